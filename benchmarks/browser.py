@@ -29,7 +29,7 @@ from statistics import correlation, median
 from benchmarks.browser_inside import STACKS
 from configtron.lab.testbed import loads
 from configtron.lab.testbed.browser import program
-from configtron.lab.uml import Job, Running, UmlVirtual
+from configtron.lab.uml.user_mode_linux import Job, Running, UmlVirtual
 from rigs import ROOT
 
 # From a slow mobile link to a fast one, with and without loss, near and far.

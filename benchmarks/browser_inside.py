@@ -16,7 +16,7 @@ from pathlib import Path
 from configtron.lab.testbed import families, loads, model, network, servers
 from configtron.lab.testbed.browser import Browser
 from configtron.lab.testbed.stack import Stack
-from configtron.lab.uml import GUEST_OUTPUT
+from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT
 from configtron.model.errors import ConfigtronError
 from configtron.model.nouns import Profile
 from configtron.tune.drivers import load as driver

@@ -26,8 +26,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from configtron.lab import links
-from configtron.lab.uml import GUEST_OUTPUT, Job, pick
+from configtron.lab.internet import links
+from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT, Job, pick
 from configtron.linux import netns
 from rigs import ROOT
 

@@ -5,9 +5,9 @@
 
 The same downloads in guests booted with the same seed, one knob changed in each: kept connections with and without a
 pause of five seconds, answers written in small pieces, over networks with and without loss, by cubic and bbr. Printed
-is a certificate for each knob, without the cells that pause and of those alone (`lab/testbed/differential.py`). Exit code
-1: two equal guests differ, tcp_low_latency does something, or tcp_slow_start_after_idle does something without a pause
-or nothing after one.
+is a certificate for each knob, without the cells that pause and of those alone (`lab/testbed/differential.py`). Exit
+code 1: two equal guests differ, tcp_low_latency does something, or tcp_slow_start_after_idle does something without a
+pause or nothing after one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from configtron.lab.testbed.differential import Certificate, certify
 from configtron.lab.testbed.families import named
 from configtron.lab.testbed.network import CLIENT, SERVERS, Bed, raise_bed
 from configtron.lab.testbed.stack import Stack
-from configtron.lab.uml import GUEST_OUTPUT, Job, pick
+from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT, Job, pick
 from configtron.linux import netns
 from configtron.model.nouns import Profile, Value
 from configtron.tune.drivers import load

@@ -35,7 +35,7 @@ from configtron.lab.testbed import opportunities, player
 from configtron.lab.testbed.cellular import LINKS
 from configtron.lab.testbed.conditions import Condition, Way
 from configtron.lab.testbed.families import named
-from configtron.lab.uml import Job, pick
+from configtron.lab.uml.user_mode_linux import Job, pick
 from configtron.model.nouns import Value
 from rigs import ROOT
 

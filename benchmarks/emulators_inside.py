@@ -36,7 +36,7 @@ from configtron.lab.testbed.families import named
 from configtron.lab.testbed.network import CLIENT, CLIENT_ADDRESS, FRAME_BYTES, SERVERS, Bed, raise_bed
 from configtron.lab.testbed.stack import Stack
 from configtron.lab.testbed.wires import FAR
-from configtron.lab.uml import GUEST_OUTPUT
+from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT
 from configtron.linux.netns import inside
 from configtron.model.nouns import Profile
 from configtron.tune.drivers import load

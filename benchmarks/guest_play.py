@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from configtron.lab.uml import Job, pick
+from configtron.lab.uml.user_mode_linux import Job, pick
 from rigs import ROOT
 
 # How often to look for what the guest has printed.

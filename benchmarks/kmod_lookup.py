@@ -20,11 +20,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from configtron.lab.backend import say
-from configtron.lab.enclosure import Job, enclose
-from configtron.lab.kernel import ensure_kernel, ensure_programs
-from configtron.lab.kmod import module_for_guest
-from configtron.lab.uml import uml_arguments
+from configtron.lab.uml.backend import say
+from configtron.lab.uml.enclosure import Job, enclose
+from configtron.lab.uml.kernel import ensure_kernel, ensure_programs
+from configtron.lab.uml.kmod import module_for_guest
+from configtron.lab.uml.user_mode_linux import uml_arguments
 from rigs import ROOT
 
 SIZES = (10_000, 100_000, 1_000_000)

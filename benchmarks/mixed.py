@@ -32,7 +32,7 @@ import click
 from configtron.db.store import Store
 from configtron.fingerprint.load_balancing import hints, lacking
 from configtron.fingerprint.merge import merge_all
-from configtron.lab.truth import from_json
+from configtron.lab.internet.truth import from_json
 from configtron.model.nouns import Observation, Value
 from configtron.model.records import Result
 from configtron.probe.profiles import APART, APART_MOST, Params

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from configtron.lab.kernel import cache_folder, key
+from configtron.lab.uml.kernel import cache_folder, key
 from configtron.linux.netns import inside
 from configtron.model.errors import Missing
 from configtron.probe.wire.namespaces import addresses, ip, own_namespace, throwaway

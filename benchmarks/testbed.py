@@ -32,12 +32,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
-from configtron.lab import uml
 from configtron.lab.testbed import measure, orphans
 from configtron.lab.testbed.layout import Layout, laid_out
 from configtron.lab.testbed.measure import Ended, Guests
 from configtron.lab.testbed.shard import ORDERS, Orders
 from configtron.lab.testbed.studies import STUDIES
+from configtron.lab.uml import user_mode_linux as uml
 from configtron.model.errors import DONE, USAGE, ConfigtronError
 from configtron.model.repeats import Rule
 

@@ -35,12 +35,12 @@ from typing import NamedTuple
 
 from benchmarks import testbed_naive as naive_ways
 from benchmarks.testbed import LINK, WORKER, YARDSTICK, children_s, layout
-from configtron.lab import uml
 from configtron.lab.testbed import loads, measure
 from configtron.lab.testbed.measure import Guests
 from configtron.lab.testbed.shard import Orders
 from configtron.lab.testbed.studies import SITES
-from configtron.lab.enclosure import Job, Running
+from configtron.lab.uml import user_mode_linux as uml
+from configtron.lab.uml.enclosure import Job, Running
 from configtron.model.errors import DONE, USAGE, ConfigtronError, Missing
 from configtron.model.repeats import Rule
 from rigs import ROOT

@@ -25,11 +25,11 @@ from statistics import fmean, median
 from typing import NamedTuple
 
 from benchmarks.testbed import CORES, WORKER, layout
-from configtron.lab import uml
 from configtron.lab.testbed import measure
 from configtron.lab.testbed.families import hotcloud
 from configtron.lab.testbed.measure import Guests
 from configtron.lab.testbed.shard import Orders
+from configtron.lab.uml import user_mode_linux as uml
 from configtron.model.errors import DONE, USAGE, ConfigtronError
 
 # One connection's page, one of two origins, one of three.

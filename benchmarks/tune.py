@@ -29,7 +29,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from benchmarks.cpu_outside import Meter
-from configtron.lab.uml import Backend, Job, Netns
+from configtron.lab.uml.user_mode_linux import Backend, Job, Netns
 from configtron.model.errors import USAGE, ConfigtronError
 from rigs import ROOT, guest_module
 

@@ -22,9 +22,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from configtron.lab import links
-from configtron.lab.server_pools import nginx_temporary
-from configtron.lab.uml import GUEST_OUTPUT
+from configtron.lab.internet import links
+from configtron.lab.internet.server_pools import nginx_temporary
+from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT
 from configtron.linux.netns import enter, inside
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place

@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 
 from configtron.lab.testbed import har
-from configtron.lab.kernel import ensure_kernel, ensure_programs
-from configtron.lab.kmod import module_for_guest, module_for_installed
+from configtron.lab.uml.kernel import ensure_kernel, ensure_programs
+from configtron.lab.uml.kmod import module_for_guest, module_for_installed
 from configtron.model.errors import DONE, INTERRUPTED, USAGE, ConfigtronError
 
 USE = "usage: python3 -m configtron.lab kernel | module [lab | RELEASE] | har FILE [NAME]"

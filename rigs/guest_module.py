@@ -9,9 +9,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from configtron.lab.backend import say
-from configtron.lab.kmod import module_for_guest
-from configtron.lab.uml import GUEST_OUTPUT, Backend, Job, UmlVirtual
+from configtron.lab.uml.backend import say
+from configtron.lab.uml.kmod import module_for_guest
+from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT, Backend, Job, UmlVirtual
 from rigs import ROOT
 
 # Where a guest finds it.

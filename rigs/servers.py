@@ -22,7 +22,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from configtron.lab.certificates import issue
+from configtron.lab.internet.certificates import issue
 from configtron.linux.netns import inside
 from configtron.model.errors import Missing
 from configtron.model.nouns import Target, Vantage

@@ -23,8 +23,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from configtron.lab.internet.links import splitmix64
 from configtron.lab.testbed.families import named
-from configtron.lab.links import splitmix64
 from configtron.model.knobs import KNOBS
 from configtron.model.nouns import Profile, Value
 from configtron.model.samples import digest

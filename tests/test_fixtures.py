@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from configtron.fingerprint import INFERENCES
-from configtron.lab.truth import oracle
+from configtron.lab.internet.truth import oracle
 from configtron.model.nouns import Observation, Trace
 from configtron.model.records import Json, pairs_of, value_of
 from configtron.probe.play import Recorded
@@ -95,7 +95,7 @@ def test_a_folder_says_where_it_comes_from(recipe: Recipe) -> None:
 
 
 def test_every_trouble_of_the_lab_has_a_folder() -> None:
-    from configtron.lab.impairments import IMPAIRMENTS
+    from configtron.lab.internet.impairments import IMPAIRMENTS
 
     troubles = {recipe.trouble for recipe in RECIPES.values()}
     named = {row.name.partition(":")[0] for row in IMPAIRMENTS}

@@ -30,7 +30,7 @@ def test_named_packages_are_installed_by_make() -> None:
 def test_programs_of_the_lab_host_are_installed_by_make() -> None:
     tables = [
         table
-        for module in ("configtron.lab.kernel", "configtron.lab.enclosure")
+        for module in ("configtron.lab.uml.kernel", "configtron.lab.uml.enclosure")
         for name, table in vars(importlib.import_module(module)).items()
         if name.endswith("PROGRAMS") and isinstance(table, dict)
     ]

@@ -24,7 +24,7 @@ from benchmarks.learned import place
 from benchmarks.tuned.hands import Step, run
 from benchmarks.tuned.inside import _capturing
 from benchmarks.tuned.place import PORT, SETTLE_S, Client, fetched
-from configtron.lab.uml import GUEST_OUTPUT
+from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT
 
 OUTPUT = Path(GUEST_OUTPUT)
 DB = place.FOLDER / "configtron.db"

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from benchmarks.tuned import place
 from benchmarks.tuned.place import PATIENCE_S, PORT, RECEIVE_BYTES, SERVER4, Client
-from configtron.lab import links
-from configtron.lab.nginx import nginx_temporary
+from configtron.lab.internet import links
+from configtron.lab.internet.nginx import nginx_temporary
 from configtron.linux.netns import inside
 
 FOLDER = Path("/run/learned")

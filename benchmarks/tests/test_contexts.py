@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks.contexts import FORMS, LINKS, measured, numbers, ss_says, wrong
-from configtron.lab.uml import UmlVirtual
+from configtron.lab.uml.user_mode_linux import UmlVirtual
 
 NAMES = ("dsl", "3g")
 

@@ -12,7 +12,7 @@ from benchmarks.tuned.__main__ import DRIVERS, drawn, played, told
 from benchmarks.tuned.inside import AFTER
 from benchmarks.tuned.judged import sights, wrong
 from benchmarks.tuned.place import CLIENTS
-from configtron.lab.uml import UmlVirtual
+from configtron.lab.uml.user_mode_linux import UmlVirtual
 from configtron.report.page.tuned import Sight
 
 pytestmark = [pytest.mark.root, pytest.mark.lab]

@@ -22,7 +22,7 @@ from benchmarks.emulators import (
     wrong,
 )
 from configtron.lab.testbed.families import named
-from configtron.lab.uml import UmlVirtual
+from configtron.lab.uml.user_mode_linux import UmlVirtual
 
 GOOD: tuple[dict[str, Any], ...] = (
     {"part": "capacity", "name": "pantheon:7", "direction": "down", "kbit": 12_000.0},

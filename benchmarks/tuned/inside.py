@@ -19,7 +19,7 @@ from typing import Any
 from benchmarks.tuned.hands import ByGateway, Hand, Step, Verb, wished
 from benchmarks.tuned.place import CLIENTS, PORT, fetched, raised
 from benchmarks.tuned.remains import differences, snapshot
-from configtron.lab.uml import GUEST_OUTPUT
+from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT
 
 OUTPUT = Path(GUEST_OUTPUT)
 # More of a step's words are on the page.

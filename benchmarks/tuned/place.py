@@ -20,8 +20,8 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import NamedTuple
 
-from configtron.lab import links
-from configtron.lab.server_pools import nginx_temporary
+from configtron.lab.internet import links
+from configtron.lab.internet.server_pools import nginx_temporary
 from configtron.linux.netns import inside
 
 SERVER4, SERVER6 = "10.9.0.2", "2001:db8:9::2"

@@ -18,5 +18,5 @@ TESTS: dict[str, tuple[str, ...]] = {
 }
 # Plans of a run (`probe/profiles.py`), named by how many connections they make.
 PROFILES = ("quick", "standard", "full", "paper")
-# Ways to have the lab's hosts (`lab/uml.py`), best first.
+# Ways to have the lab's hosts (`lab/uml/user_mode_linux.py`), best first.
 UML_VIRTUAL, UML_REAL, NETNS = BACKENDS = ("uml-virtual", "uml-real", "netns")

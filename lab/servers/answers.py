@@ -3,7 +3,7 @@
 
 An answer yields bytes (write them), a number (wait so many seconds), or an `End`; one that just stops leaves the
 connection as the client asked for it. Pure: no clock, no socket; `servers/odd.py` performs it. To add one: a function
-here, its row in `ANSWERS`, and a row in `lab/misbehaving.py` that has its share and what is then true.
+here, its row in `ANSWERS`, and a row in `lab/internet/misbehaving.py` that has its share and what is then true.
 """
 
 from __future__ import annotations

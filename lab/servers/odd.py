@@ -2,9 +2,9 @@
 """A server that misbehaves as configured: in accepting, in TLS, in its answers, in its HTTP/2 frames.
 
 Usage: python3 -m configtron.lab.servers.odd SITES.json. The connection's own address decides what is done
-(`by_address` -> one of `sites`, whose fields are those of `Site`; `lab/misbehaving.py` writes them). One thread,
-asyncio; port 80 in clear, port 443 with TLS. Nothing is faked: alerts, resets and late
-answers are those of OpenSSL and Linux.
+(`by_address` -> one of `sites`, whose fields are those of `Site`; `lab/internet/misbehaving.py` writes them). One
+thread, asyncio; port 80 in clear, port 443 with TLS. Nothing is faked: alerts, resets and late answers are those of
+OpenSSL and Linux.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from configtron.lab import kernel, modules
 from configtron.lab.testbed.conditions import AQMS
-from configtron.lab.recipes import LAB
+from configtron.lab.uml import kernel, modules
+from configtron.lab.uml.recipes import LAB
 from configtron.model.errors import Missing
 
 # Within a shard's folder: the modules that its guest loads.

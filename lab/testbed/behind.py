@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from configtron.lab import links
+from configtron.lab.internet import links
 from configtron.lab.testbed.wires import ENDS, ORIGINS_NET, SERVERS, TO_SERVERS, UP, lladdr
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from configtron.lab.testbed import plan
 from configtron.lab.testbed.pages import Page
-from configtron.lab.kernel import build_lock, cache_folder, is_whole, keep, key, require, run
+from configtron.lab.uml.kernel import build_lock, cache_folder, is_whole, keep, key, require, run
 from configtron.linux.netns import enter
 from configtron.model.errors import BadInput, Missing
 

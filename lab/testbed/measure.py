@@ -25,11 +25,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from configtron.lab import uml
 from configtron.lab.testbed import aqm, loads, orphans, player, servers
 from configtron.lab.testbed.shard import LINES, ORDERS, TLS, Orders
 from configtron.lab.testbed.software import software
-from configtron.lab.kernel import cache_folder, ensure_kernel
+from configtron.lab.uml import user_mode_linux as uml
+from configtron.lab.uml.kernel import cache_folder, ensure_kernel
 from configtron.model.errors import PRIVILEGE, BadInput, Missing, Refused
 from configtron.model.records import canonical
 from configtron.model.samples import Filled, Pairs, digest, filled_of

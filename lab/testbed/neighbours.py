@@ -26,10 +26,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
 
+from configtron.lab.internet.links import NETEM_LIMIT_PACKETS
 from configtron.lab.testbed.behind import raise_host
 from configtron.lab.testbed.conditions import MOST_NEIGHBOURS, Condition
 from configtron.lab.testbed.wires import CLIENT, ORIGINS_NET
-from configtron.lab.links import NETEM_LIMIT_PACKETS
 from configtron.linux.netns import inside
 from configtron.linux.qdisc import ROOT, Qdisc, Qdiscs, differences
 from configtron.model.errors import Mismatch

@@ -28,7 +28,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from configtron.lab import links
+from configtron.lab.internet import links
+from configtron.lab.internet.links import NETEM_LIMIT_PACKETS, splitmix64
 from configtron.lab.testbed.conditions import PACKET_BYTES, Condition, Step, Way
 from configtron.lab.testbed.player import Counts, Player
 from configtron.lab.testbed.wires import (
@@ -46,7 +47,6 @@ from configtron.lab.testbed.wires import (
     TO_SERVERS,
     raise_wires,
 )
-from configtron.lab.links import NETEM_LIMIT_PACKETS, splitmix64
 from configtron.linux.netns import inside
 from configtron.linux.qdisc import ROOT, Qdisc, Qdiscs, differences
 from configtron.model.errors import BadInput, ConfigtronError, Mismatch, Missing

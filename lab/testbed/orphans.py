@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import IO
 
-from configtron.lab.enclosure import Running
+from configtron.lab.uml.enclosure import Running
 from configtron.model.errors import Refused
 
 # Locked while a guest lives; a line a boot.

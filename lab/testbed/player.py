@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from configtron.lab import kernel
+from configtron.lab.internet.links import splitmix64
 from configtron.lab.testbed import opportunities
 from configtron.lab.testbed.conditions import Way
-from configtron.lab.links import splitmix64
+from configtron.lab.uml import kernel
 from configtron.model.errors import Mismatch, Missing
 
 SOURCES = (Path(__file__).with_name("player.c"), Path(__file__).with_name("played_way.h"))

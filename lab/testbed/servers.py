@@ -20,11 +20,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from configtron.lab import links
+from configtron.lab.internet import links
+from configtron.lab.internet.nginx import nginx_temporary
 from configtron.lab.testbed.bodies import body
 from configtron.lab.testbed.pages import Page
 from configtron.lab.testbed.think import thinking
-from configtron.lab.nginx import nginx_temporary
 from configtron.linux.netns import enter
 from configtron.model.errors import BadInput, Missing
 
@@ -138,7 +138,7 @@ def certify(pages: Iterable[Page], folder: Path) -> None:
 
     Cheap on a host: a guest that makes them starts the cryptography library for it, a sixth of its boot.
     """
-    from configtron.lab.certificates import issue
+    from configtron.lab.internet.certificates import issue
 
     folder.mkdir(exist_ok=True)
     for host in hosts_of(pages):

@@ -13,7 +13,7 @@ import subprocess
 from pathlib import Path
 
 import configtron
-from configtron.lab.kernel import cache_folder, checksum, kernel_folder
+from configtron.lab.uml.kernel import cache_folder, checksum, kernel_folder
 from configtron.model.samples import Pairs
 
 # Whose version can change a page load: servers, TLS, libraries of the client and of all, what sets the network.

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from configtron.lab import links
+from configtron.lab.internet import links
 from configtron.lab.testbed.network import CLIENT_PREFIX, SERVERS, Bed
 from configtron.lab.testbed.witness import Witness
 from configtron.linux.qdisc import ROOT, Qdisc, Qdiscs, differences

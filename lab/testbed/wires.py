@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from configtron.lab import links
+from configtron.lab.internet import links
 from configtron.lab.testbed.conditions import PACKET_BYTES
 from configtron.model.congestion import OF_TABLE1
 from configtron.model.errors import Mismatch, Missing

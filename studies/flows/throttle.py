@@ -20,13 +20,13 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+from configtron.lab.internet.links import splitmix64
 from configtron.lab.testbed.behind import raise_host
 from configtron.lab.testbed.journeys import SILENT, figures, journeys
 from configtron.lab.testbed.network import CLIENT, SERVERS, Bed, raise_bed
 from configtron.lab.testbed.stack import DEVICE, Stack
 from configtron.lab.testbed.tap import Seen, Tap
 from configtron.lab.testbed.wires import CLIENT_DEVICE, FAR, ORIGINS_NET
-from configtron.lab.links import splitmix64
 from configtron.linux.netns import inside
 from configtron.model.errors import BadInput, Mismatch
 from configtron.studies.flows import flows

@@ -26,10 +26,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from configtron.lab import uml
 from configtron.lab.testbed import measure
 from configtron.lab.testbed.shard import Programs
 from configtron.lab.testbed.stack import Loader
+from configtron.lab.uml import user_mode_linux as uml
 from configtron.model.errors import DONE, PRIVILEGE, BadInput, Missing
 from configtron.model.records import canonical
 from configtron.studies.study import Given, Step

@@ -16,7 +16,7 @@ from configtron.cli.outermost import run
 from configtron.cli.probe import run_report
 from configtron.cli.probe.rendering import render
 from configtron.db.store import Store
-from configtron.lab import uml
+from configtron.lab.uml import user_mode_linux as uml
 from configtron.model.choices import BACKENDS, PROFILES, TESTS
 from configtron.model.errors import CONDITION, DONE, INTERRUPTED, NOTHING, PARTIAL, USAGE, Refused
 from configtron.model.records import Result

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`learn measure` as people type it, with guests that are pretended; a real one is in tests/lab/testbed/test_shard.py."""
+"""`learn measure` as people type it, with pretended guests; a real one is in tests/lab/testbed/test_shard.py."""
 
 from __future__ import annotations
 

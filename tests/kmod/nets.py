@@ -27,16 +27,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from configtron.lab.backend import Backend, say
-from configtron.lab.debian import ensure_debian
-from configtron.lab.debian import tree as debian_tree
-from configtron.lab.enclosure import Job
-from configtron.lab.kernel import ensure_kernel
-from configtron.lab.kmod import WERROR, module_for_tree
-from configtron.lab.modules import ensure_tree, make_module
-from configtron.lab.qemu import QemuDebian, QemuDebug
-from configtron.lab.recipes import UML_DEBUG, X86_DEBUG
-from configtron.lab.uml import UmlDebug
+from configtron.lab.uml.backend import Backend, say
+from configtron.lab.uml.debian import ensure_debian
+from configtron.lab.uml.debian import tree as debian_tree
+from configtron.lab.uml.enclosure import Job
+from configtron.lab.uml.kernel import ensure_kernel
+from configtron.lab.uml.kmod import WERROR, module_for_tree
+from configtron.lab.uml.modules import ensure_tree, make_module
+from configtron.lab.uml.qemu import QemuDebian, QemuDebug
+from configtron.lab.uml.recipes import UML_DEBUG, X86_DEBUG
+from configtron.lab.uml.user_mode_linux import UmlDebug
 from configtron.model.errors import ConfigtronError
 from tests.kmod import gate
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from configtron.lab import bpf
+from configtron.lab.internet import bpf
 from configtron.model.errors import Refused
 
 SOURCE = Path(bpf.__file__).parent / "middlebox.bpf.c"

@@ -16,8 +16,10 @@ from pathlib import Path
 import pytest
 
 from configtron.db.store import Store
-from configtron.lab import internet, misbehaving, truth, uml
-from configtron.lab import world as worlds
+from configtron.lab.internet import draw as internet
+from configtron.lab.internet import misbehaving, truth
+from configtron.lab.internet import world as worlds
+from configtron.lab.uml import user_mode_linux as uml
 from configtron.probe.wire.pcap import read_evidence
 from configtron.report.allowed_verdict import KINDS
 from configtron.report.score import Score, score
@@ -105,7 +107,7 @@ def test_the_prober_cannot_read_the_truth(tmp_path: Path) -> None:
     worlds.world(net).write(world)
     (home / "truth.json").write_text(truth.to_json(net))
     command = (
-        sys.executable, "-m", "configtron.lab.guest", "/run/output/world/world.json", "--",
+        sys.executable, "-m", "configtron.lab.internet.guest", "/run/output/world/world.json", "--",
         sys.executable, str(spy), str(home), "/run/world", "/run/output/world",
     )  # fmt: skip
     job = uml.Job(command, home / "lab-0", 3, 0, 1024, hidden=home)

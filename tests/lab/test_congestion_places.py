@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from configtron.lab import debian, uml
+from configtron.lab.uml import debian
+from configtron.lab.uml import user_mode_linux as uml
 from configtron.model.congestion import CONGESTION_CONTROLS, FAIR, OF_LINUX, OF_TABLE1, Congestion
 from configtron.model.knobs import KNOBS
 from rigs import ROOT
@@ -36,7 +37,7 @@ def missing(row: Congestion) -> list[str]:
         if row.kconfig not in switched(place)
     ]  # fmt: skip
     if f"tcp_{row.name}" not in debian.KEPT and row.name != "cubic":
-        found.append(f"lab/debian.py: tcp_{row.name} is not kept")
+        found.append(f"lab/uml/debian.py: tcp_{row.name} is not kept")
     return found
 
 

@@ -13,7 +13,7 @@ from h2.connection import H2Connection
 from h2.events import DataReceived, Event, ResponseReceived, StreamEnded
 from h2.settings import SettingCodes
 
-from configtron.lab.certificates import issue
+from configtron.lab.internet.certificates import issue
 from configtron.lab.servers import h2lib
 
 PAGE = b"a page of the laboratory\n" * 12_000

@@ -9,13 +9,13 @@ from dataclasses import fields, replace
 
 import pytest
 
-from configtron.lab import truth
-from configtron.lab.impair import impaired
-from configtron.lab.impairments import BY_NAME, IMPAIRMENTS, Allowance, Impairment
-from configtron.lab.internet import Internet, draw
-from configtron.lab.sites import PROGRAM_OCTET, Server, Site
-from configtron.lab.stacks import NAMED
-from configtron.lab.truth import KNOBS, oracle
+from configtron.lab.internet import truth
+from configtron.lab.internet.draw import Internet, draw
+from configtron.lab.internet.impair import impaired
+from configtron.lab.internet.impairments import BY_NAME, IMPAIRMENTS, Allowance, Impairment
+from configtron.lab.internet.sites import PROGRAM_OCTET, Server, Site
+from configtron.lab.internet.stacks import NAMED
+from configtron.lab.internet.truth import KNOBS, oracle
 from rigs import ROOT
 
 SITES = [f"site{n}.example" for n in range(1000)]

@@ -10,13 +10,13 @@ from ipaddress import ip_address, ip_network
 
 import pytest
 
-from configtron.lab import server_pools, truth
-from configtron.lab import shares as cards
-from configtron.lab.internet import REGIONS, Internet, Server, draw
-from configtron.lab.plants import CHANGES
-from configtron.lab.sites import BASELINE, prefix
-from configtron.lab.truth import KNOBS, Expectation, oracle
-from configtron.lab.world import shards, world
+from configtron.lab.internet import server_pools, truth
+from configtron.lab.internet import shares as cards
+from configtron.lab.internet.draw import REGIONS, Internet, Server, draw
+from configtron.lab.internet.plants import CHANGES
+from configtron.lab.internet.sites import BASELINE, prefix
+from configtron.lab.internet.truth import KNOBS, Expectation, oracle
+from configtron.lab.internet.world import shards, world
 from configtron.model.errors import BadInput
 
 SITES = [f"site{n}.example" for n in range(1000)]

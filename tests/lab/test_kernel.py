@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from configtron.lab import kernel
-from configtron.lab.recipes import LAB
+from configtron.lab.uml import kernel
+from configtron.lab.uml.recipes import LAB
 from configtron.model.errors import Missing
 
 # What the lab's parts rely on; who removes a line of the fragment meets its user here.

@@ -19,13 +19,13 @@ from pathlib import Path
 import pytest
 
 from configtron.fingerprint import data_rto
-from configtron.lab import growth, provable, truth, wheel
-from configtron.lab.certificates import SITES_PER_CERTIFICATE, issue
-from configtron.lab.impairments import BY_NAME, IMPAIRMENTS
-from configtron.lab.internet import Internet, draw
-from configtron.lab.shares import RTO_MINS_MS, SYNACK_RTOS_MS
-from configtron.lab.sites import REGIONS, Server
-from configtron.lab.truth import Expectation, oracle
+from configtron.lab.internet import growth, provable, truth, wheel
+from configtron.lab.internet.certificates import SITES_PER_CERTIFICATE, issue
+from configtron.lab.internet.draw import Internet, draw
+from configtron.lab.internet.impairments import BY_NAME, IMPAIRMENTS
+from configtron.lab.internet.shares import RTO_MINS_MS, SYNACK_RTOS_MS
+from configtron.lab.internet.sites import REGIONS, Server
+from configtron.lab.internet.truth import Expectation, oracle
 from configtron.probe import withhold
 from rigs import ROOT
 from tests.test_reasons import ROW

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from configtron.lab import kmod
 from configtron.lab.__main__ import main
-from configtron.lab.modules import ensure_tree
+from configtron.lab.uml import kmod
+from configtron.lab.uml.modules import ensure_tree
 from configtron.model.errors import PRIVILEGE, USAGE, Missing
 from rigs import ROOT
 from tests.test_packaging import lines

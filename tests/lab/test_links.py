@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from configtron.lab import internet, truth
-from configtron.lab.links import DIST_ENTRIES, NETEM_DIST_SCALE, REORDERED_LATE_MS, late_shares
+from configtron.lab.internet import draw as internet
+from configtron.lab.internet import truth
+from configtron.lab.internet.links import DIST_ENTRIES, NETEM_DIST_SCALE, REORDERED_LATE_MS, late_shares
 
 
 @pytest.mark.parametrize("percent", [0.01, 1, 5, 50])

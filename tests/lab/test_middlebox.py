@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from configtron.lab import bpf, middlebox
-from configtron.lab.impair import impaired
-from configtron.lab.impairments import BY_NAME, IMPAIRMENTS
-from configtron.lab.internet import REGIONS, draw
-from configtron.lab.middlebox import MiddleboxRule, SecondBackend
-from configtron.lab.sites import Site
-from configtron.lab.uml import GUEST_OUTPUT
-from configtron.lab.world import read, world
+from configtron.lab.internet import bpf, middlebox
+from configtron.lab.internet.draw import REGIONS, draw
+from configtron.lab.internet.impair import impaired
+from configtron.lab.internet.impairments import BY_NAME, IMPAIRMENTS
+from configtron.lab.internet.middlebox import MiddleboxRule, SecondBackend
+from configtron.lab.internet.sites import Site
+from configtron.lab.internet.world import read, world
+from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT
 from tests.lab.test_world import LOOK, boot
 
 NA = REGIONS[0]
@@ -174,7 +174,7 @@ class TestOnTheWire:
 LOAD = """
 import sys
 from pathlib import Path
-from configtron.lab import middlebox
+from configtron.lab.internet import middlebox
 middlebox.load(*map(Path, sys.argv[1:]))
 """
 

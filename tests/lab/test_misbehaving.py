@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from configtron.lab import server_pools
-from configtron.lab.impairments import BY_NAME
-from configtron.lab.internet import draw
-from configtron.lab.misbehaving import (
+from configtron.lab.internet import server_pools
+from configtron.lab.internet.draw import draw
+from configtron.lab.internet.impairments import BY_NAME
+from configtron.lab.internet.misbehaving import (
     GREASE_SETTINGS,
     MISBEHAVIOURS,
     PLAIN,
@@ -23,10 +23,10 @@ from configtron.lab.misbehaving import (
     settings,
     versions,
 )
+from configtron.lab.internet.truth import oracle
+from configtron.lab.internet.world import world
 from configtron.lab.servers.answers import ANSWERS
 from configtron.lab.servers.sealed import VERSIONS
-from configtron.lab.truth import oracle
-from configtron.lab.world import world
 
 SITES = [f"site{n}.example" for n in range(1000)]
 PAIRS = ((3, 100), (2, 0), (4, 65536))

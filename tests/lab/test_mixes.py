@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from configtron.lab import truth
-from configtron.lab.internet import REGIONS, Internet, draw
-from configtron.lab.mixes import Mix, mixed
-from configtron.lab.sites import BASELINE, Site
-from configtron.lab.truth import oracle
-from configtron.lab.uml import GUEST_OUTPUT
-from configtron.lab.world import World, world
+from configtron.lab.internet import truth
+from configtron.lab.internet.draw import REGIONS, Internet, draw
+from configtron.lab.internet.mixes import Mix, mixed
+from configtron.lab.internet.sites import BASELINE, Site
+from configtron.lab.internet.truth import oracle
+from configtron.lab.internet.world import World, world
+from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT
 from tests.lab.test_world import boot
 
 NAMES = [f"s{n}.example" for n in range(600)]

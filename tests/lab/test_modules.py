@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from configtron.lab import kernel, modules, recipes
+from configtron.lab.uml import kernel, modules, recipes
 from configtron.model.errors import Missing
 
 EMPTY = """\

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from configtron.lab import misbehaving
-from configtron.lab.certificates import issue
+from configtron.lab.internet import misbehaving
+from configtron.lab.internet.certificates import issue
 from configtron.lab.servers import odd, sealed
 
 # TLS 1.0 is what some of these speak.

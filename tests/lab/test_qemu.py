@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from configtron.lab import debian, kernel, qemu, recipes
-from configtron.lab.enclosure import Job
+from configtron.lab.uml import debian, kernel, qemu, recipes
+from configtron.lab.uml.enclosure import Job
 from configtron.model.errors import Missing
 
 LOOK = "nproc; uname -r; touch /usr/mark 2>/dev/null || echo read-only; echo kept >$CONFIGTRON_OUTPUT/file; exit 7"

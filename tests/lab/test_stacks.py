@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from configtron.lab.internet import REGIONS, draw
-from configtron.lab.sites import PROGRAM_OCTET, octet, prefix
-from configtron.lab.stacks import NAMED, PROGRAM, STACKS
-from configtron.lab.truth import oracle
-from configtron.lab.uml import GUEST_OUTPUT
-from configtron.lab.world import world
+from configtron.lab.internet.draw import REGIONS, draw
+from configtron.lab.internet.sites import PROGRAM_OCTET, octet, prefix
+from configtron.lab.internet.stacks import NAMED, PROGRAM, STACKS
+from configtron.lab.internet.truth import oracle
+from configtron.lab.internet.world import world
+from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT
 from tests.lab.test_world import LOOK, boot
 
 NA = REGIONS[0]

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from configtron.lab.addresses import bracketed, six, six_prefix
-from configtron.lab.internet import REGIONS, draw
-from configtron.lab.sites import PROGRAM_OCTET
-from configtron.lab.uml import GUEST_OUTPUT
-from configtron.lab.world import read, world
+from configtron.lab.internet.addresses import bracketed, six, six_prefix
+from configtron.lab.internet.draw import REGIONS, draw
+from configtron.lab.internet.sites import PROGRAM_OCTET
+from configtron.lab.internet.world import read, world
+from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT
 from tests.lab.test_world import boot
 
 NAMES = [f"s{n}.example" for n in range(60)]

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from configtron.lab import backend as backend_module
-from configtron.lab import enclosure, kernel, uml
-from configtron.lab.uml import GUEST_OUTPUT, NO_EXIT_CODE, Backend, Job, Running, kernel_arguments, pick
+from configtron.lab.uml import backend as backend_module
+from configtron.lab.uml import enclosure, kernel
+from configtron.lab.uml import user_mode_linux as uml
+from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT, NO_EXIT_CODE, Backend, Job, Running, kernel_arguments, pick
 from configtron.model.errors import BadInput, Missing
 
 JOB = Job(command=("true",), output=Path("/nowhere"), seed=1, cpu=0)
@@ -250,7 +251,7 @@ def test_a_killed_parent_takes_its_guest_along(backend: Backend, tmp_path: Path)
     program = f"""
 import time
 from pathlib import Path
-from configtron.lab import uml
+from configtron.lab.uml import user_mode_linux as uml
 backend = next(b for b in uml.BACKENDS if b.name == {backend.name!r})
 backend.boot(uml.Job(("sh", "-c", "touch {GUEST_OUTPUT}/begun; sync; {BUSY}"), Path({str(tmp_path)!r}), 1, 0))
 time.sleep(1000)

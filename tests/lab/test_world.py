@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from configtron.lab import uml
-from configtron.lab.internet import REGIONS, Internet, draw
-from configtron.lab.server_pools import H2LIB_WINDOW_UPDATE
-from configtron.lab.shares import UNKNOWN_SETTING
-from configtron.lab.truth import NOT_ANNOUNCED, oracle
-from configtron.lab.uml import GUEST_OUTPUT, Job
-from configtron.lab.wheel import late_s
-from configtron.lab.world import World, world
+from configtron.lab.internet.draw import REGIONS, Internet, draw
+from configtron.lab.internet.server_pools import H2LIB_WINDOW_UPDATE
+from configtron.lab.internet.shares import UNKNOWN_SETTING
+from configtron.lab.internet.truth import NOT_ANNOUNCED, oracle
+from configtron.lab.internet.wheel import late_s
+from configtron.lab.internet.world import World, world
+from configtron.lab.uml import user_mode_linux as uml
+from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT, Job
 from configtron.model.errors import PRIVILEGE
 
 LOOK = Path(__file__).with_name("look.py")
@@ -44,7 +44,7 @@ def boot(raised: World, output: Path, command: list[str]) -> tuple[int, str]:
     truth = output / "truth"
     truth.mkdir()
     raised.write(truth / "world.json")
-    guest = (sys.executable, "-m", "configtron.lab.guest", f"{GUEST_OUTPUT}/truth/world.json", "--", *command)
+    guest = (sys.executable, "-m", "configtron.lab.internet.guest", f"{GUEST_OUTPUT}/truth/world.json", "--", *command)
     running = backend.boot(Job(guest, output, SEED, 0, limit_s=180))
     return running.wait(200), running.console.read_text()
 

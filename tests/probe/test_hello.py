@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from configtron.lab.certificates import issue
+from configtron.lab.internet.certificates import issue
 from configtron.probe.client_hello import certificate_hello
 
 

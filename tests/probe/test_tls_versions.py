@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from configtron.fingerprint import read
 from configtron.fingerprint.merge import merge_all
 from configtron.fingerprint.tls_versions import HelloAnswer, answer_of
-from configtron.lab.certificates import issue
+from configtron.lab.internet.certificates import issue
 from configtron.model.nouns import Observation, Target, Trace
 from configtron.probe.client_hello import VERSIONS, client_hello
 from configtron.probe.play import play, play_messages

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from configtron.lab.truth import Expectation as LabExpectation
+from configtron.lab.internet.truth import Expectation as LabExpectation
 from configtron.model.nouns import Observation, Value
 from configtron.report import score as module
 from configtron.report import tables

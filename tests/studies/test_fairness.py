@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from configtron.lab.uml import UmlVirtual
+from configtron.lab.uml.user_mode_linux import UmlVirtual
 from configtron.studies import fairness
 from configtron.studies.fairness import FULL, RIVALS, SMOKE, Plan, cases, evaluated, part_name
 from configtron.studies.flows.flows import Flowed, Told

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from configtron.lab.testbed.families import named
-from configtron.lab.recipes import SOURCES
+from configtron.lab.uml.recipes import SOURCES
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile
 from configtron.studies.flows.flows import (

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from configtron.lab.uml import UmlVirtual
+from configtron.lab.uml.user_mode_linux import UmlVirtual
 from configtron.studies import pantheon
 from configtron.studies.flows.flows import REFUSED, SCHEMES, Flowed, Told
 from configtron.studies.pantheon import PATHS, SMOKE, Plan, evaluated, part_name, seed_of

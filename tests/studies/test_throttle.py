@@ -9,7 +9,7 @@ import pytest
 
 from configtron.lab.testbed.conditions import Condition, Way
 from configtron.lab.testbed.families import named
-from configtron.lab.uml import UmlVirtual
+from configtron.lab.uml.user_mode_linux import UmlVirtual
 from configtron.model.nouns import Profile
 from configtron.studies.flows.flows import REFUSED, SCHEMES, Flow, Flowed, Ran, Told, Trial, run
 from configtron.studies.study import Given

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from configtron.lab.links import listens
-from configtron.lab.nginx import nginx_temporary
+from configtron.lab.internet.links import listens
+from configtron.lab.internet.nginx import nginx_temporary
 from configtron.linux.netns import inside
 from tests.tune.two_hosts import PATIENCE_S, SERVER, SERVER6, Hosts
 

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from configtron.lab.links import ip, ip6, sysctl, without_offloads
+from configtron.lab.internet.links import ip, ip6, sysctl, without_offloads
 from configtron.linux.netns import inside
 from configtron.tune.drivers.kmod import CONTROL
 from configtron.tune.drivers.kmod_abi import FLAGS, KEY_OF

@@ -15,7 +15,7 @@ import sys
 import time
 from itertools import product
 
-from configtron.lab.links import sysctl
+from configtron.lab.internet.links import sysctl
 from configtron.tune.drivers.kmod_device import Device
 from tests.tune.kmod_net import (
     PORT4,

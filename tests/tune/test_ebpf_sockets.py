@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from configtron.lab.qemu import QemuDebian
-from configtron.lab.uml import Backend, Job, UmlVirtual
+from configtron.lab.uml.qemu import QemuDebian
+from configtron.lab.uml.user_mode_linux import Backend, Job, UmlVirtual
 from configtron.model.nouns import Value
 from configtron.tune.drivers.bpf import objects
 from rigs import ROOT

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from configtron.lab.kmod import module_for_guest
-from configtron.lab.modules import ensure_tree, make_module
-from configtron.lab.recipes import LAB
-from configtron.lab.uml import Job, UmlVirtual
+from configtron.lab.uml.kmod import module_for_guest
+from configtron.lab.uml.modules import ensure_tree, make_module
+from configtron.lab.uml.recipes import LAB
+from configtron.lab.uml.user_mode_linux import Job, UmlVirtual
 from configtron.tune.drivers.kmod_abi import CALLS, KEYS
 from configtron.tune.drivers.kmod_units import NEEDS_ECN, REACHES, REFUSED
 from rigs import ROOT

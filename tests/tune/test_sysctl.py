@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from configtron.lab.links import sysctl
+from configtron.lab.internet.links import sysctl
 from configtron.linux.netlink import Netlink
 from configtron.linux.netns import inside
 from configtron.model.errors import BadInput, Refused

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from configtron.lab.links import ip, ip6, sysctl, without_offloads
+from configtron.lab.internet.links import ip, ip6, sysctl, without_offloads
 from configtron.linux.netns import inside
 
 SERVER, GATEWAY = "10.9.0.1", "10.9.0.2"

@@ -18,9 +18,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from configtron.lab import internet, truth, uml
-from configtron.lab import world as worlds
-from configtron.lab.kernel import ensure_kernel
+from configtron.lab.internet import draw as internet
+from configtron.lab.internet import truth
+from configtron.lab.internet import world as worlds
+from configtron.lab.uml import user_mode_linux as uml
+from configtron.lab.uml.kernel import ensure_kernel
 from configtron.model.errors import DONE, INTERRUPTED, UNWRITTEN, BadInput, ConfigtronError, Unwritten
 from configtron.model.nouns import Target, Vantage
 from configtron.model.records import Result, result_from_json
@@ -163,7 +165,7 @@ def _write_orders(options: ProbeOptions, shards: list[Shard], folder: Path) -> N
 def job_of(shard: Shard, folder: Path, number: int, seed: int) -> uml.Job:
     """Return the job of a guest for a shard whose world and orders lie in its folder."""
     command = (
-        sys.executable, "-m", "configtron.lab.guest", f"{uml.GUEST_OUTPUT}/{WORLD}", "--",
+        sys.executable, "-m", "configtron.lab.internet.guest", f"{uml.GUEST_OUTPUT}/{WORLD}", "--",
         sys.executable, "-m", "configtron.cli.worker", uml.GUEST_OUTPUT,
     )  # fmt: skip
     cores = sorted(os.sched_getaffinity(0))

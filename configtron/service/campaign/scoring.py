@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from configtron.db.store import Run, Store
-from configtron.lab.sites import BASELINE, Internet
-from configtron.lab.truth import from_json, oracle
+from configtron.lab.internet.sites import BASELINE, Internet
+from configtron.lab.internet.truth import from_json, oracle
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Observation
 from configtron.report.allowed_verdict import Judged

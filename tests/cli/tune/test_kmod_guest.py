@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from configtron.lab.uml import UmlVirtual
+from configtron.lab.uml.user_mode_linux import UmlVirtual
 from rigs import guest_module
 
 LIMIT_S = 300

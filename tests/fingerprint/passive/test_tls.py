@@ -10,7 +10,7 @@ import pytest
 
 from configtron.fingerprint.passive.connection_report import ConnectionReport
 from configtron.fingerprint.passive.tls import CLIENT_HELLO, SERVER_HELLO, hello
-from configtron.lab.certificates import issue
+from configtron.lab.internet.certificates import issue
 from configtron.model.nouns import ACK, RST, SYN, Segment
 from configtron.probe.wire.frames import Envelope, build, packed
 from rigs import capture_bytes as write

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from configtron.lab import links
+from configtron.lab.internet import links
 from configtron.lab.testbed.conditions import Condition, Way
 from configtron.lab.testbed.families import named
 from configtron.lab.testbed.network import CLIENT, SERVERS, Bed, raise_bed

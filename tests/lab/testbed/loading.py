@@ -14,7 +14,7 @@ from pathlib import Path
 from configtron.lab.testbed import loads, model, network, servers
 from configtron.lab.testbed.conditions import Condition, Way
 from configtron.lab.testbed.pages import Object, Page
-from configtron.lab.enclosure import GUEST_OUTPUT
+from configtron.lab.uml.enclosure import GUEST_OUTPUT
 
 # Less than a load of it takes.
 SHORT_LIMIT_S = 0.1

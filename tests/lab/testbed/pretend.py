@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """A guest that is none: the same job, run as a process of this host, whose worker makes page load times up.
 
-As a program it is that worker: `python -m tests.lab.testbed.pretend PAUSE_S FOLDER`. It pauses after each configuration, so
-that it can be killed in between. What it makes up depends on its orders alone; vegas it refuses; and under a condition
-of 500 ms it fails.
+As a program it is that worker: `python -m tests.lab.testbed.pretend PAUSE_S FOLDER`. It pauses after each
+configuration, so that it can be killed in between. What it makes up depends on its orders alone; vegas it refuses; and
+under a condition of 500 ms it fails.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from configtron.lab.testbed.measure import Guests
 from configtron.lab.testbed.shard import LINES, ORDERS, Orders, seed_of
-from configtron.lab.enclosure import GUEST_OUTPUT, Job, Running, tie
+from configtron.lab.uml.enclosure import GUEST_OUTPUT, Job, Running, tie
 from configtron.model.errors import DONE, NOTHING
 from configtron.model.samples import Sample, Stack, end_line, sample_line, shard_line, slowness, stack_line
 from rigs import ROOT

@@ -13,8 +13,8 @@ import pytest
 
 from configtron.lab.testbed import player
 from configtron.lab.testbed.families import named
-from configtron.lab.kernel import cache_folder
-from configtron.lab.uml import Job, UmlVirtual
+from configtron.lab.uml.kernel import cache_folder
+from configtron.lab.uml.user_mode_linux import Job, UmlVirtual
 from configtron.tune.drivers.bpf import objects
 from rigs import ROOT, guest_module
 from tests.lab.testbed.inside import LOSSY, NAMES, TWO

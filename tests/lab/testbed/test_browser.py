@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from configtron.lab import uml
 from configtron.lab.testbed import browser, loads
 from configtron.lab.testbed.browser import Visit, Watched
-from configtron.lab.uml import Job
+from configtron.lab.uml import user_mode_linux as uml
+from configtron.lab.uml.user_mode_linux import Job
 from configtron.model.errors import Missing
 from rigs import ROOT
 from tests.lab.testbed.test_pages import SMALL

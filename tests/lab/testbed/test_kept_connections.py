@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from configtron.lab.internet.certificates import issue
 from configtron.lab.testbed import loads
 from configtron.lab.testbed.pages import Object, Page
-from configtron.lab.certificates import issue
 
 pytestmark = pytest.mark.root
 HOST, ADDRESS = "kept.example", "127.77.0.43"

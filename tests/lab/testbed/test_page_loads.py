@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from configtron.lab import uml
 from configtron.lab.testbed import loads, model, plan
 from configtron.lab.testbed.loads import Load
 from configtron.lab.testbed.pages import Page
-from configtron.lab.uml import Job
+from configtron.lab.uml import user_mode_linux as uml
+from configtron.lab.uml.user_mode_linux import Job
 from rigs import ROOT
 
 pytestmark = [pytest.mark.root, pytest.mark.lab]

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configtron.lab.certificates import issue
+from configtron.lab.internet.certificates import issue
 from configtron.probe.wire.certificate import NAMES_MOST, identity
 
 

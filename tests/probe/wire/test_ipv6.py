@@ -12,7 +12,7 @@ import pytest
 
 from configtron.fingerprint import read
 from configtron.fingerprint.merge import merge_all
-from configtron.lab.certificates import issue
+from configtron.lab.internet.certificates import issue
 from configtron.linux.netns import inside
 from configtron.model.nouns import Observation, Target
 from configtron.probe.client_hello import VERSIONS

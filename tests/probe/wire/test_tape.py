@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from configtron.lab.certificates import issue
+from configtron.lab.internet.certificates import issue
 from configtron.model.errors import Diverged
 from configtron.model.nouns import Session, Target, Trace
 from configtron.probe.play import Recorded, play

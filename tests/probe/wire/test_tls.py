@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from configtron.fingerprint import read
-from configtron.lab.certificates import issue
+from configtron.lab.internet.certificates import issue
 from configtron.model.nouns import Target, Trace
 from configtron.probe.http_version import http_version
 from configtron.probe.play import play

@@ -14,12 +14,12 @@ from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
-from configtron.lab import middlebox, server_pools, sockops, stacks
-from configtron.lab.addresses import six, six_prefix
-from configtron.lab.bpf import compiled
-from configtron.lab.certificates import chains
-from configtron.lab.impairments import BY_NAME
-from configtron.lab.sites import (
+from configtron.lab.internet import middlebox, server_pools, sockops, stacks
+from configtron.lab.internet.addresses import six, six_prefix
+from configtron.lab.internet.bpf import compiled
+from configtron.lab.internet.certificates import chains
+from configtron.lab.internet.impairments import BY_NAME
+from configtron.lab.internet.sites import (
     ADVMSSES,
     PROGRAM_OCTET,
     RMEM_MAX_BYTES,
@@ -31,7 +31,7 @@ from configtron.lab.sites import (
     octet,
     prefix,
 )
-from configtron.lab.sockops import Setting
+from configtron.lab.internet.sockops import Setting
 from configtron.model.nouns import Vantage
 
 # Where the servers' sockets find their settings, and how many of one address class fit a guest's routing table.

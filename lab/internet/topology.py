@@ -15,10 +15,10 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from configtron.lab import links
-from configtron.lab.addresses import six, six_prefix
-from configtron.lab.shares import CONGESTION_CONTROLS
-from configtron.lab.world import Link, ServerPool, World
+from configtron.lab.internet import links
+from configtron.lab.internet.addresses import six, six_prefix
+from configtron.lab.internet.shares import CONGESTION_CONTROLS
+from configtron.lab.internet.world import Link, ServerPool, World
 from configtron.model.errors import Missing
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from configtron.lab.shares import ENABLE_PUSH, MAX_CONCURRENT_STREAMS
+from configtron.lab.internet.shares import ENABLE_PUSH, MAX_CONCURRENT_STREAMS
 from configtron.model.nouns import Value
 
 Pairs = tuple[tuple[int, int], ...]

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from configtron.lab import bpf
+from configtron.lab.internet import bpf
 from configtron.linux import libbpf
 
 SOURCE = Path(__file__).with_name("sockops.bpf.c")

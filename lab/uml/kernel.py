@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from configtron.lab.recipes import LAB, SOURCES, Recipe
+from configtron.lab.uml.recipes import LAB, SOURCES, Recipe
 from configtron.model.errors import Missing
 
 TARBALL = Path("/usr/src/linux-source-6.12.tar.xz")

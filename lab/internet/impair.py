@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from configtron.lab.deal import deal, stream
-from configtron.lab.impairments import BY_NAME, IMPAIRMENTS, Impairment
-from configtron.lab.mixes import mixed
-from configtron.lab.shares import SHORT_PAGE_BYTES
-from configtron.lab.sites import SYNACK_RETRIES, Plant, Region, Site
+from configtron.lab.internet.deal import deal, stream
+from configtron.lab.internet.impairments import BY_NAME, IMPAIRMENTS, Impairment
+from configtron.lab.internet.mixes import mixed
+from configtron.lab.internet.shares import SHORT_PAGE_BYTES
+from configtron.lab.internet.sites import SYNACK_RETRIES, Plant, Region, Site
 
 # What a site without impairment is dealt.
 NONE = ""

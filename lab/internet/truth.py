@@ -27,13 +27,13 @@ from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from configtron.lab import misbehaving, provable, server_pools
-from configtron.lab.growth import at_request
-from configtron.lab.impairments import BY_NAME, Allowance
-from configtron.lab.links import REORDERED_LATE_MS
-from configtron.lab.sites import RMEM_MAX_BYTES, Internet, Plant, Region, Server, Site
-from configtron.lab.stacks import STACKS, Stack
-from configtron.lab.wheel import late_s
+from configtron.lab.internet import misbehaving, provable, server_pools
+from configtron.lab.internet.growth import at_request
+from configtron.lab.internet.impairments import BY_NAME, Allowance
+from configtron.lab.internet.links import REORDERED_LATE_MS
+from configtron.lab.internet.sites import RMEM_MAX_BYTES, Internet, Plant, Region, Server, Site
+from configtron.lab.internet.stacks import STACKS, Stack
+from configtron.lab.internet.wheel import late_s
 from configtron.model.nouns import Value
 
 # Two ticks of a 100 Hz kernel: one that the RTT in microseconds rounds up to, one for the tick under way.

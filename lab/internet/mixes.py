@@ -13,8 +13,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from configtron.lab.shares import FRAME_SIZE, ICWS, MAX_FRAME_SIZE, STREAMS, WINDOWS, Pack
-from configtron.lab.sites import BASELINE, SYNACK_RETRIES, Region, Server, Site
+from configtron.lab.internet.shares import FRAME_SIZE, ICWS, MAX_FRAME_SIZE, STREAMS, WINDOWS, Pack
+from configtron.lab.internet.sites import BASELINE, SYNACK_RETRIES, Region, Server, Site
 
 # Of the two programs that most sites have, the other one.
 OTHER_PROGRAM = {"nginx": "apache", "apache": "nginx"}

@@ -16,11 +16,11 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from configtron.lab.backend import Guest, say
-from configtron.lab.debian import HEADERS_PACKAGE, LAB_MODULES, ROOT_MODULES, ensure_debian, release
-from configtron.lab.enclosure import Job, Running, enclose, place_arguments
-from configtron.lab.kernel import INIT_PROGRAMS, ensure_programs
-from configtron.lab.recipes import QEMU_SOURCES, X86_DEBUG
+from configtron.lab.uml.backend import Guest, say
+from configtron.lab.uml.debian import HEADERS_PACKAGE, LAB_MODULES, ROOT_MODULES, ensure_debian, release
+from configtron.lab.uml.enclosure import Job, Running, enclose, place_arguments
+from configtron.lab.uml.kernel import INIT_PROGRAMS, ensure_programs
+from configtron.lab.uml.recipes import QEMU_SOURCES, X86_DEBUG
 
 EMULATOR = "qemu-system-x86_64"
 QEMU_PROGRAMS = {**INIT_PROGRAMS, EMULATOR: "qemu-system-x86"}

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import configtron
-from configtron.lab.kernel import (
+from configtron.lab.uml.kernel import (
     KERNEL_PROGRAMS,
     Progress,
     absent_packages,
@@ -30,8 +30,8 @@ from configtron.lab.kernel import (
     key,
     require,
 )
-from configtron.lab.modules import ensure_tree, make_module
-from configtron.lab.recipes import LAB, Recipe
+from configtron.lab.uml.modules import ensure_tree, make_module
+from configtron.lab.uml.recipes import LAB, Recipe
 from configtron.model.errors import Missing
 
 # Of the programs that a kernel needs, those that a module needs.
@@ -48,7 +48,7 @@ WERROR = "CONFIGTRON_WERROR=1"
 
 def sources() -> Path:
     """kmod/ of the checkout; of an installed package the copy that DKMS would take, src/configtron-VERSION."""
-    beside = Path(__file__).resolve().parent.parent / "kmod"
+    beside = Path(__file__).resolve().parents[2] / "kmod"
     installed = Path(sys.prefix) / "src" / f"configtron-{configtron.__version__}"
     for folder in (beside, installed):
         if (folder / "Kbuild").exists():

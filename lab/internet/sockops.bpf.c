@@ -10,7 +10,7 @@
  *   PASSIVE_ESTABLISHED  the handshake is complete: initial congestion window, congestion control
  *
  * The minimum of the data RTO is not here: setting it now is too late, the first RTO has been computed from the
- * handshake. It is a property of the route (lab/links.py).
+ * handshake. It is a property of the route (lab/internet/links.py).
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_endian.h>

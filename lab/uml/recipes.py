@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-SOURCES = Path(__file__).resolve().parent / "uml"
-QEMU_SOURCES = SOURCES.parent / "qemu"
+SOURCES = Path(__file__).resolve().parent
+QEMU_SOURCES = SOURCES / "qemu"
 # Congestion controls as modules: what the debug kernels load, use and unload.
 SCHEMES = SOURCES / "schemes-modules.fragment"
 

@@ -12,9 +12,9 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from configtron.lab.deal import stream
-from configtron.lab.shares import HETEROGENEITY, ICWS, RWINS, STREAMS, SYNACK_RTOS_MS, VERSIONS, WINDOWS, Pack
-from configtron.lab.sites import BASELINE, Plant, Region, Server, Site
+from configtron.lab.internet.deal import stream
+from configtron.lab.internet.shares import HETEROGENEITY, ICWS, RWINS, STREAMS, SYNACK_RTOS_MS, VERSIONS, WINDOWS, Pack
+from configtron.lab.internet.sites import BASELINE, Plant, Region, Server, Site
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Protocol
 
-from configtron.lab.enclosure import Job, Running, cannot_enclose, missing
-from configtron.lab.kernel import INIT_PROGRAMS, absent_for, absent_packages, ensure_kernel, is_whole, kernel_folder
-from configtron.lab.recipes import Recipe
+from configtron.lab.uml.enclosure import Job, Running, cannot_enclose, missing
+from configtron.lab.uml.kernel import INIT_PROGRAMS, absent_for, absent_packages, ensure_kernel, is_whole, kernel_folder
+from configtron.lab.uml.recipes import Recipe
 
 
 class Backend(Protocol):

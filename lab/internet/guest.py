@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Raise a world, check it, hide what it is made of, run a command in it, and hand on the command's exit code.
 
-    python3 -m configtron.lab.guest WORLD.json -- COMMAND [ARGUMENT ...]
+    python3 -m configtron.lab.internet.guest WORLD.json -- COMMAND [ARGUMENT ...]
 
 Runs as root where it may do as it likes: in a guest, or in private mount and network namespaces of a host. The
 namespaces are topology.py's; the command runs in the router's.
@@ -23,8 +23,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from configtron.lab import links, middlebox, server_pools, sockops, topology
-from configtron.lab.world import World, read
+from configtron.lab.internet import links, middlebox, server_pools, sockops, topology
+from configtron.lab.internet.world import World, read
 from configtron.linux.netns import enter
 from configtron.model.errors import BadInput, ConfigtronError, Missing
 
@@ -40,7 +40,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 def main(arguments: Sequence[str]) -> int:
     if len(arguments) < 3 or arguments[1] != "--":
-        print("usage: python3 -m configtron.lab.guest WORLD.json -- COMMAND [ARGUMENT ...]", file=sys.stderr)
+        print("usage: python3 -m configtron.lab.internet.guest WORLD.json -- COMMAND [ARGUMENT ...]", file=sys.stderr)
         return 2
     path = Path(arguments[0]).resolve()
     running: list[subprocess.Popen[bytes]] = []
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
         raise_world(read(path), path.parent, running)
         return _run(arguments[2:], hidden=(path.parent, server_pools.FOLDER))
     except ConfigtronError as error:
-        print(f"configtron.lab.guest: {error}", file=sys.stderr, flush=True)
+        print(f"configtron.lab.internet.guest: {error}", file=sys.stderr, flush=True)
         return error.code
     finally:
         for process in running:

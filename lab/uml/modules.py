@@ -17,7 +17,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from configtron.lab.kernel import (
+from configtron.lab.uml.kernel import (
     UNPACKED,
     Progress,
     build_environment,
@@ -29,7 +29,7 @@ from configtron.lab.kernel import (
     run,
     tied,
 )
-from configtron.lab.recipes import LAB, Recipe
+from configtron.lab.uml.recipes import LAB, Recipe
 from configtron.model.errors import Missing
 
 # What of a kernel's source a module is compiled with; kbuild itself lies in scripts.

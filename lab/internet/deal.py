@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 
-from configtron.lab.shares import Card, Pack
+from configtron.lab.internet.shares import Card, Pack
 
 
 def stream(seed: int, purpose: str) -> random.Random:

@@ -21,11 +21,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from ipaddress import IPv4Address
 
-from configtron.lab import stacks
-from configtron.lab.deal import deal, stream
-from configtron.lab.impair import impair
-from configtron.lab.plants import plant
-from configtron.lab.shares import (
+from configtron.lab.internet import stacks
+from configtron.lab.internet.deal import deal, stream
+from configtron.lab.internet.impair import impair
+from configtron.lab.internet.plants import plant
+from configtron.lab.internet.shares import (
     CONGESTION_CONTROLS,
     ENABLE_PUSH,
     FRAME_SIZE,
@@ -52,7 +52,7 @@ from configtron.lab.shares import (
     Card,
     Pack,
 )
-from configtron.lab.sites import (
+from configtron.lab.internet.sites import (
     PREFIX_CAPACITY,
     REGIONS,
     SYNACK_RETRIES,

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from configtron.lab.kernel import Progress, build_lock, cache_folder, is_whole, keep, key
+from configtron.lab.uml.kernel import Progress, build_lock, cache_folder, is_whole, keep, key
 from configtron.model.congestion import OF_LINUX, OF_TABLE1, TABLE1_MODULES
 from configtron.model.errors import Missing
 

@@ -18,8 +18,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from configtron.lab.backend import Backend, Guest
-from configtron.lab.enclosure import (
+from configtron.lab.uml.backend import Backend, Guest
+from configtron.lab.uml.enclosure import (
     GUEST_OUTPUT,
     NO_EXIT_CODE,
     Job,
@@ -29,8 +29,8 @@ from configtron.lab.enclosure import (
     guest_environment,
     place_arguments,
 )
-from configtron.lab.kernel import ensure_programs
-from configtron.lab.recipes import LAB, UML_DEBUG
+from configtron.lab.uml.kernel import ensure_programs
+from configtron.lab.uml.recipes import LAB, UML_DEBUG
 from configtron.model.choices import NETNS, UML_REAL, UML_VIRTUAL
 from configtron.model.congestion import TABLE1_MODULES
 from configtron.model.errors import BadInput, Missing

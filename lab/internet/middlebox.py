@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from configtron.lab import bpf
+from configtron.lab.internet import bpf
 from configtron.linux.netns import inside
 from configtron.model.errors import Missing
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 
-from configtron.lab.shares import RTO_MINS_MS
-from configtron.lab.stacks import STACKS
+from configtron.lab.internet.shares import RTO_MINS_MS
+from configtron.lab.internet.stacks import STACKS
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import math
 
-from configtron.lab import misbehaving
-from configtron.lab.growth import CERTIFICATE_BYTES
+from configtron.lab.internet import misbehaving
+from configtron.lab.internet.growth import CERTIFICATE_BYTES
+from configtron.lab.internet.shares import SHORT_PAGE_BYTES
+from configtron.lab.internet.sites import Server
 from configtron.lab.servers.answers import ANSWERS, Ask, End
-from configtron.lab.shares import SHORT_PAGE_BYTES
-from configtron.lab.sites import Server
 
 # The smallest MSS that a client may ask for, and the one with which a request inside TLS is asked.
 LEAST_MSS, REQUEST_MSS = 64, 536

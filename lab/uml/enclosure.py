@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 import configtron
-from configtron.lab.recipes import SOURCES
+from configtron.lab.uml.recipes import SOURCES
 from configtron.model.errors import BadInput, Missing
 
 # Where a guest finds its one writable folder; also passed to the command as $CONFIGTRON_OUTPUT.

@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from configtron.lab import misbehaving
-from configtron.lab.addresses import bracketed
-from configtron.lab.nginx import nginx_temporary
-from configtron.lab.shares import INITIAL_WINDOW_SIZE, MAX_CONCURRENT_STREAMS, MAX_FRAME_SIZE
-from configtron.lab.sites import Server
+from configtron.lab.internet import misbehaving
+from configtron.lab.internet.addresses import bracketed
+from configtron.lab.internet.nginx import nginx_temporary
+from configtron.lab.internet.shares import INITIAL_WINDOW_SIZE, MAX_CONCURRENT_STREAMS, MAX_FRAME_SIZE
+from configtron.lab.internet.sites import Server
 
 # A memory file system of the guest; hidden from the command that the guest runs.
 FOLDER = Path("/run/world")
-SERVERS = Path(__file__).with_name("servers")
+SERVERS = Path(__file__).parent.with_name("servers")
 # Larger than all connections that five vantages open at once, so that no SYN is lost to a full queue.
 BACKLOG = 16384
 # RFC 9113 section 6.5.2.

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 from pathlib import Path
 
-from configtron.lab.kernel import cache_folder
+from configtron.lab.uml.kernel import cache_folder
 from configtron.linux.libbpf import Map, Object
 from configtron.linux.trust import others
 from configtron.model.errors import Missing, Refused

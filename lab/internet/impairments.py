@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from configtron.lab import misbehaving
-from configtron.lab.middlebox import MiddleboxRule
-from configtron.lab.mixes import OTHER_PROGRAM, Mix
-from configtron.lab.sites import Site
+from configtron.lab.internet import misbehaving
+from configtron.lab.internet.middlebox import MiddleboxRule
+from configtron.lab.internet.mixes import OTHER_PROGRAM, Mix
+from configtron.lab.internet.sites import Site
 from configtron.model.nouns import Value
 
 

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurv
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.x509.oid import NameOID
 
-from configtron.lab.sites import Internet, Site
+from configtron.lab.internet.sites import Internet, Site
 
 # A subject list of about 500 bytes: the whole TLS answer stays near 2 kB, as on the Web.
 SITES_PER_CERTIFICATE = 20
