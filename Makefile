@@ -118,11 +118,11 @@ bench: kernel
 
 kmod-debug: install
 	$(call say,the kernel module in three kernels: $(CONNECTIONS) connections and $(LOADS) loads)
-	@$(BIN)/python -m tests.kmod.nets --connections $(CONNECTIONS) --loads $(LOADS)
+	@$(BIN)/python -m tests.support.kmod.nets --connections $(CONNECTIONS) --loads $(LOADS)
 
 fuzz: $(INSTALLED)
 	$(call say,arbitrary captures and traces for $(FUZZ_S) s - seed $(SEED))
-	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.fingerprint.passive.fuzzer $(FUZZ_S) $(SEED)
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.support.fuzzer $(FUZZ_S) $(SEED)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 import pytest
 
@@ -149,6 +150,41 @@ def test_an_import_between_tests_and_benchmarks_is_seen() -> None:
     assert strangers("rigs", "import benchmarks.tune\nimport tests") == ["benchmarks.tune", "tests"]
     assert strangers("", "def f():\n    from rigs import worlds") == ["rigs"]
     assert strangers("tests", "from rigs.worlds import clients\nfrom configtron.learner import grid") == []
+
+
+# Test files that lend a name to other test files; move the name to tests/support and take the file off. The list never
+# grows.
+LENDERS = frozenset(
+    """
+    cli.learn.test_import_logs cli.test_fingerprint_live cli.test_learn_measure cli.tune.test_commands
+    fingerprint.capture.test_reading fingerprint.passive.test_foreign fingerprint.passive.test_fuzz
+    fingerprint.passive.test_fuzzer lab.test_campaign lab.test_world lab.testbed.test_kept_connections
+    lab.testbed.test_measure lab.testbed.test_pages lab.testbed.test_realism learner.test_beginning
+    learner.test_damage learner.test_differing learner.test_logged learner.test_relevance learner.test_value
+    probe.test_options probe.wire.test_flow probe.wire.test_live probe.wire.test_stream probe.wire.test_tls
+    report.page.test_markup studies.test_search test_clock test_packaging test_reasons test_shape tune.test_ebpf
+    tune.test_route_table
+""".split()
+)
+
+
+def test_what_tests_share_is_in_support() -> None:
+    files = [file for file in (ROOT / "tests").rglob("*.py") if not file.is_relative_to(ROOT / "tests" / "support")]
+    odd = [str(file.relative_to(ROOT)) for file in files if not file.name.startswith(("test_", "__init__"))]
+    assert odd == [], "a file without tests belongs into tests/support"
+    every = [file for folder in ("tests", "benchmarks/tests") for file in (ROOT / folder).rglob("*.py")]
+    known = {".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files if file.name.startswith("test_")}
+    lent = {name for file in every for name in names(ast.parse(file.read_text())) if name in known}
+    assert sorted(name.removeprefix("tests.") for name in lent) == sorted(LENDERS)
+
+
+def names(tree: ast.AST) -> Iterator[str]:
+    """Yield each imported name in both readings: as a module, and as a name of one."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            yield from (node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names))
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
 
 
 def test_every_layer_is_inhabited() -> None:

@@ -38,7 +38,7 @@ def expected(name: str) -> str:
         return f"{KERNEL} WITH Linux-syscall-note"
     if name.endswith(".bpf.c") or name.startswith("tune/drivers/bpf/") and name.endswith(".h"):
         return BPF
-    if name.startswith(("kmod/", "tests/kmod/planted/")):
+    if name.startswith(("kmod/", "tests/support/kmod/planted/")):
         return KERNEL
     return "MIT"
 

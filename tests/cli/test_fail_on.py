@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from configtron.model.errors import BadInput
 from configtron.report.target_results import TargetResult, found_in
 from configtron.service.campaign import RunSummary, parse_conditions
-from tests.report.sample import reading, result, run
+from tests.support.sample_results import reading, result, run
 
 
 def holding(texts: list[str], records: Iterable[TargetResult]) -> list[str]:

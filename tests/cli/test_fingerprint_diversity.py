@@ -20,8 +20,8 @@ from configtron.service.campaign.run_config import run_config
 from configtron.service.campaign.run_options import ProbeOptions
 from configtron.service.campaign.runs import run_folder
 from configtron.service.capture.proofs import proofs_of
-from tests.report import tiny
 from tests.report.page.test_markup import HOSTILE
+from tests.support import tiny_run as tiny
 
 Spoken = pytest.CaptureFixture[str]
 VOID = {"meta", "br"}

@@ -33,7 +33,7 @@ from configtron.probe.wire.namespaces import ip
 from configtron.service.capture.live import InterfaceListener
 from configtron.service.capture.sockets import SocketPoller
 from configtron.service.capture.watching import ContextWatch
-from tests.fingerprint.capture import mmdb
+from tests.support import mmdb
 
 pytestmark = pytest.mark.root
 

@@ -27,8 +27,8 @@ from configtron.service.campaign.inputs import blocklist_of, targets_of, vantage
 from configtron.service.campaign.run_config import options_of, run_config
 from configtron.service.campaign.run_options import ProbeOptions
 from rigs import ROOT
-from tests.report.sample import VANTAGES
-from tests.report.sample import run as sample_run
+from tests.support.sample_results import VANTAGES
+from tests.support.sample_results import run as sample_run
 
 Spoken = pytest.CaptureFixture[str]
 

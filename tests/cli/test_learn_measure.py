@@ -25,7 +25,7 @@ from configtron.lab.testbed import orphans, servers, studies
 from configtron.model.errors import CONDITION, DONE, INTERRUPTED, NOTHING, PARTIAL, REFUSED, USAGE
 from configtron.model.tensor import read
 from rigs import ROOT
-from tests.lab.testbed import pretend
+from tests.support.lab import pretended_guest as pretend
 
 Spoken = pytest.CaptureFixture[str]
 SMALL = ["--smoke", "--condition", "hotcloud:1/50/0", "--condition", "hotcloud:5/150/5", "--looks", "6,12,24"]
@@ -171,7 +171,7 @@ OWNER = """
 import sys
 from configtron.cli.outermost import run
 from configtron.lab.testbed import measure
-from tests.lab.testbed import pretend
+from tests.support.lab import pretended_guest as pretend
 pause = float(sys.argv[1])
 measure.guests = lambda *_: pretend.guests(pause)
 raise SystemExit(run(sys.argv[2:]))

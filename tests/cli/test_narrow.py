@@ -11,9 +11,9 @@ import pytest
 
 from configtron.cli.outermost import run
 from rigs import ROOT
-from tests.cli.learn.typed import Typed, filled, typed
-from tests.cli.tune.memory import Stack, stack
-from tests.cli.tune.typed import Said, tune, wanted
+from tests.support.learn_command import Typed, filled, typed
+from tests.support.memory_stack import Stack, stack
+from tests.support.tune_command import Said, tune, wanted
 
 __all__ = ["filled", "stack", "tune", "typed", "wanted"]
 

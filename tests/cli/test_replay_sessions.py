@@ -17,7 +17,7 @@ from configtron.service.replay import simulation
 from configtron.service.replay.capture_contexts import contexts_of
 from configtron.studies.simulated import STUDIES
 from rigs import ROOT
-from tests.cli.learn.typed import Typed, replayed, rows, typed
+from tests.support.learn_command import Typed, replayed, rows, typed
 
 __all__ = ["typed"]
 FIXTURES = ROOT / "fixtures"

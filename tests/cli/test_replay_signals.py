@@ -17,7 +17,7 @@ from configtron.db.replays import Replays
 from configtron.model.errors import DONE, INTERRUPTED
 from configtron.service.replay import simulation
 from rigs import ROOT
-from tests.cli.learn.typed import Typed, replayed, typed
+from tests.support.learn_command import Typed, replayed, typed
 
 __all__ = ["typed"]
 

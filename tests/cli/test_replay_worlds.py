@@ -12,7 +12,7 @@ from configtron.model.errors import DONE, USAGE
 from configtron.service.replay import simulation
 from configtron.service.replay.session_job import Job, begin_job
 from rigs import ROOT
-from tests.cli.learn.typed import Typed, rows, typed
+from tests.support.learn_command import Typed, rows, typed
 
 __all__ = ["typed"]
 EXAMPLE = ROOT / "fixtures" / "worlds" / "versions.csv"

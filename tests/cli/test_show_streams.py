@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from configtron.db.store import Store
-from tests.report.sample import run as sample
+from tests.support.sample_results import run as sample
 
 SMALL, LARGE = 50, 2000
 # ru_maxrss is in kilobytes. What Python and SQLite take more for a while, and a tenth of what the rows would take.

@@ -18,7 +18,7 @@ from configtron.cli.root import root
 from configtron.db.store import Store
 from configtron.model.errors import DONE, USAGE
 from configtron.service.campaign.tally import Tally
-from tests.cli.learn.typed import Typed, filled, typed
+from tests.support.learn_command import Typed, filled, typed
 
 __all__ = ["filled", "typed"]
 Spoken = pytest.CaptureFixture[str]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kmod import nets
+from tests.support.kmod import nets
 
 # As many as end within twenty seconds on an idle machine.
 CONNECTIONS = 2000

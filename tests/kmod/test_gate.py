@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kmod import gate, nets, schemes
-from tests.kmod.inside import BEGIN, FORGIVEN, OURS
+from tests.support.kmod import gate, nets, schemes
+from tests.support.kmod.inside import BEGIN, FORGIVEN, OURS
 
 REPORTS = {
     "BUG: KASAN: slab-use-after-free in planted_use_after_free+0x5d/0x70 [planted]",

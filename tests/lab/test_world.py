@@ -22,8 +22,9 @@ from configtron.lab.internet.world import World, world
 from configtron.lab.uml import user_mode_linux as uml
 from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT, Job
 from configtron.model.errors import PRIVILEGE
+from rigs import ROOT
 
-LOOK = Path(__file__).with_name("look.py")
+LOOK = ROOT / "tests" / "support" / "lab" / "look.py"
 SITES = [f"site{n}.example" for n in range(30)]
 # An internet that has one of each: programs with HTTP/2, a short page, h2c, an unknown setting, all minimum RTOs,
 # a SYN-ACK timeout below its region's round trip, a BBR server with a wide window. `test_has_one_of_each` says so.

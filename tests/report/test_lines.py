@@ -14,7 +14,7 @@ from configtron.model.errors import BadInput
 from configtron.model.records import result_from_json
 from configtron.report.lines import opened, write_csv, write_jsonl, write_results
 from configtron.report.target_results import found_in
-from tests.report.sample import VANTAGES, run
+from tests.support.sample_results import VANTAGES, run
 
 SCHEMA = json.loads(Path(report.__file__).with_name("probe.schema.json").read_text())
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from configtron.report import tables
 from configtron.report.plant_scores import planted, planted_lines, share
 from configtron.report.target_results import found_in
-from tests.report.sample import reading, result
+from tests.support.sample_results import reading, result
 
 
 @dataclass(frozen=True)

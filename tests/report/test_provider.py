@@ -3,7 +3,7 @@
 
 from configtron.model.nouns import Observation
 from configtron.report.target_results import found_in
-from tests.report.sample import reading, result
+from tests.support.sample_results import reading, result
 
 
 def test_the_certificate_names_the_provider() -> None:

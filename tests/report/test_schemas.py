@@ -14,7 +14,7 @@ from configtron import report
 from configtron.cli.outermost import run
 from configtron.db.store import Store
 from configtron.model.errors import DONE
-from tests.report.sample import run as sample
+from tests.support.sample_results import run as sample
 
 FOLDER = Path(report.__file__).parent
 FIXTURE = Path(__file__).parents[2] / "fixtures" / "icw"

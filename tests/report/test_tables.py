@@ -6,7 +6,7 @@ from rich.table import Table
 from configtron.model.nouns import Observation
 from configtron.report import tables
 from configtron.report.target_results import found_in, rows_of
-from tests.report.sample import reading, result, run
+from tests.support.sample_results import reading, result, run
 
 
 def printed(table: Table) -> str:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 from configtron.model.nouns import Target
 from configtron.report.target_results import found_in, rows_of
-from tests.report.sample import reading, result, run
+from tests.support.sample_results import reading, result, run
 
 
 def test_results_are_merged_by_site_and_vantage() -> None:

@@ -18,7 +18,7 @@ from configtron.studies import heterogeneity
 from configtron.studies.results import ABSENT, HOLDS, PARTLY, Evaluated, Table
 from configtron.studies.study import Given
 from configtron.studies.tensors.published import NamedStack, stack_of
-from tests.studies import made
+from tests.support.studies import made
 
 GRID = STUDIES["realism"].grid
 STACKS = [stack_of(profile) for profile in GRID.profiles]

@@ -23,7 +23,7 @@ from configtron.studies.tensors import improvement as gains
 from configtron.studies.tensors.comparison import clearly_best, near_default, per_value, rivals, wins
 from configtron.studies.tensors.improvement import gain, measured, over_conditions, percentile
 from configtron.studies.tensors.weights import apart, weights
-from tests.studies.made import VALUES, tensor
+from tests.support.studies.made import VALUES, tensor
 
 # cubic/10 (the default), cubic/30, bbr/10, bbr/30
 MS = [[100, 90, 60, 80], [100, 80, 110, 120], [100, 50, 100, 40], [100, 100, 95, 99]]

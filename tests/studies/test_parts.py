@@ -17,10 +17,10 @@ from configtron.model.samples import Pairs
 from configtron.studies.guests.parts import FOUND, Part, kept, performed
 from configtron.studies.study import Given, Step
 from rigs import ROOT
-from tests.lab.testbed import pretend
-from tests.studies import echo
+from tests.support.lab import pretended_guest as pretend
+from tests.support.studies import echo
 
-MODULE = "tests.studies.echo"
+MODULE = "tests.support.studies.echo"
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_a_killed_study_keeps_what_is_whole(tmp_path: Path) -> None:
     program = (
         "import sys; from pathlib import Path; from configtron.lab.testbed import measure;"
         "from configtron.studies.guests.parts import performed; from configtron.studies.study import Given;"
-        "from tests.studies import echo; from tests.studies.test_parts import parts;"
+        "from tests.support.studies import echo; from tests.studies.test_parts import parts;"
         "measure.guests = echo.guests; performed(Given(Path(sys.argv[1])), parts('a', 'slow'))"
     )
     process = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], cwd=ROOT)

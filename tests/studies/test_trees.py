@@ -8,7 +8,7 @@ import pytest
 
 from configtron.studies.tensors import choices as trees
 from configtron.studies.tensors.improvement import measured
-from tests.studies.made import tensor
+from tests.support.studies.made import tensor
 
 
 def test_a_tree_learns_what_can_be_learned() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.tune.aside import aside
-from tests.tune.listened import WAYS
+from tests.support.tune.aside import aside
+from tests.support.tune.listened import WAYS
 
 pytestmark = pytest.mark.root
 MEANT = [way for way in WAYS if not way.startswith("22") and not way.endswith("another")]

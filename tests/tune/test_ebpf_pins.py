@@ -14,7 +14,7 @@ from subprocess import PIPE
 import pytest
 
 from rigs.isolation import apart
-from tests.tune.aside import ENVIRONMENT, HERE, aside, compiled, usable
+from tests.support.tune.aside import ENVIRONMENT, HERE, aside, compiled, usable
 
 
 @contextmanager

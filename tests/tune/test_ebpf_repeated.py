@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.tune.aside import aside
-from tests.tune.repeated import CLIENTS, WINDOW
+from tests.support.tune.aside import aside
+from tests.support.tune.repeated import CLIENTS, WINDOW
 
 pytestmark = pytest.mark.root
 ONCE, TWICE, THRICE, FOUR_TIMES, UNTOUCHED = CLIENTS

@@ -20,10 +20,10 @@ from configtron.lab.uml.user_mode_linux import Backend, Job, UmlVirtual
 from configtron.model.nouns import Value
 from configtron.tune.drivers.bpf import objects
 from rigs import ROOT
-from tests.tune.aside import aside, compiled, usable
+from tests.support.tune.aside import aside, compiled, usable
 from tests.tune.test_ebpf import EVERYTHING
 
-HERE = Path(__file__).parent
+HERE = ROOT / "tests" / "support" / "tune"
 ALL, SLOW, NOBODY, KEPT, KEPT_RENO, CUT, UNPACED, RATED, WIDE6, BBR = (
     "127.1.1.1", "127.1.2.9", "127.200.0.1", "fd00:1::7", "fd00:2::7", "127.3.0.1", "127.4.1.1", "127.5.0.1", "fd99::1",
     "127.6.0.1",

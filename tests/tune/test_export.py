@@ -20,8 +20,8 @@ from configtron.tune.drivers.sysctl import FOLDER
 from configtron.tune.export import Draft, iproute2, networkd
 from configtron.tune.route_table import THROW, Hop, Key, Way
 from configtron.tune.rules import difference
-from tests.tune.routed import everything, ip, several
-from tests.tune.two_hosts import Hosts, two_hosts
+from tests.support.tune.routed import everything, ip, several
+from tests.support.tune.two_hosts import Hosts, two_hosts
 
 Spoken = pytest.CaptureFixture[str]
 

@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Callable
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,8 +19,8 @@ from configtron.lab.uml.user_mode_linux import Job, UmlVirtual
 from configtron.tune.drivers.kmod_abi import CALLS, KEYS
 from configtron.tune.drivers.kmod_units import NEEDS_ECN, REACHES, REFUSED
 from rigs import ROOT
-from tests.tune.kmod_calls import EVERYTHING, OPTIONS
-from tests.tune.kmod_wire import CONTROLS, WAYS, WINDOWS
+from tests.support.tune.kmod_calls import EVERYTHING, OPTIONS
+from tests.support.tune.kmod_wire import CONTROLS, WAYS, WINDOWS
 
 pytestmark = pytest.mark.lab
 
@@ -32,7 +31,7 @@ PLANTED = ROOT / "tests" / "kmod" / "planted"
 
 @pytest.fixture(scope="module")
 def boot(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Findings]:
-    """Runs a program of tests/tune in a guest with the module's path and more words; what it prints is JSON."""
+    """Runs a program of tests/support/tune in a guest with the module's path and more words; what it prints is JSON."""
     virtual = UmlVirtual()
     if reason := virtual.available():
         pytest.skip(reason)
@@ -40,7 +39,7 @@ def boot(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Findings]:
 
     def run(program: str, *more: str, virtual_time: bool = True) -> Findings:
         output = tmp_path_factory.mktemp(program)
-        command = (sys.executable, "-m", f"tests.tune.{program}", str(module), *more)
+        command = (sys.executable, "-m", f"tests.support.tune.{program}", str(module), *more)
         core = min(os.sched_getaffinity(0))
         job = Job(command, output, 1, core, environment=(("PYTHONPATH", str(ROOT)),), limit_s=300)
         running = UmlVirtual(virtual_time=virtual_time).boot(job)
@@ -91,7 +90,7 @@ def flush(boot: Callable[..., Findings]) -> Findings:
 
 
 def test_guest_programs_are_there() -> None:
-    assert all((Path(__file__).parent / f"{name}.py").exists() for name in PROGRAMS)
+    assert all((ROOT / "tests" / "support" / "tune" / f"{name}.py").exists() for name in PROGRAMS)
 
 
 @pytest.mark.parametrize("way", WAYS)

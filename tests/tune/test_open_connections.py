@@ -18,9 +18,9 @@ from configtron.tune.drivers.open_connections import Leaving, Restored
 from configtron.tune.drivers.route import RouteDriver
 from configtron.tune.drivers.sysctl import SysctlDriver
 from configtron.tune.rules import difference
-from tests.tune.aside import aside
-from tests.tune.routed import hosts
-from tests.tune.two_hosts import SERVER, TCP_CONGESTION, Hosts, congestion_control, window_clamp
+from tests.support.tune.aside import aside
+from tests.support.tune.routed import hosts
+from tests.support.tune.two_hosts import SERVER, TCP_CONGESTION, Hosts, congestion_control, window_clamp
 
 __all__ = ["hosts"]
 

@@ -15,8 +15,8 @@ from configtron.tune.drivers import few
 from configtron.tune.drivers.route import RouteDriver
 from configtron.tune.drivers.table import TABLE
 from configtron.tune.rules import after, difference
-from tests.tune.routed import BOTH, RULES, SLOW, driver, everything, hosts, ip, several
-from tests.tune.two_hosts import Hosts
+from tests.support.tune.routed import BOTH, RULES, SLOW, driver, everything, hosts, ip, several
+from tests.support.tune.two_hosts import Hosts
 
 __all__ = ["driver", "hosts"]
 

@@ -13,8 +13,8 @@ from configtron.tune.drivers.dry_connection import begun
 from configtron.tune.drivers.route import RouteDriver
 from configtron.tune.drivers.table import TABLE
 from configtron.tune.rules import difference
-from tests.tune.routed import BOTH, RULES, driver, everything, hosts, ip
-from tests.tune.two_hosts import SERVER, Hosts
+from tests.support.tune.routed import BOTH, RULES, driver, everything, hosts, ip
+from tests.support.tune.two_hosts import SERVER, Hosts
 
 __all__ = ["driver", "hosts"]
 

@@ -18,9 +18,9 @@ from configtron.tune.drivers import few
 from configtron.tune.drivers.route import RouteDriver
 from configtron.tune.drivers.table import NOTES_TABLE, TABLE
 from configtron.tune.rules import difference
-from tests.tune.killed import at_any_write
-from tests.tune.routed import BOTH, RULES, SLOW, driver, everything, hosts, ip
-from tests.tune.two_hosts import Hosts
+from tests.support.tune.killed import at_any_write
+from tests.support.tune.routed import BOTH, RULES, SLOW, driver, everything, hosts, ip
+from tests.support.tune.two_hosts import Hosts
 
 __all__ = ["driver", "hosts"]
 

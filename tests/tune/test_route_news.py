@@ -15,8 +15,8 @@ from configtron.tune.drivers import few
 from configtron.tune.drivers.route import RouteDriver
 from configtron.tune.drivers.table import NOTES_TABLE, TABLE, Table
 from configtron.tune.rules import difference
-from tests.tune.routed import RULES, hosts, ip
-from tests.tune.two_hosts import Hosts
+from tests.support.tune.routed import RULES, hosts, ip
+from tests.support.tune.two_hosts import Hosts
 
 __all__ = ["hosts"]
 

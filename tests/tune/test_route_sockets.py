@@ -12,7 +12,7 @@ import pytest
 from configtron.model.nouns import Profile, Value
 from configtron.model.tuning import Changes, Place
 from configtron.tune.drivers.route import REACHES, RouteDriver
-from tests.tune.two_hosts import (
+from tests.support.tune.two_hosts import (
     CLIENTS,
     CLIENTS6,
     Hosts,

@@ -18,8 +18,8 @@ from configtron.model.nouns import Profile
 from configtron.model.tuning import Rules
 from configtron.tune import router
 from configtron.tune.pools import map_text, pool_of, routing
-from tests.tune.fronts import MAX_CONCURRENT_STREAMS, STREAMS, curl, missing, running, settings, tls
-from tests.tune.two_hosts import CLIENTS, CLIENTS6, PATIENCE_S, Hosts, two_hosts
+from tests.support.tune.fronts import MAX_CONCURRENT_STREAMS, STREAMS, curl, missing, running, settings, tls
+from tests.support.tune.two_hosts import CLIENTS, CLIENTS6, PATIENCE_S, Hosts, two_hosts
 
 POOLS = [pool_of("old:http_version=http/1.1"), pool_of(f"new:http_version=h2,h2_max_concurrent_streams={STREAMS}")]
 PROFILES = {"modern": Profile("modern", (("http_version", "h2"),))}

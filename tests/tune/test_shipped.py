@@ -20,7 +20,7 @@ from configtron.model.errors import Refused
 from configtron.tune.drivers.bpf import build, objects
 from rigs import ROOT
 from rigs.isolation import apart
-from tests.tune.aside import usable
+from tests.support.tune.aside import usable
 
 MANIFEST = json.loads((objects.SHIPPED / objects.MANIFEST).read_text())
 FILES = sorted(path for path in objects.SHIPPED.rglob("*.bpf.o"))

@@ -19,8 +19,8 @@ from configtron.model.errors import BadInput, Refused
 from configtron.model.nouns import Profile, Value
 from configtron.model.tuning import Changes, Place, Rules
 from configtron.tune.drivers.sysctl import BY_KNOB, FOLDER, REACHES, SysctlDriver
-from tests.tune.killed import at_any_write
-from tests.tune.two_hosts import (
+from tests.support.tune.killed import at_any_write
+from tests.support.tune.two_hosts import (
     CLIENTS,
     Hosts,
     congestion_control,

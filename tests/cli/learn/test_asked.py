@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from configtron.model.errors import DONE, USAGE
-from tests.cli.learn.typed import Typed, filled, rows, typed
+from tests.support.learn_command import Typed, filled, rows, typed
 
 __all__ = ["filled", "typed"]
 

@@ -12,7 +12,7 @@ import pytest
 from configtron.db.outcomes import Outcomes
 from configtron.model.errors import DONE, BadInput, Missing
 from rigs.worlds import FASTEST
-from tests.cli.learn.typed import Typed, filled, typed
+from tests.support.learn_command import Typed, filled, typed
 
 __all__ = ["filled", "typed"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from configtron.model.errors import DONE, USAGE
-from tests.cli.learn.typed import Typed, filled, rows, typed
+from tests.support.learn_command import Typed, filled, rows, typed
 
 __all__ = ["filled", "typed"]
 

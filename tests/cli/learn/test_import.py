@@ -12,7 +12,7 @@ import pytest
 from configtron.db.outcomes import Outcomes
 from configtron.learner.logged import outcomes_of
 from configtron.model.errors import DONE, PARTIAL, USAGE
-from tests.cli.learn.typed import Typed, typed
+from tests.support.learn_command import Typed, typed
 
 __all__ = ["typed"]
 

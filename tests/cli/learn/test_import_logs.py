@@ -30,8 +30,8 @@ from configtron.model.tuning import Place, Rules
 from configtron.service.learning.importing import BATCH
 from configtron.tune.journal import KEPT, LEASED, UNDOING, UNDONE, WRITING, Transaction
 from rigs import ROOT
-from tests.cli.learn.typed import Typed, typed
-from tests.fingerprint.capture.mmdb import database
+from tests.support.learn_command import Typed, typed
+from tests.support.mmdb import database
 
 __all__ = ["typed"]
 

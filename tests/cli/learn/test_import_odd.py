@@ -10,7 +10,7 @@ import pytest
 
 from configtron.model.errors import PARTIAL, USAGE
 from tests.cli.learn.test_import_logs import view
-from tests.cli.learn.typed import Typed, typed
+from tests.support.learn_command import Typed, typed
 
 __all__ = ["typed"]
 

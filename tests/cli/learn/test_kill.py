@@ -13,8 +13,8 @@ from pathlib import Path
 from configtron.db.outcomes import Outcomes
 from configtron.model.errors import DONE, INTERRUPTED
 from rigs import ROOT
-from tests.cli.learn.typed import Typed, typed
 from tests.learner.test_logged import logged
+from tests.support.learn_command import Typed, typed
 
 __all__ = ["typed"]
 

@@ -16,7 +16,7 @@ from configtron.learner import POLICIES, PREFERRED
 from configtron.model.errors import DONE, NOTHING, PARTIAL, USAGE
 from configtron.model.tensor import write
 from rigs.worlds import small_tensor
-from tests.cli.learn.typed import Typed, filled, rows, typed
+from tests.support.learn_command import Typed, filled, rows, typed
 
 __all__ = ["filled", "typed"]
 

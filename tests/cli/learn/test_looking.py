@@ -15,8 +15,8 @@ from configtron.learner.saved import recipe_of
 from configtron.learner.state import decode
 from configtron.model.errors import DONE
 from configtron.service.learning import lessons, looking
-from tests.cli.learn.typed import Typed, rows, typed
 from tests.learner.test_beginning import chosen
+from tests.support.learn_command import Typed, rows, typed
 
 __all__ = ["typed"]
 HOW = ("learn", "run", "--classes", 4, "-f", "jsonl", "--policy")

@@ -14,9 +14,9 @@ from configtron.db.outcomes import Outcomes
 from configtron.learner.damage import unmeasured
 from configtron.model.errors import DONE, USAGE
 from configtron.model.tensor import write
-from tests.cli.learn.typed import Typed, typed
 from tests.learner.test_damage import BBR, SETTINGS, TENSOR
 from tests.learner.test_relevance import log
+from tests.support.learn_command import Typed, typed
 
 __all__ = ["typed"]
 

@@ -18,7 +18,7 @@ from configtron.model.errors import DONE, INTERRUPTED, USAGE
 from configtron.model.tensor import write
 from configtron.service.learning import lessons
 from rigs.worlds import small_tensor
-from tests.cli.learn.typed import Typed, filled, rows, typed
+from tests.support.learn_command import Typed, filled, rows, typed
 
 __all__ = ["filled", "typed"]
 

@@ -13,8 +13,8 @@ from configtron.model.tuning import Changes, Rules
 from configtron.service.lease import watchdog_process
 from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.rules import lookup
-from tests.cli.tune.memory import Stack, stack
-from tests.cli.tune.typed import Said, rows, tune, wanted
+from tests.support.memory_stack import Stack, stack
+from tests.support.tune_command import Said, rows, tune, wanted
 
 __all__ = ["stack", "tune", "wanted"]
 

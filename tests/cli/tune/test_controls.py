@@ -10,9 +10,9 @@ import pytest
 from configtron.linux.netns import inside
 from configtron.model.errors import DONE, REFUSED, USAGE
 from configtron.tune.drivers import congestion_controls as controls
-from tests.cli.tune.typed import Said, rows, tune
-from tests.tune.routed import hosts
-from tests.tune.two_hosts import Hosts
+from tests.support.tune.routed import hosts
+from tests.support.tune.two_hosts import Hosts
+from tests.support.tune_command import Said, rows, tune
 
 __all__ = ["hosts", "tune"]
 

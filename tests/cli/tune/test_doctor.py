@@ -12,8 +12,8 @@ from configtron.model.errors import DONE, NOTHING, PRIVILEGE
 from configtron.model.tuning import Place, Reach
 from configtron.tune import drivers
 from configtron.tune.drivers.memory import MemoryDriver
-from tests.cli.tune.memory import Stack, stack
-from tests.cli.tune.typed import Said, rows, tune, wanted
+from tests.support.memory_stack import Stack, stack
+from tests.support.tune_command import Said, rows, tune, wanted
 
 __all__ = ["stack", "tune", "wanted"]
 

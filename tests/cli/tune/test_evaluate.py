@@ -19,7 +19,7 @@ from configtron.studies import study
 from configtron.studies.results import ABSENT, HOLDS, Evaluated, Fact, Table
 from configtron.studies.study import Given, Step
 from rigs import ROOT
-from tests.lab.testbed import pretend
+from tests.support.lab import pretended_guest as pretend
 
 Spoken = pytest.CaptureFixture[str]
 TENSOR = str(ROOT / "fixtures" / "tensor" / "smoke.npz")

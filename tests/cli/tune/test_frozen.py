@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from configtron.model.errors import DONE, NOTHING
 from configtron.model.tuning import Changes, Rules
-from tests.cli.tune.memory import Stack, stack
-from tests.cli.tune.typed import Said, rows, tune, wanted
+from tests.support.memory_stack import Stack, stack
+from tests.support.tune_command import Said, rows, tune, wanted
 
 __all__ = ["stack", "tune", "wanted"]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from configtron.model.errors import DONE, NOTHING, PRIVILEGE, USAGE
-from tests.cli.tune.memory import Stack, stack
-from tests.cli.tune.typed import Said, rows, tune, wanted
+from tests.support.memory_stack import Stack, stack
+from tests.support.tune_command import Said, rows, tune, wanted
 
 __all__ = ["stack", "tune", "wanted"]
 BY_MEMORY = ("--driver", "memory")

@@ -24,8 +24,8 @@ from configtron.service.lease.recovery import recover_due
 from configtron.service.lease.undo import JournalBehind
 from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.journal import KEPT, LEASED, UNDONE, Transaction
-from tests.cli.tune.memory import Stack, stack
-from tests.cli.tune.typed import Said, tune, wanted
+from tests.support.memory_stack import Stack, stack
+from tests.support.tune_command import Said, tune, wanted
 
 __all__ = ["stack", "tune", "wanted"]
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from configtron.model.errors import DONE, USAGE
-from tests.cli.tune.memory import Stack, stack
-from tests.cli.tune.typed import Said, tune, wanted
+from tests.support.memory_stack import Stack, stack
+from tests.support.tune_command import Said, tune, wanted
 
 __all__ = ["stack", "tune", "wanted"]
 

@@ -9,8 +9,8 @@ import pytest
 
 from configtron.model.errors import CONDITION, DONE, NOTHING
 from configtron.tune.drivers.memory import MemoryDriver
-from tests.cli.tune.memory import Stack, stack
 from tests.cli.tune.test_commands import Said, tune, wanted
+from tests.support.memory_stack import Stack, stack
 
 __all__ = ["stack", "tune", "wanted"]
 

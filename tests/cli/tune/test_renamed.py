@@ -7,7 +7,7 @@ import pytest
 
 from configtron.cli.tune import RENAMED, ROWS
 from configtron.model.errors import DONE, NOTHING
-from tests.cli.tune.typed import Said, tune
+from tests.support.tune_command import Said, tune
 
 __all__ = ["tune"]
 

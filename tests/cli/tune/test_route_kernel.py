@@ -10,9 +10,9 @@ import pytest
 
 from configtron.model.errors import CONDITION, DONE, REFUSED
 from configtron.tune.drivers.table import TABLE
-from tests.cli.tune.typed import Said, rows, tune, wanted
-from tests.tune.routed import everything, hosts, ip
-from tests.tune.two_hosts import SERVER, Hosts, congestion_control
+from tests.support.tune.routed import everything, hosts, ip
+from tests.support.tune.two_hosts import SERVER, Hosts, congestion_control
+from tests.support.tune_command import Said, rows, tune, wanted
 
 __all__ = ["hosts", "tune", "wanted"]
 

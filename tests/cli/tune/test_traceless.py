@@ -14,7 +14,7 @@ from configtron.db.tuning import Tuning
 from configtron.model.tuning import Place
 from configtron.tune.drivers import DRIVERS, load
 from rigs.tune_ground import ground
-from tests.cli.tune.tracing import traced, writes
+from tests.support.tracing import traced, writes
 
 # Those whose rules are somewhere else than in this process, best last: what is not here is skipped, and says so.
 KERNEL = [name for name in DRIVERS if name != "memory"]

@@ -24,7 +24,7 @@ from configtron.service.lease import systemd_units
 from configtron.tune.units import DATABASE, RECOVER, TIMER, WATCH, units
 from rigs import ROOT
 from rigs.isolation import apart
-from tests.cli.tune.typed import Said, tune
+from tests.support.tune_command import Said, tune
 
 __all__ = ["tune"]
 HERE = Path(__file__).parent
@@ -176,7 +176,7 @@ def _worked(driver: str, folder: Path) -> None:
         return [json.loads(line) for line in done.stdout.splitlines()]
 
     def confined(name: str) -> subprocess.Popen[str]:
-        command = [sys.executable, str(HERE / "confined.py"), str(folder / name), str(state)]
+        command = [sys.executable, str(ROOT / "tests" / "support" / "confined.py"), str(folder / name), str(state)]
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     typed("profile", "set", "p", "tcp_congestion_control=reno")

@@ -15,8 +15,8 @@ import pytest
 from configtron.model.errors import DONE, PRIVILEGE
 from configtron.tune.drivers.bpf import rights
 from rigs import ROOT
-from tests.cli.tune.typed import Said, tune
-from tests.tune.aside import usable
+from tests.support.tune.aside import usable
+from tests.support.tune_command import Said, tune
 
 __all__ = ["tune"]
 APART = ("unshare", "--user", "--map-root-user", "--net")

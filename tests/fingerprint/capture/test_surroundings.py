@@ -11,7 +11,7 @@ import pytest
 from configtron.fingerprint.capture import surroundings
 from configtron.fingerprint.capture.surroundings import AccessLog, Surroundings
 from configtron.model.errors import BadInput
-from tests.fingerprint.capture import mmdb
+from tests.support import mmdb
 
 PHONE, COMPUTER = "Mozilla/5.0 (iPhone) Mobile", "Mozilla/5.0 (Windows NT 10.0)"
 

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.fingerprint.passive import fuzzer
+from tests.support import fuzzer
 
 RUNS = 500
 CHILD = (
-    "import json, sys; from pathlib import Path; from tests.fingerprint.passive.fuzzer import fuzz;"
+    "import json, sys; from pathlib import Path; from tests.support.fuzzer import fuzz;"
     "print(json.dumps(fuzz(seed=1, runs=int(sys.argv[1]), folder=Path(sys.argv[2]))))"
 )
 # Reading from a child whose memory is limited; a capture that costs more is a fault.
 STREAM = (
-    "import sys; from tests.fingerprint.passive.fuzzer import limit; import numpy, configtron.cli.outermost as o;"
+    "import sys; from tests.support.fuzzer import limit; import numpy, configtron.cli.outermost as o;"
     "import configtron.fingerprint.passive.connection_report, configtron.report.connections, zstandard;"
     "limit(512 << 20);"
     "sys.exit(o.run(['fingerprint', 'pcap', '--stream', '-f', 'csv', '-o', '/dev/null', sys.argv[1]]))"

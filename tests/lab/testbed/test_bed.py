@@ -17,7 +17,7 @@ from configtron.lab.uml.kernel import cache_folder
 from configtron.lab.uml.user_mode_linux import Job, UmlVirtual
 from configtron.tune.drivers.bpf import objects
 from rigs import ROOT, guest_module
-from tests.lab.testbed.inside import LOSSY, NAMES, TWO
+from tests.support.lab.testbed_guest import LOSSY, NAMES, TWO
 
 pytestmark = [pytest.mark.root, pytest.mark.lab]
 
@@ -26,7 +26,7 @@ def told(folder: Path, *only: str) -> str:
     backend = UmlVirtual()
     if reason := backend.available():
         pytest.skip(reason)
-    words = (sys.executable, "-m", "tests.lab.testbed.inside", str(player.program()), *only)
+    words = (sys.executable, "-m", "tests.support.lab.testbed_guest", str(player.program()), *only)
     environment = (("PYTHONPATH", str(ROOT)), ("XDG_CACHE_HOME", str(cache_folder().parent)))
     running = backend.boot(Job(words, folder, seed=1, cpu=max(os.sched_getaffinity(0)), environment=environment))
     assert running.wait(200) == 0, running.console.read_text() + running.last_words()

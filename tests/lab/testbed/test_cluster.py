@@ -12,8 +12,8 @@ from configtron.lab.testbed import cluster
 from configtron.lab.testbed.cluster import perform_away
 from configtron.model.errors import DONE, BadInput, Missing
 from tests.cli.test_learn_measure import SMALL, measured
-from tests.lab.testbed import pretend
 from tests.lab.testbed.test_measure import orders, performed
+from tests.support.lab import pretended_guest as pretend
 
 distributed = pytest.importorskip("distributed")
 NAMES = ["hotcloud:1/50/0", "access:dsl", "hotcloud:1/500/0"]

@@ -22,7 +22,7 @@ from configtron.lab.testbed.studies import STUDIES
 from configtron.model.errors import BadInput, Missing, Refused
 from configtron.model.repeats import Rule
 from rigs import ROOT
-from tests.lab.testbed import pretend
+from tests.support.lab import pretended_guest as pretend
 
 SIZES = {"a": 900, "b": 9000}
 PAGES = tuple(Page(name, (f"{name}.example",), (Object("/", size, "html"),)) for name, size in SIZES.items())
@@ -121,7 +121,7 @@ OWNER = """
 import sys
 from pathlib import Path
 from tests.lab.testbed.test_measure import orders, performed
-from tests.lab.testbed import pretend
+from tests.support.lab import pretended_guest as pretend
 from configtron.lab.testbed import measure, orphans
 how, folder, guests = sys.argv[1], Path(sys.argv[2]), pretend.guests(float(sys.argv[3]))
 if how == "many":

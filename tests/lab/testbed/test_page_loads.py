@@ -32,7 +32,7 @@ def boot(folder: Path, *words: str, client: str = "") -> list[Load]:
     virtual = uml.UmlVirtual()
     if reason := virtual.available():
         pytest.skip(reason)
-    command = (sys.executable, "-m", "tests.lab.testbed.loading", client or loads.program(), *words)
+    command = (sys.executable, "-m", "tests.support.lab.page_loading", client or loads.program(), *words)
     running = virtual.boot(Job(command, folder, seed=1, cpu=0, environment=(("PYTHONPATH", str(ROOT)),), limit_s=120))
     assert running.wait() == 0, running.console.read_text() + running.last_words()
     return [Load.from_json(line) for line in (folder / "loads").read_text().splitlines()]

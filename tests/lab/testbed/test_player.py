@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from configtron.lab.internet.links import splitmix64
 from configtron.lab.testbed.conditions import PACKET_BYTES
 from configtron.lab.testbed.player import SOURCES
+from rigs import ROOT
 
 # Of splitmix64: from one state to the next.
 GAMMA = 0x9E3779B97F4A7C15
@@ -57,7 +58,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not shutil.which("gcc"):
         pytest.skip("missing; run: apt-get install gcc libc6-dev")
     built = tmp_path_factory.mktemp("way") / "way_trial"
-    source = Path(__file__).with_name("way_trial.c")
+    source = ROOT / "tests" / "support" / "lab" / "way_trial.c"
     subprocess.run(["gcc", "-Wall", f"-I{SOURCES[1].parent}", "-o", str(built), str(source), "-lm"], check=True)
     return built
 

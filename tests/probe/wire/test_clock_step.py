@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from configtron.probe.wire.namespaces import throwaway
+from rigs import ROOT
 
 pytestmark = pytest.mark.root
 
-HERE = Path(__file__).parent
+HERE = ROOT / "tests" / "support"
 # Every address of 127/8 is the namespace's own; one server answers for them all.
 BLOCK, HOSTS = "127.0.5.0/28", 16
 SERVER = """

@@ -16,8 +16,8 @@ from configtron.probe.play import Recorded, play, play_messages
 from configtron.probe.script import SYN_PATIENCE_S, SYN_TRIES_AT_S, Hold, Offer, Open, Read, StreamScript, Write
 from configtron.probe.wire.stream import EngineFailed, Plain, StreamLog, carry
 from configtron.probe.wire.tcp import RETRANSMIT_TRIES
-from tests.probe.wire.peer import Peer, texts
 from tests.support.fake_server import FakeServer
+from tests.support.tls_peer import Peer, texts
 
 TARGET = Target("site.test", "198.18.0.1", 443)
 ASK = b"GET / HTTP/1.1\r\n\r\n"

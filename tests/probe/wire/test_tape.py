@@ -18,9 +18,9 @@ from configtron.probe.script import Hold, Offer, Open, StreamScript
 from configtron.probe.wire.stream import StreamLog, carry
 from configtron.probe.wire.tape import Tape, records
 from configtron.probe.wire.tls import Trust
-from tests.probe.wire.peer import Peer
 from tests.probe.wire.test_stream import ASK, asks
 from tests.probe.wire.test_tls import Server
+from tests.support.tls_peer import Peer
 
 TARGET = Target("site.test", "198.18.0.1", 443)
 VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]

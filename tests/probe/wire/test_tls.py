@@ -18,8 +18,8 @@ from configtron.probe.play import play
 from configtron.probe.script import get
 from configtron.probe.wire.stream import EngineFailed, carry
 from configtron.probe.wire.tls import Trust
-from tests.probe.wire.peer import Peer, texts
 from tests.probe.wire.test_stream import ASK, PAGE, asks
+from tests.support.tls_peer import Peer, texts
 
 TARGET = Target("site.test", "198.18.0.1", 443)
 

@@ -9,7 +9,7 @@ from configtron.model.nouns import Message, Observation, Packet, Session, Target
 from configtron.report.page.conversation import MOST_LINES, LadderLine, Note, conversation
 from configtron.report.page.ladder import flights, ladder
 from configtron.report.page.markup import written
-from tests.report.tiny import segments
+from tests.support.tiny_run import segments
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex("000000040000000000")
 SETTINGS = bytes.fromhex("00000c0400000000000003000000640004000100000aaa")[:21]

@@ -9,7 +9,7 @@ from configtron.model.nouns import Observation, Packet, Target, Trace
 from configtron.report.page.markup import written
 from configtron.report.page.sequence import SequenceRun, points, sequence
 from configtron.report.page.tuned import Scene, Sight, Subject, TunedPage, page
-from tests.report.tiny import segments
+from tests.support.tiny_run import segments
 
 WANTED = ("bbr", 4)
 

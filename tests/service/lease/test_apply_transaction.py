@@ -20,7 +20,7 @@ from configtron.service.lease.recovery import recover_due
 from configtron.service.lease.undo import undo
 from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.journal import BEGUN, KEPT, LEASED, OPEN, REPLACED, UNDOING, UNDONE, WRITING, Transaction
-from tests.cli.tune.memory import Stack, stack
+from tests.support.memory_stack import Stack, stack
 
 __all__ = ["stack"]
 

@@ -26,7 +26,7 @@ from configtron.tune.drivers import FOR_TRIALS
 from configtron.tune.journal import KEPT, LEASED, UNDONE, Transaction
 from configtron.tune.rules import difference
 from rigs.tune_ground import Ground, ground
-from tests.cli.tune.memory import Stack, stack
+from tests.support.memory_stack import Stack, stack
 
 __all__ = ["stack"]
 

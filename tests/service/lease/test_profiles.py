@@ -26,7 +26,7 @@ from configtron.tune import drivers
 from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.journal import KEPT, LEASED, UNDONE
 from rigs.tune_ground import ground
-from tests.cli.tune.memory import Stack, stack
+from tests.support.memory_stack import Stack, stack
 
 __all__ = ["stack"]
 

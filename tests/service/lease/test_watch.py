@@ -16,7 +16,7 @@ from configtron.service.lease.context import LeaseContext, context_of
 from configtron.service.lease.watcher import Watcher
 from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.journal import KEPT, Transaction
-from tests.cli.tune.memory import Stack, stack
+from tests.support.memory_stack import Stack, stack
 
 __all__ = ["stack"]
 

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: MIT
+"""The nets: kernels that catch mistakes of kernel code, and what is thrown at the module in each.
+
+    python -m tests.support.kmod.nets [NET ...] [--connections NUMBER]
+
+Question   Does the module survive every order of events, every allocation that fails, a second processor?
+Method     Three kernels: uml (one processor; bad accesses, lock order, RCU, leaks, failing allocations), smp (two
+           emulated ones, preemption; the same checks and sleeping while atomic) and debian (Debian 12's own, two
+           processors). In each: inside.py's steps, and then the kernel's log is read by gate.py. One of the steps
+           takes each congestion control that the kernel has by itself (schemes.py) and prints a table.
+           First of all mistakes are planted: a net that lets one of them through is torn, its silence worth nothing.
+Reads as   a line a step; exit code 0 when every step ended well and no kernel complained, 1 otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from configtron.lab.uml.backend import Backend, say
+from configtron.lab.uml.debian import ensure_debian
+from configtron.lab.uml.debian import tree as debian_tree
+from configtron.lab.uml.enclosure import Job
+from configtron.lab.uml.kernel import ensure_kernel
+from configtron.lab.uml.kmod import WERROR, module_for_tree
+from configtron.lab.uml.modules import ensure_tree, make_module
+from configtron.lab.uml.qemu import QemuDebian, QemuDebug
+from configtron.lab.uml.recipes import UML_DEBUG, X86_DEBUG
+from configtron.lab.uml.user_mode_linux import UmlDebug
+from configtron.model.errors import ConfigtronError
+from rigs import ROOT
+from tests.support.kmod import gate
+
+HERE = Path(__file__).resolve().parent
+
+KMOD = ROOT / "kmod"
+
+# Each program of stress/, and what it is made of.
+PROGRAMS = {
+    "churn": ("churn.c", "changes.c", "traffic.c"),
+    "loads": ("loads.c", "traffic.c"),
+    "failnth": ("failnth.c", "failcalls.c"),
+}
+WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-Wno-missing-field-initializers")
+
+# The step that plants, and the congestion controls that a net must find fault with (planted/replacing.c).
+PLANT = "plant"
+FAULTY = ("lost_get", "rep_late")
+# A mistake of planted/planted.c -> the kernel's words for it; a net must bring those of its own.
+PLANTED = {
+    "rcu": "suspicious RCU usage",
+    "lock-order": "possible circular locking dependency",
+    "use-after-free": "KASAN: slab-use-after-free in planted_use_after_free",
+    "leak": "a planted leak",
+    "atomic-sleep": "sleeping function called from invalid context",
+}
+
+# As many as a busy server's minute.
+CONNECTIONS = 100_000
+LOADS = 100
+# Of these, as many for each congestion control with ECN, and as many without.
+SCHEME_SHARE = 0.002
+# With its checks the emulated kernel does so much of what User-Mode Linux does in the same time.
+SMP_SHARE = 0.05
+
+
+@dataclass(frozen=True)
+class Net:
+    """One kernel: how it is booted, what modules are built with, the steps, and the planted mistakes it must see."""
+
+    backend: Backend
+    tree: Callable[[], Path]
+    arch: str
+    schemes: Callable[[], Path]  # the folder that holds its congestion controls' modules
+    steps: Callable[[int, int], tuple[str, ...]]
+    catches: tuple[str, ...] = ()
+    memory_mb: int = 1024
+    limit_s: int = 4 * 3600
+
+
+def schemes_step(connections: int, link: str = "") -> str:
+    return f"schemes={max(10, int(connections * SCHEME_SHARE))}{link}"
+
+
+# The debug kernel of User-Mode Linux does not live through netem on its loopback (with no module of ours in it).
+LOSSY = ",lossy"
+
+
+NETS = {
+    "uml": Net(
+        UmlDebug(),
+        lambda: ensure_tree(say, UML_DEBUG),
+        UML_DEBUG.arch,
+        lambda: ensure_kernel(say, UML_DEBUG).parent,
+        lambda connections, times: (
+            "kunit", schemes_step(connections), f"churn={connections}", f"loads={times}", "failures", "leaks",
+        ),
+        ("rcu", "lock-order", "use-after-free", "leak"),
+    ),
+    "smp": Net(
+        QemuDebug(),
+        lambda: ensure_tree(say, X86_DEBUG),
+        X86_DEBUG.arch,
+        lambda: ensure_kernel(say, X86_DEBUG).parent,
+        lambda connections, times: (
+            schemes_step(connections // 4, LOSSY), f"churn={int(connections * SMP_SHARE)}",
+            f"loads={max(1, int(times * SMP_SHARE))}",
+        ),
+        ("rcu", "lock-order", "use-after-free", "atomic-sleep"),
+    ),
+    "debian": Net(
+        QemuDebian(),
+        debian_tree,
+        "x86_64",
+        lambda: ensure_debian(say),
+        lambda connections, times: (schemes_step(connections, LOSSY), f"churn={connections}", f"loads={times}"),
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Catch:
+    """The result of one boot: the steps as inside.py reported them, and the kernel's complaints."""
+
+    code: int
+    steps: list[dict[str, Any]]
+    reports: list[str]
+    console: str
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One for each congestion control and ECN."""
+        return [row for step in self.steps for row in step.get("rows", ())]
+
+    def well(self) -> bool:
+        fine = all(str(row["result"]).startswith("ok") for row in self.rows())
+        return fine and self.code == 0 and not self.reports and not any(step.get("leaked") for step in self.steps)
+
+
+@contextmanager
+def hold() -> Iterator[Path]:
+    """A folder for programs and results, removed afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="configtron-nets-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def compile_programs(folder: Path) -> None:
+    for name, sources in PROGRAMS.items():
+        paths = [str(HERE / "stress" / source) for source in sources]
+        subprocess.run(["gcc", "-O2", *WARNINGS, f"-I{KMOD}", "-o", str(folder / name), *paths], check=True)
+
+
+def cast(net: Net, steps: tuple[str, ...], folder: Path) -> Catch:
+    """Boot the net's kernel with everything compiled for it, run the steps, read what came of them."""
+    modules = [*module_for_tree(net.tree(), net.arch, say, (WERROR,)).parent.glob("*.ko")]
+    modules += make_module(HERE / "planted", folder / "planted", net.tree(), net.arch)
+    modules += net.schemes().glob("tcp_*.ko")
+    for module in modules:
+        shutil.copy(module, folder)
+    compile_programs(folder)
+    output = folder / "output"
+    command = (sys.executable, "-m", "tests.support.kmod.inside", str(folder), *steps)
+    job = Job(command, output, 1, 0, net.memory_mb, environment=(("PYTHONPATH", str(ROOT)),), limit_s=net.limit_s)
+    running = net.backend.boot(job)
+    code = running.wait()
+    console = running.console.read_text()
+    results = [json.loads(line) for line in console.splitlines() if line.startswith("{")]
+    return Catch(code, results, gate.reports(running.kernel_log.read_text(errors="replace")), console)
+
+
+def torn(net: Net, catch: Catch) -> list[str]:
+    """The planted mistakes that a net should have caught and did not."""
+    words = "\n".join([*catch.reports, *(block for step in catch.steps for block in step.get("leaked", ()))])
+    missed = [mistake for mistake in net.catches if PLANTED[mistake] not in words]
+    passed = {row["cc"] for row in catch.rows() if str(row["result"]).startswith("ok")}
+    faulted = {row["cc"] for row in catch.rows()} - passed
+    return missed + [name for name in FAULTY if name not in faulted]
+
+
+def table(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """The rows of schemes.py; references are those of the congestion control's module and of ours."""
+    line = "{:12} {:>3} {:>6} {:>6}  {:24} {:>12} {:>12}  {:9} {}"
+    yield line.format("cc", "ecn", "conn", "agreed", "ran", "refs before", "refs after", "unload", "result")
+    for row in rows:
+        ran = ", ".join(f"{name} {count}" for name, count in row.get("ran", {}).items()) or row.get("refused", "-")
+        before, after = (
+            "/".join("-" if count is None else str(count) for count in row.get(when, ()))
+            for when in ("before", "after")
+        )
+        counts = (row["connections"], row.get("ecn agreed", "-"))
+        yield line.format(row["cc"], row["ecn"], *counts, ran, before, after, row.get("unload", ""), row["result"])
+
+
+def try_net(name: str, connections: int, times: int) -> bool:
+    """Plant, then stress; prints as it goes. Whether all went well."""
+    net = NETS[name]
+    if reason := net.backend.available():
+        print(f"{name}: {reason}")
+        return False
+    well = True
+    with hold() as folder:
+        if net.catches:
+            started = time.monotonic()
+            leaks = ("leaks",) if "leak" in net.catches else ()
+            planted = tuple(f"scheme={scheme}" for scheme in FAULTY)
+            missed = torn(net, cast(net, (PLANT, *leaks, *planted), folder))
+            well &= not missed
+            caught = ", ".join(mistake for mistake in (*net.catches, *FAULTY) if mistake not in missed)
+            print(f"{name}  planted mistakes: caught {caught or 'none'}", end="")
+            print(f"; TORN: {', '.join(missed)}" if missed else "", f"({time.monotonic() - started:.0f} s)", flush=True)
+    with hold() as folder:
+        started = time.monotonic()
+        catch = cast(net, net.steps(connections, times), folder)
+        for step in catch.steps:
+            print(f"{name}  {json.dumps({key: value for key, value in step.items() if key != 'rows'})}")
+            for line in table(step["rows"]) if "rows" in step else ():
+                print(f"{name}    {line}".rstrip())
+        for report in catch.reports:
+            print(f"{name}  REPORT\n{report}")
+        verdict = "well" if catch.well() else f"NOT well (exit code {catch.code}) {catch.console[-2000:]}"
+        print(f"{name}  {verdict} ({time.monotonic() - started:.0f} s)", flush=True)
+    return well and catch.well()
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.support.kmod.nets")
+    parser.add_argument("net", nargs="*", metavar="NET", help=f"of {', '.join(NETS)}; all when none is named")
+    parser.add_argument("--connections", type=int, default=CONNECTIONS)
+    parser.add_argument("--loads", type=int, default=LOADS)
+    asked = parser.parse_args(words)
+    if unknown := sorted(set(asked.net) - set(NETS)):
+        parser.error(f"no net {', '.join(unknown)}; there are {', '.join(NETS)}")
+    try:
+        # a list, not a generator: a torn net must not keep the others from being cast
+        well = [try_net(name, asked.connections, asked.loads) for name in asked.net or NETS]
+    except ConfigtronError as error:
+        print(f"nets: {error}", file=sys.stderr)
+        return error.code
+    return 0 if all(well) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Programs of the lab's tests that run in guests, and a guest that is pretended."""

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: MIT
+"""Inside a guest in real time: a flush of many prefixes, killed on its way, and others at the tables; prints JSON.
+
+python3 -m tests.support.tune.kmod_flush configtron.ko
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from typing import Any
+
+from configtron.tune.drivers.kmod_device import Device
+from configtron.tune.drivers.kmod_units import packed
+from tests.support.tune.kmod_net import complaints, drained, load
+
+PREFIXES = 300_000
+# A flush of so many takes far longer on any machine, and a tick is 10 ms.
+HEAD_START_S = 0.02
+
+
+def filled(told: Device, made: int) -> None:
+    told.set_prefixes(packed({f"{16 + (i >> 16)}.{i >> 8 & 255}.{i & 255}.0/24": made for i in range(PREFIXES)}))
+
+
+def killed(told: Device, made: int) -> list[int]:
+    """Left by a flush that was killed: by status, by dump, by the profile; then removed by the next, and left."""
+    filled(told, made)
+    ready, says = os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(says, b"x")
+        told.flush()
+        os._exit(0)
+    os.read(ready, 1)
+    time.sleep(HEAD_START_S)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    left = [told.status()["prefixes"], len(told.dump()), told.stats(made)["prefixes"]]
+    return [*left, told.flush(), told.status()["prefixes"]]
+
+
+def meanwhile(told: Device, made: int) -> dict[str, Any]:
+    """Calls that change the tables while a flush is under way, and what becomes of a prefix set then."""
+    filled(told, made)
+    removed: list[int] = []
+    with Device() as other:
+        flushes = threading.Thread(target=lambda: removed.append(other.flush()))
+        flushes.start()
+        while told.status()["prefixes"] == PREFIXES:
+            time.sleep(0.001)
+        told.set_prefixes(packed({"10.0.0.0/24": made}))
+        calls = 0
+        while told.status()["prefixes"] > 1:  # as the kernel has it: a thread may end long after its call
+            told.delete_profile(told.new_profile("quick"))
+            calls += 1
+        flushes.join()
+    stays = "stays" if told.status()["prefixes"] == 1 else "is gone"
+    told.flush()
+    return {"calls": calls, "set meanwhile": stays, "removed": removed[0]}
+
+
+def main(module: str) -> None:
+    load(module)
+    found: dict[str, Any] = {"prefixes": PREFIXES}
+    with Device() as told:
+        made = told.new_profile("p")
+        found |= {"killed": killed(told, made), "meanwhile": meanwhile(told, made)}
+    found |= {"unload": drained(), "complaints": complaints()}
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: MIT
+"""Inside a guest: the driver kmod with rules, from nothing to a hundred thousand prefixes and back; prints JSON.
+
+python3 -m tests.support.tune.kmod_rules configtron.ko
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from configtron.linux.netns import inside
+from configtron.model.errors import ConfigtronError
+from configtron.model.nouns import Profile, Value
+from configtron.model.tuning import Changes, Place, Rules
+from configtron.tune.drivers.kmod import DEFAULT_CONTROL, KmodDriver
+from configtron.tune.rules import difference
+from tests.support.tune.kmod_net import PORT4, connected, default, device, drained, hosts, listener, load
+
+MANY = 100_000
+
+
+def named(name: str, **settings: Value) -> Profile:
+    return Profile(name, tuple(settings.items()))
+
+
+WANTED = Rules(
+    {
+        "wide": named("wide", tcp_congestion_control="bbr", initcwnd=40, min_rto=0.02),
+        "narrow": named("narrow", pacing="fq", initcwnd=4),
+        "as it is": named("as it is"),
+    },
+    {
+        "10.1.0.0/16": "wide", "10.1.2.0/24": "narrow", "fd00::/16": "wide", "::/0": "as it is",
+        "::102:304/128": "narrow", "192.0.2.7/32": "as it is",
+    },
+    "narrow",
+)  # fmt: skip
+
+
+def refused(call: Callable[[], object]) -> str:
+    try:
+        call()
+    except ConfigtronError as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def here(netns: str) -> str:
+    with inside(netns):
+        return DEFAULT_CONTROL.read_text().strip()
+
+
+def refusals(driver: KmodDriver) -> dict[str, str]:
+    """Changes that must change nothing."""
+    return {
+        "control": refused(lambda: driver.apply(Changes({"c": named("c", tcp_congestion_control="nosuch")}))),
+        "name": refused(lambda: driver.apply(Changes(prefixes={"10.9.0.0/16": "nobody"}))),
+        "used": refused(lambda: driver.apply(Changes(dropped_profiles=frozenset({"wide"})))),
+        "default": refused(lambda: driver.apply(Changes(dropped_profiles=frozenset({"narrow"})))),
+        "range": refused(lambda: driver.apply(Changes({"c": named("c", initcwnd=2000)}))),
+    }
+
+
+def windows(driver: KmodDriver) -> dict[str, int]:
+    """Client -> the first window of its connection."""
+    at, found = listener(PORT4), {}
+    for source in ("10.1.0.9", "10.1.2.9", "10.7.0.9"):
+        client, served = connected(at, source, PORT4)
+        with device() as told:
+            found[source] = int(told.of_socket(served.fileno())[1][1])
+        client.close()
+        served.close()
+    at.close()
+    return found
+
+
+def many(driver: KmodDriver) -> dict[str, Any]:
+    prefixes = {f"{16 + (i >> 16)}.{i >> 8 & 255}.{i & 255}.0/24": "narrow" for i in range(MANY)}
+    told = driver.apply(Changes(prefixes=prefixes))
+    mark = driver.mark()
+    some = dict(list(prefixes.items())[:100])
+    moved = driver.apply(Changes(prefixes=dict.fromkeys(some, "wide")))
+    read = driver.read().prefixes
+    return {
+        "told": dict(told.prefixes) == prefixes,
+        "moved": set(moved.prefixes.values()) == {"wide"} and len(moved.prefixes) == 100,
+        "read": dict(read) == {**WANTED.prefixes, **prefixes, **dict.fromkeys(some, "wide")},
+        "marked": mark != driver.mark() == driver.mark(),
+    }
+
+
+def main(module: str) -> None:
+    found: dict[str, Any] = {}
+    with hosts():
+        driver, elsewhere = KmodDriver(Place("s")), KmodDriver(Place("c"))
+        found["absent"] = [driver.missing(), driver.read() == Rules(), driver.mark()]
+        driver.revert(driver.before())
+        load(module)
+        found["able"] = [driver.missing(), len(driver.settable()), KmodDriver(Place("nowhere")).missing()]
+        default("reno", "s")
+        before = driver.before()
+        found["before"] = before
+        mark = driver.mark()
+        found["as asked"] = driver.apply(difference(Rules(), WANTED)) == driver.read() == WANTED
+        found["marked"] = mark != driver.mark() == driver.mark()
+        found["default"] = [here("s"), here("c"), elsewhere.read() == Rules()]
+        found["windows"] = windows(driver)
+        found["refusals"] = refusals(driver) | {"unchanged": str(driver.read() == WANTED)}
+        found["many"] = many(driver)
+        moved = Changes(prefixes={"10.1.0.0/16": "narrow"}, dropped_prefixes=frozenset({"fd00::/16"}))
+        driver.apply(moved)
+        found["frozen"] = [driver.mark()]
+        default("cubic", "s")  # somebody else's hand
+        found["overruled"] = driver.read() == Rules()
+        found["frozen"] += [driver.mark()]
+        found["again"] = driver.apply(difference(driver.read(), WANTED)) == driver.read() == WANTED
+        driver.revert(before)
+        driver.revert(before)
+        with device() as told:
+            found["nothing left"] = [here("s"), driver.read() == Rules(), told.status()["prefixes"], told.profiles()]
+    found["drained"] = drained()
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
