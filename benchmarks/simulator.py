@@ -93,7 +93,7 @@ def goals(per_cell: int, seed: int, rows: tuple[str, ...]) -> int:
         sessions = drawn(world, per_cell * CLASSES * len(world.sites), np.random.default_rng(seed + 200))
         print(f"\n{title}: {len(sessions)} sessions, seed {seed}; distance from the best, shares, last half")
         columns = ("first 1000", "median", "p95", "excess ms", ">20% worse", "CPU s")
-        print(f"{'policy':28s}" + "".join(f"{column:>12s}" for column in columns))
+        print(f"{'policy':30s}" + "".join(f"{column:>12s}" for column in columns))
         for row in rows or usual:
             name, _, how = row.partition(", ")
             classes = classes_of(warm, seed) if how == EMULATED else None
@@ -103,7 +103,7 @@ def goals(per_cell: int, seed: int, rows: tuple[str, ...]) -> int:
             last = fared(replay, slice(len(sessions) // 2, None))
             first = fared(replay, slice(FIRST)).median.value
             shares = f"{first:12.3f}{last.median.value:12.3f}{last.p95.value:12.3f}{all_.excess_ms.value:12.0f}"
-            print(f"{row:28s}{shares}{100 * all_.worse.value:11.2f}%{took:12.1f}", flush=True)
+            print(f"{row:30s}{shares}{100 * all_.worse.value:11.2f}%{took:12.1f}", flush=True)
             excess[title, row] = all_.excess_ms.value
             if row == PREFERRED:
                 cost = exported(replay)

@@ -258,7 +258,7 @@ class Outcomes(Database):
             self._connection.execute("DELETE FROM learner WHERE name = ? AND ?", (name, fresh))
             made = self._connection.execute(INSERT_LEARNER, row)
         if not made.rowcount:
-            raise BadInput(f"a policy is called {name!r} already; go on with it, or start it anew: --fresh")
+            raise BadInput(f"{name}: another `learn run` has just made it; wait for it to end, then run this again")
         return Learner(cast(int, made.lastrowid), *row)
 
     def bind_learner(self, found: Learner, log: int) -> Learner:
@@ -277,14 +277,16 @@ class Outcomes(Database):
         return found._replace(log=log)
 
     def save_learner(self, before: Learner, state: str, logged: Logged, chosen: Decisions, profiles: Sequence[Profile],
-                     class_ids: tuple[str, ...]) -> Learner:  # fmt: skip
+                     class_ids: tuple[str, ...], upto: int | None = None) -> Learner:  # fmt: skip
         """Keep, in one, what a policy decided for these outcomes, what it knows now, and that it has read them.
 
         before: as it was read or saved last, its recipe as it is now; profiles, class_ids: what the columns of `chosen`
-        count in. Returns it as it is kept now. Errors: `BadInput` if it was changed meanwhile, by another `learn run`;
-        then nothing is kept.
+        count in; upto: number of the last outcome that was read, None for the last of `logged`, which may lack outcomes
+        that were set aside. Returns it as it is kept now. Errors: `BadInput` if it was changed meanwhile,
+        by another `learn run`; then nothing is kept.
         """
-        now, upto, count = self._now(), int(logged.number[-1]), before.outcomes + len(logged)
+        now, count = self._now(), before.outcomes + len(logged)
+        upto = int(logged.number[-1]) if upto is None else upto
         with self._clear(), self._transaction():
             changed = self._connection.execute(
                 "UPDATE learner SET recipe = ?, state = ?, saved_at = ?, position = ?, outcomes = ?"
@@ -292,7 +294,8 @@ class Outcomes(Database):
                 (before.recipe, state, now, upto, count, before.id, before.position),
             ).rowcount
             if not changed:
-                raise BadInput(f"{before.name} changed meanwhile: it learns or was dropped elsewhere; one at a time")
+                why = "another `learn run` learns, made it anew or dropped it; wait for it to end, then run this again"
+                raise BadInput(f"{before.name} changed meanwhile: {why}")
             used, configuration = np.unique(chosen.configuration, return_inverse=True)
             numbers = self._configurations([profiles[at] for at in used])[configuration.reshape(-1)]
             codes = (logged.number, numbers, self._words(class_ids)[chosen.network], self._words(ARMS)[chosen.arm])

@@ -199,8 +199,18 @@ def _networked(prefix: str) -> None:
 
 
 def _unaddressed(context: Context) -> Context:
-    """Of a client no more than its prefix is kept."""
-    return replace(context, prefix=prefix_of(address)) if (address := plain_text(context.prefix)) else context
+    """Keep no more of a client than its prefix, as its network is written: without the address's other bits."""
+    prefix = _kept_prefix(context.prefix)
+    return context if prefix == context.prefix else replace(context, prefix=prefix)
+
+
+@lru_cache(REMEMBERED)
+def _kept_prefix(prefix: str) -> str:
+    """The prefix of an address; a prefix without the bits below its length; other words as they are."""
+    if address := plain_text(prefix):
+        return prefix_of(address)
+    network = network_of(prefix) if LIKE_ADDRESS.fullmatch(prefix) else None
+    return prefix if network is None else str(network)
 
 
 def _object(key: str, form: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -37,7 +37,7 @@ def outcomes() -> str:
 
 @pytest.mark.parametrize("section", [pytest.param(name, marks=NEEDS.get(name, ()), id=name) for name in EXAMPLES])
 def test_an_example_runs(section: str, tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "fixtures/icw/10", tmp_path / "recording")
+    shutil.copytree(ROOT / "fixtures/icw/10", tmp_path / "fixtures/icw/10")
     shutil.copy(ROOT / "fixtures/icw/10/trace.pcapng.gz", tmp_path / "capture.pcapng.gz")
     (tmp_path / "outcomes.csv").write_text(outcomes())
     done = subprocess.run(

@@ -47,6 +47,8 @@ DEAD: tuple[Dead, ...] = (
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./+-]{0,63}")
 # A knob that is on or off.
 SWITCH = (0, 1)
+# The one unit of knobs that is not counted in whole ones, as in `tuning_json.py`.
+TIME = "s"
 # The kernel's widest number.
 MOST = 2**63 - 1
 
@@ -70,6 +72,9 @@ def setting(name: str, value: object) -> Value:
     least = 1 if knob.values and all(isinstance(one, int) and one > 0 for one in knob.values) else 0
     if number is None or not least <= number <= MOST:
         raise BadInput(f"{name}: {repr(value)[:40]} is no setting; it takes a number from {least}")
+    if number != int(number) and knob.unit != TIME:
+        raise BadInput(f"{name}: {repr(value)[:40]} is no setting; it takes a whole number"
+                       f"{f' of {knob.unit}' if knob.unit else ''}")  # fmt: skip
     return int(number) if number == int(number) else number
 
 

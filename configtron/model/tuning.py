@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from configtron.model.bounds import check_path, check_texts
 from configtron.model.nouns import Profile, Value
 
 
@@ -27,6 +28,12 @@ class Place:
     interface: str = ""
     cgroup: str = ""
     listen: str = ""
+
+    def __post_init__(self) -> None:
+        """Check texts and names. Errors: `BadInput`."""
+        check_texts(self)
+        for name, value in (("netns", self.netns), ("interface", self.interface), ("cgroup", self.cgroup)):
+            check_path(name, value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,10 +67,10 @@ class Vitals:
 
     def __init__(self, metric: str, left: Counter[str]) -> None:
         self._metric, self._left = metric, left
-        self._waiting: OrderedDict[str, Form] = OrderedDict()
+        self._waiting: OrderedDict[str, tuple[int, Form]] = OrderedDict()
 
-    def take(self, given: Mapping[str, Any]) -> Iterator[Form]:
-        """One more; those that no newer value is waited for."""
+    def take(self, number: int, given: Mapping[str, Any]) -> Iterator[tuple[int, Form]]:
+        """Take the beacon of line `number`; yield those that no newer value is waited for, each with its own line."""
         name, way = str(given.get("name", "")), str(given.get("navigationType") or "")
         if VITALS.get(name) != self._metric:
             self._left[f"{name[:20] or 'no name'}, not the metric {self._metric}"] += 1
@@ -82,12 +82,12 @@ class Vitals:
             raise BadInput("value is missing")
         key = str(given.get("id") or f"none {len(self._waiting)} {id(given)}")
         self._waiting.pop(key, None)
-        self._waiting[key] = made(given, given["value"])
+        self._waiting[key] = number, made(given, given["value"])
         while len(self._waiting) > WAITING:
             yield self._waiting.popitem(last=False)[1]
 
-    def rest(self) -> Iterator[Form]:
-        """All others."""
+    def rest(self) -> Iterator[tuple[int, Form]]:
+        """Yield all others, each with its own line."""
         yield from self._waiting.values()
         self._waiting.clear()
 

@@ -207,17 +207,17 @@ def _beacon(line: str, parser: Parser, reading: Reading) -> beacons.Form | None:
 
 
 def _vitals(lines: Iterable[tuple[int, str]], reading: Reading, maker: _Maker, wanted: Wanted) -> Iterator[Outcome]:
-    vitals, number = beacons.Vitals(wanted.metric, reading.left), 0
+    vitals = beacons.Vitals(wanted.metric, reading.left)
     for number, given in objects(lines, reading):
         try:
-            ready = list(vitals.take(given))
+            ready = list(vitals.take(number, given))
         except BadInput as error:
             reading.refuse(number, error)
             continue
-        for form in ready:
-            yield from maker.beacon(number, form)
-    for form in vitals.rest():
-        yield from maker.beacon(number, form)
+        for own, form in ready:
+            yield from maker.beacon(own, form)
+    for own, form in vitals.rest():
+        yield from maker.beacon(own, form)
 
 
 class _Maker:

@@ -47,6 +47,8 @@ def test_distortions_are_reported_and_clients_judged_by_what_happened(typed: Typ
     assert bots[0]["excess_ms"]["value"] == pytest.approx(plain[0]["excess_ms"]["value"], rel=0.2)
     learned = [replayed(typed, "--policy", "mab_nc", *how, sessions=400) for how in ((), ("--distort", "clocks"))]
     assert learned[0] != learned[1]
+    code, _, err = typed("replay", "sessions", "--tensor", "small.npz", "--distort", "missing-cells")
+    assert code == USAGE and "thins the warm start, and there is none: name one with --warm" in err
     code, _, err = typed("replay", "sessions", "--tensor", "small.npz", "--distort", "fog")
     assert code == USAGE and "no distortion is called 'fog'" in err
 

@@ -109,7 +109,7 @@ def test_numbers_are_not_given_twice(store: Outcomes) -> None:
     assert store.drop_learner("p")
     again = store.begin_learner("p", "mab_nc", 0, found.recipe, None, found.state)
     assert again.id > found.id and again == store.learner("p")
-    with pytest.raises(BadInput, match="is called 'p' already"):
+    with pytest.raises(BadInput, match="^p: another `learn run` has just made it"):
         store.begin_learner("p", "mab_nc", 0, found.recipe, None, found.state)
     anew = store.begin_learner("p", "mab_nc", 0, found.recipe, None, found.state, fresh=True)
     assert anew.id > again.id and [anew] == [store.learner(one.name) for one in store.learners()]
@@ -135,8 +135,10 @@ def test_two_that_teach_one_policy(store: Outcomes) -> None:
     how = (made.save(), part, chosen, made.grid.profiles, made.class_ids_)
     first = store.save_learner(stood, *how)
     assert first == store.learner("p") and (first.position, first.outcomes) == (50, 50)
-    with pytest.raises(BadInput, match="p changed meanwhile"):
+    with pytest.raises(BadInput, match="p changed meanwhile: another `learn run` .*; wait for it to end, then run"):
         store.save_learner(stood, *how)
+    with pytest.raises(BadInput, match="^p: another `learn run` has just made it; wait for it to end, then run this"):
+        store.begin_learner("p", "default", 0, stood.recipe, None, stood.state)
     assert store.learner("p") == first and len(list(store.decisions("p"))) == 50
     store.drop_learner("p")
     for _ in range(2):
@@ -195,7 +197,7 @@ def test_a_policy_goes_on_as_if_nothing_had_happened(store: Outcomes, policy: st
     assert whole is not None and halved is not None and whole.state == halved.state
     assert list(store.decisions("whole")) == list(store.decisions("halved"))
     assert len(list(store.decisions("whole"))) == 600
-    with pytest.raises(BadInput, match="already"):
+    with pytest.raises(BadInput, match="has just made it"):
         store.begin_learner("whole", policy, 0, "", None, "")
     assert store.drop_learner("whole") and not store.drop_learner("whole")
     assert len(list(store.decisions("halved"))) == 600 and list(store.decisions("whole")) == []

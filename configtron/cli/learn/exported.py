@@ -31,6 +31,8 @@ def rows_of(one: Exported) -> Iterator[dict[str, Json]]:
     yield from left_to_humans(one)
 
 
+# Shares below this are the rounding of sums.
+ROUNDING = 1e-9
 # What each loss is of.
 OF = {
     "cell": "of the cell rules",
@@ -53,12 +55,17 @@ def _unknown(why: str, words: str) -> dict[str, Json]:
     return {"median": None, "p95": None, "mean": None, "reason": why, "when": f"{words}: {why}"}
 
 
+def _share(value: float) -> Json:
+    """Return a share for a report; what is below a billionth is rounding, and none."""
+    return rounded(0.0 if abs(value) < ROUNDING else value)
+
+
 def _known(found: Loss, words: str) -> dict[str, Json]:
     def ends(share: Share) -> Json:
-        return [rounded(share.low), rounded(share.high)]
+        return [_share(share.low), _share(share.high)]
 
     return {
-        "median": rounded(found.median.value), "p95": rounded(found.p95.value), "mean": rounded(found.mean.value),
+        "median": _share(found.median.value), "p95": _share(found.p95.value), "mean": _share(found.mean.value),
         "median_interval": ends(found.median), "p95_interval": ends(found.p95), "mean_interval": ends(found.mean),
         "judged_on": found.clients, "loaded": rounded(found.loaded),
         "when": f"{words}; by {found.clients} later outcomes: p95 {_span(found.p95)}, mean {_span(found.mean)}",

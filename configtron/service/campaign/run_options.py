@@ -6,9 +6,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from configtron.model.bounds import check_number
+from configtron.model.bounds import check_choice, check_number, check_texts
 from configtron.model.choices import PROFILES, TESTS
 from configtron.model.errors import BadInput
+
+IP_VERSIONS = (4, 6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +76,20 @@ class ProbeOptions:
     lab_duplicate: float = 0.0
 
     def __post_init__(self) -> None:
-        """Check names and ranges. Errors: `BadInput`."""
-        if self.profile not in PROFILES:
-            raise BadInput(f"profile: {self.profile!r} is none of {', '.join(PROFILES)}")
-        if strange := [test for test in self.tests if test not in TESTS]:
-            raise BadInput(f"tests: {strange[0]!r} is none of {', '.join(TESTS)}")
+        """Check texts, names and ranges. Errors: `BadInput`."""
+        check_texts(self)
+        check_choice("profile", self.profile, PROFILES)
+        for test in self.tests:
+            check_choice("tests", test, TESTS)
+        if strange := [version for version in self.versions if version not in IP_VERSIONS]:
+            raise BadInput(f"versions: {strange[0]} is no version of IP; 4 and 6 are")
+        for name in ("lab_loss", "lab_reorder", "lab_duplicate"):
+            check_number(name, getattr(self, name), 0, 1)
         for name in ("rate_per_s", "host_rate_per_s", "network_rate_per_s", "max_runtime_s"):
             check_number(name, getattr(self, name), 0)
-        check_number("concurrency", self.concurrency, 1, whole=True)
+        for name, least in (("concurrency", 1), ("seed", 0), ("sites", 0)):
+            check_number(name, getattr(self, name), least, whole=True)
+        if self.max_targets is not None:
+            check_number("max_targets", self.max_targets, 1, whole=True, beside=", or None for all")
         check_number("shards", self.shards, 1, whole=True)
         check_number("shard", self.shard, 0, self.shards - 1, whole=True)

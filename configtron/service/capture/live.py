@@ -19,6 +19,7 @@ from configtron.fingerprint.passive.gathering import Batch, Gathering
 from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.link import ETHERNET
 from configtron.fingerprint.passive.local import sighted
+from configtron.model.bounds import check_number, check_texts
 from configtron.model.errors import BadInput, Missing
 from configtron.model.records import Json, canonical
 from configtron.probe.wire.filter import DLT_ETHERNET, DLT_RAW, compile_filter
@@ -32,6 +33,8 @@ EXTENSIONS = " or ".join(f"ip6[6] = {kind}" for kind in (0, 43, 44, 51, 60, 135,
 TCP = f"tcp or (ip6 and ({EXTENSIONS}))"
 # VLAN tags come last: whatever stands behind the word is looked for behind the tag.
 TAGGED = f"{TCP} or vlan"
+# s between two reports, at least.
+LEAST_WINDOW_S = 0.1
 Connections = Callable[[list[ConnectionReport]], None]
 
 
@@ -52,6 +55,13 @@ class LiveOptions:
     span_s: float | None = None
     access_log: Path | None = None
     databases: tuple[Path, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check texts and ranges. Errors: `BadInput`."""
+        check_texts(self)
+        check_number("window_s", self.window_s, LEAST_WINDOW_S)
+        if self.span_s is not None:
+            check_number("span_s", self.span_s, 0, beside=", or None until it is cancelled")
 
 
 def watch_interface(options: LiveOptions, to: Outputs, connections: Connections | None = None) -> WatchResult:

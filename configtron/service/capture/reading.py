@@ -17,9 +17,11 @@ from configtron.fingerprint.passive.connection_report import ConnectionReport, r
 from configtron.fingerprint.passive.gathering import MOST, NOT_READ, Batch, Gathering
 from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.traces import DecryptedMessage
+from configtron.model.bounds import check_text
 from configtron.model.errors import BadInput, Missing
 from configtron.model.records import Json
 from configtron.report.connections import form
+from configtron.service.boundary import errors_of
 
 # A line of a key log: which secret, the client's random number, the secret.
 SECRET = re.compile(r"[A-Z][A-Z0-9_]* [0-9a-fA-F]{16,} [0-9a-fA-F]{16,}\s*$")
@@ -45,6 +47,8 @@ class CaptureReading:
 
         Errors: `BadInput` for a key log that has no secret.
         """
+        check_text("files", list(files))
+        check_text("keylog", keylog)
         if keylog is not None:
             _check_keylog(keylog, files)
         self.files = list(files)
@@ -53,6 +57,10 @@ class CaptureReading:
 
     def connections(self) -> Iterator[ConnectionReport]:
         """Yield each connection. Errors: `BadInput` for a file that is no capture, `Missing` for lack of a program."""
+        with errors_of((self.files,), {}):
+            yield from self._connections()
+
+    def _connections(self) -> Iterator[ConnectionReport]:
         for batch in batches_of(self._gathering, self.files, self._dissect, self._keys.carried):
             lost = self.counts["dropped-by-capture"] > 0
             yield from report_connections(
@@ -103,9 +111,13 @@ def batches_of(
 def _check_keylog(keylog: Path, files: Sequence[str]) -> None:
     if "-" in files:
         raise BadInput("--keylog: tshark opens TLS, and it reads files; write what comes on standard input to one")
-    with keylog.open(errors="replace") as lines:
-        if not any(SECRET.match(line) for line in lines):
-            raise BadInput(f"{keylog}: no TLS secret in it; a key log is what clients write where SSLKEYLOGFILE says")
+    try:
+        with keylog.open(errors="replace") as lines:
+            found = any(SECRET.match(line) for line in lines)
+    except OSError as error:
+        raise BadInput(f"{keylog}: {error.strerror}") from error
+    if not found:
+        raise BadInput(f"{keylog}: no TLS secret in it; a key log is what clients write where SSLKEYLOGFILE says")
 
 
 class _TlsKeys:

@@ -12,11 +12,14 @@ from configtron.fingerprint.capture.diag import Endings, established
 from configtron.fingerprint.capture.surroundings import Surroundings
 from configtron.fingerprint.features import free_rate, of_socket, plain, wanted
 from configtron.fingerprint.tcp_info import Socket
+from configtron.model.bounds import check_number, check_texts
 from configtron.model.records import canonical
 from configtron.service.capture.watching import ContextWatch, Outputs, WatchResult, watching
 
 # The kernel reports an ending from a work queue; on a busy machine some come after the watch is over.
 LATE_S = 0.25
+# s between two reports of open connections, at least.
+LEAST_EVERY_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,15 @@ class SocketOptions:
     span_s: float | None = None
     access_log: Path | None = None
     databases: tuple[Path, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check texts and ranges. Errors: `BadInput`."""
+        check_texts(self)
+        check_number("every_s", self.every_s, LEAST_EVERY_S)
+        if self.span_s is not None:
+            check_number("span_s", self.span_s, 0, beside=", or None until it is cancelled")
+        for port in self.ports:
+            check_number("ports", port, 1, 65535, whole=True)
 
 
 def watch_sockets(options: SocketOptions, to: Outputs) -> WatchResult:

@@ -13,14 +13,13 @@ from configtron.learner.baselines.default import Static
 from configtron.learner.logged import grid_of
 from configtron.learner.policy import TablePolicy
 from configtron.learner.value import Value, value
-from configtron.model.bounds import check_number
+from configtron.model.bounds import WIDEST, check_number, check_texts
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile
 from configtron.model.tuning_json import setting_of
-from configtron.service.learning.learners import notice, revived, saved
+from configtron.service.learning.learners import none_in, notice, revived, saved
 from configtron.service.progress import Progress, unheard
 
-BRING = "bring some: configtron learn import, configtron replay sessions --log"
 # Characters of a candidate that are shown of it.
 SHOWN = 60
 
@@ -36,7 +35,9 @@ class EvaluateOptions:
     last: int = 100_000
 
     def __post_init__(self) -> None:
-        """Check ranges. Errors: `BadInput`."""
+        """Check texts and ranges. Errors: `BadInput`."""
+        check_texts(self)
+        check_number("log", self.log, -WIDEST, whole=True)
         check_number("last", self.last, 1, whole=True)
 
 
@@ -56,7 +57,7 @@ def evaluate(options: EvaluateOptions, progress: Progress = unheard) -> tuple[Ca
     with Outcomes(options.db) as store:
         logged = store.last(options.last, options.log)
         if logged is None:
-            raise BadInput(f"no outcomes to judge by; {BRING}")
+            raise BadInput(f"no outcomes to judge by: {none_in(store, options.log)}")
         names = options.candidates or (saved(store, "", progress).name,)
         made = {name: _candidate(store, name, options.log, progress) for name in names}
     position = max(position for _, position in made.values())

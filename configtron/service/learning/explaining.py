@@ -13,6 +13,7 @@ from configtron.learner.prefixes import longest, network_of
 from configtron.learner.rulebook import present
 from configtron.learner.saved import Safety, features_in, recipe_of, safety_in
 from configtron.learner.told import context_of
+from configtron.model.bounds import check_texts
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Context
 from configtron.service.learning.learners import revived, saved
@@ -34,6 +35,10 @@ class ExplainOptions:
     who: str
     name: str = ""
     site: str = ""
+
+    def __post_init__(self) -> None:
+        """Check texts. Errors: `BadInput`."""
+        check_texts(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from configtron.learner.logged import Logged
 from configtron.learner.policy import TablePolicy
 from configtron.learner.reached import LEAST_LOADS, Mask, met, reached, unreached
 from configtron.learner.rulebook import Rulebook
-from configtron.model.bounds import check_number
+from configtron.model.bounds import WIDEST, check_number, check_texts
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid
 from configtron.model.tensor import Tensor
@@ -52,7 +52,9 @@ class ExportOptions:
     limits: Limits = field(default_factory=lambda: Limits({}))
 
     def __post_init__(self) -> None:
-        """Check ranges. Errors: `BadInput`."""
+        """Check texts and ranges. Errors: `BadInput`."""
+        check_texts(self)
+        check_number("log", self.log, -WIDEST, whole=True)
         check_number("last", self.last, 1, whole=True)
         check_number("leaf", self.leaf, 1, whole=True)
 

@@ -20,12 +20,24 @@ from configtron.model.tensor import Tensor, read
 from configtron.service.learning.importable import importable
 from configtron.service.progress import Event, Progress, unheard
 
+# Logs that are named where one is wanted.
+SHOWN = 12
 MAKE = "make one: configtron learn run"
 
 
 def notice(progress: Progress, text: str) -> None:
     """Report a line that is no step of a job."""
     progress(Event(0, 0, text))
+
+
+def none_in(store: Outcomes, log: int) -> str:
+    """Return that a log (0: any) has no outcomes, and which logs have."""
+    bring = "bring some: configtron learn import, configtron replay sessions --log"
+    there = [str(one.id) for one in store.logs()]
+    if log <= 0 or not there:
+        return f"the database has no outcomes; {bring}"
+    which = "has no outcomes" if str(log) in there else "is not in the database"
+    return f"log {log} {which}; there is: {', '.join(there[:SHOWN])}{', ...' if len(there) > SHOWN else ''}"
 
 
 def saved(store: Outcomes, name: str, progress: Progress = unheard) -> Learner:

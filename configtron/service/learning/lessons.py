@@ -11,26 +11,25 @@ from io import BytesIO
 
 import numpy as np
 
-from configtron.db.outcomes import BATCH, Learner, Outcomes
-from configtron.learner import looks
+from configtron.db.outcomes import Learner, Outcomes
 from configtron.learner.beginning import ALIKE_LN, Beginning, beginning, tally_of
 from configtron.learner.classes import ALLOWED_K, LEAST_OF_DEVICE, Classes
 from configtron.learner.classpolicy import PART_MEMBERS, ClassPolicy
 from configtron.learner.columns import ARMS
 from configtron.learner.damage import DamageBound
 from configtron.learner.importance import dead_knobs, proven, tensor_tally
-from configtron.learner.logged import Logged, grid_of, taught
+from configtron.learner.logged import Logged, grid_of
 from configtron.learner.mapped import mapped
 from configtron.learner.reached import Mask
-from configtron.learner.reclassify import settled
 from configtron.learner.saved import Recipe, recipe_of, state_of
 from configtron.learner.warmstart import FIRST_NOISE_LN
 from configtron.model.errors import BadInput
 from configtron.model.grid import DEAD, Grid
 from configtron.model.nouns import Profile, Value
 from configtron.model.tensor import Tensor, read
-from configtron.service.learning.learners import damage_of, notice, revived_with
+from configtron.service.learning.learners import damage_of, none_in, notice, revived_with
 from configtron.service.learning.looking import without_dead
+from configtron.service.learning.parts import parts, teach
 from configtron.service.progress import Cancelled, Event, Progress, never, unheard
 
 # Outcomes that classes are made from: the offline start.
@@ -60,7 +59,8 @@ class Taken:
     splits: classes that were split off; latencies: for each client that came to another class, its own outcomes from
     the change until then; unexplored: knobs that were proven to do nothing; suggested: cells for which the engine
     found a configuration to try, None for a policy that searches no cells; classes: those it decides by now;
-    began_with: those that its first outcomes were put into; cancelled: it was ended before it had read all."""
+    began_with: those that its first outcomes were put into; set_aside: outcomes of configurations that are none of its
+    grid's, read and not learned; cancelled: it was ended before it had read all."""
 
     name: str
     policy: str
@@ -76,6 +76,7 @@ class Taken:
     unexplored: tuple[str, ...] = ()
     suggested: int | None = None
     began_with: int = 0
+    set_aside: int = 0
     cancelled: bool = False
 
 
@@ -107,8 +108,7 @@ def begin(
     tensor = None if warm is None else read(BytesIO(warm), "--warm")
     first = next(store.batches(log, size=OFFLINE), None)
     if first is None:
-        which = f"log {log} has" if log else "the database has"
-        raise BadInput(f"{which} no outcomes; bring some: configtron learn import, configtron replay sessions --log")
+        raise BadInput(none_in(store, log))
     grid, own = _grid_for(store, log, tensor)
     sites = tensor.sites if own and tensor is not None else _told_apart(store, log, len(grid), progress)
     start = beginning(first, k, np.random.default_rng(seed), by_device=by_device, grid=grid, features=features)
@@ -226,37 +226,43 @@ def _features(start: Beginning) -> str:
     return f"{decide}{'; nothing more than chance: ' + ', '.join(others) if others else ''}"
 
 
+def _counted(progress: Progress, read: int, total: int) -> Callable[[int], None]:
+    """Return what reports outcomes of a part as they are learned; the last one once it is saved."""
+    return lambda n: progress(Event(min(read + n, total - 1), total, LEARN))
+
+
 def learn(
     store: Outcomes, found: Learner, most: int | None, progress: Progress = unheard, cancelled: Cancelled = never
 ) -> Taken:
-    """Teach a policy what is new, at most so many outcomes; each batch is saved in one transaction. Asked between two
-    of them, `cancelled` ends it there."""
+    """Teach a policy what is new, at most so many outcomes; each part is saved in one transaction. Outcomes of
+    configurations that the policy lacks are set aside. `cancelled` is asked some four times a second; what is learned
+    by then is saved."""
     policy, watch = revived_with(found)
     new = store.count(found.log, found.position)
     total = new if most is None else min(new, most)
     taken = Taken(found.name, found.policy, found.log, learned=found.outcomes)
     taken.began_with = len(recipe_of(found.recipe).classes)
     progress(Event(0, total, LEARN))
-    for part in _parts(store, found, total):
-        if watch is not None:
-            contexts, moved = settled(watch, part.contexts, part.contexts)
-            part = replace(part, contexts=contexts)
-            taken.latencies += [one.latency for _, one in moved]
-        try:
-            chosen = taught(policy, part, lambda n: progress(Event(min(taken.outcomes + n, total - 1), total, LEARN)))
-        except BadInput as error:
-            raise BadInput(f"{error}, as {found.name} knows them; start it anew: --fresh") from error
-        taken.outcomes += len(part)
-        taken.agreed += int((chosen.configuration == part.on(policy.grid).configuration).sum())
+    read = 0
+    for part in parts(store, found, policy.grid, total):
+        lesson = teach(policy, watch, part.logged, _counted(progress, read, total), cancelled)
+        logged, chosen = part.logged[: lesson.learned], lesson.decisions()
+        whole = lesson.learned == len(part.logged)
+        upto = part.upto if whole else int(logged.number[-1])
+        read += part.read if whole else lesson.learned
+        taken.set_aside += part.read - len(part.logged) if whole else 0
+        taken.latencies += lesson.latencies
+        taken.outcomes += len(logged)
+        taken.agreed += int((chosen.configuration == logged.on(policy.grid).configuration).sum())
         named = policy.grid.profiles, policy.class_ids_
-        upto = int(part.number[-1]), taken.learned + taken.outcomes
-        if policy.LEARNS and (anew := without_dead(store, found, *upto, progress)):
+        looked = upto, taken.learned + taken.outcomes
+        if policy.LEARNS and len(logged) and (anew := without_dead(store, found, *looked, progress)):
             recipe, policy, watch = anew
             found = found._replace(recipe=recipe.text())
-        found = store.save_learner(found, state_of(policy, watch), part, chosen, *named)
+        found = store.save_learner(found, state_of(policy, watch), logged, chosen, *named, upto)
         taken.arms.update({ARMS[at]: int(n) for at, n in enumerate(np.bincount(chosen.arm)) if n})
-        progress(Event(taken.outcomes, total, LEARN))
-        if taken.outcomes < total and cancelled():
+        progress(Event(read, total, LEARN))
+        if read < total and (not whole or cancelled()):
             taken.cancelled = True
             break
     taken.learned += taken.outcomes
@@ -266,16 +272,3 @@ def learn(
     taken.splits = policy.splits_ if isinstance(policy, ClassPolicy) else 0
     taken.unexplored = tuple(dict.fromkeys(one.knob for one in policy.grid.dead if one not in DEAD))
     return taken
-
-
-def _parts(store: Outcomes, found: Learner, total: int) -> Iterator[Logged]:
-    """What is new, at most so many outcomes; cut where one is looked for knobs that do nothing."""
-    done = 0
-    for logged in store.batches(found.log, found.position, min(BATCH, total) or 1):
-        at = 0
-        while at < len(logged) and done < total:
-            more = min(len(logged) - at, total - done, looks.left(found.outcomes + done))
-            yield logged[at : at + more]
-            at, done = at + more, done + more
-        if done == total:
-            return

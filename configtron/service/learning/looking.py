@@ -18,7 +18,9 @@ from configtron.learner.logged import Logged, taught
 from configtron.learner.policy import TablePolicy
 from configtron.learner.reclassify import Watch, settled
 from configtron.learner.saved import Recipe, recipe_of
+from configtron.model.grid import Grid
 from configtron.service.learning.learners import notice, warm_of
+from configtron.service.learning.parts import within
 from configtron.service.progress import Event, Progress
 
 # The job's name in progress events.
@@ -44,7 +46,7 @@ def without_dead(
     policy, watch = recipe.make(warm_of(found)), recipe.watch()
     at = 0
     progress(Event(0, outcomes, AGAIN))
-    for part in _upto(store, found.log, upto):
+    for part in _upto(store, found.log, upto, recipe.grid):
         seen_as = part
         if watch is not None:
             seen_as = replace(part, contexts=settled(watch, part.contexts, part.contexts)[0])
@@ -57,7 +59,7 @@ def without_dead(
 def _dead(store: Outcomes, log: int, recipe: Recipe, upto: int, outcomes: int, progress: Progress
           ) -> list[DeadKnob]:  # fmt: skip
     seen = Contrasts(recipe.grid, recipe.classes, recipe.sites, outcomes)
-    for part in _upto(store, log, upto):
+    for part in _upto(store, log, upto, recipe.grid):
         seen.count(part)
     if seen.counted < outcomes:
         # Taught again, the policy would forget them, and its count of outcomes would say otherwise.
@@ -65,15 +67,15 @@ def _dead(store: Outcomes, log: int, recipe: Recipe, upto: int, outcomes: int, p
         notice(progress, f"{gone}: knobs that do nothing are not looked for")
         return []
     seen.fit()
-    for part in _upto(store, log, upto):
+    for part in _upto(store, log, upto, recipe.grid):
         seen.add(part)
     return looks.small(seen, outcomes)
 
 
-def _upto(store: Outcomes, log: int, upto: int) -> Iterator[Logged]:
+def _upto(store: Outcomes, log: int, upto: int, grid: Grid) -> Iterator[Logged]:
     for part in store.batches(log):
         known = int((part.number <= upto).sum())
-        if known:
-            yield part[:known]
+        if known and len(inside := within(part[:known], grid)):
+            yield inside
         if known < len(part):
             return

@@ -20,6 +20,7 @@ from configtron.lab.testbed import measure
 from configtron.lab.testbed.layout import Layout, laid_out
 from configtron.lab.testbed.shard import Orders
 from configtron.lab.testbed.studies import study_of
+from configtron.model.bounds import check_number, check_texts
 from configtron.model.errors import BadInput
 from configtron.model.records import Json, canonical
 from configtron.model.samples import digest, judged
@@ -50,6 +51,14 @@ class MeasureOptions:
     jobs: int = 0
     dask: str = ""
     argv: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check texts and ranges. Errors: `BadInput`."""
+        check_texts(self)
+        check_number("seed", self.seed, 0, whole=True)
+        check_number("jobs", self.jobs, 0, whole=True)
+        for look in self.looks:
+            check_number("looks", look, 1, whole=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from configtron.learner.damage import DamageBound
 from configtron.learner.imported import is_imported
 from configtron.learner.reached import Mask
 from configtron.learner.saved import recipe_of
-from configtron.model.bounds import check_number
+from configtron.model.bounds import LONGEST_NAME, WIDEST, check_number, check_texts
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid
 from configtron.service.learning import lessons
@@ -59,7 +59,9 @@ class Making:
     budget: float = 0.01
 
     def __post_init__(self) -> None:
-        """Check ranges. Errors: `BadInput`."""
+        """Check texts and ranges. Errors: `BadInput`."""
+        check_texts(self)
+        check_number("log", self.log, -WIDEST, whole=True)
         check_number("seed", self.seed, 0, whole=True)
         check_number("update_every", self.update_every, 1, whole=True)
         check_number("budget", self.budget, 0, 1)
@@ -81,7 +83,10 @@ class LearnOptions:
     fresh: bool = False
 
     def __post_init__(self) -> None:
-        """Check ranges. Errors: `BadInput`."""
+        """Check texts and ranges. Errors: `BadInput`."""
+        check_texts(self)
+        if not self.name.isprintable() or len(self.name) > LONGEST_NAME:
+            raise BadInput(f"name: {self.name[:SHOWN]!r} is no name: printable, of at most {LONGEST_NAME} characters")
         if self.most is not None:
             check_number("most", self.most, 1, whole=True, beside=", or None for all")
 
@@ -108,12 +113,27 @@ def _made(store: Outcomes, called: str, options: LearnOptions, progress: Progres
     found, making = store.learner(called), options.making
     kind = _kind(store, found, options.name, options.policy, making.engine)
     if found is None or options.fresh:
-        found = _begun(store, called, kind, options, progress)
+        before, found = found, _begun(store, called, kind, options, progress)
+        if before is not None and (other := _other_grid(before, found)):
+            notice(progress, other)
         if why := _refused(found, making):
             notice(progress, why)
         return found
     _same(found, options.policy, list(options.given))
     return store.bind_learner(found, making.log) if making.log < 0 else found
+
+
+def _other_grid(before: Learner, now: Learner) -> str:
+    """Return how many configurations a policy that is made anew gained and lost; "" where they are the same."""
+    try:
+        old = set(recipe_of(before.recipe).grid.profiles)
+    except BadInput:
+        return ""
+    new = set(recipe_of(now.recipe).grid.profiles)
+    if old == new:
+        return ""
+    gained, lost = len(new - old), len(old - new)
+    return f"{now.name}: chooses among {len(new)} configurations now, {len(old)} before: {gained} new, {lost} gone"
 
 
 def _begun(store: Outcomes, called: str, kind: str, options: LearnOptions, progress: Progress) -> Learner:
@@ -163,7 +183,10 @@ def _kept(db: Path, called: str) -> str:
 def _remarks(taken: Taken) -> list[str]:
     """Return what else a run is to report."""
     found, called = [], taken.name
-    if not taken.outcomes:
+    if taken.set_aside:
+        other = "are of configurations that it lacks and were set aside"
+        found.append(f"{called}: {taken.set_aside} outcomes {other}; to learn from them too, make it anew: --fresh")
+    if not taken.outcomes and not taken.set_aside:
         found.append(f"{called}: nothing new to learn from; `configtron learn status` shows what there is")
     if taken.outcomes and taken.classes != taken.began_with:
         split = f", {taken.splits} of them split off by --evolve" if taken.splits else ""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 from zoneinfo import ZoneInfo
 
 from configtron.learner.imports.reading import LINE_BYTES, Reading, numbered
+from configtron.model.bounds import check_choice, check_number, check_texts
 from configtron.model.errors import BadInput
 from configtron.service.learning.learners import notice
 from configtron.service.progress import Progress
@@ -33,6 +34,8 @@ HEAD_LINES = 20
 ARCHIVE = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"log"\s*:')
 START_BYTES = 4096
 ARCHIVE_BYTES = 256 << 20
+# Where outcomes are from.
+SOURCES = ("live", "lab", "sim")
 # Contexts in a transaction.
 BATCH = 5_000
 
@@ -57,6 +60,18 @@ class ImportOptions:
     gap_s: float = 10.0
     places: tuple[Path, ...] = ()
     strict: bool = False
+
+    def __post_init__(self) -> None:
+        """Check texts, names and ranges. Errors: `BadInput`."""
+        from configtron.learner.imports.kinds import KINDS
+
+        check_texts(self)
+        check_choice("kind", self.kind, ("", *KINDS))
+        check_choice("source", self.source, SOURCES)
+        check_number("window_s", self.window_s, 0)
+        check_number("gap_s", self.gap_s, 0)
+        if self.propensity is not None:
+            check_number("propensity", self.propensity, 0, 1, beside=", or None where it is not known")
 
 
 def opened(file: BinaryIO, name: str, kind: str, *, strict: bool) -> tuple[Lines, Reading, str]:

@@ -18,6 +18,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from configtron.service.boundary import bounded
+
 if TYPE_CHECKING:
     from configtron.service.lease.apply_transaction import Applied, apply
     from configtron.service.lease.doctor import Examined, KnobSupport, absent_namespace, driver_names, examine, knobs
@@ -74,6 +76,6 @@ HOMES = {
 def __getattr__(name: str) -> object:
     for home, names in HOMES.items():
         if name in names.split():
-            found = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
+            found = globals()[name] = bounded(getattr(import_module(f"{__name__}.{home}"), name))
             return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from configtron.model.bounds import check_number
+from configtron.model.bounds import check_number, check_texts
 from configtron.model.tuning import Place
 from configtron.tune.guard import Limits
 
@@ -37,7 +37,8 @@ class LeaseOptions:
     canary: float = 1.0
 
     def __post_init__(self) -> None:
-        """Check shares. Errors: `BadInput`."""
+        """Check texts and shares. Errors: `BadInput`."""
+        check_texts(self)
         check_number("holdback", self.holdback, 0, 1)
         check_number("canary", self.canary, 0, 1)
 

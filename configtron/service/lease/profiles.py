@@ -37,6 +37,7 @@ from threading import Thread
 from types import TracebackType
 
 from configtron.db.tuning import Tuning
+from configtron.model.bounds import check_number
 from configtron.model.errors import ConfigtronError, Missing, Refused
 from configtron.model.nouns import Value
 from configtron.model.protocols import Driver, SocketAssigner
@@ -54,6 +55,7 @@ from configtron.tune.journal import IN_FORCE, Transaction
 
 # s; a program that is killed leaves its settings for no longer.
 TABLE_LEASE_S = 10.0
+LEAST_LEASE_S = 0.1
 # Renewals within the length of a lease.
 RENEWALS = 3
 
@@ -68,6 +70,7 @@ class Profiles:
     """
 
     def __init__(self, options: LeaseOptions, *, lease_s: float = TABLE_LEASE_S) -> None:
+        check_number("lease_s", lease_s, LEAST_LEASE_S)
         self._options, self._lease_s = options, lease_s
         self._number, self._keep = 0, False
         self._ended = Signal()

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from configtron.db.tuning import Tuning
+from configtron.model.bounds import check_number
 from configtron.model.errors import ConfigtronError, Refused
 from configtron.model.protocols import Asker, Driver, Follower, Listener
 from configtron.model.records import Json
@@ -69,6 +70,8 @@ def watch(
     A turn that has begun is finished, so nothing is done by half. Errors: `BadInput` for a journal that cannot be read;
     a driver that fails is an event.
     """
+    if span_s is not None:
+        check_number("span_s", span_s, 0, beside=", or None until it is stopped")
     until = None if span_s is None else time.monotonic() + span_s
     with Tuning(options.database) as journal:
         watcher = Watcher(context_of(journal))

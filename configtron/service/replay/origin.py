@@ -92,6 +92,10 @@ def made(origin: Origin, say: Say) -> World:
 
 def _own(origin: Origin, say: Say) -> World:
     """Return a world of a tensor and a source."""
+    if not origin.sessions and origin.source in sources():
+        raise BadInput(
+            f"count: 0 sessions are as many as a world's file has, and {origin.source} is drawn; name a number"
+        )
     shape = origin.source if origin.source in sources() else "spread"
     tensor = (
         tensor_of(shape, origin.seed, origin.tensor)

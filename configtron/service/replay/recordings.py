@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from configtron.model.bounds import check_number, check_texts
 from configtron.model.errors import BadInput
 from configtron.report.replay_results import DIVERGED, WRONG, Played
 from configtron.service.campaign.runs import find_run, open_runs, run_folder
@@ -35,6 +36,11 @@ class PacketOptions:
     expect: Path | None = None
     update: bool = False
     jobs: int = 0
+
+    def __post_init__(self) -> None:
+        """Check texts and ranges. Errors: `BadInput`."""
+        check_texts(self)
+        check_number("jobs", self.jobs, 0, whole=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +104,8 @@ def tasks_of(options: PacketOptions, db: Path | None) -> list[Task]:
         if not path.exists():
             raise BadInput(f"{path}: no such file or folder")
     found = [path for file in files for path in (recordings_in(file) if file.is_dir() else [file])]
+    if expect is not None and expect.is_dir():
+        raise BadInput(f"--expect {expect}: is a folder; name one file of results or records")
     if expect is not None and len(found) != 1:
         raise BadInput(f"--expect {expect}: is for one recording, and here are {len(found)}")
     tasks = [task for path in found for task in _tasks(path, expect)]

@@ -19,6 +19,8 @@ from configtron.model.records import canonical
 from configtron.service.progress import Cancelled, Event, Progress
 
 DONE, STOPPED = "done", "interrupted"
+# Digits of a replay's number, at most: a database's integers have no more.
+DIGITS = 18
 
 
 class Stop(Exception):
@@ -81,8 +83,8 @@ def begin_job(book: Replays, job: Job) -> int:
 
 def load_job(book: Replays, word: str) -> tuple[int, Job]:
     """Return the replay to resume: a number, or "last". Errors: `BadInput`."""
-    if word != "last" and not (word.isascii() and word.isdigit()):
-        raise BadInput(f"--resume {word!r}: a replay's number is wanted, or nothing for the latest")
+    if word != "last" and not (word.isascii() and word.isdigit() and len(word) <= DIGITS):
+        raise BadInput(f"--resume {word[:60]!r}: a replay's number is wanted, or nothing for the latest")
     found = book.replay(None if word == "last" else int(word))
     try:
         form = json.loads(found.config)

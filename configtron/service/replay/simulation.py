@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass, replace
-from math import isfinite
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from configtron.learner.logged import Logged
 from configtron.learner.sim.loop import Replay
 from configtron.learner.sim.metrics import Fared, Measured, fared
 from configtron.learner.sim.world import POPS, World, pops_of
+from configtron.model.bounds import check_choice, check_number, check_texts
 from configtron.model.errors import BadInput
 from configtron.model.records import Json, canonical, rounded
 from configtron.service.learning.importable import importable
@@ -34,6 +35,14 @@ FIRST, LAST_SHARE = 1000, 0.5
 # Sessions between two checks of the clock and of cancellation, at most and to begin with; fewer where a policy is so
 # slow that they take longer than this.
 STEP, FIRST_STEP, LOOK_S = 20_000, 1000, 0.25
+# The distortion (`learner/sim/distortions.py`) of a warm start.
+THINS_WARM = "missing-cells"
+# What numbers of `SessionOptions` may be: at least, at most, and whether they are whole.
+RANGES = {
+    "count": (0, inf, True), "seed": (0, inf, True), "classes": (1, inf, True), "batch": (1, STEP, True),
+    "interval_s": (0.001, inf, False), "delay_s": (0, inf, False), "per_s": (0.001, inf, False),
+    "rtt_ms": (0.1, inf, False), "loss": (0, 1, False), "budget": (0, 1, False),
+}  # fmt: skip
 # A state of many sessions is megabytes: it is kept no sooner than this after the last one, and than `PRICE` times as
 # long as keeping it took, so that it costs a twentieth at most.
 KEEP_S, PRICE = 15.0, 20.0
@@ -79,6 +88,13 @@ class SessionOptions:
     budget: float = 0.01
     keep_log: bool = False
 
+    def __post_init__(self) -> None:
+        """Check texts and ranges, as `replay sessions` does. Errors: `BadInput`."""
+        check_texts(self)
+        for name, (least, most, whole) in RANGES.items():
+            check_number(name, getattr(self, name), least, most, whole=whole)
+        check_choice("pops", self.pops, ("global", "local"))
+
 
 def replay_sessions(
     options: SessionOptions, db: Path, *, progress: Progress = unheard, cancelled: Cancelled = never
@@ -101,6 +117,8 @@ def job_of(options: SessionOptions, progress: Progress = unheard) -> Job:
     importable(policies)
     for name in policies:
         row_of(name)
+    if THINS_WARM in options.distort and options.warm == NONE:
+        raise BadInput(f"--distort {THINS_WARM} thins the warm start, and there is none: name one with --warm")
     for what, given, unsaid in (("warm", options.warm, NONE), ("engine", options.engine, GRID)):
         if given != unsaid and (why := untaken(policies, what)):
             raise BadInput(why)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from configtron.cli.learn.exported import _known
+from configtron.learner.judged import Loss, Share
 from configtron.model.errors import DONE, USAGE
 from tests.support.learn_command import Typed, filled, rows, typed
 
@@ -74,3 +76,8 @@ def test_a_model_hands_over_no_value_that_nobody_loaded(typed: Typed, tmp_path: 
     code, out, _ = typed("learn", "export", "--to-tune", "--unjudged", "-f", "jsonl")
     profiles = [row["when"] for row in rows(out) if row["kind"] == "profile"]
     assert code == DONE and not any("initcwnd" in one and "initcwnd=30" not in one for one in profiles)
+
+
+def test_a_loss_is_none_where_it_is_the_rounding_of_sums() -> None:
+    row = _known(Loss(*[Share(2.2e-16, -4.4e-16, 1e-3)] * 3, clients=9, loaded=1.0), "x")
+    assert [row[name] for name in ("median", "median_interval")] == [0.0, [0.0, 0.001]]

@@ -97,6 +97,11 @@ def test_a_byte_that_is_no_utf8_costs_its_own_line(typed: Typed, tmp_path: Path,
         ('{"plt_ms": 5, "profile": {"initcwnd": 0}}', "initcwnd: 0 is no setting"),
         ('{"plt_ms": 5, "profile": {"initcwnd": true}}', "initcwnd: True is no setting"),
         ('{"plt_ms": 5, "profile": {"initcwnd": 1e30}}', "initcwnd: 1e+30 is no setting"),
+        (
+            '{"plt_ms": 5, "profile": {"initcwnd": 10.5}}',
+            "initcwnd: 10.5 is no setting; it takes a whole number of segm",
+        ),
+        ("plt_ms,max_pacing_rate\n5,1.5\n", "max_pacing_rate: '1.5' is no setting; it takes a whole number of bytes/s"),
         ('{"plt_ms": 5, "profile": {"tcp_autocorking": 2}}', "it takes 0 or 1"),
         ('{"plt_ms": 5, "profile": {"http_version": 2}}', "http_version: 2 is no setting; it takes a name"),
         ("plt_ms,plt_ms\n5,5\n", "the header has plt_ms twice"),
@@ -109,6 +114,16 @@ def test_strange_values_are_refused_and_leave_no_log(typed: Typed, tmp_path: Pat
     code, _, err = typed("learn", "import", "x")
     assert code == USAGE and says in err and len(err.splitlines()) == 1 and len(err) < 500
     assert kept(tmp_path) == []
+
+
+def test_a_prefix_is_kept_without_the_bits_of_an_address(typed: Typed, tmp_path: Path) -> None:
+    written = ["10.0.0.5/24", "10.0.0.0/24", "2001:DB8:0:1::9/48", "::ffff:192.0.2.9/120", "192.0.2.77", "lan-7", "a/b"]
+    (tmp_path / "x").write_text("\n".join(["plt_ms,prefix", *(f"5,{one}" for one in written), ""]))
+    assert typed("learn", "import", "x")[0] == DONE
+    with Outcomes(tmp_path / "l.db") as store:
+        (found,) = store.batches()
+    prefixes = [found.contexts.row(at).prefix for at in range(len(found))]
+    assert prefixes == ["10.0.0.0/24"] * 2 + ["2001:db8::/48", "192.0.2.0/24", "192.0.2.0/24", "lan-7", "a/b"]
 
 
 def test_a_csv_means_what_the_same_json_lines_mean(typed: Typed, tmp_path: Path) -> None:

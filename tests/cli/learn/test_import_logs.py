@@ -193,6 +193,10 @@ def test_web_vitals(typed: Typed, tmp_path: Path) -> None:
     assert typed("learn", "import", "--metric", "fcp", "v")[0] == DONE
     assert [(row["plt_ms"], row["prefix"]) for row in told(tmp_path)] == [(1200.5, "2001:db8:1::/48"),
                                                                           (300, "2001:db8:1::/48")]  # fmt: skip
+    (tmp_path / "bad").write_text("".join(json.dumps(rows[0] | {"id": n, "value": v}) + "\n"
+                                          for n, v in enumerate((900, -5, 800))))  # fmt: skip
+    code, _, err = typed("learn", "import", "bad")
+    assert code == PARTIAL and "bad, line 2: plt_ms is -5" in err
     code, _, err = typed("learn", "import", "--metric", "cls", "v")
     assert code == USAGE and "web-vitals measures lcp, fcp, ttfb, inp" in err
 

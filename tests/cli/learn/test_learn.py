@@ -15,6 +15,7 @@ from configtron.db.outcomes import Outcomes
 from configtron.learner import POLICIES, PREFERRED
 from configtron.model.errors import DONE, NOTHING, PARTIAL, USAGE
 from configtron.model.tensor import write
+from configtron.service import learning
 from rigs.worlds import small_tensor
 from tests.support.learn_command import Typed, filled, rows, typed
 
@@ -49,14 +50,40 @@ def test_a_policy_stays_as_it_was_made(filled: Typed) -> None:
     assert code == DONE and rows(out)[0]["classes"] == 9 and rows(out)[0]["learned_now"] == 1500
 
 
-def test_a_profile_that_came_later_asks_for_a_new_start(filled: Typed, tmp_path: Path) -> None:
+def test_configurations_that_came_later_are_set_aside_until_a_new_start(filled: Typed, tmp_path: Path) -> None:
+    """Once and for good: the next run reads on behind them, and finds knobs that do nothing as before."""
     filled("learn", "run", "--policy", "mab_nc", "--classes", 4)
-    (tmp_path / "new.jsonl").write_text('{"plt_ms": 5, "profile": {"initcwnd": 42}}\n')
+    new = ['{"plt_ms": 5, "profile": {"initcwnd": 42}}'] * 3
+    (tmp_path / "new.jsonl").write_text("\n".join([new[0], '{"plt_ms": 50}', *new[1:], '{"plt_ms": 50}', ""]))
     filled("learn", "import", "new.jsonl")
+    code, out, err = filled("learn", "run", "--policy", "mab_nc", "-f", "jsonl")
+    assert code == DONE and (rows(out)[0]["learned_now"], rows(out)[0]["learned"]) == (2, 1502)
+    assert "mab_nc: 3 outcomes are of configurations that it lacks and were set aside" in err and "--fresh" in err
+    (tmp_path / "new.jsonl").write_text(new[0] + "\n")
+    filled("learn", "import", "new.jsonl")
+    code, out, err = filled("learn", "run", "--policy", "mab_nc", "-f", "jsonl")
+    assert code == DONE and rows(out)[0]["learned_now"] == 0 and "mab_nc: 1 outcomes are of" in err
     code, _, err = filled("learn", "run", "--policy", "mab_nc")
-    assert code == USAGE and "none of the grid's" in err and "--fresh" in err
-    code, out, _ = filled("learn", "run", "--policy", "mab_nc", "--classes", 4, "--fresh", "-f", "jsonl")
-    assert code == DONE and rows(out)[0]["learned"] == 1501
+    assert code == DONE and "nothing new" in err and "set aside" not in err
+    code, out, err = filled("learn", "run", "--policy", "mab_nc", "--classes", 4, "--fresh", "-f", "jsonl")
+    assert code == DONE and rows(out)[0]["learned"] == 1506
+    assert "mab_nc: chooses among" in err and " before: " in err
+    err = filled("learn", "run", "--policy", "mab_nc", "--classes", 4, "--fresh")[2]
+    assert "chooses among" not in err
+
+
+def test_a_run_is_cancelled_within_a_batch(filled: Typed, tmp_path: Path) -> None:
+    """What is learned by then is saved, and the next run ends with what one that was never cancelled knows."""
+    options = learning.LearnOptions(tmp_path / "l.db", "mab_nc", making=learning.Making(classes="4"))
+    whole = learning.run(replace(options, name="whole"))
+    part = learning.run(options, cancelled=lambda: True)
+    assert part.cancelled and 0 < part.outcomes < whole.outcomes == 1500
+    again = learning.run(learning.LearnOptions(tmp_path / "l.db", "mab_nc"))
+    assert not again.cancelled and again.learned == 1500
+    with Outcomes(tmp_path / "l.db") as store:
+        both = store.learner("whole"), store.learner("mab_nc")
+        assert both[0] is not None and both[1] is not None and both[0].state == both[1].state
+        assert list(store.decisions("whole")) == list(store.decisions("mab_nc"))
 
 
 def test_a_warm_start_is_kept_with_the_policy(filled: Typed, tmp_path: Path) -> None:
