@@ -40,7 +40,7 @@ $(INSTALLED):
 	$(call say,virtual environment $(VENV) ($(PYTHON)))
 	@$(PYTHON) -m venv $(VENV)
 	$(call say,configtron and what it needs in it: some minutes the first time)
-	@.ci/told $(BIN)/pip install --progress-bar off --disable-pip-version-check -e '.[probe,fingerprint,lab,learn,gpyopt,dev]'
+	@.ci/progress $(BIN)/pip install --progress-bar off --disable-pip-version-check -e '.[probe,fingerprint,lab,learn,gpyopt,dev]'
 	@rm -f $(VENV)/installed-* && touch $@
 	$(call say,installed: $(BIN)/configtron)
 
@@ -89,7 +89,7 @@ evidence: $(INSTALLED)
 	@mkdir -p runs
 	@$(BIN)/python -m benchmarks.evidence $(EVIDENCE) -o runs/evidence.md
 	$(call say,every policy and other libraries' on worlds of a fresh seed: half an hour)
-	@.ci/told $(BIN)/pip install --progress-bar off --disable-pip-version-check -e '.[rivals]'
+	@.ci/progress $(BIN)/pip install --progress-bar off --disable-pip-version-check -e '.[rivals]'
 	@OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.sealed $(SEALED) -o runs/sealed.md
 	$(call say,done: runs/evidence.md runs/sealed.md)
 
@@ -103,7 +103,7 @@ lint: $(INSTALLED)
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/clang-format --dry-run --Werror $$(find benchmarks kmod lab tests tune -name "*.[ch]")
 	@$(BIN)/reuse lint --quiet
-	@.ci/told $(BIN)/mypy
+	@.ci/progress $(BIN)/mypy
 
 docs: kernel man
 	$(call say,the outputs in README.md and docs/tour.md are made again)

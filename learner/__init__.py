@@ -157,7 +157,7 @@ def _cherrypick(s: Setting) -> TablePolicy:
                   stop=replace(CHERRYPICK, patience=s.patience))  # fmt: skip
 
 
-# The product's own choice; the table that chose it is in docs/design/0027.
+# The product's own choice; the table that chose it is in docs/measurements/0027.
 PREFERRED = "thompson"
 
 # What a policy can be told of, beside the world.

@@ -14,7 +14,7 @@ Reads as   the likeliest parting, the chance of as large a difference where ther
            and what the halves gain at their own best configurations over the best for both, ln(ms).
 Fails as   None: no parting with members enough on both sides, or none that would gain anything. A log whose
            configurations were chosen by far finer networks than a half still invents some differences: place is
-           taken away as a slope and a bend, and propensities are not asked (docs/design/0031).
+           taken away as a slope and a bend, and propensities are not asked (docs/measurements/0031).
 Differs    from CT, which has no test for members that diverge. Effects are sums over knobs: two halves that differ in a
            pair of knobs only are not told apart.
 Source     White 1980 (the variance); Zeileis, Hothorn and Hornik 2008 (parting where parameters differ).

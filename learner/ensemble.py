@@ -13,7 +13,7 @@ Stop when  a cell's search by the rule above, or, where others decide, when they
            ensemble never.
 Reads as   one configuration per cell and its arm: lhc, gp, tree, greedy, epsilon.
 Fails as   before the first tree: a searched cell's own best (greedy); a client of no class: Default.
-Differs    where CT is silent or ambiguous, each an argument here: docs/design/0019. CT bounds randomness by an operator
+Differs    where CT is silent or ambiguous, each an argument here: measurement 0019. CT bounds randomness by an operator
            in one place and tests on a cell's sessions in another: `Ensemble` reads the bound as one on all tests,
            `UnboundedEnsemble` as one on the epsilon bandit alone.
 Source     CT sections 4.1.2 and 5.

@@ -12,10 +12,10 @@ Reads as   classes with the same ids in the same places, one more at the end for
            name if it keeps the majority. A name is never used again.
 Fails as   no split, where members differ but not by where they are: noise is not another network.
 Differs    from CT, which says classes "evolve" and not how.
-Source     CT section 4; docs/design/0031.
+Source     CT section 4; docs/measurements/0031.
 
 `parted` asks nothing: every class is cut into as many as its members make up, for a learner that shares between classes
-what it learns, and to whom a fine class therefore costs little (docs/design/0022).
+what it learns, and to whom a fine class therefore costs little (docs/measurements/0022).
 """
 
 from __future__ import annotations

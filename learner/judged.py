@@ -35,7 +35,7 @@ from configtron.learner.reached import Mask
 from configtron.model.student import student
 
 # Loads by which a cell's configuration is drawn to what the regression says of it: a load differs by 0.25 in ln(ms),
-# what a cell's configuration truly takes from the regression by some 0.06 (docs/design/0029).
+# what a cell's configuration truly takes from the regression by some 0.06 (docs/decisions/0029).
 PRIOR_LOADS = 15.0
 # Later clients that are judged: their quantiles are then known far better than what each would have seen.
 MOST_JUDGED = 10_000

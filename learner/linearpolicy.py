@@ -14,7 +14,7 @@ Method     Loads are corrected for where in its class a client is, and drawn in 
 Stop when  never.
 Reads as   `model()`; subclasses make the table from it (`serve`).
 Fails as   `BadInput` for a warm start of which nothing can be expressed by these knobs (`mapped.py`).
-Differs    from CT, which searches every cell on its own: docs/design/0019, 0022.
+Differs    from CT, which searches every cell on its own: docs/measurements/0019, 0022.
 Source     Lindley and Smith 1972; Huber 1964 (loads drawn in); Morris 1983 (a prior's scale from what was seen).
 """
 

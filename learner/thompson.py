@@ -14,7 +14,7 @@ Method     `linear.Model` on sums per cell and configuration. At each update tab
 Stop when  never: exploration shrinks with the posterior.
 Reads as   a few configurations per cell with their weights; the account; what is dropped.
 Fails as   a client of no class, and any cell in which the guardrail passes nothing: Default.
-Differs    from CT's ensemble, which searches every cell on its own: docs/design/0019, docs/experiments.md.
+Differs    from CT's ensemble, which searches every cell on its own: docs/measurements/0019, docs/experiments.md.
 Source     Agrawal and Goyal 2013; Wu et al. 2016, Kazerouni et al. 2017 (conservative bandits).
 """
 

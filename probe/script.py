@@ -17,7 +17,7 @@ Stream scripts (`StreamScript`) speak over a connection that somebody else keeps
     Read(until)     resumed with a Message, or None once `until` has passed; an empty message is the stream's end
 
 Times are seconds since the trace began. Both kinds return how they ended: "done" or a named reason.
-Theory of operation: `docs/design/0001-scripts-are-generators.md`.
+Theory of operation: `docs/decisions/0001-scripts-are-generators.md`.
 """
 
 from __future__ import annotations

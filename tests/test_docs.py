@@ -183,19 +183,28 @@ def test_shown_outputs_are_there() -> None:
             assert printed, f"block {found['name']}: run `make docs`"
 
 
-def test_decisions_are_numbered() -> None:
-    numbers = [int(page.name[:4]) for page in sorted((ROOT / "docs" / "design").glob("0*.md"))]
-    assert numbers == list(range(1, len(numbers) + 1)) and numbers
+def records(folder: str) -> dict[str, Path]:
+    """Return the records of a folder by number."""
+    return {page.name[:4]: page for page in sorted((ROOT / "docs" / folder).glob("0*.md"))}
+
+
+def test_decisions_and_measurements_are_numbered_in_one_row() -> None:
+    numbers = [int(number) for folder in ("decisions", "measurements") for number in records(folder)]
+    assert sorted(numbers) == list(range(1, len(numbers) + 1)) and numbers
 
 
 def test_decisions_are_listed_with_their_titles() -> None:
-    index = (ROOT / "docs" / "design" / "README.md").read_text()
+    """Those whose figures lie in docs/measurements too, each with the file's name."""
+    index = (ROOT / "docs" / "decisions" / "README.md").read_text()
     rows = dict(re.findall(r"^\| (\d{4}) \| (.+?) \| ", index, re.M))
-    titles = {}
-    for page in sorted((ROOT / "docs" / "design").glob("0*.md")):
-        number, title = page.read_text().split("\n", 1)[0].removeprefix("# ").split(" ", 1)
-        titles[number] = title
-    assert rows == titles and list(rows) == sorted(page.name[:4] for page in (ROOT / "docs" / "design").glob("0*.md"))
+    pages = {**records("decisions"), **records("measurements")}
+    titles = {number: page.read_text().split("\n", 1)[0].removeprefix(f"# {number} ") for number, page in pages.items()}
+    assert rows == titles and list(rows) == sorted(pages)
+    assert [
+        page.name for page in records("measurements").values() if f"`docs/measurements/{page.name}`" not in index
+    ] == []
+    listed = re.findall(r"^\| (\d{4}) \|", (ROOT / "docs" / "measurements" / "README.md").read_text(), re.M)
+    assert listed == list(records("measurements"))
 
 
 def test_every_document_is_in_the_index() -> None:

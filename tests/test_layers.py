@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Who may import whom: the law of docs/design/0002. Layers 0 to 2 are pure; imports point down only."""
+"""Who may import whom: the law of docs/decisions/0002. Layers 0 to 2 are pure; imports point down only."""
 
 from __future__ import annotations
 

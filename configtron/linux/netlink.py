@@ -8,7 +8,7 @@ Method     A socket of one netlink protocol in one network namespace. `dump` lis
            explanation (NLMSGERR_ATTR_MSG).
 Fails as   a dump that the kernel flags as torn (NLM_F_DUMP_INTR: the table changed meanwhile) is asked again; events
            that the socket's buffer had no room for are reported as lost.
-Differs    from pyroute2: messages stay bytes, and callers unpack only the attributes that they need (docs/design/0040).
+Differs    from pyroute2: messages stay bytes, and callers unpack only the attributes that they need: decision 0040.
 Source     netlink(7), rtnetlink(7), sock_diag(7); linux/netlink.h
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What `make install` says while it works: a line a step, the command's own exit code, and all of it if it fails."""
+"""What `make install` prints while it works: a line a step, the command's own exit code, all output if it fails."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 
 from tests.support.interrupts import heeding_ctrl_c
 
-TOLD = Path(__file__).parent.parent / ".ci" / "told"
-SAID = """Reading package lists...
+SCRIPT = Path(__file__).parent.parent / ".ci" / "progress"
+OUTPUT = """Reading package lists...
 Need to get 12.3 MB of archives.
 Unpacking a (1.0) ...
 Unpacking b (1.0) ...
@@ -24,13 +24,13 @@ Installing collected packages: a, b, c
 """
 
 
-def told(code: int) -> subprocess.CompletedProcess[str]:
+def run_quiet(code: int) -> subprocess.CompletedProcess[str]:
     words = ["sh", "-c", f"cat; exit {code}"]
-    return subprocess.run([TOLD, *words], input=SAID, capture_output=True, text=True, check=False)
+    return subprocess.run([SCRIPT, *words], input=OUTPUT, capture_output=True, text=True, check=False)
 
 
 def test_steps_are_said() -> None:
-    done = told(0)
+    done = run_quiet(0)
     assert done.returncode == 0 and done.stderr == ""
     assert done.stdout.splitlines() == [
         "  fetching 12.3 MB", "  unpacking", "  setting up", "  fetching numpy-1.24-cp311.whl (18.2 MB)",
@@ -39,16 +39,16 @@ def test_steps_are_said() -> None:
 
 
 def test_a_failure_is_shown_whole_and_stays_one() -> None:
-    done = told(7)
-    assert done.returncode == 7 and done.stderr == SAID
+    done = run_quiet(7)
+    assert done.returncode == 7 and done.stderr == OUTPUT
 
 
 def test_a_silent_phase_is_a_line_now_and_then() -> None:
     """apt-get sets up for minutes, and mypy says nothing until it is done."""
     said = "0 upgraded, 2 newly installed, 0 to remove\\nUnpacking a\\nUnpacking b\\nSetting up a\\n"
     words = ["sh", "-c", f"sleep 0.5; printf '{said}'; sleep 1; echo Setting up b"]
-    done = subprocess.run([TOLD, *words], capture_output=True, text=True, check=False,
-                          env={**os.environ, "TOLD_EVERY_S": "0.2"})  # fmt: skip
+    done = subprocess.run([SCRIPT, *words], capture_output=True, text=True, check=False,
+                          env={**os.environ, "PROGRESS_EVERY_S": "0.2"})  # fmt: skip
     lines = [line.rpartition(",")[0] or line for line in done.stdout.splitlines()]
     assert list(dict.fromkeys(lines)) == ["  sh", "  unpacking", "  setting up", "  setting up: 1 of 2 packages"]
     assert done.returncode == 0 and done.stderr == "" and lines.count("  setting up: 1 of 2 packages") >= 2
@@ -56,12 +56,14 @@ def test_a_silent_phase_is_a_line_now_and_then() -> None:
 
 def test_nothing_is_left_behind_and_no_pipe_stays_open(tmp_path: Path) -> None:
     begun = time.monotonic()
-    done = subprocess.run([TOLD, "true"], capture_output=True, env={**os.environ, "TMPDIR": str(tmp_path)}, check=True)
+    done = subprocess.run(
+        [SCRIPT, "true"], capture_output=True, env={**os.environ, "TMPDIR": str(tmp_path)}, check=True
+    )
     assert time.monotonic() - begun < 5 and done.stdout == b"" and not list(tmp_path.iterdir())
 
 
 def test_interrupted_it_leaves_nothing_either(tmp_path: Path) -> None:
-    child = subprocess.Popen([TOLD, "sleep", "20"], env={**os.environ, "TMPDIR": str(tmp_path)},
+    child = subprocess.Popen([SCRIPT, "sleep", "20"], env={**os.environ, "TMPDIR": str(tmp_path)},
                              start_new_session=True, preexec_fn=heeding_ctrl_c)  # fmt: skip
     while not list(tmp_path.glob("*/log")):
         time.sleep(0.02)
