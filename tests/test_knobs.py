@@ -22,7 +22,8 @@ ALL = (*TUNABLE, *NAMED_BY_HC, *PER_CONNECTION, *MEASURED)
 
 
 def test_every_reported_name_has_a_row() -> None:
-    assert [knob.name for knob in MEASURED] == REPORTED
+    """Names in recorded data keep their row and their order; a new one needs no copy of its name here."""
+    assert [knob.name for knob in MEASURED if knob.name in REPORTED] == REPORTED
 
 
 def test_table_1_spans_768_configurations() -> None:

@@ -162,7 +162,7 @@ LENDERS = frozenset(
     lab.testbed.test_measure lab.testbed.test_pages lab.testbed.test_realism learner.test_beginning
     learner.test_damage learner.test_differing learner.test_logged learner.test_relevance learner.test_value
     probe.test_options probe.wire.test_flow probe.wire.test_live probe.wire.test_stream probe.wire.test_tls
-    report.page.test_markup studies.test_search test_clock test_packaging test_reasons test_shape tune.test_ebpf
+    report.page.test_markup studies.test_search test_clock test_packaging test_reasons tune.test_ebpf
     tune.test_route_table
 """.split()
 )

@@ -11,7 +11,7 @@ import pytest
 
 from configtron.probe import PROBES
 from rigs import ROOT
-from tests.support.sources import sources
+from tests.support.sources import defines, provokes, snake, sources
 
 # A file past this is split or defended in review. One concept that is whole stays whole: cutting it in two to meet a
 # shorter limit is worse than its length.
@@ -80,10 +80,6 @@ def test_names_say_what() -> None:
     assert {str(file): names for file in PRODUCT if (names := vague(file))} == {}
 
 
-def snake(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
-
-
 def test_vague_names_are_seen() -> None:
     assert all(VAGUE.search(snake(name)) for name in ("utils", "net_utils", "BaseProbe", "PacketHelper", "common"))
     assert not any(VAGUE.search(snake(name)) for name in ("database", "stream", "Baseline", "based_on"))
@@ -96,18 +92,6 @@ def test_words_are_plain() -> None:
 def readers() -> list[Path]:
     """Files of fingerprint/ that read one parameter: each defines `infer`."""
     return [file for file in sorted((ROOT / "fingerprint").glob("*.py")) if defines(file, "infer")]
-
-
-def defines(file: Path, name: str) -> bool:
-    body = ast.parse(file.read_text()).body
-    return any(isinstance(node, ast.FunctionDef) and node.name == name for node in body)
-
-
-def provokes(file: Path) -> bool:
-    """Whether the file tells a conversation: a function of its own name that returns a script."""
-    body = ast.parse(file.read_text()).body
-    named = [node for node in body if isinstance(node, ast.FunctionDef) and node.name == file.stem]
-    return any(isinstance(f.returns, ast.Name) and f.returns.id in ("Script", "StreamScript") for f in named)
 
 
 def lacking(file: Path) -> list[str]:

@@ -16,8 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from rigs import ROOT
-from tests.support.sources import sources
-from tests.test_shape import snake
+from tests.support.sources import snake, sources
 
 # Folders, and files, whose names, comments, docstrings and messages have none of the banned words.
 CLEAN = tuple(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -41,3 +42,19 @@ def imports(tree: ast.AST) -> Iterator[str]:
             yield node.module or ""
             if under(node.module or "", "configtron"):
                 yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def defines(file: Path, name: str) -> bool:
+    body = ast.parse(file.read_text()).body
+    return any(isinstance(node, ast.FunctionDef) and node.name == name for node in body)
+
+
+def provokes(file: Path) -> bool:
+    """Return whether the file sends: a function of its own name returns a script."""
+    body = ast.parse(file.read_text()).body
+    named = [node for node in body if isinstance(node, ast.FunctionDef) and node.name == file.stem]
+    return any(isinstance(f.returns, ast.Name) and f.returns.id in ("Script", "StreamScript") for f in named)
+
+
+def snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()

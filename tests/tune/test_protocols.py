@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
+import ast
 import re
-from pathlib import Path
 
 import pytest
 
 from configtron.model.protocols import Follower, Inventory, PerListener, SocketAssigner
 from configtron.model.tuning import Place, Reach
 from configtron.tune.drivers import DRIVERS, load
+from rigs import ROOT
 
-ROOT = Path(__file__).parent.parent.parent
 # Questions to a driver that a type checker cannot follow.
 REFLECTION = re.compile(r"(has|get)attr\([^)\n]*(driver|import_module|module)")
 
@@ -24,6 +24,21 @@ def test_a_driver_declares_what_it_reaches_and_what_not(name: str) -> None:
     assert driver.reachable() and not driver.reachable().keys() & driver.unreachable().keys()
     assert all(isinstance(reach, Reach) and reach.knob == knob for knob, reach in driver.reachable().items())
     assert all(driver.unreachable().values())
+
+
+def test_every_driver_has_its_row() -> None:
+    """A class with the methods of a driver is in DRIVERS, and each row is such a class."""
+    methods = {"missing", "settable", "reachable", "unreachable", "before", "apply", "read", "mark", "revert"}
+    found = set()
+    for file in sorted((ROOT / "tune" / "drivers").rglob("*.py")):
+        for node in ast.parse(file.read_text()).body:
+            if isinstance(node, ast.ClassDef) and methods <= {
+                inner.name for inner in node.body if isinstance(inner, ast.FunctionDef)
+            }:
+                module = ".".join(file.relative_to(ROOT).with_suffix("").parts)
+                found.add(f"configtron.{module}:{node.name}")
+    assert sorted(found - set(DRIVERS.values())) == [], "tune/drivers/__init__.py: DRIVERS has no row for it"
+    assert sorted(set(DRIVERS.values()) - found) == [], "tune/drivers: no class of that name with all methods"
 
 
 def test_what_only_some_drivers_can_do_is_declared() -> None:
