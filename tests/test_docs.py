@@ -80,7 +80,10 @@ def quoted_paths(page: Path) -> Iterator[str]:
 def missing_paths(page: Path) -> list[str]:
     made_up = re.compile(r"(^|/)(x|NAME)\.py$|^newsfragments/icw")
     quoted = [path for path in quoted_paths(page) if not ELSEWHERE.match(path) and not made_up.search(path)]
-    return [path for path in quoted if not (ROOT / path).exists() and not (page.parent / path).exists()]
+    # Files that a recipe makes.
+    made = re.findall(r"^<!-- file: (\S+) -->$", page.read_text(), re.M)
+    places = (ROOT, page.parent)
+    return [path for path in quoted if path not in made and not any((place / path).exists() for place in places)]
 
 
 def test_paths_exist() -> None:
