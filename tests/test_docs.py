@@ -259,7 +259,7 @@ def _of_an_outcome() -> set[str]:
     return {*BY_NAME, *NAMES}
 
 
-FIELDS = ("Of a connection", "Of a context", "Of an outcome", "Counts")
+FIELDS = ("Connections", "Contexts", "Outcomes", "Counts")
 NAMED = (_of_a_connection, _of_a_context, _of_an_outcome, _counts)
 COUNTED = re.compile(
     r'counts\["([a-z-]+)"\]|\("([a-z-]+)", (?:fine|cut|bad|fragment)|"(cut-[a-z]+|malformed-record|plaintext)"'
