@@ -29,7 +29,7 @@ from statistics import correlation, median
 from benchmarks.browser_inside import STACKS
 from configtron.lab.testbed import loads
 from configtron.lab.testbed.browser import program
-from configtron.lab.uml.user_mode_linux import Job, Running, UmlVirtual
+from configtron.lab.uml.user_mode_linux import GuestJob, Running, UmlVirtual
 from rigs import ROOT
 
 # From a slow mobile link to a fast one, with and without loss, near and far.
@@ -93,7 +93,7 @@ def measure(folder: Path, conditions: Sequence[str], repeats: int, pages: Sequen
                 name = waiting.pop(0)
                 words = (sys.executable, "-m", "benchmarks.browser_inside", client, name, str(repeats), *pages)
                 environment = (("PYTHONPATH", str(ROOT)),)
-                job = Job(words, place(folder, name), 1, cpu, MEMORY_MB, environment, LIMIT_S)
+                job = GuestJob(words, place(folder, name), 1, cpu, MEMORY_MB, environment, LIMIT_S)
                 running[cpu] = (name, UmlVirtual().boot(job))
         time.sleep(0.5)
         for cpu, (name, guest) in list(running.items()):

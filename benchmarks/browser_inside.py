@@ -15,7 +15,7 @@ from pathlib import Path
 
 from configtron.lab.testbed import families, loads, model, network, servers
 from configtron.lab.testbed.browser import Browser
-from configtron.lab.testbed.stack import Stack
+from configtron.lab.testbed.stack import ServerStack
 from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT
 from configtron.model.errors import ConfigtronError
 from configtron.model.nouns import Profile
@@ -35,14 +35,14 @@ def main(program: str, condition_name: str, repeats: int, names: Sequence[str]) 
     known = model.shipped()
     held = [known[name] for name in names]
     condition = families.named(condition_name)
-    bed = network.raise_bed(condition, sorted({origin for page in held for origin in page.origins}))
+    testbed = network.raise_testbed(condition, sorted({origin for page in held for origin in page.origins}))
     with ExitStack() as entered, (Path(GUEST_OUTPUT) / "cells").open("w") as out:
         entered.enter_context(servers.start(held, netns=network.SERVERS))
-        client = entered.enter_context(loads.Client(held, bed.addresses, program, netns=network.CLIENT))
-        stack = Stack(bed, driver)
+        client = entered.enter_context(loads.PageClient(held, testbed.addresses, program, netns=network.CLIENT))
+        stack = ServerStack(testbed, driver)
         # one browser at a time: two would have each other's timers
         for http in loads.VERSIONS:
-            with Browser(held, bed.addresses, http=http, netns=network.CLIENT) as browser:
+            with Browser(held, testbed.addresses, http=http, netns=network.CLIENT) as browser:
                 for row, page in cells(stack, names):
 
                     def ours(seed: int, page: str = page, http: str = http) -> tuple[str, float]:
@@ -57,15 +57,15 @@ def main(program: str, condition_name: str, repeats: int, names: Sequence[str]) 
                     for who, load in (("ours", ours), ("browser", theirs)):
                         samples = []
                         for seed in range(repeats):
-                            bed.change(condition, seed=seed)
+                            testbed.change(condition, seed=seed)
                             samples.append(load(seed))
                         cell[who] = samples
                     out.write(json.dumps(cell) + "\n")
                     out.flush()
-    bed.close()
+    testbed.close()
 
 
-def cells(stack: Stack, names: Sequence[str]) -> Iterator[tuple[tuple[str, int, str], str]]:
+def cells(stack: ServerStack, names: Sequence[str]) -> Iterator[tuple[tuple[str, int, str], str]]:
     """Every stack, put in force, with every page."""
     for row, name in product(STACKS, names):
         control, window, pacing = row

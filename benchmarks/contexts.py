@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from configtron.lab.internet import links
-from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT, Job, pick
+from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT, GuestJob, pick
 from configtron.linux import netns
 from rigs import ROOT
 
@@ -203,7 +203,7 @@ def measured(names: Sequence[str], folder: Path) -> list[dict[str, Any]]:
     backend, _ = pick("uml-virtual")
     words = (sys.executable, "-m", "benchmarks.contexts", "--inside", *names)
     environment = (("PYTHONPATH", str(ROOT)),)
-    job = Job(words, folder, seed=1, cpu=max(os.sched_getaffinity(0)), environment=environment, limit_s=600)
+    job = GuestJob(words, folder, seed=1, cpu=max(os.sched_getaffinity(0)), environment=environment, limit_s=600)
     running = backend.boot(job)
     if running.wait(660):
         raise SystemExit(running.console.read_text() + running.last_words())

@@ -25,11 +25,11 @@ from contextlib import suppress
 from itertools import product
 from pathlib import Path
 
-from configtron.lab.testbed.differential import Certificate, certify
+from configtron.lab.testbed.differential import KnobCertificate, certify
 from configtron.lab.testbed.families import named
-from configtron.lab.testbed.network import CLIENT, SERVERS, Bed, raise_bed
-from configtron.lab.testbed.stack import Stack
-from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT, Job, pick
+from configtron.lab.testbed.network import CLIENT, SERVERS, Testbed, raise_testbed
+from configtron.lab.testbed.stack import ServerStack
+from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT, GuestJob, pick
 from configtron.linux import netns
 from configtron.model.nouns import Profile, Value
 from configtron.tune.drivers import load
@@ -52,25 +52,25 @@ ANSWERS, PIECE = (60_000, 200_000), bytes(700)
 
 def inside(changed: str) -> None:
     """In the guest: all cells, one knob at its other value ("" leaves all as they are)."""
-    bed = raise_bed(named(CONDITIONS[0]), ["a.test"])
-    stack = Stack(bed, load)
+    testbed = raise_testbed(named(CONDITIONS[0]), ["a.test"])
+    stack = ServerStack(testbed, load)
     knobs: dict[str, Value] = {knob: values[knob == changed] for knob, values in KNOBS.items()}
-    threading.Thread(target=_serve, args=(bed,), daemon=True).start()
+    threading.Thread(target=_serve, args=(testbed,), daemon=True).start()
     found = {}
     # cells without a pause come first: a cell that differs may leave the guest other than it was
     for pause_s, name, scheme in product(PAUSES_S, CONDITIONS, SCHEMES):
         settings = {**knobs, "tcp_congestion_control": scheme, "initcwnd": 10, "pacing": "pfifo_fast"}
         stack.apply(Profile(scheme, tuple(settings.items())))
-        bed.change(named(name), seed=1)
+        testbed.change(named(name), seed=1)
         # a whole second, wherever the cell before has ended: timers that tick meet the same moments
         time.sleep(math.ceil(time.monotonic() + 1) - time.monotonic())
-        found[f"{name} {scheme} pause {pause_s}"] = _download(bed, pause_s)
+        found[f"{name} {scheme} pause {pause_s}"] = _download(testbed, pause_s)
     (Path(GUEST_OUTPUT) / "found.json").write_text(json.dumps(found))
 
 
-def _serve(bed: Bed) -> None:
+def _serve(testbed: Testbed) -> None:
     with netns.inside(SERVERS):
-        listener = socket.create_server((bed.addresses["a.test"], PORT))
+        listener = socket.create_server((testbed.addresses["a.test"], PORT))
     while True:
         peer = listener.accept()[0]
         with peer, suppress(ConnectionError):
@@ -80,13 +80,13 @@ def _serve(bed: Bed) -> None:
                     peer.sendall(PIECE)
 
 
-def _download(bed: Bed, pause_s: float) -> list[float]:
+def _download(testbed: Testbed, pause_s: float) -> list[float]:
     """Moments at which something came, without the pause; the last is the end."""
     with netns.inside(CLIENT):
         client = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     began, paused, moments = time.monotonic(), 0.0, []
     with client:
-        client.connect((bed.addresses["a.test"], PORT))
+        client.connect((testbed.addresses["a.test"], PORT))
         for number, size in enumerate(ANSWERS):
             if number:
                 time.sleep(pause_s)
@@ -104,7 +104,7 @@ def boot(changed: str, folder: Path) -> dict[str, list[float]]:
     backend, _ = pick("uml-virtual")
     folder.mkdir()
     words = (sys.executable, "-m", "benchmarks.dead_knobs", "--inside", *([changed] if changed else []))
-    job = Job(words, folder, seed=1, cpu=max(os.sched_getaffinity(0)), environment=(("PYTHONPATH", str(ROOT)),))
+    job = GuestJob(words, folder, seed=1, cpu=max(os.sched_getaffinity(0)), environment=(("PYTHONPATH", str(ROOT)),))
     running = backend.boot(job)
     if running.wait():
         raise SystemExit(running.console.read_text() + running.last_words())
@@ -112,7 +112,7 @@ def boot(changed: str, folder: Path) -> dict[str, list[float]]:
     return found
 
 
-def certificates(folder: Path) -> dict[str, Certificate]:
+def certificates(folder: Path) -> dict[str, KnobCertificate]:
     """By name: "again" is two guests that are told the same."""
     usual, found = boot("", folder / "usual"), {}
     found["again"] = certify("nothing", ("", ""), usual, boot("", folder / "again"))
@@ -125,7 +125,7 @@ def certificates(folder: Path) -> dict[str, Certificate]:
     return found
 
 
-def wrong(found: Mapping[str, Certificate]) -> list[str]:
+def wrong(found: Mapping[str, KnobCertificate]) -> list[str]:
     """What does not hold."""
     dead = ("again", "tcp_low_latency", "tcp_low_latency after a pause", "tcp_slow_start_after_idle")
     bad = [f"not to the bit: {found[name]}" for name in dead if not found[name].is_dead]

@@ -33,9 +33,9 @@ from typing import Any
 
 from configtron.lab.testbed import opportunities, player
 from configtron.lab.testbed.cellular import LINKS
-from configtron.lab.testbed.conditions import Condition, Way
+from configtron.lab.testbed.conditions import Condition, LinkDirection
 from configtron.lab.testbed.families import named
-from configtron.lab.uml.user_mode_linux import Job, pick
+from configtron.lab.uml.user_mode_linux import GuestJob, pick
 from configtron.model.nouns import Value
 from rigs import ROOT
 
@@ -68,7 +68,9 @@ Row = dict[str, Any]
 
 def plain(mbit: float, rtt_ms: float, loss: float) -> Condition:
     """A link of our own: no more than these."""
-    return Condition(f"{mbit:g}/{rtt_ms:g}/{loss:g}", Way(mbit * 1e3, rtt_ms / 2, loss), Way(delay_ms=rtt_ms / 2))
+    return Condition(
+        f"{mbit:g}/{rtt_ms:g}/{loss:g}", LinkDirection(mbit * 1e3, rtt_ms / 2, loss), LinkDirection(delay_ms=rtt_ms / 2)
+    )
 
 
 def download_bytes(mbit: float) -> int:
@@ -148,7 +150,7 @@ def boot(parts: Sequence[str], folder: Path) -> tuple[list[Row], float]:
     backend, _ = pick("uml-virtual")
     folder.mkdir()
     words = (sys.executable, "-m", "benchmarks.emulators_inside", str(player.program()), *parts)
-    job = Job(words, folder, seed=1, cpu=max(os.sched_getaffinity(0)), environment=(("PYTHONPATH", str(ROOT)),))
+    job = GuestJob(words, folder, seed=1, cpu=max(os.sched_getaffinity(0)), environment=(("PYTHONPATH", str(ROOT)),))
     before = _used_s()
     running = backend.boot(job)
     if running.wait():

@@ -33,8 +33,8 @@ from benchmarks.emulators import (
 )
 from configtron.lab.testbed.conditions import Condition
 from configtron.lab.testbed.families import named
-from configtron.lab.testbed.network import CLIENT, CLIENT_ADDRESS, FRAME_BYTES, SERVERS, Bed, raise_bed
-from configtron.lab.testbed.stack import Stack
+from configtron.lab.testbed.network import CLIENT, CLIENT_ADDRESS, FRAME_BYTES, SERVERS, Testbed, raise_testbed
+from configtron.lab.testbed.stack import ServerStack
 from configtron.lab.testbed.wires import FAR
 from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT
 from configtron.linux.netns import inside
@@ -61,26 +61,26 @@ def main(arguments: Sequence[str]) -> int:
     """Each part in turn."""
     ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1)
     player, *parts = arguments
-    bed = raise_bed(plain(0, 0, 0), ["a.test"], player=Path(player))
-    stack = Stack(bed, load)
+    testbed = raise_testbed(plain(0, 0, 0), ["a.test"], player=Path(player))
+    stack = ServerStack(testbed, load)
     try:
         with (Path(GUEST_OUTPUT) / "found.jsonl").open("w") as sink:
             for part in parts:
                 name, _, rest = part.partition("=")
-                for row in PARTS[name](bed, stack, rest):
+                for row in PARTS[name](testbed, stack, rest):
                     print(json.dumps({"part": name, **row}), file=sink, flush=True)
     finally:
-        bed.close()
+        testbed.close()
     return 0
 
 
-def _capacity(bed: Bed, stack: Stack, only: str) -> Iterator[Row]:
+def _capacity(testbed: Testbed, stack: ServerStack, only: str) -> Iterator[Row]:
     """More datagrams than the link carries, in one direction."""
     for name, direction, seconds in capacities():
         if not _is_asked(name, only):
             continue
-        bed.change(named(name), seed=1)
-        yield {"name": name, "direction": direction, **_overload(bed, named(name), direction, seconds)}
+        testbed.change(named(name), seed=1)
+        yield {"name": name, "direction": direction, **_overload(testbed, named(name), direction, seconds)}
 
 
 def _is_asked(name: str, only: str) -> bool:
@@ -88,13 +88,13 @@ def _is_asked(name: str, only: str) -> bool:
     return not only or name in only.split(",")
 
 
-def _overload(bed: Bed, condition: Condition, direction: str, seconds: float) -> Row:
+def _overload(testbed: Testbed, condition: Condition, direction: str, seconds: float) -> Row:
     """Datagrams are paced by fq and counted by the device that they come in by."""
     played = condition.is_played
     if direction == "down":
         source, out, target, into, address = SERVERS, "s0", CLIENT, FAR if played else "c0", CLIENT_ADDRESS
     else:
-        source, out, target, into, address = CLIENT, FAR if played else "c0", SERVERS, "s0", bed.addresses["a.test"]
+        source, out, target, into, address = CLIENT, FAR if played else "c0", SERVERS, "s0", testbed.addresses["a.test"]
     # one frame at a time: fq lets two pass at once unless told, and a policer's queue has room for one
     fq = f"fq quantum {FRAME_BYTES} initial_quantum {FRAME_BYTES}"
     subprocess.run(["tc", "-n", source, "qdisc", "replace", "dev", out, "root", *fq.split()], check=True)
@@ -132,10 +132,10 @@ def _received(netns: str, device: str) -> int:
 
 
 @contextmanager
-def _serving(bed: Bed) -> Iterator[None]:
+def _serving(testbed: Testbed) -> Iterator[None]:
     """Whoever asks for so many bytes is sent them."""
     with inside(SERVERS):
-        listener = socket.create_server((bed.addresses["a.test"], PORT), backlog=64)
+        listener = socket.create_server((testbed.addresses["a.test"], PORT), backlog=64)
 
     def serve() -> None:
         while True:
@@ -158,14 +158,14 @@ def _serving(bed: Bed) -> Iterator[None]:
         server.join()
 
 
-def _download(bed: Bed, size: int) -> list[tuple[float, int]]:
+def _download(testbed: Testbed, size: int) -> list[tuple[float, int]]:
     """Moments since the connection was asked for, and bytes until then."""
     with inside(CLIENT):
         client = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     began, got = time.monotonic(), 0
     found: list[tuple[float, int]] = []
     with client:
-        client.connect((bed.addresses["a.test"], PORT))
+        client.connect((testbed.addresses["a.test"], PORT))
         client.sendall(str(size).ljust(REQUEST_BYTES).encode())
         while got < size:
             got += len(client.recv(1 << 20))
@@ -173,54 +173,54 @@ def _download(bed: Bed, size: int) -> list[tuple[float, int]]:
     return found
 
 
-def _set(stack: Stack, congestion_control: str, window: int = 10) -> None:
+def _set(stack: ServerStack, congestion_control: str, window: int = 10) -> None:
     pacing = "fq" if congestion_control == "bbr" else "pfifo_fast"
     knobs = (("tcp_congestion_control", congestion_control), ("initcwnd", window), ("pacing", pacing))
     stack.apply(Profile(f"{congestion_control}/{window}", knobs))
 
 
-def _slow_start(bed: Bed, stack: Stack, _: str) -> Iterator[Row]:
+def _slow_start(testbed: Testbed, stack: ServerStack, _: str) -> Iterator[Row]:
     for window, size, rtt in SLOW_STARTS:
-        bed.change(plain(0, rtt, 0), seed=1)
+        testbed.change(plain(0, rtt, 0), seed=1)
         _set(stack, "reno", window)
-        with _serving(bed):
-            yield {"window": window, "size": size, "rtt": rtt, "took_s": _download(bed, size)[-1][0]}
+        with _serving(testbed):
+            yield {"window": window, "size": size, "rtt": rtt, "took_s": _download(testbed, size)[-1][0]}
 
 
-def _line_rate(bed: Bed, stack: Stack, _: str) -> Iterator[Row]:
+def _line_rate(testbed: Testbed, stack: ServerStack, _: str) -> Iterator[Row]:
     for mbit, rtt, scheme in LINE_RATES:
-        bed.change(named(f"hotcloud:{mbit:g}/{rtt}/0"), seed=1)
+        testbed.change(named(f"hotcloud:{mbit:g}/{rtt}/0"), seed=1)
         _set(stack, scheme)
-        with _serving(bed):
-            found = _download(bed, download_bytes(mbit))
+        with _serving(testbed):
+            found = _download(testbed, download_bytes(mbit))
         # the last two thirds: slow start is over
         (from_s, before), (to_s, after) = found[len(found) // 3], found[-1]
         yield {"mbit": mbit, "rtt": rtt, "scheme": scheme, "kbit": (after - before) * 8 / (to_s - from_s) / 1e3}
 
 
-def _mathis(bed: Bed, stack: Stack, _: str) -> Iterator[Row]:
+def _mathis(testbed: Testbed, stack: ServerStack, _: str) -> Iterator[Row]:
     for rtt, loss, size in MATHIS:
-        bed.change(plain(0, rtt, loss), seed=1)
+        testbed.change(plain(0, rtt, loss), seed=1)
         _set(stack, "reno")
-        with _serving(bed):
-            took_s, got = _download(bed, size)[-1]
+        with _serving(testbed):
+            took_s, got = _download(testbed, size)[-1]
         yield {"rtt": rtt, "loss": loss, "kbit": got * 8 / took_s / 1e3}
 
 
-def _ping(bed: Bed, stack: Stack, _: str) -> Iterator[Row]:
+def _ping(testbed: Testbed, stack: ServerStack, _: str) -> Iterator[Row]:
     for name in PINGS:
-        bed.change(named(name), seed=1)
-        words = ["ip", "netns", "exec", CLIENT, "ping", "-c", "5", "-i", "0.5", "-q", bed.addresses["a.test"]]
+        testbed.change(named(name), seed=1)
+        words = ["ip", "netns", "exec", CLIENT, "ping", "-c", "5", "-i", "0.5", "-q", testbed.addresses["a.test"]]
         told = subprocess.run(words, capture_output=True, text=True, check=True).stdout
         yield {"name": name, "least_ms": float(told.rpartition(" = ")[2].split("/")[0])}
 
 
-def _cost(bed: Bed, stack: Stack, words: str) -> Iterator[Row]:
+def _cost(testbed: Testbed, stack: ServerStack, words: str) -> Iterator[Row]:
     """So many changes of one kind; the host's clock sees what they cost."""
     kind, _, count = words.partition(",")
     changes: dict[str, Callable[[int], object]] = {
-        "condition": lambda n: bed.change(named("hotcloud:5/150/1"), seed=n),
-        "played": lambda n: bed.change(named("pantheon:1"), seed=n),
+        "condition": lambda n: testbed.change(named("hotcloud:5/150/1"), seed=n),
+        "played": lambda n: testbed.change(named("pantheon:1"), seed=n),
         "configuration": lambda n: stack.apply(Profile(str(n), COSTS[n % len(COSTS)])),
     }
     changes[kind](0)
@@ -229,7 +229,7 @@ def _cost(bed: Bed, stack: Stack, words: str) -> Iterator[Row]:
     yield {"kind": kind, "count": int(count)}
 
 
-PARTS: dict[str, Callable[[Bed, Stack, str], Iterator[Row]]] = {
+PARTS: dict[str, Callable[[Testbed, ServerStack, str], Iterator[Row]]] = {
     "capacity": _capacity,
     "slow-start": _slow_start,
     "line-rate": _line_rate,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from configtron.lab.uml.user_mode_linux import Job, pick
+from configtron.lab.uml.user_mode_linux import GuestJob, pick
 from rigs import ROOT
 
 # How often to look for what the guest has printed.
@@ -27,7 +27,7 @@ def play(
     """
     backend, _ = pick("uml-virtual")
     environment = (("PYTHONPATH", str(ROOT)), ("COLUMNS", str(columns)), ("OPENBLAS_NUM_THREADS", "1"))
-    job = Job((sys.executable, "-m", module, *words), folder, seed=1, cpu=max(os.sched_getaffinity(0)),
+    job = GuestJob((sys.executable, "-m", module, *words), folder, seed=1, cpu=max(os.sched_getaffinity(0)),
               memory_mb=memory_mb, environment=environment, limit_s=limit_s)  # fmt: skip
     running = backend.boot(job)
     shown = 0

@@ -21,7 +21,7 @@ import tempfile
 from pathlib import Path
 
 from configtron.lab.uml.backend import say
-from configtron.lab.uml.enclosure import Job, enclose
+from configtron.lab.uml.enclosure import GuestJob, enclose
 from configtron.lab.uml.kernel import ensure_kernel, ensure_programs
 from configtron.lab.uml.kmod import module_for_guest
 from configtron.lab.uml.user_mode_linux import uml_arguments
@@ -68,7 +68,7 @@ def in_guest(sizes: str) -> list[dict[str, float | str]]:
     command = (sys.executable, "-m", "benchmarks.kmod_lookup", "--inside", str(module), "--sizes", sizes)
     with tempfile.TemporaryDirectory(prefix="configtron-") as folder:
         core = min(os.sched_getaffinity(0))
-        job = Job(command, Path(folder), 1, core, MEMORY_MB, (("PYTHONPATH", str(ROOT)),), 600)
+        job = GuestJob(command, Path(folder), 1, core, MEMORY_MB, (("PYTHONPATH", str(ROOT)),), 600)
         arguments = uml_arguments(job, ensure_kernel(say), ensure_programs() / "init", "none", [])
         running = enclose(job, arguments, ())
         code = running.wait()

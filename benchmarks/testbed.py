@@ -34,7 +34,7 @@ from typing import NamedTuple
 
 from configtron.lab.testbed import measure, orphans
 from configtron.lab.testbed.layout import Layout, laid_out
-from configtron.lab.testbed.measure import Ended, Guests
+from configtron.lab.testbed.measure import Guests, ShardResult
 from configtron.lab.testbed.shard import ORDERS, Orders
 from configtron.lab.testbed.studies import STUDIES
 from configtron.lab.uml import user_mode_linux as uml
@@ -76,7 +76,7 @@ class Took(NamedTuple):
         return f"{self.loads:5} loads {self.wall_s:7.1f} s {each}"
 
 
-def took(shards: Sequence[Orders], jobs: int, guests: Guests) -> tuple[Took, list[Ended]]:
+def took(shards: Sequence[Orders], jobs: int, guests: Guests) -> tuple[Took, list[ShardResult]]:
     """Run shards and see what they took. Errors: what the guests say."""
     with tempfile.TemporaryDirectory(prefix="testbed-") as folder:
         began, before = time.monotonic(), children_s()

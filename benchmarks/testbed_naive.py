@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from configtron.lab.testbed import loads, model, network, servers
 from configtron.lab.testbed.families import named
-from configtron.lab.testbed.network import Bed
+from configtron.lab.testbed.network import Testbed
 from configtron.lab.testbed.wires import TO_CLIENT, TO_SERVERS
 
 SMALLEST, LINK = "search", "hotcloud:5/50/0"
@@ -28,28 +28,28 @@ CHANGE = (
 )
 
 
-def by_forks(bed: Bed, client: str) -> None:
+def by_forks(testbed: Testbed, client: str) -> None:
     """One change."""
     for words in CHANGE:
         subprocess.run(["tc", *words.split()], check=True, stdout=subprocess.DEVNULL)
 
 
-def by_new_client(bed: Bed, client: str) -> None:
+def by_new_client(testbed: Testbed, client: str) -> None:
     """One load."""
-    with loads.Client([model.shipped()[SMALLEST]], bed.addresses, client, netns=network.CLIENT) as fresh:
+    with loads.PageClient([model.shipped()[SMALLEST]], testbed.addresses, client, netns=network.CLIENT) as fresh:
         assert not fresh.load(SMALLEST).failed
 
 
-WAYS: dict[str, Callable[[Bed, str], None]] = {"forks": by_forks, "client": by_new_client}
+WAYS: dict[str, Callable[[Testbed, str], None]] = {"forks": by_forks, "client": by_new_client}
 
 
 def main(client: str, what: str, times: int) -> None:
     """One of `WAYS`, so many times."""
     page = model.shipped()[SMALLEST]
-    bed = network.raise_bed(named(LINK), page.origins)
+    testbed = network.raise_testbed(named(LINK), page.origins)
     with servers.start([page], netns=network.SERVERS):
         for _ in range(times):
-            WAYS[what](bed, client)
+            WAYS[what](testbed, client)
 
 
 if __name__ == "__main__":

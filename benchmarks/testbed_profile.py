@@ -40,7 +40,7 @@ from configtron.lab.testbed.measure import Guests
 from configtron.lab.testbed.shard import Orders
 from configtron.lab.testbed.studies import SITES
 from configtron.lab.uml import user_mode_linux as uml
-from configtron.lab.uml.enclosure import Job, Running
+from configtron.lab.uml.enclosure import GuestJob, Running
 from configtron.model.errors import DONE, USAGE, ConfigtronError, Missing
 from configtron.model.repeats import Rule
 from rigs import ROOT
@@ -83,7 +83,7 @@ class Counting(uml.UmlVirtual):
     counts: Counter[str] = field(default_factory=Counter)
     threads: list[threading.Thread] = field(default_factory=list)
 
-    def boot(self, job: Job) -> Running:
+    def boot(self, job: GuestJob) -> Running:
         running = super().boot(job)
         self.threads.append(threading.Thread(target=self._count, args=(running,)))
         self.threads[-1].start()
@@ -161,7 +161,7 @@ def naive(what: str, times: int) -> Cost:
     def run(backend: uml.UmlVirtual) -> None:
         words = (sys.executable, "-m", naive_ways.__name__, loads.program(), what, str(times))
         with tempfile.TemporaryDirectory(prefix="testbed-") as folder:
-            running = backend.boot(Job(words, Path(folder), 1, 0, environment=(("PYTHONPATH", str(ROOT)),)))
+            running = backend.boot(GuestJob(words, Path(folder), 1, 0, environment=(("PYTHONPATH", str(ROOT)),)))
             if running.wait():
                 raise ConfigtronError(running.console.read_text()[-2000:] + running.last_words())
 

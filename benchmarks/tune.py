@@ -29,7 +29,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from benchmarks.cpu_outside import Meter
-from configtron.lab.uml.user_mode_linux import Backend, Job, Netns
+from configtron.lab.uml.user_mode_linux import Backend, GuestJob, Netns
 from configtron.model.errors import USAGE, ConfigtronError
 from rigs import ROOT, guest_module
 
@@ -112,7 +112,7 @@ def measured(driver: str, server: str, folder: Path, rounds: int, sizes: Sequenc
     (output / "plan.json").write_text(json.dumps(plan))
     words = (sys.executable, "-m", "benchmarks.tune_inside", "/run/output/plan.json")
     environment = (("PYTHONPATH", str(ROOT)),)
-    job = Job(words, output, seed=1, cpu=max(os.sched_getaffinity(0)), environment=environment, limit_s=LIMIT_S)
+    job = GuestJob(words, output, seed=1, cpu=max(os.sched_getaffinity(0)), environment=environment, limit_s=LIMIT_S)
     with Meter() as meter:
         running = backend(where).boot(job)
         meter.watch(running.pid)

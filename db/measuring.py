@@ -63,7 +63,7 @@ class MeasurementRow(NamedTuple):
     shards: int
 
 
-class Shard(NamedTuple):
+class ShardRow(NamedTuple):
     """One boot as kept: SHA-256 of its orders and of its lines; what it ran on; what it took."""
 
     condition: str
@@ -130,7 +130,7 @@ class Measuring(Database):
         filled: Filled,
         cells: Sequence[Cell],
         configurations: Sequence[Profile],
-        boot: Shard,
+        boot: ShardRow,
     ) -> bool:
         """Keep a shard, all of it or nothing. One that is already kept stays as it is: then False."""
         row = (number, boot.condition, boot.orders, canonical(dict(boot.software)), canonical(dict(filled.network)),
@@ -147,7 +147,7 @@ class Measuring(Database):
         return True
 
     def _record_cells(
-        self, shard: int, filled: Filled, cells: Sequence[Cell], configurations: Sequence[Profile], boot: Shard
+        self, shard: int, filled: Filled, cells: Sequence[Cell], configurations: Sequence[Profile], boot: ShardRow
     ) -> None:
         write = self._connection.executemany
         write(
@@ -172,11 +172,11 @@ class Measuring(Database):
         )
         write("INSERT INTO path_view VALUES (?, ?, ?)", [(shard, *feature) for feature in filled.features])
 
-    def shards(self, number: int) -> tuple[Shard, ...]:
+    def shards(self, number: int) -> tuple[ShardRow, ...]:
         """A measurement's shards, in the order in which they were done."""
         with self._clear(), closing(self._connection.execute(SELECT_SHARDS, (number,))) as rows:
             return tuple(
-                Shard(condition, orders, json.loads(software), lines, virtual_s, wall_s, loads, json.loads(seen))
+                ShardRow(condition, orders, json.loads(software), lines, virtual_s, wall_s, loads, json.loads(seen))
                 for condition, orders, software, lines, virtual_s, wall_s, loads, seen in rows
             )
 
@@ -188,7 +188,7 @@ class Measuring(Database):
                 yield _kept(list(group))
 
 
-def _provenance(boot: Shard, cell: Cell, configurations: Sequence[Profile]) -> str:
+def _provenance(boot: ShardRow, cell: Cell, configurations: Sequence[Profile]) -> str:
     settings = canonical(pairs_form(configurations[cell.configuration].settings))
     return digest(boot.orders, canonical(dict(boot.software)), settings, cell.site)
 

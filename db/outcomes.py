@@ -38,7 +38,7 @@ LEARNER = "id", "name", "policy", "log", "recipe", "warm", "begun_at", "saved_at
 INSERT_LEARNER = f"INSERT INTO learner ({', '.join(LEARNER[1:])}) VALUES (?{', ?' * 9}) ON CONFLICT (name) DO NOTHING"
 
 
-class Log(NamedTuple):
+class LogRow(NamedTuple):
     """Where outcomes came from; `about` is JSON."""
 
     id: int
@@ -103,14 +103,14 @@ class Outcomes(Database):
             self._connection.execute("DELETE FROM outcome WHERE log IN (SELECT id FROM log WHERE about = ?)", (about,))
             return self._connection.execute("DELETE FROM log WHERE about = ?", (about,)).rowcount
 
-    def logs(self) -> list[Log]:
+    def logs(self) -> list[LogRow]:
         """Every log, oldest first, with how many outcomes it holds."""
         query = (
             "SELECT id, begun_at, source, about, (SELECT count(*) FROM outcome WHERE outcome.log = log.id) FROM log"
             " ORDER BY id"
         )
         with self._clear():
-            return [Log(*row) for row in self._connection.execute(query)]
+            return [LogRow(*row) for row in self._connection.execute(query)]
 
     def metrics(self) -> dict[str, int]:
         """What the logs measured, each with the number of the first log of it."""

@@ -13,7 +13,7 @@ from configtron.db.connection import Database
 from configtron.model.errors import BadInput
 
 
-class Replay(NamedTuple):
+class ReplayRow(NamedTuple):
     """One replay as kept; `config` is the JSON it was begun with, `state` the part under way, "" at its beginning."""
 
     id: int
@@ -45,13 +45,15 @@ class Replays(Database):
             cursor = self._connection.execute("INSERT INTO replay (begun_at, version, config) VALUES (?, ?, ?)", row)
         return cast(int, cursor.lastrowid)
 
-    def replays(self) -> list[Replay]:
+    def replays(self) -> list[ReplayRow]:
         """Every replay, oldest first, without its state."""
         count = "(SELECT count(*) FROM replay_part WHERE replay = replay.id)"
         with self._clear():
-            return [Replay(*row) for row in self._connection.execute(f"SELECT {REPLAY_ROW}, '', {count} FROM replay")]
+            return [
+                ReplayRow(*row) for row in self._connection.execute(f"SELECT {REPLAY_ROW}, '', {count} FROM replay")
+            ]
 
-    def replay(self, number: int | None = None) -> Replay:
+    def replay(self, number: int | None = None) -> ReplayRow:
         """The replay of that number, or the latest that is not done. Errors: `BadInput` if there is none."""
         where = "id = ?" if number is not None else "status <> 'done' AND ? IS NULL"
         count = "(SELECT count(*) FROM replay_part WHERE replay = replay.id)"
@@ -61,7 +63,7 @@ class Replays(Database):
         if row is None:
             which = "to go on with" if number is None else f"of number {number}"
             raise BadInput(f"no replay {which} in {self.path}; begin one: configtron replay sessions")
-        return Replay(*row)
+        return ReplayRow(*row)
 
     def keep(self, number: int, state: str) -> None:
         """Keep where the part under way stands."""

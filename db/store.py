@@ -62,7 +62,7 @@ class Run(NamedTuple):
     traces: int
 
 
-class Watch(NamedTuple):
+class LiveFingerprint(NamedTuple):
     """One look at local connections as kept; `config` and `counts` are JSON."""
 
     id: int
@@ -180,12 +180,12 @@ class Store(Database):
                 (self._now(), status, counts, watch),
             )
 
-    def watches(self) -> tuple[Watch, ...]:
+    def watches(self) -> tuple[LiveFingerprint, ...]:
         """All watches, oldest first."""
         with self._clear(), closing(self._connection.execute(SELECT_WATCHES)) as rows:
-            return tuple(Watch(*row) for row in rows)
+            return tuple(LiveFingerprint(*row) for row in rows)
 
-    def contexts(self, watch: Watch) -> Iterator[Sighting]:
+    def contexts(self, watch: LiveFingerprint) -> Iterator[Sighting]:
         """What a watch saw, in order of time."""
         with self._clear():
             for row in self._connection.execute(SELECT_CONTEXTS, (watch.id,)):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from configtron.lab.uml.backend import say
 from configtron.lab.uml.kmod import module_for_guest
-from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT, Backend, Job, UmlVirtual
+from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT, Backend, GuestJob, UmlVirtual
 from rigs import ROOT
 
 # Where a guest finds it.
@@ -40,7 +40,7 @@ def run(words: Sequence[str], limit_s: int) -> tuple[int, str]:
     with tempfile.TemporaryDirectory(prefix="configtron-") as folder:
         build(Path(folder))
         core, environment = max(os.sched_getaffinity(0)), (("PYTHONPATH", str(ROOT)),)
-        job = Job((*LOADED, *words), Path(folder), 1, core, MEMORY_MB, environment, limit_s)
+        job = GuestJob((*LOADED, *words), Path(folder), 1, core, MEMORY_MB, environment, limit_s)
         running = kernel().boot(job)
         code = running.wait()
         return code, running.console.read_text() + (running.last_words() if code else "")

@@ -10,7 +10,7 @@ Stop when  the budget is spent.
 Reads as   `calibrated.evaluated`: error by path, with the path's own from one half to the other beside it.
 Fails as   an emulator whose guest or flow failed is told to nobody and is spent; a path that failed is missing.
 Differs    from Pantheon: flows of `seconds` instead of 30, four of the kernel's schemes instead of a dozen, and
-           paths of this bed (`paths.py`).
+           paths of this testbed (`paths.py`).
 Source     Pantheon (Yan and others 2018), section 5.2
 """
 

@@ -19,7 +19,7 @@ import click
 from configtron.cli.learn import filling
 from configtron.cli.learn.outcome import Wanted
 from configtron.cli.settings import Settings
-from configtron.lab.testbed.studies import STUDIES, Study, grid_of
+from configtron.lab.testbed.studies import STUDIES, MeasurementStudy, grid_of
 from configtron.model.repeats import Rule
 
 NAME = "versions"
@@ -44,7 +44,9 @@ def main(words: list[str]) -> int:
     """Measure; the exit code of `learn measure`."""
     folder = Path(words[1]) if len(words) > 1 else Path(words[0]).parent
     some = conditions()[slice(*map(int, words[2:4]))] if len(words) > 2 else conditions()
-    study = Study(NAME, "congestion controls and versions of HTTP", some, grid_of(GRID), SITES, Rule((LOADS,)))
+    study = MeasurementStudy(
+        NAME, "congestion controls and versions of HTTP", some, grid_of(GRID), SITES, Rule((LOADS,))
+    )
     assert isinstance(STUDIES, dict)
     STUDIES[NAME] = study
     wanted = Wanted(None, "", False, Path(words[0]), None, "table", str(folder / "measured.txt"))

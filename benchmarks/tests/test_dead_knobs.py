@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from benchmarks.dead_knobs import wrong
-from configtron.lab.testbed.differential import Certificate
+from configtron.lab.testbed.differential import KnobCertificate
 
 
 def test_the_claim_can_fail() -> None:
-    dead, alive = Certificate("k", (0, 1), 10, 10, 0.0, ""), Certificate("k", (0, 1), 10, 9, 0.1, "x")
+    dead, alive = KnobCertificate("k", (0, 1), 10, 10, 0.0, ""), KnobCertificate("k", (0, 1), 10, 9, 0.1, "x")
     names = ("again", "tcp_low_latency", "tcp_low_latency after a pause", "tcp_slow_start_after_idle")
     good = dict.fromkeys(names, dead) | {"tcp_slow_start_after_idle after a pause": alive}
     assert wrong(good) == []

@@ -59,13 +59,13 @@ from configtron.lab.internet.sites import (
     Internet,
     Plant,
     Region,
-    Server,
     Site,
+    SiteServer,
     prefix,
 )
 from configtron.model.errors import BadInput
 
-__all__ = ["REGIONS", "Internet", "Plant", "Region", "Server", "Site", "draw"]
+__all__ = ["REGIONS", "Internet", "Plant", "Region", "SiteServer", "Site", "draw"]
 
 
 def draw(
@@ -128,7 +128,7 @@ def _baseline_sites(seed: int, hosts: list[str], regions: tuple[Region, ...]) ->
     for i, host in enumerate(hosts):
         program = next(h2_programs if versions[i] == "h2" else h1_programs)
         streams, window = next(h2_cards if versions[i] == "h2" else h1_cards)
-        server = Server(
+        server = SiteServer(
             address="",
             icw=icws[i],
             synack_rto_ms=rtos[i],
@@ -184,7 +184,7 @@ def _with_addresses(sites: list[Site]) -> tuple[Site, ...]:
     """Number the servers within their prefixes, spread over its /24s: neighbours in the list are not so here."""
     used: dict[IPv4Address, int] = {}
 
-    def numbered(site: Site, server: Server) -> Server:
+    def numbered(site: Site, server: SiteServer) -> SiteServer:
         program = site.program_of(server)
         first, _ = prefix(program, server.rto_min_ms, server.advmss, server.stack)
         n = used.get(first, 0)

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from configtron.lab.internet import links, middlebox, server_pools, sockops, topology
-from configtron.lab.internet.world import World, read
+from configtron.lab.internet.world import GuestInternet, read
 from configtron.linux.netns import enter
 from configtron.model.errors import BadInput, ConfigtronError, Missing
 
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
             process.wait()
 
 
-def raise_world(world: World, programs: Path, running: list[subprocess.Popen[bytes]]) -> None:
+def raise_world(world: GuestInternet, programs: Path, running: list[subprocess.Popen[bytes]]) -> None:
     """Everything up and checked, or an error; started processes are added to `running`."""
     _mount("none", GROUP_ROOT, "cgroup2")
     _mount("none", PINS_ROOT, "bpf")
@@ -75,7 +75,7 @@ def raise_world(world: World, programs: Path, running: list[subprocess.Popen[byt
     _start_servers(world, running)
 
 
-def _lay_out(world: World) -> None:
+def _lay_out(world: GuestInternet) -> None:
     """The world's files in a memory file system of their own."""
     _mount("none", server_pools.FOLDER, "tmpfs")
     for name, text in world.files:
@@ -108,7 +108,7 @@ def _mount(source: str, target: Path, kind: str) -> None:
         raise Missing(f"cannot mount {kind} on {target}: {os.strerror(ctypes.get_errno())}; run as root")
 
 
-def _raise_middleboxes(world: World, program: Path) -> None:
+def _raise_middleboxes(world: GuestInternet, program: Path) -> None:
     """Middleboxes, where there is work for one: packets elsewhere pay nothing for them."""
     if not (world.rules or world.second_backends):
         return
@@ -124,7 +124,7 @@ def _raise_middleboxes(world: World, program: Path) -> None:
         middlebox.attach(MIDDLEBOX_PINS, "", link.router_interface, ingress="balance", egress="unbalance")
 
 
-def _start_servers(world: World, running: list[subprocess.Popen[bytes]]) -> None:
+def _start_servers(world: GuestInternet, running: list[subprocess.Popen[bytes]]) -> None:
     for pool in world.server_pools:
         running.append(_start(pool.netns, server_pools.command(pool.name, pool.program, sys.executable), GROUP))
     name_server = (sys.executable, str(server_pools.SERVERS / "names.py"), str(server_pools.FOLDER / "zones.json"))

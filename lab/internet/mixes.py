@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from configtron.lab.internet.shares import FRAME_SIZE, ICWS, MAX_FRAME_SIZE, STREAMS, WINDOWS, Pack
-from configtron.lab.internet.sites import BASELINE, SYNACK_RETRIES, Region, Server, Site
+from configtron.lab.internet.sites import BASELINE, SYNACK_RETRIES, Region, Site, SiteServer
 
 # Of the two programs that most sites have, the other one.
 OTHER_PROGRAM = {"nginx": "apache", "apache": "nginx"}
@@ -44,7 +44,7 @@ def mixed(rng: random.Random, site: Site, mix: Mix, regions: Sequence[Region]) -
     return replace(site, servers=tuple(servers))
 
 
-def _other(rng: random.Random, program: str, server: Server, kind: str) -> Server:
+def _other(rng: random.Random, program: str, server: SiteServer, kind: str) -> SiteServer:
     if kind == "icw":
         return replace(server, icw=_another(rng, ICWS, server.icw))
     if kind == "settings":

@@ -14,23 +14,23 @@ from dataclasses import dataclass, replace
 
 from configtron.lab.internet.deal import stream
 from configtron.lab.internet.shares import HETEROGENEITY, ICWS, RWINS, STREAMS, SYNACK_RTOS_MS, VERSIONS, WINDOWS, Pack
-from configtron.lab.internet.sites import BASELINE, Plant, Region, Server, Site
+from configtron.lab.internet.sites import BASELINE, Plant, Region, Site, SiteServer
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class KnobVariation:
     """How a knob is planted: the server's fields that it is, the packs' cards for them, and how it is read."""
 
     fields: tuple[str, ...]
     cards: tuple[tuple[tuple[int | str, ...], float], ...]
-    read: Callable[[Server], object]
+    read: Callable[[SiteServer], object]
     only_h2: bool = False
 
-    def values(self, server: Server) -> tuple[int | str, ...]:
+    def values(self, server: SiteServer) -> tuple[int | str, ...]:
         """The fields as they are."""
         return tuple(getattr(server, field) for field in self.fields)
 
-    def other(self, rng: random.Random, server: Server) -> dict[str, int | str]:
+    def other(self, rng: random.Random, server: SiteServer) -> dict[str, int | str]:
         """Another card than the server's, by the pack's shares."""
         rest = [(card, share) for card, share in self.cards if card != self.values(server)]
         drawn = rng.choices([card for card, _ in rest], [share for _, share in rest])[0]
@@ -43,16 +43,16 @@ def _single(pack: Pack[int] | Pack[str]) -> tuple[tuple[tuple[int | str, ...], f
 
 # http_version first: differences of SETTINGS are planted where both regions show some.
 CHANGES = {
-    "http_version": Change(("http_version",), _single(VERSIONS), lambda s: s.http_version),
-    "h2_max_concurrent_streams": Change(
+    "http_version": KnobVariation(("http_version",), _single(VERSIONS), lambda s: s.http_version),
+    "h2_max_concurrent_streams": KnobVariation(
         ("max_concurrent_streams",), _single(STREAMS), lambda s: s.max_concurrent_streams, only_h2=True
     ),
-    "h2_initial_window_size": Change(
+    "h2_initial_window_size": KnobVariation(
         ("initial_window_size",), _single(WINDOWS), lambda s: s.initial_window_size, only_h2=True
     ),
-    "icw": Change(("icw",), _single(ICWS), lambda s: s.icw),
-    "synack_rto": Change(("synack_rto_ms",), _single(SYNACK_RTOS_MS), lambda s: s.synack_rto_ms / 1000),
-    "rwin": Change(("rwin_packets", "advmss"), RWINS, lambda s: s.rwin_packets * s.advmss),
+    "icw": KnobVariation(("icw",), _single(ICWS), lambda s: s.icw),
+    "synack_rto": KnobVariation(("synack_rto_ms",), _single(SYNACK_RTOS_MS), lambda s: s.synack_rto_ms / 1000),
+    "rwin": KnobVariation(("rwin_packets", "advmss"), RWINS, lambda s: s.rwin_packets * s.advmss),
 }
 
 
@@ -79,7 +79,9 @@ def plant(seed: int, sites: list[Site], regions: tuple[Region, ...]) -> tuple[li
     return sites, tuple(plants)
 
 
-def _sample(rng: random.Random, knob: str, change: Change, sites: list[tuple[Server, ...]], base: int) -> list[int]:
+def _sample(
+    rng: random.Random, knob: str, change: KnobVariation, sites: list[tuple[SiteServer, ...]], base: int
+) -> list[int]:
     """Which sites: the share is of all that show the knob in the baseline, chosen among those that do in all."""
     shown = [i for i, servers in enumerate(sites) if not change.only_h2 or servers[base].http_version == "h2"]
     count = round(len(shown) * HETEROGENEITY[knob] / 100)

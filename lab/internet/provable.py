@@ -17,7 +17,7 @@ import math
 from configtron.lab.internet import misbehaving
 from configtron.lab.internet.growth import CERTIFICATE_BYTES
 from configtron.lab.internet.shares import SHORT_PAGE_BYTES
-from configtron.lab.internet.sites import Server
+from configtron.lab.internet.sites import SiteServer
 from configtron.lab.servers.answers import ANSWERS, Ask, End
 
 # The smallest MSS that a client may ask for, and the one with which a request inside TLS is asked.
@@ -32,7 +32,7 @@ UNPACED = 10
 BANNER_BYTES = 54
 
 
-def bound(server: Server, window: int, timer_s: float, *, mss: int = LEAST_MSS, odd: bool = False) -> int:
+def bound(server: SiteServer, window: int, timer_s: float, *, mss: int = LEAST_MSS, odd: bool = False) -> int:
     """The largest provable bound of `window` over an answer in clear text, segments."""
     if server.impairment == "paced":
         return min(window, UNPACED)
@@ -40,17 +40,17 @@ def bound(server: Server, window: int, timer_s: float, *, mss: int = LEAST_MSS, 
     return min(window, math.ceil(size / mss))
 
 
-def certificate_bound(server: Server, window: int) -> int:
+def certificate_bound(server: SiteServer, window: int) -> int:
     """The same over a certificate, to which no ACK came before."""
     return min(window, math.ceil(CERTIFICATE_BYTES / (REQUEST_MSS if server.impairment in RAISED else LEAST_MSS)))
 
 
-def is_short(server: Server) -> bool:
+def is_short(server: SiteServer) -> bool:
     """Whether the whole page is shorter than the window, for every MSS."""
     return server.page_bytes == SHORT_PAGE_BYTES
 
 
-def _written(server: Server, room: int, timer_s: float) -> int:
+def _written(server: SiteServer, room: int, timer_s: float) -> int:
     """Bytes that an odd server writes from its first byte on until its timer fires, or the answer ends."""
     misbehaviour, amount = misbehaving.named(server.impairment)
     if misbehaviour.accept == "banner":

@@ -16,7 +16,7 @@ from configtron.lab.internet import misbehaving
 from configtron.lab.internet.addresses import bracketed
 from configtron.lab.internet.nginx import nginx_temporary
 from configtron.lab.internet.shares import INITIAL_WINDOW_SIZE, MAX_CONCURRENT_STREAMS, MAX_FRAME_SIZE
-from configtron.lab.internet.sites import Server
+from configtron.lab.internet.sites import SiteServer
 
 # A memory file system of the guest; hidden from the command that the guest runs.
 FOLDER = Path("/run/world")
@@ -36,11 +36,11 @@ class VirtualHost:
     """One server on its program: the certificate's file name without suffix, the settings, its addresses."""
 
     certificate: str
-    server: Server
+    server: SiteServer
     addresses: tuple[str, ...]
 
 
-def settings(program: str, server: Server) -> tuple[tuple[int, int], ...]:
+def settings(program: str, server: SiteServer) -> tuple[tuple[int, int], ...]:
     """The SETTINGS that this program announces for that server, in its order."""
     streams = (MAX_CONCURRENT_STREAMS, server.max_concurrent_streams)
     window = (INITIAL_WINDOW_SIZE, server.initial_window_size)
@@ -56,7 +56,7 @@ def settings(program: str, server: Server) -> tuple[tuple[int, int], ...]:
     return _plain(server)
 
 
-def _plain(server: Server) -> tuple[tuple[int, int], ...]:
+def _plain(server: SiteServer) -> tuple[tuple[int, int], ...]:
     """In the order of the Python servers."""
     streams, window = server.max_concurrent_streams, server.initial_window_size
     return ((MAX_CONCURRENT_STREAMS, streams), *server.extra_settings, (INITIAL_WINDOW_SIZE, window))

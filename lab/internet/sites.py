@@ -44,7 +44,7 @@ PREFIX_CAPACITY = 16 * 254
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class SiteServer:
     """One site's server in one region. `impairment` and `stack` name rows of impairments.py and stacks.py, if any.
 
     Of its connections, `other_percent` meet the `other` server instead, which may be on a `program` of its own.
@@ -68,11 +68,11 @@ class Server:
     impairment: str = ""
     stack: str = ""
     program: str = ""
-    other: Server | None = None
+    other: SiteServer | None = None
     other_percent: int = 0
 
     @property
-    def faces(self) -> tuple[Server, ...]:
+    def faces(self) -> tuple[SiteServer, ...]:
         """This server, and the other if there is one."""
         return (self, self.other) if self.other else (self,)
 
@@ -84,14 +84,14 @@ class Site:
     host: str
     provider: str
     program: str
-    servers: tuple[Server, ...]
+    servers: tuple[SiteServer, ...]
 
     @property
-    def faces(self) -> tuple[Server, ...]:
+    def faces(self) -> tuple[SiteServer, ...]:
         """All servers with all their faces."""
         return tuple(face for server in self.servers for face in server.faces)
 
-    def program_of(self, server: Server) -> str:
+    def program_of(self, server: SiteServer) -> str:
         """Where that server of the site runs."""
         return server.program or self.program
 
@@ -131,7 +131,7 @@ class Internet:
         """The site of that name."""
         return next(site for site in self.sites if site.host == host)
 
-    def server(self, region: str, host: str) -> Server:
+    def server(self, region: str, host: str) -> SiteServer:
         """The server that a client in `region` is sent to."""
         return self.site(host).servers[[r.name for r in self.regions].index(region)]
 

@@ -24,7 +24,7 @@ SETTING = struct.Struct("=III16s")
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class SocketSettings:
     """What one server address is to do."""
 
     address: str
@@ -39,7 +39,7 @@ def ticks_per_second() -> int:
     return round(1 / time.clock_getres(CLOCK_MONOTONIC_COARSE))
 
 
-def value(setting: Setting, hz: int) -> bytes:
+def value(setting: SocketSettings, hz: int) -> bytes:
     """The map's value; times in ticks of this kernel."""
     jiffies = setting.synack_rto_ms * hz // 1000
     return SETTING.pack(setting.icw, jiffies, setting.rwin_packets, setting.congestion_control.encode())
@@ -52,7 +52,7 @@ def load(built: Path, pins: Path, group: Path) -> None:
     libbpf.attach_to_cgroup(pins / "programs" / PROGRAM, group, CGROUP_SOCK_OPS)
 
 
-def fill(pins: Path, settings: Iterable[Setting]) -> None:
+def fill(pins: Path, settings: Iterable[SocketSettings]) -> None:
     """Every setting into the map."""
     hz = ticks_per_second()
     bpf.fill(pins / "maps" / "settings", {bpf.key(setting.address): value(setting, hz) for setting in settings})

@@ -18,7 +18,7 @@ TFO_EVERYWHERE = str(0x1 | 0x2 | 0x400)
 
 
 @dataclass(frozen=True, slots=True)
-class Stack:
+class StackSettings:
     """One namespace's settings.
 
     share     per cent of PROGRAM's sites; 0: only by an impairment that names it
@@ -41,10 +41,10 @@ class Stack:
 
 
 NAMED = (
-    Stack("cookies", 0, 20, (("tcp_syncookies", "2"),), cookies=True),
-    Stack("no-timestamps", 3, 21, (("tcp_timestamps", "0"),), timestamps=False),
-    Stack("no-sack", 3, 22, (("tcp_sack", "0"),), sack=False),
-    Stack(
+    StackSettings("cookies", 0, 20, (("tcp_syncookies", "2"),), cookies=True),
+    StackSettings("no-timestamps", 3, 21, (("tcp_timestamps", "0"),), timestamps=False),
+    StackSettings("no-sack", 3, 22, (("tcp_sack", "0"),), sack=False),
+    StackSettings(
         "bare",
         3,
         23,
@@ -54,8 +54,8 @@ NAMED = (
         scaling=False,
         ecn=False,
     ),
-    Stack("no-ecn", 4, 24, (("tcp_ecn", "0"),), ecn=False),
-    Stack("tfo", 4, 25, (("tcp_fastopen", TFO_EVERYWHERE),), tfo=True),
-    Stack("idle-kept", 6, 26, (("tcp_slow_start_after_idle", "0"),), slow_start_after_idle=False),
+    StackSettings("no-ecn", 4, 24, (("tcp_ecn", "0"),), ecn=False),
+    StackSettings("tfo", 4, 25, (("tcp_fastopen", TFO_EVERYWHERE),), tfo=True),
+    StackSettings("idle-kept", 6, 26, (("tcp_slow_start_after_idle", "0"),), slow_start_after_idle=False),
 )
-STACKS = {stack.name: stack for stack in (Stack("", 100 - sum(row.share for row in NAMED), 0, ()), *NAMED)}
+STACKS = {stack.name: stack for stack in (StackSettings("", 100 - sum(row.share for row in NAMED), 0, ()), *NAMED)}

@@ -18,11 +18,11 @@ from pathlib import Path
 from configtron.lab.internet import links
 from configtron.lab.internet.addresses import six, six_prefix
 from configtron.lab.internet.shares import CONGESTION_CONTROLS
-from configtron.lab.internet.world import Link, ServerPool, World
+from configtron.lab.internet.world import GuestInternet, ServerPool, VantageLink
 from configtron.model.errors import Missing
 
 
-def raise_all(world: World) -> None:
+def raise_all(world: GuestInternet) -> None:
     """Everything but the programs."""
     has_six = 6 in world.versions
     _router(has_six)
@@ -86,7 +86,7 @@ def _neighbours(router_interface: str, mac: str, addresses: Sequence[str]) -> No
     links.ip("", [f"neigh replace {a} lladdr {mac} dev {router_interface} nud permanent" for a in addresses])
 
 
-def _raise_vantage(link: Link, has_six: bool) -> None:
+def _raise_vantage(link: VantageLink, has_six: bool) -> None:
     _pair(link.netns, link.router_interface, 60, link.number, link.router_address, (link.kernel_address,))
     known = [link.kernel_address, link.prober_address]
     if has_six:

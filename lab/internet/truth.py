@@ -31,8 +31,8 @@ from configtron.lab.internet import misbehaving, provable, server_pools
 from configtron.lab.internet.growth import at_request
 from configtron.lab.internet.impairments import BY_NAME, Allowance
 from configtron.lab.internet.links import REORDERED_LATE_MS
-from configtron.lab.internet.sites import RMEM_MAX_BYTES, Internet, Plant, Region, Server, Site
-from configtron.lab.internet.stacks import STACKS, Stack
+from configtron.lab.internet.sites import RMEM_MAX_BYTES, Internet, Plant, Region, Site, SiteServer
+from configtron.lab.internet.stacks import STACKS, StackSettings
 from configtron.lab.internet.wheel import late_s
 from configtron.model.nouns import Value
 
@@ -63,7 +63,7 @@ FREE_SPACE_BYTES = 65536
 UNSEEN = ("unclear:few-connections",)
 # Why an HTTP/2 knob has no value: the server speaks none, or leaves the setting out (the value "absent").
 NOT_H2, NOT_ANNOUNCED = "not-h2", "not-announced"
-# Knobs that are fields of a Stack.
+# Knobs that are fields of StackSettings.
 YES_OR_NO = ("ecn", "sack", "timestamps", "tfo")
 KNOBS = (
     "icw", "icw_tls", "cwnd_at_request", "synack_rto", "synack_backoff", "synack_retries", "synack_end",
@@ -146,7 +146,7 @@ def oracle(internet: Internet, region: str, host: str) -> dict[str, Expectation]
     return _amended(first, BY_NAME[server.impairment].allowed) if server.impairment else first
 
 
-def _face(program: str, server: Server, rtt_s: float) -> dict[str, Expectation]:
+def _face(program: str, server: SiteServer, rtt_s: float) -> dict[str, Expectation]:
     """Without what an impairment changes."""
     return _transport(program, server, rtt_s) | _version(program, server) | _settings(program, server)
 
@@ -180,7 +180,7 @@ def _amended(expected: dict[str, Expectation], honest: Sequence[Allowance]) -> d
     return expected
 
 
-def _transport(program: str, server: Server, rtt_s: float) -> dict[str, Expectation]:
+def _transport(program: str, server: SiteServer, rtt_s: float) -> dict[str, Expectation]:
     # no region is so near that a prober would hold back its ACK to seem farther away (a test compares)
     data_rto_s = rtt_s + max(server.rto_min_ms / 1000, 2 * rtt_s)
     odd, short, bbr = program == "odd", provable.is_short(server), server.congestion_control == "bbr"
@@ -216,7 +216,7 @@ def _timer(timer_s: float) -> Expectation:
     return Expectation((timer_s,), late_s(timer_s) / timer_s, TICKS_SLACK_S)
 
 
-def _windows(program: str, server: Server, window: int, rto_s: float, rtt_s: float) -> tuple[int, ...]:
+def _windows(program: str, server: SiteServer, window: int, rto_s: float, rtt_s: float) -> tuple[int, ...]:
     """Windows at the first data: a server that thinks is idle, and halves what is above its default for each timeout.
 
     tcp_output.c tcp_cwnd_restart(); not with BBR, which controls its own window (tcp_slow_start_after_idle_check()).
@@ -247,7 +247,7 @@ def _min_rto(min_s: float, rtt_s: float) -> Expectation:
     return replace(timer, values=(min_s,), tolerance=tolerance, reasons=reasons)
 
 
-def _features(program: str, server: Server) -> dict[str, Expectation]:
+def _features(program: str, server: SiteServer) -> dict[str, Expectation]:
     """What the namespace decides, and windows, whose arithmetic depends on it."""
     stack = STACKS[server.stack]
     restarts = stack.slow_start_after_idle and server.congestion_control != "bbr"
@@ -263,7 +263,7 @@ def _features(program: str, server: Server) -> dict[str, Expectation]:
     }
 
 
-def _version(program: str, server: Server) -> dict[str, Expectation]:
+def _version(program: str, server: SiteServer) -> dict[str, Expectation]:
     versions = misbehaving.versions(server.impairment) if program == "odd" else TLS_VERSIONS[program]
     return {
         "tls_versions": Expectation((versions,)),
@@ -273,7 +273,7 @@ def _version(program: str, server: Server) -> dict[str, Expectation]:
     }
 
 
-def _settings(program: str, server: Server) -> dict[str, Expectation]:
+def _settings(program: str, server: SiteServer) -> dict[str, Expectation]:
     if server.http_version != "h2":
         return {knob: Expectation(reasons=(NOT_H2,)) for knob in H2_KNOBS}
     announced = server_pools.settings(program, server)
@@ -298,7 +298,7 @@ def _reserved(announced: Sequence[tuple[int, int]]) -> tuple[Value, ...]:
     return tuple(dict.fromkeys(GREASE if id_ & 0xFF == id_ >> 8 and id_ & 0xF == 0xA else id_ for id_ in strange))
 
 
-def _window(server: Server, mss: int, stack: Stack) -> int:
+def _window(server: SiteServer, mss: int, stack: StackSettings) -> int:
     """In a SYN-ACK. A SYN that a cookie answers belongs to no listener, so no sock_ops program hears of it."""
     packets = FREE_SPACE_BYTES // mss if stack.cookies else server.rwin_packets
     return min(packets * mss, WINDOW_FIELD_MAX)
@@ -337,9 +337,9 @@ def from_json(text: str) -> Internet:
     )
 
 
-def _server_of(row: dict[str, Any]) -> Server:
+def _server_of(row: dict[str, Any]) -> SiteServer:
     extra = tuple((id_, value) for id_, value in row["extra_settings"])
     other = _server_of(row["other"]) if row["other"] else None
     names = {in_file: field for field, in_file in FIELDS_IN_FILES.items()}
     named = {names.get(name, name): value for name, value in row.items()}
-    return Server(**{**named, "extra_settings": extra, "other": other})
+    return SiteServer(**{**named, "extra_settings": extra, "other": other})

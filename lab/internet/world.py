@@ -31,7 +31,7 @@ from configtron.lab.internet.sites import (
     octet,
     prefix,
 )
-from configtron.lab.internet.sockops import Setting
+from configtron.lab.internet.sockops import SocketSettings
 from configtron.model.nouns import Vantage
 
 # Where the servers' sockets find their settings, and how many of one address class fit a guest's routing table.
@@ -39,7 +39,7 @@ FIRST_TABLE = 101
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class VantageLink:
     """A vantage's namespace and the link it stands behind."""
 
     name: str
@@ -79,7 +79,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class ServerRoute:
     """Which minimum RTO, announced MSS and largest window servers of a prefix have, in which routing table.
 
     The window is tcp_rmem's largest: the scale announced is of the larger of that and net.core.rmem_max, which the host
@@ -103,7 +103,7 @@ class ServerPool:
     router_interface: str
     number: int
     prefix: str
-    routes: tuple[Route, ...]
+    routes: tuple[ServerRoute, ...]
     sysctls: tuple[tuple[str, str], ...]
 
     def holds(self, address: str) -> bool:
@@ -113,7 +113,7 @@ class ServerPool:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class GuestInternet:
     """What one guest raises. `files` are texts, `pages` sizes; both are laid out under `server_pools.FOLDER`.
 
     `rules` are middleboxes' by server address, `second_backends` say which addresses are two servers (middlebox.py).
@@ -121,9 +121,9 @@ class World:
 
     seed: int
     hosts: tuple[str, ...]
-    links: tuple[Link, ...]
+    links: tuple[VantageLink, ...]
     server_pools: tuple[ServerPool, ...]
-    settings: tuple[Setting, ...]
+    settings: tuple[SocketSettings, ...]
     rules: tuple[tuple[str, middlebox.MiddleboxRule], ...]
     second_backends: tuple[middlebox.SecondBackend, ...]
     files: tuple[tuple[str, str], ...]
@@ -146,15 +146,15 @@ class World:
         path.write_text(json.dumps(asdict(self), indent=1, sort_keys=True) + "\n")
 
 
-def read(path: Path) -> World:
+def read(path: Path) -> GuestInternet:
     """The world written there."""
     row = json.loads(path.read_text())
-    return World(
+    return GuestInternet(
         row["seed"],
         tuple(row["hosts"]),
-        tuple(Link(**link) for link in row["links"]),
+        tuple(VantageLink(**link) for link in row["links"]),
         tuple(_pool_of(pool) for pool in row["server_pools"]),
-        tuple(Setting(**setting) for setting in row["settings"]),
+        tuple(SocketSettings(**setting) for setting in row["settings"]),
         tuple((address, middlebox.MiddleboxRule(**rule)) for address, rule in row["rules"]),
         tuple(middlebox.SecondBackend(**second) for second in row["second_backends"]),
         tuple((name, text) for name, text in row["files"]),
@@ -164,7 +164,7 @@ def read(path: Path) -> World:
 
 
 def _pool_of(row: dict[str, Any]) -> ServerPool:
-    row["routes"] = tuple(Route(**route) for route in row["routes"])
+    row["routes"] = tuple(ServerRoute(**route) for route in row["routes"])
     row["sysctls"] = tuple((name, value) for name, value in row["sysctls"])
     return ServerPool(**row)
 
@@ -175,7 +175,7 @@ def shards(internet: Internet, count: int) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(hosts[i::count]) for i in range(count))
 
 
-def world(internet: Internet, shard: Sequence[str] | None = None) -> World:
+def world(internet: Internet, shard: Sequence[str] | None = None) -> GuestInternet:
     """The world of those sites (of all, when none are named)."""
     wanted = set(site.host for site in internet.sites) if shard is None else set(shard)
     sites = [site for site in internet.sites if site.host in wanted]
@@ -196,7 +196,7 @@ def world(internet: Internet, shard: Sequence[str] | None = None) -> World:
     files.append(("vantages.toml", vantages_toml(links, internet.versions)))
     servers = [server for site in sites for server in site.faces]
     settings = tuple(
-        Setting(address, s.icw, s.synack_rto_ms, s.rwin_packets, s.congestion_control)
+        SocketSettings(address, s.icw, s.synack_rto_ms, s.rwin_packets, s.congestion_control)
         for s in servers
         for address in _both(internet, s.address)
     )
@@ -215,7 +215,7 @@ def world(internet: Internet, shard: Sequence[str] | None = None) -> World:
     pages = tuple(sorted({server.page_bytes for server in servers}))
     hosts = tuple(site.host for site in sites)
     raised_pools, texts = tuple(raised), tuple(files)
-    return World(
+    return GuestInternet(
         internet.seed, hosts, links, raised_pools, settings, rules, second_backends, texts, pages, internet.versions
     )
 
@@ -225,9 +225,9 @@ def _both(internet: Internet, address: str) -> tuple[str, ...]:
     return (address, six(address)) if 6 in internet.versions else (address,)
 
 
-def _link(internet: Internet, region: Region) -> Link:
+def _link(internet: Internet, region: Region) -> VantageLink:
     seed = internet.seed * 256 + region.number
-    return Link(
+    return VantageLink(
         region.name,
         region.title,
         f"v-{region.name}",
@@ -250,13 +250,13 @@ def _pool_names() -> dict[str, tuple[str, str]]:
 def _pool(name: str, program: str, stack: str, hosts: Sequence[server_pools.VirtualHost]) -> ServerPool:
     """Only the routes that its servers need: every packet's route lookup walks the rules."""
     classes = {(host.server.rto_min_ms, host.server.advmss) for host in hosts}
-    routes: list[Route] = []
+    routes: list[ServerRoute] = []
     for rto_min_ms in RTO_MINS:
         for advmss in ADVMSSES:
             if (rto_min_ms, advmss) in classes:
                 first, length = prefix(program, rto_min_ms, advmss, stack)
                 table, window = FIRST_TABLE + len(routes), RMEM_MAX_BYTES[program]
-                routes.append(Route(f"{first}/{length}", table, rto_min_ms, advmss, window))
+                routes.append(ServerRoute(f"{first}/{length}", table, rto_min_ms, advmss, window))
     number = octet(program, stack)
     sysctls = (
         ("net/ipv4/tcp_synack_retries", str(SYNACK_RETRIES[program])),
@@ -285,7 +285,7 @@ def _zones(internet: Internet, sites: list[Site]) -> str:
     return json.dumps({"views": views}, indent=1, sort_keys=True) + "\n"
 
 
-def vantages_toml(links: Sequence[Link], versions: Sequence[int] = (4,)) -> str:
+def vantages_toml(links: Sequence[VantageLink], versions: Sequence[int] = (4,)) -> str:
     """The vantages as a campaign reads them."""
     blocks = []
     for k in links:

@@ -31,7 +31,7 @@ S = TypeVar("S")
 
 
 @dataclass(frozen=True)
-class Site:
+class H2Site:
     """What one server address says; `greeting` are its first frames."""
 
     page: bytes
@@ -42,7 +42,7 @@ class Site:
 class Http2(asyncio.Protocol):
     """The server's side of one HTTP/2 connection: the site's own first frames, then h2 answers each request."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: H2Site) -> None:
         self.site = site
         # Not validated: RFC 9113 section 8.3.1 lets a request go without :authority, h2 does not.
         self.connection = H2Connection(H2Configuration(client_side=False, validate_inbound_headers=False))
@@ -103,10 +103,10 @@ class Http2(asyncio.Protocol):
             self.transport.write(ready)
 
 
-class Http1(asyncio.Protocol):
+class H2libHttp1(asyncio.Protocol):
     """HTTP/1.1: header and body in two writes, as small servers do."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: H2Site) -> None:
         self.site = site
         self.buffer = b""
 
@@ -127,16 +127,16 @@ class Http1(asyncio.Protocol):
                 self.transport.close()
 
 
-class Tls(asyncio.Protocol):
+class AlpnProtocol(asyncio.Protocol):
     """Waits for ALPN's answer and hands the connection to the version it names."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: H2Site) -> None:
         self.site = site
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         alpn = transport.get_extra_info("ssl_object").selected_alpn_protocol()
-        inner = Http2(self.site) if alpn == "h2" else Http1(self.site)
+        inner = Http2(self.site) if alpn == "h2" else H2libHttp1(self.site)
         transport.set_protocol(inner)
         inner.connection_made(transport)
 
@@ -149,7 +149,7 @@ def greeting(settings: Sequence[tuple[int, int]], window_update: int) -> bytes:
     return frames + (WindowUpdateFrame(0, window_increment=window_update).serialize() if window_update else b"")
 
 
-def load(path: Path) -> dict[str, Site]:
+def load(path: Path) -> dict[str, H2Site]:
     """Server address -> what it says."""
     listed = json.loads(path.read_text())
     sites = []
@@ -157,7 +157,7 @@ def load(path: Path) -> dict[str, Site]:
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.load_cert_chain(row["chain"], row["key"])
         tls.set_alpn_protocols(["h2", "http/1.1"] if row["http_version"] == "h2" else ["http/1.1"])
-        sites.append(Site(Path(row["page"]).read_bytes(), greeting(row["settings"], row["window_update"]), tls))
+        sites.append(H2Site(Path(row["page"]).read_bytes(), greeting(row["settings"], row["window_update"]), tls))
     return {address: sites[index] for address, index in listed["by_address"].items()}
 
 
@@ -194,14 +194,14 @@ async def _accept(
 pending: set[asyncio.Future[None]] = set()
 
 
-async def serve(connection: socket.socket, port: int, site: Site) -> None:
+async def serve(connection: socket.socket, port: int, site: H2Site) -> None:
     """Give one connection its protocol; a client that goes away during the handshake is no news."""
     loop = asyncio.get_running_loop()
     try:
         if port == 443:
-            await loop.connect_accepted_socket(lambda: Tls(site), connection, ssl=site.tls)
+            await loop.connect_accepted_socket(lambda: AlpnProtocol(site), connection, ssl=site.tls)
         else:
-            await loop.connect_accepted_socket(lambda: Http1(site), connection)
+            await loop.connect_accepted_socket(lambda: H2libHttp1(site), connection)
     except OSError:
         connection.close()
 

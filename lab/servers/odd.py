@@ -2,7 +2,7 @@
 """A server that misbehaves as configured: in accepting, in TLS, in its answers, in its HTTP/2 frames.
 
 Usage: python3 -m configtron.lab.servers.odd SITES.json. The connection's own address decides what is done
-(`by_address` -> one of `sites`, whose fields are those of `Site`; `lab/internet/misbehaving.py` writes them). One
+(`by_address` -> one of `sites`, with the fields of `MisbehavingSite`; `lab/internet/misbehaving.py` writes them). One
 thread, asyncio; port 80 in clear, port 443 with TLS. Nothing is faked: alerts, resets and late answers are those of
 OpenSSL and Linux.
 """
@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from configtron.lab.servers.answers import ANSWERS, Ask, End, Step
+from configtron.lab.servers.h2lib import H2Site as Http2Site
 from configtron.lab.servers.h2lib import Http2, accept
-from configtron.lab.servers.h2lib import Site as Http2Site
-from configtron.lab.servers.sealed import Tls, context
+from configtron.lab.servers.sealed import TlsProtocol, context
 
 # Frame types (RFC 9113 section 6).
 SETTINGS, GOAWAY, WINDOW_UPDATE, PING = 4, 7, 8, 6
@@ -38,7 +38,7 @@ HEAD_LIMIT_BYTES = 65536
 
 
 @dataclass(frozen=True)
-class Site:
+class MisbehavingSite:
     """What one server address does.
 
     accept     "serve", "reset", "close", "silent", "banner": on the clear port, once a connection stands
@@ -60,10 +60,10 @@ class Site:
     leaves: str
 
 
-class Http1(asyncio.Protocol):
+class MisbehavingHttp1(asyncio.Protocol):
     """HTTP/1 by a row of `ANSWERS`; every step is its own write."""
 
-    def __init__(self, site: Site, secure: bool) -> None:
+    def __init__(self, site: MisbehavingSite, secure: bool) -> None:
         self.site, self.secure = site, secure
         self.buffer = b""
         self.answer: Iterator[Step] | None = None
@@ -109,7 +109,7 @@ class Http1(asyncio.Protocol):
             self.data_received(b"")
 
 
-def read(asked: bytes, site: Site, secure: bool, room_bytes: int) -> Ask:
+def read(asked: bytes, site: MisbehavingSite, secure: bool, room_bytes: int) -> Ask:
     """A request head as an answer needs it; words that are no request ask for "/"."""
     first, *fields = asked.split(b"\r\n")
     words = first.decode("latin-1").split(" ")
@@ -145,7 +145,7 @@ def leave(transport: asyncio.Transport, end: End) -> None:
 class OddHttp2(Http2):
     """HTTP/2 that opens with the given bytes, and has others ready for the first request."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: MisbehavingSite) -> None:
         super().__init__(Http2Site(site.page, site.greeting, site.tls))
         self.on_request, self.leaves = site.on_request, site.leaves
 
@@ -167,9 +167,9 @@ class OddHttp2(Http2):
             super().answer(stream)
 
 
-def speak(site: Site, alpn: str | None) -> asyncio.Protocol:
+def speak(site: MisbehavingSite, alpn: str | None) -> asyncio.Protocol:
     """The protocol that ALPN chose."""
-    return OddHttp2(site) if alpn == "h2" else Http1(site, secure=True)
+    return OddHttp2(site) if alpn == "h2" else MisbehavingHttp1(site, secure=True)
 
 
 class Aside(asyncio.Protocol):
@@ -220,26 +220,28 @@ def frame(kind: int, body: bytes) -> bytes:
     return len(body).to_bytes(3, "big") + bytes([kind]) + bytes(5) + body
 
 
-def load(path: Path) -> dict[str, Site]:
+def load(path: Path) -> dict[str, MisbehavingSite]:
     """Server address -> what it does."""
     listed = json.loads(path.read_text())
     sites = []
     for row in listed["sites"]:
         tls = context(row.pop("tls"), row.pop("chain"), row.pop("key"))
         row |= {name: frames(row[name]) for name in ("greeting", "on_request")}
-        sites.append(Site(**{**row, "page": Path(row["page"]).read_bytes(), "tls": tls}))
+        sites.append(MisbehavingSite(**{**row, "page": Path(row["page"]).read_bytes(), "tls": tls}))
     return {address: sites[index] for address, index in listed["by_address"].items()}
 
 
-async def serve(connection: socket.socket, port: int, site: Site) -> None:
+async def serve(connection: socket.socket, port: int, site: MisbehavingSite) -> None:
     """Give one connection what its address does; a client that goes away meanwhile is no news."""
     loop = asyncio.get_running_loop()
     how = site.accept if port == 80 else site.at_tls
     try:
         if how == "serve" and port == 443:
-            await loop.connect_accepted_socket(lambda: Tls(site.tls, lambda alpn: speak(site, alpn)), connection)
+            await loop.connect_accepted_socket(
+                lambda: TlsProtocol(site.tls, lambda alpn: speak(site, alpn)), connection
+            )
         elif how in ("serve", "clear"):
-            await loop.connect_accepted_socket(lambda: Http1(site, secure=False), connection)
+            await loop.connect_accepted_socket(lambda: MisbehavingHttp1(site, secure=False), connection)
         else:
             await loop.connect_accepted_socket(lambda: Aside(how), connection)
     except OSError:

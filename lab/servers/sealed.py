@@ -37,7 +37,7 @@ def context(row: dict[str, str | int | list[str]], chain: str, key: str) -> ssl.
     return tls
 
 
-class Tls(asyncio.Protocol):
+class TlsProtocol(asyncio.Protocol):
     """TLS on a connection; `speak` gives the protocol within it for what ALPN chose."""
 
     def __init__(self, context: ssl.SSLContext, speak: Callable[[str | None], asyncio.Protocol]) -> None:
@@ -80,7 +80,7 @@ class Tls(asyncio.Protocol):
 class Sealed(asyncio.Transport):
     """What an HTTP protocol writes to when TLS is between it and the connection."""
 
-    def __init__(self, tls: Tls) -> None:
+    def __init__(self, tls: TlsProtocol) -> None:
         super().__init__()
         self._tls = tls
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import struct
 
-from configtron.lab.testbed.pages import Page
+from configtron.lab.testbed.pages import PageModel
 from configtron.lab.testbed.plan import blocking
 from configtron.model.errors import BadInput
 
@@ -39,7 +39,7 @@ WAVES = (
 )
 
 
-def body(page: Page, index: int) -> bytes:
+def body(page: PageModel, index: int) -> bytes:
     """All bytes of that object."""
     thing = page.objects[index]
     made = {"html": _html, "script": _script, "style": _style, "image": _image}.get(thing.kind, _filler)(page, index)
@@ -48,16 +48,16 @@ def body(page: Page, index: int) -> bytes:
     return made
 
 
-def url(page: Page, index: int) -> str:
+def url(page: PageModel, index: int) -> str:
     thing = page.objects[index]
     return f"https://{page.origins[thing.origin]}{thing.path}"
 
 
-def _filler(page: Page, index: int) -> bytes:
+def _filler(page: PageModel, index: int) -> bytes:
     return b"x" * page.objects[index].size
 
 
-def _html(page: Page, index: int) -> bytes:
+def _html(page: PageModel, index: int) -> bytes:
     blocks = blocking(page)
     named = page.children(index)
     text = f"<!doctype html><html><head><meta charset=utf-8><title>{page.name}</title><link rel=icon href=data:,>"
@@ -75,7 +75,7 @@ def _html(page: Page, index: int) -> bytes:
     return (text + _comment(page.objects[index].size - len(text) - len("</body></html>")) + "</body></html>").encode()
 
 
-def _opening(page: Page, named: list[int]) -> str:
+def _opening(page: PageModel, named: list[int]) -> str:
     """The body begins; styles find something to apply to."""
     styles = [i for i in named if page.objects[i].kind == "style" and page.children(i)]
     return "</head><body>" + "".join(f"<i id=s{i}></i>" for i in styles)
@@ -86,7 +86,7 @@ def _comment(count: int) -> str:
     return f"<!--{'x' * (count - 7)}-->" if count >= 7 else " " * count
 
 
-def _tag(page: Page, child: int, *, blocks: bool) -> str:
+def _tag(page: PageModel, child: int, *, blocks: bool) -> str:
     thing, place = page.objects[child], url(page, child)
     if thing.wave:
         return f'<script>W({thing.wave},"{thing.kind}","{place}")</script>'
@@ -100,12 +100,12 @@ def _tag(page: Page, child: int, *, blocks: bool) -> str:
     }[thing.kind]
 
 
-def _waves(page: Page) -> str:
+def _waves(page: PageModel) -> str:
     counts = [sum(thing.wave <= k for thing in page.objects) - 1 for k in range(len(page.gaps_ms))]
     return f"{FETCH}var C={json.dumps(counts)},G={json.dumps(list(page.gaps_ms))};{WAVES}"
 
 
-def _script(page: Page, index: int) -> bytes:
+def _script(page: PageModel, index: int) -> bytes:
     calls = []
     for child in page.children(index):
         thing = page.objects[child]
@@ -116,7 +116,7 @@ def _script(page: Page, index: int) -> bytes:
     return _padded(text, page.objects[index].size)
 
 
-def _style(page: Page, index: int) -> bytes:
+def _style(page: PageModel, index: int) -> bytes:
     """Pictures as backgrounds of one element, fonts for one letter each of its text."""
     named = page.children(index)
     images = [f"url({url(page, i)})" for i in named if page.objects[i].kind == "image"]
@@ -140,7 +140,7 @@ def _padded(text: str, size: int) -> bytes:
     return (text + (f"/*{'y' * (spare - 4)}*/" if spare >= 4 else " " * spare)).encode()
 
 
-def _image(page: Page, index: int) -> bytes:
+def _image(page: PageModel, index: int) -> bytes:
     """A bitmap: blank, and its length is what it should be."""
     size = page.objects[index].size
     width = WIDTH_PX if size >= BITMAP_HEAD_BYTES + 3 * WIDTH_PX else 1

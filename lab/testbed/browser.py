@@ -5,7 +5,7 @@ Question   Does our client order configurations as a browser would?
 Method     One browser for each version of HTTP, driven over a pipe (DevTools), in the client's namespace. A new browser
            context for each load: no connection, no cache is kept. It begins, as our client's loads do, on a whole
            second of the clock. Complete is when all of the page's objects have come, whatever the browser calls it.
-Reads as   The network stack's own moments for each request, as DevTools tells them.
+Reads as   The network stack's own moments for each request, as DevTools reports them.
 Fails as   "failed" of the visit: timeout, or the browser's own name of a network error; Missing when there is none.
 Differs    from a visitor's browser: no sandbox, no check of certificates, no isolation of sites, names by a rule.
            In virtual time its own work takes none.
@@ -28,7 +28,7 @@ from typing import Any
 
 from configtron.lab.testbed.bodies import url
 from configtron.lab.testbed.loads import VERSIONS
-from configtron.lab.testbed.pages import Page
+from configtron.lab.testbed.pages import PageModel
 from configtron.linux.netns import inside
 from configtron.model.errors import BadInput, Missing
 
@@ -77,7 +77,7 @@ def program() -> str:
 class Browser:
     """A running browser that speaks one version of HTTP."""
 
-    def __init__(self, pages: Iterable[Page], addresses: Mapping[str, str], *, http: str, netns: str = "client"):
+    def __init__(self, pages: Iterable[PageModel], addresses: Mapping[str, str], *, http: str, netns: str = "client"):
         """The pages it may be asked for, and where their origins are; the servers have both versions."""
         if http not in VERSIONS:
             raise BadInput(f"no HTTP version {http!r}; choose from {', '.join(VERSIONS)}")
@@ -127,11 +127,11 @@ class Browser:
         time.sleep(SETTLE_S)
         return visit
 
-    def _visit(self, page: Page, session: str, seed: int, limit_s: float) -> Visit:
+    def _visit(self, page: PageModel, session: str, seed: int, limit_s: float) -> Visit:
         wait_for_second()
         deadline = time.monotonic() + limit_s
         self._send("Page.navigate", {"url": url(page, 0)}, session)
-        watched = Watched(page)
+        watched = EventLog(page)
         while not watched.complete and not watched.failed:
             event = self._next(deadline)
             if event is None:
@@ -150,7 +150,7 @@ class Browser:
                     raise Missing(f"the browser refuses {method}: {answer['error'].get('message')}")
                 return answer["result"]
             self._events.append(answer)
-        raise Missing(f"the browser does not answer {method}; it said:\n{self._log()}")
+        raise Missing(f"the browser does not answer {method}; its log:\n{self._log()}")
 
     def _send(self, method: str, params: Mapping[str, Any], session: str) -> int:
         self._number += 1
@@ -165,7 +165,7 @@ class Browser:
                 return None
             got = os.read(self._from, 1 << 16)
             if not got:
-                raise Missing(f"the browser ended; it said:\n{self._log()}")
+                raise Missing(f"the browser ended; its log:\n{self._log()}")
             self._held += got
         message, self._held = self._held.split(b"\0", 1)
         found: dict[str, Any] = json.loads(message)
@@ -185,10 +185,10 @@ class Browser:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-class Watched:
-    """A load as its events tell it; `see` them all, then `visit`."""
+class EventLog:
+    """A load's events, each passed to `see`; then `visit` is the load."""
 
-    def __init__(self, page: Page):
+    def __init__(self, page: PageModel):
         self._page = page
         self._index = {url(page, i): i for i in range(len(page.objects))}
         self._requests: dict[str, int] = {}

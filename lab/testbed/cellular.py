@@ -3,7 +3,7 @@
 
     python -m configtron.lab.testbed.cellular FOLDER      draws all of `LINKS` again
 
-Question   What does a link look like whose rate changes by the second, without anybody's recording in the repository?
+Question   What does a link look like whose rate changes by the second, without a foreign recording in the repository?
 Method     Sprout's model of a cellular link: packets leave by a Poisson process whose rate wanders, and that falls
            silent now and then. The logarithm of the rate is drawn back to its mean (an Ornstein-Uhlenbeck process), so
            that a trace of a minute has about the rate that its row asks for. Both directions fall silent together, as
@@ -31,7 +31,7 @@ STEP_MS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class CellularLink:
     """One link.
 
     down_kbit, up_kbit   mean rates while it speaks
@@ -52,17 +52,17 @@ class Link:
 
 
 # Short and slow enough to be small files; a browser's page loads last seconds.
-LINKS: Mapping[str, Link] = {
+LINKS: Mapping[str, CellularLink] = {
     # LTE in a moving car: fast changes, handovers
-    "commute": Link(4500, 1200, 0.7, 3, 4, 0.5, 40, seed=1),
+    "commute": CellularLink(4500, 1200, 0.7, 3, 4, 0.5, 40, seed=1),
     # 3G on foot
-    "walk": Link(1600, 500, 0.5, 5, 2, 1.0, 60, seed=2),
-    # LTE at a desk, many others in the cell
-    "desk": Link(6000, 2500, 0.35, 1, 0.5, 0.3, 30, seed=3),
+    "walk": CellularLink(1600, 500, 0.5, 5, 2, 1.0, 60, seed=2),
+    # LTE indoors, many others in the cell
+    "desk": CellularLink(6000, 2500, 0.35, 1, 0.5, 0.3, 30, seed=3),
 }
 
 
-def moments(link: Link, direction: str) -> list[int]:
+def moments(link: CellularLink, direction: str) -> list[int]:
     """Milliseconds at which a full packet may leave, in order; the last is the period."""
     silent = _silences(link, random.Random(f"{link.seed} silences"))
     chance = random.Random(f"{link.seed} {direction}")
@@ -83,7 +83,7 @@ def moments(link: Link, direction: str) -> list[int]:
     return [*found, link.seconds * 1000]
 
 
-def _silences(link: Link, chance: random.Random) -> list[tuple[float, float]]:
+def _silences(link: CellularLink, chance: random.Random) -> list[tuple[float, float]]:
     """Beginnings and ends, in ms."""
     found, at = [], 0.0
     while (at := at + chance.expovariate(link.silences_per_minute / 60e3)) < link.seconds * 1e3:

@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from configtron.lab.testbed.measure import Ended, guests, perform_one
+from configtron.lab.testbed.measure import ShardResult, guests, perform_one
 from configtron.lab.testbed.shard import Orders
 from configtron.model.errors import BadInput, ConfigtronError, Missing
 
@@ -22,7 +22,7 @@ from configtron.model.errors import BadInput, ConfigtronError, Missing
 PATIENCE_S = 20
 
 
-def perform_away(shards: Sequence[Orders], address: str, module: str) -> Iterator[Ended]:
+def perform_away(shards: Sequence[Orders], address: str, module: str) -> Iterator[ShardResult]:
     """Run shards on a cluster and hand on each as it ends. Errors: `Missing`, `BadInput`."""
     try:
         cluster = import_module("distributed")
@@ -38,14 +38,14 @@ def perform_away(shards: Sequence[Orders], address: str, module: str) -> Iterato
         for future in cluster.as_completed(list(names)):
             fault = future.exception()
             lost = f"its worker was lost: {fault!r}"
-            yield future.result() if fault is None else Ended(names[future], "", (), 0.0, lost)
+            yield future.result() if fault is None else ShardResult(names[future], "", (), 0.0, lost)
 
 
-def one_away(orders: str, module: str) -> Ended:
-    """What a worker does: one shard, in a folder that goes with it. What fails is told, not raised."""
+def one_away(orders: str, module: str) -> ShardResult:
+    """Run one shard on a worker, in a folder that goes with it. Failures are returned, not raised."""
     wanted = Orders.from_json(orders)
     try:
         with TemporaryDirectory(prefix="configtron-shard-") as folder:
             return perform_one(wanted, Path(folder) / "shard", guests(module))
     except (ConfigtronError, OSError) as error:
-        return Ended(wanted.condition.name, "", (), 0.0, str(error))
+        return ShardResult(wanted.condition.name, "", (), 0.0, str(error))

@@ -23,7 +23,7 @@ MOST_NEIGHBOURS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class LinkDirection:
     """One direction of a link.
 
     rate_kbit      of full IP packets; 0: no limit
@@ -103,12 +103,12 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LinkChange:
     """From `at_s` seconds after the start of a load on, the link is so."""
 
     at_s: float
-    down: Way
-    up: Way
+    down: LinkDirection
+    up: LinkDirection
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +128,10 @@ class Condition:
     """
 
     name: str
-    down: Way
-    up: Way
+    down: LinkDirection
+    up: LinkDirection
     salt: int = 0
-    steps: tuple[Step, ...] = ()
+    steps: tuple[LinkChange, ...] = ()
     neighbours: int = 0
     window_bytes: int = 0
     spread: float = 0.0
@@ -163,10 +163,10 @@ class Condition:
         chance = Random(f"{self.salt} {seed}")
         rate, delay = (1 + self.spread * chance.uniform(-1, 1) for _ in range(2))
 
-        def moved(way: Way) -> Way:
+        def moved(way: LinkDirection) -> LinkDirection:
             return replace(way, rate_kbit=way.rate_kbit * rate, delay_ms=way.delay_ms * delay)
 
-        steps = tuple(Step(step.at_s, moved(step.down), moved(step.up)) for step in self.steps)
+        steps = tuple(LinkChange(step.at_s, moved(step.down), moved(step.up)) for step in self.steps)
         return replace(self, down=moved(self.down), up=moved(self.up), steps=steps)
 
     @property
@@ -175,7 +175,7 @@ class Condition:
         return self.down.delay_ms + self.up.delay_ms
 
     @property
-    def ways(self) -> tuple[Way, ...]:
+    def ways(self) -> tuple[LinkDirection, ...]:
         """All that it ever is."""
         return (self.down, self.up, *(way for step in self.steps for way in (step.down, step.up)))
 
@@ -198,8 +198,10 @@ class Condition:
         """The inverse of `to_json`. Errors: `BadInput`."""
         try:
             fields = json.loads(text)
-            down, up = Way(**fields.pop("down")), Way(**fields.pop("up"))
-            steps = tuple(Step(s["at_s"], Way(**s["down"]), Way(**s["up"])) for s in fields.pop("steps"))
+            down, up = LinkDirection(**fields.pop("down")), LinkDirection(**fields.pop("up"))
+            steps = tuple(
+                LinkChange(s["at_s"], LinkDirection(**s["down"]), LinkDirection(**s["up"])) for s in fields.pop("steps")
+            )
             return cls(down=down, up=up, steps=steps, **fields)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise BadInput(f"not a network condition: {error}") from error

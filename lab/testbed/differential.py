@@ -20,7 +20,7 @@ from configtron.model.nouns import Value
 
 
 @dataclass(frozen=True, slots=True)
-class Certificate:
+class KnobCertificate:
     """What was found of one knob.
 
     largest   of the relative differences of a cell's last moment, 0.01 is 1 %; where: that cell
@@ -47,14 +47,14 @@ class Certificate:
 Moments = Mapping[str, Sequence[float]]
 
 
-def certify(knob: str, values: tuple[Value, Value], first: Moments, second: Moments) -> Certificate:
+def certify(knob: str, values: tuple[Value, Value], first: Moments, second: Moments) -> KnobCertificate:
     """Two guests' moments, by cell. Errors: `BadInput`."""
     if not first or first.keys() != second.keys():
         odd = sorted(first.keys() ^ second.keys())
         raise BadInput(f"{knob}: the two trials have not the same cells: {', '.join(odd[:3]) or 'none at all'}")
     off = {cell: _difference(first[cell], second[cell]) for cell in first if list(first[cell]) != list(second[cell])}
     where = max(off, key=lambda cell: off[cell], default="")
-    return Certificate(knob, values, len(first), len(first) - len(off), off.get(where, 0.0), where)
+    return KnobCertificate(knob, values, len(first), len(first) - len(off), off.get(where, 0.0), where)
 
 
 def _difference(first: Sequence[float], second: Sequence[float]) -> float:

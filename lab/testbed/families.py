@@ -42,7 +42,7 @@ from hashlib import blake2b
 from itertools import product
 from math import inf
 
-from configtron.lab.testbed.conditions import Condition, Step, Way
+from configtron.lab.testbed.conditions import Condition, LinkChange, LinkDirection
 from configtron.model.errors import BadInput
 
 # What stands after a condition's name: ",KEY=VALUE", the last ones of a name that may hold the same signs.
@@ -93,7 +93,7 @@ def named(name: str) -> Condition:
         try:
             if then != Condition(other, then.down, then.up, then.salt):
                 raise BadInput(f"{name}: neighbours, windows and servers do not change during a load")
-            steps.append(Step(float(at), then.down, then.up))
+            steps.append(LinkChange(float(at), then.down, then.up))
         except ValueError as error:
             raise BadInput(f"{name}: each change is SECONDS:CONDITION, not {part!r}") from error
     if not all(0 <= step.at_s < inf for step in steps):
@@ -156,74 +156,74 @@ def shallow_bytes(mbit: float, rtt_ms: float, divisor: float) -> int:
     return max(LEAST_SHALLOW_BYTES, round(mbit * 1e6 / 8 * rtt_ms / 1e3 / divisor))
 
 
-def _hotcloud(rest: str) -> tuple[Way, Way]:
+def _hotcloud(rest: str) -> tuple[LinkDirection, LinkDirection]:
     mbit, rtt, loss = map(float, rest.split("/"))
     if not mbit > 0:
         raise ValueError(rest)
-    down = Way(mbit * 1e3, rtt / 2, round(loss / 100, 9), queue_bytes(mbit, rtt))
-    return down, Way(delay_ms=rtt / 2)
+    down = LinkDirection(mbit * 1e3, rtt / 2, round(loss / 100, 9), queue_bytes(mbit, rtt))
+    return down, LinkDirection(delay_ms=rtt / 2)
 
 
-def _access(rest: str) -> tuple[Way, Way]:
+def _access(rest: str) -> tuple[LinkDirection, LinkDirection]:
     name, _, part = rest.partition("/")
     down, up, rtt = ACCESS[name]
 
-    def way(mbit: float) -> Way:
+    def way(mbit: float) -> LinkDirection:
         room = shallow_bytes(mbit, rtt, float(part)) if part else queue_bytes(mbit, rtt)
-        return Way(mbit * 1e3, rtt / 2, queue_bytes=room)
+        return LinkDirection(mbit * 1e3, rtt / 2, queue_bytes=room)
 
     return way(down), way(up)
 
 
-def _pantheon(rest: str) -> tuple[Way, Way]:
+def _pantheon(rest: str) -> tuple[LinkDirection, LinkDirection]:
     number = int(rest)
     if number in _CALIBRATED:
         kind, mbit, delay, loss, packets = _CALIBRATED[number]
-        back = Way(mbit * 1e3, delay, kind=kind)
+        back = LinkDirection(mbit * 1e3, delay, kind=kind)
         return replace(back, loss=loss, queue_packets=packets), back
     if number in _POLICERS:
         rate, delay = _POLICERS[number]
-        one = Way(rate * 1e3, delay, queue_packets=1)
+        one = LinkDirection(rate * 1e3, delay, queue_packets=1)
         return one, one
     if number in _GATHERED:
         packets, mbit = _GATHERED[number]
-        return Way(12e3, 10), Way(mbit * 1e3, 10, kind="bursts", burst_packets=packets)
-    return Way(12e3, 30, queue_bytes=_SHALLOW[number]), Way(12e3, 30)
+        return LinkDirection(12e3, 10), LinkDirection(mbit * 1e3, 10, kind="bursts", burst_packets=packets)
+    return LinkDirection(12e3, 30, queue_bytes=_SHALLOW[number]), LinkDirection(12e3, 30)
 
 
-def _trace(rest: str) -> tuple[Way, Way]:
+def _trace(rest: str) -> tuple[LinkDirection, LinkDirection]:
     parts = TRACE.fullmatch(rest)
     if not parts:
         raise ValueError(rest)
     file, delay, is_drawn = parts["file"], float(parts["delay"] or 0), parts["offset"] == "drawn"
     offset = 0.0 if is_drawn else float(parts["offset"] or 0)
     # as Mahimahi's link by itself: a queue without end
-    down = Way(delay_ms=delay, kind="trace", trace=f"{file}.down", offset_s=offset, offset_drawn=is_drawn)
+    down = LinkDirection(delay_ms=delay, kind="trace", trace=f"{file}.down", offset_s=offset, offset_drawn=is_drawn)
     return down, replace(down, trace=f"{file}.up")
 
 
-def _emulated(rest: str) -> tuple[Way, Way]:
+def _emulated(rest: str) -> tuple[LinkDirection, LinkDirection]:
     rate, delay, loss, queue, *kinds = rest.split("/")
     if len(kinds) > 1 or not int(queue) > 0 or not float(rate) > 0:
         raise ValueError(rest)
-    back = Way(float(rate) * 1e3, float(delay), kind=kinds[0] if kinds else "constant")
+    back = LinkDirection(float(rate) * 1e3, float(delay), kind=kinds[0] if kinds else "constant")
     if back.kind not in ("constant", "poisson"):
         raise ValueError(rest)
     return replace(back, loss=round(float(loss) / 100, 9), queue_packets=int(queue)), back
 
 
-def _link(rest: str) -> tuple[Way, Way]:
+def _link(rest: str) -> tuple[LinkDirection, LinkDirection]:
     mbit, rtt, part = map(float, rest.split("/"))
     if not (mbit > 0 and rtt > 0 and part > 0):
         raise ValueError(rest)
     room = max(LEAST_SHALLOW_BYTES, round(mbit * 1e6 / 8 * rtt / 1e3 * part))
-    return Way(mbit * 1e3, rtt / 2, queue_bytes=room), Way(delay_ms=rtt / 2)
+    return LinkDirection(mbit * 1e3, rtt / 2, queue_bytes=room), LinkDirection(delay_ms=rtt / 2)
 
 
-def _policer(rest: str) -> tuple[Way, Way]:
+def _policer(rest: str) -> tuple[LinkDirection, LinkDirection]:
     mbit, rtt, bucket = rest.split("/")
-    down = Way(float(mbit) * 1e3, float(rtt) / 2, kind="policer", bucket_bytes=int(bucket))
-    return down, Way(delay_ms=float(rtt) / 2)
+    down = LinkDirection(float(mbit) * 1e3, float(rtt) / 2, kind="policer", bucket_bytes=int(bucket))
+    return down, LinkDirection(delay_ms=float(rtt) / 2)
 
 
 def _up(found: Condition, value: str) -> Condition:
@@ -270,7 +270,7 @@ OPTIONS: Mapping[str, Callable[[Condition, str], Condition]] = {
     "resumed": _whole(resumed=_switch),
     "warm": _whole(warm_s=float),
 }
-FAMILIES: Mapping[str, Callable[[str], tuple[Way, Way]]] = {
+FAMILIES: Mapping[str, Callable[[str], tuple[LinkDirection, LinkDirection]]] = {
     "hotcloud": _hotcloud,
     "access": _access,
     "pantheon": _pantheon,

@@ -3,7 +3,7 @@
 
 Question   What would our client and servers have to do to load the page that a browser loaded there?
 Method     Each answered request is a row of the model. Its parent is the initiator that Chrome notes, else what the
-           Referer names, else the document. Where in an HTML parent it stands is told by time: how far the parent had
+           Referer names, else the document. Where in an HTML parent it stands follows from time: how far the parent had
            come when the request began. For other parents the same moment gives `delay_ms`. Requests after a second of
            quiet begin a new wave; the quiet is its gap.
 Reads as   the text of a model (model.py), to be read, corrected and kept.
@@ -33,7 +33,7 @@ KINDS = {
 }  # fmt: skip
 # A page that asked for nothing for so long was complete; what follows is a visitor's or a timer's.
 QUIET_MS = 1000.0
-# A script's own work before it asks; more than that was something else, which the recording does not tell.
+# A script's own work before it asks; more than that was something else, which the recording does not show.
 MOST_DELAY_MS = 500.0
 
 
@@ -74,7 +74,7 @@ def model(text: str, name: str) -> str:
     _parents(entries)
     _room(entries)
     made = _text(entries, gaps, name)
-    from_toml(made)  # a name or host that no page can have is told here, not to who reads the model later
+    from_toml(made)  # a name or host that no page can have is an error here, not when the model is read
     return made
 
 

@@ -15,9 +15,9 @@ from types import MappingProxyType
 import numpy as np
 
 from configtron.lab.testbed.conditions import Condition
-from configtron.lab.testbed.pages import Page
+from configtron.lab.testbed.pages import PageModel
 from configtron.lab.testbed.shard import Orders
-from configtron.lab.testbed.studies import Study
+from configtron.lab.testbed.studies import MeasurementStudy
 from configtron.model.characteristics import BY_NAME
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid
@@ -39,7 +39,7 @@ class Layout:
     study: str
     conditions: tuple[Condition, ...]
     grid: Grid
-    pages: tuple[Page, ...]
+    pages: tuple[PageModel, ...]
     rule: Rule
     seed: int
     server: str = "nginx"
@@ -87,7 +87,7 @@ class Layout:
                 form["study"],
                 tuple(Condition.from_json(json.dumps(condition)) for condition in form["conditions"]),
                 Grid(knobs, tuple(tuple(row) for row in form["configurations"])),
-                tuple(Page.from_json(json.dumps(page)) for page in form["pages"]),
+                tuple(PageModel.from_json(json.dumps(page)) for page in form["pages"]),
                 Rule(tuple(rule["looks"]), rule["tolerance"], rule["error"]),
                 form["seed"],
                 form["server"],
@@ -97,7 +97,7 @@ class Layout:
             raise BadInput(f"no measurement's layout: {error}") from error
 
 
-def laid_out(study: Study, seed: int, server: str = "nginx", per_prefix: str = "route") -> Layout:
+def laid_out(study: MeasurementStudy, seed: int, server: str = "nginx", per_prefix: str = "route") -> Layout:
     """A study's layout. Errors: `BadInput` for names that are none."""
     return Layout(study.name, study.networks(), study.grid, study.pages(), study.rule, seed, server, per_prefix)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from configtron.lab.testbed import plan
-from configtron.lab.testbed.pages import Page
+from configtron.lab.testbed.pages import PageModel
 from configtron.lab.uml.kernel import build_lock, cache_folder, is_whole, keep, key, require, run
 from configtron.linux.netns import enter
 from configtron.model.errors import BadInput, Missing
@@ -69,10 +69,12 @@ class Load:
             raise BadInput(f"not a load: {error}") from error
 
 
-class Client:
+class PageClient:
     """The running client: TLS set up once, no fork per load. Each load but a warm one has new connections."""
 
-    def __init__(self, pages: Iterable[Page], addresses: Mapping[str, str], program: str, *, netns: str = "client"):
+    def __init__(
+        self, pages: Iterable[PageModel], addresses: Mapping[str, str], program: str, *, netns: str = "client"
+    ):
         """The pages it may be asked for, and where their origins are; `program` is `program()`'s path."""
         path = Path(tempfile.mkdtemp(prefix="load-")) / "plan"
         path.write_text(plan.text(pages, addresses))
@@ -100,7 +102,7 @@ class Client:
             raise Missing(f"the page-load client ended with code {self._process.wait()} over {page!r}")
         return Load.from_json(line)
 
-    def __enter__(self) -> Client:
+    def __enter__(self) -> PageClient:
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -3,11 +3,11 @@
 
 Question   How can days of measuring survive a kill, a reboot, a full disk, and lose next to nothing?
 Method     A shard's folder holds its orders and what its guest has written. A guest outlives its owner (orphans.py):
-           when a measurement is killed its guests finish their shards, and who resumes it meanwhile waits for them. An
+           when a measurement is killed its guests finish their shards, and a process that resumes it waits for them. An
            owner that is asked to stop (Ctrl-C, SIGTERM) ends them. Lost is a shard whose guest dies: that one; or one
            a job when all die at once, with the machine. A whole shard is never done again.
-           Shards are done in an order drawn from the seed, so that the time left can be told from the time gone.
-Reads as   an `Ended` per shard: its lines, or why there are none.
+           Shards are done in an order drawn from the seed, so that the time left follows from the time gone.
+Reads as   a `ShardResult` per shard: its lines, or why there are none.
 Fails as   a guest's own words; a privilege or program that is missing ends the measurement, since it is so for all.
 """
 
@@ -36,17 +36,17 @@ from configtron.model.samples import Filled, Pairs, digest, filled_of
 
 # Beside a shard's orders and lines: what it ran on.
 SOFTWARE = "software.json"
-# A guest of the bed: servers, client and the bodies of ten pages; memory is taken from the host as it is touched.
+# A guest of the testbed: servers, client and the bodies of ten pages; memory is taken from the host as it is touched.
 MEMORY_MB = 512
 # How often guests are looked after; a shard takes a second at least.
 LOOK_EVERY_S = 0.1
-# Of what a failed guest said.
+# Of a failed guest's console.
 LAST_LINES = 4
-# A second guest on a core gains nothing and more cost memory; beyond this, somebody has mistyped a number.
+# A second guest on a core gains nothing and more cost memory; beyond this, the number is mistyped.
 MOST_ON_A_CORE = 8
 
 
-class Ended(NamedTuple):
+class ShardResult(NamedTuple):
     """A shard that ended: its text and what it ran on, or, where there is none, why."""
 
     condition: str
@@ -60,7 +60,7 @@ class Ended(NamedTuple):
         return filled_of(self.text.splitlines(), self.condition)
 
 
-class Seen(NamedTuple):
+class FillCounts(NamedTuple):
     """How far the guests that run now have come."""
 
     cells: int = 0
@@ -69,7 +69,7 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True)
 class Guests:
-    """How a shard is run: `command` and then the guest's folder; `software` is told with what it measures."""
+    """How a shard is run: `command` and then the guest's folder; `software` is recorded with its lines."""
 
     backend: uml.Backend
     command: tuple[str, ...]
@@ -158,8 +158,8 @@ class _Booted:
 
 
 def perform(
-    shards: Sequence[tuple[Orders, Path]], guests: Guests, jobs: int, tell: Callable[[Seen], None]
-) -> Iterator[Ended]:
+    shards: Sequence[tuple[Orders, Path]], guests: Guests, jobs: int, report: Callable[[FillCounts], None]
+) -> Iterator[ShardResult]:
     """Run shards in these folders, so many at once, and hand on each as it ends. Errors: `Missing`."""
     waiting, running = list[tuple[Orders, Path]](), list[tuple[_Booted, _Tail]]()
     try:
@@ -177,7 +177,7 @@ def perform(
                 yield _ended(one[0])
             for _, tail in running:
                 tail.look()
-            tell(Seen(sum(tail.cells for _, tail in running), sum(tail.loads for _, tail in running)))
+            report(FillCounts(sum(tail.cells for _, tail in running), sum(tail.loads for _, tail in running)))
             time.sleep(LOOK_EVERY_S)
     finally:
         with ExitStack() as stack:
@@ -185,7 +185,7 @@ def perform(
                 stack.callback(booted.close)
 
 
-def perform_one(orders: Orders, folder: Path, guests: Guests) -> Ended:
+def perform_one(orders: Orders, folder: Path, guests: Guests) -> ShardResult:
     """Run one shard, by a guest that ends with us, and wait for it. Errors: `Missing`."""
     booted = _boot(orders, folder, guests, outlives=False)
     try:
@@ -196,7 +196,7 @@ def perform_one(orders: Orders, folder: Path, guests: Guests) -> Ended:
 
 
 def _adopt(orders: Orders, folder: Path) -> _Booted | None:
-    """The guest of an owner that was killed, if it is still at these orders, or has done them since somebody looked."""
+    """The guest of an owner that was killed, if it is still at these orders, or has done them since."""
     if not folder.exists():
         return None
     guest, began = orphans.adopted(folder), time.monotonic()
@@ -227,7 +227,7 @@ def _boot(orders: Orders, folder: Path, guests: Guests, *, outlives: bool) -> _B
         number, core = claimed_core()
         claims.append(core)
         keeps = tuple(claims) if outlives else ()
-        job = uml.Job((*guests.command, uml.GUEST_OUTPUT), folder, orders.seed, number, MEMORY_MB, keeps=keeps)
+        job = uml.GuestJob((*guests.command, uml.GUEST_OUTPUT), folder, orders.seed, number, MEMORY_MB, keeps=keeps)
         return _Booted(orders, folder, guests.backend.boot(job), claims)
     except BaseException:
         for claim in claims:
@@ -236,7 +236,7 @@ def _boot(orders: Orders, folder: Path, guests: Guests, *, outlives: bool) -> _B
 
 
 def claimed_core() -> tuple[int, IO[bytes]]:
-    """A core that no other guest of the bed on this machine has, while there is one; else the least claimed.
+    """A core that no other guest of the testbed on this machine has, while there is one; else the least claimed.
 
     The claim goes with the file that is returned, when all who hold it open are gone.
     """
@@ -253,20 +253,20 @@ def claimed_core() -> tuple[int, IO[bytes]]:
     raise Refused(f"{MOST_ON_A_CORE} guests run on each core already; fewer --jobs")
 
 
-def _ended(booted: _Booted) -> Ended:
+def _ended(booted: _Booted) -> ShardResult:
     booted.release()
     took = time.monotonic() - booted.began
     code, name = booted.guest.poll(), booted.orders.condition.name
     used = software_of(booted.folder / SOFTWARE)
     if text := whole(booted.folder, booted.orders):
-        return Ended(name, text, used, took)
+        return ShardResult(name, text, used, took)
     words = last_words(booted.guest)
     if code == PRIVILEGE:
         raise Missing(f"{name}: {words}")
-    return Ended(name, "", used, took, f"its guest ended with exit code {code}: {words}; see {booted.folder}")
+    return ShardResult(name, "", used, took, f"its guest ended with exit code {code}: {words}; see {booted.folder}")
 
 
 def last_words(guest: uml.Running) -> str:
-    """The end of what a failed guest said, in one line."""
-    said = guest.console.read_text(errors="replace").split("\n")[-LAST_LINES:]
-    return " | ".join(line for line in (*said, *guest.last_words().split("\n")) if line)
+    """Return the end of a failed guest's console, in one line."""
+    lines = guest.console.read_text(errors="replace").split("\n")[-LAST_LINES:]
+    return " | ".join(line for line in (*lines, *guest.last_words().split("\n")) if line)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Site models: small TOML files from which pages are made. The shipped ones lie in pages/.
 
-Question   How can a page of 150 objects be written by hand, read at a glance, and still be the same everywhere?
+Question   How can a page of 150 objects be written by hand, read in a minute, and still be the same everywhere?
 Method     A row stands for `count` alike objects and gives their bytes together; single sizes are the quantiles of a
            log-normal distribution, dealt in an order that a checksum of the name fixes. Nothing is drawn by chance.
 Reads as   name, about (one sentence), origins, gaps_ms, and rows [[objects]]:
@@ -27,7 +27,7 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
-from configtron.lab.testbed.pages import HEAD_BYTES, REFERENCE_BYTES, TAIL_BYTES, Object, Page
+from configtron.lab.testbed.pages import HEAD_BYTES, REFERENCE_BYTES, TAIL_BYTES, PageModel, PageObject
 from configtron.model.errors import BadInput
 
 FOLDER = Path(__file__).with_name("pages")
@@ -55,12 +55,12 @@ class _Row:
     area: float
 
 
-def shipped() -> dict[str, Page]:
+def shipped() -> dict[str, PageModel]:
     """The models that come with configtron, by name."""
     return {path.stem: read(path) for path in sorted(FOLDER.glob("*.toml"))}
 
 
-def read(path: Path) -> Page:
+def read(path: Path) -> PageModel:
     """The page of one model file."""
     try:
         page = from_toml(path.read_text())
@@ -73,7 +73,7 @@ def read(path: Path) -> Page:
     return page
 
 
-def from_toml(text: str) -> Page:
+def from_toml(text: str) -> PageModel:
     """The page that such a text describes."""
     model = tomllib.loads(text)
     if unknown := set(model) - {"name", "about", "origins", "gaps_ms", "objects"}:
@@ -86,7 +86,7 @@ def from_toml(text: str) -> Page:
         raise BadInput(f"lacks {error}") from error
     except (TypeError, ValueError) as error:
         raise BadInput(str(error)) from error
-    return Page(name, origins, with_room(_expand(name, rows)), gaps)
+    return PageModel(name, origins, with_room(_expand(name, rows)), gaps)
 
 
 def _row(row: Mapping[str, Any], origins: Sequence[str], i: int) -> _Row:
@@ -114,8 +114,8 @@ def _row(row: Mapping[str, Any], origins: Sequence[str], i: int) -> _Row:
     return made
 
 
-def _expand(page: str, rows: Sequence[_Row]) -> list[Object]:
-    made: list[Object] = []
+def _expand(page: str, rows: Sequence[_Row]) -> list[PageObject]:
+    made: list[PageObject] = []
     kept: dict[str, list[int]] = {}
     for row in rows:
         if row.name in kept or (made and row.parent and row.parent not in kept):
@@ -130,12 +130,12 @@ def _expand(page: str, rows: Sequence[_Row]) -> list[Object]:
             path = f"/{page}/{row.name}{number}.{SUFFIXES[row.kind]}"
             origin = row.origins[k % len(row.origins)]
             area = row.area / row.count
-            made.append(Object(path, size, row.kind, origin, parent, offset, row.delay_ms, row.wave, area))
+            made.append(PageObject(path, size, row.kind, origin, parent, offset, row.delay_ms, row.wave, area))
         kept[row.name] = list(range(begin, len(made)))
     return made
 
 
-def _offset(parent: Object, share: float) -> int:
+def _offset(parent: PageObject, share: float) -> int:
     return max(1, round(share * parent.size)) if parent.kind == "html" else parent.size
 
 
@@ -150,7 +150,7 @@ def sizes(name: str, count: int, total: int) -> list[int]:
     return made
 
 
-def with_room(things: Sequence[Object]) -> tuple[Object, ...]:
+def with_room(things: Sequence[PageObject]) -> tuple[PageObject, ...]:
     """The same objects, those named by HTML moved to where there is room for the tag that names them.
 
     A tag ends at its object's offset; before it stand the document's head and the tags named earlier. Objects whose

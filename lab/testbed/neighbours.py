@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from random import Random
 
 from configtron.lab.internet.links import NETEM_LIMIT_PACKETS
-from configtron.lab.testbed.behind import raise_host
+from configtron.lab.testbed.competing_host import raise_host
 from configtron.lab.testbed.conditions import MOST_NEIGHBOURS, Condition
 from configtron.lab.testbed.wires import CLIENT, ORIGINS_NET
 from configtron.linux.netns import inside
@@ -58,7 +58,7 @@ LOOK_EVERY_S = 0.25
 
 
 @dataclass(frozen=True)
-class Plan:
+class FlowStarts:
     """What is drawn of a load's seed: each flow's added delay, ms; seconds from the flows' beginning to the page's."""
 
     added_ms: tuple[float, ...]
@@ -66,17 +66,17 @@ class Plan:
     fraction: float
 
     @staticmethod
-    def of(condition: Condition, seed: int) -> Plan:
+    def of(condition: Condition, seed: int) -> FlowStarts:
         """The plan for this load: the same for the same condition and seed."""
         chance = Random(f"neighbours {condition.salt} {seed}")
         added = tuple((LONGEST - 1) * condition.rtt_ms * chance.random() for _ in range(condition.neighbours))
         down = condition.down
         queue_s = down.queue_bytes * 8e-3 / down.rate_kbit if down.rate_kbit else 0.0
-        return Plan(added, WARM_S + WARM_QUEUES * queue_s + PHASE_S * chance.random(), chance.random())
+        return FlowStarts(added, WARM_S + WARM_QUEUES * queue_s + PHASE_S * chance.random(), chance.random())
 
 
 @dataclass(frozen=True)
-class Log:
+class ByteLog:
     """What the neighbours had got together, and when: seconds since their beginning, in order."""
 
     at_s: Sequence[float]
@@ -93,14 +93,14 @@ class Log:
         return self.total_bytes[place - 1] if place else 0
 
 
-def lost_bytes(alone: Log, beside: Log, begun_s: float, end_s: float) -> float:
+def lost_bytes(alone: ByteLog, beside: ByteLog, begun_s: float, end_s: float) -> float:
     """What they got less beside the page than alone, from its beginning to `AFTERWARDS_S` after its end."""
     end_s += AFTERWARDS_S
     return (alone.until(end_s) - alone.until(begun_s)) - (beside.until(end_s) - beside.until(begun_s))
 
 
 class Neighbourhood:
-    """The neighbours' host, raised once a boot on a raised bed; flows for a load at a time."""
+    """The neighbours' host, raised once a boot on a raised testbed; flows for a load at a time."""
 
     def __init__(self) -> None:
         """Errors: `Missing`."""
@@ -109,7 +109,7 @@ class Neighbourhood:
         self._qdiscs = Qdiscs(NEIGHBOURS)
 
     @contextmanager
-    def flows(self, plan: Plan) -> Iterator[Flows]:
+    def flows(self, plan: FlowStarts) -> Iterator[Flows]:
         """Flows by that plan, until the block ends; they begin at a second's fraction that is the plan's."""
         self._delay(plan)
         now = time.monotonic()
@@ -117,7 +117,7 @@ class Neighbourhood:
         with Flows(self.addresses[: len(plan.added_ms)]) as flows:
             yield flows
 
-    def _delay(self, plan: Plan) -> None:
+    def _delay(self, plan: FlowStarts) -> None:
         """Errors: `Mismatch`."""
         wanted = {
             f"v{n}": (Qdisc(0x10000, ROOT, "netem", {"limit": NETEM_LIMIT_PACKETS, "delay_ns": round(added * 1e6),
@@ -193,7 +193,7 @@ class Flows:
         self._at.append(time.monotonic() - self.began)
         self._totals.append(self._total)
 
-    def log(self) -> Log:
+    def log(self) -> ByteLog:
         """What has been counted until now."""
         end_s, count = time.monotonic() - self.began, len(self._totals)
-        return Log(self._at[:count], self._totals[:count], end_s)
+        return ByteLog(self._at[:count], self._totals[:count], end_s)

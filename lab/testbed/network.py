@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Servers, router and client of the bed, and the link between them, which is a condition's.
+"""Servers, router and client of the testbed, and the link between them, which is a condition's.
 
 Question   How does a page load meet a network of known rate, delay, loss and queue, the same at each repetition?
 Method     Three network namespaces:
@@ -30,8 +30,8 @@ from pathlib import Path
 
 from configtron.lab.internet import links
 from configtron.lab.internet.links import NETEM_LIMIT_PACKETS, splitmix64
-from configtron.lab.testbed.conditions import PACKET_BYTES, Condition, Step, Way
-from configtron.lab.testbed.player import Counts, Player
+from configtron.lab.testbed.conditions import PACKET_BYTES, Condition, LinkChange, LinkDirection
+from configtron.lab.testbed.player import Counts, TracePlayer
 from configtron.lab.testbed.wires import (
     CLIENT,
     CLIENT_ADDRESS,
@@ -51,7 +51,7 @@ from configtron.linux.netns import inside
 from configtron.linux.qdisc import ROOT, Qdisc, Qdiscs, differences
 from configtron.model.errors import BadInput, ConfigtronError, Mismatch, Missing
 
-__all__ = ["CLIENT", "CLIENT_ADDRESS", "CLIENT_PREFIX", "SERVERS", "Bed", "queues", "raise_bed"]
+__all__ = ["CLIENT", "CLIENT_ADDRESS", "CLIENT_PREFIX", "SERVERS", "Testbed", "queues", "raise_testbed"]
 
 # An IP packet of full size with Ethernet's header, which tc counts.
 FRAME_BYTES = PACKET_BYTES + 14
@@ -74,8 +74,8 @@ ENDLESS_BYTES = 1 << 30
 LEAVES = {"bfifo": 0x200000, "pfifo": 0x210000, "fq_codel": 0x220000, "cake": 0x230000, "pie": 0x240000}
 
 
-class Bed:
-    """A raised bed. It stays as long as its guest; `close` ends the player.
+class Testbed:
+    """A raised testbed. It stays as long as its guest; `close` ends the player.
 
     addresses   origin -> the servers' address for it
     condition   what is in force
@@ -86,21 +86,21 @@ class Bed:
         self.condition: Condition | None = None
         self._seed, self._cell = 0, ""
         self._program = player
-        self._player: Player | None = None
+        self._player: TracePlayer | None = None
         self._is_played = False
         self._qdiscs = Qdiscs()
         self._found: Mapping[str, Mapping[int, Qdisc]] = {}
 
     @property
     def seen(self) -> dict[str, str]:
-        """What the kernel said of the link at the last change: a text a device, from the root to the leaf.
+        """What the kernel reported of the link at the last change: a text a device, from the root to the leaf.
 
-        Without seeds, which differ between loads. Of a played link the kernel knows nothing: its player said it.
+        Without seeds, which differ between loads. Of a played link the kernel knows nothing: its player reports it.
         """
         if self._is_played and self._player:
-            said = self._player.seen
-            return {TO_CLIENT: f"played {said['down']}", TO_SERVERS: f"played {said['up']}"}
-        return {device: told(self._found[device].values()) for device in (TO_CLIENT, TO_SERVERS)}
+            played = self._player.seen
+            return {TO_CLIENT: f"played {played['down']}", TO_SERVERS: f"played {played['up']}"}
+        return {device: qdisc_text(self._found[device].values()) for device in (TO_CLIENT, TO_SERVERS)}
 
     def change(self, condition: Condition, *, seed: int, cell: str = "") -> None:
         """Put a condition in force and read it back; its chance begins anew from `seed` and the condition's salt.
@@ -148,7 +148,7 @@ class Bed:
             yield heard
 
     def _follow(
-        self, steps: Sequence[Step], heard: socket.socket, over: threading.Event, errors: list[ConfigtronError]
+        self, steps: Sequence[LinkChange], heard: socket.socket, over: threading.Event, errors: list[ConfigtronError]
     ) -> None:
         while not over.is_set():
             with suppress(TimeoutError):
@@ -193,7 +193,7 @@ class Bed:
         if self._player:
             self._player.close()
 
-    def _put(self, down: Way, up: Way, seed: int, *, waits: bool = True) -> None:
+    def _put(self, down: LinkDirection, up: LinkDirection, seed: int, *, waits: bool = True) -> None:
         assert self.condition
         salt = self.condition.salt
         chance = splitmix64(salt ^ splitmix64(seed))
@@ -224,25 +224,27 @@ class Bed:
 
     def _start_player(self) -> None:
         if self._program is None:
-            raise BadInput("this condition is played; raise the bed with the player's program (player.program())")
-        self._player = Player(self._program, netns=CLIENT, near=NEAR, far=FAR)
+            raise BadInput("this condition is played; raise the testbed with the player's program (player.program())")
+        self._player = TracePlayer(self._program, netns=CLIENT, near=NEAR, far=FAR)
         for netns, device in (("", NEAR), (CLIENT, FAR)):
             links.ip(netns, [f"link set {device} txqueuelen {DEVICE_PACKETS} mtu {PACKET_BYTES} up"])
 
 
-def raise_bed(condition: Condition, origins: Sequence[str], *, seed: int = 0, player: Path | None = None) -> Bed:
+def raise_testbed(
+    condition: Condition, origins: Sequence[str], *, seed: int = 0, player: Path | None = None
+) -> Testbed:
     """Namespaces, links, addresses, routes, and `condition` in force. Once a boot.
 
     player   `player.program()`, built on the host: needed where a condition is played (`Condition.is_played`)
     Errors: `Missing` without root or kernel features, `Mismatch` where something does not read back.
     """
     if not 0 < len(set(origins)) <= MOST_ORIGINS:
-        raise BadInput(f"a bed has 1 to {MOST_ORIGINS} origins, not {len(set(origins))}")
+        raise BadInput(f"a testbed has 1 to {MOST_ORIGINS} origins, not {len(set(origins))}")
     addresses = {name: f"{ORIGINS_NET}.{number}" for number, name in enumerate(dict.fromkeys(origins), 1)}
     raise_wires(list(addresses.values()))
-    bed = Bed(addresses, player)
-    bed.change(condition, seed=seed)
-    return bed
+    testbed = Testbed(addresses, player)
+    testbed.change(condition, seed=seed)
+    return testbed
 
 
 def limit_window(window_bytes: int) -> None:
@@ -254,7 +256,7 @@ def limit_window(window_bytes: int) -> None:
     links.sysctl(CLIENT, [("net/ipv4/tcp_rmem", f"4096 {min(131_072, most)} {most}")])
 
 
-def told(qdiscs: Iterable[Qdisc]) -> str:
+def qdisc_text(qdiscs: Iterable[Qdisc]) -> str:
     """Queueing disciplines in words, from the root to the leaf."""
     numbered = [qdisc for qdisc in qdiscs if qdisc.handle]
     ordered = sorted(numbered, key=lambda qdisc: (qdisc.parent != ROOT, qdisc.handle))
@@ -262,7 +264,7 @@ def told(qdiscs: Iterable[Qdisc]) -> str:
     return ", ".join(f"{qdisc.kind} {words}".strip() for qdisc, words in zip(ordered, settings, strict=True))
 
 
-def queues(way: Way, seed: int) -> tuple[Qdisc, ...]:
+def queues(way: LinkDirection, seed: int) -> tuple[Qdisc, ...]:
     """An even way as queueing disciplines, from the root to the leaf."""
     chance = {"limit": NETEM_LIMIT_PACKETS, "delay_ns": round(way.delay_ms * 1e6), "seed": seed}
     netem = Qdisc(0x10000, ROOT, "netem", chance | _losses(way))
@@ -277,7 +279,7 @@ def queues(way: Way, seed: int) -> tuple[Qdisc, ...]:
     return (netem, tbf, Qdisc(LEAVES[kind], 0x100001, kind, {"limit": limit}))
 
 
-def _losses(way: Way) -> dict[str, int]:
+def _losses(way: LinkDirection) -> dict[str, int]:
     """Netem's losses and slots: each loss by itself, or Gilbert's and Elliott's chain with a run's mean length."""
     found = {"loss": round(way.loss * 0xFFFFFFFF)}
     if way.loss_run:

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from configtron.lab.testbed.conditions import PACKET_BYTES, Way
+from configtron.lab.testbed.conditions import PACKET_BYTES, LinkDirection
 from configtron.model.errors import BadInput
 
 # Where traces without a folder in their name lie.
@@ -53,7 +53,7 @@ class Opportunities:
         return periods * len(self.at_us) + sum(moment < within for moment in self.at_us)
 
 
-def of(way: Way, salt: int, read: Callable[[str], Opportunities]) -> Opportunities | None:
+def of(way: LinkDirection, salt: int, read: Callable[[str], Opportunities]) -> Opportunities | None:
     """A way's moments; None where it has no limit. `salt` is the condition's; `read` reads a trace."""
     if way.kind == "trace":
         return read(way.trace)

@@ -3,9 +3,9 @@
 
 Question   How can a measurement that is killed lose nothing of what its guests are at?
 Method     A guest holds a lock on a file in its folder, itself and not through its owner: the lock is free when the
-           last of its processes is gone. The file has a line for each boot: the number of its outermost process. Nobody
-           else takes part: no daemon, no list of what runs.
-Stop when  the guest's command ends; or at its limit of time (`Job.limit_s`). An orphan that nobody adopts ends so, too.
+           last of its processes is gone. The file has a line for each boot: the number of its outermost process. No
+           program else takes part: no daemon, no list of what runs.
+Stop when  the guest's command ends; or at its limit of time (`GuestJob.limit_s`), as an orphan that is not adopted.
 Fails as   `Refused` when a guest must be ended and cannot be found: its folder is seen from another machine.
 """
 

@@ -32,7 +32,7 @@ HOST = re.compile(r"(?=.{1,100}$)[a-z0-9_-]+(\.[a-z0-9_-]+)*")
 
 
 @dataclass(frozen=True, slots=True)
-class Object:
+class PageObject:
     """One thing to fetch.
 
     path      in its origin, begins with "/"
@@ -58,7 +58,7 @@ class Object:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class PageModel:
     """A page; objects[0] is its document, parents come before children.
 
     origins  host names; each has an address of its own (network.py)
@@ -67,7 +67,7 @@ class Page:
 
     name: str
     origins: tuple[str, ...]
-    objects: tuple[Object, ...]
+    objects: tuple[PageObject, ...]
     gaps_ms: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
@@ -88,16 +88,16 @@ class Page:
         return json.dumps(asdict(self), separators=(",", ":"), sort_keys=True)
 
     @staticmethod
-    def from_json(text: str) -> Page:
+    def from_json(text: str) -> PageModel:
         try:
             row = json.loads(text)
-            things = tuple(Object(**thing) for thing in row["objects"])
-            return Page(row["name"], tuple(row["origins"]), things, tuple(row["gaps_ms"]))
+            things = tuple(PageObject(**thing) for thing in row["objects"])
+            return PageModel(row["name"], tuple(row["origins"]), things, tuple(row["gaps_ms"]))
         except (ValueError, TypeError, KeyError) as error:
             raise BadInput(f"not a page: {error}") from error
 
 
-def faults(page: Page) -> Iterator[str]:
+def faults(page: PageModel) -> Iterator[str]:
     """What makes it no page, in words."""
     if not NAME.fullmatch(page.name):
         yield "a name has at most 40 small letters, digits and hyphens"
@@ -119,7 +119,7 @@ def faults(page: Page) -> Iterator[str]:
             yield f"object {i} ({thing.path}): {fault}"
 
 
-def _faults_of(page: Page, i: int, thing: Object) -> Iterator[str]:
+def _faults_of(page: PageModel, i: int, thing: PageObject) -> Iterator[str]:
     if thing.kind not in KINDS:
         yield f"kind {thing.kind!r} is none of {', '.join(KINDS)}"
     if not thing.path.startswith("/") or any(c in thing.path for c in " \"'?#\\") or ".." in thing.path:

@@ -38,7 +38,7 @@ LEAST_ACKS = 8
 View = Mapping[str, float]
 
 
-class Endings:
+class ClosedConnections:
     """The kernel's broadcasts about connections that ended; `read` returns those since the last call."""
 
     def __init__(self) -> None:

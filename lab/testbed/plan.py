@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from configtron.lab.testbed.pages import Object, Page
+from configtron.lab.testbed.pages import PageModel, PageObject
 
 # net::RequestPriority: HIGHEST is 5 there, after THROTTLED and IDLE, which pages do not use.
 LOWEST, LOW, MEDIUM, HIGHEST = 2, 3, 4, 5
 
 
-def blocking(page: Page) -> frozenset[int]:
+def blocking(page: PageModel) -> frozenset[int]:
     """Indices of the styles and scripts that a document names before anything else."""
     found: set[int] = set()
     for parent, document in enumerate(page.objects):
@@ -35,7 +35,7 @@ def blocking(page: Page) -> frozenset[int]:
     return frozenset(found)
 
 
-def priority(thing: Object, *, blocks: bool) -> int:
+def priority(thing: PageObject, *, blocks: bool) -> int:
     """Of the request, as Chromium would give it."""
     match thing.kind:
         case "html" | "style" | "font":
@@ -48,12 +48,12 @@ def priority(thing: Object, *, blocks: bool) -> int:
             return LOW if thing.area else LOWEST
 
 
-def pool(thing: Object) -> int:
+def pool(thing: PageObject) -> int:
     """Connections are shared by requests of one pool: fonts from elsewhere are asked for without credentials."""
     return 2 * thing.origin + (thing.kind == "font" and thing.origin != 0)
 
 
-def text(pages: Iterable[Page], address: Mapping[str, str]) -> str:
+def text(pages: Iterable[PageModel], address: Mapping[str, str]) -> str:
     """The plan of these pages; `address` has one for every origin."""
     lines: list[str] = []
     for page in pages:

@@ -112,7 +112,7 @@ static uint64_t opportunity_ns(const struct way *way, uint64_t n)
 	return way->start_ns + at_us * 1000 - way->offset_us * 1000;
 }
 
-/* Opportunities up to `now` are gone: nobody waited. */
+/* Opportunities up to `now` are gone: no packet waited. */
 static void pass_over(struct way *way, uint64_t now)
 {
 	uint64_t since_us = (now - way->start_ns) / 1000 + way->offset_us;

@@ -104,7 +104,7 @@ static void set_way(const char *words, uint64_t now)
 	way->seed = way->chance = seed;
 	way->start_ns = now;
 	begin_chance(way, now);
-	/* what is queued already waits for nobody */
+	/* what is queued no longer waits */
 	way->waits = waits && !way->queue.head;
 	if (way->count)
 		pass_over(way, now);
@@ -117,7 +117,7 @@ static void set_way(const char *words, uint64_t now)
 	       way->outage_us, way->seed, way->waits);
 }
 
-static void tell_counts(void)
+static void print_counts(void)
 {
 	printf("counts");
 	for (struct way *way = ways; way < ways + WAYS; way++)
@@ -151,7 +151,7 @@ static void obey(void)
 	while ((end = strchr(line, '\n'))) {
 		*end = 0;
 		if (!strcmp(line, "counts"))
-			tell_counts();
+			print_counts();
 		else
 			set_way(line, now_ns());
 		held -= end + 1 - line;

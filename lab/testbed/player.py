@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The link that plays (player.c): compiled once, told what to be by lines, asked what it is.
+"""The link that plays (player.c): compiled once, configured by lines, read back.
 
-    player = Player(program, netns="client", near="play0", far="play1")
+    player = TracePlayer(program, netns="client", near="play0", far="play1")
     player.put(condition, seed=3)
 
 The program is built outside the guest, which cannot write to the cache; a guest is handed its path.
@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from configtron.lab.internet.links import splitmix64
 from configtron.lab.testbed import opportunities
-from configtron.lab.testbed.conditions import Way
+from configtron.lab.testbed.conditions import LinkDirection
 from configtron.lab.uml import kernel
 from configtron.model.errors import Mismatch, Missing
 
@@ -68,14 +68,14 @@ class Listed(NamedTuple):
     period_us: int
 
 
-class Player:
+class TracePlayer:
     """A running player. Errors of all its methods: `Missing` when it has died, with its words."""
 
     def __init__(self, program: Path, *, netns: str, near: str, far: str) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="player-")
-        # what it said of each way when it was last set, without what the seed decides
+        # its report of each way when it was last set, without what the seed decides
         self.seen: dict[str, str] = {}
-        self._lists: dict[tuple[Way, int], Listed] = {}
+        self._lists: dict[tuple[LinkDirection, int], Listed] = {}
         self._errors = Path(self._folder.name, "errors").open("w+")
         self._process = subprocess.Popen(
             [str(program), netns, near, far],
@@ -87,7 +87,7 @@ class Player:
         )
         self.counts()
 
-    def put(self, ways: Mapping[str, Way], *, salt: int, seed: int, waits: bool = True) -> None:
+    def put(self, ways: Mapping[str, LinkDirection], *, salt: int, seed: int, waits: bool = True) -> None:
         """Be so, for "down" and "up"; chance begins anew. Errors: `Mismatch`, naming the way.
 
         waits    a way's list of moments begins when the next packet comes, in either direction; else now
@@ -95,7 +95,7 @@ class Player:
         for number, name in enumerate(WAYS):
             self._put(number, ways[name], salt, (splitmix64(seed * 2 + number), seed), waits)
 
-    def _put(self, number: int, way: Way, salt: int, seeds: tuple[int, int], waits: bool) -> None:
+    def _put(self, number: int, way: LinkDirection, salt: int, seeds: tuple[int, int], waits: bool) -> None:
         """seeds: the way's own, and the one that both ways share."""
         listed, seed = self._list(way, salt), seeds[0]
         # a trace's two files are of one moment
@@ -115,14 +115,14 @@ class Player:
             "waits": int(waits),
         }
         words = [str(value) for value in settings.values()]
-        told = self._ask(" ".join(["way", str(number), listed.file, *words[1:]]))
+        answer = self._ask(" ".join(["way", str(number), listed.file, *words[1:]]))
         wanted = " ".join([f"way {number}", *(f"{name} {value}" for name, value in settings.items())])
-        if told != wanted:
-            raise Mismatch(f"the player's way {WAYS[number]} is {told!r} instead of {wanted!r}")
+        if answer != wanted:
+            raise Mismatch(f"the player's way {WAYS[number]} is {answer!r} instead of {wanted!r}")
         lasting = {name: value for name, value in settings.items() if name not in BY_SEED}
         self.seen[WAYS[number]] = " ".join(f"{name} {value}" for name, value in lasting.items())
 
-    def _list(self, way: Way, salt: int) -> Listed:
+    def _list(self, way: LinkDirection, salt: int) -> Listed:
         """A way's moments as a file, written once."""
         same = way, salt
         if same not in self._lists:
@@ -145,14 +145,14 @@ class Player:
         assert self._process.stdin and self._process.stdout
         try:
             self._process.stdin.write(line + "\n")
-            told = self._process.stdout.readline()
+            answer = self._process.stdout.readline()
         except BrokenPipeError:
-            told = ""
-        if not told:
+            answer = ""
+        if not answer:
             self._process.wait()
             self._errors.seek(0)
             raise Missing(f"the link's player has ended: {self._errors.read().strip()}")
-        return told.strip()
+        return answer.strip()
 
     def close(self) -> None:
         """End it; its devices go with it."""
@@ -164,7 +164,7 @@ class Player:
         self._folder.cleanup()
 
 
-def _offset_us(way: Way, period_us: int, seed: int) -> int:
+def _offset_us(way: LinkDirection, period_us: int, seed: int) -> int:
     """Where in its period a way begins: where a trace is asked for, else by chance, as a user comes at any time."""
     if way.offset_drawn:
         return splitmix64(seed) % period_us

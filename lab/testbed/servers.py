@@ -23,8 +23,8 @@ from pathlib import Path
 from configtron.lab.internet import links
 from configtron.lab.internet.nginx import nginx_temporary
 from configtron.lab.testbed.bodies import body
-from configtron.lab.testbed.pages import Page
-from configtron.lab.testbed.think import thinking
+from configtron.lab.testbed.pages import PageModel
+from configtron.lab.testbed.think_time import thinking
 from configtron.linux.netns import enter
 from configtron.model.errors import BadInput, Missing
 
@@ -53,7 +53,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @contextmanager
 def start(
-    pages: Iterable[Page],
+    pages: Iterable[PageModel],
     *,
     program: str = "nginx",
     netns: str = "servers",
@@ -115,7 +115,7 @@ def _wait(process: subprocess.Popen[bytes], netns: str, log: Path) -> None:
         time.sleep(0.01)
 
 
-def lay_out(pages: Sequence[Page]) -> None:
+def lay_out(pages: Sequence[PageModel]) -> None:
     """Bodies, in a memory file system of their own."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     if not os.path.ismount(FOLDER) and _libc.mount(b"bed", str(FOLDER).encode(), b"tmpfs", 0, None):
@@ -128,12 +128,12 @@ def lay_out(pages: Sequence[Page]) -> None:
             os.utime(path, (MODIFIED, MODIFIED))
 
 
-def hosts_of(pages: Iterable[Page]) -> list[str]:
+def hosts_of(pages: Iterable[PageModel]) -> list[str]:
     """The names of all their origins."""
     return sorted({origin for page in pages for origin in page.origins})
 
 
-def certify(pages: Iterable[Page], folder: Path) -> None:
+def certify(pages: Iterable[PageModel], folder: Path) -> None:
     """A certificate for each origin, as HOST.pem and HOST.key; the same for the same name.
 
     Cheap on a host: a guest that makes them starts the cryptography library for it, a sixth of its boot.
@@ -148,7 +148,7 @@ def certify(pages: Iterable[Page], folder: Path) -> None:
 
 
 def nginx(hosts: Sequence[str], *, resumes: bool = False, thinks: bool = False) -> str:
-    """Return its configuration; h1 and h2 on one port. With a think time each answer waits (`think.py`)."""
+    """Return its configuration; h1 and h2 on one port. With a think time each answer waits (`think_time.py`)."""
     think = "auth_request /think; " + THINK_LOCATION if thinks else ""
     rows = "\n".join(
         f"server {{ listen 443 ssl http2; server_name {host}; root {FOLDER}/www/{host}; {think}"

@@ -28,12 +28,12 @@ import numpy as np
 
 from configtron.lab.testbed import aqm, network, servers
 from configtron.lab.testbed.conditions import Condition
-from configtron.lab.testbed.loads import FIRST, RESUMED, WARM, Client, Load
-from configtron.lab.testbed.neighbours import AFTERWARDS_S, ALONE_S, Log, Neighbourhood, Plan, lost_bytes
-from configtron.lab.testbed.network import Bed
-from configtron.lab.testbed.pages import Page
-from configtron.lab.testbed.pathview import Endings, View, of_load, of_path
-from configtron.lab.testbed.stack import DEVICE, Loader, Stack
+from configtron.lab.testbed.loads import FIRST, RESUMED, WARM, Load, PageClient
+from configtron.lab.testbed.neighbours import AFTERWARDS_S, ALONE_S, ByteLog, FlowStarts, Neighbourhood, lost_bytes
+from configtron.lab.testbed.network import Testbed
+from configtron.lab.testbed.pages import PageModel
+from configtron.lab.testbed.pathview import ClosedConnections, View, of_load, of_path
+from configtron.lab.testbed.stack import DEVICE, Loader, ServerStack
 from configtron.lab.testbed.tap import Tap
 from configtron.model.errors import BadInput, Mismatch
 from configtron.model.knobs import KNOBS
@@ -75,7 +75,7 @@ class Orders:
 
     condition: Condition
     configurations: tuple[Profile, ...]
-    pages: tuple[Page, ...]
+    pages: tuple[PageModel, ...]
     rule: Rule
     seed: int
     server: str = "nginx"
@@ -109,7 +109,7 @@ class Orders:
             return cls(
                 Condition.from_json(json.dumps(form["condition"])),
                 tuple(Profile(name, pairs_of(settings)) for name, settings in form["configurations"]),
-                tuple(Page.from_json(json.dumps(page)) for page in form["pages"]),
+                tuple(PageModel.from_json(json.dumps(page)) for page in form["pages"]),
                 Rule(tuple(rule["looks"]), rule["tolerance"], rule["error"]),
                 form["seed"],
                 form["server"],
@@ -136,7 +136,7 @@ def perform(orders: Orders, folder: Path, load: Loader, programs: Programs) -> N
     """Measure a shard and write its lines. Errors: `Missing`, `Mismatch`."""
     with (folder / LINES).open("w") as out, raised(orders, folder, load, programs) as worked:
         began, count = time.monotonic(), 0
-        _write(out, shard_line(orders.condition.name, worked.bed.seen))
+        _write(out, shard_line(orders.condition.name, worked.testbed.seen))
         for at, profile in enumerate(orders.configurations):
             seen = worked.configure(at, profile)
             _write(out, stack_line(seen))
@@ -157,10 +157,10 @@ def _write(out: TextIO, *lines: str) -> None:
 
 @contextmanager
 def raised(orders: Orders, folder: Path, load: Loader, programs: Programs) -> Iterator[Worked]:
-    """A bed, servers, stack and client for these orders, until the block ends. Errors: `Missing`, `Mismatch`."""
+    """A testbed, servers, stack and client for these orders, until the block ends. Errors: `Missing`, `Mismatch`."""
     origins = sorted({origin for page in orders.pages for origin in page.origins})
     aqm.load(orders.condition.aqms, folder)
-    bed = network.raise_bed(orders.condition, origins, seed=orders.seed, player=Path(programs.player))
+    testbed = network.raise_testbed(orders.condition, origins, seed=orders.seed, player=Path(programs.player))
     try:
         if orders.condition.window_bytes:
             network.limit_window(orders.condition.window_bytes)
@@ -173,25 +173,25 @@ def raised(orders: Orders, folder: Path, load: Loader, programs: Programs) -> It
                 think_ms=orders.condition.think_ms,
                 resumes=orders.condition.resumed,
             ),
-            Client(orders.pages, bed.addresses, programs.client, netns=network.CLIENT) as client,
+            PageClient(orders.pages, testbed.addresses, programs.client, netns=network.CLIENT) as client,
         ):
-            yield Worked(orders, bed, Stack(bed, load, orders.per_prefix), client)
+            yield Worked(orders, testbed, ServerStack(testbed, load, orders.per_prefix), client)
     finally:
-        bed.close()
+        testbed.close()
 
 
 @dataclass(frozen=True)
 class Worked:
-    """A bed at work."""
+    """A testbed at work."""
 
     orders: Orders
-    bed: Bed
-    stack: Stack
-    client: Client
+    testbed: Testbed
+    stack: ServerStack
+    client: PageClient
     views: list[View] = field(default_factory=list)
     _hosts: list[Neighbourhood] = field(default_factory=list)
     # by page and repeat: what neighbours get where no page loads
-    _alone: dict[tuple[str, int], Log] = field(default_factory=dict)
+    _alone: dict[tuple[str, int], ByteLog] = field(default_factory=dict)
 
     def configure(self, at: int, profile: Profile) -> Seen:
         """Put a configuration in force, or say why not."""
@@ -204,7 +204,7 @@ class Worked:
             return Seen(at, reason="not-settable", words=str(error))
         return Seen(at, tuple(sorted((knob, str(value)) for knob, value in found.items())))
 
-    def load(self, page: Page, profile: Profile, repeat: int, cell: str) -> tuple[Load, float | None]:
+    def load(self, page: PageModel, profile: Profile, repeat: int, cell: str) -> tuple[Load, float | None]:
         """One load, the network's chance begun anew from the page's and the repeat's seed.
 
         Beside it the bytes that neighbours lost; None where there are none or it failed.
@@ -213,20 +213,20 @@ class Worked:
         condition = self.orders.condition.drawn(seed)
         if condition.neighbours:
             return self._beside(condition, page, profile, seed, repeat)
-        self.bed.change(condition, seed=seed, cell=cell)
-        with self.bed.changing():
+        self.testbed.change(condition, seed=seed, cell=cell)
+        with self.testbed.changing():
             return self._load(page, profile, seed), None
 
-    def _visit(self, page: Page, profile: Profile, seed: int) -> Load:
+    def _visit(self, page: PageModel, profile: Profile, seed: int) -> Load:
         """One load, first or again, as the condition has it."""
         visit = visit_of(self.orders.condition)
         return self.client.load(page.name, http=http_of(profile), seed=seed, limit_s=LIMIT_S, visit=visit)
 
-    def _load(self, page: Page, profile: Profile, seed: int) -> Load:
+    def _load(self, page: PageModel, profile: Profile, seed: int) -> Load:
         """One load, looked at from the servers where the stack is the default one."""
         if not all(value == KNOBS[knob].default for knob, value in profile.settings if knob in VIEWED):
             return self._visit(page, profile, seed)
-        endings = Endings()
+        endings = ClosedConnections()
         # what goes to clients, and what comes of their ports; neighbours send from lower ones
         taps = [Tap(network.SERVERS, DEVICE, *ports) for ports in (SERVERS_PORTS, CLIENTS_PORTS)]
         try:
@@ -240,20 +240,20 @@ class Worked:
         return found
 
     def _beside(
-        self, condition: Condition, page: Page, profile: Profile, seed: int, repeat: int
+        self, condition: Condition, page: PageModel, profile: Profile, seed: int, repeat: int
     ) -> tuple[Load, float | None]:
         """One load beside the condition's neighbours."""
         cell = f"{condition.name} {profile.name}"
-        plan = Plan.of(condition, seed)
+        plan = FlowStarts.of(condition, seed)
         if not self._hosts:
             self._hosts.append(Neighbourhood())
         if (page.name, repeat) not in self._alone:
-            self.bed.change(condition, seed=seed, cell=cell)
+            self.testbed.change(condition, seed=seed, cell=cell)
             with self._hosts[0].flows(plan) as flows:
                 time.sleep(plan.start_s + ALONE_S)
                 self._alone[page.name, repeat] = flows.log()
-        self.bed.change(condition, seed=seed, cell=cell)
-        with self._hosts[0].flows(plan) as flows, self.bed.changing():
+        self.testbed.change(condition, seed=seed, cell=cell)
+        with self._hosts[0].flows(plan) as flows, self.testbed.changing():
             time.sleep(plan.start_s)
             # the client begins on a whole second, a thousandth of one later at most
             begun_s = math.ceil(time.monotonic()) - flows.began
@@ -264,7 +264,7 @@ class Worked:
             return found, None
         return found, lost_bytes(self._alone[page.name, repeat], log, begun_s, begun_s + found.elapsed_ms / 1e3)
 
-    def cell(self, at: int, profile: Profile, page: Page) -> list[Sample]:
+    def cell(self, at: int, profile: Profile, page: PageModel) -> list[Sample]:
         """Loads of one page under the configuration in force."""
         http = http_of(profile)
         samples: list[Sample] = []

@@ -53,5 +53,5 @@ def versions() -> dict[str, str]:
     if not shutil.which("dpkg-query"):
         return {}
     asked = ["dpkg-query", "--show", "--showformat=${Package} ${Version} ${db:Status-Status}\n", *PACKAGES]
-    told = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.splitlines()
-    return {row.split()[0]: row.split()[1] for row in told if row.endswith(" installed")}
+    rows = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.splitlines()
+    return {row.split()[0]: row.split()[1] for row in rows if row.endswith(" installed")}

@@ -7,7 +7,7 @@ Method     The drivers of the tune verb set what they can, so that what was meas
            servers' queue is `pacing`, and tcp_low_latency, which no driver sets because it does nothing, is written to
            show just that. http_version is not the stack's: the client asks for it and says what it got.
 Reads as   What the drivers read back, the queue's kind, and of a new connection its congestion control and window
-           (`witness.py`).
+           (`check_connection.py`).
 Fails as   `Mismatch` naming cell, knob, what was asked and what was found; `BadInput` for a knob or value that cannot
            be set.
 """
@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from configtron.lab.internet import links
-from configtron.lab.testbed.network import CLIENT_PREFIX, SERVERS, Bed
-from configtron.lab.testbed.witness import Witness
+from configtron.lab.testbed.check_connection import CheckConnection
+from configtron.lab.testbed.network import CLIENT_PREFIX, SERVERS, Testbed
 from configtron.linux.qdisc import ROOT, Qdisc, Qdiscs, differences
 from configtron.model.errors import BadInput, ConfigtronError, Mismatch
 from configtron.model.nouns import Profile, Value
@@ -39,22 +39,22 @@ BY_PREFIX = ("tcp_congestion_control", "initcwnd")
 ELSEWHERE = ("http_version",)
 
 
-class Stack:
+class ServerStack:
     """The servers' stack. `per_prefix` names the driver for what is set by prefix: route, ebpf or kmod."""
 
-    def __init__(self, bed: Bed, load: Loader, per_prefix: str = "route") -> None:
-        self.bed = bed
+    def __init__(self, testbed: Testbed, load: Loader, per_prefix: str = "route") -> None:
+        self.testbed = testbed
         place = Place(netns=SERVERS)
         self._drivers = tuple(load(name, place) for name in (per_prefix, "sysctl"))
         self._before = [driver.before() for driver in self._drivers]
         self._reaches = [frozenset(driver.settable()) for driver in self._drivers]
         self._applied: list[Profile | None] = [None for _ in self._drivers]
-        self._qdiscs, self._witness = Qdiscs(SERVERS), Witness()
+        self._qdiscs, self._witness = Qdiscs(SERVERS), CheckConnection()
 
     def apply(self, configuration: Profile, *, port: int = 0, cell: str = "") -> Mapping[str, Value]:
         """Put in force all settings but http_version.
 
-        port   where a server listens whose new connection is the witness; 0: a listener of the bed's own
+        port   where a server listens whose new connection is the witness; 0: a listener of the testbed's own
         Returns knob -> value as read back. Errors: `Mismatch`, `BadInput`.
         """
         asked = {knob: value for knob, value in configuration.settings if knob not in ELSEWHERE}
@@ -114,11 +114,11 @@ class Stack:
         links.sysctl("", [(LOW_LATENCY, str(value))])
         return value
 
-    def _seen(self, said: Mapping[str, Value], port: int) -> dict[str, Value]:
+    def _seen(self, reported: Mapping[str, Value], port: int) -> dict[str, Value]:
         """What a new connection has, of what the drivers say."""
         seen = self._witness.see(port)
         have: dict[str, Value] = {"tcp_congestion_control": seen.congestion_control, "initcwnd": seen.window}
-        return {knob: value for knob, value in have.items() if knob in said}
+        return {knob: value for knob, value in have.items() if knob in reported}
 
     def revert(self) -> None:
         """Leave the stack as it was, but for the queue, which the servers' device then has none of."""
@@ -131,4 +131,7 @@ class Stack:
 
 
 # What no driver sets, or for single connections only, which would be another knob.
-OWN: Mapping[str, Callable[[Stack, Value], Value]] = {"pacing": Stack._pace, "tcp_low_latency": Stack._hurry}
+OWN: Mapping[str, Callable[[ServerStack, Value], Value]] = {
+    "pacing": ServerStack._pace,
+    "tcp_low_latency": ServerStack._hurry,
+}

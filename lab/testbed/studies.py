@@ -21,7 +21,7 @@ from itertools import product
 from configtron.lab.testbed import families, opportunities, realism
 from configtron.lab.testbed.conditions import Condition
 from configtron.lab.testbed.model import shipped
-from configtron.lab.testbed.pages import Page
+from configtron.lab.testbed.pages import PageModel
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid
 from configtron.model.knobs import TUNABLE
@@ -35,7 +35,7 @@ SITES = ("bank", "blog", "gallery", "mail", "manual", "map", "news", "reference"
 
 
 @dataclass(frozen=True)
-class Study:
+class MeasurementStudy:
     """conditions and sites by name; grid: configurations; rule: how often each cell is loaded."""
 
     name: str
@@ -50,7 +50,7 @@ class Study:
         """How many medians there will be."""
         return len(self.conditions) * len(self.grid) * len(self.sites)
 
-    def narrowed(self, conditions: Sequence[str], sites: Sequence[str], looks: Sequence[int]) -> Study:
+    def narrowed(self, conditions: Sequence[str], sites: Sequence[str], looks: Sequence[int]) -> MeasurementStudy:
         """The study with other conditions, sites, looks, where any are named. Errors: `BadInput`."""
         rule = replace(self.rule, looks=tuple(looks)) if looks else self.rule
         named = (tuple(conditions) or self.conditions, tuple(sites) or self.sites)
@@ -68,7 +68,7 @@ class Study:
             opportunities.read(trace)
         return found
 
-    def pages(self) -> tuple[Page, ...]:
+    def pages(self) -> tuple[PageModel, ...]:
         """The sites' pages. Errors: `BadInput` for a name that is none."""
         known = shipped()
         for name in self.sites:
@@ -132,27 +132,30 @@ _ACCESS = tuple(condition.name for condition in families.access())
 # Pantheon's emulators 1 to 6 were calibrated on real paths; the others are pathologies.
 _PATHS = tuple(f"pantheon:{number}" for number in range(1, 7))
 
-STUDIES: Mapping[str, Study] = {
+STUDIES: Mapping[str, MeasurementStudy] = {
     study.name: study
     for study in (
-        Study("hotcloud", "HotCloud's 48 conditions and 96 configurations, and the default", _HOTCLOUD,
+        MeasurementStudy("hotcloud", "HotCloud's 48 conditions and 96 configurations, and the default", _HOTCLOUD,
               grid_of(_TABLE2), SITES, Rule()),
-        Study("configtron", "ConfigTron's 96 configurations over HotCloud's conditions, access links, Pantheon's paths",
+        MeasurementStudy("configtron",
+              "ConfigTron's 96 configurations over HotCloud's conditions, access links, Pantheon's paths",
               (*_HOTCLOUD, *_ACCESS, *_PATHS), grid_of(_TABLE1), SITES, Rule()),
-        Study("smoke", "576 cells, each loaded once: whether everything works, not how fast anything is",
+        MeasurementStudy("smoke", "576 cells, each loaded once: whether everything works, not how fast anything is",
               tuple(f"hotcloud:{mbit}/{rtt}/{loss}" for mbit, rtt, loss in product((1, 5), (50, 150, 250), (0, 2.5))),
               grid_of(_SMOKE), ("search", "mail", "yardstick"), Rule((1,))),
-        Study("realism", "harder networks: shallow buffers, neighbours, bursty loss, policers, windows, gathered ACKs",
+        MeasurementStudy("realism",
+              "harder networks: shallow buffers, neighbours, bursty loss, policers, windows, gathered ACKs",
               tuple(row.condition for row in realism.ROWS), _realism_grid(), ("search", "reference", "shop"),
               Rule((6,))),
-        Study("visits", "six of these networks: first visits, think time, resumed TLS sessions, warm connections",
+        MeasurementStudy("visits",
+              "six of these networks: first visits, think time, resumed TLS sessions, warm connections",
               tuple(f"{name}{option}" for name in realism.VISITED for option in realism.VISITS), _visits_grid(),
               ("search", "reference", "shop"), Rule((2,))),
     )
 }  # fmt: skip
 
 
-def study_of(name: str) -> Study:
+def study_of(name: str) -> MeasurementStudy:
     """The study of that name. Errors: `BadInput`."""
     if name not in STUDIES:
         raise BadInput(f"no study is called {name!r}; there is: {', '.join(STUDIES)}")

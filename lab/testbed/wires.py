@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Namespaces, links, addresses and routes of the bed: what stands for a whole boot, whatever the condition.
+"""Namespaces, links, addresses and routes of the testbed: what stands for a whole boot, whatever the condition.
 
 Rules for this file: everything is permanent (neighbours, so that no load waits for ARP) and read back where a kernel
 may refuse without a word. What changes from load to load is `network.py`'s.

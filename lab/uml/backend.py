@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Protocol
 
-from configtron.lab.uml.enclosure import Job, Running, cannot_enclose, missing
+from configtron.lab.uml.enclosure import GuestJob, Running, cannot_enclose, missing
 from configtron.lab.uml.kernel import INIT_PROGRAMS, absent_for, absent_packages, ensure_kernel, is_whole, kernel_folder
-from configtron.lab.uml.recipes import Recipe
+from configtron.lab.uml.recipes import KernelRecipe
 
 
 class Backend(Protocol):
@@ -36,7 +36,7 @@ class Backend(Protocol):
     def available(self) -> str:
         """Empty when usable here, else what is missing, in words."""
 
-    def boot(self, job: Job) -> Running:
+    def boot(self, job: GuestJob) -> Running:
         """Start the job; returns at once."""
 
 
@@ -50,7 +50,7 @@ class Guest:
     # program -> package
     programs: ClassVar[Mapping[str, str]] = INIT_PROGRAMS
     # None: the kernel is the distribution's
-    recipe: ClassVar[Recipe | None] = None
+    recipe: ClassVar[KernelRecipe | None] = None
 
     def available(self) -> str:
         recipe = self.recipe

@@ -44,7 +44,7 @@ ENCLOSE_PROGRAMS = {
 
 
 @dataclass(frozen=True)
-class Job:
+class GuestJob:
     """What to run, where its results go, and all that may differ between two runs."""
 
     command: tuple[str, ...]  # as the guest's root, in "/"
@@ -60,7 +60,7 @@ class Job:
     keeps: tuple[IO[bytes], ...] = ()
 
 
-class Process(Protocol):
+class GuestProcess(Protocol):
     """What a guest's outermost process is to its owner; `subprocess.Popen` is one."""
 
     @property
@@ -77,7 +77,7 @@ class Process(Protocol):
 class Running:
     """A booted guest."""
 
-    def __init__(self, process: Process, output: Path):
+    def __init__(self, process: GuestProcess, output: Path):
         self._process = process
         self._output = output
         self.console = output / "console.log"
@@ -147,7 +147,7 @@ def cannot_unshare() -> str:
     return f"needs the right to make namespaces ({tried.stderr.strip()})" if tried.returncode else ""
 
 
-def guest_environment(job: Job) -> tuple[tuple[str, str], ...]:
+def guest_environment(job: GuestJob) -> tuple[tuple[str, str], ...]:
     """All the environment the command gets: nothing of the caller's."""
     return (
         ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
@@ -161,12 +161,12 @@ def guest_environment(job: Job) -> tuple[tuple[str, str], ...]:
     )
 
 
-def place_arguments(job: Job) -> list[str]:
+def place_arguments(job: GuestJob) -> list[str]:
     hidden = str(job.hidden.resolve()) if job.hidden else "none"
     return [str(job.output.resolve()), str(job.cpu), str(job.limit_s), hidden]
 
 
-def job_file(job: Job, modules: tuple[str, ...]) -> bytes:
+def job_file(job: GuestJob, modules: tuple[str, ...]) -> bytes:
     """Modules, environment, command: three lists of NUL-ended strings, an empty one between, as init.c reads them."""
     environment = [f"{name}={value}" for name, value in guest_environment(job)]
     words = [*modules, "", *environment, "", *job.command]
@@ -183,14 +183,14 @@ def compile_package() -> None:
         compile_dir(part, quiet=2)
 
 
-def tie(job: Job) -> Sequence[str]:
+def tie(job: GuestJob) -> Sequence[str]:
     """Return the command before a guest's own: the guest ends with its owner, or reports its pid and runs on alone."""
     if not job.keeps:
         return "setpriv", "--pdeathsig", "KILL"
     return "sh", "-c", 'echo $$ >>"$0" && exec "$@"', job.keeps[0].name
 
 
-def enclose(job: Job, arguments: list[str], modules: tuple[str, ...], *namespaces: str) -> Running:
+def enclose(job: GuestJob, arguments: list[str], modules: tuple[str, ...], *namespaces: str) -> Running:
     if reason := cannot_enclose():
         raise Missing(f"lab: {reason}")
     compile_package()

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from configtron.lab.uml.recipes import LAB, SOURCES, Recipe
+from configtron.lab.uml.recipes import LAB, SOURCES, KernelRecipe
 from configtron.model.errors import Missing
 
 TARBALL = Path("/usr/src/linux-source-6.12.tar.xz")
@@ -84,7 +84,7 @@ def absent_packages(programs: Mapping[str, str]) -> list[str]:
     return sorted(absent | (set() if LIBC_HEADER.exists() else {"libc6-dev"}))
 
 
-def absent_for(recipe: Recipe) -> list[str]:
+def absent_for(recipe: KernelRecipe) -> list[str]:
     """Debian packages to install before this kernel can be built."""
     headers = [package for header, package in recipe.headers if not header.exists()]
     return absent_packages(KERNEL_PROGRAMS) + headers + ([] if TARBALL.exists() else [PACKAGE])
@@ -95,7 +95,7 @@ def require(packages: list[str], what: str) -> None:
         raise Missing(f"{what} needs Debian packages; run: apt-get install {' '.join(packages)}")
 
 
-def kernel_folder(recipe: Recipe = LAB) -> Path:
+def kernel_folder(recipe: KernelRecipe = LAB) -> Path:
     """Where the kernel of this source and configuration lies, or will lie."""
     return cache_folder() / f"{recipe.name}-{key(source_version(), *recipe.inputs())}"
 
@@ -138,7 +138,7 @@ def build_lock(progress: Progress, name: str = "build.lock") -> Iterator[None]:
         yield
 
 
-def ensure_kernel(progress: Progress, recipe: Recipe = LAB) -> Path:
+def ensure_kernel(progress: Progress, recipe: KernelRecipe = LAB) -> Path:
     """The program to boot; builds it when it is not in the cache (three minutes on two cores; a debug kernel ten)."""
     folder = kernel_folder(recipe)
     if is_whole(folder):
@@ -149,7 +149,7 @@ def ensure_kernel(progress: Progress, recipe: Recipe = LAB) -> Path:
     return folder / recipe.program
 
 
-def build_kernel(folder: Path, progress: Progress, recipe: Recipe) -> None:
+def build_kernel(folder: Path, progress: Progress, recipe: KernelRecipe) -> None:
     with configured(recipe, progress, "objects") as (work, make, log):
         objects, result = work / "objects", work / "result"
         compile_kernel(make, work, log, progress, recipe)
@@ -168,7 +168,7 @@ def build_kernel(folder: Path, progress: Progress, recipe: Recipe) -> None:
 
 
 @contextmanager
-def configured(recipe: Recipe, progress: Progress, objects: str) -> Iterator[tuple[Path, list[str], Path]]:
+def configured(recipe: KernelRecipe, progress: Progress, objects: str) -> Iterator[tuple[Path, list[str], Path]]:
     """(work folder with source/ and `objects`, the `make` command, its log) of a recipe about to be built.
 
     Objects may go to "source" itself. The work folder is removed when the build went well; one that failed or was cut
@@ -261,7 +261,7 @@ def paced(progress: Progress, what: str, done: int = 0) -> Callable[[int], None]
     return report
 
 
-def check_config(config: str, recipe: Recipe = LAB) -> None:
+def check_config(config: str, recipe: KernelRecipe = LAB) -> None:
     """Kconfig drops without a word what it cannot satisfy; here a lost line of the fragment is an error."""
     have = set(config.splitlines())
     lost = [line for line in fragment_lines(recipe) if line not in have]
@@ -269,7 +269,7 @@ def check_config(config: str, recipe: Recipe = LAB) -> None:
         raise Missing(f"this kernel source has no {', '.join(lost)}; install the package {PACKAGE} of Debian 12")
 
 
-def fragment_lines(recipe: Recipe = LAB) -> list[str]:
+def fragment_lines(recipe: KernelRecipe = LAB) -> list[str]:
     """What the recipe's fragments switch on, as it will stand in .config; a later line replaces an earlier one."""
     symbols: dict[str, str] = {}
     for path in recipe.fragments:
@@ -307,7 +307,7 @@ def build_environment() -> dict[str, str]:
     return {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C", **FIXED_BANNER}
 
 
-def compile_kernel(make: list[str], work: Path, log: Path, progress: Progress, recipe: Recipe) -> None:
+def compile_kernel(make: list[str], work: Path, log: Path, progress: Progress, recipe: KernelRecipe) -> None:
     """Compile what is not compiled yet; `work` keeps how far it is, for a build that is cut short."""
     command = bound([*make, f"-j{os.cpu_count() or 1}", recipe.program, "modules"])
     count = work / STEPS
@@ -334,7 +334,7 @@ def compile_kernel(make: list[str], work: Path, log: Path, progress: Progress, r
         raise broken("make", log)
 
 
-def _percent(steps: int, recipe: Recipe) -> int:
+def _percent(steps: int, recipe: KernelRecipe) -> int:
     return min(99, 100 * steps // recipe.steps)
 
 

@@ -31,7 +31,7 @@ from configtron.lab.uml.kernel import (
     require,
 )
 from configtron.lab.uml.modules import ensure_tree, make_module
-from configtron.lab.uml.recipes import LAB, Recipe
+from configtron.lab.uml.recipes import LAB, KernelRecipe
 from configtron.model.errors import Missing
 
 # Of the programs that a kernel needs, those that a module needs.
@@ -56,7 +56,7 @@ def sources() -> Path:
     raise Missing(f"the module's sources are neither in {beside} nor in {installed}; use a checkout of the repository")
 
 
-def module_for_guest(progress: Progress, recipe: Recipe = LAB, variables: tuple[str, ...] = ()) -> Path:
+def module_for_guest(progress: Progress, recipe: KernelRecipe = LAB, variables: tuple[str, ...] = ()) -> Path:
     """configtron.ko for a lab kernel; the tree it is built in is made first if need be."""
     return module_for_tree(ensure_tree(progress, recipe), recipe.arch, progress, (*variables, WERROR))
 

@@ -29,7 +29,7 @@ from configtron.lab.uml.kernel import (
     run,
     tied,
 )
-from configtron.lab.uml.recipes import LAB, Recipe
+from configtron.lab.uml.recipes import LAB, KernelRecipe
 from configtron.model.errors import Missing
 
 # What of a kernel's source a module is compiled with; kbuild itself lies in scripts.
@@ -38,12 +38,12 @@ KEPT = ("Makefile", "Kbuild", "arch", "include", "scripts", "tools")
 KEPT_ARCHITECTURES = ("um", "x86")
 
 
-def tree_folder(recipe: Recipe = LAB) -> Path:
+def tree_folder(recipe: KernelRecipe = LAB) -> Path:
     """Where the build tree of this kernel lies, or will lie."""
     return kernel_folder(recipe).with_name(f"modules-{kernel_folder(recipe).name}")
 
 
-def ensure_tree(progress: Progress, recipe: Recipe = LAB) -> Path:
+def ensure_tree(progress: Progress, recipe: KernelRecipe = LAB) -> Path:
     """The folder that `make -C` takes to build modules for this kernel; prepared in under a minute if it is absent."""
     folder = tree_folder(recipe)
     if is_whole(folder):
@@ -54,7 +54,7 @@ def ensure_tree(progress: Progress, recipe: Recipe = LAB) -> Path:
     return folder
 
 
-def build_tree(folder: Path, progress: Progress, recipe: Recipe) -> None:
+def build_tree(folder: Path, progress: Progress, recipe: KernelRecipe) -> None:
     """Unpack, configure, prepare, throw away what no module needs."""
     with configured(recipe, progress, "source") as (work, make, log):
         progress(f"preparing the {recipe.title}'s headers for modules")

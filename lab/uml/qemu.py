@@ -18,7 +18,7 @@ from pathlib import Path
 
 from configtron.lab.uml.backend import Guest, say
 from configtron.lab.uml.debian import HEADERS_PACKAGE, LAB_MODULES, ROOT_MODULES, ensure_debian, release
-from configtron.lab.uml.enclosure import Job, Running, enclose, place_arguments
+from configtron.lab.uml.enclosure import GuestJob, Running, enclose, place_arguments
 from configtron.lab.uml.kernel import INIT_PROGRAMS, ensure_programs
 from configtron.lab.uml.recipes import QEMU_SOURCES, X86_DEBUG
 
@@ -51,7 +51,7 @@ class QemuDebian(Guest):
     def absent(self) -> list[str]:
         return ([] if BUSYBOX.exists() else ["busybox-static"]) + ([] if release() else [HEADERS_PACKAGE])
 
-    def boot(self, job: Job) -> Running:
+    def boot(self, job: GuestJob) -> Running:
         folder = ensure_debian(say)
         job.output.mkdir(parents=True, exist_ok=True)
         (job.output / DISK.name).write_bytes(memory_disk(folder))
@@ -68,12 +68,12 @@ class QemuDebug(Guest):
     programs = QEMU_PROGRAMS
     recipe = X86_DEBUG
 
-    def boot(self, job: Job) -> Running:
+    def boot(self, job: GuestJob) -> Running:
         words = f"{KERNEL_WORDS} {ROOT_9P} kasan_multi_shot".replace("oops=panic ", "")
         return enclose(job, qemu_arguments(job, self.kernel(), ["-append", words]), ())
 
 
-def qemu_arguments(job: Job, kernel: Path, rest: list[str]) -> list[str]:
+def qemu_arguments(job: GuestJob, kernel: Path, rest: list[str]) -> list[str]:
     """enclose.sh's arguments for an emulated guest."""
     # of QEMU's two machines the one whose ACPI tables a kernel that checks every access reads in seconds, not minutes
     machine = ["-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", str(job.memory_mb)]

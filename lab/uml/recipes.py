@@ -19,7 +19,7 @@ SCHEMES = SOURCES / "schemes-modules.fragment"
 
 
 @dataclass(frozen=True)
-class Recipe:
+class KernelRecipe:
     """One kernel.
 
     name        what its cache folder's name begins with
@@ -51,7 +51,7 @@ class Recipe:
         return [path.read_bytes() for path in (*self.fragments, *self.patches)]
 
 
-LAB = Recipe(
+LAB = KernelRecipe(
     name="kernel",
     title="lab kernel",
     arch="um",
@@ -60,7 +60,7 @@ LAB = Recipe(
     patches=(SOURCES / "cond_resched.patch",),
     steps=1253,
 )
-UML_DEBUG = Recipe(
+UML_DEBUG = KernelRecipe(
     name="uml-debug",
     title="debug kernel (User-Mode Linux)",
     arch="um",
@@ -69,7 +69,7 @@ UML_DEBUG = Recipe(
     patches=LAB.patches,
     steps=1340,
 )
-X86_DEBUG = Recipe(
+X86_DEBUG = KernelRecipe(
     name="x86-debug",
     title="debug kernel (x86, two processors)",
     arch="x86_64",

@@ -22,7 +22,7 @@ from configtron.lab.uml.backend import Backend, Guest
 from configtron.lab.uml.enclosure import (
     GUEST_OUTPUT,
     NO_EXIT_CODE,
-    Job,
+    GuestJob,
     Running,
     cannot_enclose,
     enclose,
@@ -40,7 +40,7 @@ __all__ = [
     "GUEST_OUTPUT",
     "NO_EXIT_CODE",
     "Backend",
-    "Job",
+    "GuestJob",
     "Netns",
     "Running",
     "UmlDebug",
@@ -72,7 +72,7 @@ class UmlVirtual(Guest):
     virtual_time: bool = True
     recipe = LAB
 
-    def boot(self, job: Job) -> Running:
+    def boot(self, job: GuestJob) -> Running:
         programs = ensure_programs()
         clock = ["time-travel=inf-cpu", f"time-travel-start={START_NS}"] if self.virtual_time else []
         preload = str(programs / "seeded_getrandom.so")
@@ -88,7 +88,7 @@ class UmlReal(Guest):
     def absent(self) -> list[str]:
         return [] if REAL_KERNEL.exists() else ["user-mode-linux"]
 
-    def boot(self, job: Job) -> Running:
+    def boot(self, job: GuestJob) -> Running:
         arguments = uml_arguments(job, REAL_KERNEL, ensure_programs() / "init", "none", [])
         return enclose(job, arguments, real_modules())
 
@@ -100,7 +100,7 @@ class UmlDebug(Guest):
     name: str = "uml-debug"
     recipe = UML_DEBUG
 
-    def boot(self, job: Job) -> Running:
+    def boot(self, job: GuestJob) -> Running:
         # every report is logged, not the first only; unit tests run when loaded; warnings (level 4) reach the log
         words = ["kasan_multi_shot", "kmemleak=on", "kunit.enable=1", "loglevel=5"]
         arguments = uml_arguments(job, self.kernel(), ensure_programs() / "init", "none", [])
@@ -118,7 +118,7 @@ class Netns:
     def available(self) -> str:
         return cannot_enclose()
 
-    def boot(self, job: Job) -> Running:
+    def boot(self, job: GuestJob) -> Running:
         environment = [f"{name}={value}" for name, value in guest_environment(job)]
         return enclose(job, ["netns", *place_arguments(job), *environment, *job.command], (), "--net")
 
@@ -143,12 +143,12 @@ def pick(preferred: str = "") -> tuple[Backend, str]:
     raise Missing(f"no lab backend can be used here: {'; '.join(refusals)}")
 
 
-def uml_arguments(job: Job, kernel: Path, init: Path, preload: str, clock: list[str]) -> list[str]:
+def uml_arguments(job: GuestJob, kernel: Path, init: Path, preload: str, clock: list[str]) -> list[str]:
     """enclose.sh's arguments for a User-Mode Linux guest."""
     return ["uml", *place_arguments(job), str(job.seed), preload, str(kernel), str(init), *kernel_arguments(job, clock)]
 
 
-def kernel_arguments(job: Job, clock: list[str]) -> list[str]:
+def kernel_arguments(job: GuestJob, clock: list[str]) -> list[str]:
     """The guest kernel's command line: the same for all jobs of one size, since it is mixed into the random numbers."""
     root = ["root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", "init=/run/configtron/init"]
     return [f"mem={job.memory_mb}M", *root, *clock, "con=null", "con0=null,fd:1", "ssl=null", "quiet"]

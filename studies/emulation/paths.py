@@ -18,7 +18,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from configtron.lab.testbed.conditions import Condition, Way
+from configtron.lab.testbed.conditions import Condition, LinkDirection
 from configtron.lab.testbed.families import named, salt
 from configtron.studies.emulation.emulators import KINDS, Emulator
 from configtron.studies.flows.flows import Flow
@@ -98,10 +98,10 @@ def _trace(name: str) -> Callable[[int], Condition]:
 
 
 def _even(name: str, mbit: float, delay: float, queue: int) -> Condition:
-    back = Way(mbit * 1e3, delay)
+    back = LinkDirection(mbit * 1e3, delay)
     return Condition(name, replace(back, queue_packets=queue), back, salt(name))
 
 
 def _gathered() -> Condition:
     even = _even("gathered", *GATHERED)
-    return replace(even, up=Way(ACK_KBIT, even.up.delay_ms, kind="bursts", burst_packets=ACK_BURST))
+    return replace(even, up=LinkDirection(ACK_KBIT, even.up.delay_ms, kind="bursts", burst_packets=ACK_BURST))

@@ -7,7 +7,7 @@
 
 Question   What does a congestion control make of a network when it has as much to send as the network takes?
 Method     Servers send to the client (`throttle.py`, in the guest); every packet is logged where it leaves its sender
-           and where it arrives (`tap.py`), on one clock; `journeys.py` makes figures of both logs. A scheme is set on
+           and where it arrives (`tap.py`), on one clock; `transits.py` makes figures of both logs. A scheme is set on
            the socket before the connection is there, at both ends, and asked back when data flows.
 Reads as   `Told`, one a trial in the order asked, with one `Flowed` a flow.
 Fails as   a flow has a reason: refused (the kernel has no such scheme), became-NAME (the kernel uses another, as DCTCP
@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass, field
 from typing import NamedTuple
 
 from configtron.lab.testbed.conditions import Condition
-from configtron.lab.testbed.journeys import Figures
+from configtron.lab.testbed.transits import FlowMetrics
 from configtron.model.congestion import OF_LINUX
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile
@@ -79,7 +79,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class Flowed(Figures):
+class Flowed(FlowMetrics):
     """What a flow got, and the scheme that the kernel used; `reason`: "" or why it is void."""
 
     scheme: str = field(kw_only=True)

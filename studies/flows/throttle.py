@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Trials of bulk flows, one after another, in a guest: the bed's side of `flows.py`.
+"""Trials of bulk flows, one after another, in a guest: the testbed's side of `flows.py`.
 
 Question   How can thirty seconds of a hundred megabits be driven and logged for little more than the kernel's own work?
 Method     One thread and one selector for all flows: a server writes when a third of its buffer is free, the client
            reads when much has come (SO_RCVLOWAT), so no thread wakes for a packet. Competing flows are of a host of
-           their own behind the servers' (behind.py), so that a configuration of the servers' stack is none of theirs.
+           their own behind the servers' (competing_host.py): a configuration of the servers' stack is none of theirs.
 Stop when  the trial's time is over: servers reset their connections. The logs go on until nothing arrives.
 Reads as   `flows.Told` for each trial: the same seed in the same order gives the same text.
 Fails as   flows' reasons; a trial whose stack is not as asked has one for all; a link that is not as asked ends all.
@@ -21,11 +21,11 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from configtron.lab.internet.links import splitmix64
-from configtron.lab.testbed.behind import raise_host
-from configtron.lab.testbed.journeys import SILENT, figures, journeys
-from configtron.lab.testbed.network import CLIENT, SERVERS, Bed, raise_bed
-from configtron.lab.testbed.stack import DEVICE, Stack
+from configtron.lab.testbed.competing_host import raise_host
+from configtron.lab.testbed.network import CLIENT, SERVERS, Testbed, raise_testbed
+from configtron.lab.testbed.stack import DEVICE, ServerStack
 from configtron.lab.testbed.tap import Seen, Tap
+from configtron.lab.testbed.transits import SILENT, flow_metrics, transits
 from configtron.lab.testbed.wires import CLIENT_DEVICE, FAR, ORIGINS_NET
 from configtron.linux.netns import inside
 from configtron.model.errors import BadInput, Mismatch
@@ -54,24 +54,24 @@ TICK_S = 0.01
 def perform(orders: str, folder: Path, means: Means) -> str:
     """A part of a study (`evaluate/parts.py`): `flows.orders_of` in, `flows.told_text` out."""
     trials = flows.trials_of(orders)
-    bed = raise_bed(trials[0].condition, [ORIGIN], player=Path(means.programs.player))
+    testbed = raise_testbed(trials[0].condition, [ORIGIN], player=Path(means.programs.player))
     try:
-        ground = _Ground(bed, means)
+        ground = _Ground(testbed, means)
         return flows.told_text([ground.run(trial) for trial in trials])
     finally:
-        bed.close()
+        testbed.close()
 
 
 class _Ground:
-    """A bed, its servers' stack as the last trial asked for it, and a competing host once there was any."""
+    """A testbed, its servers' stack as the last trial asked for it, and a competing host once there was any."""
 
-    def __init__(self, bed: Bed, means: Means) -> None:
-        self.bed, self._means = bed, means
-        self._stack: Stack | None = None
+    def __init__(self, testbed: Testbed, means: Means) -> None:
+        self.testbed, self._means = testbed, means
+        self._stack: ServerStack | None = None
         self._competing = ""
 
     def run(self, trial: Trial) -> Told:
-        self.bed.change(trial.condition, seed=trial.seed)
+        self.testbed.change(trial.condition, seed=trial.seed)
         if any(flow.rival for flow in trial.flows) and not self._competing:
             raise_host(COMPETING, [COMPETING_ADDRESS], COMPETING_BEHIND)
             self._competing = COMPETING_ADDRESS
@@ -79,12 +79,12 @@ class _Ground:
             self._configure(trial)
         except (Mismatch, BadInput) as error:
             return Told((), str(error))
-        with self.bed.changing():
-            return Told(tuple(_Race(self.bed, self._competing, trial).run()))
+        with self.testbed.changing():
+            return Told(tuple(_Race(self.testbed, self._competing, trial).run()))
 
     def _configure(self, trial: Trial) -> None:
         if trial.configuration is not None:
-            self._stack = self._stack or Stack(self.bed, self._means.load)
+            self._stack = self._stack or ServerStack(self.testbed, self._means.load)
             self._stack.apply(trial.configuration)
         elif self._stack:
             self._stack.revert()
@@ -94,8 +94,8 @@ class _Ground:
 class _Race:
     """One trial."""
 
-    def __init__(self, bed: Bed, competing: str, trial: Trial) -> None:
-        self._bed, self._competing, self._trial = bed, competing, trial
+    def __init__(self, testbed: Testbed, competing: str, trial: Trial) -> None:
+        self._testbed, self._competing, self._trial = testbed, competing, trial
         self._reasons = [""] * len(trial.flows)
         self._used = [""] * len(trial.flows)
         self._senders: dict[int, socket.socket] = {}
@@ -106,7 +106,7 @@ class _Race:
     def run(self) -> list[Flowed]:
         """Drive all flows to the end and read the logs."""
         last = FIRST_PORT + len(self._trial.flows) - 1
-        into = FAR if self._bed.condition and self._bed.condition.is_played else CLIENT_DEVICE
+        into = FAR if self._testbed.condition and self._testbed.condition.is_played else CLIENT_DEVICE
         taps = [Tap(SERVERS, DEVICE, FIRST_PORT, last), Tap(CLIENT, into, FIRST_PORT, last)]
         with self._open:
             clients = [self._prepare(number, flow) for number, flow in enumerate(self._trial.flows)]
@@ -119,7 +119,7 @@ class _Race:
 
     def _prepare(self, number: int, flow: Flow) -> socket.socket:
         """A listener, and the client's socket that will connect to it. Both ends have the scheme: DCTCP needs that."""
-        address = self._competing if flow.rival else self._bed.addresses[ORIGIN]
+        address = self._competing if flow.rival else self._testbed.addresses[ORIGIN]
         with inside(COMPETING if flow.rival else SERVERS):
             listener = self._open.enter_context(socket.create_server((address, FIRST_PORT + number)))
         with inside(CLIENT):
@@ -147,7 +147,7 @@ class _Race:
                 key.data()
 
     def _connect(self, number: int, client: socket.socket) -> None:
-        address = self._competing if self._trial.flows[number].rival else self._bed.addresses[ORIGIN]
+        address = self._competing if self._trial.flows[number].rival else self._testbed.addresses[ORIGIN]
         client.connect_ex((address, FIRST_PORT + number))
         self._ready.register(client, selectors.EVENT_READ, lambda: self._receive(client))
 
@@ -188,7 +188,7 @@ class _Race:
         sent, arrived = (log[(log["port"] == FIRST_PORT + number) & (log["payload"] > 0)] for log in logs)
         from_s = max(flow.start_s, self._trial.counted_from_s)
         from_ns, to_ns = (began_ns + round(at * 1e9) for at in (from_s, self._trial.duration_s))
-        found = figures(journeys(sent, arrived), from_ns, to_ns)
+        found = flow_metrics(transits(sent, arrived), from_ns, to_ns)
         absent = NOT_CONNECTED if number not in self._senders else SILENT if found.reason else ""
         return Flowed(
             round(found.mbit, 6), round(found.late_ms, 6), round(found.loss, 9), found.bytes, found.sent,

@@ -127,7 +127,7 @@ def _boot(given: Given, part: Part, guests: measure.Guests) -> _Guest:
     (folder / measure.SOFTWARE).write_text(canonical(dict(guests.software)))
     (folder / TOLD).write_text(part.to_json(given.seed))
     number, core = measure.claimed_core()
-    job = uml.Job((*guests.command, uml.GUEST_OUTPUT), folder, given.seed, number, measure.MEMORY_MB)
+    job = uml.GuestJob((*guests.command, uml.GUEST_OUTPUT), folder, given.seed, number, measure.MEMORY_MB)
     try:
         return _Guest(part, folder, guests.backend.boot(job), core)
     except BaseException:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from configtron.db.measuring import Measuring, Shard
+from configtron.db.measuring import Measuring, ShardRow
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile
 from configtron.model.repeats import Rule
@@ -33,8 +33,8 @@ def filled(condition: str = "a", first_ms: float = 100.0) -> Filled:
     return Filled(condition, (("r2", "netem"),), stacks, (*loads, Sample(0, "shop", 0, "timeout")), 12.5)
 
 
-def shard_of(condition: str = "a", orders: str = "0f") -> Shard:
-    return Shard(condition, orders, {"kernel": "6.12"}, "aa", 12.5, 3.25, 7)
+def shard_of(condition: str = "a", orders: str = "0f") -> ShardRow:
+    return ShardRow(condition, orders, {"kernel": "6.12"}, "aa", 12.5, 3.25, 7)
 
 
 def record(store: Measuring, number: int, condition: str = "a", **changed: float) -> bool:

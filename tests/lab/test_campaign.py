@@ -110,7 +110,7 @@ def test_the_prober_cannot_read_the_truth(tmp_path: Path) -> None:
         sys.executable, "-m", "configtron.lab.internet.guest", "/run/output/world/world.json", "--",
         sys.executable, str(spy), str(home), "/run/world", "/run/output/world",
     )  # fmt: skip
-    job = uml.Job(command, home / "lab-0", 3, 0, 1024, hidden=home)
+    job = uml.GuestJob(command, home / "lab-0", 3, 0, 1024, hidden=home)
     running = uml.pick()[0].boot(job)
     assert running.wait() == 0, running.console.read_text()
     assert (home / "truth.json").exists()

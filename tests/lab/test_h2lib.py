@@ -22,7 +22,7 @@ SETTINGS = [[3, 100], [1, 4096], [3, 128], [51966, 7]]
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> h2lib.Site:
+def site(tmp_path_factory: pytest.TempPathFactory) -> h2lib.H2Site:
     folder = tmp_path_factory.mktemp("h2lib")
     made = issue(1, "Tester", ["a.example"])
     files = {"chain": made.chain.encode(), "key": made.key.encode(), "page": PAGE}
@@ -34,7 +34,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> h2lib.Site:
     return h2lib.load(folder / "sites.json")["127.0.0.1"]
 
 
-def conversation(site: h2lib.Site, client: H2Connection, stop: type[Event] | None) -> tuple[bytes, list[Event]]:
+def conversation(site: h2lib.H2Site, client: H2Connection, stop: type[Event] | None) -> tuple[bytes, list[Event]]:
     """Send what the client has ready, answer what comes; all bytes heard and h2's events, until `stop` or the end."""
 
     async def talk() -> tuple[bytes, list[Event]]:
@@ -75,21 +75,21 @@ def asking(window: int) -> H2Connection:
 
 
 @pytest.mark.parametrize("window", [1000, 65_535, 1_000_000])
-def test_a_page_larger_than_the_window_arrives_whole(site: h2lib.Site, window: int) -> None:
+def test_a_page_larger_than_the_window_arrives_whole(site: h2lib.H2Site, window: int) -> None:
     _, events = conversation(site, asking(window), StreamEnded)
     (answer,) = [event for event in events if isinstance(event, ResponseReceived)]
     assert dict(answer.headers)[b"content-length"] == str(len(PAGE)).encode()
     assert b"".join(event.data for event in events if isinstance(event, DataReceived)) == PAGE
 
 
-def test_the_first_frames_are_the_sites_own_bytes(site: h2lib.Site) -> None:
+def test_the_first_frames_are_the_sites_own_bytes(site: h2lib.H2Site) -> None:
     heard, _ = conversation(site, asking(65_535), StreamEnded)
     pairs = b"".join(k.to_bytes(2, "big") + v.to_bytes(4, "big") for k, v in SETTINGS)
     assert heard.startswith(len(pairs).to_bytes(3, "big") + b"\x04" + bytes(5) + pairs)
     assert heard.count(pairs) == 1
 
 
-def test_a_protocol_error_is_answered_by_goaway_and_the_end(site: h2lib.Site) -> None:
+def test_a_protocol_error_is_answered_by_goaway_and_the_end(site: h2lib.H2Site) -> None:
     client = asking(65_535)
     # DATA on a stream that was never opened (RFC 9113 section 5.1).
     client._data_to_send += bytes([0, 0, 1, 0, 0, 0, 0, 0, 9, 0])

@@ -13,7 +13,7 @@ from configtron.lab.internet import truth
 from configtron.lab.internet.draw import Internet, draw
 from configtron.lab.internet.impair import impaired
 from configtron.lab.internet.impairments import BY_NAME, IMPAIRMENTS, Allowance, Impairment
-from configtron.lab.internet.sites import PROGRAM_OCTET, Server, Site
+from configtron.lab.internet.sites import PROGRAM_OCTET, Site, SiteServer
 from configtron.lab.internet.stacks import NAMED
 from configtron.lab.internet.truth import KNOBS, oracle
 from rigs import ROOT
@@ -38,7 +38,7 @@ def test_names_are_distinct_and_some_sites_have_none() -> None:
 
 @pytest.mark.parametrize("impairment", IMPAIRMENTS, ids=lambda impairment: impairment.name)
 def test_a_row_sets_what_there_is_and_speaks_of_known_knobs(impairment: Impairment) -> None:
-    assert {name for name, _ in impairment.fields} <= {field.name for field in fields(Server)}
+    assert {name for name, _ in impairment.fields} <= {field.name for field in fields(SiteServer)}
     assert impairment.program in ("", *PROGRAM_OCTET) and set(impairment.only) <= set(PROGRAM_OCTET)
     assert impairment.note and impairment.share > 0
     for line in impairment.allowed:

@@ -12,7 +12,7 @@ import pytest
 
 from configtron.lab.internet import server_pools, truth
 from configtron.lab.internet import shares as cards
-from configtron.lab.internet.draw import REGIONS, Internet, Server, draw
+from configtron.lab.internet.draw import REGIONS, Internet, SiteServer, draw
 from configtron.lab.internet.plants import CHANGES
 from configtron.lab.internet.sites import BASELINE, prefix
 from configtron.lab.internet.truth import KNOBS, Expectation, oracle
@@ -32,7 +32,7 @@ def shares(values: list[object]) -> dict[object, float]:
     return {value: 100 * n / len(values) for value, n in Counter(values).items()}
 
 
-def at_baseline(internet: Internet) -> list[Server]:
+def at_baseline(internet: Internet) -> list[SiteServer]:
     return [site.servers[NA] for site in internet.sites]
 
 
@@ -46,7 +46,7 @@ def at_baseline(internet: Internet) -> list[Server]:
     ],
 )
 def test_marginals_of_all_sites_are_table_2(
-    internet: Internet, read: Callable[[Server], object], table: dict[object, float]
+    internet: Internet, read: Callable[[SiteServer], object], table: dict[object, float]
 ) -> None:
     found = shares([read(server) for server in at_baseline(internet)])
     assert {value: found[value] for value in table} == pytest.approx(table, abs=1.0)
@@ -61,7 +61,7 @@ def test_marginals_of_all_sites_are_table_2(
     ],
 )
 def test_marginals_of_h2_sites_are_table_2(
-    internet: Internet, read: Callable[[str, Server], object], table: dict[object, float]
+    internet: Internet, read: Callable[[str, SiteServer], object], table: dict[object, float]
 ) -> None:
     h2 = [(site.program, site.servers[NA]) for site in internet.sites if site.servers[NA].http_version == "h2"]
     assert shares([read(program, server) for program, server in h2]) == pytest.approx(table, abs=1.0)

@@ -142,7 +142,7 @@ four:
 
 
 @pytest.fixture
-def small(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> kernel.Recipe:
+def small(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> kernel.KernelRecipe:
     """A kernel of four steps, with an archive and a recipe of its own."""
     source = tmp_path / "linux-source"
     source.mkdir()
@@ -154,11 +154,11 @@ def small(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> kerne
     monkeypatch.setattr(kernel, "TARBALL", archive)
     monkeypatch.setattr(kernel, "absent_packages", lambda programs: [])
     monkeypatch.setattr(kernel, "NEEDED_BYTES", 0)
-    return kernel.Recipe("small", "small kernel", "x86_64", "image", (fragment,), (), 4)
+    return kernel.KernelRecipe("small", "small kernel", "x86_64", "image", (fragment,), (), 4)
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_build_that_was_cut_short_goes_on(cache: Path, small: kernel.Recipe, how: signal.Signals) -> None:
+def test_a_build_that_was_cut_short_goes_on(cache: Path, small: kernel.KernelRecipe, how: signal.Signals) -> None:
     objects = kernel.building() / "objects"
     (cache / "pause").touch()
     child = os.fork()
@@ -190,7 +190,7 @@ def test_a_build_that_was_cut_short_goes_on(cache: Path, small: kernel.Recipe, h
 
 
 @pytest.mark.parametrize("left", ["", "another-kernel objects"])
-def test_half_a_source_or_anothers_is_unpacked_again(cache: Path, small: kernel.Recipe, left: str) -> None:
+def test_half_a_source_or_anothers_is_unpacked_again(cache: Path, small: kernel.KernelRecipe, left: str) -> None:
     (kernel.building() / "source").mkdir(parents=True)
     (kernel.building() / "source" / "Makefile").write_text("half")
     if left:

@@ -24,7 +24,7 @@ from configtron.lab.internet.certificates import SITES_PER_CERTIFICATE, issue
 from configtron.lab.internet.draw import Internet, draw
 from configtron.lab.internet.impairments import BY_NAME, IMPAIRMENTS
 from configtron.lab.internet.shares import RTO_MINS_MS, SYNACK_RTOS_MS
-from configtron.lab.internet.sites import REGIONS, Server
+from configtron.lab.internet.sites import REGIONS, SiteServer
 from configtron.lab.internet.truth import Expectation, oracle
 from configtron.probe import withhold
 from rigs import ROOT
@@ -271,4 +271,4 @@ def test_where_there_is_nothing_the_reason_is_named(internet: Internet) -> None:
 
 def test_rows_of_impairments_are_all_drawn(internet: Internet) -> None:
     assert {site.servers[0].impairment for site in internet.sites} >= {row.name for row in IMPAIRMENTS if not row.mix}
-    assert isinstance(internet.sites[0].servers[0], Server)
+    assert isinstance(internet.sites[0].servers[0], SiteServer)

@@ -17,7 +17,7 @@ from configtron.lab.internet.draw import REGIONS, Internet, draw
 from configtron.lab.internet.mixes import Mix, mixed
 from configtron.lab.internet.sites import BASELINE, Site
 from configtron.lab.internet.truth import oracle
-from configtron.lab.internet.world import World, world
+from configtron.lab.internet.world import GuestInternet, world
 from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT
 from tests.lab.test_world import boot
 
@@ -105,7 +105,7 @@ json.dump(found, open(sys.argv[2], 'w'))
 """
 
 
-def raised_mix() -> tuple[World, Site, Site]:
+def raised_mix() -> tuple[GuestInternet, Site, Site]:
     """A mixed site and a plain one, in one region."""
     drawn = draw(1, [f"s{n}.example" for n in range(40)], (NA,), impairments=True)
     calm = (site for site in drawn.sites if site.program == "nginx" and not site.servers[0].impairment)

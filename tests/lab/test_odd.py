@@ -38,7 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def site(folder: Path, impairment: str, version: str = "h2") -> odd.Site:
+def site(folder: Path, impairment: str, version: str = "h2") -> odd.MisbehavingSite:
     row = misbehaving.row(impairment, misbehaving.named(impairment)[0].http_version or version, PAIRS, 983041)
     row |= {"page": str(folder / "page"), "chain": str(folder / "a.pem"), "key": str(folder / "a.key")}
     (folder / "odd.json").write_text(json.dumps({"sites": [row], "by_address": {"127.0.0.1": 0}}))
@@ -54,7 +54,7 @@ def client(versions: tuple[str, str] = ("1.0", "1.3"), alpn: tuple[str, ...] = (
     return tls
 
 
-def asked(there: odd.Site, port: int, talk: Talk, tls: ssl.SSLContext | None = None) -> bytes:
+def asked(there: odd.MisbehavingSite, port: int, talk: Talk, tls: ssl.SSLContext | None = None) -> bytes:
     """One connection to that port of the server, and what the conversation gave."""
 
     async def both() -> bytes:

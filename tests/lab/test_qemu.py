@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from configtron.lab.uml import debian, kernel, qemu, recipes
-from configtron.lab.uml.enclosure import Job
+from configtron.lab.uml.enclosure import GuestJob
 from configtron.model.errors import Missing
 
 LOOK = "nproc; uname -r; touch /usr/mark 2>/dev/null || echo read-only; echo kept >$CONFIGTRON_OUTPUT/file; exit 7"
@@ -56,7 +56,7 @@ def test_a_download_that_fails_says_what_to_do(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("recipe", [recipes.UML_DEBUG, recipes.X86_DEBUG], ids=lambda recipe: recipe.name)
-def test_debug_kernels_ask_for_each_check_once(recipe: recipes.Recipe) -> None:
+def test_debug_kernels_ask_for_each_check_once(recipe: recipes.KernelRecipe) -> None:
     for fragment in recipe.fragments:
         symbols = [found[1] for line in fragment.read_text().splitlines() if (found := kernel.SYMBOL.match(line))]
         assert len(symbols) == len(set(symbols))
@@ -79,7 +79,7 @@ def test_debians_kernel_runs_a_job_on_two_processors(tmp_path: Path) -> None:
     backend = qemu.QemuDebian()
     if reason := backend.available():
         pytest.skip(reason)
-    running = backend.boot(Job(("sh", "-c", LOOK), tmp_path, seed=1, cpu=0, memory_mb=512, limit_s=120))
+    running = backend.boot(GuestJob(("sh", "-c", LOOK), tmp_path, seed=1, cpu=0, memory_mb=512, limit_s=120))
     assert running.wait(150) == 7, running.last_words()
     assert running.console.read_text().split() == ["2", debian.release(), "read-only"]
     assert (tmp_path / "file").read_text() == "kept\n"

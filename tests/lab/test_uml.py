@@ -16,10 +16,18 @@ import pytest
 from configtron.lab.uml import backend as backend_module
 from configtron.lab.uml import enclosure, kernel
 from configtron.lab.uml import user_mode_linux as uml
-from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT, NO_EXIT_CODE, Backend, Job, Running, kernel_arguments, pick
+from configtron.lab.uml.user_mode_linux import (
+    GUEST_OUTPUT,
+    NO_EXIT_CODE,
+    Backend,
+    GuestJob,
+    Running,
+    kernel_arguments,
+    pick,
+)
 from configtron.model.errors import BadInput, Missing
 
-JOB = Job(command=("true",), output=Path("/nowhere"), seed=1, cpu=0)
+JOB = GuestJob(command=("true",), output=Path("/nowhere"), seed=1, cpu=0)
 
 # Everything chance or the clock can reach: random bytes, MAC addresses, time, memory, and packets lost by netem.
 CHANCES = """
@@ -37,11 +45,11 @@ date +%s%N
 """
 
 
-def shell(script: str, output: Path, seed: int = 1, cpu: int = 0) -> Job:
-    return Job(("sh", "-c", script), output, seed, cpu, limit_s=120)
+def shell(script: str, output: Path, seed: int = 1, cpu: int = 0) -> GuestJob:
+    return GuestJob(("sh", "-c", script), output, seed, cpu, limit_s=120)
 
 
-def run(backend: Backend, job: Job) -> tuple[int, str]:
+def run(backend: Backend, job: GuestJob) -> tuple[int, str]:
     running = backend.boot(job)
     code = running.wait(150)
     return code, running.console.read_text()
@@ -74,7 +82,7 @@ class Stub:
     def available(self) -> str:
         return self.reason
 
-    def boot(self, job: Job) -> Running:
+    def boot(self, job: GuestJob) -> Running:
         raise AssertionError(f"{self.name} must not be booted here: {job}")
 
 
@@ -253,7 +261,7 @@ import time
 from pathlib import Path
 from configtron.lab.uml import user_mode_linux as uml
 backend = next(b for b in uml.BACKENDS if b.name == {backend.name!r})
-backend.boot(uml.Job(("sh", "-c", "touch {GUEST_OUTPUT}/begun; sync; {BUSY}"), Path({str(tmp_path)!r}), 1, 0))
+backend.boot(uml.GuestJob(("sh", "-c", "touch {GUEST_OUTPUT}/begun; sync; {BUSY}"), Path({str(tmp_path)!r}), 1, 0))
 time.sleep(1000)
 """
     parent = subprocess.Popen([sys.executable, "-c", program])

@@ -18,9 +18,9 @@ from configtron.lab.internet.server_pools import H2LIB_WINDOW_UPDATE
 from configtron.lab.internet.shares import UNKNOWN_SETTING
 from configtron.lab.internet.truth import NOT_ANNOUNCED, oracle
 from configtron.lab.internet.wheel import late_s
-from configtron.lab.internet.world import World, world
+from configtron.lab.internet.world import GuestInternet, world
 from configtron.lab.uml import user_mode_linux as uml
-from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT, Job
+from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT, GuestJob
 from configtron.model.errors import PRIVILEGE
 from rigs import ROOT
 
@@ -37,7 +37,7 @@ Seen = dict[str, Any]
 pytestmark = [pytest.mark.lab, pytest.mark.root]
 
 
-def boot(raised: World, output: Path, command: list[str]) -> tuple[int, str]:
+def boot(raised: GuestInternet, output: Path, command: list[str]) -> tuple[int, str]:
     """That world, raised in virtual time."""
     backend = uml.UmlVirtual()
     if reason := backend.available():
@@ -46,7 +46,7 @@ def boot(raised: World, output: Path, command: list[str]) -> tuple[int, str]:
     truth.mkdir()
     raised.write(truth / "world.json")
     guest = (sys.executable, "-m", "configtron.lab.internet.guest", f"{GUEST_OUTPUT}/truth/world.json", "--", *command)
-    running = backend.boot(Job(guest, output, SEED, 0, limit_s=180))
+    running = backend.boot(GuestJob(guest, output, SEED, 0, limit_s=180))
     return running.wait(200), running.console.read_text()
 
 

@@ -12,7 +12,7 @@ import random
 import numpy as np
 import pytest
 
-from configtron.lab.testbed.conditions import Way
+from configtron.lab.testbed.conditions import LinkDirection
 from configtron.lab.testbed.families import named
 from configtron.studies.emulation.emulators import KINDS, QUEUES, Emulator, Space, space_of, starts_of
 from configtron.studies.emulation.replication import Figures, differences, mean_of, replication_error
@@ -92,7 +92,7 @@ def test_a_name_makes_pantheons_own_link() -> None:
     for number, one in ((1, Emulator(0.57, 28, 14, 0.0477, "poisson")), (4, Emulator(100.42, 27, 173, 0, "constant"))):
         theirs = named(f"pantheon:{number}")
         assert (one.condition().down, one.condition().up) == (theirs.down, theirs.up)
-    assert Emulator(5, 20, 100, 0.01, "constant").condition().down == Way(5000, 20, 0.01, 0, 100)
+    assert Emulator(5, 20, 100, 0.01, "constant").condition().down == LinkDirection(5000, 20, 0.01, 0, 100)
 
 
 def test_every_corner_and_what_it_says_it_is() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from configtron.lab.testbed.conditions import Condition, Way
+from configtron.lab.testbed.conditions import Condition, LinkDirection
 from configtron.lab.testbed.families import named
 from configtron.lab.uml.user_mode_linux import UmlVirtual
 from configtron.model.nouns import Profile
@@ -18,9 +18,9 @@ pytestmark = [pytest.mark.root, pytest.mark.lab]
 WORKER = "configtron.studies.guests.worker"
 
 # 25 ms to the client and no queue that fills: vegas leaves it empty.
-EMPTY = Condition("empty", Way(5e3, 25.0, queue_packets=500), Way(delay_ms=5))
+EMPTY = Condition("empty", LinkDirection(5e3, 25.0, queue_packets=500), LinkDirection(delay_ms=5))
 # One packet in fifty is lost, played, and in steps of one packet each 2 ms.
-LOSSY = Condition("lossy", Way(6e3, 10.0, loss=0.02, kind="bursts"), Way(delay_ms=10))
+LOSSY = Condition("lossy", LinkDirection(6e3, 10.0, loss=0.02, kind="bursts"), LinkDirection(delay_ms=10))
 TUNED = Profile("tuned", (("initcwnd", 30), ("pacing", "fq"), ("tcp_congestion_control", "vegas")))
 
 TRIALS = [

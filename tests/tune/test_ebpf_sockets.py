@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from configtron.lab.uml.qemu import QemuDebian
-from configtron.lab.uml.user_mode_linux import Backend, Job, UmlVirtual
+from configtron.lab.uml.user_mode_linux import Backend, GuestJob, UmlVirtual
 from configtron.model.nouns import Value
 from configtron.tune.drivers.bpf import objects
 from rigs import ROOT
@@ -74,7 +74,7 @@ def guest(backend: Backend, job: dict[str, Any], programs: tuple[str, ...], fold
         for program in programs:
             objects.compiled(program)
     running = backend.boot(
-        Job(
+        GuestJob(
             (sys.executable, str(HERE / "sockets.py"), str(written(job, folder))),
             folder / "output",
             seed=1,

@@ -15,7 +15,7 @@ import pytest
 from configtron.lab.uml.kmod import module_for_guest
 from configtron.lab.uml.modules import ensure_tree, make_module
 from configtron.lab.uml.recipes import LAB
-from configtron.lab.uml.user_mode_linux import Job, UmlVirtual
+from configtron.lab.uml.user_mode_linux import GuestJob, UmlVirtual
 from configtron.tune.drivers.kmod_abi import CALLS, KEYS
 from configtron.tune.drivers.kmod_units import NEEDS_ECN, REACHES, REFUSED
 from rigs import ROOT
@@ -41,7 +41,7 @@ def boot(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Findings]:
         output = tmp_path_factory.mktemp(program)
         command = (sys.executable, "-m", f"tests.support.tune.{program}", str(module), *more)
         core = min(os.sched_getaffinity(0))
-        job = Job(command, output, 1, core, environment=(("PYTHONPATH", str(ROOT)),), limit_s=300)
+        job = GuestJob(command, output, 1, core, environment=(("PYTHONPATH", str(ROOT)),), limit_s=300)
         running = UmlVirtual(virtual_time=virtual_time).boot(job)
         code = running.wait(330)
         console = running.console.read_text()

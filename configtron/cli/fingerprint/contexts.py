@@ -14,7 +14,7 @@ from configtron.model.errors import DONE, NOTHING, BadInput
 from configtron.report.lines import opened, write_list
 
 if TYPE_CHECKING:
-    from configtron.db.store import Store, Watch
+    from configtron.db.store import LiveFingerprint, Store
 
 
 # Described by `report/watches.schema.json`.
@@ -65,6 +65,6 @@ def _list(store: Store, form: str, out: TextIO) -> None:
     write_list(SCHEMA, WATCHES, rows, form, out)
 
 
-def _status(watch: Watch) -> str:
+def _status(watch: LiveFingerprint) -> str:
     """As kept; of one that never said how it ended nobody knows whether it still looks."""
     return "unfinished" if watch.status == "running" else watch.status

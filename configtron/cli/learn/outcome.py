@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from configtron.cli.settings import settings
-from configtron.db.measuring import Measuring, Shard
+from configtron.db.measuring import Measuring, ShardRow
 from configtron.lab.testbed.layout import Layout
 from configtron.report import cells as report
 from configtron.report.lines import opened
@@ -47,7 +47,7 @@ def show(store: Measuring, number: int, layout: Layout, folder: Path, wanted: Wa
     return tally.code(layout.cells, fail_on_unknown=wanted.fail_on_unknown)
 
 
-def _say(number: int, layout: Layout, tally: CellTally, shards: tuple[Shard, ...], tensor: Path) -> None:
+def _say(number: int, layout: Layout, tally: CellTally, shards: tuple[ShardRow, ...], tensor: Path) -> None:
     wall, virtual = sum(shard.wall_s for shard in shards), sum(shard.virtual_s for shard in shards)
     flags = ", ".join(f"{count} {flag}" for flag, count in tally.flags.most_common() if flag)
     known = f"{tally.flags['']} of {layout.cells} medians known" + (f" ({flags})" if flags else "")

@@ -13,7 +13,7 @@ from configtron.cli.tune.options import form_options
 from configtron.model.errors import DONE
 
 if TYPE_CHECKING:
-    from configtron.db.outcomes import Log
+    from configtron.db.outcomes import LogRow
     from configtron.model.records import Json
     from configtron.service.learning.overview import Reader
 
@@ -50,7 +50,7 @@ def status(form: str, output_file: str) -> int:
     return DONE
 
 
-def _log_row(log: Log, metric: str) -> dict[str, Json]:
+def _log_row(log: LogRow, metric: str) -> dict[str, Json]:
     return {
         "kind": "log", "name": str(log.id), "since": log.begun_at, "outcomes": log.outcomes, "source": log.source,
         "metric": metric, "about": f"{log.source} {log.about}",

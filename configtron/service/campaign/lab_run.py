@@ -162,7 +162,7 @@ def _write_orders(options: ProbeOptions, shards: list[Shard], folder: Path) -> N
         (folder / shard.name / "shard.json").write_text(shard.to_json())
 
 
-def job_of(shard: Shard, folder: Path, number: int, seed: int) -> uml.Job:
+def job_of(shard: Shard, folder: Path, number: int, seed: int) -> uml.GuestJob:
     """Return the job of a guest for a shard whose world and orders lie in its folder."""
     command = (
         sys.executable, "-m", "configtron.lab.internet.guest", f"{uml.GUEST_OUTPUT}/{WORLD}", "--",
@@ -170,7 +170,7 @@ def job_of(shard: Shard, folder: Path, number: int, seed: int) -> uml.Job:
     )  # fmt: skip
     cores = sorted(os.sched_getaffinity(0))
     core = cores[number % len(cores)]
-    return uml.Job(command, folder / shard.name, seed, core, MEMORY_MB, hidden=folder.parent)
+    return uml.GuestJob(command, folder / shard.name, seed, core, MEMORY_MB, hidden=folder.parent)
 
 
 def _check(guest: uml.Running, folder: Path) -> None:

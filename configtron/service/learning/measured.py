@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from configtron.db.measuring import Measuring, Shard
+from configtron.db.measuring import Measuring, ShardRow
 from configtron.lab.testbed.layout import Layout, tensor_of
 from configtron.model.errors import CONDITION, DONE, NOTHING, PARTIAL
 from configtron.model.records import canonical
@@ -40,7 +40,7 @@ class CellTally:
 
 
 def write_tensor(
-    store: Measuring, number: int, layout: Layout, paths: list[Path], tally: CellTally, shards: tuple[Shard, ...]
+    store: Measuring, number: int, layout: Layout, paths: list[Path], tally: CellTally, shards: tuple[ShardRow, ...]
 ) -> None:
     """Write a measurement's tensor to each of these files."""
     provenance = {
@@ -58,11 +58,11 @@ def write_tensor(
             write(tensor, file)
 
 
-def software_of(shards: Iterable[Shard]) -> str:
+def software_of(shards: Iterable[ShardRow]) -> str:
     """Return the software that shards ran on, one after another where that changed between them."""
     return " | ".join(softwares(shards))
 
 
-def softwares(shards: Iterable[Shard]) -> list[str]:
+def softwares(shards: Iterable[ShardRow]) -> list[str]:
     """Return the softwares that shards ran on, as JSON texts."""
     return sorted({canonical(dict(shard.software)) for shard in shards})

@@ -15,7 +15,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from configtron.db.measuring import Measuring, Shard
+from configtron.db.measuring import Measuring, ShardRow
 from configtron.lab.testbed import measure
 from configtron.lab.testbed.layout import Layout, laid_out
 from configtron.lab.testbed.shard import Orders
@@ -191,11 +191,11 @@ class _Filler:
         software = folder / measure.SOFTWARE
         if not text or not software.exists():
             return False
-        self._keep(orders, measure.Ended(orders.condition.name, text, measure.software_of(software), 0.0))
+        self._keep(orders, measure.ShardResult(orders.condition.name, text, measure.software_of(software), 0.0))
         return True
 
-    def _measured(self, todo: Sequence[tuple[Orders, Path]]) -> Generator[measure.Ended, None, None]:
-        def report(seen: measure.Seen) -> None:
+    def _measured(self, todo: Sequence[tuple[Orders, Path]]) -> Generator[measure.ShardResult, None, None]:
+        def report(seen: measure.FillCounts) -> None:
             done = min(self.at.done + seen.cells, self.at.cells)
             self._report(self.at._replace(done=done, loads=self.at.loads + seen.loads))
 
@@ -207,10 +207,10 @@ class _Filler:
             assert self.guests is not None, "something is to be measured"
             yield from measure.perform(todo, self.guests, self.options.jobs or len(os.sched_getaffinity(0)), report)
 
-    def _keep(self, orders: Orders, ended: measure.Ended) -> None:
+    def _keep(self, orders: Orders, ended: measure.ShardResult) -> None:
         filled = ended.filled()
         cells = judged(filled, len(orders.configurations), [page.name for page in orders.pages], orders.rule)
-        shard = Shard(
+        shard = ShardRow(
             ended.condition, digest(orders.to_json()), dict(ended.software), digest(ended.text), filled.virtual_s,
             ended.wall_s, len(filled.samples),
         )  # fmt: skip

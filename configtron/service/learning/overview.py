@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from configtron.db.outcomes import Learner, Log, Outcomes
+from configtron.db.outcomes import Learner, LogRow, Outcomes
 from configtron.learner.saved import Safety, classes_in, features_in, recipe_of, safety_in, set_aside_in
 from configtron.model.errors import BadInput
 
@@ -16,7 +16,7 @@ from configtron.model.errors import BadInput
 class Metered:
     """A log, and what it measured."""
 
-    log: Log
+    log: LogRow
     metric: str
 
 

@@ -6,10 +6,10 @@
  *   plan.c     reads the pages
  *   browse.c   which object is known, asked for, done: a browser's rules
  *   stream.c   a connection: TCP, TLS, bytes in and out
- *   http1.c http2.c   what is said on it
+ *   http1.c http2.c   the protocol on it
  *
  * One thread, one load at a time. Times are nanoseconds of CLOCK_MONOTONIC, read at most once for each wake-up and only if
- * somebody wants to know: in a guest every reading is a system call.
+ * a caller needs it: in a guest every reading is a system call.
  */
 #ifndef LOAD_H
 #define LOAD_H
@@ -116,7 +116,7 @@ struct load {
 	struct page *page;
 	bool h2, resumes; /* resumes: TLS sessions of the visit before are used */
 	ns_t begun, limit, quiet_until, connected;
-	ns_t read; /* this wake-up's time; 0 when nobody asked yet */
+	ns_t read; /* this wake-up's time; 0 when not read yet */
 	bool due; /* the timer rang */
 	long bytes;
 	int done, wave, connections,

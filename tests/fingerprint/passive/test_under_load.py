@@ -104,10 +104,10 @@ def test_spacing_and_late_rate_are_the_testbeds(tmp_path: Path, gathered_: int, 
     found = context(tmp_path, story).context
     # the tap's first ACK is the handshake's, which acknowledges no data
     seen = story.tapped()
-    bed = pathview.of_load([], seen[(seen["at_ns"] > (story.start_s + 0.5) * 1e9)], RTT_S)
-    assert found.ack_gap_ms == pytest.approx(bed["ack_gap_ms"], rel=0.02)
+    testbed = pathview.of_load([], seen[(seen["at_ns"] > (story.start_s + 0.5) * 1e9)], RTT_S)
+    assert found.ack_gap_ms == pytest.approx(testbed["ack_gap_ms"], rel=0.02)
     assert found.ack_gap_ms == pytest.approx(4.0 * gathered_, rel=0.02) or slow
-    assert found.delivery_share == pytest.approx(bed["delivery_share"], rel=0.03)
+    assert found.delivery_share == pytest.approx(testbed["delivery_share"], rel=0.03)
     assert found.delivery_share == pytest.approx(0.25 if slow else 1.0, abs=0.05)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Bodies as other programs read them, for pages that nobody thought of."""
+"""Bodies as other programs read them, for generated pages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from configtron.lab.testbed import bodies, model
-from configtron.lab.testbed.pages import HEAD_BYTES, REFERENCE_BYTES, TAIL_BYTES, Object, Page
+from configtron.lab.testbed.pages import HEAD_BYTES, REFERENCE_BYTES, TAIL_BYTES, PageModel, PageObject
 
 SHIPPED = model.shipped()
 # What each kind may name.
@@ -37,7 +37,7 @@ class Tags(HTMLParser):
         self.found += [value for name, value in attrs if name in ("src", "href") and value and value.startswith("http")]
 
 
-def read(page: Page, index: int) -> Tags:
+def read(page: PageModel, index: int) -> Tags:
     tags = Tags()
     tags.feed(bodies.body(page, index).decode())
     tags.close()
@@ -70,29 +70,29 @@ def test_scripts_can_be_parsed(tmp_path: Path) -> None:
 
 
 @st.composite
-def pages(draw: st.DrawFn) -> Page:
+def pages(draw: st.DrawFn) -> PageModel:
     """Trees of a few objects, crowded or not; parents have just the room, or more."""
     kinds, parents = ["html"], [-1]
     for _ in range(draw(st.integers(0, 12))):
         parent = draw(st.sampled_from([i for i, kind in enumerate(kinds) if kind in NAMED]))
         kinds.append(draw(st.sampled_from(NAMED[kinds[parent]])))
         parents.append(parent)
-    made: list[Object] = []
+    made: list[PageObject] = []
     for i, (kind, parent) in enumerate(zip(kinds, parents, strict=True)):
         room = HEAD_BYTES + TAIL_BYTES + REFERENCE_BYTES * parents.count(i)
         size = room + draw(st.integers(0, 3000)) if kind in NAMED else draw(st.integers(model.LEAST_BYTES, 5000))
         whole = made[parent].size if parent >= 0 else 0
         offset = draw(st.integers(1, whole)) if parent >= 0 and kinds[parent] == "html" else whole
         delay = draw(st.sampled_from([0.0, 2.5]))
-        made.append(Object(f"/drawn/{i}", size, kind, draw(st.integers(0, 1)), parent, offset, delay))
-    return Page(
+        made.append(PageObject(f"/drawn/{i}", size, kind, draw(st.integers(0, 1)), parent, offset, delay))
+    return PageModel(
         "drawn", ("www.drawn.example", "a-rather-long-name-of-a-content-network.example"), model.with_room(made)
     )
 
 
 @settings(deadline=None)
 @given(pages())
-def test_any_page_has_bodies(page: Page) -> None:
+def test_any_page_has_bodies(page: PageModel) -> None:
     for i, thing in enumerate(page.objects):
         made = bodies.body(page, i)
         assert len(made) == thing.size
@@ -102,5 +102,5 @@ def test_any_page_has_bodies(page: Page) -> None:
 
 
 @given(pages())
-def test_any_page_survives_json(page: Page) -> None:
-    assert Page.from_json(page.to_json()) == page
+def test_any_page_survives_json(page: PageModel) -> None:
+    assert PageModel.from_json(page.to_json()) == page

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from configtron.lab.testbed import browser, loads
-from configtron.lab.testbed.browser import Visit, Watched
+from configtron.lab.testbed.browser import EventLog, Visit
 from configtron.lab.uml import user_mode_linux as uml
-from configtron.lab.uml.user_mode_linux import Job
+from configtron.lab.uml.user_mode_linux import GuestJob
 from configtron.model.errors import Missing
 from rigs import ROOT
 from tests.lab.testbed.test_pages import SMALL
@@ -40,8 +40,8 @@ REST = [
 ]  # fmt: skip
 
 
-def seen(*events: tuple[str, dict[str, Any]]) -> Watched:
-    watched = Watched(SMALL)
+def seen(*events: tuple[str, dict[str, Any]]) -> EventLog:
+    watched = EventLog(SMALL)
     for method, params in events:
         watched.see(method, params)
     return watched
@@ -63,12 +63,12 @@ def test_a_load_is_complete_when_the_last_object_is_there() -> None:
         (("Network.loadingFailed", {"requestId": "1", "errorText": "net::ERR_FAILED"}), "net::ERR_FAILED"),
     ],
 )
-def test_failures_are_told(event: tuple[str, dict[str, Any]], failed: str) -> None:
+def test_failures_are_reported(event: tuple[str, dict[str, Any]], failed: str) -> None:
     watched = seen(DOCUMENT[0], event)
     assert watched.failed == failed and watched.visit("h2", 0).plt_ms == 0
 
 
-def test_no_browser_is_told_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_browser_is_reported_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(Missing, match="apt-get install chromium-headless-shell"):
         browser.program()
@@ -81,13 +81,13 @@ from dataclasses import asdict
 from configtron.lab.testbed import browser, families, loads, model, network, servers
 page = model.shipped()["blog"]
 condition = families.named("hotcloud:20/50/0")
-bed = network.raise_bed(condition, page.origins)
-with servers.start([page]), loads.Client([page], bed.addresses, sys.argv[1]) as client:
+testbed = network.raise_testbed(condition, page.origins)
+with servers.start([page]), loads.PageClient([page], testbed.addresses, sys.argv[1]) as client:
     for http in loads.VERSIONS:
-        with browser.Browser([page], bed.addresses, http=http) as one:
-            bed.change(condition, seed=1)
+        with browser.Browser([page], testbed.addresses, http=http) as one:
+            testbed.change(condition, seed=1)
             ours = client.load("blog", http=http)
-            bed.change(condition, seed=1)
+            testbed.change(condition, seed=1)
             print("found", json.dumps([ours.plt_ms, asdict(one.load("blog"))]), flush=True)
 """
 
@@ -103,7 +103,7 @@ def test_the_browser_takes_as_long_as_our_client(tmp_path: Path) -> None:
     except Missing as error:
         pytest.skip(str(error))
     words = (sys.executable, "-c", VISIT, loads.program())
-    running = virtual.boot(Job(words, tmp_path, 1, 0, 1024, (("PYTHONPATH", str(ROOT)),), 200))
+    running = virtual.boot(GuestJob(words, tmp_path, 1, 0, 1024, (("PYTHONPATH", str(ROOT)),), 200))
     assert running.wait() == 0, running.console.read_text() + running.last_words()
     lines = [line for line in running.console.read_text().splitlines() if line.startswith("found ")]
     rows = [json.loads(line.removeprefix("found ")) for line in lines]

@@ -56,5 +56,5 @@ def test_the_seed_decides() -> None:
 
 def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (main([str(tmp_path)]), main([]), main([str(tmp_path / "absent")])) == (DONE, USAGE, USAGE)
-    told = capsys.readouterr()
-    assert "commute.down" in told.out and "usage:" in told.err
+    reported = capsys.readouterr()
+    assert "commute.down" in reported.out and "usage:" in reported.err

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The same shards on a Dask cluster, here one in this process: the same bytes, and failures told."""
+"""The same shards on a Dask cluster, here one in this process: the same bytes, and failures reported."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_worker_that_cannot_measure_says_so(address: str, monkeypatch: pytest.
     assert (ended.text, ended.why) == ("", "no root here")
 
 
-def test_a_worker_that_is_lost_is_told(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_is_lost_is_reported(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def dies(*_: object) -> None:
         raise MemoryError("too small")
 
@@ -64,7 +64,7 @@ def test_the_verb_measures_on_a_cluster(address: str, tmp_path: Path) -> None:
     assert file.stat().st_size > 0
 
 
-def test_a_cluster_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_that_is_not_there_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "PATIENCE_S", 0.2)
     for address in ("tcp://127.0.0.1:1", "nowhere"):
         with pytest.raises(BadInput, match="no scheduler answers"):

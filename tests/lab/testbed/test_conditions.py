@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Conditions: what their names mean, that their text brings them back, and that nonsense is told."""
+"""Conditions: what their names mean, that their text brings them back, and that nonsense is reported."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 
 from configtron.lab.testbed import families, realism
-from configtron.lab.testbed.conditions import Condition, Way
+from configtron.lab.testbed.conditions import Condition, LinkDirection
 from configtron.lab.testbed.families import LEAST_QUEUE_BYTES, LEAST_SHALLOW_BYTES, named
 from configtron.model.errors import BadInput
 
@@ -54,7 +54,7 @@ def test_losses_are_on_pantheons_bulk_direction_only() -> None:
     first = named("pantheon:1")
     assert (first.down.loss, first.down.queue_packets, first.up.loss, first.up.queue_packets) == (0.0477, 14, 0, 0)
     assert [named(f"pantheon:{n}").up.queue_packets for n in (7, 12)] == [1, 1]
-    assert named("pantheon:14").up == Way(600, 10, kind="bursts", burst_packets=10)
+    assert named("pantheon:14").up == LinkDirection(600, 10, kind="bursts", burst_packets=10)
 
 
 HARDER = (
@@ -122,13 +122,13 @@ def test_changes_stand_in_order() -> None:
      "link:1/50/1,weight=0", "link:1/50/1,loss=3,runs=0.5", "link:1/50/1,loss=60,runs=1", "policer:1/50/9000,aqm=pie",
      "emulated:0/20/1/10", "emulated:5/20/101/10", "emulated:5/20/1/10/trace", "emulated:5/20/1/10/poisson/1"],
 )  # fmt: skip
-def test_nonsense_is_told(name: str) -> None:
+def test_nonsense_is_reported(name: str) -> None:
     with pytest.raises(BadInput):
         named(name)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "null", '{"down": 3}', EVERY[0].to_json().replace("salt", "sugar")])
-def test_text_that_is_no_condition_is_told(text: str) -> None:
+def test_text_that_is_no_condition_is_reported(text: str) -> None:
     with pytest.raises(BadInput):
         Condition.from_json(text)
 
@@ -138,6 +138,6 @@ def test_text_that_is_no_condition_is_told(text: str) -> None:
     [{"loss": 1.1}, {"rate_kbit": -1}, {"kind": "magic"}, {"kind": "poisson"}, {"kind": "trace"}, {"trace": "x"},
      {"queue_bytes": 1, "queue_packets": 1}, {"rate_kbit": 1, "kind": "bursts", "burst_packets": 0}],
 )  # fmt: skip
-def test_a_way_that_cannot_be_is_told(fields: dict[str, object]) -> None:
+def test_a_way_that_cannot_be_is_reported(fields: dict[str, object]) -> None:
     with pytest.raises(BadInput):
-        Way(**fields)  # type: ignore[arg-type]
+        LinkDirection(**fields)  # type: ignore[arg-type]

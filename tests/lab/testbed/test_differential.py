@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from configtron.lab.testbed.differential import Certificate, certify
+from configtron.lab.testbed.differential import KnobCertificate, certify
 from configtron.model.errors import BadInput
 
 FIRST = {"a": [0.1, 2.0], "b": [0.5, 1.0], "c": [1.0]}
@@ -13,7 +13,7 @@ FIRST = {"a": [0.1, 2.0], "b": [0.5, 1.0], "c": [1.0]}
 
 def test_what_changes_nothing_is_dead() -> None:
     seen = certify("tcp_low_latency", (0, 1), FIRST, {cell: list(moments) for cell, moments in FIRST.items()})
-    assert seen == Certificate("tcp_low_latency", (0, 1), 3, 3, 0.0, "") and seen.is_dead
+    assert seen == KnobCertificate("tcp_low_latency", (0, 1), 3, 3, 0.0, "") and seen.is_dead
     assert str(seen) == "tcp_low_latency 0 or 1: 3 of 3 cells identical"
 
 

@@ -70,7 +70,7 @@ def test_a_recording_becomes_a_page() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"log": {"entries": [1]}}', '{"log": {"entries": []}}', archive(), "[1]"])
-def test_what_is_no_archive_is_told(text: str) -> None:
+def test_what_is_no_archive_is_reported(text: str) -> None:
     with pytest.raises(BadInput):
         har.model(text, "site")
 
@@ -87,13 +87,13 @@ def test_what_is_no_archive_is_told(text: str) -> None:
         ("2026-01-02T03:04:00.100Z", "2026-01-02T03:04:00.100", "no HTTP archive"),
     ],
 )
-def test_what_makes_no_page_is_told(old: str, new: str, fault: str) -> None:
+def test_what_makes_no_page_is_reported(old: str, new: str, fault: str) -> None:
     assert old in RECORDED
     with pytest.raises(BadInput, match=fault):
         har.model(RECORDED.replace(old, new), "site")
 
 
-def test_a_name_that_no_page_can_have_is_told() -> None:
+def test_a_name_that_no_page_can_have_is_reported() -> None:
     with pytest.raises(BadInput, match="small letters"):
         har.model(RECORDED, "My site")
 

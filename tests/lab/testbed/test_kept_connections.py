@@ -18,7 +18,7 @@ import pytest
 
 from configtron.lab.internet.certificates import issue
 from configtron.lab.testbed import loads
-from configtron.lab.testbed.pages import Object, Page
+from configtron.lab.testbed.pages import PageModel, PageObject
 
 pytestmark = pytest.mark.root
 HOST, ADDRESS = "kept.example", "127.77.0.43"
@@ -78,7 +78,7 @@ def context(tmp_path: Path) -> ssl.SSLContext:
 
 
 def loaded(
-    things: tuple[Object, ...],
+    things: tuple[PageObject, ...],
     serve: Callable[[Callable[[], Kept]], None],
     context: ssl.SSLContext,
     visit: str = loads.FIRST,
@@ -94,13 +94,13 @@ def loaded(
         server = threading.Thread(target=serve, args=(lambda: Kept(listener.accept()[0], context),))
         server.start()
         try:
-            with loads.Client([Page("p", (HOST,), things)], {HOST: ADDRESS}, program, netns="") as client:
+            with loads.PageClient([PageModel("p", (HOST,), things)], {HOST: ADDRESS}, program, netns="") as client:
                 return client.load("p", http="http/1.1", limit_s=LIMIT_S, visit=visit)
         finally:
             server.join()
 
 
-DOCUMENT = Object("/p/index.html", 4000, "html")
+DOCUMENT = PageObject("/p/index.html", 4000, "html")
 
 
 def test_a_request_on_a_connection_that_is_closed_moves_to_another(context: ssl.SSLContext) -> None:
@@ -116,7 +116,7 @@ def test_a_request_on_a_connection_that_is_closed_moves_to_another(context: ssl.
         asked.append(second.asked())
         second.answer(500)
 
-    found = loaded((DOCUMENT, Object("/p/a.png", 500, "image", parent=0, offset=2000)), serve, context)
+    found = loaded((DOCUMENT, PageObject("/p/a.png", 500, "image", parent=0, offset=2000)), serve, context)
     assert (found.failed, found.connections) == ("", 2)
     assert asked == ["/p/index.html", "/p/a.png", "/p/a.png"]
 
@@ -139,7 +139,7 @@ def test_so_does_one_on_a_connection_that_was_opened_to_spare(context: ssl.SSLCo
         third.answer(500)
 
     names = ("a.png", "b.png", "late.png")
-    things = [Object(f"/p/{name}", 500, "image", parent=0, offset=2000) for name in names]
+    things = [PageObject(f"/p/{name}", 500, "image", parent=0, offset=2000) for name in names]
     things[2] = replace(things[2], delay_ms=1000)
     found = loaded((DOCUMENT, *things), serve, context)
     assert (found.failed, found.connections) == ("", 3)
@@ -155,7 +155,7 @@ def test_an_answer_that_breaks_off_is_a_failure(context: ssl.SSLContext) -> None
         first.answer(500, less=100)
         first.close()
 
-    found = loaded((DOCUMENT, Object("/p/a.png", 500, "image", parent=0, offset=2000)), serve, context)
+    found = loaded((DOCUMENT, PageObject("/p/a.png", 500, "image", parent=0, offset=2000)), serve, context)
     assert found.failed == "closed"
 
 

@@ -23,25 +23,25 @@ def test_a_line_is_a_load() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{}", LINE.replace("seed", "sead"), LINE.replace("[[", "[").replace("]]", "]")])
-def test_what_is_no_load_is_told(text: str) -> None:
+def test_what_is_no_load_is_reported(text: str) -> None:
     with pytest.raises(BadInput):
         loads.Load.from_json(text)
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [("none h2 1 1\n", "no page none"), ("p h3 1 1\n", "without sense"), ("p\n", "without sense")],
 )
-def test_the_client_refuses_nonsense(tmp_path: Path, words: str, said: str) -> None:
+def test_the_client_refuses_nonsense(tmp_path: Path, words: str, message: str) -> None:
     if not all(header.exists() for header in loads.HEADERS):
         pytest.skip("needs libnghttp2-dev and libssl-dev")
     plan = tmp_path / "plan"
     plan.write_text("page p\norigin a.example 127.0.0.9\nobject html 0 -1 0 0 0 5 0 1 100 /p/index.html\n")
     done = subprocess.run([loads.program(), plan], input=words, capture_output=True, text=True)
-    assert done.returncode == 2 and said in done.stderr and not done.stdout
+    assert done.returncode == 2 and message in done.stderr and not done.stdout
 
 
-def test_nobody_there_is_a_named_failure(tmp_path: Path) -> None:
+def test_no_server_is_a_named_failure(tmp_path: Path) -> None:
     if not all(header.exists() for header in loads.HEADERS):
         pytest.skip("needs libnghttp2-dev and libssl-dev")
     plan = tmp_path / "plan"

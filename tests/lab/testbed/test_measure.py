@@ -15,8 +15,8 @@ import pytest
 
 from configtron.lab.testbed import measure, orphans
 from configtron.lab.testbed.families import named
-from configtron.lab.testbed.measure import Ended, Guests, Seen
-from configtron.lab.testbed.pages import Object, Page
+from configtron.lab.testbed.measure import FillCounts, Guests, ShardResult
+from configtron.lab.testbed.pages import PageModel, PageObject
 from configtron.lab.testbed.shard import LINES, ORDERS, Orders, seed_of
 from configtron.lab.testbed.studies import STUDIES
 from configtron.model.errors import BadInput, Missing, Refused
@@ -25,17 +25,19 @@ from rigs import ROOT
 from tests.support.lab import pretended_guest as pretend
 
 SIZES = {"a": 900, "b": 9000}
-PAGES = tuple(Page(name, (f"{name}.example",), (Object("/", size, "html"),)) for name, size in SIZES.items())
+PAGES = tuple(PageModel(name, (f"{name}.example",), (PageObject("/", size, "html"),)) for name, size in SIZES.items())
 
 
 def orders(condition: str = "hotcloud:1/50/0", seed: int = 1) -> Orders:
     return Orders(named(condition), STUDIES["smoke"].grid.profiles, PAGES, Rule(), seed)
 
 
-def performed(conditions: list[str], folder: Path, jobs: int = 2, guests: Guests | None = None) -> dict[str, Ended]:
+def performed(
+    conditions: list[str], folder: Path, jobs: int = 2, guests: Guests | None = None
+) -> dict[str, ShardResult]:
     shards = [(orders(name), folder / measure.slug(n, name)) for n, name in enumerate(conditions)]
-    told: list[Seen] = []
-    found = measure.perform(shards, guests or pretend.guests(), jobs, told.append)
+    reported: list[FillCounts] = []
+    found = measure.perform(shards, guests or pretend.guests(), jobs, reported.append)
     return {ended.condition: ended for ended in found}
 
 
@@ -68,7 +70,7 @@ def test_the_drawn_order_is_the_seeds() -> None:
     assert measure.in_drawn_order(every[::-1]) == drawn
 
 
-def test_a_failed_guest_is_told_in_its_own_words(tmp_path: Path) -> None:
+def test_a_failed_guest_is_reported_in_its_own_words(tmp_path: Path) -> None:
     found = performed(["hotcloud:1/500/0", "hotcloud:1/50/0"], tmp_path)
     lost = found["hotcloud:1/500/0"]
     assert lost.text == "" and "exit code 4" in lost.why and "the guest is lost" in lost.why
@@ -94,12 +96,12 @@ def test_half_a_shard_is_not_whole(tmp_path: Path) -> None:
 
 
 def test_cells_are_counted_while_they_come(tmp_path: Path) -> None:
-    told: list[Seen] = []
+    reported: list[FillCounts] = []
     shards = [(orders(name), tmp_path / name.replace("/", "-")) for name in ("hotcloud:1/50/0", "hotcloud:5/50/0")]
-    for _ in measure.perform(shards, pretend.guests(0.02), 2, told.append):
+    for _ in measure.perform(shards, pretend.guests(0.02), 2, reported.append):
         pass
-    assert 0 < max(seen.cells for seen in told) <= 64 and max(seen.loads for seen in told) <= 6 * 64
-    assert told[-1] == Seen()
+    assert 0 < max(seen.cells for seen in reported) <= 64 and max(seen.loads for seen in reported) <= 6 * 64
+    assert reported[-1] == FillCounts()
 
 
 def test_a_core_is_claimed_by_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -165,7 +167,7 @@ def test_guests_outlive_a_killed_owner_and_the_next_one_adopts_them(tmp_path: Pa
     assert all(one.software == pretend.SOFTWARE and one.wall_s >= 1 for one in found.values())
 
 
-def test_an_orphan_that_nobody_adopts_ends_by_itself(tmp_path: Path) -> None:
+def test_an_orphan_that_is_not_adopted_ends_by_itself(tmp_path: Path) -> None:
     with killed(tmp_path, "many", 0.02):
         until(lambda: not guests_in(tmp_path))
         assert all(measure.whole(folder, orders(name)) for folder, name in zip(
@@ -189,7 +191,7 @@ def test_a_killed_guest_loses_its_shard_and_no_other(tmp_path: Path) -> None:
         assert (orphans.boots(lost), orphans.boots(spared)) == (2, 1)
 
 
-def test_whoever_adopted_a_guest_can_end_it(tmp_path: Path) -> None:
+def test_a_process_that_adopted_a_guest_can_end_it(tmp_path: Path) -> None:
     with killed(tmp_path, "many", 60.0):
         shards = [(orders(), tmp_path / measure.slug(0, "hotcloud:1/50/0"))]
         running = iter(measure.perform(shards, pretend.guests(), 1, interrupt))
@@ -198,7 +200,7 @@ def test_whoever_adopted_a_guest_can_end_it(tmp_path: Path) -> None:
         assert not guests_in(shards[0][1])
 
 
-def interrupt(seen: Seen) -> None:
+def interrupt(seen: FillCounts) -> None:
     raise KeyboardInterrupt
 
 
@@ -207,8 +209,8 @@ def test_a_guest_that_cannot_be_found_is_not_guessed_at(tmp_path: Path) -> None:
     life = orphans.claim(tmp_path)
     assert life and orphans.claim(tmp_path) is None
     with life:
-        for told in ("", str(os.getpid())):
-            (tmp_path / orphans.LIFE).write_text(told)
+        for reported in ("", str(os.getpid())):
+            (tmp_path / orphans.LIFE).write_text(reported)
             with pytest.raises(Refused, match="booted elsewhere"):
                 orphans.adopted(tmp_path).kill()
         with pytest.raises(Refused, match="a guest is at work"):
@@ -217,7 +219,7 @@ def test_a_guest_that_cannot_be_found_is_not_guessed_at(tmp_path: Path) -> None:
 
 
 def test_a_guest_that_is_waited_for_ends_with_its_owner(tmp_path: Path) -> None:
-    """As on a cluster, where nobody would come back for it."""
+    """As on a cluster, where no process would adopt it."""
     with killed(tmp_path, "one", 60.0):
         until(lambda: not guests_in(tmp_path))
 

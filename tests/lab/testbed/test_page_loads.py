@@ -10,9 +10,9 @@ import pytest
 
 from configtron.lab.testbed import loads, model, plan
 from configtron.lab.testbed.loads import Load
-from configtron.lab.testbed.pages import Page
+from configtron.lab.testbed.pages import PageModel
 from configtron.lab.uml import user_mode_linux as uml
-from configtron.lab.uml.user_mode_linux import Job
+from configtron.lab.uml.user_mode_linux import GuestJob
 from rigs import ROOT
 
 pytestmark = [pytest.mark.root, pytest.mark.lab]
@@ -33,7 +33,9 @@ def boot(folder: Path, *words: str, client: str = "") -> list[Load]:
     if reason := virtual.available():
         pytest.skip(reason)
     command = (sys.executable, "-m", "tests.support.lab.page_loading", client or loads.program(), *words)
-    running = virtual.boot(Job(command, folder, seed=1, cpu=0, environment=(("PYTHONPATH", str(ROOT)),), limit_s=120))
+    running = virtual.boot(
+        GuestJob(command, folder, seed=1, cpu=0, environment=(("PYTHONPATH", str(ROOT)),), limit_s=120)
+    )
     assert running.wait() == 0, running.console.read_text() + running.last_words()
     return [Load.from_json(line) for line in (folder / "loads").read_text().splitlines()]
 
@@ -63,7 +65,7 @@ def test_connections_are_a_browser_s(all_pages: list[Load]) -> None:
     assert busy["gallery"] == 6 and busy["search"] == 1
 
 
-def known_ms(page: Page, load: Load, child: int) -> float:
+def known_ms(page: PageModel, load: Load, child: int) -> float:
     """The earliest moment at which a browser could have known of this object."""
     thing = page.objects[child]
     _, first, last = load.times[thing.parent]

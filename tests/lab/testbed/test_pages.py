@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Pages, their models and their bodies: what is said once must hold everywhere."""
+"""Pages, their models and their bodies: the same bytes for every server and client."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from dataclasses import replace
 import pytest
 
 from configtron.lab.testbed import bodies, model, plan
-from configtron.lab.testbed.pages import KINDS, Object, Page
+from configtron.lab.testbed.pages import KINDS, PageModel, PageObject
 from configtron.model.errors import BadInput
 
 SHIPPED = model.shipped()
 EACH = [pytest.param(page, id=name) for name, page in SHIPPED.items()]
 # A document that names a script, which names an image.
-SMALL = Page(
+SMALL = PageModel(
     "small",
     ("a.example", "b.example"),
     (
-        Object("/small/index.html", 9000, "html", area=1),
-        Object("/small/run.js", 4000, "script", 0, 0, 2000),
-        Object("/small/seen.bmp", 5000, "image", 1, 1, 4000, delay_ms=3),
+        PageObject("/small/index.html", 9000, "html", area=1),
+        PageObject("/small/run.js", 4000, "script", 0, 0, 2000),
+        PageObject("/small/seen.bmp", 5000, "image", 1, 1, 4000, delay_ms=3),
     ),
 )
 
@@ -38,18 +38,18 @@ def test_the_shipped_sites() -> None:
 
 
 @pytest.mark.parametrize("page", EACH)
-def test_json_keeps_a_page(page: Page) -> None:
-    assert Page.from_json(page.to_json()) == page
+def test_json_keeps_a_page(page: PageModel) -> None:
+    assert PageModel.from_json(page.to_json()) == page
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"name": 1}', SMALL.to_json().replace('"size"', '"length"')])
-def test_what_is_no_page_is_told(text: str) -> None:
+def test_what_is_no_page_is_reported(text: str) -> None:
     with pytest.raises(BadInput):
-        Page.from_json(text)
+        PageModel.from_json(text)
 
 
 @pytest.mark.parametrize("page", EACH)
-def test_bodies_have_their_length_and_name_what_they_must(page: Page) -> None:
+def test_bodies_have_their_length_and_name_what_they_must(page: PageModel) -> None:
     for i, thing in enumerate(page.objects):
         made = bodies.body(page, i)
         assert len(made) == thing.size
@@ -73,7 +73,7 @@ def test_pictures_are_bitmaps() -> None:
     assert (made[:2], size) == (b"BM", 5000) and head + width * 3 * height <= 5000
 
 
-def changed(number: int, **fields: object) -> Page:
+def changed(number: int, **fields: object) -> PageModel:
     things = list(SMALL.objects)
     things[number] = replace(things[number], **fields)  # type: ignore[arg-type]
     return replace(SMALL, objects=tuple(things))
@@ -164,7 +164,7 @@ def test_what_holds_up_a_page_is_what_stands_before_everything_else() -> None:
 
 
 def test_priorities_are_a_browser_s() -> None:
-    first = Object("/a", 1, "style")
+    first = PageObject("/a", 1, "style")
     assert plan.priority(first, blocks=True) == plan.HIGHEST
     script = replace(first, kind="script")
     assert plan.priority(script, blocks=True) == plan.MEDIUM and plan.priority(script, blocks=False) == plan.LOWEST
@@ -174,7 +174,7 @@ def test_priorities_are_a_browser_s() -> None:
 
 
 def test_fonts_from_elsewhere_have_connections_of_their_own() -> None:
-    font = Object("/f", 1, "font", origin=2)
+    font = PageObject("/f", 1, "font", origin=2)
     assert plan.pool(font) != plan.pool(replace(font, kind="image"))
     assert plan.pool(replace(font, origin=0)) == plan.pool(replace(font, origin=0, kind="image"))
 

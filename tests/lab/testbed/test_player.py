@@ -68,8 +68,8 @@ def compiled(program: Path, trial: Trial) -> list[tuple[int, int]]:
     words = [*head, trial.packets, trial.room_bytes, trial.loss, trial.rate, trial.bucket, trial.outage_us]
     words.append(trial.seed)
     lines = [" ".join(map(str, words)), *(f"{at} {length}" for at, length in trial.moments())]
-    told = subprocess.run([str(program)], input="\n".join(lines), capture_output=True, text=True, check=True).stdout
-    return [(int(line.split()[0]), int(line.split()[1])) for line in told.splitlines()]
+    reported = subprocess.run([str(program)], input="\n".join(lines), capture_output=True, text=True, check=True).stdout
+    return [(int(line.split()[0]), int(line.split()[1])) for line in reported.splitlines()]
 
 
 def plainly(trial: Trial) -> list[tuple[int, int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from configtron.lab.testbed.conditions import Way
+from configtron.lab.testbed.conditions import LinkDirection
 from configtron.lab.testbed.families import named
 from configtron.lab.testbed.network import queues
 from configtron.linux.qdisc import FORMS, ROOT, Qdisc, attributes, differences
@@ -13,7 +13,7 @@ from configtron.linux.qdisc import FORMS, ROOT, Qdisc, attributes, differences
 DOWN = named("hotcloud:5/150/1").down
 
 
-def by_handle(way: Way, seed: int = 1) -> dict[int, Qdisc]:
+def by_handle(way: LinkDirection, seed: int = 1) -> dict[int, Qdisc]:
     return {qdisc.handle: qdisc for qdisc in queues(way, seed)}
 
 
@@ -25,7 +25,7 @@ def test_a_way_in_the_kernels_units() -> None:
     assert tbf.knobs["rate"] == round(5e6 / 8 * 1514 / 1500)
     assert (fifo.kind, fifo.knobs["limit"]) == ("bfifo", 93_750)
     assert [qdisc.kind for qdisc in queues(named("pantheon:4").down, 1)] == ["netem", "tbf", "pfifo"]
-    assert [qdisc.kind for qdisc in queues(Way(delay_ms=3), 1)] == ["netem"]
+    assert [qdisc.kind for qdisc in queues(LinkDirection(delay_ms=3), 1)] == ["netem"]
 
 
 @pytest.mark.parametrize("kind", ["netem", "bfifo", "pfifo"])
@@ -43,7 +43,7 @@ def test_each_difference_is_named() -> None:
     assert seed == "netem seed is 8 instead of 7"
     (absent,) = differences(wanted, {h: q for h, q in by_handle(DOWN, 7).items() if q.kind != "tbf"})
     assert "tbf" in absent and "absent" in absent
-    assert differences((), by_handle(Way(delay_ms=3))) == ["there is also netem"]
+    assert differences((), by_handle(LinkDirection(delay_ms=3))) == ["there is also netem"]
     # what the kernel puts by itself has no number
     assert differences((), {0: Qdisc(0, ROOT, "noqueue")}) == []
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A shard in a real guest: real kernel, servers and client. The same orders give the same bytes; a refusal is told."""
+"""A shard in a real guest: real kernel, servers and client. The same orders give the same bytes, refusals too."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from configtron.lab.testbed import measure
 from configtron.lab.testbed.families import named
 from configtron.lab.testbed.layout import laid_out
-from configtron.lab.testbed.measure import Ended
+from configtron.lab.testbed.measure import ShardResult
 from configtron.lab.testbed.shard import Orders
 from configtron.lab.testbed.studies import STUDIES
 from configtron.model.nouns import Profile
@@ -28,7 +28,7 @@ def profile(**changed: str | int) -> Profile:
     return Profile(" ".join(map(str, settings.values())), tuple(settings.items()))
 
 
-def ended(orders: Orders, folder: Path) -> Ended:
+def ended(orders: Orders, folder: Path) -> ShardResult:
     found = measure.perform_one(orders, folder, measure.guests(WORKER))
     assert found.why == ""
     return found
@@ -68,8 +68,8 @@ def test_a_configuration_that_cannot_be_is_not_measured(tmp_path: Path) -> None:
     assert {sample.configuration for sample in filled.samples} == {2}
 
 
-def test_orders_that_are_none_are_told(tmp_path: Path) -> None:
-    """The guest's own words reach whoever waits for it."""
+def test_orders_that_are_none_are_reported(tmp_path: Path) -> None:
+    """The guest's own error reaches the process that waits for it."""
     orders = replace(small(), server="lighthouse")
     found = measure.perform_one(orders, tmp_path, measure.guests(WORKER))
     assert found.text == "" and "lighthouse" in found.why

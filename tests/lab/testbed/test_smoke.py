@@ -22,7 +22,7 @@ def test_every_cell_has_a_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert len(rows) == STUDIES["smoke"].cells
     assert {(row["loads"], row["flag"]) for row in rows} == {(1, "few-loads")}
-    # as asked: what the kernel said of each cell's stack, but for the version, which the client had agreed to
+    # as asked: what the kernel reported of each cell's stack, but for the version, which the client had agreed to
     for row in rows:
         asked = {knob: str(value) for knob, value in row["settings"].items() if knob != "http_version"}
         assert row["read_back"] == asked and row["median_ms"] > 0

@@ -43,9 +43,9 @@ def test_our_files_count_by_content(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_packages_that_are_absent_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = "libssl3 3.0.22 installed\nnginx-light 1.22.1 config-files\n"
+    reported = "libssl3 3.0.22 installed\nnginx-light 1.22.1 config-files\n"
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
-    monkeypatch.setattr("subprocess.run", lambda *_, **__: subprocess.CompletedProcess([], 1, told, ""))
+    monkeypatch.setattr("subprocess.run", lambda *_, **__: subprocess.CompletedProcess([], 1, reported, ""))
     assert versions() == {"libssl3": "3.0.22"}
     monkeypatch.setattr("shutil.which", lambda name: None)
     assert versions() == {}

@@ -12,7 +12,7 @@ import pytest
 
 from configtron.lab.testbed import loads
 from configtron.lab.testbed.families import named
-from configtron.lab.testbed.pages import Object
+from configtron.lab.testbed.pages import PageObject
 from configtron.lab.testbed.shard import visit_of
 from tests.lab.testbed.test_kept_connections import DOCUMENT, Kept, context, loaded
 from tests.lab.testbed.test_realism import filled, plts
@@ -21,7 +21,7 @@ __all__ = ["context"]
 pytestmark = pytest.mark.root
 # Linux waits so long for a second segment (TCP_DELACK_MIN), and a few ms by the tick.
 DELAYED_ACK_MS = 50
-THINGS = (DOCUMENT, Object("/p/a.png", 500, "image", parent=0, offset=2000))
+THINGS = (DOCUMENT, PageObject("/p/a.png", 500, "image", parent=0, offset=2000))
 
 
 def test_a_warm_visit_asks_on_the_connection_of_the_first(context: ssl.SSLContext) -> None:

@@ -30,7 +30,7 @@ from typing import Any
 from configtron.lab.uml.backend import Backend, say
 from configtron.lab.uml.debian import ensure_debian
 from configtron.lab.uml.debian import tree as debian_tree
-from configtron.lab.uml.enclosure import Job
+from configtron.lab.uml.enclosure import GuestJob
 from configtron.lab.uml.kernel import ensure_kernel
 from configtron.lab.uml.kmod import WERROR, module_for_tree
 from configtron.lab.uml.modules import ensure_tree, make_module
@@ -172,7 +172,7 @@ def cast(net: Net, steps: tuple[str, ...], folder: Path) -> Catch:
     compile_programs(folder)
     output = folder / "output"
     command = (sys.executable, "-m", "tests.support.kmod.inside", str(folder), *steps)
-    job = Job(command, output, 1, 0, net.memory_mb, environment=(("PYTHONPATH", str(ROOT)),), limit_s=net.limit_s)
+    job = GuestJob(command, output, 1, 0, net.memory_mb, environment=(("PYTHONPATH", str(ROOT)),), limit_s=net.limit_s)
     running = net.backend.boot(job)
     code = running.wait()
     console = running.console.read_text()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs in a guest: loads pages on the bed and writes each load's line; test_page_loads.py orders and judges.
+"""Runs in a guest: loads pages on the testbed and writes each load's line; test_page_loads.py orders and judges.
 
 python -m tests.support.lab.page_loading PROGRAM SERVER RTT_MS RATE_KBIT LOSS REPEATS PAGE...
 """
@@ -12,8 +12,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from configtron.lab.testbed import loads, model, network, servers
-from configtron.lab.testbed.conditions import Condition, Way
-from configtron.lab.testbed.pages import Object, Page
+from configtron.lab.testbed.conditions import Condition, LinkDirection
+from configtron.lab.testbed.pages import PageModel, PageObject
 from configtron.lab.uml.enclosure import GUEST_OUTPUT
 
 # Less than a load of it takes.
@@ -26,18 +26,18 @@ def main(
     """Every page over both versions, then failures of each kind and a load after them."""
     held = [page for name, page in model.shipped().items() if name in names]
     queue = max(46_000, round(rate_kbit * rtt_ms / 8))
-    way = Way(rate_kbit=rate_kbit, delay_ms=rtt_ms / 2, loss=loss, queue_bytes=queue)
+    way = LinkDirection(rate_kbit=rate_kbit, delay_ms=rtt_ms / 2, loss=loss, queue_bytes=queue)
     condition = Condition("test", way, replace(way, rate_kbit=0, queue_bytes=0, loss=0))
     origins = sorted({origin for page in held for origin in page.origins})
-    bed = network.raise_bed(condition, origins)
+    testbed = network.raise_testbed(condition, origins)
     # a page that the servers do not have, and one of which they have another size
-    absent = Page("absent", held[0].origins, (Object("/absent/index.html", 9000, "html"),))
+    absent = PageModel("absent", held[0].origins, (PageObject("/absent/index.html", 9000, "html"),))
     wrong = replace(held[0], gaps_ms=(), objects=(replace(held[0].objects[0], size=999_999),))
     with (
         (Path(GUEST_OUTPUT) / "loads").open("w") as out,
         servers.start(held, program=server, netns=network.SERVERS),
-        loads.Client([*held, absent], bed.addresses, program=program, netns=network.CLIENT) as client,
-        loads.Client([wrong], bed.addresses, program=program, netns=network.CLIENT) as liar,
+        loads.PageClient([*held, absent], testbed.addresses, program=program, netns=network.CLIENT) as client,
+        loads.PageClient([wrong], testbed.addresses, program=program, netns=network.CLIENT) as liar,
     ):
 
         def note(load: loads.Load) -> None:
@@ -46,7 +46,7 @@ def main(
         for repeat in range(repeats):
             for page in held:
                 for http in loads.VERSIONS:
-                    bed.change(condition, seed=repeat)
+                    testbed.change(condition, seed=repeat)
                     note(client.load(page.name, http=http, seed=repeat))
         for http in loads.VERSIONS:
             note(client.load("absent", http=http))

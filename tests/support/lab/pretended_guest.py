@@ -17,7 +17,7 @@ from pathlib import Path
 
 from configtron.lab.testbed.measure import Guests
 from configtron.lab.testbed.shard import LINES, ORDERS, Orders, seed_of
-from configtron.lab.uml.enclosure import GUEST_OUTPUT, Job, Running, tie
+from configtron.lab.uml.enclosure import GUEST_OUTPUT, GuestJob, Running, tie
 from configtron.model.errors import DONE, NOTHING
 from configtron.model.samples import Sample, Stack, end_line, sample_line, shard_line, slowness, stack_line
 from rigs import ROOT
@@ -36,7 +36,7 @@ class Here:
     def available(self) -> str:
         return ""
 
-    def boot(self, job: Job) -> Running:
+    def boot(self, job: GuestJob) -> Running:
         words = [str(job.output) if word == GUEST_OUTPUT else word for word in job.command]
         (job.output / "kernel.log").touch()
         (job.output / "exit").unlink(missing_ok=True)

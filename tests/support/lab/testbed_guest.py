@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from configtron.lab.internet import links
-from configtron.lab.testbed.conditions import Condition, Way
+from configtron.lab.testbed.conditions import Condition, LinkDirection
 from configtron.lab.testbed.families import named
-from configtron.lab.testbed.network import CLIENT, SERVERS, Bed, raise_bed
-from configtron.lab.testbed.stack import Stack
+from configtron.lab.testbed.network import CLIENT, SERVERS, Testbed, raise_testbed
+from configtron.lab.testbed.stack import ServerStack
 from configtron.lab.testbed.wires import WITNESS_ADDRESS, WITNESSED_ADDRESS
 from configtron.linux.netns import inside
 from configtron.linux.qdisc import Qdisc
@@ -28,8 +28,8 @@ from rigs.guest_module import MODULE
 
 NAMES = ("hotcloud:5/150/0", "pantheon:6", "access:satellite", "pantheon:8")
 # The kernel's lossy link and the same as the player has it.
-LOSSY = Way(5000, 10, loss=0.3)
-PLAYED_UP = Way(5000, 10, kind="bursts")
+LOSSY = LinkDirection(5000, 10, loss=0.3)
+PLAYED_UP = LinkDirection(5000, 10, kind="bursts")
 OWN_PORT = 7001
 # Two points of the grid that differ in all knobs.
 TWO: tuple[dict[str, Value], ...] = tuple(
@@ -39,9 +39,9 @@ TWO: tuple[dict[str, Value], ...] = tuple(
 )  # fmt: skip
 
 
-def ping(bed: Bed, *words: str) -> str:
+def ping(testbed: Testbed, *words: str) -> str:
     """Of the client."""
-    command = ["ip", "netns", "exec", CLIENT, "ping", *words, bed.addresses["a.test"]]
+    command = ["ip", "netns", "exec", CLIENT, "ping", *words, testbed.addresses["a.test"]]
     return subprocess.run(command, capture_output=True, text=True).stdout
 
 
@@ -49,9 +49,9 @@ def trips(text: str) -> list[float]:
     return [float(found) for found in re.findall(r"time=([\d.]+)", text)]
 
 
-def answered(bed: Bed) -> list[int]:
+def answered(testbed: Testbed) -> list[int]:
     """Which of a hundred pings came back."""
-    return [int(found) for found in re.findall(r"icmp_seq=(\d+)", ping(bed, "-c", "100", "-i", "0.05", "-W", "1"))]
+    return [int(found) for found in re.findall(r"icmp_seq=(\d+)", ping(testbed, "-c", "100", "-i", "0.05", "-W", "1"))]
 
 
 def refused(act: Callable[[], object]) -> str:
@@ -63,63 +63,63 @@ def refused(act: Callable[[], object]) -> str:
     return ""
 
 
-def conditions(bed: Bed) -> dict[str, Any]:
+def conditions(testbed: Testbed) -> dict[str, Any]:
     found: dict[str, Any] = {"trips": {}}
     for name in NAMES:
-        bed.change(named(name), seed=1)
-        found["trips"][name] = trips(ping(bed, "-c", "3"))
-    kernel = Condition("kernel", LOSSY, Way(delay_ms=10))
+        testbed.change(named(name), seed=1)
+        found["trips"][name] = trips(ping(testbed, "-c", "3"))
+    kernel = Condition("kernel", LOSSY, LinkDirection(delay_ms=10))
     played = Condition("played", LOSSY, PLAYED_UP)
     for condition in (kernel, played, kernel):
         found.setdefault(condition.name, [])
         for seed in (1, 1, 2):
-            bed.change(condition, seed=seed)
-            found[condition.name].append(answered(bed))
-    bed.change(played, seed=1)
-    ping(bed, "-c", "4", "-i", "0.05")
-    found["seen"] = bed.seen
-    found["counts"] = {name: counts.arrived for name, counts in bed.counts().items()}
+            testbed.change(condition, seed=seed)
+            found[condition.name].append(answered(testbed))
+    testbed.change(played, seed=1)
+    ping(testbed, "-c", "4", "-i", "0.05")
+    found["seen"] = testbed.seen
+    found["counts"] = {name: counts.arrived for name, counts in testbed.counts().items()}
     return found
 
 
-def rest(bed: Bed) -> list[float]:
+def rest(testbed: Testbed) -> list[float]:
     """Round trips on a fast link, by the kernel and by the player, each after a slow one was left full of packets."""
-    fast = Way(100_000, 25, kind="bursts")
+    fast = LinkDirection(100_000, 25, kind="bursts")
     found = []
     for slow, after in (("hotcloud:0.3/50/0", named("hotcloud:20/50/0")), ("pantheon:1", Condition("f", fast, fast))):
-        bed.change(named(slow), seed=1)
-        ping(bed, "-c", "60", "-l", "60", "-s", "1400", "-w", "1", "-q")
-        bed.change(after, seed=1)
-        found += trips(ping(bed, "-c", "1"))
+        testbed.change(named(slow), seed=1)
+        ping(testbed, "-c", "60", "-l", "60", "-s", "1400", "-w", "1", "-q")
+        testbed.change(after, seed=1)
+        found += trips(ping(testbed, "-c", "1"))
     return found
 
 
-def steps(bed: Bed) -> list[list[float]]:
+def steps(testbed: Testbed) -> list[list[float]]:
     """Round trips just before and just after a change, by the kernel and by the player; the first begins the count."""
     found = []
     for name in ("access:4g;2:access:3g", "access:4g;2:pantheon:14"):
-        bed.change(named(name), seed=1)
-        with bed.changing():
+        testbed.change(named(name), seed=1)
+        with testbed.changing():
             time.sleep(0.7)
-            found.append(trips(ping(bed, "-c", "4", "-i", "0.9")))
+            found.append(trips(ping(testbed, "-c", "4", "-i", "0.9")))
     return found
 
 
-def phases(bed: Bed) -> list[list[float]]:
+def phases(testbed: Testbed) -> list[list[float]]:
     """Round trips on links whose moments are far apart, each time after another wait."""
     found: list[list[float]] = []
     for name in ("pantheon:13", "pantheon:1", "trace:walk@7+10"):
         found.append([])
         for seed, wait_s in ((1, 0.0), (1, 0.37), (2, 0.0)):
-            bed.change(named(name), seed=seed)
+            testbed.change(named(name), seed=seed)
             time.sleep(wait_s)
-            found[-1] += trips(ping(bed, "-c", "1"))
+            found[-1] += trips(ping(testbed, "-c", "1"))
     return found
 
 
-def planted(bed: Bed) -> str:
-    """What is said when another loss was written than was asked."""
-    true = bed._qdiscs.put
+def planted(testbed: Testbed) -> str:
+    """Return the error when another loss was written than was asked."""
+    true = testbed._qdiscs.put
 
     def put(wanted: dict[str, tuple[Qdisc, ...]]) -> None:
         true({
@@ -127,11 +127,11 @@ def planted(bed: Bed) -> str:
             for device, qdiscs in wanted.items()
         })  # fmt: skip
 
-    bed._qdiscs.put = put  # type: ignore[method-assign,assignment]
+    testbed._qdiscs.put = put  # type: ignore[method-assign,assignment]
     try:
-        return refused(lambda: bed.change(named("hotcloud:5/150/1"), seed=1, cell="cell 7"))
+        return refused(lambda: testbed.change(named("hotcloud:5/150/1"), seed=1, cell="cell 7"))
     finally:
-        bed._qdiscs.put = true  # type: ignore[method-assign]
+        testbed._qdiscs.put = true  # type: ignore[method-assign]
 
 
 def routes() -> str:
@@ -140,8 +140,8 @@ def routes() -> str:
     return "".join(subprocess.run(words, capture_output=True, text=True).stdout for words in shown)
 
 
-def stacks(bed: Bed) -> dict[str, Any]:
-    before, stack = routes(), Stack(bed, load)
+def stacks(testbed: Testbed) -> dict[str, Any]:
+    before, stack = routes(), ServerStack(testbed, load)
     found: dict[str, Any] = {"asked": [], "found": []}
     for number, scheme in enumerate(("vegas", "bbr", "reno", "cubic")):
         settings: dict[str, Value] = {
@@ -171,12 +171,12 @@ def stacks(bed: Bed) -> dict[str, Any]:
     return found
 
 
-def drivers(bed: Bed) -> dict[str, Any]:
+def drivers(testbed: Testbed) -> dict[str, Any]:
     """The same two configurations by each driver that sets a stack by prefix."""
     subprocess.run(["insmod", str(MODULE)], check=True)
     found: dict[str, Any] = {}
     for name in ("route", "ebpf", "kmod"):
-        stack = Stack(bed, load, name)
+        stack = ServerStack(testbed, load, name)
         found[name] = [stack.apply(Profile("c", tuple(settings.items()))) for settings in TWO]
         stack.revert()
     return found
@@ -185,20 +185,20 @@ def drivers(bed: Bed) -> dict[str, Any]:
 def main(words: Sequence[str]) -> int:
     """All, or with "drivers" only those, on one line."""
     player, *only = words
-    bed = raise_bed(named(NAMES[0]), ["a.test", "b.test"], player=Path(player))
+    testbed = raise_testbed(named(NAMES[0]), ["a.test", "b.test"], player=Path(player))
     if only:
-        print(json.dumps(drivers(bed), sort_keys=True))
+        print(json.dumps(drivers(testbed), sort_keys=True))
         return 0
     found = {
-        "conditions": conditions(bed),
-        "steps": steps(bed),
-        "rest": rest(bed),
-        "phases": phases(bed),
-        "planted": planted(bed),
-        "stacks": stacks(bed),
+        "conditions": conditions(testbed),
+        "steps": steps(testbed),
+        "rest": rest(testbed),
+        "phases": phases(testbed),
+        "planted": planted(testbed),
+        "stacks": stacks(testbed),
     }
-    bed.close()
-    without = Bed(bed.addresses, None)
+    testbed.close()
+    without = Testbed(testbed.addresses, None)
     found["no player"] = refused(lambda: without.change(named("pantheon:1"), seed=1))
     print(json.dumps(found, sort_keys=True))
     return 0

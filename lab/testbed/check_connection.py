@@ -6,7 +6,7 @@ Method     A client with an address among the page load's clients, but on a way 
            port; `inet_diag` says of the server's end, before any data, its congestion control and its window, which is
            the initial one. Then the connection is reset. A listener that was open before the stack was set, or chose
            for itself, is thereby seen.
-Fails as   `Mismatch` where nobody accepts or the kernel does not know the connection.
+Fails as   `Mismatch` where no server accepts or the kernel does not know the connection.
 Source     linux/inet_diag.h, sock_diag(7); struct tcp_info of linux/tcp.h
 """
 
@@ -29,14 +29,14 @@ PATIENCE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ConnectionState:
     """The server's end of a connection at its beginning."""
 
     congestion_control: str
     window: int  # segments
 
 
-class Witness:
+class CheckConnection:
     """A listener of our own among the servers, and the questions about connections to it or to another's."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Witness:
         self._listener.close()
         self._diag.close()
 
-    def see(self, port: int = 0) -> Seen:
+    def see(self, port: int = 0) -> ConnectionState:
         """A new connection to that port (0: to our own listener). Errors: `Mismatch`."""
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as client:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
@@ -64,10 +64,10 @@ class Witness:
                 self._listener.accept()[0].close()
             return seen
 
-    def _ask(self, port: int, client_port: int) -> Seen:
+    def _ask(self, port: int, client_port: int) -> ConnectionState:
         ends = (socket.inet_aton(WITNESSED_ADDRESS), port), (socket.inet_aton(WITNESS_ADDRESS), client_port)
         found = self._diag.look_up(extensions(INFO, CONGESTION), *ends)
         if found is None:
             raise Mismatch(f"the kernel does not know the connection to port {port}")
         name = found.attributes[CONGESTION].rstrip(b"\0").decode()
-        return Seen(name, field_of(found.attributes[INFO], "snd_cwnd"))
+        return ConnectionState(name, field_of(found.attributes[INFO], "snd_cwnd"))

@@ -16,20 +16,20 @@ HEAD_END, MOST_HEAD_BYTES = b"\r\n\r\n", 1 << 16
 BACKLOG = 4096
 
 
-class Thinker(socketserver.ThreadingUnixStreamServer):
+class DelayedServer(socketserver.ThreadingUnixStreamServer):
     """Answers each request `think_s` after its head came."""
 
     request_queue_size, daemon_threads, block_on_close = BACKLOG, True, False
 
     def __init__(self, path: Path, think_s: float) -> None:
         self.think_s = think_s
-        super().__init__(str(path), Thought)
+        super().__init__(str(path), DelayedAnswer)
 
 
-class Thought(socketserver.BaseRequestHandler):
+class DelayedAnswer(socketserver.BaseRequestHandler):
     """One request."""
 
-    server: Thinker
+    server: DelayedServer
 
     def handle(self) -> None:
         began, head = time.monotonic(), b""
@@ -48,7 +48,7 @@ def thinking(path: Path, think_ms: float) -> Iterator[None]:
     if not think_ms:
         yield
         return
-    with Thinker(path, think_ms / 1e3) as server:
+    with DelayedServer(path, think_ms / 1e3) as server:
         path.chmod(0o666)
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The bed in a guest: links are what their conditions say, chance is the seed's, stacks are what was asked or fail."""
+"""The testbed in a guest: links are as their conditions, chance is the seed's, stacks are as asked or fail."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from configtron.lab.testbed import player
 from configtron.lab.testbed.families import named
 from configtron.lab.uml.kernel import cache_folder
-from configtron.lab.uml.user_mode_linux import Job, UmlVirtual
+from configtron.lab.uml.user_mode_linux import GuestJob, UmlVirtual
 from configtron.tune.drivers.bpf import objects
 from rigs import ROOT, guest_module
 from tests.support.lab.testbed_guest import LOSSY, NAMES, TWO
@@ -22,20 +22,20 @@ from tests.support.lab.testbed_guest import LOSSY, NAMES, TWO
 pytestmark = [pytest.mark.root, pytest.mark.lab]
 
 
-def told(folder: Path, *only: str) -> str:
+def conditions_text(folder: Path, *only: str) -> str:
     backend = UmlVirtual()
     if reason := backend.available():
         pytest.skip(reason)
     words = (sys.executable, "-m", "tests.support.lab.testbed_guest", str(player.program()), *only)
     environment = (("PYTHONPATH", str(ROOT)), ("XDG_CACHE_HOME", str(cache_folder().parent)))
-    running = backend.boot(Job(words, folder, seed=1, cpu=max(os.sched_getaffinity(0)), environment=environment))
+    running = backend.boot(GuestJob(words, folder, seed=1, cpu=max(os.sched_getaffinity(0)), environment=environment))
     assert running.wait(200) == 0, running.console.read_text() + running.last_words()
     return running.console.read_text()
 
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return told(tmp_path_factory.mktemp("bed"))
+    return conditions_text(tmp_path_factory.mktemp("testbed"))
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_the_player_counts(found: dict[str, Any]) -> None:
     assert down == up == 304
 
 
-def test_what_is_played_is_told(found: dict[str, Any]) -> None:
+def test_what_is_played_is_reported(found: dict[str, Any]) -> None:
     """A packet each 2.4 ms, ten of delay; nothing that another seed would make other."""
     seen = found["conditions"]["seen"]
     played = "played opportunities 1 period_us 2400 delay_us 10000 loss 0 packets 0 bytes 0"
@@ -124,7 +124,7 @@ def test_a_revert_leaves_nothing(found: dict[str, Any]) -> None:
 
 
 def test_a_second_boot_is_the_same(text: str, tmp_path: Path) -> None:
-    assert told(tmp_path) == text
+    assert conditions_text(tmp_path) == text
 
 
 def test_every_driver_sets_the_stack(tmp_path: Path) -> None:
@@ -132,5 +132,5 @@ def test_every_driver_sets_the_stack(tmp_path: Path) -> None:
     for program in objects.PROGRAMS:
         objects.compiled(program)
     guest_module.build(tmp_path)
-    seen = json.loads(told(tmp_path, "drivers"))
+    seen = json.loads(conditions_text(tmp_path, "drivers"))
     assert seen == {name: list(TWO) for name in ("route", "ebpf", "kmod")}
