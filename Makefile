@@ -11,6 +11,7 @@
 # make check  the developer's loop: tests without root, network or sleeps, under a minute
 # make evidence  the papers' figures beside ours, by commands that run now, as runs/evidence.md (EVIDENCE='--long --lab' for all);
 #                then every policy on worlds of a fresh seed, as runs/sealed.md (SEALED='--docs docs/learn.md' puts it there)
+# make version  copies configtron/__init__.py's version to setup.cfg, kmod/ and the man pages
 # make golden every recording of fixtures/ played again: the same bytes, or it fails
 # Each step is kept by what it was made from, so all of it is safe and quick to run again.
 
@@ -24,9 +25,10 @@ BIN := $(VENV)/bin
 # The environment is made anew whenever its contents' list changes.
 INSTALLED := $(VENV)/installed-$(shell cat setup.cfg pyproject.toml | sha256sum | cut -c1-16)
 T0 := $(shell date +%s)
+VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' configtron/__init__.py)
 say = @echo "[$$(($$(date +%s) - $(T0))) s] $(1)"
 
-.PHONY: help install packages kernel kmod bpf demo demo-tune demo-learn test check evidence golden lint docs man bench fuzz kmod-debug clean
+.PHONY: help install packages kernel kmod bpf demo demo-tune demo-learn test check evidence golden lint docs man version bench fuzz kmod-debug clean
 .DELETE_ON_ERROR:
 
 help:
@@ -111,6 +113,13 @@ docs: kernel man
 
 man: $(INSTALLED)
 	@$(BIN)/python -m configtron.cli.manual docs
+
+version: man
+	$(call say,version $(VERSION) of configtron/__init__.py in setup.cfg and kmod and the man pages)
+	@sed -i 's|^src/configtron-[^ ]*|src/configtron-$(VERSION)|' setup.cfg
+	@sed -i -e 's|configtron-[0-9.]*;|configtron-$(VERSION);|' -e 's|configtron/[0-9.]*$$|configtron/$(VERSION)|' \
+	    -e 's|^PACKAGE_VERSION=.*|PACKAGE_VERSION="$(VERSION)"|' kmod/dkms.conf
+	@sed -i 's|CT_RELEASE ".*"|CT_RELEASE "$(VERSION)"|' kmod/internal.h
 
 bench: kernel
 	$(call say,seven servers on this host as distributions ship them)

@@ -22,7 +22,7 @@
 
 #include "configtron.h"
 
-#define CT_RELEASE "0.1.0"
+#define CT_RELEASE "0.2.0"
 
 /* Kernels that the module was tested on; Kbuild stops at others, dkms.conf has the same. */
 #define CT_KERNEL_OLDEST "6.1"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import configparser
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import configtron
 from rigs import ROOT
 
 FOLDERS = ("db", "fingerprint", "lab", "learner", "probe", "report", "studies", "tune")
@@ -44,6 +46,19 @@ def test_packages_are_the_folders() -> None:
     listed = lines("options", "packages")
     assert listed == sorted(set(listed)), "in order, each once"
     assert set(listed) == folders_with_code()
+
+
+def test_the_version_is_one_everywhere() -> None:
+    """`make version` copies it from the package to what is read without Python; the changelog begins with it."""
+    copies = {
+        "setup.cfg": r"^src/configtron-(\S+) =",
+        "kmod/dkms.conf": r'^PACKAGE_VERSION="(.+)"',
+        "kmod/internal.h": r'CT_RELEASE "(.+)"',
+        "CHANGELOG.md": r"^## (\S+), ",
+    }
+    found = {name: re.findall(pattern, (ROOT / name).read_text(), re.M)[0] for name, pattern in copies.items()}
+    pages = {page.name: re.findall(r'"configtron (\S+)"', page.read_text())[0] for page in ROOT.glob("docs/man/*.1")}
+    assert pages and set((found | pages).values()) == {configtron.__version__}, found
 
 
 def test_package_dir_maps_every_folder() -> None:
