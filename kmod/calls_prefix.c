@@ -14,6 +14,11 @@
 
 #include "calls.h"
 
+/* A million entries take 70 MB; more is taken for a mistake. */
+unsigned int ct_prefixes_max = 1000000;
+module_param_named(prefixes_max, ct_prefixes_max, uint, 0444);
+MODULE_PARM_DESC(prefixes_max, "prefixes that one network namespace may hold");
+
 static int ct_prefix_set_one(struct ct_net *cn, struct configtron_prefix *prefix, u32 flags)
 {
 	struct ct_profile *profile, *was;

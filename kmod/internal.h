@@ -196,7 +196,6 @@ struct ct_net {
 extern unsigned int ct_net_id;
 extern unsigned int ct_prefixes_max;
 extern bool ct_enabled;
-extern const struct ct_real *ct_default_real; /* plain one of namespaces older than we */
 extern atomic_t ct_versions;
 
 static inline struct ct_net *ct_net_of(const struct net *net)

@@ -18,17 +18,8 @@
 
 #include "internal.h"
 
-unsigned int ct_net_id;
-const struct ct_real *ct_default_real;
-
-/* A million entries take 70 MB; more is taken for a mistake. */
-unsigned int ct_prefixes_max = 1000000;
-module_param_named(prefixes_max, ct_prefixes_max, uint, 0444);
-MODULE_PARM_DESC(prefixes_max, "prefixes that one network namespace may hold");
-
-bool ct_enabled = true;
-module_param_named(enabled, ct_enabled, bool, 0644);
-MODULE_PARM_DESC(enabled, "0: leave every new connection of all namespaces as it is");
+/* Plain one of namespaces older than the module. */
+static const struct ct_real *ct_default_real;
 
 /* What the first namespace's connections are left to; its own, when that is the one being made. */
 static const struct ct_real *ct_plain_of_first(void)

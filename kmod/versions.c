@@ -21,6 +21,7 @@
 
 #include "internal.h"
 
+unsigned int ct_net_id; /* of struct ct_net; main.c registers it */
 atomic_t ct_versions = ATOMIC_INIT(0);
 
 void ct_profile_put(struct ct_profile *profile)

@@ -44,6 +44,10 @@ struct ct_saved {
 
 static struct tcp_congestion_ops ct_dispatcher;
 
+bool ct_enabled = true;
+module_param_named(enabled, ct_enabled, bool, 0644);
+MODULE_PARM_DESC(enabled, "0: leave every new connection of all namespaces as it is");
+
 static struct ct_saved *ct_saved(const struct sock *sk)
 {
 	return (void *)((char *)inet_csk_ca(sk) + ICSK_CA_PRIV_SIZE - sizeof(struct ct_saved));

@@ -218,24 +218,6 @@ ns_t next_moment(void)
 	return soonest;
 }
 
-void got_bytes(struct object *thing, long bytes)
-{
-	thing->got += bytes;
-	load.bytes += bytes;
-	if (thing->got > thing->size)
-		load.failed = "size";
-}
-
-void got_all(struct object *thing)
-{
-	if (thing->got != thing->size && !load.failed)
-		load.failed = "size";
-	thing->state = DONE;
-	thing->done = now();
-	thing->on = NULL;
-	load.done++;
-}
-
 /*
  * When an average part of the first screen was shown: the mean, weighted by area, of the moments at which the parts were
  * there and could be painted. SpeedIndex is the same mean over pixels. The document's own part, text, comes in evenly.

@@ -54,7 +54,12 @@ static size_t read_head(struct connection *c, const unsigned char *bytes, size_t
 	return end + 4 - c->head - before;
 }
 
-void read_h1(struct connection *c, const unsigned char *bytes, size_t count)
+static void opened_h1(struct connection *c)
+{
+	(void)c;
+}
+
+static void read_h1(struct connection *c, const unsigned char *bytes, size_t count)
 {
 	struct object *thing = c->answering;
 
@@ -81,7 +86,7 @@ void read_h1(struct connection *c, const unsigned char *bytes, size_t count)
 }
 
 /* A server may close a kept connection just when it is asked again: then the request moves, as in browsers. */
-void ended_h1(struct connection *c)
+static void ended_h1(struct connection *c)
 {
 	struct object *thing = c->answering;
 
@@ -92,3 +97,5 @@ void ended_h1(struct connection *c)
 		load.failed = "closed";
 	thing->state = READY;
 }
+
+const struct protocol http1 = { .opened = opened_h1, .read = read_h1, .ended = ended_h1 };

@@ -64,7 +64,7 @@ static int on_close(nghttp2_session *session, int32_t stream, uint32_t error, vo
 	return 0;
 }
 
-void begin_h2(struct connection *c)
+static void begin_h2(struct connection *c)
 {
 	const nghttp2_settings_entry settings[] = {
 		{ NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, TABLE_BYTES },
@@ -130,7 +130,7 @@ void ask_h2(struct connection *c, struct object *thing)
 	thing->on = c;
 }
 
-void read_h2(struct connection *c, const unsigned char *bytes, size_t count)
+static void read_h2(struct connection *c, const unsigned char *bytes, size_t count)
 {
 	if (nghttp2_session_mem_recv(c->session, bytes, count) < 0)
 		load.failed = "frames";
@@ -147,3 +147,11 @@ void send_h2(struct connection *c)
 		put(c, bytes, count);
 	flush(c);
 }
+
+static void ended_h2(struct connection *c)
+{
+	(void)c;
+	load.failed = "closed";
+}
+
+const struct protocol http2 = { .opened = begin_h2, .read = read_h2, .ended = ended_h2 };

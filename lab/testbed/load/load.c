@@ -25,7 +25,6 @@
 #include <sys/timerfd.h>
 #include <time.h>
 
-#define SECOND 1000000000LL
 /* HZ is 100 in the guests: the seed shifts a load against the kernel's ticks, and nothing else */
 #define TICK_US 10000
 /* connections of the load before are closed, and what they still send is gone, when the next one begins */
@@ -33,25 +32,9 @@
 #define SETTLE_FAILED (5 * SECOND)
 #define EVENTS 64
 
-struct load load;
 /* when nothing of the load before is under way any more */
 static ns_t settled;
 static int timer;
-
-static ns_t clock_ns(void)
-{
-	struct timespec reading;
-
-	clock_gettime(CLOCK_MONOTONIC, &reading);
-	return reading.tv_sec * SECOND + reading.tv_nsec;
-}
-
-ns_t now(void)
-{
-	if (!load.read)
-		load.read = clock_ns();
-	return load.read;
-}
 
 static uint64_t spread(uint64_t seed)
 {
@@ -142,6 +125,7 @@ static void visit(struct page *page, const char *http, uint64_t seed, double lim
 	memset(&load, 0, sizeof(load));
 	load.page = page;
 	load.h2 = !strcmp(http, "h2");
+	load.protocol = load.h2 ? &http2 : &http1;
 	load.resumes = resumes;
 	load.limit = limit_s * SECOND;
 	load.begun = load.read = wait_for_begin(seed);

@@ -2,11 +2,14 @@
 /*
  * The page-load client: what its parts share.
  *
- *   load.c     commands in, one line of JSON per load out; the event loop and its clock
- *   plan.c     reads the pages
- *   browse.c   which object is known, asked for, done: a browser's rules
- *   stream.c   a connection: TCP, TLS, bytes in and out
- *   http1.c http2.c   the protocol on it
+ *   load.c            commands in, one line of JSON per load out; the event loop
+ *   plan.c            reads the pages
+ *   browse.c          which object is known, asked for, done: a browser's rules
+ *   http1.c http2.c   the protocol on a connection
+ *   stream.c          a connection: TCP, TLS, bytes in and out
+ *   state.c           the load under way: its clock, what has come of its objects
+ *
+ * Each file calls those below it only; stream.c passes bytes up by the load's struct protocol.
  *
  * One thread, one load at a time. Times are nanoseconds of CLOCK_MONOTONIC, read at most once for each wake-up and only if
  * a caller needs it: in a guest every reading is a system call.
@@ -33,6 +36,7 @@
 #define WORTH_WAITING_BYTES 1448
 
 typedef int64_t ns_t;
+#define SECOND 1000000000LL
 
 enum kind {
 	HTML,
@@ -112,8 +116,16 @@ struct connection {
 	nghttp2_session *session;
 };
 
+/* What stream.c calls of the protocol on a connection: at its opening, for each piece of bytes, at its end. */
+struct protocol {
+	void (*opened)(struct connection *c);
+	void (*read)(struct connection *c, const unsigned char *bytes, size_t count);
+	void (*ended)(struct connection *c);
+};
+
 struct load {
 	struct page *page;
+	const struct protocol *protocol;
 	bool h2, resumes; /* resumes: TLS sessions of the visit before are used */
 	ns_t begun, limit, quiet_until, connected;
 	ns_t read; /* this wake-up's time; 0 when not read yet */
@@ -126,8 +138,11 @@ struct load {
 
 extern struct load load;
 
-/* load.c */
+/* state.c */
+ns_t clock_ns(void);
 ns_t now(void);
+void got_bytes(struct object *thing, long bytes);
+void got_all(struct object *thing);
 
 /* plan.c */
 struct page *read_plan(const char *file);
@@ -136,8 +151,6 @@ struct page *read_plan(const char *file);
 void begin_page(void);
 void proceed(void);
 ns_t next_moment(void);
-void got_bytes(struct object *thing, long bytes);
-void got_all(struct object *thing);
 double shown_ms(void);
 
 /* stream.c */
@@ -151,12 +164,9 @@ void forget_sessions(struct page *page);
 extern int watch;
 
 /* http1.c, http2.c */
+extern const struct protocol http1, http2;
 void ask_h1(struct connection *c, struct object *thing);
-void read_h1(struct connection *c, const unsigned char *bytes, size_t count);
-void ended_h1(struct connection *c);
-void begin_h2(struct connection *c);
 void ask_h2(struct connection *c, struct object *thing);
-void read_h2(struct connection *c, const unsigned char *bytes, size_t count);
 void send_h2(struct connection *c);
 
 #define AGENT \

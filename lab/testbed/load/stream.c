@@ -195,8 +195,7 @@ static void shake_hands(struct connection *c)
 	}
 	c->open = true;
 	load.resumed += SSL_session_reused(c->tls);
-	if (load.h2)
-		begin_h2(c);
+	load.protocol->opened(c);
 }
 
 static void read_all(struct connection *c)
@@ -205,16 +204,13 @@ static void read_all(struct connection *c)
 	int got;
 
 	while (!load.failed && (got = SSL_read(c->tls, plain, sizeof(plain))) > 0)
-		(load.h2 ? read_h2 : read_h1)(c, plain, got);
+		load.protocol->read(c, plain, got);
 	/* TLS may say that it was the last, and be read no further: TCP's own end is then never seen */
 	c->ended |= SSL_get_shutdown(c->tls) & SSL_RECEIVED_SHUTDOWN;
 	if (load.failed || !c->ended)
 		return;
 	c->open = false;
-	if (load.h2)
-		load.failed = "closed";
-	else
-		ended_h1(c);
+	load.protocol->ended(c);
 }
 
 void on_event(struct connection *c, uint32_t events)
