@@ -15,10 +15,10 @@ import pytest
 
 from configtron.fingerprint import INFERENCES
 from configtron.lab.internet.truth import oracle
+from configtron.model import pcapng
 from configtron.model.nouns import Observation, Trace
 from configtron.model.records import Json, pairs_of, value_of
 from configtron.probe.play import Recorded
-from configtron.probe.wire import pcapng
 from configtron.probe.wire.pcap import OPENING
 from configtron.report.allowed_verdict import Judged, is_right
 from configtron.report.replay_results import DIFFERS, DIVERGED, MISSING, SAME

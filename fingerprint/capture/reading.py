@@ -12,9 +12,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from configtron.fingerprint.capture import pcap, pcapng
+from configtron.fingerprint.capture import packet_blocks, pcap
 from configtron.fingerprint.capture.source import CaptureSource
 from configtron.fingerprint.passive.columns import PADDING, Frames
+from configtron.model import pcapng
 from configtron.model.errors import BadInput
 
 # Large enough that a buffer holds some ten thousand packets, so that numpy's cost per call is small beside them; small
@@ -37,7 +38,7 @@ class Buffer:
     def words(self, order: str) -> memoryview:
         """The buffer as 32-bit words."""
         if order not in self._words:
-            self._words[order] = pcapng.words_of(self.data, order)
+            self._words[order] = packet_blocks.words_of(self.data, order)
         return self._words[order]
 
     def more(self) -> bool:
@@ -125,10 +126,10 @@ class _Pcapng:
         window = self.window
         why = "block"
         while why != "broken":
-            walked = pcapng.walk(window.words(self.section.order), window.at, window.end)
+            walked = packet_blocks.walk(window.words(self.section.order), window.at, window.end)
             window.at, why = walked.at, walked.why
             if walked.packets:
-                found = pcapng.fields(window.data, walked, self.section, self.counts)
+                found = packet_blocks.fields(window.data, walked, self.section, self.counts)
                 yield Frames(_bytes(window), *found, self.number, self.file)
                 self.number += len(walked.packets)
             if why == "more" and not window.more():
@@ -157,7 +158,7 @@ class _Pcapng:
             self.dropped.clear()
             section = self.section = pcapng.Section(order)
         size = int.from_bytes(head[4:8], section.byteorder)  # type: ignore[arg-type]
-        if size < 12 or size > pcapng.BLOCK_MOST or size & 3:
+        if size < 12 or size > packet_blocks.BLOCK_MOST or size & 3:
             return "broken"
         if not window.need(size):
             return "end"
@@ -170,7 +171,7 @@ class _Pcapng:
         section = self.section
         if kind == pcapng.INTERFACE:
             about = pcapng.interface_of(body, section)
-            if about is None or len(section.interfaces) >= pcapng.INTERFACES_MOST:
+            if about is None or len(section.interfaces) >= packet_blocks.INTERFACES_MOST:
                 return "broken"
             section.interfaces.append(about)
         elif kind == pcapng.SECRETS:

@@ -23,10 +23,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, NotRequired, TypedDict, cast
 
+from configtron.model import pcapng
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Message, Packet, Session, Target, Trace, Value
 from configtron.model.records import target_form
-from configtron.probe.wire import pcapng
 from configtron.probe.wire.flow import Frame, Recording
 from configtron.probe.wire.frames import Dissected, Numbers, dissect, heard, sent
 from configtron.probe.wire.push import push
@@ -207,7 +207,7 @@ def traces_in(blocks: Iterable[pcapng.Block], name: str) -> Iterator[tuple[Trace
         for block in blocks:
             began = block.offset if began < 0 else began
             if block.kind == pcapng.SECRETS:
-                keylog = pcapng.keylog_of(block.body)
+                keylog = pcapng.keylog_of(block.body, "little")
             elif block.kind == pcapng.PACKET:
                 packets += 1
                 said = pcapng.captured(block.body)

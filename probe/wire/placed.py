@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, cast
 
+from configtron.model import pcapng
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Trace
-from configtron.probe.wire import pcapng
 from configtron.probe.wire.pcap import Evidence, check_opening, traces_in
 
 

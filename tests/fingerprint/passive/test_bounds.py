@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from configtron.fingerprint.capture import pcapng
+from configtron.fingerprint.capture import packet_blocks
 from configtron.fingerprint.capture.reading import read
 from configtron.fingerprint.capture.source import CaptureSource
 from configtron.fingerprint.passive.gathering import HEADS_MOST, Gathering
@@ -58,7 +58,7 @@ def test_heads_are_told_before_they_are_many() -> None:
 
 
 def test_interfaces_without_end_break_the_file() -> None:
-    data = write.section() + write.interface() * (pcapng.INTERFACES_MOST + 1) + write.packet(bytes(60), 0)
+    data = write.section() + write.interface() * (packet_blocks.INTERFACES_MOST + 1) + write.packet(bytes(60), 0)
     counts: Counter[str] = Counter()
     assert list(read(CaptureSource(io.BytesIO(data)), counts)) == [] and counts["malformed-record"] == 1
 
@@ -66,8 +66,8 @@ def test_interfaces_without_end_break_the_file() -> None:
 def test_words_of_a_buffer_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the other byte order they are a copy; a block between every two packets must not cost one each."""
     made = []
-    original = pcapng.words_of
-    monkeypatch.setattr(pcapng, "words_of", lambda *words: made.append(1) or original(*words))
+    original = packet_blocks.words_of
+    monkeypatch.setattr(packet_blocks, "words_of", lambda *words: made.append(1) or original(*words))
     between = write.block(0xBAD, bytes(8), ">")
     body = b"".join(between + write.packet(f, at, order=">") for at, f in write.conversation())
     data = write.section(">") + write.interface(order=">", resolution=9) + body

@@ -1,56 +1,26 @@
 # SPDX-License-Identifier: MIT
-"""The pcapng format (draft-ietf-opsawg-pcapng), as others write it: a buffer -> where its packets are.
+"""Packet blocks of a pcapng buffer, in columns: where its packets are, of which interface, when they were captured.
 
-Any byte order, any number of sections and interfaces, any resolution of time. Evidence of our own is read here too, as
-any capture is; `probe/wire/pcapng.py` reads it as the traces that it holds.
+Any byte order, any number of sections and interfaces, any resolution of time. The format itself is `model/pcapng.py`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from configtron.fingerprint.passive.columns import Column
+from configtron.model.pcapng import OLD_PACKET, PACKET, SECTION, SIMPLE, Interface, Section
 
-SECTION, INTERFACE, OLD_PACKET, SIMPLE, STATISTICS, PACKET, SECRETS = 0x0A0D0D0A, 1, 2, 3, 5, 6, 10
 PACKETS = frozenset((OLD_PACKET, SIMPLE, PACKET))
-MAGIC_LITTLE, MAGIC_BIG = b"\x4d\x3c\x2b\x1a", b"\x1a\x2b\x3c\x4d"
-# Options we ask for: if_tsresol, if_tsoffset, isb_ifdrop.
-RESOLUTION, OFFSET, DROPPED = 9, 14, 5
-TLS_KEY_LOG = 0x544C534B
 # A block is at most this long; a longer one is a broken file.
 BLOCK_MOST = 1 << 23
 # No machine has so many; the obsolete packet block could not even name more.
 INTERFACES_MOST = 1 << 16
 NS = 1_000_000_000
 SECONDS_MOST = 9_000_000_000
-
-
-@dataclass(slots=True)
-class Interface:
-    """The fields of an interface block. A second has `units` ticks of the stamps, unless `shift` says 2^shift."""
-
-    link: int
-    snap: int
-    units: int = 1_000_000
-    shift: int | None = None
-    offset_s: int = 0
-
-
-@dataclass(slots=True)
-class Section:
-    """A section that is being read: its byte order, its interfaces so far."""
-
-    order: str
-    interfaces: list[Interface] = field(default_factory=list)
-
-    @property
-    def byteorder(self) -> str:
-        """As `int.from_bytes` names it."""
-        return "little" if self.order == "<" else "big"
 
 
 class Walked(NamedTuple):
@@ -63,11 +33,6 @@ class Walked(NamedTuple):
     kinds: list[int]
     at: int
     why: str
-
-
-def order_of(head: bytes) -> str | None:
-    """Byte order of a section header's first 12 bytes; None if it is none."""
-    return {MAGIC_LITTLE: "<", MAGIC_BIG: ">"}.get(bytes(head[8:12]))
 
 
 def walk(words: memoryview, at: int, end: int) -> Walked:
@@ -103,50 +68,6 @@ def words_of(data: bytearray, order: str) -> memoryview:
     if order == "<":
         return memoryview(data)[: size * 4].cast("I")
     return memoryview(np.frombuffer(data, ">u4", size).astype("=u4"))  # type: ignore[arg-type]
-
-
-def interface_of(body: bytes, section: Section) -> Interface | None:
-    """An interface block's body (behind kind and length)."""
-    if len(body) < 8:
-        return None
-    order = section.byteorder
-    found = Interface(_int(body[0:2], order), _int(body[4:8], order))
-    for code, value in options(body, 8, order):
-        if code == RESOLUTION and len(value) == 1:
-            power = value[0] & 0x7F
-            # 10^-19 s and 2^-63 s are the finest that 64 bits can count.
-            if value[0] & 0x80:
-                found.shift = min(power, 63)
-            else:
-                found.units = 10 ** min(power, 19)
-        elif code == OFFSET and len(value) == 8:
-            found.offset_s = int.from_bytes(value, order, signed=True)  # type: ignore[arg-type]
-    return found
-
-
-def options(body: bytes, at: int, order: str) -> list[tuple[int, bytes]]:
-    """(code, value) of a block's options, as far as they make sense."""
-    found = []
-    while at + 4 <= len(body):
-        code, size = _int(body[at : at + 2], order), _int(body[at + 2 : at + 4], order)
-        if code == 0 or at + 4 + size > len(body):
-            break
-        found.append((code, body[at + 4 : at + 4 + size]))
-        at += 4 + size + -size % 4
-    return found
-
-
-def dropped(body: bytes, order: str) -> int:
-    """Packets that the capture says it lost on an interface (behind kind and length)."""
-    values = [_int(value, order) for code, value in options(body, 12, order) if code == DROPPED and len(value) == 8]
-    return max(values, default=0)
-
-
-def keylog_of(body: bytes, order: str) -> str:
-    """TLS key log lines of a secrets block; "" if it holds other secrets."""
-    if len(body) < 8 or _int(body[:4], order) != TLS_KEY_LOG:
-        return ""
-    return body[8 : 8 + _int(body[4:8], order)].decode("ascii", "replace")
 
 
 class Fields(NamedTuple):
@@ -215,7 +136,3 @@ def _nanoseconds(stamps: Column, about: Interface) -> Column:
     seconds = np.clip(np.minimum(whole, np.uint64(SECONDS_MOST)).astype(np.int64) + offset_s, 0, SECONDS_MOST)
     found: Column = seconds * NS + ns.astype(np.int64)
     return found
-
-
-def _int(data: bytes, order: str) -> int:
-    return int.from_bytes(data, order)  # type: ignore[arg-type]
