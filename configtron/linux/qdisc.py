@@ -14,6 +14,7 @@ import os
 import socket
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from configtron.linux.netlink import CREATE, REPLACE, Netlink, NetlinkError, attribute, attributes
@@ -28,6 +29,8 @@ KIND, OPTIONS, STATS = 1, 2, 3
 # Of struct tc_stats: where packets and qlen stand.
 PASSED_AT, WAITING_AT = 8, 28
 
+# Packets under way at once on a path of 0.2 s at 500 Mbit/s of full segments; netem drops beyond its limit.
+NETEM_LIMIT_PACKETS = 100_000
 # struct tc_netem_qopt: latency, limit, loss, gap, duplicate, jitter
 NETEM = struct.Struct("=IIIIII")
 NETEM_DELAY_DIST, NETEM_LOSS, NETEM_LATENCY64, NETEM_JITTER64, NETEM_SLOT, NETEM_SEED = 2, 5, 10, 11, 12, 14
@@ -49,6 +52,7 @@ MANAGED: Mapping[str, Mapping[str, int]] = {
 ROUNDED = {"burst": 2, "target_us": 1, "interval_us": 1}
 
 Knobs = Mapping[str, int]
+NOTHING: Knobs = MappingProxyType({})
 
 
 class Qdisc(NamedTuple):
@@ -64,6 +68,18 @@ class Qdisc(NamedTuple):
     passed: int = 0
     waiting: int = 0
     delays: Sequence[int] = ()
+
+
+def netem(*, delay_ms: float, seed: int, loss: float = 0.0, more: Knobs = NOTHING, delays: Sequence[int] = ()) -> Qdisc:
+    """Return a netem at a device's root that holds `NETEM_LIMIT_PACKETS`.
+
+    loss    share of the packets lost one by one, 0 to 1
+    seed    of its own chance, 64 bits
+    more    further knobs in the kernel's units: duplicate, jitter_ns, slot_ns, ge_p and ge_r (then without `loss`)
+    delays  table of delays, as in `Qdisc`
+    """
+    knobs = {"limit": NETEM_LIMIT_PACKETS, "loss": round(loss * 0xFFFFFFFF), "delay_ns": round(delay_ms * 1e6)}
+    return Qdisc(0x10000, ROOT, "netem", {**knobs, "seed": seed, **more}, delays=delays)
 
 
 def _netem(knobs: Knobs) -> bytes:

@@ -15,9 +15,10 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from configtron.linux import qdisc
 from configtron.linux.netns import inside
 from configtron.linux.proc import LISTENING, tcp_lines
-from configtron.linux.qdisc import ROOT, Qdisc, Qdiscs, differences
+from configtron.linux.qdisc import Qdiscs, differences
 from configtron.model.errors import Missing
 
 SIOCETHTOOL = 0x8946
@@ -30,8 +31,6 @@ OFFLOADS = {"rx": (0x14, 0x15), "gro": (0x2B, 0x2C), "gso": (0x23, 0x24), "tso":
 NETEM_DIST_SCALE, DIST_ENTRIES = 8192, 10_000
 # What is reordered comes later by an eighth of this, up to all of it: so far apart are two paths of one load balancer.
 REORDERED_LATE_MS, REORDERED_LEAST = 20.0, 1 / 8
-# Packets under way at once on the longest link (0.2 s) at 500 Mbit/s of full segments; netem drops beyond its limit.
-NETEM_LIMIT_PACKETS = 100_000
 
 
 def ip(netns: str, commands: Sequence[str]) -> None:
@@ -105,13 +104,16 @@ def netem(
     By netlink, because iproute2 6.1 cannot hand over a seed. Small seeds are hashed first: the generator's first
     numbers after one are near zero, so that every run would lose an early packet.
     """
-    lost, doubled = (round(percent / 100 * 0xFFFFFFFF) for percent in (loss_percent, duplicate_percent))
-    knobs = {"limit": NETEM_LIMIT_PACKETS, "loss": lost, "delay_ns": round(delay_ms * 1e6), "seed": splitmix64(seed)}
-    if doubled:
-        knobs["duplicate"] = doubled
+    more = {"duplicate": doubled} if (doubled := round(duplicate_percent / 100 * 0xFFFFFFFF)) else {}
     if reorder_percent:
-        knobs["jitter_ns"] = round(REORDERED_LATE_MS * 1e6)
-    wanted = Qdisc(1 << 16, ROOT, "netem", knobs, delays=late_shares(reorder_percent) if reorder_percent else ())
+        more["jitter_ns"] = round(REORDERED_LATE_MS * 1e6)
+    wanted = qdisc.netem(
+        delay_ms=delay_ms,
+        seed=splitmix64(seed),
+        loss=loss_percent / 100,
+        more=more,
+        delays=late_shares(reorder_percent) if reorder_percent else (),
+    )
     qdiscs = Qdiscs(netns)
     try:
         qdiscs.put({interface: [wanted]})

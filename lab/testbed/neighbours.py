@@ -26,12 +26,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
 
-from configtron.lab.internet.links import NETEM_LIMIT_PACKETS
 from configtron.lab.testbed.competing_host import raise_host
 from configtron.lab.testbed.conditions import MOST_NEIGHBOURS, Condition
 from configtron.lab.testbed.wires import CLIENT, ORIGINS_NET
 from configtron.linux.netns import inside
-from configtron.linux.qdisc import ROOT, Qdisc, Qdiscs, differences
+from configtron.linux.qdisc import Qdiscs, differences, netem
 from configtron.model.errors import Mismatch
 
 NEIGHBOURS, PORT = "neighbours", 7100
@@ -119,11 +118,7 @@ class Neighbourhood:
 
     def _delay(self, plan: FlowStarts) -> None:
         """Errors: `Mismatch`."""
-        wanted = {
-            f"v{n}": (Qdisc(0x10000, ROOT, "netem", {"limit": NETEM_LIMIT_PACKETS, "delay_ns": round(added * 1e6),
-                                                     "loss": 0, "seed": 1}),)
-            for n, added in enumerate(plan.added_ms)
-        }  # fmt: skip
+        wanted = {f"v{n}": (netem(delay_ms=added, seed=1),) for n, added in enumerate(plan.added_ms)}
         self._qdiscs.put(wanted)
         found = self._qdiscs.read()
         if wrong := [words for device, queue in wanted.items() for words in differences(queue, found[device])]:

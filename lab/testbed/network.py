@@ -29,7 +29,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from configtron.lab.internet import links
-from configtron.lab.internet.links import NETEM_LIMIT_PACKETS, splitmix64
+from configtron.lab.internet.links import splitmix64
 from configtron.lab.testbed.conditions import PACKET_BYTES, Condition, LinkChange, LinkDirection
 from configtron.lab.testbed.player import Counts, TracePlayer
 from configtron.lab.testbed.wires import (
@@ -48,7 +48,7 @@ from configtron.lab.testbed.wires import (
     raise_wires,
 )
 from configtron.linux.netns import inside
-from configtron.linux.qdisc import ROOT, Qdisc, Qdiscs, differences
+from configtron.linux.qdisc import ROOT, Qdisc, Qdiscs, differences, netem
 from configtron.model.errors import BadInput, ConfigtronError, Mismatch, Missing
 
 __all__ = ["CLIENT", "CLIENT_ADDRESS", "CLIENT_PREFIX", "SERVERS", "Testbed", "queues", "raise_testbed"]
@@ -266,17 +266,16 @@ def qdisc_text(qdiscs: Iterable[Qdisc]) -> str:
 
 def queues(way: LinkDirection, seed: int) -> tuple[Qdisc, ...]:
     """An even way as queueing disciplines, from the root to the leaf."""
-    chance = {"limit": NETEM_LIMIT_PACKETS, "delay_ns": round(way.delay_ms * 1e6), "seed": seed}
-    netem = Qdisc(0x10000, ROOT, "netem", chance | _losses(way))
+    delay = netem(delay_ms=way.delay_ms, seed=seed, more=_losses(way))
     if not way.rate_kbit:
-        return (netem,)
+        return (delay,)
     room = way.queue_bytes or ENDLESS_BYTES
     kind, limit = ("pfifo", way.queue_packets) if way.queue_packets else ("bfifo", room)
     rate = round(way.rate_kbit * 1e3 / 8 * FRAME_BYTES / PACKET_BYTES)
     tbf = Qdisc(0x100000, 0x10001, "tbf", {"rate": rate, "burst": BURST_BYTES, "limit": limit})
     if way.aqm:
-        return (netem, tbf, Qdisc(LEAVES[way.aqm], 0x100001, way.aqm, _managed(way.aqm, room)))
-    return (netem, tbf, Qdisc(LEAVES[kind], 0x100001, kind, {"limit": limit}))
+        return (delay, tbf, Qdisc(LEAVES[way.aqm], 0x100001, way.aqm, _managed(way.aqm, room)))
+    return (delay, tbf, Qdisc(LEAVES[kind], 0x100001, kind, {"limit": limit}))
 
 
 def _losses(way: LinkDirection) -> dict[str, int]:
