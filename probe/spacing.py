@@ -55,6 +55,7 @@ class Circle:
     """One limit, kept separately for each key."""
 
     interval_s: float
+    sweep_above: int = SWEEP_ABOVE
     _free_at: dict[str, float] = field(default_factory=dict)
     _sweep_above: int = 0
 
@@ -66,7 +67,7 @@ class Circle:
         """A start happened."""
         if self.interval_s:
             self._free_at[key] = at + self.interval_s
-            if len(self._free_at) > max(self._sweep_above, SWEEP_ABOVE):
+            if len(self._free_at) > max(self._sweep_above, self.sweep_above):
                 self._free_at = {k: free for k, free in self._free_at.items() if free > at}
                 self._sweep_above = 2 * len(self._free_at)
 

@@ -25,7 +25,7 @@ import socket
 import struct
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -35,10 +35,8 @@ from configtron.linux import packet
 from configtron.linux.clock import SteadyClock
 from configtron.model.errors import BadInput, Missing
 
-# 32 MiB hold some 150 000 packets of 128 bytes, a second of a busy server; a block is retired when it is this old.
-BLOCK_BYTES, BLOCKS, RETIRE_MS = 1 << 20, 32, 100
-# A frame's place in the ring need only be large enough for the kernel's check: blocks hold records of any length.
-FRAME_BYTES = 1 << 11
+# A block is retired when it is this old.
+RETIRE_MS = 100
 # linux/if_arp.h.
 _ARPHRD_ETHERNET, _ARPHRD_LOOPBACK = 1, 772
 # linux/sockios.h, linux/if.h.
@@ -56,6 +54,21 @@ _RECORD = np.dtype(
 Stamps = np.ndarray[Any, np.dtype[np.int64]]
 
 
+class RingSize(NamedTuple):
+    """How much a ring holds: blocks of so many bytes.
+
+    32 MiB hold some 150 000 packets of 128 bytes, a second of a busy server. A frame's place need only be large enough
+    for the kernel's check: blocks hold records of any length.
+    """
+
+    block_bytes: int = 1 << 20
+    blocks: int = 32
+    frame_bytes: int = 1 << 11
+
+
+USUAL_SIZE = RingSize()
+
+
 def interfaces() -> list[str]:
     """Names of this namespace's interfaces."""
     return [name for _, name in socket.if_nameindex()]
@@ -64,13 +77,13 @@ def interfaces() -> list[str]:
 class Ring:
     """An interface being listened to. `program(link)` gives the filter (classic BPF) for that link type."""
 
-    def __init__(self, interface: str, program: Callable[[int], bytes]) -> None:
-        self.interface = interface
+    def __init__(self, interface: str, program: Callable[[int], bytes], size: RingSize = USUAL_SIZE) -> None:
+        self.interface, self.size = interface, size
         self.dropped = self.unsure = 0
         self._clock = SteadyClock()
         self._empty_ns = self._clock.now_ns()
         self._next, self._number = 0, 1
-        self._copy = np.zeros(BLOCK_BYTES + PADDING, np.uint8)
+        self._copy = np.zeros(size.block_bytes + PADDING, np.uint8)
         kind, self.link = _look(interface)
         self._socket = _socket(kind)
         try:
@@ -83,9 +96,10 @@ class Ring:
 
     def _open(self, code: bytes, *, loopback: bool) -> mmap.mmap:
         ear = self._socket
-        frames = BLOCK_BYTES // FRAME_BYTES * BLOCKS
-        ring = struct.pack("=7I", BLOCK_BYTES, BLOCKS, FRAME_BYTES, frames, RETIRE_MS, 0, 0)
-        mapped = packet.receive_ring(ear, packet.TPACKET_V3, ring, BLOCK_BYTES * BLOCKS)
+        size = self.size
+        frames = size.block_bytes // size.frame_bytes * size.blocks
+        ring = struct.pack("=7I", *size, frames, RETIRE_MS, 0, 0)
+        mapped = packet.receive_ring(ear, packet.TPACKET_V3, ring, size.block_bytes * size.blocks)
         # The filter stands before the socket is bound, so nothing else ever gets in.
         packet.attach_filter(ear, code)
         if loopback:
@@ -101,17 +115,17 @@ class Ring:
             self._empty_ns = before_ns - 2 * RETIRE_MS * 1_000_000
             self._wait(timeout_s)
         while self._ready():
-            begin = self._next * BLOCK_BYTES
+            begin = self._next * self.size.block_bytes
             _, _, _, packets, first, length = _BLOCK.unpack_from(self._map, begin)
             self._copy[:length] = np.frombuffer(self._map, np.uint8, length, begin)
             # Not before the copy: from here on the kernel writes there again.
             struct.pack_into("=I", self._map, begin + _STATUS_AT, 0)
-            self._next = (self._next + 1) % BLOCKS
+            self._next = (self._next + 1) % self.size.blocks
             if packets:
                 yield self._frames(packets, first)
 
     def _ready(self) -> bool:
-        return bool(_BLOCK.unpack_from(self._map, self._next * BLOCK_BYTES)[2] & _USER)
+        return bool(_BLOCK.unpack_from(self._map, self._next * self.size.block_bytes)[2] & _USER)
 
     def _wait(self, timeout_s: float) -> None:
         for _, event in self._poll.poll(max(timeout_s, 0) * 1000):
@@ -122,7 +136,7 @@ class Ring:
                     raise Missing(f"{self.interface}: the interface is gone")
 
     def _frames(self, packets: int, at: int) -> Frames:
-        begins, words = [], self._copy.data[:BLOCK_BYTES].cast("I")
+        begins, words = [], self._copy.data[: self.size.block_bytes].cast("I")
         for _ in range(packets):
             begins.append(at)
             at += words[at >> 2]

@@ -96,8 +96,8 @@ def _country(record: dict[str, Any]) -> str:
 class AccessLog:
     """Device classes by client address, of a log that may grow meanwhile."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, *, clients_most: int = CLIENTS_MOST) -> None:
+        self.path, self._clients_most = path, clients_most
         self.unread = 0
         # Number and text of the first line that is none of a log.
         self._strange: tuple[int, bytes] = (0, b"")
@@ -144,7 +144,7 @@ class AccessLog:
                 continue
             self._seen.setdefault(client, Counter())[device_of(found.agent)] += 1
             self._seen.move_to_end(client)
-        while len(self._seen) > CLIENTS_MOST:
+        while len(self._seen) > self._clients_most:
             self._seen.popitem(last=False)
 
     def of(self, address: str) -> tuple[str, str]:

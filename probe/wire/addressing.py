@@ -45,7 +45,10 @@ class Addressed(NamedTuple):
 class Addresses:
     """Names -> targets with addresses, as vantages see them."""
 
-    def __init__(self, vantages: Sequence[Vantage], versions: Sequence[int], blocklist: Blocklist) -> None:
+    def __init__(
+        self, vantages: Sequence[Vantage], versions: Sequence[int], blocklist: Blocklist, *, window: int = WINDOW
+    ) -> None:
+        self._window_size = window
         self._vantages, self._versions, self._blocklist = vantages, versions, blocklist
         self._by_name = {vantage.name: vantage for vantage in vantages}
         self._threads = ThreadPoolExecutor(LOOKUPS_AT_ONCE + 1, "lookup")
@@ -59,9 +62,9 @@ class Addresses:
         self, targets: Iterator[tuple[int, Target]], done: Mapping[str, Readings], now_ns: int
     ) -> Iterator[list[Addressed] | None]:
         """The targets (with their numbers), a window at a time, from all vantages; None while names are asked for."""
-        window = self._window(list(islice(targets, WINDOW)), done, now_ns)
+        window = self._window(list(islice(targets, self._window_size)), done, now_ns)
         while window:
-            following = list(islice(targets, WINDOW))
+            following = list(islice(targets, self._window_size))
             coming = self._threads.submit(self._window, following, done, now_ns) if following else None
             yield window
             while coming is not None and not coming.done():

@@ -32,10 +32,10 @@ class Listing(NamedTuple):
     sample: Target | None
 
 
-def write_listing(targets: Iterable[Target], path: Path, seed: int) -> Listing:
-    """Write targets to a file, one a line, each once, in the order of the seed."""
+def write_listing(targets: Iterable[Target], path: Path, seed: int, *, chunk_size: int = CHUNK) -> Listing:
+    """Write targets to a file, one a line, each once, in the order of the seed; sort so many in memory at once."""
     rest, chunks = iter(targets), []
-    while chunk := sorted(islice(rest, CHUNK), key=lambda target: rank(target, seed)):
+    while chunk := sorted(islice(rest, chunk_size), key=lambda target: rank(target, seed)):
         chunks.append(_spilled(chunk))
     merged = heapq.merge(*(_read(chunk) for chunk in chunks), key=lambda target: rank(target, seed))
     count, sample, before = 0, None, None

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configtron.probe import spacing
 from configtron.probe.spacing import Circle, Spacing, interval_s, network_of
 
 # As `time.time()` gives them: the steps of binary fractions are coarsest there.
@@ -108,9 +107,8 @@ def test_no_limit_is_no_wait() -> None:
     assert all(Spacing().admit("192.0.2.1", 1.0) == 0.0 for _ in range(10))
 
 
-def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spacing, "SWEEP_ABOVE", 10)
-    circle = Circle(1.0)
+def test_memory_is_bounded() -> None:
+    circle = Circle(1.0, sweep_above=10)
     for n in range(1000):
         circle.take(str(n), float(n))
     assert len(circle._free_at) <= 11

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from configtron.fingerprint.capture.diag import addresses
-from configtron.fingerprint.capture.ring import BLOCKS, Ring
+from configtron.fingerprint.capture.ring import Ring
 from configtron.fingerprint.capture.surroundings import Surroundings
 from configtron.fingerprint.features import plain
 from configtron.fingerprint.passive.columns import Frames
@@ -142,7 +142,7 @@ class InterfaceListener:
 
     def _drain(self) -> None:
         """Take what had passed when the watch was over and the kernel still had; no more than a ring of it."""
-        for frames in islice(self._ring.hear(TURN_S), BLOCKS):
+        for frames in islice(self._ring.hear(TURN_S), self._ring.size.blocks):
             self._take(frames)
 
     def _take(self, frames: Frames) -> None:

@@ -93,11 +93,10 @@ def test_a_log_grows_is_rotated_and_is_cut(tmp_path: Path) -> None:
     assert log.of("192.0.2.4") == ("phone", "")
 
 
-def test_what_is_remembered_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(surroundings, "CLIENTS_MOST", 3)
+def test_what_is_remembered_is_bounded(tmp_path: Path) -> None:
     path = tmp_path / "access.log"
     path.write_text("".join(line(f"192.0.2.{n}") for n in (1, 2, 3, 1, 4)) + "x" * 1_000_000)
-    log = AccessLog(path)
+    log = AccessLog(path, clients_most=3)
     assert [log.of(f"192.0.2.{n}")[0] for n in (1, 2, 3, 4)] == ["phone", "", "phone", "phone"]
     assert len(log._rest) <= surroundings.LINE_BYTES
 

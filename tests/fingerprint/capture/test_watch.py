@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 
 from configtron.fingerprint.capture import diag
-from configtron.fingerprint.capture import ring as module
 from configtron.fingerprint.capture.reading import read
-from configtron.fingerprint.capture.ring import Ring
+from configtron.fingerprint.capture.ring import Ring, RingSize
 from configtron.fingerprint.capture.source import opened
 from configtron.fingerprint.features import AddressFacts, Sighting, of_socket, plain
 from configtron.fingerprint.passive.columns import Frames
@@ -159,22 +158,15 @@ def test_the_kernel_cuts_filters_and_numbers(tmp_path: Path) -> None:
     assert [at for at, _, _ in frames] == sorted(at for at, _, _ in frames)
 
 
-def test_more_than_the_ring_holds_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_than_the_ring_holds_is_counted() -> None:
     """Memory stays what it is; what found no room is in the counter, exactly."""
-    monkeypatch.setattr(module, "BLOCKS", 2)
-    monkeypatch.setattr(module, "BLOCK_BYTES", 1 << 12)
-    monkeypatch.setattr(module, "FRAME_BYTES", 1 << 10)
     with joined() as (server, client):
         with inside(server):
-            small = Ring("ct0", program)
-        monkeypatch.undo()
-        with inside(server):
+            small = Ring("ct0", program, RingSize(block_bytes=1 << 12, blocks=2, frame_bytes=1 << 10))
             large = Ring("ct0", program)
         with small, large:
             conversation(server, client, size=4_000_000)
             every = heard(large)
-            monkeypatch.setattr(module, "BLOCKS", 2)
-            monkeypatch.setattr(module, "BLOCK_BYTES", 1 << 12)
             got = heard(small)
             assert small.drops() > 0 and large.drops() == 0
             assert small.drops() == small.drops(), "the counter does not forget"

@@ -3,12 +3,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from configtron.model.nouns import Observation, Target, Vantage
 from configtron.probe.blocklist import Blocklist
 from configtron.probe.targets import Source
-from configtron.probe.wire import addressing
 from configtron.probe.wire.addressing import Addresses
 
 VANTAGES = (Vantage("na", "N", source_address="198.18.0.1"), Vantage("eu", "E", source_address="198.18.0.2"))
@@ -19,9 +16,8 @@ def targets(count: int) -> list[tuple[int, Target]]:
     return [(n, Target(f"192.0.2.{n}", f"192.0.2.{n}")) for n in range(count)]
 
 
-def test_all_targets_from_all_vantages_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(addressing, "WINDOW", 3)
-    addresses = Addresses(VANTAGES, (4,), BLOCKED)
+def test_all_targets_from_all_vantages_in_turn() -> None:
+    addresses = Addresses(VANTAGES, (4,), BLOCKED, window=3)
     windows = [w for w in addresses.windows(iter(targets(8)), {}, 0) if w is not None]
     addresses.close()
     found = [item for window in windows for item in window]

@@ -5,18 +5,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from configtron.model.nouns import Target
 from configtron.probe.targets import order
-from configtron.probe.wire import listing
 from configtron.probe.wire.listing import listed, write_listing
 
 
-def test_the_same_order_as_in_memory_each_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "CHUNK", 7)
+def test_the_same_order_as_in_memory_each_once(tmp_path: Path) -> None:
     targets = [Target(f"{n}.example", path=f"/{n % 3}", tag="ä") for n in range(50)]
-    found = write_listing([*targets, *targets[:20]], tmp_path / "list", 5)
+    found = write_listing([*targets, *targets[:20]], tmp_path / "list", 5, chunk_size=7)
     assert list(listed(tmp_path / "list")) == order(targets, 5) != order(targets, 6)
     assert found.size == 50
 
