@@ -27,9 +27,9 @@ from configtron.service.replay.playing import Task, play
 from fixtures.mint import FOLDER_BYTES, HERE, ORIGIN, RECORDING, REGION, group, host_of, internet_of
 from fixtures.recipes import RECIPES, Recipe
 from rigs import ROOT
+from tests.support.rules import offenders
 
 TOTAL_BYTES = 3_000_000
-ALL = [pytest.param(recipe, id=recipe.name) for recipe in RECIPES.values()]
 ICW = HERE / "icw" / "10"
 
 
@@ -54,15 +54,17 @@ def test_folders_are_the_recipes() -> None:
     assert sum(path.stat().st_size for path in files) < TOTAL_BYTES
 
 
-@pytest.mark.parametrize("recipe", ALL)
-def test_a_recording_replays_as_it_was_read_live(recipe: Recipe) -> None:
+def replays_the_same(recipe: Recipe) -> None:
     played = play(task(HERE / recipe.name)).played
     assert played and {one.status for one in played} == {SAME}
     assert sum(path.stat().st_size for path in (HERE / recipe.name).iterdir()) <= FOLDER_BYTES
 
 
-@pytest.mark.parametrize("recipe", ALL)
-def test_what_is_kept_is_true(recipe: Recipe) -> None:
+def test_a_recording_replays_as_it_was_read_live() -> None:
+    assert offenders(replays_the_same, RECIPES.values(), lambda recipe: recipe.name) == {}
+
+
+def is_true(recipe: Recipe) -> None:
     """The lab's truth, drawn again from the recipe, admits every verdict, and has one for what the folder is about."""
     wanted = oracle(internet_of(group(recipe)), REGION, host_of(recipe))
     record = observed(recipe)[-1]
@@ -74,6 +76,10 @@ def test_what_is_kept_is_true(recipe: Recipe) -> None:
     assert set(recipe.about) <= set(record["observations"])
 
 
+def test_what_is_kept_is_true() -> None:
+    assert offenders(is_true, RECIPES.values(), lambda recipe: recipe.name) == {}
+
+
 def _verdict(knob: str, form: dict[str, Json]) -> Observation:
     value = form.get("value")
     reason = None if value is not None else str(form["reason"])
@@ -83,8 +89,7 @@ def _verdict(knob: str, form: dict[str, Json]) -> Observation:
     )
 
 
-@pytest.mark.parametrize("recipe", ALL)
-def test_a_folder_says_where_it_comes_from(recipe: Recipe) -> None:
+def names_its_origin(recipe: Recipe) -> None:
     origin = json.loads((HERE / recipe.name / ORIGIN).read_text())
     assert (origin["recipe"], origin["note"]) == (recipe.name, recipe.note)
     assert origin["command"] == f"python -m fixtures.mint {recipe.name}"
@@ -92,6 +97,10 @@ def test_a_folder_says_where_it_comes_from(recipe: Recipe) -> None:
     wanted = oracle(internet_of(group(recipe)), REGION, host_of(recipe))
     for knob, form in origin["truth"].items():
         assert form == json.loads(json.dumps(asdict(wanted[knob]))), knob
+
+
+def test_a_folder_says_where_it_comes_from() -> None:
+    assert offenders(names_its_origin, RECIPES.values(), lambda recipe: recipe.name) == {}
 
 
 def test_every_trouble_of_the_lab_has_a_folder() -> None:

@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from configtron.model.knobs import KNOBS, MEASURED, NAMED_BY_HC, PER_CONNECTION, TABLE2, TUNABLE, space_size
 from configtron.model.nouns import Knob, Observation
+from tests.support.rules import offenders
 
 # Names of a merged fingerprint, as the probes' readers and the lab's truth spell them.
 REPORTED = (
@@ -45,8 +44,7 @@ def test_names_are_unique() -> None:
     assert KNOBS["http_version"].values == ("h2", "http/1.1")
 
 
-@pytest.mark.parametrize("knob", ALL, ids=lambda knob: f"{knob.layer}-{knob.name}")
-def test_row_is_whole(knob: Knob) -> None:
+def is_whole(knob: Knob) -> None:
     assert knob.layer in ("ip", "tcp", "web", "http2")
     assert knob.scope in ("socket", "prefix", "netns", "process", "device")
     assert knob.source or knob.note, "where does this come from?"
@@ -56,6 +54,10 @@ def test_row_is_whole(knob: Knob) -> None:
     if knob in TUNABLE:
         assert knob.default in knob.values
         assert knob.note.startswith("HC:")
+
+
+def test_row_is_whole() -> None:
+    assert offenders(is_whole, ALL, lambda knob: knob.name) == {}
 
 
 def test_readers_report_known_names() -> None:

@@ -12,6 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from rigs import ROOT
+from tests.support.rules import offenders
 from tests.test_packaging import config, lines
 
 # What carries its licence in itself; all else is in REUSE.toml (kernel fragments too: their bytes name cached kernels).
@@ -105,12 +106,22 @@ def test_the_table_lists_every_dependency_and_no_other() -> None:
     assert set(table()) == declared()
 
 
-@pytest.mark.parametrize(("package", "licence"), table().items())
-def test_the_table_agrees_with_the_packages_own_words(package: str, licence: str) -> None:
+def test_the_table_agrees_with_the_packages_own_words() -> None:
+    here = [(package, licence) for package, licence in table().items() if installed(package)]
+    assert offenders(agrees, here) == {}
+
+
+def installed(package: str) -> bool:
     try:
-        metadata = distribution(package).metadata
+        distribution(package)
     except PackageNotFoundError:
-        pytest.skip(f"{package} is not installed here")
+        return False
+    return True
+
+
+def agrees(row: tuple[str, str]) -> None:
+    package, licence = row
+    metadata = distribution(package).metadata
     stated = metadata.get("License-Expression")
     if metadata.get("License") == licence:
         return

@@ -27,13 +27,13 @@ from configtron.lab.internet.truth import oracle
 from configtron.lab.internet.world import world
 from configtron.lab.servers.answers import ANSWERS
 from configtron.lab.servers.sealed import VERSIONS
+from tests.support.rules import offenders
 
 SITES = [f"site{n}.example" for n in range(1000)]
 PAIRS = ((3, 100), (2, 0), (4, 65536))
 
 
-@pytest.mark.parametrize("name", MISBEHAVIOURS)
-def test_a_row_is_something_the_server_does(name: str) -> None:
+def is_served(name: str) -> None:
     misbehaviour = MISBEHAVIOURS[name]
     assert misbehaviour.answer in ANSWERS and set(misbehaviour.versions) <= set(VERSIONS) and ":" not in name
     assert misbehaviour.accept in ("serve", "reset", "silent", "banner")
@@ -41,6 +41,10 @@ def test_a_row_is_something_the_server_does(name: str) -> None:
     assert misbehaviour.leaves in ("", "greeting", "request", "mute")
     assert (misbehaviour.frames is None) or misbehaviour.http_version == "h2"
     assert misbehaviour != PLAIN and misbehaviour.note
+
+
+def test_a_row_is_something_the_server_does() -> None:
+    assert offenders(is_served, MISBEHAVIOURS) == {}
 
 
 def test_every_answer_is_given_by_a_row() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import io
 
-import pytest
 from rich.console import Console
 
 from configtron.report.fitting import PLAIN_WIDTH
 from configtron.report.tables import _table
+from tests.support.rules import offenders
 
 NAMES = ("server", "rtt\n[ms]", "knob", "order", "example")
 ROW = ("198.51.100.23:44321", "20.0", "h2_max_concurrent_streams", "0.0 % of 60", "twitter.com: na h2, as http/1.1")
@@ -26,10 +26,13 @@ def printed(width: int) -> list[str]:
     return lines
 
 
-@pytest.mark.parametrize("width", range(70, PLAIN_WIDTH + 10))
-def test_no_word_is_torn(width: int) -> None:
+def has_whole_words(width: int) -> None:
     words = {word for line in printed(width) for word in line.split()}
     assert {"198.51.100.23:44321", "h2_max_concurrent_streams", "twitter.com:", "http/1.1"} <= words
+
+
+def test_no_word_is_torn() -> None:
+    assert offenders(has_whole_words, range(70, PLAIN_WIDTH + 10)) == {}
 
 
 def test_what_matters_least_goes_first_and_is_named() -> None:

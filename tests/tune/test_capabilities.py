@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from configtron.model.knobs import KNOBS, NAMED_BY_HC, PER_CONNECTION, TABLE2, TUNABLE
 from configtron.model.tuning import Reach
 from configtron.tune.capabilities import SETTABLE, Cell, Tables, cells, page, refusal
 from configtron.tune.drivers import DRIVERS, tables
 from configtron.tune.guard import reach_text
 from rigs import ROOT
+from tests.support.rules import offenders
 
 CELLS = list(cells(tables()))
 # What a reach may be of (`tuning.py`).
@@ -30,9 +29,12 @@ def gap(cell: Cell) -> str:
     return "" if cell.reach.per in PER and cell.reach.knob == cell.knob else "reaches something else"
 
 
-@pytest.mark.parametrize("cell", CELLS, ids=lambda cell: f"{cell.knob}-{cell.driver}")
-def test_every_knob_is_reached_or_refused_in_words(cell: Cell) -> None:
+def has_no_gap(cell: Cell) -> None:
     assert gap(cell) == ""
+
+
+def test_every_knob_is_reached_or_refused_in_words() -> None:
+    assert offenders(has_no_gap, CELLS, lambda cell: f"{cell.knob} by {cell.driver}") == {}
 
 
 def test_gaps_are_seen() -> None:
@@ -71,14 +73,17 @@ def test_no_range_is_open_below() -> None:
             assert cell.reach.least is not None and cell.reach.most is not None, cell
 
 
-@pytest.mark.parametrize(("driver", "knob", "reach"), BOUNDED, ids=lambda one: getattr(one, "knob", one))
-def test_what_a_driver_takes_is_not_refused_beforehand(driver: str, knob: str, reach: Reach) -> None:
+def test_what_a_driver_takes_is_not_refused_beforehand() -> None:
+    assert offenders(ends_are_taken, BOUNDED) == {}
+
+
+def ends_are_taken(row: tuple[str, str, Reach]) -> None:
+    _, knob, reach = row
     assert reach.least is not None and reach.most is not None
     assert refusal(knob, reach.least, tables()) == refusal(knob, reach.most, tables()) == ""
 
 
-@pytest.mark.parametrize("knob", sorted({knob for _, knob, _ in BOUNDED}))
-def test_beyond_every_range_is_refused_with_each_range(knob: str) -> None:
+def refused_beyond(knob: str) -> None:
     spans = [reach for _, name, reach in BOUNDED if name == knob]
     least, most = min(r.least for r in spans if r.least is not None), max(r.most for r in spans if r.most is not None)
     for value in (-1, least - 0.0001, most + 1, most * 10 + 1):
@@ -88,10 +93,17 @@ def test_beyond_every_range_is_refused_with_each_range(knob: str) -> None:
             assert name != knob or (driver in told and reach_text(reach) in told)
 
 
-@pytest.mark.parametrize("knob", sorted({*LISTED} - {"tcp_congestion_control"}))
-def test_none_of_its_values(knob: str) -> None:
+def test_beyond_every_range_is_refused_with_each_range() -> None:
+    assert offenders(refused_beyond, sorted({knob for _, knob, _ in BOUNDED})) == {}
+
+
+def refused_other_value(knob: str) -> None:
     named = any(isinstance(value, str) for value in KNOBS[knob].values)
     assert "beyond what any driver takes" in refusal(knob, "other" if named else 7, tables())
+
+
+def test_none_of_its_values() -> None:
+    assert offenders(refused_other_value, sorted({*LISTED} - {"tcp_congestion_control"})) == {}
 
 
 def test_what_no_driver_sets_still_has_its_values() -> None:
