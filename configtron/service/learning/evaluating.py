@@ -18,6 +18,7 @@ from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile
 from configtron.model.tuning_json import setting_of
 from configtron.service.learning.learners import none_in, notice, revived, saved
+from configtron.service.learning.parts import known_alone
 from configtron.service.progress import Progress, unheard
 
 # Characters of a candidate that are shown of it.
@@ -63,6 +64,8 @@ def evaluate(options: EvaluateOptions, progress: Progress = unheard) -> tuple[Ca
     position = max(position for _, position in made.values())
     later = logged[int((logged.number <= position).sum()) :]
     used, found = later if len(later) else logged, []
+    for name, (candidate, _) in made.items():
+        used = known_alone(used, candidate.grid, name, progress)
     for name, (candidate, own) in made.items():
         seen = own > 0 and not len(later)
         if seen:

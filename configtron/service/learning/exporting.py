@@ -28,6 +28,7 @@ from configtron.model.grid import Grid
 from configtron.model.tensor import Tensor
 from configtron.service.learning.gains import Tested, tested
 from configtron.service.learning.learners import damage_of, notice, revived, saved
+from configtron.service.learning.parts import known_alone
 from configtron.service.learning.reach import Held, allowed, by_prefix
 from configtron.service.progress import Progress, unheard
 from configtron.tune.guard import Limits
@@ -83,6 +84,7 @@ def export(options: ExportOptions, progress: Progress = unheard) -> Exported:
         if logged is None:
             raise BadInput("no clients to write rules for: the log has no outcomes")
         policy = revived(found)
+        logged = known_alone(logged, policy.grid, found.name, progress)
         _bound_damage(policy, options, progress)
         held = by_prefix(policy.grid)
         configuration, why = _configurations(logged, policy.grid)

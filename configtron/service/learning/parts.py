@@ -22,7 +22,8 @@ from configtron.learner.reclassify import Watch, settled
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid
 from configtron.model.nouns import Profile
-from configtron.service.progress import Cancelled
+from configtron.service.learning.learners import notice
+from configtron.service.progress import Cancelled, Progress
 
 # Outcomes between two checks of cancellation, to begin with; s that they should take.
 FIRST_STEP, CHECK_S = 500, 0.25
@@ -82,6 +83,18 @@ def within(logged: Logged, grid: Grid) -> Logged:
     profiles = tuple(profile for profile, has in zip(logged.profiles, inside, strict=True) if has)
     numbers = logged.number[rows], logged.contexts[rows], decisions, logged.plt_ms[rows], logged.measured_at[rows]
     return Logged(*numbers, profiles, logged.class_ids)
+
+
+def known_alone(logged: Logged, grid: Grid, name: str, progress: Progress) -> Logged:
+    """Return the outcomes whose configurations a policy of that name has, and report how many were set aside; all of
+    them where it has none of these configurations."""
+    inside = within(logged, grid)
+    if not 0 < len(inside) < len(logged):
+        return logged
+    notice(
+        progress, f"{name}: {len(logged) - len(inside)} outcomes are of configurations that it lacks and do not count"
+    )
+    return inside
 
 
 def _has(grid: Grid, profile: Profile) -> bool:

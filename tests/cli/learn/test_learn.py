@@ -65,6 +65,12 @@ def test_configurations_that_came_later_are_set_aside_until_a_new_start(filled: 
     assert code == DONE and rows(out)[0]["learned_now"] == 0 and "mab_nc: 1 outcomes are of" in err
     code, _, err = filled("learn", "run", "--policy", "mab_nc")
     assert code == DONE and "nothing new" in err and "set aside" not in err
+    left = "mab_nc: 4 outcomes are of configurations that it lacks and do not count"
+    code, _, err = filled("learn", "evaluate", "--policy", "mab_nc", "--log", 1)
+    assert code == DONE and "do not count" not in err
+    for words in (("export", "--only", "loss"), ("export", "--to-tune", "--unjudged")):
+        code, out, err = filled("learn", *words, "-f", "jsonl")
+        assert code == DONE and left in err and "other configurations" not in out
     code, out, err = filled("learn", "run", "--policy", "mab_nc", "--classes", 4, "--fresh", "-f", "jsonl")
     assert code == DONE and rows(out)[0]["learned"] == 1506
     assert "mab_nc: chooses among" in err and " before: " in err
