@@ -111,12 +111,12 @@ class Measuring(Database):
             )
 
     def measurements(self) -> tuple[MeasurementRow, ...]:
-        """All of them, oldest first."""
+        """Return all of them, oldest first."""
         with self._clear(), closing(self._connection.execute(SELECT_MEASUREMENTS)) as rows:
             return tuple(MeasurementRow(*row) for row in rows)
 
     def measurement(self, number: int) -> MeasurementRow:
-        """The measurement of that number; negative numbers count from the end. Errors: `BadInput`."""
+        """Return the measurement of that number; negative numbers count from the end. Errors: `BadInput`."""
         every = self.measurements()
         found = [one for one in (every[number:][:1] if number < 0 else every) if number < 0 or one.id == number]
         if not found or number < -len(every):
@@ -173,7 +173,7 @@ class Measuring(Database):
         write("INSERT INTO path_view VALUES (?, ?, ?)", [(shard, *feature) for feature in filled.features])
 
     def shards(self, number: int) -> tuple[ShardRow, ...]:
-        """A measurement's shards, in the order in which they were done."""
+        """Return a measurement's shards, in the order in which they were done."""
         with self._clear(), closing(self._connection.execute(SELECT_SHARDS, (number,))) as rows:
             return tuple(
                 ShardRow(condition, orders, json.loads(software), lines, virtual_s, wall_s, loads, json.loads(seen))
@@ -181,7 +181,7 @@ class Measuring(Database):
             )
 
     def cells(self, number: int) -> Iterator[Kept]:
-        """A measurement's cells, by condition, configuration and site."""
+        """Yield a measurement's cells, by condition, configuration and site."""
         with self._clear():
             rows = self._connection.execute(SELECT_CELLS, (number,))
             for _, group in groupby(rows, key=itemgetter(0, 1, 2)):

@@ -104,7 +104,7 @@ class Outcomes(Database):
             return self._connection.execute("DELETE FROM log WHERE about = ?", (about,)).rowcount
 
     def logs(self) -> list[LogRow]:
-        """Every log, oldest first, with how many outcomes it holds."""
+        """Return every log, oldest first, with how many outcomes it holds."""
         query = (
             "SELECT id, begun_at, source, about, (SELECT count(*) FROM outcome WHERE outcome.log = log.id) FROM log"
             " ORDER BY id"
@@ -113,19 +113,19 @@ class Outcomes(Database):
             return [LogRow(*row) for row in self._connection.execute(query)]
 
     def metrics(self) -> dict[str, int]:
-        """What the logs measured, each with the number of the first log of it."""
+        """Return what the logs measured, each with the number of its first log."""
         query = f"SELECT {METRIC_OF}, min(id) FROM log GROUP BY 1 ORDER BY 2"
         with self._clear():
             return dict(self._connection.execute(query).fetchall())
 
     def metric_of(self, log: int) -> str:
-        """What a log measured; below 0: what all logs like log -n did. "" if there is no such log."""
+        """Return what a log measured; below 0: what all logs like log -n measured. "" if there is no such log."""
         with self._clear():
             row = self._connection.execute(f"SELECT {METRIC_OF} FROM log WHERE id = ?", (abs(log),)).fetchone()
         return row[0] if row else ""
 
     def _where(self, log: int) -> str:
-        """The condition for outcomes of a log; of 0, all; of -n, all logs that measured what log n did. Errors:
+        """Return the condition for outcomes of a log; of 0, all; of -n, all logs that measured what log n did. Errors:
         `BadInput` for all, where they measured different things: a request is no page."""
         if log > 0:
             return f"log = {log:d}"
@@ -156,7 +156,7 @@ class Outcomes(Database):
         yield [canonical(further) if further else None for further in seen.further()]
 
     def count(self, log: int = 0, after: int = 0) -> int:
-        """Outcomes of a log (0: of all, whatever they measured) with numbers above `after`."""
+        """Return outcomes of a log (0: of all, whatever they measured) with numbers above `after`."""
         where = f" AND {self._where(log)}" if log else ""
         with self._clear():
             row = self._connection.execute(f"SELECT count(*) FROM outcome WHERE id > ?{where}", (after,)).fetchone()
@@ -174,21 +174,21 @@ class Outcomes(Database):
             after = rows[-1][0]
 
     def sites(self, log: int = 0, most: int | None = None) -> tuple[str, ...]:
-        """Sites of a log (0: of all), by name; those with the most outcomes, if only so many are wanted."""
+        """Return sites of a log (0: of all), by name; those with the most outcomes, if only so many are wanted."""
         with self._clear():
             query = f"SELECT site FROM outcome WHERE {self._where(log)} GROUP BY site ORDER BY count(*) DESC, site"
             numbers = [number for (number,) in self._connection.execute(query) if number]
             return tuple(sorted(self._coded(numbers[:most])[1]))
 
     def profiles(self, log: int = 0) -> tuple[Profile, ...]:
-        """Profiles that were decided for in a log (0: in any)."""
+        """Return profiles that were decided for in a log (0: in any)."""
         with self._clear():
             query = f"SELECT DISTINCT configuration FROM outcome WHERE {self._where(log)} ORDER BY 1"
             rows = self._connection.execute(query).fetchall()
             return self._profiles([number for (number,) in rows])
 
     def last(self, n: int, log: int = 0) -> Logged | None:
-        """The latest n outcomes, oldest first; None if there are none."""
+        """Return the latest n outcomes, oldest first; None if there are none."""
         query = f"SELECT min(id) FROM (SELECT id FROM outcome WHERE {self._where(log)} ORDER BY id DESC LIMIT ?)"
         with self._clear():
             (first,) = self._connection.execute(query, (n,)).fetchone()
@@ -204,7 +204,7 @@ class Outcomes(Database):
         return self._logged(rows) if rows else None
 
     def prefixes(self, log: int = 0) -> tuple[str, ...]:
-        """Every prefix that outcomes of a log (0: of any) are of."""
+        """Return every prefix that outcomes of a log (0: of any) are of."""
         named = f"SELECT DISTINCT prefix FROM outcome WHERE {self._where(log)}"
         query = f"SELECT text FROM word WHERE id IN ({named}) ORDER BY id"
         with self._clear():
@@ -233,13 +233,13 @@ class Outcomes(Database):
     # Policies that learn.
 
     def learners(self) -> list[Learner]:
-        """Every policy that was saved, oldest first, without its tensor."""
+        """Return every policy that was saved, oldest first, without its tensor."""
         names = ", ".join("NULL" if name == "warm" else name for name in LEARNER)
         with self._clear():
             return [Learner(*row) for row in self._connection.execute(f"SELECT {names} FROM learner ORDER BY id")]
 
     def learner(self, name: str) -> Learner | None:
-        """The policy of that name as it was last saved."""
+        """Return the policy of that name as it was last saved."""
         query = f"SELECT {', '.join(LEARNER)} FROM learner WHERE name = ?"
         with self._clear():
             row = self._connection.execute(query, (name,)).fetchone()
@@ -305,7 +305,7 @@ class Outcomes(Database):
         return before._replace(state=state, saved_at=now, position=upto, outcomes=count)
 
     def decisions(self, name: str) -> Iterator[tuple[Any, ...]]:
-        """What a policy decided: outcome, settings (JSON), class, arm, propensity, expected ms; in order."""
+        """Yield a policy's decisions: outcome, settings (JSON), class, arm, propensity, expected ms; in order."""
         query = (
             "SELECT outcome, settings, coalesce(class.text, ''), arm.text, propensity, expected_ms FROM decision"
             " LEFT JOIN word AS class ON class.id = class JOIN word AS arm ON arm.id = arm"
@@ -318,7 +318,7 @@ class Outcomes(Database):
     # Tests for gains over Default.
 
     def gain_tests(self, log: int) -> list[GainTest]:
-        """Every test that may have had outcomes of a log (0 or less: of several), oldest first."""
+        """Return every test that may have had outcomes of a log (0 or less: of several), oldest first."""
         query = f"SELECT {', '.join(GainTest._fields)} FROM gain_test WHERE log <= 0 OR log = ? OR ? <= 0 ORDER BY id"
         with self._clear():
             return [GainTest(*row) for row in self._connection.execute(query, (log, log))]
@@ -332,7 +332,7 @@ class Outcomes(Database):
     # Words and configurations by number.
 
     def _words(self, names: Iterable[str]) -> Codes:
-        """(names + 1,) the numbers of words, made where they are new; the last, for code -1, is that of none."""
+        """Return (names + 1,) the numbers of words, made where they are new; the last, for code -1, is that of none."""
         wanted = canonical(list(names))
         self._connection.execute("INSERT OR IGNORE INTO word (text) SELECT value FROM json_each(?)", (wanted,))
         query = "SELECT word.id FROM json_each(?) AS wanted JOIN word ON word.text = wanted.value ORDER BY wanted.key"
@@ -346,7 +346,7 @@ class Outcomes(Database):
         return np.array([*found, -1], dtype=np.int64)
 
     def _coded(self, numbers: Sequence[int]) -> tuple[Codes, tuple[str, ...]]:
-        """Numbers of words as codes into the words that occur; -1 for none."""
+        """Return numbers of words as codes into the words that occur; -1 for none."""
         kept, code = np.unique(np.array(numbers, dtype=np.int64), return_inverse=True)
         query = "SELECT text FROM json_each(?) AS kept JOIN word ON word.id = kept.value ORDER BY kept.key"
         words = tuple(text for (text,) in self._connection.execute(query, (canonical(kept.tolist()),)))

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Database files that only their owner can read: they show whom a user measures and how a server is set up.
 
-A folder that has to be made gets mode 0700, a file 0600, whatever the umask. An existing file that everybody can read
+A folder that has to be made gets mode 0700, a file 0600, whatever the umask. An existing file that all users can read
 or write (earlier versions made such files) is restricted to its owner, and so are the log files that SQLite keeps
 beside it. If another user owns it, a warning gives the command to run. The group's permissions are not changed, unless
-everybody has some too.
+all users have some too.
 """
 
 from __future__ import annotations

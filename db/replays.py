@@ -46,7 +46,7 @@ class Replays(Database):
         return cast(int, cursor.lastrowid)
 
     def replays(self) -> list[ReplayRow]:
-        """Every replay, oldest first, without its state."""
+        """Return every replay, oldest first, without its state."""
         count = "(SELECT count(*) FROM replay_part WHERE replay = replay.id)"
         with self._clear():
             return [
@@ -54,7 +54,7 @@ class Replays(Database):
             ]
 
     def replay(self, number: int | None = None) -> ReplayRow:
-        """The replay of that number, or the latest that is not done. Errors: `BadInput` if there is none."""
+        """Return the replay of that number, or the latest that is not done. Errors: `BadInput` if there is none."""
         where = "id = ?" if number is not None else "status <> 'done' AND ? IS NULL"
         count = "(SELECT count(*) FROM replay_part WHERE replay = replay.id)"
         query = f"SELECT {REPLAY_ROW}, state, {count} FROM replay WHERE {where} ORDER BY id DESC LIMIT 1"
@@ -77,7 +77,7 @@ class Replays(Database):
             self._connection.execute("UPDATE replay SET state = '' WHERE id = ?", (number,))
 
     def found(self, number: int) -> dict[int, str]:
-        """What the parts that are done found, by position."""
+        """Return the results of the parts that are done, by position."""
         query = "SELECT position, found FROM replay_part WHERE replay = ? ORDER BY position"
         with self._clear():
             return dict(self._connection.execute(query, (number,)))

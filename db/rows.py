@@ -40,7 +40,7 @@ Row = tuple[str | int | float | None, ...]
 
 
 def trace_row(result: Result) -> Row:
-    """A result's row, without its run."""
+    """Return a result's row, without its run."""
     target = result.target
     return (
         result.trace_id, result.vantage, result.site, target.host, target.address, target.port, target.path,
@@ -51,7 +51,7 @@ def trace_row(result: Result) -> Row:
 
 
 def observation_row(observation: Observation) -> Row:
-    """An observation's row, without its trace and position."""
+    """Return an observation's row, without its trace and position."""
     return (
         observation.knob,
         None if observation.value is None else canonical(value_form(observation.value)),
@@ -67,7 +67,7 @@ def observation_row(observation: Observation) -> Row:
 
 
 def result_of(rows: Sequence[tuple[str, ...]]) -> Result:
-    """The result in the joined rows of one trace: its columns, then those of one observation each."""
+    """Return the result in the joined rows of one trace: its columns, then those of one observation each."""
     trace = dict(zip(TRACE_COLUMNS, rows[0], strict=False))
     readings = (row[len(TRACE_COLUMNS) :] for row in rows)
     return Result(
@@ -133,7 +133,7 @@ def _trials(text: str) -> tuple[Observation, ...]:
 
 
 def context_row(seen: Sighting) -> Row:
-    """A sighting's row, without its watch; of the other end its prefix alone."""
+    """Return a sighting's row, without its watch; of the other end its prefix alone."""
     kept = seen.context
     return (
         seen.at_ns, seen.local, seen.local_port, seen.way, seen.ended, seen.age_s, seen.bytes_out, seen.bytes_in,
@@ -144,7 +144,7 @@ def context_row(seen: Sighting) -> Row:
 
 
 def sighting_of(source: str, row: Sequence[Any]) -> Sighting:
-    """The sighting in a row of `CONTEXT_COLUMNS`."""
+    """Return the sighting in a row of `CONTEXT_COLUMNS`."""
     found = dict(zip(CONTEXT_COLUMNS, row, strict=True))
     context = Context(**{name: found[name] for name in CONTEXT_COLUMNS[9:-1]})
     return Sighting(

@@ -47,7 +47,7 @@ def bring_up(connection: sqlite3.Connection, path: Path, *, read_only: bool, tra
 
 
 def _bring_up_first(path: Path, version: int) -> None:
-    """What an older configtron wrote is there to be read too, so its schema is brought up to date before."""
+    """Bring an older configtron's schema up to date first, so that its rows can be read."""
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as writer:
             bring_up(writer, path, read_only=False)
@@ -86,7 +86,7 @@ def apply(connection: sqlite3.Connection, script: str, version: int) -> None:
 
 
 def statements(script: str) -> Iterator[str]:
-    """The statements of a script one by one, since `executescript` would end the transaction."""
+    """Yield the statements of a script one by one, since `executescript` would end the transaction."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line

@@ -117,19 +117,19 @@ class Store(Database):
         return True
 
     def runs(self) -> tuple[Run, ...]:
-        """All runs, oldest first."""
+        """Return all runs, oldest first."""
         with self._clear(), closing(self._connection.execute(SELECT_RUNS)) as rows:
             return tuple(Run(*row) for row in rows)
 
     def run(self, number: int) -> Run:
-        """The run of that number."""
+        """Return the run of that number."""
         for found in self.runs():
             if found.id == number:
                 return found
         raise BadInput(f"run {number}: not in {self.path}; `configtron probe show` lists the runs")
 
     def evidence_files(self, run: int) -> list[str]:
-        """The names of the files that a run's packets are in."""
+        """Return the names of the files that a run's packets are in."""
         query = "SELECT DISTINCT evidence_file FROM trace WHERE run = ? AND frames > 0 ORDER BY evidence_file"
         with self._clear(), closing(self._connection.execute(query, (run,))) as rows:
             return [name for (name,) in rows]
@@ -144,7 +144,7 @@ class Store(Database):
                 yield result_of([row[1:] for row in group])
 
     def done(self, run: int) -> dict[str, tuple[Observation, ...]]:
-        """What need not be asked again: observations by trace id."""
+        """Return the observations that need no new trial, by trace id."""
         return {result.trace_id: result.observations for result in self.results(run)}
 
     def begin_watch(self, source: str, config: str) -> int:
@@ -162,7 +162,7 @@ class Store(Database):
             self._connection.executemany(INSERT_CONTEXT, [(watch, *context_row(one)) for one in seen])
 
     def has_context(self, seen: Sighting) -> bool:
-        """Whether a watch keeps that sighting."""
+        """Return whether a watch keeps that sighting."""
         query = (
             "SELECT EXISTS (SELECT 1 FROM watch CROSS JOIN context ON context.watch = watch.id"
             " AND at_ns BETWEEN ? AND ? WHERE local_port = ? AND prefix = ? AND bytes_out = ?)"
@@ -181,12 +181,12 @@ class Store(Database):
             )
 
     def watches(self) -> tuple[LiveFingerprint, ...]:
-        """All watches, oldest first."""
+        """Return all watches, oldest first."""
         with self._clear(), closing(self._connection.execute(SELECT_WATCHES)) as rows:
             return tuple(LiveFingerprint(*row) for row in rows)
 
     def contexts(self, watch: LiveFingerprint) -> Iterator[Sighting]:
-        """What a watch saw, in order of time."""
+        """Return the contexts of a watch, in order of time."""
         with self._clear():
             for row in self._connection.execute(SELECT_CONTEXTS, (watch.id,)):
                 yield sighting_of(watch.source, row)

@@ -233,7 +233,7 @@ class Tuning(Database):
             self._connection.execute("INSERT OR REPLACE INTO tuning VALUES ('default', ?)", (name,))
 
     def salt(self) -> str:
-        """What decides which prefixes a share holds; drawn once, with the first profile."""
+        """Return the salt that decides which prefixes a share holds; drawn once, with the first profile."""
         return self._fact("salt")
 
     def _fact(self, name: str) -> str:
@@ -318,14 +318,14 @@ class Tuning(Database):
             return [_act_of(row) for row in rows]
 
     def act(self, number: int, *, bare: bool = False) -> Transaction | None:
-        """The act of that number; `bare`: without its rules."""
+        """Return the act of that number; `bare`: without its rules."""
         query = f"{SELECT_BARE if bare else SELECT_ACT} WHERE id = ?"
         with self._clear():
             row = self._connection.execute(query, (number,)).fetchone()
         return _act_of(row) if row else None
 
     def open_act(self, driver: str, place: Place, space: str) -> Transaction | None:
-        """The open act of a driver at a place."""
+        """Return the open act of a driver at a place."""
         with self._clear():
             row = self._connection.execute(SELECT_STANDING, (driver, place_text(place), space)).fetchone()
         return _act_of(row) if row else None
@@ -369,7 +369,7 @@ class Tuning(Database):
             self._connection.executemany(query, rows)
 
     def frozen(self) -> list[Frozen]:
-        """What is frozen now, oldest first."""
+        """Return the frozen settings, oldest first."""
         query = f"SELECT {', '.join(Frozen._fields)} FROM frozen WHERE resumed_at IS NULL ORDER BY id"
         with self._clear():
             return [Frozen(*row) for row in self._connection.execute(query)]

@@ -90,7 +90,7 @@ SAME_CLASS = frozenset(
 """.split()
 )
 # Files that share their base name with another of the same package; the list never grows.
-SAME_BASE = frozenset("lab/rivals lab/shares probe/craft".split())
+SAME_BASE = frozenset(["probe/craft"])
 
 
 def words(text: str) -> list[str]:

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- What `configtron tune` wants, what it did, and who else was there.
+-- What `configtron tune` wants, what it did, and external changes.
 
 -- What is wanted (`configtron tune`): profiles, and prefix -> profile.
 CREATE TABLE profile (

@@ -13,13 +13,13 @@ BITS_BEFORE = 16
 
 
 def six(address: str) -> str:
-    """The IPv6 address that goes with an IPv4 address of the laboratory."""
+    """Return the IPv6 address that goes with an IPv4 address of the laboratory."""
     _, second, third, last = IPv4Address(address).packed
     return str(IPv6Address(f"fd10:{second:x}:{third:x}::{last:x}"))
 
 
 def six_prefix(prefix: str) -> str:
-    """The same for a prefix between /8 and /24."""
+    """Return the same for a prefix between /8 and /24."""
     network = IPv4Network(prefix)
     second_and_third = network.prefixlen - 8
     # whole octets, then those bits of the last that count: the upper eight of each group are zero

@@ -17,7 +17,7 @@ from configtron.model.errors import Missing, Refused
 
 
 def compiled(source: Path, folder: Path | None = None) -> Path:
-    """The object file, compiled by clang unless the cache has it for this very source.
+    """Return the object file, compiled by clang unless the cache has it for this very source.
 
     Errors: `Missing`; `Refused` where another user could have written the file: it runs in the kernel.
     """

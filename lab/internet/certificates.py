@@ -39,7 +39,7 @@ class Certificate:
 
 
 def authority(seed: int) -> tuple[x509.Certificate, Ed25519PrivateKey]:
-    """The laboratory's certificate authority of that seed."""
+    """Return the laboratory's certificate authority of that seed."""
     key = Ed25519PrivateKey.from_private_bytes(_digest(seed, "authority"))
     name = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, "configtron laboratory")])
     builder = _builder(seed, "authority", name, name).public_key(key.public_key())
@@ -48,7 +48,7 @@ def authority(seed: int) -> tuple[x509.Certificate, Ed25519PrivateKey]:
 
 
 def issue(seed: int, provider: str, hosts: Sequence[str]) -> Certificate:
-    """A certificate of that provider for those sites."""
+    """Return a certificate of that provider for those sites."""
     ca, ca_key = authority(seed)
     purpose = f"{provider}/{'/'.join(hosts)}"
     key = _leaf_key(seed, purpose)
@@ -91,7 +91,7 @@ def _key_pem(key: EllipticCurvePrivateKey) -> str:
 
 
 def chains(internet: Internet, sites: Sequence[Site]) -> tuple[dict[str, str], list[tuple[str, str]]]:
-    """(host -> certificate's name, its files). Who shares a certificate does not depend on the shard."""
+    """Return (host -> certificate's name, its files). Sites that share a certificate do so in any shard."""
     by_provider: dict[str, list[str]] = {}
     for site in internet.sites:
         by_provider.setdefault(site.provider, []).append(site.host)

@@ -9,7 +9,7 @@ from configtron.lab.internet.shares import Card, Pack
 
 
 def stream(seed: int, purpose: str) -> random.Random:
-    """A stream of its own for every purpose, so that one more draw here moves nothing there."""
+    """Return a stream of its own for every purpose, so that one more draw here moves nothing there."""
     return random.Random(f"configtron.lab.internet/{seed}/{purpose}")
 
 

@@ -4,8 +4,8 @@
 Question   Which settings does each site's server use, in each region?
 Method     Every attribute is dealt like a pack of cards: the pack (shares.py) holds each value in the share that
            Table 2 of the ConfigTron paper gives, rounded to whole sites by largest remainder, and is shuffled by the
-           seed. So the marginals are right to the site, and only who holds which card is chance.
-Troubles   On demand, some sites are difficult besides; what differs on purpose is drawn first and stays the same.
+           seed. So the marginals are right to the site, and only the site of each card is chance.
+Impaired   On demand, some sites are difficult besides; what differs on purpose is drawn first and stays the same.
 Plants     The paper's share of sites gets another value in one or more regions outside North America; each is listed.
 Differs    Table 2 gives marginals, not which attributes occur together: here they are independent of each other, except
            that a site's program decides which HTTP/2 frame size it can announce.
@@ -79,7 +79,7 @@ def draw(
     duplicate_percent: float = 0.0,
     versions: tuple[int, ...] = (4,),
 ) -> Internet:
-    """The internet of that seed over these names; with impairments, some sites behave badly (impairments.py).
+    """Return the internet of that seed over these names; with impairments, some sites behave badly (impairments.py).
 
     With 6 among the versions, all have an IPv6 address as well (addresses.py).
     """
@@ -104,7 +104,7 @@ def draw(
 
 
 def _baseline_sites(seed: int, hosts: list[str], regions: tuple[Region, ...]) -> list[Site]:
-    """Every site with its North American settings in every region, without addresses."""
+    """Return every site with its North American settings in every region, without addresses."""
 
     def dealt(purpose: str, pack: Pack[Card], count: int = len(hosts)) -> list[Card]:
         return deal(stream(seed, purpose), pack, count)
@@ -150,7 +150,7 @@ def _baseline_sites(seed: int, hosts: list[str], regions: tuple[Region, ...]) ->
 
 
 def _extra_settings(rng: random.Random, program: str) -> tuple[tuple[int, int], ...]:
-    """What a program announces beside streams and window: Table 2 knows one value of each."""
+    """Return a program's settings beside streams and window: Table 2 has one value of each."""
     push, odd = rng.random() < 0.5, rng.random() < 0.25
     if program == "nginx":
         return ((MAX_FRAME_SIZE, FRAME_SIZE["nginx"]),)
@@ -172,7 +172,7 @@ def _with_short_pages(seed: int, sites: list[Site]) -> list[Site]:
 
 
 def _with_stacks(seed: int, sites: list[Site]) -> list[Site]:
-    """The sites of one program dealt to namespaces with settings of their own."""
+    """Return the sites of one program dealt to namespaces with settings of their own."""
     able = [i for i, site in enumerate(sites) if site.program == stacks.PROGRAM]
     pack = tuple((stack.name, stack.share) for stack in stacks.STACKS.values())
     for i, name in zip(able, deal(stream(seed, "stacks"), pack, len(able)), strict=True):

@@ -26,7 +26,7 @@ CERTIFICATE_BYTES = 900
 
 
 def at_request(window: int, *, bbr: bool) -> tuple[int, ...]:
-    """The windows that may stand at the request, ascending, if the handshake began with `window`."""
+    """Return the windows that may stand at the request, ascending, if the handshake began with `window`."""
     flights = tuple(product(CERTIFICATE_SEGMENTS, FINISHED_SEGMENTS))
     if bbr:
         return tuple(sorted({_after_bbr(window, pair, whole) for pair in flights for whole in (False, True)}))

@@ -93,7 +93,7 @@ def _lay_out(world: GuestInternet) -> None:
 
 
 def page_text(size: int) -> bytes:
-    """A page of exactly that many bytes in which no two lines are equal."""
+    """Return a page of exactly that many bytes in which no two lines are equal."""
     line = "<p>line {:06d} of a page that a laboratory made; no two lines are equal</p>\n"
     text = "".join(line.format(n) for n in range(size // len(line.format(0)) + 1))
     return text[:size].encode()
@@ -145,7 +145,7 @@ def _log() -> str:
 
 
 def _start(netns: str, command: Sequence[str], group: Path | None) -> subprocess.Popen[bytes]:
-    """A server in its namespace and control group; what it prints goes to a log beside its configuration."""
+    """Return a server in its namespace and control group; what it prints goes to a log beside its configuration."""
 
     def settle() -> None:
         if group:
@@ -161,7 +161,7 @@ def _start(netns: str, command: Sequence[str], group: Path | None) -> subprocess
 
 
 def _run(command: Sequence[str], hidden: Sequence[Path]) -> int:
-    """The command, with empty folders where the truth lies; the servers keep seeing theirs."""
+    """Return the command, with empty folders where the truth lies; the servers keep seeing theirs."""
 
     def blind() -> None:
         if _libc.unshare(CLONE_NEWNS) or _libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None):

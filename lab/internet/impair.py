@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Who gets which impairment: the table's shares dealt to the sites by seed.
+"""Deal impairments to sites: the table's shares, by seed.
 
 Question   Which sites are difficult, and what does that make of their servers?
 Method     Rows are dealt in exact shares (deal.py) to sites in random order; a row takes the first that it suits. What
@@ -23,7 +23,7 @@ NONE = ""
 
 
 def impair(seed: int, sites: list[Site], plants: Sequence[Plant], regions: Sequence[Region]) -> list[Site]:
-    """The sites with their impairments."""
+    """Return the sites with their impairments."""
     planted = {plant.host for plant in plants}
     order = list(range(len(sites)))
     stream(seed, "troubled sites").shuffle(order)

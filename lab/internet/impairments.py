@@ -39,7 +39,7 @@ class Allowance:
     reasons: tuple[str, ...] = ()
 
     def fits(self, knob: str) -> bool:
-        """Whether this line is about that knob."""
+        """Return whether this line is about that knob."""
         return any(fnmatchcase(knob, pattern) for pattern in self.knobs.split())
 
 
@@ -71,7 +71,7 @@ class Impairment:
     allowed: tuple[Allowance, ...] = ()
 
     def suits(self, site: Site) -> bool:
-        """Whether that site can have it."""
+        """Return whether that site can have it."""
         agrees = not self.only_h2 or all(server.http_version == "h2" for server in site.servers)
         return agrees and (not self.only or site.program in self.only)
 
@@ -88,7 +88,7 @@ TLS_KNOBS = "http_version h2_*"
 FIRST_SETTINGS = "h2_[!g]*"
 # The reason for every HTTP/2 knob where TLS negotiated no protocol.
 NOT_AGREED = "not-h2"
-# Who sees one of two servers only has seen no mixture: a reason is honest, "one" is not.
+# A prober that meets one of two servers only saw no mixture: a reason is right, "one" is not.
 MIXED = (Allowance("load_balancing", values=("mixed",), reasons=("unclear:*",)),)
 NO_DATA = (Allowance(DATA_KNOBS, values=(), reasons=SILENCE), Allowance(WHO_KNOBS, reasons=(*SILENCE, "unclear:*")))
 # Each thing that a misbehaving server does, with each amount: about 30 % of the sites in all.

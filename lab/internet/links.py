@@ -133,7 +133,7 @@ def late_shares(percent: float) -> list[int]:
 
 
 def splitmix64(seed: int) -> int:
-    """A seed spread over 64 bits (Steele, Lea, Flood 2014)."""
+    """Return a seed spread over 64 bits (Steele, Lea, Flood 2014)."""
     mask = (1 << 64) - 1
     mixed = (seed + 0x9E3779B97F4A7C15) & mask
     mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & mask
@@ -142,5 +142,5 @@ def splitmix64(seed: int) -> int:
 
 
 def listens(netns: str, port: int) -> bool:
-    """Whether a TCP socket listens on that port in the namespace."""
+    """Return whether a TCP socket listens on that port in the namespace."""
     return any(line.state == LISTENING and line.port == port for line in tcp_lines(netns))

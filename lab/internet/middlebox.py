@@ -114,7 +114,7 @@ def keep_departure_times(netns: str, interface: str) -> None:
 
 
 def _tc(*arguments: str) -> str:
-    """The command's output; its failure is an error."""
+    """Return the command's output; its failure is an error."""
     done = subprocess.run(["tc", *arguments], capture_output=True, text=True)
     if done.returncode:
         raise Missing(f"tc {' '.join(arguments)}: {done.stderr.strip()}")

@@ -30,7 +30,7 @@ class Mix:
 
 
 def mixed(rng: random.Random, site: Site, mix: Mix, regions: Sequence[Region]) -> Site:
-    """The site with second faces. A region that is left alone has no impairment."""
+    """Return the site with second faces. A region that is left alone has no impairment."""
     away = [i for i, region in enumerate(regions) if region.name != BASELINE]
     where = {rng.choice(away)} if mix.abroad and away else set(range(len(regions)))
     # the same second face everywhere
@@ -60,6 +60,6 @@ def _other(rng: random.Random, program: str, server: SiteServer, kind: str) -> S
 
 
 def _another(rng: random.Random, pack: Pack[int], value: int) -> int:
-    """Another card than that one, by the pack's shares."""
+    """Return another card than that one, by the pack's shares."""
     rest = [(card, share) for card, share in pack if card != value]
     return rng.choices([card for card, _ in rest], [share for _, share in rest])[0]

@@ -27,11 +27,11 @@ class KnobVariation:
     only_h2: bool = False
 
     def values(self, server: SiteServer) -> tuple[int | str, ...]:
-        """The fields as they are."""
+        """Return the fields as they are."""
         return tuple(getattr(server, field) for field in self.fields)
 
     def other(self, rng: random.Random, server: SiteServer) -> dict[str, int | str]:
-        """Another card than the server's, by the pack's shares."""
+        """Return another card than the server's, by the pack's shares."""
         rest = [(card, share) for card, share in self.cards if card != self.values(server)]
         drawn = rng.choices([card for card, _ in rest], [share for _, share in rest])[0]
         return dict(zip(self.fields, drawn, strict=True))

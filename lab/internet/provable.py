@@ -33,7 +33,7 @@ BANNER_BYTES = 54
 
 
 def bound(server: SiteServer, window: int, timer_s: float, *, mss: int = LEAST_MSS, odd: bool = False) -> int:
-    """The largest provable bound of `window` over an answer in clear text, segments."""
+    """Return the largest provable bound of `window` over an answer in clear text, segments."""
     if server.impairment == "paced":
         return min(window, UNPACED)
     size = _written(server, window * mss, timer_s) if odd else server.page_bytes + HEAD_BYTES
@@ -41,17 +41,17 @@ def bound(server: SiteServer, window: int, timer_s: float, *, mss: int = LEAST_M
 
 
 def certificate_bound(server: SiteServer, window: int) -> int:
-    """The same over a certificate, to which no ACK came before."""
+    """Return the same over a certificate, to which no ACK came before."""
     return min(window, math.ceil(CERTIFICATE_BYTES / (REQUEST_MSS if server.impairment in RAISED else LEAST_MSS)))
 
 
 def is_short(server: SiteServer) -> bool:
-    """Whether the whole page is shorter than the window, for every MSS."""
+    """Return whether the whole page is shorter than the window, for every MSS."""
     return server.page_bytes == SHORT_PAGE_BYTES
 
 
 def _written(server: SiteServer, room: int, timer_s: float) -> int:
-    """Bytes that an odd server writes from its first byte on until its timer fires, or the answer ends."""
+    """Return bytes that an odd server writes from its first byte on until its timer fires, or the answer ends."""
     misbehaviour, amount = misbehaving.named(server.impairment)
     if misbehaviour.accept == "banner":
         return BANNER_BYTES

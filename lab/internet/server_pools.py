@@ -41,7 +41,7 @@ class VirtualHost:
 
 
 def settings(program: str, server: SiteServer) -> tuple[tuple[int, int], ...]:
-    """The SETTINGS that this program announces for that server, in its order."""
+    """Return the SETTINGS that this program announces for that server, in its order."""
     streams = (MAX_CONCURRENT_STREAMS, server.max_concurrent_streams)
     window = (INITIAL_WINDOW_SIZE, server.initial_window_size)
     if program == "nginx":
@@ -63,7 +63,7 @@ def _plain(server: SiteServer) -> tuple[tuple[int, int], ...]:
 
 
 def window_update(program: str) -> int:
-    """The increment on stream 0 that follows the SETTINGS; 0 is none."""
+    """Return the increment on stream 0 that follows the SETTINGS; 0 is none."""
     return {
         "nginx": FULL_WINDOW_UPDATE, "apache": FULL_WINDOW_UPDATE, "h2lib": H2LIB_WINDOW_UPDATE, "node": 0,
         "odd": H2LIB_WINDOW_UPDATE,
@@ -71,7 +71,7 @@ def window_update(program: str) -> int:
 
 
 def page(page_bytes: int) -> Path:
-    """The folder that holds the page of that size as index.html."""
+    """Return the folder that holds the page of that size as index.html."""
     return FOLDER / "www" / str(page_bytes)
 
 
@@ -87,7 +87,7 @@ def command(name: str, program: str, python: str) -> tuple[str, ...]:
 
 
 def configuration(name: str, program: str, hosts: Sequence[VirtualHost]) -> tuple[str, str]:
-    """(file name, text) of the configuration of a pool's program."""
+    """Return (file name, text) of the configuration of a pool's program."""
     if program == "nginx":
         return f"{name}.conf", _nginx(name, hosts)
     if program == "apache":
@@ -210,7 +210,7 @@ Require all granted
 
 
 def _rows(program: str, hosts: Sequence[VirtualHost]) -> str:
-    """The JSON that h2lib.py, node.js and odd.py read: distinct sites, and which address is which."""
+    """Return the JSON that h2lib.py, node.js and odd.py read: distinct sites, and which address is which."""
     rows: list[dict[str, object]] = []
     seen: dict[str, int] = {}
     by_address: dict[str, int] = {}

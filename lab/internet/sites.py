@@ -79,7 +79,7 @@ class SiteServer:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One name: who runs it, on which program, and its server in each region (in the Internet's order of regions)."""
+    """One name: its provider, its program, and its server in each region (in the Internet's order of regions)."""
 
     host: str
     provider: str
@@ -92,7 +92,7 @@ class Site:
         return tuple(face for server in self.servers for face in server.faces)
 
     def program_of(self, server: SiteServer) -> str:
-        """Where that server of the site runs."""
+        """Return the program of that server of the site."""
         return server.program or self.program
 
 
@@ -124,24 +124,24 @@ class Internet:
     duplicate_percent: float = 0.0
 
     def region(self, name: str) -> Region:
-        """The region of that name."""
+        """Return the region of that name."""
         return next(region for region in self.regions if region.name == name)
 
     def site(self, host: str) -> Site:
-        """The site of that name."""
+        """Return the site of that name."""
         return next(site for site in self.sites if site.host == host)
 
     def server(self, region: str, host: str) -> SiteServer:
-        """The server that a client in `region` is sent to."""
+        """Return the server that a client in `region` is sent to."""
         return self.site(host).servers[[r.name for r in self.regions].index(region)]
 
 
 def octet(program: str, stack: str = "") -> int:
-    """The second of their addresses' octets."""
+    """Return the second of their addresses' octets."""
     return STACKS[stack].octet or PROGRAM_OCTET[program]
 
 
 def prefix(program: str, rto_min_ms: int, advmss: int, stack: str = "") -> tuple[IPv4Address, int]:
-    """(first address, prefix length) of a program's servers with that route, in that stack."""
+    """Return (first address, prefix length) of a program's servers with that route, in that stack."""
     block = RTO_MINS.index(rto_min_ms) * len(ADVMSSES) + ADVMSSES.index(advmss)
     return IPv4Address(f"10.{octet(program, stack)}.{block * 16}.0"), 20

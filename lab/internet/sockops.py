@@ -40,7 +40,7 @@ def ticks_per_second() -> int:
 
 
 def value(setting: SocketSettings, hz: int) -> bytes:
-    """The map's value; times in ticks of this kernel."""
+    """Return the map's value; times in ticks of this kernel."""
     jiffies = setting.synack_rto_ms * hz // 1000
     return SETTING.pack(setting.icw, jiffies, setting.rwin_packets, setting.congestion_control.encode())
 
@@ -59,11 +59,11 @@ def fill(pins: Path, settings: Iterable[SocketSettings]) -> None:
 
 
 def refusals(pins: Path) -> int:
-    """How many settings the kernel has refused so far."""
+    """Return the number of settings that the kernel has refused so far."""
     (count,) = bpf.dump(pins / "maps" / "refusals").values()
     return int.from_bytes(count, "little")
 
 
 def attached(group: Path) -> bool:
-    """Whether a sock_ops program sits on the control group."""
+    """Return whether a sock_ops program sits on the control group."""
     return libbpf.attached_to_cgroup(group, CGROUP_SOCK_OPS) > 0

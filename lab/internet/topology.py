@@ -47,7 +47,7 @@ def _router(has_six: bool) -> None:
 
 
 def _mac(kind: int, number: int, end: int) -> str:
-    """A locally administered address that says what it belongs to."""
+    """Return a locally administered address that says what it belongs to."""
     return f"02:00:00:{kind:02x}:{number:02x}:{end:02x}"
 
 
@@ -128,7 +128,7 @@ def _raise_pool(pool: ServerPool, has_six: bool) -> None:
 
 
 def _routes(pool: ServerPool, whole: str, router: str, prefixes: Sequence[str]) -> list[str]:
-    """All addresses are this namespace's own; what they send goes by the route of their prefix."""
+    """Return rules and routes: all addresses are local, and their packets take the route of their prefix."""
     rules = [f"route add local {whole} dev lo"]
     for route, prefix in zip(pool.routes, prefixes, strict=True):
         rules.append(f"rule add from {prefix} lookup {route.table}")

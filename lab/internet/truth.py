@@ -13,7 +13,7 @@ in the Linux source that makes them, so that a prober is scored against what ser
     cwnd at request  what the handshake's ACKs add                          tcp.h tcp_is_cwnd_limited() (growth.py)
     minimum RTO      twice the round trip hides a shorter one               tcp_input.c __tcp_set_rto()
     after idleness   BBR keeps its window, whatever the namespace has:      tcp.h tcp_slow_start_after_idle_check()
-                     who controls his own (cong_control) is left alone
+                     a control with cong_control is left alone
 
 Left out: the window after the first ACK (it depends on how the stack grew its buffer) and the SYN-ACK's signature.
 """
@@ -115,11 +115,11 @@ class Expectation:
 
     @property
     def reason(self) -> str:
-        """Why there is no value, in words."""
+        """The reasons for no value, in words."""
         return " or ".join(self.reasons)
 
     def admits(self, value: Value | None, *, lower_bound: bool = False, reason: str = "") -> bool:
-        """Whether a reported value (None: nothing was found, for that reason) is right."""
+        """Return whether a reported value (None: nothing was found, for that reason) is right."""
         if value is None:
             return any(fnmatchcase(reason, pattern) for pattern in self.reasons)
         return any(self._is(wanted, value, lower_bound) for wanted in self.values)
@@ -152,7 +152,7 @@ def _face(program: str, server: SiteServer, rtt_s: float) -> dict[str, Expectati
 
 
 def _either(one: Expectation, other: Expectation) -> Expectation:
-    """Where connections meet either server: what is right of one, and no answer where one has none."""
+    """Return the expectation where connections meet either server: right of one, no answer where one has none."""
     if one == other:
         return one
     return replace(
@@ -165,11 +165,11 @@ def _either(one: Expectation, other: Expectation) -> Expectation:
 
 
 def _amended(expected: dict[str, Expectation], honest: Sequence[Allowance]) -> dict[str, Expectation]:
-    """The same with what an impairment changes."""
+    """Return the same with what an impairment changes."""
     for line in honest:
         for knob in filter(line.fits, expected):
             old = expected[knob]
-            # who finds nothing because of an impairment never got so far as to see what else is missing
+            # a probe that ends for an impairment never sees what else is missing
             before = () if line.values == () else old.reasons
             expected[knob] = replace(
                 old,
@@ -242,13 +242,13 @@ def _min_rto(min_s: float, rtt_s: float) -> Expectation:
     if 2 * rtt_s >= min_s:
         return Expectation(reasons=hidden)
     near = rtt_s + min_s <= 3 * rtt_s + late_s(3 * rtt_s)
-    # Linux's sum has to be shown at two round trips first: who does not show it may say so, and has answered nothing.
+    # Linux's sum has to be shown at two round trips first: a verdict that it is not shown is allowed.
     reasons = (*(hidden if near else ()), "unclear:one-round-trip")
     return replace(timer, values=(min_s,), tolerance=tolerance, reasons=reasons)
 
 
 def _features(program: str, server: SiteServer) -> dict[str, Expectation]:
-    """What the namespace decides, and windows, whose arithmetic depends on it."""
+    """Return the knobs that the namespace decides, and windows, whose arithmetic depends on it."""
     stack = STACKS[server.stack]
     restarts = stack.slow_start_after_idle and server.congestion_control != "bbr"
     stamped_mss = server.advmss - TIMESTAMPS_BYTES * stack.timestamps
@@ -305,7 +305,7 @@ def _window(server: SiteServer, mss: int, stack: StackSettings) -> int:
 
 
 def to_json(internet: Internet) -> str:
-    """The whole truth as a file's text; the same internet gives the same bytes."""
+    """Return the whole truth as a file's text; the same internet gives the same bytes."""
     return json.dumps(file_row(asdict(internet)), indent=1, sort_keys=True) + "\n"
 
 
@@ -317,7 +317,7 @@ def file_row(row: Any) -> Any:
 
 
 def from_json(text: str) -> Internet:
-    """The internet that `to_json` wrote."""
+    """Return the internet that `to_json` wrote."""
     row = json.loads(text)
     return Internet(
         row["seed"],

@@ -22,7 +22,7 @@ LEVELS_MS: dict[int, tuple[tuple[int, int], ...]] = {
 
 
 def late_s(timer_s: float, hz: int = 0) -> float:
-    """Seconds that a timer of `timer_s` may be late on a kernel of that HZ (0: of any)."""
+    """Return seconds that a timer of `timer_s` may be late on a kernel of that HZ (0: of any)."""
     if not hz:
         return max(late_s(timer_s, each) for each in LEVELS_MS)
     # one that would end within a granule of its level's end is put a level higher (calc_wheel_index())

@@ -64,7 +64,7 @@ class VantageLink:
         return f"10.60.{self.number}.2"
 
     def prober_address6(self, versions: Sequence[int]) -> str:
-        """The same in IPv6, if there is any."""
+        """Return the same in IPv6, if there is any."""
         return six(self.prober_address) if 6 in versions else ""
 
     @property
@@ -107,7 +107,7 @@ class ServerPool:
     sysctls: tuple[tuple[str, str], ...]
 
     def holds(self, address: str) -> bool:
-        """Whether that server address is one of its."""
+        """Return whether that server address is one of its."""
         prefix = six_prefix(self.prefix) if ":" in address else self.prefix
         return ip_address(address) in ip_network(prefix)
 
@@ -147,7 +147,7 @@ class GuestInternet:
 
 
 def read(path: Path) -> GuestInternet:
-    """The world written there."""
+    """Return the world written there."""
     row = json.loads(path.read_text())
     return GuestInternet(
         row["seed"],
@@ -170,13 +170,13 @@ def _pool_of(row: dict[str, Any]) -> ServerPool:
 
 
 def shards(internet: Internet, count: int) -> tuple[tuple[str, ...], ...]:
-    """The sites dealt to `count` guests, so that each gets the same mixture."""
+    """Return the sites dealt to `count` guests, so that each gets the same mixture."""
     hosts = [site.host for site in internet.sites]
     return tuple(tuple(hosts[i::count]) for i in range(count))
 
 
 def world(internet: Internet, shard: Sequence[str] | None = None) -> GuestInternet:
-    """The world of those sites (of all, when none are named)."""
+    """Return the world of those sites (of all, when none are named)."""
     wanted = set(site.host for site in internet.sites) if shard is None else set(shard)
     sites = [site for site in internet.sites if site.host in wanted]
     certificates, files = chains(internet, sites)
@@ -286,7 +286,7 @@ def _zones(internet: Internet, sites: list[Site]) -> str:
 
 
 def vantages_toml(links: Sequence[VantageLink], versions: Sequence[int] = (4,)) -> str:
-    """The vantages as a campaign reads them."""
+    """Return the vantages as a campaign reads them."""
     blocks = []
     for k in links:
         rows = {

@@ -29,7 +29,7 @@ RECEIVE_BUFFER_BYTES = 4 << 20
 
 
 def answer(wire: bytes, view: dict[str, list[str]]) -> bytes | None:
-    """The answer to one query, or None when it is not one."""
+    """Return the answer to one query, or None when it is not one."""
     try:
         query = dns.message.from_wire(wire)
     except dns.exception.DNSException:

@@ -110,7 +110,7 @@ class MisbehavingHttp1(asyncio.Protocol):
 
 
 def read(asked: bytes, site: MisbehavingSite, secure: bool, room_bytes: int) -> Ask:
-    """A request head as an answer needs it; words that are no request ask for "/"."""
+    """Return a request head as an answer needs it; words that are no request ask for "/"."""
     first, *fields = asked.split(b"\r\n")
     words = first.decode("latin-1").split(" ")
     named = {k.strip().lower(): v.strip() for k, _, v in (line.decode("latin-1").partition(":") for line in fields)}
@@ -127,7 +127,7 @@ def read(asked: bytes, site: MisbehavingSite, secure: bool, room_bytes: int) -> 
 
 
 def room(transport: asyncio.Transport) -> int:
-    """Bytes that the congestion window lets out when nothing is in flight."""
+    """Return bytes that the congestion window lets out when nothing is in flight."""
     info: bytes = transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
     mss, window = (int(struct.unpack_from("I", info, at)[0]) for at in (SND_MSS_AT, SND_CWND_AT))
     return mss * window
@@ -168,7 +168,7 @@ class OddHttp2(Http2):
 
 
 def speak(site: MisbehavingSite, alpn: str | None) -> asyncio.Protocol:
-    """The protocol that ALPN chose."""
+    """Return the protocol that ALPN chose."""
     return OddHttp2(site) if alpn == "h2" else MisbehavingHttp1(site, secure=True)
 
 

@@ -40,7 +40,7 @@ WAVES = (
 
 
 def body(page: PageModel, index: int) -> bytes:
-    """All bytes of that object."""
+    """Return all bytes of that object."""
     thing = page.objects[index]
     made = {"html": _html, "script": _script, "style": _style, "image": _image}.get(thing.kind, _filler)(page, index)
     if len(made) != thing.size:
@@ -76,7 +76,7 @@ def _html(page: PageModel, index: int) -> bytes:
 
 
 def _opening(page: PageModel, named: list[int]) -> str:
-    """The body begins; styles find something to apply to."""
+    """Return the start of a body; styles find something to apply to."""
     styles = [i for i in named if page.objects[i].kind == "style" and page.children(i)]
     return "</head><body>" + "".join(f"<i id=s{i}></i>" for i in styles)
 
@@ -141,7 +141,7 @@ def _padded(text: str, size: int) -> bytes:
 
 
 def _image(page: PageModel, index: int) -> bytes:
-    """A bitmap: blank, and its length is what it should be."""
+    """Return a bitmap: blank, and its length is what it should be."""
     size = page.objects[index].size
     width = WIDTH_PX if size >= BITMAP_HEAD_BYTES + 3 * WIDTH_PX else 1
     row = (3 * width + 3) // 4 * 4

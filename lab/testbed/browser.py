@@ -67,7 +67,7 @@ class Visit:
 
 
 def program() -> str:
-    """The browser's path. Errors: Missing, with the package."""
+    """Return the browser's path. Errors: Missing, with the package."""
     for name in PROGRAMS:
         if path := shutil.which(name):
             return path
@@ -159,7 +159,7 @@ class Browser:
         return self._number
 
     def _next(self, deadline: float) -> dict[str, Any] | None:
-        """The next message; None when none came in time."""
+        """Return the next message; None when none came in time."""
         while b"\0" not in self._held:
             if not select.select([self._from], [], [], max(0.0, deadline - time.monotonic()))[0]:
                 return None
@@ -232,7 +232,7 @@ class EventLog:
             self.failed = str(params["errorText"])
 
     def visit(self, http: str, seed: int) -> Visit:
-        """What it was."""
+        """Return the load that the events describe."""
         begun = self._asked.get(0, 0.0)
 
         def ms(moments: Mapping[int, float], number: int) -> float:

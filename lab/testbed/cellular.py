@@ -94,7 +94,7 @@ def _silences(link: CellularLink, chance: random.Random) -> list[tuple[float, fl
 
 
 def write(folder: Path) -> list[Path]:
-    """All of `LINKS`, both directions, as files; which."""
+    """Write all of `LINKS`, both directions, as files; return their names."""
     written = []
     for name, link in LINKS.items():
         for direction in ("down", "up"):
@@ -105,7 +105,7 @@ def write(folder: Path) -> list[Path]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The command line."""
+    """Run the command line; return the exit code."""
     if len(arguments) != 1 or not Path(arguments[0]).is_dir():
         print("usage: python -m configtron.lab.testbed.cellular FOLDER", file=sys.stderr)
         return USAGE

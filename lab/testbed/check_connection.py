@@ -50,7 +50,7 @@ class CheckConnection:
         self._diag.close()
 
     def see(self, port: int = 0) -> ConnectionState:
-        """A new connection to that port (0: to our own listener). Errors: `Mismatch`."""
+        """Return the state of a new connection to that port (0: to our own listener). Errors: `Mismatch`."""
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as client:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
             client.settimeout(PATIENCE_S)

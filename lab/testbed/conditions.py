@@ -75,7 +75,7 @@ class LinkDirection:
             raise BadInput(fault)
 
     def _fault(self) -> str:
-        """Why these settings exclude one another; "" where they do not."""
+        """Return why these settings exclude one another; "" where they do not."""
         if (self.kind == "policer") != bool(self.bucket_bytes) or (self.bucket_bytes and not self.rate_kbit):
             return "a policer has a bucket and a rate, and nothing else has a bucket"
         if self.bucket_bytes and not self.bucket_bytes >= PACKET_BYTES:
@@ -157,7 +157,7 @@ class Condition:
             raise BadInput("runs of packets, gathered packets and managed queues are the kernel's: the link is played")
 
     def drawn(self, seed: int) -> Condition:
-        """The condition as the load with this seed meets it: the same under every configuration."""
+        """Return the condition as the load with this seed meets it: the same under every configuration."""
         if not self.spread:
             return self
         chance = Random(f"{self.salt} {seed}")
@@ -195,7 +195,7 @@ class Condition:
 
     @classmethod
     def from_json(cls, text: str) -> Condition:
-        """The inverse of `to_json`. Errors: `BadInput`."""
+        """Return what `to_json` wrote. Errors: `BadInput`."""
         try:
             fields = json.loads(text)
             down, up = LinkDirection(**fields.pop("down")), LinkDirection(**fields.pop("up"))

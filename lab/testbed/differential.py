@@ -48,7 +48,7 @@ Moments = Mapping[str, Sequence[float]]
 
 
 def certify(knob: str, values: tuple[Value, Value], first: Moments, second: Moments) -> KnobCertificate:
-    """Two guests' moments, by cell. Errors: `BadInput`."""
+    """Return the certificate of a knob by two guests' moments, by cell. Errors: `BadInput`."""
     if not first or first.keys() != second.keys():
         odd = sorted(first.keys() ^ second.keys())
         raise BadInput(f"{knob}: the two trials have not the same cells: {', '.join(odd[:3]) or 'none at all'}")

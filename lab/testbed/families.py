@@ -84,7 +84,7 @@ _SHALLOW = {15: 9_000, 16: 30_000, 17: 45_000, 18: 90_000}
 
 
 def named(name: str) -> Condition:
-    """The condition of that name, with steps where ";" parts it. Errors: `BadInput` with the names there are."""
+    """Return the condition of that name, with steps where ";" parts it. Errors: `BadInput` with the names there are."""
     first, *later = name.split(";")
     start, steps = _one(first), []
     for part in later:
@@ -104,12 +104,12 @@ def named(name: str) -> Condition:
 
 
 def salt(name: str) -> int:
-    """A number of its own for each name."""
+    """Return a number of its own for each name."""
     return int.from_bytes(blake2b(name.encode(), digest_size=6).digest(), "big")
 
 
 def hotcloud() -> tuple[Condition, ...]:
-    """All 48."""
+    """Return all 48 conditions."""
     return tuple(named(f"hotcloud:{mbit:g}/{rtt}/{loss:g}") for mbit, rtt, loss in product(*HOTCLOUD_GRID))
 
 
@@ -119,7 +119,7 @@ def access() -> tuple[Condition, ...]:
 
 
 def pantheon() -> tuple[Condition, ...]:
-    """All 18, in Pantheon's order."""
+    """Return all 18 paths, in Pantheon's order."""
     return tuple(named(f"pantheon:{number}") for number in range(1, 19))
 
 
@@ -145,12 +145,12 @@ def _plain(name: str) -> Condition:
 
 
 def queue_bytes(mbit: float, rtt_ms: float) -> int:
-    """A path's bandwidth times its delay, at least what any modem has."""
+    """Return a path's bandwidth times its delay, at least what any modem has."""
     return max(LEAST_QUEUE_BYTES, round(mbit * 1e6 / 8 * rtt_ms / 1e3))
 
 
 def shallow_bytes(mbit: float, rtt_ms: float, divisor: float) -> int:
-    """A part of a path's bandwidth times its delay, where no modem's least is meant to hide it."""
+    """Return a part of a path's bandwidth times its delay, where no modem's least is meant to hide it."""
     if not divisor >= 1:
         raise ValueError(divisor)
     return max(LEAST_SHALLOW_BYTES, round(mbit * 1e6 / 8 * rtt_ms / 1e3 / divisor))
@@ -234,13 +234,13 @@ def _up(found: Condition, value: str) -> Condition:
 
 
 def _down(**how: Callable[[str], object]) -> Callable[[Condition, str], Condition]:
-    """An option that sets one field of what goes down."""
+    """Return an option that sets one field of what goes down."""
     ((field, read),) = how.items()
     return lambda found, value: replace(found, down=replace(found.down, **{field: read(value)}))  # type: ignore[arg-type]
 
 
 def _whole(**how: Callable[[str], object]) -> Callable[[Condition, str], Condition]:
-    """An option that sets one field of the condition."""
+    """Return an option that sets one field of the condition."""
     ((field, read),) = how.items()
     return lambda found, value: replace(found, **{field: read(value)})  # type: ignore[arg-type]
 

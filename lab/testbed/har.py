@@ -53,7 +53,7 @@ class _Entry:
 
 
 def read(path: Path, name: str = "") -> str:
-    """The model of the page that this file recorded; `name` is the file's own when not given."""
+    """Return the model of the page that this file recorded; `name` is the file's own when not given."""
     try:
         return model(path.read_text(encoding="utf-8-sig"), name or path.stem)
     except OSError as error:
@@ -63,7 +63,7 @@ def read(path: Path, name: str = "") -> str:
 
 
 def model(text: str, name: str) -> str:
-    """The model's text."""
+    """Return the model's text."""
     try:
         entries = _entries(json.loads(text)["log"]["entries"])
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
@@ -116,7 +116,7 @@ def _size(answer: Mapping[str, Any]) -> int:
 
 
 def _initiator(row: Mapping[str, Any]) -> str:
-    """The address that made the browser ask, or ""."""
+    """Return the address that made the browser ask, or ""."""
     noted = row.get("_initiator") or {}
     stack = noted.get("stack") or {}
     while stack and not stack.get("callFrames") and stack.get("parent"):

@@ -47,7 +47,7 @@ class Layout:
 
     @property
     def cells(self) -> int:
-        """How many medians there will be."""
+        """The number of medians to measure."""
         return len(self.conditions) * len(self.grid) * len(self.pages)
 
     @property
@@ -78,7 +78,7 @@ class Layout:
 
     @classmethod
     def from_json(cls, text: str) -> Layout:
-        """The inverse of `to_json`. Errors: `BadInput`."""
+        """Return what `to_json` wrote. Errors: `BadInput`."""
         try:
             form = json.loads(text)
             rule = form["rule"]
@@ -98,7 +98,7 @@ class Layout:
 
 
 def laid_out(study: MeasurementStudy, seed: int, server: str = "nginx", per_prefix: str = "route") -> Layout:
-    """A study's layout. Errors: `BadInput` for names that are none."""
+    """Return a study's layout. Errors: `BadInput` for names that are none."""
     return Layout(study.name, study.networks(), study.grid, study.pages(), study.rule, seed, server, per_prefix)
 
 

@@ -61,7 +61,7 @@ class Load:
 
     @staticmethod
     def from_json(text: str) -> Load:
-        """The client's line."""
+        """Return the load of a client's line. Errors: `BadInput`."""
         try:
             row = json.loads(text)
             return Load(**row | {"times": tuple(map(tuple, row["times"]))})
@@ -111,7 +111,7 @@ class PageClient:
 
 
 def folder(*defined: str) -> Path:
-    """Where the client of these sources lies, or will lie."""
+    """Return the cache folder of the client of these sources, built or not."""
     return cache_folder() / f"load-{key(*(path.read_bytes() for path in sources()), *map(str.encode, defined))}"
 
 

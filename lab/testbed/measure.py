@@ -56,7 +56,7 @@ class ShardResult(NamedTuple):
     why: str = ""
 
     def filled(self) -> Filled:
-        """What it measured. Errors: `BadInput`."""
+        """Return its measurements. Errors: `BadInput`."""
         return filled_of(self.text.splitlines(), self.condition)
 
 
@@ -88,7 +88,7 @@ def guests(module: str, backend: uml.Backend | None = None) -> Guests:
 
 
 def slug(position: int, condition: str) -> str:
-    """A shard's folder."""
+    """Return a shard's folder."""
     return f"{position:03}-{re.sub(r'[^a-zA-Z0-9.@+]+', '-', condition)}"
 
 
@@ -98,7 +98,7 @@ def in_drawn_order(orders: Sequence[Orders]) -> list[Orders]:
 
 
 def whole(folder: Path, orders: Orders) -> str:
-    """What a shard with these orders has written into a folder, if it is whole; else ""."""
+    """Return the lines that a shard with these orders has written into a folder, if they are whole; else ""."""
     try:
         if (folder / ORDERS).read_text() != orders.to_json():
             return ""
@@ -110,7 +110,7 @@ def whole(folder: Path, orders: Orders) -> str:
 
 
 def software_of(path: Path) -> Pairs:
-    """What a shard ran on, as kept beside its lines. Errors: `BadInput`."""
+    """Return the software that a shard ran on, as kept beside its lines. Errors: `BadInput`."""
     try:
         return tuple(sorted((str(name), str(value)) for name, value in json.loads(path.read_text()).items()))
     except (OSError, ValueError, AttributeError) as error:
@@ -152,7 +152,7 @@ class _Booted:
         self.release()
 
     def release(self) -> None:
-        """What is ours of its claims."""
+        """Close our own copies of its locks."""
         for claim in self.claims:
             claim.close()
 
@@ -196,7 +196,7 @@ def perform_one(orders: Orders, folder: Path, guests: Guests) -> ShardResult:
 
 
 def _adopt(orders: Orders, folder: Path) -> _Booted | None:
-    """The guest of an owner that was killed, if it is still at these orders, or has done them since."""
+    """Return the guest of an owner that was killed, if it is still at these orders, or has done them since."""
     if not folder.exists():
         return None
     guest, began = orphans.adopted(folder), time.monotonic()
@@ -236,9 +236,9 @@ def _boot(orders: Orders, folder: Path, guests: Guests, *, outlives: bool) -> _B
 
 
 def claimed_core() -> tuple[int, IO[bytes]]:
-    """A core that no other guest of the testbed on this machine has, while there is one; else the least claimed.
+    """Return a core that no other guest of the testbed on this machine has, while there is one; else the least claimed.
 
-    The claim goes with the file that is returned, when all who hold it open are gone.
+    The claim goes with the file that is returned, when all processes that hold it open are gone.
     """
     claims = cache_folder() / "cores"
     claims.mkdir(parents=True, exist_ok=True)

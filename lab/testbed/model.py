@@ -56,12 +56,12 @@ class _Row:
 
 
 def shipped() -> dict[str, PageModel]:
-    """The models that come with configtron, by name."""
+    """Return the models that come with configtron, by name."""
     return {path.stem: read(path) for path in sorted(FOLDER.glob("*.toml"))}
 
 
 def read(path: Path) -> PageModel:
-    """The page of one model file."""
+    """Return the page of one model file."""
     try:
         page = from_toml(path.read_text())
     except OSError as error:
@@ -74,7 +74,7 @@ def read(path: Path) -> PageModel:
 
 
 def from_toml(text: str) -> PageModel:
-    """The page that such a text describes."""
+    """Return the page that such a text describes."""
     model = tomllib.loads(text)
     if unknown := set(model) - {"name", "about", "origins", "gaps_ms", "objects"}:
         raise BadInput(f"no such entry: {', '.join(sorted(unknown))}")
@@ -151,7 +151,7 @@ def sizes(name: str, count: int, total: int) -> list[int]:
 
 
 def with_room(things: Sequence[PageObject]) -> tuple[PageObject, ...]:
-    """The same objects, those named by HTML moved to where there is room for the tag that names them.
+    """Return the same objects, those named by HTML moved to where there is room for the tag that names them.
 
     A tag ends at its object's offset; before it stand the document's head and the tags named earlier. Objects whose
     offset lies after the last place that leaves room for those behind them come earlier.

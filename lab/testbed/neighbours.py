@@ -66,7 +66,7 @@ class FlowStarts:
 
     @staticmethod
     def of(condition: Condition, seed: int) -> FlowStarts:
-        """The plan for this load: the same for the same condition and seed."""
+        """Return the plan for this load: the same for the same condition and seed."""
         chance = Random(f"neighbours {condition.salt} {seed}")
         added = tuple((LONGEST - 1) * condition.rtt_ms * chance.random() for _ in range(condition.neighbours))
         down = condition.down
@@ -83,7 +83,7 @@ class ByteLog:
     end_s: float
 
     def until(self, at_s: float) -> float:
-        """Bytes got before that moment; after the log's end as many a second as before it."""
+        """Return bytes got before that moment; after the log's end as many a second as before it."""
         if at_s > self.end_s:
             half_s = self.end_s / 2
             rate = (self.until(self.end_s) - self.until(half_s)) / (self.end_s - half_s)
@@ -93,7 +93,7 @@ class ByteLog:
 
 
 def lost_bytes(alone: ByteLog, beside: ByteLog, begun_s: float, end_s: float) -> float:
-    """What they got less beside the page than alone, from its beginning to `AFTERWARDS_S` after its end."""
+    """Return the bytes missing beside the page, from its beginning to `AFTERWARDS_S` after its end."""
     end_s += AFTERWARDS_S
     return (alone.until(end_s) - alone.until(begun_s)) - (beside.until(end_s) - beside.until(begun_s))
 
@@ -189,6 +189,6 @@ class Flows:
         self._totals.append(self._total)
 
     def log(self) -> ByteLog:
-        """What has been counted until now."""
+        """Return the counts up to now."""
         end_s, count = time.monotonic() - self.began, len(self._totals)
         return ByteLog(self._at[:count], self._totals[:count], end_s)

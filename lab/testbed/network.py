@@ -176,7 +176,7 @@ class Testbed:
             before = now
 
     def _traffic(self) -> tuple[int, int]:
-        """Packets waiting on the link, packets that went by."""
+        """Return packets waiting on the link, packets that went by."""
         found = self._qdiscs.read()
         roots = [q for device in (TO_CLIENT, TO_SERVERS) for q in found[device].values() if q.parent == ROOT]
         counts = self.counts().values()
@@ -184,7 +184,7 @@ class Testbed:
         return waiting, sum(qdisc.passed for qdisc in roots) + sum(count.arrived for count in counts)
 
     def counts(self) -> Mapping[str, Counts]:
-        """What the player has carried, dropped and lost; empty when the kernel is the link."""
+        """Return the player's packets carried, dropped and lost; empty when the kernel is the link."""
         return self._player.counts() if self._player and self._is_played else {}
 
     def close(self) -> None:
@@ -265,7 +265,7 @@ def qdisc_text(qdiscs: Iterable[Qdisc]) -> str:
 
 
 def queues(way: LinkDirection, seed: int) -> tuple[Qdisc, ...]:
-    """An even way as queueing disciplines, from the root to the leaf."""
+    """Return an even way as queueing disciplines, from the root to the leaf."""
     delay = netem(delay_ms=way.delay_ms, seed=seed, more=_losses(way))
     if not way.rate_kbit:
         return (delay,)
@@ -291,7 +291,7 @@ def _losses(way: LinkDirection) -> dict[str, int]:
 
 
 def _managed(kind: str, room: int) -> dict[str, int]:
-    """The settings that sch_fq_codel.c, sch_pie.c and sch_cake.c begin with, but for the room."""
+    """Return the settings that sch_fq_codel.c, sch_pie.c and sch_cake.c begin with, but for the room."""
     packets = max(2, room // PACKET_BYTES)
     return {
         "fq_codel": {"target_us": 5_000, "interval_us": 100_000, "limit": packets},

@@ -41,11 +41,11 @@ class Opportunities:
 
     @property
     def rate_kbit(self) -> float:
-        """What full packets can carry, in the mean."""
+        """The mean rate of full packets."""
         return len(self.at_us) * PACKET_BYTES * 8 * 1e3 / self.period_us
 
     def between(self, start_us: int, end_us: int) -> int:
-        """How many there are from one moment to another of the endless repetition."""
+        """Return the number of opportunities from one moment to another of the endless repetition."""
         return self._before(end_us) - self._before(start_us)
 
     def _before(self, at_us: int) -> int:
@@ -54,7 +54,7 @@ class Opportunities:
 
 
 def of(way: LinkDirection, salt: int, read: Callable[[str], Opportunities]) -> Opportunities | None:
-    """A way's moments; None where it has no limit. `salt` is the condition's; `read` reads a trace."""
+    """Return a way's moments; None where it has no limit. `salt` is the condition's; `read` reads a trace."""
     if way.kind == "trace":
         return read(way.trace)
     if not way.rate_kbit or way.kind == "policer":
@@ -71,7 +71,7 @@ def of(way: LinkDirection, salt: int, read: Callable[[str], Opportunities]) -> O
 
 
 def read(name: str) -> Opportunities:
-    """A trace's moments by its file's name, in `TRACES` unless it has a folder. Errors: `BadInput`."""
+    """Return a trace's moments by its file's name, in `TRACES` unless it has a folder. Errors: `BadInput`."""
     path = Path(name) if "/" in name else TRACES / name
     try:
         return parse(path.read_text(), name)

@@ -27,7 +27,7 @@ LOOK_EVERY_S = 0.05
 
 
 def claim(folder: Path) -> IO[bytes] | None:
-    """The folder's lock, to be handed to a guest; None while a guest has it."""
+    """Return the folder's lock, to be handed to a guest; None while a guest has it."""
     file = (folder / LIFE).open("ab")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -38,7 +38,7 @@ def claim(folder: Path) -> IO[bytes] | None:
 
 
 def boots(folder: Path) -> int:
-    """How many guests this folder has had."""
+    """Return the number of guests that this folder has had."""
     try:
         return len((folder / LIFE).read_text().split())
     except FileNotFoundError:
@@ -46,12 +46,12 @@ def boots(folder: Path) -> int:
 
 
 def adopted(folder: Path) -> Running:
-    """The guest that lives in this folder, or that has ended by now."""
+    """Return the guest that lives in this folder, or that has ended by now."""
     return Running(_Another(folder), folder)
 
 
 def lived_s(folder: Path) -> float:
-    """Seconds since the last boot there."""
+    """Return seconds since the last boot there."""
     return max(0.0, time.time() - (folder / LIFE).stat().st_mtime)
 
 

@@ -80,7 +80,7 @@ class PageModel:
         return sum(thing.size for thing in self.objects)
 
     def children(self, parent: int) -> list[int]:
-        """Indices of the objects that this one names, in the order in which it does."""
+        """Return indices of the objects that this one names, in the order in which it does."""
         named = [i for i, thing in enumerate(self.objects) if thing.parent == parent]
         return sorted(named, key=lambda i: (self.objects[i].offset, i))
 
@@ -98,7 +98,7 @@ class PageModel:
 
 
 def faults(page: PageModel) -> Iterator[str]:
-    """What makes it no page, in words."""
+    """Return the page's faults, in words."""
     if not NAME.fullmatch(page.name):
         yield "a name has at most 40 small letters, digits and hyphens"
     if wrong := [origin for origin in page.origins if not HOST.fullmatch(origin)]:

@@ -68,7 +68,7 @@ def view_of(info: bytes) -> tuple[int, View]:
 
 
 def of_load(endings: Sequence[tuple[int, View]], seen: Seen, rtt_s: float) -> View:
-    """A load's characteristics, by kernel and packets, of the connection that carried most bytes.
+    """Return a load's characteristics, by kernel and packets, of the connection that carried most bytes.
 
     rtt_s: the path's round trip, seconds.
     """
@@ -133,7 +133,7 @@ def _unwrapped(numbers: NDArray[np.uint32]) -> NDArray[np.int64]:
 
 
 def of_path(views: Iterable[View]) -> dict[str, float]:
-    """The median of each characteristic over the loads that have it."""
+    """Return the median of each characteristic over the loads that have it."""
     every = list(views)
     names = sorted({name for view in every for name in view})
     return {name: round(median(view[name] for view in every if name in view), 6) for name in names}

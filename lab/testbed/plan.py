@@ -23,7 +23,7 @@ LOWEST, LOW, MEDIUM, HIGHEST = 2, 3, 4, 5
 
 
 def blocking(page: PageModel) -> frozenset[int]:
-    """Indices of the styles and scripts that a document names before anything else."""
+    """Return indices of the styles and scripts that a document names before anything else."""
     found: set[int] = set()
     for parent, document in enumerate(page.objects):
         if document.kind != "html":
@@ -54,7 +54,7 @@ def pool(thing: PageObject) -> int:
 
 
 def text(pages: Iterable[PageModel], address: Mapping[str, str]) -> str:
-    """The plan of these pages; `address` has one for every origin."""
+    """Return the plan of these pages; `address` has one for every origin."""
     lines: list[str] = []
     for page in pages:
         lines += [f"page {page.name}", *(f"origin {name} {address[name]}" for name in page.origins)]

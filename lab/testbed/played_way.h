@@ -168,7 +168,7 @@ static int is_lost(struct way *way, uint64_t at_ns)
 	return way->is_out;
 }
 
-/* A policer's bucket has room for it; who comes when it has not is lost, not kept. */
+/* A policer's bucket has room for it; a packet that comes when it has not is lost, not kept. */
 static int conforms(struct way *way, uint32_t length, uint64_t now)
 {
 	way->tokens += (now - way->filled_ns) * 1e-9 * way->rate;

@@ -29,7 +29,7 @@ BY_SEED = ("offset_us", "seed")
 
 
 def program() -> Path:
-    """The player's path in the cache; compiled when it is not there. For the host."""
+    """Return the player's path in the cache; compiled when it is not there. For the host."""
     folder = kernel.cache_folder() / f"player-{kernel.key(*(source.read_bytes() for source in SOURCES))}"
     if not kernel.is_whole(folder):
         with kernel.build_lock(lambda line: None, "player.lock"):
@@ -123,7 +123,7 @@ class TracePlayer:
         self.seen[WAYS[number]] = " ".join(f"{name} {value}" for name, value in lasting.items())
 
     def _list(self, way: LinkDirection, salt: int) -> Listed:
-        """A way's moments as a file, written once."""
+        """Return a way's moments as a file, written once."""
         same = way, salt
         if same not in self._lists:
             found = opportunities.of(way, salt, opportunities.read)
@@ -136,7 +136,7 @@ class TracePlayer:
         return self._lists[same]
 
     def counts(self) -> dict[str, Counts]:
-        """What went by so far, "down" and "up"."""
+        """Return the packets so far, "down" and "up"."""
         numbers = [int(word) for word in self._ask("counts").split()[1:]]
         half = len(numbers) // len(WAYS)
         return {name: Counts(*numbers[n * half : (n + 1) * half]) for n, name in enumerate(WAYS)}
@@ -165,7 +165,7 @@ class TracePlayer:
 
 
 def _offset_us(way: LinkDirection, period_us: int, seed: int) -> int:
-    """Where in its period a way begins: where a trace is asked for, else by chance, as a user comes at any time."""
+    """Return the offset in its period at which a way begins: the trace's, else by chance, as users come at any time."""
     if way.offset_drawn:
         return splitmix64(seed) % period_us
     if way.kind == "trace":

@@ -129,7 +129,7 @@ def lay_out(pages: Sequence[PageModel]) -> None:
 
 
 def hosts_of(pages: Iterable[PageModel]) -> list[str]:
-    """The names of all their origins."""
+    """Return the names of all their origins."""
     return sorted({origin for page in pages for origin in page.origins})
 
 

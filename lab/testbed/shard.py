@@ -83,7 +83,7 @@ class Orders:
 
     @property
     def cells(self) -> int:
-        """How many it fills."""
+        """The number of cells that it fills."""
         return len(self.configurations) * len(self.pages)
 
     def to_json(self) -> str:
@@ -102,7 +102,7 @@ class Orders:
 
     @classmethod
     def from_json(cls, text: str) -> Orders:
-        """The inverse of `to_json`. Errors: `BadInput`."""
+        """Return what `to_json` wrote. Errors: `BadInput`."""
         try:
             form = json.loads(text)
             rule = form["rule"]
@@ -120,7 +120,7 @@ class Orders:
 
 
 def seed_of(seed: int, site: str, repeat: int) -> int:
-    """A load's seed: the same under every configuration and condition (which adds its own salt)."""
+    """Return a load's seed: the same under every configuration and condition (which adds its own salt)."""
     return int(digest(str(seed), site, str(repeat))[: SEED_BITS // 4], 16)
 
 
@@ -277,12 +277,12 @@ class Worked:
 
 
 def visit_of(condition: Condition) -> str:
-    """What precedes a load (`loads.py`)."""
+    """Return the kind of visit that precedes a load (`loads.py`)."""
     return f"{WARM}:{condition.warm_s}" if condition.warm_s else RESUMED if condition.resumed else FIRST
 
 
 def http_of(profile: Profile) -> str:
-    """The version that the client asks for."""
+    """Return the version that the client asks for."""
     return str(dict(profile.settings).get("http_version", "http/1.1"))
 
 

@@ -23,7 +23,7 @@ FOLDERS = ("lab", "linux", "model", "tune")
 
 
 def software(client: str, player: str) -> Pairs:
-    """What runs here, in order of names. Both are paths of built programs."""
+    """Return the software of this host, in order of names. Both are paths of built programs."""
     found = {
         "configtron": configtron.__version__,
         "python": platform.python_version(),
@@ -37,7 +37,7 @@ def software(client: str, player: str) -> Pairs:
 
 
 def sources() -> str:
-    """A checksum of our own files that act in the guest, by place and content."""
+    """Return a checksum of our own files that act in the guest, by place and content."""
     root = Path(configtron.__file__).parent
     found: list[tuple[Path, Path]] = []
     for folder in ((root / name).resolve() for name in FOLDERS):

@@ -115,7 +115,7 @@ class ServerStack:
         return value
 
     def _seen(self, reported: Mapping[str, Value], port: int) -> dict[str, Value]:
-        """What a new connection has, of what the drivers say."""
+        """Return the settings of a new connection, among those that the drivers report."""
         seen = self._witness.see(port)
         have: dict[str, Value] = {"tcp_congestion_control": seen.congestion_control, "initcwnd": seen.window}
         return {knob: value for knob, value in have.items() if knob in reported}

@@ -71,7 +71,7 @@ class Tap:
         return count
 
     def _take(self) -> int:
-        """What lies in the ring between the next frame and its end or the first that is the kernel's."""
+        """Return the ring's frames from the next one to its end or the first that is the kernel's."""
         ahead = self._frames[self._next :]
         kept = ahead["status"] & OURS == 0
         count = int(kept.argmax()) if kept.any() else len(ahead)

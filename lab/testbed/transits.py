@@ -40,7 +40,7 @@ class Transits(NamedTuple):
 
     @property
     def arrived(self) -> NDArray[np.bool_]:
-        """Which of them did."""
+        """Which of them arrived."""
         found: NDArray[np.bool_] = self.arrived_ns >= 0
         return found
 
@@ -82,7 +82,7 @@ def transits(sent: NDArray[np.void], arrived: NDArray[np.void]) -> Transits:
 
 
 def unwrapped(numbers: NDArray[np.uint16]) -> NDArray[np.int64]:
-    """Numbers of sixteen bits counted on from 0, whatever the first is."""
+    """Return numbers of sixteen bits counted on from 0, whatever the first is."""
     wide = numbers.astype(np.int64)
     steps: NDArray[np.int64] = np.diff(wide, prepend=wide[:1])
     return np.cumsum((steps + HALF) % (2 * HALF) - HALF)

@@ -59,7 +59,7 @@ class Pair(NamedTuple):
     addresses: Sequence[str]
 
     def outer(self) -> list[str]:
-        """Commands for the router."""
+        """Return commands for the router."""
         inner, outer = (lladdr(self.router_device, end) for end in (1, 2))
         peer = f"peer name {self.device} address {inner} netns {self.netns}"
         return [
@@ -70,7 +70,7 @@ class Pair(NamedTuple):
         ]
 
     def inner(self) -> list[str]:
-        """Commands for the namespace, once the router's are done."""
+        """Return commands for the namespace, once the router's are done."""
         outer = lladdr(self.router_device, 2)
         return [
             *(f"addr add {each}/24 dev {self.device}" for each in self.addresses),
@@ -118,5 +118,5 @@ def _router() -> None:
 
 
 def lladdr(router_device: str, end: int) -> str:
-    """The Ethernet address of a pair's inner (1) or outer (2) end, named by its outer device."""
+    """Return the Ethernet address of a pair's inner (1) or outer (2) end, named by its outer device."""
     return f"02:00:00:00:{ord(router_device[1]):02x}:{end:02x}"

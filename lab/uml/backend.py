@@ -63,7 +63,7 @@ class Guest:
         return []
 
     def kernel(self) -> Path:
-        """Its kernel of ours, built if need be."""
+        """Return its kernel of ours, built if need be."""
         assert self.recipe
         return ensure_kernel(say, self.recipe)
 

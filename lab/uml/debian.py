@@ -42,7 +42,7 @@ def release() -> str:
 
 
 def tree() -> Path:
-    """What `make -C` takes to build modules for it."""
+    """Return the tree that `make -C` takes to build modules for it."""
     if not release():
         raise Missing(f"building for Debian's kernel needs its headers; run: apt-get install {HEADERS_PACKAGE}")
     return HEADERS / f"linux-headers-{release()}"

@@ -93,7 +93,7 @@ class Running:
         return None if self._process.poll() is None else self._code()
 
     def wait(self, timeout_s: float | None = None) -> int:
-        """The command's exit code; subprocess.TimeoutExpired when it still runs after `timeout_s`."""
+        """Return the command's exit code; subprocess.TimeoutExpired when it still runs after `timeout_s`."""
         self._process.wait(timeout_s)
         return self._code()
 
@@ -107,7 +107,7 @@ class Running:
         self._process.wait()
 
     def last_words(self) -> str:
-        """Where to look when there is no exit code: the end of the guest kernel's log."""
+        """Return the end of the guest kernel's log, for a guest without an exit code."""
         lines = self.kernel_log.read_text(errors="replace").splitlines()
         return "\n".join(line for line in lines[-LAST_WORDS_LINES:] if line.strip())
 
@@ -148,7 +148,7 @@ def cannot_unshare() -> str:
 
 
 def guest_environment(job: GuestJob) -> tuple[tuple[str, str], ...]:
-    """All the environment the command gets: nothing of the caller's."""
+    """Return all the environment the command gets: nothing of the caller's."""
     return (
         ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
         ("HOME", "/run"),
@@ -176,7 +176,7 @@ def job_file(job: GuestJob, modules: tuple[str, ...]) -> bytes:
 
 
 def compile_package() -> None:
-    """Compile our sources ahead: a guest, who cannot, would else do other work in the first run than in the second."""
+    """Compile our sources ahead: a guest cannot, and would else do other work in the first run than in the second."""
     package = Path(configtron.__file__).parent
     # in a checkout the parts are links, which compile_dir does not follow
     for part in (package, *(folder for folder in package.iterdir() if folder.is_symlink())):

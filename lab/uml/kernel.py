@@ -70,7 +70,7 @@ def cache_folder() -> Path:
 
 
 def key(*parts: bytes) -> str:
-    """A folder name that changes when any of the parts does."""
+    """Return a folder name that changes when any of the parts does."""
     return hashlib.sha256(b"\0".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:16]
 
 
@@ -96,12 +96,12 @@ def require(packages: list[str], what: str) -> None:
 
 
 def kernel_folder(recipe: KernelRecipe = LAB) -> Path:
-    """Where the kernel of this source and configuration lies, or will lie."""
+    """Return the cache folder of the kernel of this source and configuration, built or not."""
     return cache_folder() / f"{recipe.name}-{key(source_version(), *recipe.inputs())}"
 
 
 def source_version() -> bytes:
-    """The source package's version as dpkg has it; empty where there is no dpkg or no such package."""
+    """Return the source package's version as dpkg has it; empty where there is no dpkg or no such package."""
     if not shutil.which("dpkg-query"):
         return b""
     asked = ["dpkg-query", "--show", "--showformat=${Version}", PACKAGE]
@@ -109,7 +109,7 @@ def source_version() -> bytes:
 
 
 def is_whole(folder: Path) -> bool:
-    """Every file the folder's list names is there, unchanged."""
+    """Return whether every file that the folder's list names is there, unchanged."""
     listing = folder / "SHA256SUMS"
     if not listing.exists():
         return False
@@ -205,12 +205,12 @@ def configured(recipe: KernelRecipe, progress: Progress, objects: str) -> Iterat
 
 
 def building() -> Path:
-    """Where a kernel is built."""
+    """Return the folder that a kernel is built in."""
     return cache_folder() / "kernel-building"
 
 
 def unpacked_in(work: Path) -> str:
-    """Which kernel's source lies whole in a build's folder; "" if none does."""
+    """Return the name of the kernel whose source is whole in a build's folder; "" if there is none."""
     try:
         return (work / UNPACKED).read_text()
     except (OSError, UnicodeDecodeError):
@@ -244,7 +244,7 @@ def unpack(source: Path, log: Path, progress: Progress) -> None:
 
 
 def paced(progress: Progress, what: str, done: int = 0) -> Callable[[int], None]:
-    """A function that hears how many per cent are done (`done` before it began) and passes some of them on."""
+    """Return a function that hears how many per cent are done (`done` before it began) and passes some of them on."""
     began = at = time.monotonic()
     reported = done
     progress(f"{what}: {done} %")
@@ -270,7 +270,7 @@ def check_config(config: str, recipe: KernelRecipe = LAB) -> None:
 
 
 def fragment_lines(recipe: KernelRecipe = LAB) -> list[str]:
-    """What the recipe's fragments switch on, as it will stand in .config; a later line replaces an earlier one."""
+    """Return the lines of .config that the recipe's fragments switch on; a later line replaces an earlier one."""
     symbols: dict[str, str] = {}
     for path in recipe.fragments:
         for line in path.read_text().splitlines():
@@ -287,18 +287,18 @@ def run(command: list[str], log: Path) -> None:
 
 
 def broken(program: str, log: Path) -> Missing:
-    """The error of a build that failed."""
+    """Return the error of a build that failed."""
     anew = f"to begin anew remove {building()}"
     return Missing(f"{program} failed while building the lab kernel; its words are at the end of {log}; {anew}")
 
 
 def bound(command: list[str]) -> list[str]:
-    """The same command, ended with us, and behind everyone else in the queue for the processor."""
+    """Return the same command, ended with us, and behind everyone else in the queue for the processor."""
     return tied(["nice", *command])
 
 
 def tied(command: list[str]) -> list[str]:
-    """The same command, ended with us."""
+    """Return the same command, ended with us."""
     return ["setpriv", "--pdeathsig", "TERM", *command]
 
 
@@ -324,7 +324,7 @@ def compile_kernel(make: list[str], work: Path, log: Path, progress: Progress, r
             for line in making.stdout:
                 sink.write(line)
                 steps += line.startswith("  ")
-                # Now, and not at the end: there is none for who is killed.
+                # Now, and not at the end: a killed process has none.
                 count.write_text(str(steps))
                 report(_percent(steps, recipe))
         except BaseException:
@@ -339,7 +339,7 @@ def _percent(steps: int, recipe: KernelRecipe) -> int:
 
 
 def ensure_programs() -> Path:
-    """The folder with `init` and `seeded_getrandom.so`, compiled in a second when they are not in the cache."""
+    """Return the folder with `init` and `seeded_getrandom.so`, compiled in a second when they are not in the cache."""
     names = ("init.c", "seeded_getrandom.c")
     folder = cache_folder() / f"guest-{key(*((SOURCES / name).read_bytes() for name in names))}"
     if is_whole(folder):

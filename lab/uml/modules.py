@@ -39,7 +39,7 @@ KEPT_ARCHITECTURES = ("um", "x86")
 
 
 def tree_folder(recipe: KernelRecipe = LAB) -> Path:
-    """Where the build tree of this kernel lies, or will lie."""
+    """Return the cache folder of this kernel's build tree, made or not."""
     return kernel_folder(recipe).with_name(f"modules-{kernel_folder(recipe).name}")
 
 

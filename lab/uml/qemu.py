@@ -83,7 +83,7 @@ def qemu_arguments(job: GuestJob, kernel: Path, rest: list[str]) -> list[str]:
 
 
 def memory_disk(folder: Path) -> bytes:
-    """What Debian's kernel starts from: its root's modules, numbered in the order of loading, and who loads them."""
+    """Return the memory disk of Debian's kernel: its root's modules in the order of loading, and their loader."""
     modules = [(f"{n:02d}-{name}.ko", (folder / f"{name}.ko").read_bytes()) for n, name in enumerate(ROOT_MODULES)]
     busybox = BUSYBOX.read_bytes()
     # the kernel looks for /init and, by its first line, for /bin/sh; the folders are for what is mounted there

@@ -47,7 +47,7 @@ class KernelRecipe:
         return Path(self.image).name
 
     def inputs(self) -> list[bytes]:
-        """All that decides what comes out, the source package apart."""
+        """Return all that decides what comes out, the source package apart."""
         return [path.read_bytes() for path in (*self.fragments, *self.patches)]
 
 

@@ -128,7 +128,7 @@ BACKENDS: tuple[Backend, ...] = (UmlVirtual(), UmlReal(), Netns())
 
 
 def pick(preferred: str = "") -> tuple[Backend, str]:
-    """The backend to use and why. A preferred one that cannot be used is an error, not a silent change."""
+    """Return the backend to use and why. A preferred one that cannot be used is an error, not a silent change."""
     if preferred and preferred not in [backend.name for backend in BACKENDS]:
         raise BadInput(f"no lab backend {preferred!r}; choose from {', '.join(b.name for b in BACKENDS)}")
     refusals: list[str] = []
