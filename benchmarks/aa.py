@@ -29,8 +29,8 @@ import numpy as np
 from scipy.special import bdtrc, betaincinv
 
 from configtron.db.outcomes import Learner, Outcomes
+from configtron.learner.class_cells import has_classes
 from configtron.learner.classes import fit
-from configtron.learner.classpolicy import ClassPolicy
 from configtron.learner.columns import Contexts, Decisions, Floats
 from configtron.learner.handed import tune_rules
 from configtron.learner.judged import halves, told
@@ -102,7 +102,7 @@ class Run:
         self.log = self.store.begin_log("sim", "{}")
         classes = fit(first.contexts[:OFFLINE].points(), CLASSES, np.random.default_rng(seed))
         made = Recipe(POLICY, grid, first.contexts.sites, classes, seed).make()
-        assert isinstance(made, ClassPolicy)
+        assert has_classes(made)
         self.policy = made
         self.among: Mask = reached(grid, lambda knob, value: knob in BY_PREFIX and value != "bbr")
         self.learner = Learner(1, POLICY, POLICY, self.log, "", None, "", "", 0, 0, "")

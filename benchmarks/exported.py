@@ -20,7 +20,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from configtron.learner.classpolicy import ClassPolicy
+from configtron.learner.class_cells import has_classes
 from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.handed import Handed, handed, seen_of, served_by
 from configtron.learner.judged import Loss, Share, Told, halves, told
@@ -28,6 +28,7 @@ from configtron.learner.reached import Mask, reached
 from configtron.learner.rulebook import rulebook
 from configtron.learner.sim.loop import Replay
 from configtron.learner.sim.world import World, tensor_of, warm_of, world
+from configtron.learner.table_policy import TablePolicy
 
 SESSIONS, SEEDS, EVERY_S = 20_000, (1, 2, 3), 50.0
 NAMES = ("configtron", "mab_nc", "linucb", "thompson")
@@ -37,16 +38,16 @@ FIGURES = ("median", "p95", "mean")
 CLAIM_HIDDEN = 0.05
 
 
-def lived(name: str, where: World) -> tuple[ClassPolicy, Replay]:
+def lived(name: str, where: World) -> tuple[TablePolicy, Replay]:
     """The policy at its end, and what happened."""
     made = where.policy(name)
-    assert isinstance(made, ClassPolicy)
+    assert has_classes(made)
     replay = Replay(where.sessions, where.tensor, [made], where.noise(), interval_s=EVERY_S)
     replay.run()
     return made, replay
 
 
-def losses(made: ClassPolicy, replay: Replay) -> tuple[Mapping[str, Loss | str], dict[str, Floats]]:
+def losses(made: TablePolicy, replay: Replay) -> tuple[Mapping[str, Loss | str], dict[str, Floats]]:
     """Of each kind of rules: what is printed, and the true median, 95th percentile and mean; "Default": the truth of
     tune's with Default where a class has not loaded its best."""
     seen, configuration, ms = replay.sessions.seen, replay.decisions_.configuration, replay.plt_ms_
@@ -65,7 +66,7 @@ def losses(made: ClassPolicy, replay: Replay) -> tuple[Mapping[str, Loss | str],
     return out.losses, {kind: _figures(true_ln, at, mixed) for kind, at in rules.items()}
 
 
-def _kept(made: ClassPolicy, out: Handed, among: Mask, earlier: Told, later: Told, latest: Contexts) -> Codes:
+def _kept(made: TablePolicy, out: Handed, among: Mask, earlier: Told, later: Told, latest: Contexts) -> Codes:
     book = rulebook(made, earlier.contexts, latest=latest, among=among, seen=seen_of(made, earlier))
     return served_by(made, out.by_site, out.book, book, later)["tune"]
 

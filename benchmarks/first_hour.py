@@ -21,13 +21,14 @@ import numpy as np
 
 from benchmarks.claims import Claims
 from benchmarks.simulator import classes_of
-from configtron.learner.baselines.default import Default
-from configtron.learner.policy import TablePolicy
+from configtron.learner.policies.default import Default
+from configtron.learner.policies.thompson import Thompson
+from configtron.learner.setting import BUDGET, Setting
 from configtron.learner.sim.analytic import analytic, idiosyncratic
 from configtron.learner.sim.loop import Replay
 from configtron.learner.sim.metrics import WORSE, best_ms, default_ms, over
 from configtron.learner.sim.sessions import drawn
-from configtron.learner.thompson import BUDGET, Thompson
+from configtron.learner.table_policy import TablePolicy
 from configtron.model.tensor import Tensor
 
 FIRST, SESSIONS, EVERY_S, SEED = 1000, 5000, 50.0, 71_000
@@ -42,7 +43,7 @@ def made(row: str, world: Tensor, seed: int) -> TablePolicy:
     if row == "default":
         return Default(world.grid, rng)
     budget = None if row.endswith("no budget") else BUDGET
-    return Thompson(world.grid, world.sites, rng, classes_of(world, seed), update_every=0, budget=budget)
+    return Thompson(Setting(world.grid, world.sites, classes_of(world, seed), rng, update_every=0, budget=budget))
 
 
 def replayed(row: str, world: Tensor, seed: int) -> Replay:

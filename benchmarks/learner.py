@@ -25,14 +25,15 @@ import numpy as np
 
 from benchmarks.claims import Claims
 from configtron.learner import Setting, policy
-from configtron.learner.baselines.search import ClassSearch, PrefixSearch
 from configtron.learner.classes import Classes, fit
 from configtron.learner.columns import Codes, Contexts, Floats
+from configtron.learner.engines import Engine, Suggestion
 from configtron.learner.engines.gpyopt import GpyClassic, GpyGrid
-from configtron.learner.engines.grid import Engine, GridEngine, Suggestion, coordinates
+from configtron.learner.engines.grid import GridEngine, coordinates
 from configtron.learner.engines.lhc import latin
-from configtron.learner.ensemble import Ensemble
-from configtron.learner.policy import TablePolicy
+from configtron.learner.policies.bayesian import BayesianSearch
+from configtron.learner.policies.ensemble import Ensemble
+from configtron.learner.table_policy import TablePolicy
 from configtron.model.errors import Missing
 from configtron.model.grid import live_grid, paper_grid
 from configtron.model.tensor import Tensor
@@ -45,7 +46,7 @@ SMALL_UPDATES = 20
 # Updates before those that are timed, and how many are. By four every cell has tried its first samples. The seventh
 # asks about all cells once more and ends most searches, so the tree is grown in it too: the most an update can do.
 STAGES = {"searching": (4, 2), "searches end": (6, 1)}
-SEARCHERS = (Ensemble, ClassSearch, PrefixSearch)
+SEARCHERS = (Ensemble, BayesianSearch)
 POLICIES = ("configtron", "thompson", "squarecb", "linucb", "mab_nc", "bo_nc")
 # Mean CPU time of an update, s, and how many suggestions it asked for; None where it never asks.
 Update = tuple[float, float | None]
@@ -134,7 +135,7 @@ def begun(name: str, tensor: Tensor, classes: Classes) -> TablePolicy:
     """A policy that has seen nothing; what it asks its engine, if it has one, is counted."""
     made = policy(name, Setting(tensor.grid, tensor.sites, classes, np.random.default_rng(1), 500, tensor))
     if isinstance(made, SEARCHERS):
-        made.engine = Counted(made.engine)
+        made.search.engine = Counted(made.search.engine)
     return made
 
 
@@ -149,7 +150,7 @@ def searching(name: str, tensor: Tensor, classes: Classes, sessions: int, after:
 
 def updated(made: TablePolicy, tensor: Tensor, sessions: int, times: int) -> Update:
     """Updates after that many sessions each."""
-    engine, took = made.engine if isinstance(made, SEARCHERS) else None, 0.0
+    engine, took = made.search.engine if isinstance(made, SEARCHERS) else None, 0.0
     before = engine.asked if isinstance(engine, Counted) else 0
     for at in range(times):
         lived(made, tensor, sessions, seed=2 + at)

@@ -38,12 +38,12 @@ import numpy as np
 from benchmarks.claims import Claims
 from benchmarks.simulator import lived
 from configtron.learner import PREFERRED
-from configtron.learner.baselines.default import Static
 from configtron.learner.columns import Codes, Contexts, Decisions, Floats
-from configtron.learner.policy import TablePolicy
+from configtron.learner.policies.default import Static
 from configtron.learner.sim.analytic import analytic, mis_specified
 from configtron.learner.sim.noise import Noise
 from configtron.learner.sim.sessions import Arrivals, Sessions, drawn
+from configtron.learner.table_policy import TablePolicy
 from configtron.learner.templates import templates
 from configtron.learner.value import Estimate, clusters_of, models_of, value
 from configtron.model.tensor import Tensor

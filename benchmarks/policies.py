@@ -19,8 +19,8 @@ import numpy as np
 from configtron.learner import POLICIES, Setting, policy
 from configtron.learner.classes import fit
 from configtron.learner.columns import Contexts
-from configtron.learner.policy import TablePolicy
 from configtron.learner.sim.noise import Noise
+from configtron.learner.table_policy import TablePolicy
 from configtron.model.tensor import Tensor
 from rigs.worlds import clients, small_tensor
 
@@ -32,7 +32,7 @@ FIRST = 1000
 def lived_ms(made: TablePolicy, tensor: Tensor, sessions: int, seed: int) -> tuple[np.ndarray, ...]:
     """(median ms of each session's choice, of the best, of Default)."""
     contexts, condition = clients(tensor, sessions, seed, noise=0.08)
-    if getattr(made, "sees_truth", False):
+    if made.SEES_TRUTH:
         columns = (tensor.bandwidth_kbps[condition], tensor.rtt_ms[condition], tensor.loss[condition])
         contexts = Contexts(*columns, contexts.site, contexts.sites)
     factors, ms, at = Noise().factors(sessions, np.random.default_rng(seed + 1)), np.empty(sessions), 0

@@ -22,9 +22,9 @@ import numpy as np
 
 from benchmarks.simulator import CLASSES, classes_of, lived
 from configtron.learner import PREFERRED
-from configtron.learner.baselines.optimal import cell_best
+from configtron.learner.cell_best import cell_best
 from configtron.learner.columns import Codes, Floats
-from configtron.learner.linearpolicy import LinearPolicy
+from configtron.learner.policies.thompson import Thompson
 from configtron.learner.sim.analytic import analytic, mis_specified
 from configtron.learner.sim.sessions import Sessions, drawn, networks_of
 from configtron.model.tensor import Tensor
@@ -49,19 +49,20 @@ def decomposed(per_cell: int, seed: int) -> None:
     sessions = drawn(world, per_cell * CLASSES * len(world.sites), np.random.default_rng(seed + 200))
     replay = lived(PREFERRED, world, sessions, warm, seed)
     made = replay.managers[0]
-    assert isinstance(made, LinearPolicy)
+    assert isinstance(made, Thompson)
     half = slice(len(sessions) // 2, None)
     seen, condition = sessions.seen[half], sessions.condition[half]
-    print(f"\nseed {seed}: {len(made.classes_)} classes at the end, noise of a load {made.tally_.noise_ln(0.25):.3f}")
+    fine, noise_ln = made.cells.classes_, made.cells.tally_.noise_ln(0.25)
+    print(f"\nseed {seed}: {len(fine)} classes at the end, noise of a load {noise_ln:.3f}")
     print(f"{'':24s}{'median':>8s}{'p95':>8s}")
     row, _ = made.where(seen)
-    for name, classes in (("best of 20 classes", classes_of(world, seed)), ("best of fine ones", made.classes_)):
+    for name, classes in (("best of 20 classes", classes_of(world, seed)), ("best of fine ones", fine)):
         best, _ = cell_best(world, classes.assign(points_of(world)), len(classes))
         print(f"{name:24s}{away(world, sessions, best[classes.of(seen), seen.site])}")
-    few = made.candidates_
+    few = made.model.candidates_
     held = few[world.median_ms[:, few].argmin(axis=1)]
     print(f"{'templates':24s}{away(world, sessions, held[condition, seen.site])}")
-    model = made.model()
+    model = made.model.model()
     for name, table in (("features alone", model.shared()), ("expected best", model.mean())):
         print(f"{name:24s}{away(world, sessions, few[table[:, few].argmin(axis=1)][row])}")
     print(f"{'served':24s}{away(world, sessions, replay.decisions_.configuration[half])}", flush=True)

@@ -26,12 +26,14 @@ import numpy as np
 from benchmarks.simulator import classes_of
 from configtron.learner.columns import Codes, Contexts, Decisions, Floats
 from configtron.learner.features import network_features
-from configtron.learner.policy import TablePolicy
+from configtron.learner.policies.thompson import Thompson, ThompsonOptions
+from configtron.learner.setting import Setting
+from configtron.learner.shared_model import ModelOptions
 from configtron.learner.sim.analytic import analytic, mis_specified
 from configtron.learner.sim.noise import Noise
 from configtron.learner.sim.sessions import Sessions, drawn
+from configtron.learner.table_policy import TablePolicy
 from configtron.learner.templates import templates
-from configtron.learner.thompson import Thompson
 from configtron.model.tensor import Tensor
 
 TEMPLATES, FIRST = 32, 1000
@@ -165,7 +167,8 @@ def ours(name: str, world: Tensor, some: Codes, warm: Tensor, seed: int, interva
     """The preferred policy over the same templates, with the warm start or without; it updates itself."""
     start = warm if name == OURS[0] else None
     rng, classes = np.random.default_rng(seed), classes_of(world, seed)
-    return Ours(Thompson(world.grid, world.sites, rng, classes, update_every=interval, candidates=some, warm=start))
+    setting = Setting(world.grid, world.sites, classes, rng, update_every=interval, warm=start)
+    return Ours(Thompson(setting, ThompsonOptions(model=ModelOptions(candidates=some))))
 
 
 def begun(name: str, world: Tensor, some: Codes, warm: Tensor, seed: int, interval: int) -> Chooser | Ours:

@@ -32,14 +32,13 @@ import numpy as np
 from benchmarks.claims import Claims
 from configtron.learner import PREFERRED, Setting, policy
 from configtron.learner.classes import Classes, fit
-from configtron.learner.classpolicy import ClassPolicy
 from configtron.learner.export import export
-from configtron.learner.policy import TablePolicy
 from configtron.learner.sim.analytic import analytic, idiosyncratic, mis_specified
 from configtron.learner.sim.conditions import DEFAULT_MEDIAN_MS, draw
 from configtron.learner.sim.loop import Replay
 from configtron.learner.sim.metrics import fared, over
 from configtron.learner.sim.sessions import USUAL, Sessions, drawn, drifted, networks_of
+from configtron.learner.table_policy import TablePolicy
 from configtron.learner.tree import tree_columns
 from configtron.model.tensor import Tensor
 from configtron.studies.simulated.watched import watched
@@ -127,7 +126,7 @@ def exported(replay: Replay) -> float:
     """What rules and a tree of the policy at its end would have cost: grown on the first half, judged on the last. The
     tree's median distance less the table's."""
     made, sessions, half = replay.managers[0], replay.sessions, len(replay.sessions) // 2
-    assert isinstance(made, ClassPolicy), made
+    assert isinstance(made, TablePolicy), made
     seen, condition = sessions.seen[half:], sessions.condition[half:]
     site = made.site_codes(seen)
     tree = export(made, sessions.seen[:half]).tree

@@ -34,11 +34,12 @@ import numpy as np
 
 from benchmarks.claims import Claims
 from configtron.learner.beginning import divergence_of
+from configtron.learner.class_cells import classed as cells_of
+from configtron.learner.class_cells import has_classes
 from configtron.learner.classes import Classes, fit
-from configtron.learner.classpolicy import ClassPolicy
 from configtron.learner.columns import Codes, Contexts, Floats
-from configtron.learner.ensemble import Ensemble
 from configtron.learner.evolve import Divergence
+from configtron.learner.policies.ensemble import Ensemble
 from configtron.learner.sim.analytic import analytic
 from configtron.learner.sim.conditions import Conditions, spread
 from configtron.learner.sim.loop import Replay
@@ -46,6 +47,7 @@ from configtron.learner.sim.metrics import fared, over
 from configtron.learner.sim.pages import pages
 from configtron.learner.sim.sessions import USUAL, Sessions, drawn, networks_of
 from configtron.learner.sim.world import World
+from configtron.learner.table_policy import TablePolicy
 from configtron.model.tensor import Tensor
 from configtron.studies.simulated.classing import measured_noise
 from configtron.studies.simulated.points import last_half, lived
@@ -146,29 +148,29 @@ def at_first(sessions: Sessions, tensor: Tensor, before: Codes, rng: np.random.G
     return replace(sessions, condition=code, after=code, seen=shown)
 
 
-def ways(policy: str, here: Case) -> dict[str, ClassPolicy]:
+def ways(policy: str, here: Case) -> dict[str, TablePolicy]:
     """The policies that are compared, by what becomes of their classes."""
     bound, found = divergence_of(measured_noise(here.world)), {}
     for way in ("fixed", "no seed", "splitting", "known"):
         classes = here.known if way == "known" else here.world.classes
         made = classed(policy, here, classes, bound if way in ("no seed", "splitting") else None)
         if isinstance(made, Ensemble):
-            made.seed_by_tree = way != "no seed"
+            made.options = replace(made.options, seed_by_tree=way != "no seed")
         elif way == "no seed":
             continue
         found[way] = made
     return found
 
 
-def classed(policy: str, here: Case, classes: Classes, bound: Divergence | None = None) -> ClassPolicy:
+def classed(policy: str, here: Case, classes: Classes, bound: Divergence | None = None) -> TablePolicy:
     """A policy of these classes."""
     made = here.world.policy(policy, classes=classes, divergence=bound)
-    if not isinstance(made, ClassPolicy):
+    if not has_classes(made):
         sys.exit(f"{policy} has no network classes; there is configtron, for instance")
     return made
 
 
-def as_many(policy: str, here: Case, seed: int, classes: int) -> ClassPolicy:
+def as_many(policy: str, here: Case, seed: int, classes: int) -> TablePolicy:
     """Of that many classes, made with knowledge of all networks; fewer where there are fewer networks."""
     points = networks_of(here.world.tensor).points()
     return classed(policy, here, fit(points, classes, np.random.default_rng((seed, 3))))
@@ -179,13 +181,15 @@ def told(name: str, seed: int, policy: str) -> dict[str, tuple[Replay, Floats]]:
     found, here = {}, case(name, seed)
     made_ways = ways(policy, here)
     for way in (*made_ways, "as many"):
-        made = made_ways[way] if way in made_ways else as_many(policy, here, seed, len(made_ways["splitting"].classes_))
+        made = (
+            made_ways[way] if way in made_ways else as_many(policy, here, seed, len(made_ways["splitting"].class_ids_))
+        )
         replay = lived(here.world, [made])
         last = fared(replay, last_half(replay))
         excess = f"{last.excess_ms.value:8.0f} [{last.excess_ms.low:.0f}, {last.excess_ms.high:.0f}]"
         row = f"{name:12s}{seed:4d}  {way:12s}{last.median.value:8.3f}{last.p95.value:8.3f}{excess:>22s}"
-        print(f"{row}{made.splits_:8d}", flush=True)
-        numbers = (last.median.value, last.p95.value, last.excess_ms.value, float(made.splits_))
+        print(f"{row}{cells_of(made).splits_:8d}", flush=True)
+        numbers = (last.median.value, last.p95.value, last.excess_ms.value, float(cells_of(made).splits_))
         found[way] = replay, np.array(numbers)
     return found
 

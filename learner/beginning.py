@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from configtron.learner.chance import seeded
 from configtron.learner.classes import BASE, Classes, choose_k, fit, fit_by_device, mean_spread, points_of
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.evolve import FALSE_ALARM, Divergence
@@ -79,7 +80,7 @@ def beginning(
     found, configuration = Relevance(), logged.decisions.configuration
     seen = logged.contexts
     if grid is not None and features == AUTO and (seen.numbers or seen.names or len(seen.devices)):
-        of_grid, chance = logged.on(grid).configuration, np.random.default_rng(DEALING)
+        of_grid, chance = logged.on(grid).configuration, seeded(DEALING)
         found = relevance(logged.contexts, of_grid, np.log(logged.plt_ms), grid, chance)
     axes = tuple(axis for axis in found.axes if not (by_device and axis[0] == "device"))
     points = points_of(logged.contexts, axes)

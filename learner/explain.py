@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from configtron.learner.classpolicy import ClassPolicy
+from configtron.learner.class_cells import classed, has_classes
 from configtron.learner.columns import ARMS, contexts_of
-from configtron.learner.policy import TablePolicy
+from configtron.learner.table_policy import TablePolicy
 from configtron.model.nearest import point
 from configtron.model.nouns import Context, Profile, Value
 
@@ -63,14 +63,14 @@ def explain(policy: TablePolicy, context: Context) -> Explanation:
         default = Choice(policy.grid.profiles[policy.grid.default], "default", 1.0, 0, 0.0)
         return Explanation("", "bandwidth, round trip or loss is unknown", None, "", None, 0, (default,), ())
     choices = _choices(policy, row)
-    if not isinstance(policy, ClassPolicy) or network < 0:
+    if not has_classes(policy) or network < 0:
         return Explanation("", f"policy {policy.name} has no classes", None, "", None, 0, choices, ())
-    name, nouns = policy.class_ids_[network], policy.classes_.nouns()
-    here = point(context, policy.classes_.axes)
+    name, nouns = policy.class_ids_[network], classed(policy).classes_.nouns()
+    here = point(context, classed(policy).classes_.axes)
     alike = [noun for noun in nouns if noun.device == nouns[network].device]
     near = sorted((noun.distance(here), noun.id) for noun in alike) if here else []
     second = near[1] if len(near) > 1 else (None, "")
-    loads = int(policy.tally_.count[row].sum()) if policy.LEARNS else 0
+    loads = int(policy.cells.tally_.count[row].sum()) if policy.LEARNS else 0
     effects = _effects(policy, row) if policy.LEARNS else ()
     return Explanation(name, "", near[0][0] if near else None, second[1], second[0], loads, choices, effects)
 
@@ -80,8 +80,8 @@ def _choices(policy: TablePolicy, row: int) -> tuple[Choice, ...]:
     share = served.probabilities(len(policy.grid))[row]
     arm = {int(at): ARMS[code] for at, code in zip(served.configuration[row], served.arm[row], strict=True)}
     loads, excess = np.zeros(len(policy.grid)), None
-    if isinstance(policy, ClassPolicy) and policy.LEARNS:
-        loads, expected = policy.tally_.count[row], policy.expected_ln()[row]
+    if has_classes(policy) and policy.LEARNS:
+        loads, expected = policy.cells.tally_.count[row], policy.expected_ln()[row]
         excess = np.expm1(expected - expected[policy.grid.default])
     order = [int(at) for at in np.argsort(-share, kind="stable") if share[at] > 0 and (at in arm or share[at] > 0.01)]
     return tuple(
@@ -96,7 +96,7 @@ def _choices(policy: TablePolicy, row: int) -> tuple[Choice, ...]:
     )
 
 
-def _effects(policy: ClassPolicy, row: int) -> tuple[Effect, ...]:
+def _effects(policy: TablePolicy, row: int) -> tuple[Effect, ...]:
     """Each knob of the likeliest configuration that is off its default, and what putting it back would cost."""
     grid = policy.grid
     likely = int(policy.served_.probabilities(len(grid))[row].argmax())

@@ -4,7 +4,7 @@
 Question   What is the shortest list of rules that serves nearly as well as the policy?
 Method     Each cell's most likely configuration is the rule for its class and site: nothing is lost but exploration. A
            decision tree over clients is grown from it; each of its leaves then takes the configuration of the lowest
-           `ClassPolicy.cost` over the leaf's clients: what a policy with a model over all cells expects to be fastest,
+           `TablePolicy.cost` over the leaf's clients: what a policy with a model over all cells expects to be fastest,
            which is not always the most frequent label; of any other policy, what it serves most of them.
 Stop when  a leaf would hold fewer than `least_leaf` clients.
 Reads as   class -> profile rules, tree rules in words. What they cost is for `judged.py`, on other clients.
@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from configtron.learner.classpolicy import ClassPolicy
+from configtron.learner.class_cells import classed
 from configtron.learner.columns import Codes, Contexts, Floats
-from configtron.learner.policy import TablePolicy
+from configtron.learner.table_policy import TablePolicy
 from configtron.learner.tree import Tree, grow, tree_columns
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile
@@ -51,8 +51,7 @@ class Export:
 
 def export(policy: TablePolicy, contexts: Contexts, *, least_leaf: int = EXPORT_LEAF) -> Export:
     """The policy as rules. contexts: clients as they come, for the tree to be grown on. Errors: `BadInput`."""
-    if not isinstance(policy, ClassPolicy):
-        raise BadInput(f"policy {policy.name!r} has no classes to write rules for")
+    classed(policy)
     row, _ = policy.where(contexts)
     known = row >= 0
     if not known.any():
@@ -65,7 +64,7 @@ def export(policy: TablePolicy, contexts: Contexts, *, least_leaf: int = EXPORT_
     return Export(_rules(policy, single, table), tree, _tree_rules(policy, tree, columns))
 
 
-def columns_of(policy: ClassPolicy, contexts: Contexts) -> Floats:
+def columns_of(policy: TablePolicy, contexts: Contexts) -> Floats:
     """What the tree sees of those clients."""
     return tree_columns(contexts.points(), policy.site_codes(contexts), len(policy.sites))
 
@@ -84,7 +83,7 @@ def relabelled(tree: Tree, columns: Floats, cost: Floats) -> Tree:
     return replace(tree, label=label, share=share)
 
 
-def _rules(policy: ClassPolicy, single: Codes, table: Floats) -> tuple[Rule, ...]:
+def _rules(policy: TablePolicy, single: Codes, table: Floats) -> tuple[Rule, ...]:
     width = len(policy.sites) + 1
     names = (*policy.sites, "")
     return tuple(
@@ -98,7 +97,7 @@ def _rules(policy: ClassPolicy, single: Codes, table: Floats) -> tuple[Rule, ...
     )
 
 
-def _tree_rules(policy: ClassPolicy, tree: Tree, columns: Floats) -> tuple[tuple[str, Profile, float], ...]:
+def _tree_rules(policy: TablePolicy, tree: Tree, columns: Floats) -> tuple[tuple[str, Profile, float], ...]:
     leaf, count = np.unique(tree.leaf(columns), return_counts=True)
     share = dict(zip(leaf.tolist(), (count / count.sum()).tolist(), strict=True))
     return tuple((text, policy.grid.profiles[at], share.get(node, 0.0)) for node, (text, at, _) in tree.leaves())

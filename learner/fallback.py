@@ -18,10 +18,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from configtron.learner.classpolicy import ClassPolicy
+from configtron.learner.class_cells import classed
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.judged import Told
 from configtron.learner.reached import Mask
+from configtron.learner.table_policy import TablePolicy
 
 # Loads by which a configuration's effect in a class is drawn to none: loads of one class differ by some 0.3, effects by
 # half of that.
@@ -30,9 +31,9 @@ PRIOR_LOADS = 5.0
 LEAST_LOADS = 10
 
 
-def fallback(policy: ClassPolicy, outcomes: Told, among: Mask) -> Codes:
+def fallback(policy: TablePolicy, outcomes: Told, among: Mask) -> Codes:
     """(classes,) each class's, of `among` (configurations,), by outcomes of known clients."""
-    found = np.full(len(policy.classes_), policy.grid.default)
+    found = np.full(len(classed(policy).classes_), policy.grid.default)
     for k in np.unique(outcomes.network):
         here = outcomes[outcomes.network == k]
         found[k] = _fastest(here.row, here.configuration, np.log(here.ms), among, policy.grid.default)

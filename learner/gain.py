@@ -33,6 +33,7 @@ from statistics import NormalDist
 import numpy as np
 
 from configtron.learner.adjusted import Adjusted, adjusted
+from configtron.learner.chance import seeded
 from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.differing import values_of
 from configtron.learner.groups import Group
@@ -339,7 +340,7 @@ def _critical(scores: Floats, error: float) -> float:
     scale = np.sqrt(np.diag(square))
     values, vectors = np.linalg.eigh(square / np.outer(scale, scale))
     root = vectors * np.sqrt(np.maximum(values, 0.0))
-    largest = (np.random.default_rng(0).standard_normal((DRAWS, count)) @ root.T).max(axis=1)
+    largest = (seeded(0).standard_normal((DRAWS, count)) @ root.T).max(axis=1)
     return min(bonferroni, float(np.quantile(largest, 1.0 - error)))
 
 

@@ -13,15 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from configtron.learner.classpolicy import ClassPolicy
+from configtron.learner.class_cells import classed
 from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.export import EXPORT_LEAF, Export, columns_of, export
 from configtron.learner.fallback import fallback
 from configtron.learner.judged import Loss, Told, halves, judged, told
-from configtron.learner.policy import TablePolicy
 from configtron.learner.reached import Mask
 from configtron.learner.rulebook import Rulebook, rulebook
-from configtron.model.errors import BadInput
+from configtron.learner.table_policy import TablePolicy
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,8 +54,7 @@ def handed(
     (their configurations are then nothing); proven: what each class may get, (K,), of what the policy wishes for it,
     (K,). Errors: `BadInput` for a policy without classes, or no known client.
     """
-    if not isinstance(policy, ClassPolicy):
-        raise BadInput(f"policy {policy.name!r} has no classes to write rules for")
+    classed(policy)
     earlier, later = halves(told(policy, contexts, configuration, ms))
     by_site = export(policy, earlier.contexts, least_leaf=least_leaf)
     book = rulebook(policy, earlier.contexts)
@@ -68,7 +66,7 @@ def handed(
 
 
 def tune_rules(
-    policy: ClassPolicy,
+    policy: TablePolicy,
     earlier: Told,
     among: Mask,
     latest: Contexts,
@@ -85,24 +83,24 @@ def tune_rules(
     return rulebook(policy, made_on, latest=latest, given=proven(wishes))
 
 
-def _tune(policy: ClassPolicy, loads: Told, among: Mask, made_on: Contexts, latest: Contexts) -> Rulebook:
+def _tune(policy: TablePolicy, loads: Told, among: Mask, made_on: Contexts, latest: Contexts) -> Rulebook:
     """What a stack is given: `loads` are those that may speak for what a class gets."""
-    if policy.MODELLED:
+    if policy.model.shared:
         return rulebook(policy, made_on, latest=latest, among=among)
     seen, instead = seen_of(policy, loads), fallback(policy, loads, among)
     return rulebook(policy, made_on, latest=latest, among=among, seen=seen, instead=instead)
 
 
-def seen_of(policy: ClassPolicy, outcomes: Told) -> Mask:
+def seen_of(policy: TablePolicy, outcomes: Told) -> Mask:
     """(classes, configurations) whether the policy, or one of these outcomes, saw a load of it in the class."""
-    found = np.zeros((len(policy.classes_), len(policy.grid)), dtype=np.bool_)
+    found = np.zeros((len(classed(policy).classes_), len(policy.grid)), dtype=np.bool_)
     if policy.LEARNS:
-        found |= policy.tally_.count.reshape(len(found), -1, len(policy.grid)).any(axis=1)
+        found |= policy.cells.tally_.count.reshape(len(found), -1, len(policy.grid)).any(axis=1)
     found[outcomes.network, outcomes.configuration] = True
     return found
 
 
-def served_by(policy: ClassPolicy, by_site: Export, book: Rulebook, tune: Rulebook, later: Told) -> dict[str, Codes]:
+def served_by(policy: TablePolicy, by_site: Export, book: Rulebook, tune: Rulebook, later: Told) -> dict[str, Codes]:
     """Each kind of rules' configurations for those clients, (n,)."""
     return {
         "cell": np.asarray(policy.likeliest()[later.row]),

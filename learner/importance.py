@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from configtron.learner.columns import Codes, Contexts, Floats
-from configtron.learner.policy import TablePolicy
+from configtron.learner.table_policy import TablePolicy
 from configtron.learner.tally import Tally
 from configtron.model.grid import Dead, Grid
 from configtron.model.tensor import Tensor

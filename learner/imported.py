@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """A policy of your own by the name of its class, "package.module:Class".
 
-The class is a `TablePolicy`. A `ClassPolicy` gets network classes as well; a class with a class method `make(setting)`
-gets everything (`learner.Setting`). Its table is checked after each update: a table that no agent could serve, or an
-exception in its code, is an error of one line with the file and line that raised it.
+The class is a `TablePolicy`, made from a `Setting` as those in `policies/` are. Its table is checked after each update:
+a table that no agent could serve, or an exception in its code, is an error of one line with the file and line that
+raised it.
 
 Differs    from ConfigTron, which has one learner. MABWiser and Vowpal Wabbit are asked in the same way by wrapping.
 """
@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from configtron.learner.classpolicy import ClassPolicy
 from configtron.learner.columns import Codes, Contexts, Decisions, Floats
-from configtron.learner.policy import TablePolicy
 from configtron.learner.served import Served
+from configtron.learner.table_policy import TablePolicy
 from configtron.model.errors import BadInput, ConfigtronError
 
 if TYPE_CHECKING:
@@ -63,16 +62,9 @@ def imported(name: str) -> type[TablePolicy]:
 def make_imported(name: str, setting: Setting) -> TablePolicy:
     """The policy, made for a world; its table is checked now and after each update. Errors: `BadInput`."""
     kind = imported(name)
-    if not hasattr(kind, "name"):
-        kind.name = name
-    more: dict[str, Any] = {"update_every": setting.update_every}
     with blamed(name):
-        if (own := getattr(kind, "make", None)) is not None:
-            made = own(setting)
-        elif issubclass(kind, ClassPolicy):
-            made = kind(setting.grid, setting.sites, setting.rng, setting.classes, **more)
-        else:
-            made = kind(setting.grid, setting.sites, setting.rng, **more)
+        made = kind.make(setting)
+        made.name = made.name or name
         check_table(name, made)
     return _checked(name, made)
 
@@ -138,7 +130,7 @@ def _place(made: TablePolicy, method: str) -> str:
 
 def check_table(name: str, policy: TablePolicy) -> None:
     """Errors: `BadInput` for a policy whose table cannot be served."""
-    served = getattr(policy, "served_", None)
+    served: object = policy.served_
     if not isinstance(served, Served):
         raise BadInput(f"policy {name!r}: served_ is {type(served).__name__}; set it to a Served in __init__ and learn")
     choices, shape = (served.configuration, served.arm, served.weight, served.expected_ms), served.weight.shape

@@ -28,10 +28,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from configtron.learner.classpolicy import ClassPolicy
 from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.loads import Loads
 from configtron.learner.reached import Mask
+from configtron.learner.table_policy import TablePolicy
 from configtron.model.student import student
 
 # Loads by which a cell's configuration is drawn to what the regression says of it: a load differs by 0.25 in ln(ms),
@@ -93,7 +93,7 @@ class Told:
         return Told(self.contexts[where], *numbers)
 
 
-def told(policy: ClassPolicy, contexts: Contexts, configuration: Codes, ms: Floats) -> Told:
+def told(policy: TablePolicy, contexts: Contexts, configuration: Codes, ms: Floats) -> Told:
     """Outcomes as the policy knows their clients; those it does not know are left out."""
     row, network = policy.where(contexts)
     return Told(contexts, row, network, configuration, ms)[row >= 0]
@@ -107,7 +107,7 @@ def halves(outcomes: Told) -> tuple[Told, Told]:
     return outcomes[:middle], later[spread[: len(later)]]
 
 
-def judged(policy: ClassPolicy, earlier: Told, later: Told, rules: Mapping[str, Codes]) -> dict[str, Loss | str]:
+def judged(policy: TablePolicy, earlier: Told, later: Told, rules: Mapping[str, Codes]) -> dict[str, Loss | str]:
     """What each rules' configurations, (later clients,), cost; or why that cannot be told."""
     if min(len(earlier), len(later)) < LEAST_OUTCOMES:
         few = f"{len(earlier)} earlier and {len(later)} later outcomes of known clients; {LEAST_OUTCOMES} of each are"
@@ -158,13 +158,13 @@ def _groups(earlier: Told, later: Told) -> tuple[Codes, Codes]:
     return part[: len(one)], part[len(one) :]
 
 
-def _loaded(policy: ClassPolicy, later: Told, rules: Mapping[str, Codes]) -> dict[str, float]:
-    seen = np.zeros((policy.rows, len(policy.grid)), dtype=np.bool_)
+def _loaded(policy: TablePolicy, later: Told, rules: Mapping[str, Codes]) -> dict[str, float]:
+    seen = np.zeros((policy.cells.rows, len(policy.grid)), dtype=np.bool_)
     seen[later.row, later.configuration] = True
     return {name: float(seen[later.row, at].mean()) for name, at in rules.items()}
 
 
-def _figures(policy: ClassPolicy, earlier: Told, later: Told, rules: Mapping[str, Codes]) -> dict[str, Floats]:
+def _figures(policy: TablePolicy, earlier: Told, later: Told, rules: Mapping[str, Codes]) -> dict[str, Floats]:
     """Median, 95th percentile and mean of each rules' excess over the policy."""
     expected, mixed = _expected(policy, earlier, later)
     at = np.arange(len(later))
@@ -175,12 +175,12 @@ def _figures(policy: ClassPolicy, earlier: Told, later: Told, rules: Mapping[str
     return found
 
 
-def _expected(policy: ClassPolicy, earlier: Told, later: Told) -> tuple[Floats, Floats]:
+def _expected(policy: TablePolicy, earlier: Told, later: Told) -> tuple[Floats, Floats]:
     """(later clients, configurations) ln(ms) as outcomes tell, and (later clients,) of what the policy serves."""
     loads = Loads(policy.grid, earlier.contexts, earlier.configuration, earlier.ms)
     expected = np.log(loads.ms(later.contexts, np.arange(len(policy.grid))))
     rest = np.log(later.ms) - expected[np.arange(len(later)), later.configuration]
-    shape = policy.rows, len(policy.grid)
+    shape = policy.cells.rows, len(policy.grid)
     pair = later.row * shape[1] + later.configuration
     count = np.bincount(pair, minlength=shape[0] * shape[1]).reshape(shape)
     total = np.bincount(pair, weights=rest, minlength=shape[0] * shape[1]).reshape(shape)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from configtron.learner.columns import ARM, ARMS, Codes, Contexts, Decisions, Floats, contexts_of
-from configtron.learner.policy import TablePolicy
+from configtron.learner.parts import BatchPolicy
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid, live_grid, setting
 from configtron.model.nouns import Decision, Knob, Outcome, Profile
@@ -104,7 +104,7 @@ def _outcome(logged: Logged, at: int, source: str) -> Outcome:
     return Outcome(decision, float(logged.plt_ms[at]), int(logged.measured_at[at]), source)
 
 
-def taught(policy: TablePolicy, logged: Logged, tell: Callable[[int], None] = lambda _: None) -> Decisions:
+def taught(policy: BatchPolicy, logged: Logged, tell: Callable[[int], None] = lambda _: None) -> Decisions:
     """What the policy decides for each client, each before it is told that client's outcome; and it learns.
 
     `tell` hears now and then how many it was taught. It never decides further ahead than its next update (`due`), so
@@ -126,7 +126,7 @@ def taught(policy: TablePolicy, logged: Logged, tell: Callable[[int], None] = la
     return Decisions(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
-def _decided(policy: TablePolicy, here: Contexts, outcomes: Decisions, plt_ms: Floats) -> list[Decisions]:
+def _decided(policy: BatchPolicy, here: Contexts, outcomes: Decisions, plt_ms: Floats) -> list[Decisions]:
     """What the policy decides for contexts up to its next update, each by what outcomes before it changed."""
     parts, at, chance = [], 0, policy.chances(len(here))
     while at < len(here):

@@ -3,7 +3,7 @@
 
 Question   Which profile should a prefix get, if its stack cannot tell websites apart?
 Method     A prefix's network is the median of its latest contexts (loss: the mean), its class the nearest. A class's
-           profile is the configuration of the lowest `ClassPolicy.cost` over the sites its clients asked for, as often
+           profile is the configuration of the lowest `TablePolicy.cost` over the sites its clients asked for, as often
            as they did; where not every knob can be put in force, among those that leave the others at their default.
            Where it is told what each class has seen loads of, a profile that its class never saw gives way to what is
            handed in for that (`fallback.py`), else to Default.
@@ -23,10 +23,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from configtron.learner.classpolicy import ClassPolicy
+from configtron.learner.class_cells import classed
 from configtron.learner.columns import Codes, Contexts, Floats
-from configtron.learner.policy import TablePolicy
 from configtron.learner.reached import Mask
+from configtron.learner.table_policy import TablePolicy
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid
 from configtron.model.nouns import Context, Profile
@@ -80,8 +80,7 @@ def rulebook(
     given: (K,) each class's configuration, where others decide it.
     Errors: `BadInput` for a policy without classes, or no known client.
     """
-    if not isinstance(policy, ClassPolicy):
-        raise BadInput(f"policy {policy.name!r} has no classes to write rules for")
+    classed(policy)
     row, network = policy.where(contexts)
     known = row >= 0
     if not known.any():
@@ -111,10 +110,10 @@ def rulebook(
     return Rulebook(profiles, classes, prefixes, best, by_prefix, int((unseen & ~left).sum()), int(left.sum()))
 
 
-def _best(policy: ClassPolicy, among: Mask, row: Codes) -> Codes:
+def _best(policy: TablePolicy, among: Mask, row: Codes) -> Codes:
     """(K,) each class's configuration; where no client was seen, all sites count alike."""
     width = len(policy.sites) + 1
-    asked = np.bincount(row, minlength=policy.rows).reshape(-1, width).astype(np.float64)
+    asked = np.bincount(row, minlength=policy.cells.rows).reshape(-1, width).astype(np.float64)
     asked[asked.sum(axis=1) == 0, : max(width - 1, 1)] = 1.0
     cost = policy.cost(among)[:, among].reshape(len(asked), width, -1)
     of_class = (asked[:, :, None] * cost).sum(axis=1)
@@ -124,7 +123,7 @@ def _best(policy: ClassPolicy, among: Mask, row: Codes) -> Codes:
     return np.where(np.isinf(of_class.min(axis=1)), policy.grid.default, found)
 
 
-def _within_bound(policy: ClassPolicy, best: Codes) -> Codes:
+def _within_bound(policy: TablePolicy, best: Codes) -> Codes:
     """Classes' configurations, Default in place of one that would harm neighbours."""
     if policy.bound is None:
         return best
@@ -143,13 +142,13 @@ def _named(grid: Grid, best: Codes) -> list[Profile]:
     return found
 
 
-def _prefixes(policy: ClassPolicy, contexts: Contexts) -> dict[int, int]:
+def _prefixes(policy: TablePolicy, contexts: Contexts) -> dict[int, int]:
     """Prefix's code -> its class, where its network is known."""
     if not len(contexts.prefix):
         return {}
     order = np.argsort(contexts.prefix, kind="stable")
     each = np.split(order, np.flatnonzero(np.diff(contexts.prefix[order])) + 1)
-    network = policy.classes_.of(_medians(contexts, each))
+    network = classed(policy).classes_.of(_medians(contexts, each))
     codes = (int(contexts.prefix[rows[0]]) for rows in each)
     return {code: int(at) for code, at in zip(codes, network, strict=True) if code >= 0 and at >= 0}
 

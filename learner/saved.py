@@ -12,17 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from configtron.learner import Setting, policy, row_of
+from configtron.learner.chance import seeded
 from configtron.learner.classes import Classes
 from configtron.learner.clients import BELOW_ROUND_TRIP, Clients
 from configtron.learner.damage import DamageBound
 from configtron.learner.evolve import Divergence
 from configtron.learner.ledger import Account
-from configtron.learner.policy import TablePolicy
 from configtron.learner.reclassify import Watch
+from configtron.learner.registry import policy, row_of
 from configtron.learner.screening import Screen
+from configtron.learner.setting import BUDGET, Setting
 from configtron.learner.state import decode, encode, keep
-from configtron.learner.thompson import BUDGET
+from configtron.learner.table_policy import TablePolicy
 from configtron.model.errors import BadInput
 from configtron.model.grid import Dead, Grid
 from configtron.model.nouns import Knob
@@ -64,7 +65,7 @@ class Recipe:
             raise BadInput(f"policy {self.policy} knows the truth: in simulation only (configtron replay sessions)")
         if warm is not None and warm.grid.rows != self.grid.rows and all(map(warm.grid.has, self.grid.profiles)):
             warm = warm.over(self.grid)
-        rng = np.random.default_rng(self.seed)
+        rng = seeded(self.seed)
         made = Setting(self.grid, self.sites, self.classes, rng, self.update_every, warm, engine=self.engine)
         how = {"divergence": self.divergence, "patience": self.patience, "damage": self.damage, "budget": self.budget}
         found = policy(self.policy, replace(made, **how))  # type: ignore[arg-type]

@@ -41,6 +41,10 @@ class Served:
     pool: Codes
     default: int
 
+    def choices(self) -> tuple[Codes, npt.NDArray[np.int8], Floats, Floats]:
+        """Return the columns of choices: configuration, arm, weight, expected ms, (R, M) each."""
+        return self.configuration, self.arm, self.weight, self.expected_ms
+
     def draw(self, row: Codes, network: Codes, chance: Floats) -> Decisions:
         """Decide for n clients. row, network: (n,), -1 for none; chance: (n,) uniform on [0, 1)."""
         at = np.maximum(row, 0)

@@ -11,13 +11,17 @@ import base64
 import dataclasses
 import json
 import re
+import types
 import zlib
-from typing import Any
+from functools import cache
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from configtron.model.errors import BadInput
 from configtron.model.nouns import NetworkClass
+
+State = TypeVar("State")
 
 # Arrays that `encode` writes: little-endian or bytes; truth, whole numbers, fractions, text.
 DTYPE = re.compile(r"[<|][biufU]\d{1,4}")
@@ -117,3 +121,80 @@ def _of_kind(kind: type, given: dict[str, Any]) -> Any:
         return kind(**given)
     except TypeError as error:
         raise OtherVersion(kind.__name__) from error
+
+
+# --- declared states -------------------------------------------------------------------------------------------------
+
+
+def read(kind: type[State], saved: object) -> State:
+    """Return the state that a dataclass declares, from the fields of a saved one; others are another part's.
+
+    Errors: `BadInput` where a field is missing, or is not of its declared type.
+    """
+    if not isinstance(saved, dict):
+        raise BadInput(_junk("it has no fields"))
+    declared: Any = kind
+    hints: dict[str, Any] = _hints(declared)
+    for name, hint in hints.items():
+        if name not in saved:
+            raise BadInput(_junk(f"{name} is missing"))
+        if not _is(saved[name], hint):
+            raise BadInput(_junk(f"{name} is no {_words(hint)}"))
+    return kind(**{name: saved[name] for name in hints})
+
+
+def check_shapes(name: str, shape: tuple[int, ...], *arrays: np.ndarray[Any, Any]) -> None:
+    """Errors: `BadInput` for an array of another shape."""
+    for array in arrays:
+        if array.shape != shape:
+            raise BadInput(_junk(f"{name} has shape {array.shape}, not {shape}"))
+
+
+def check_codes(name: str, codes: np.ndarray[Any, Any], below: int) -> None:
+    """Errors: `BadInput` for a code that is none of 0 to `below` - 1."""
+    if codes.size and not (codes.min() >= 0 and codes.max() < below):
+        raise BadInput(_junk(f"{name} has codes {codes.min()} to {codes.max()}, and there are {below}"))
+
+
+def _junk(what: str) -> str:
+    return f"this saved policy is damaged: {what}; make it anew: `configtron learn run --policy NAME --fresh`"
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _words(hint: object) -> str:
+    return hint.__name__ if isinstance(hint, type) else str(hint).replace("numpy.", "").replace("typing.", "")
+
+
+def _is(value: object, hint: Any) -> bool:
+    """Whether a value is of a declared type, its parts too."""
+    origin, given = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return True
+    if origin in (Union, types.UnionType):
+        return any(_is(value, one) for one in given)
+    if origin is np.ndarray:
+        # (shape, dtype[number])
+        return isinstance(value, np.ndarray) and issubclass(value.dtype.type, get_args(given[1])[0])
+    if origin is tuple:
+        return isinstance(value, tuple) and _are(value, given)
+    if origin is list:
+        return isinstance(value, list) and all(_is(one, given[0]) for one in value)
+    if origin is dict:
+        return isinstance(value, dict) and all(_is(k, given[0]) and _is(v, given[1]) for k, v in value.items())
+    if hint is float:
+        return isinstance(value, float | int) and not isinstance(value, bool)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return isinstance(value, hint) and all(_is(getattr(value, k), h) for k, h in _hints(hint).items())
+    return isinstance(value, origin or hint)
+
+
+def _are(values: tuple[object, ...], given: tuple[Any, ...]) -> bool:
+    if len(given) == 2 and given[1] is Ellipsis:
+        return all(_is(one, given[0]) for one in values)
+    return len(values) == len(given) and all(_is(one, hint) for one, hint in zip(values, given, strict=True))

@@ -13,6 +13,9 @@ import numpy as np
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.state import keep
 
+# Loads by which one cell's configuration is drawn to what that configuration did everywhere.
+PRIOR_LOADS = 3.0
+
 
 @keep
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,3 +60,30 @@ class Tally:
 def no_tally(rows: int, configurations: int) -> Tally:
     """Nothing seen."""
     return Tally(*(np.zeros((rows, configurations)) for _ in range(3)))
+
+
+def expected_ln(tally: Tally) -> Floats:
+    """Return expected ln(ms) up to a constant of the row, (rows, configurations), by each row's own loads.
+
+    The row's mean plus the configuration's mean difference to its rows, and what the pair showed itself, each drawn to
+    the level above it.
+    """
+    count, total = tally.count, tally.total
+    loads = count.sum(axis=1, keepdims=True)
+    level = total.sum(axis=1, keepdims=True) / np.maximum(loads, 1.0)
+    rest = total - count * level
+    effect = rest.sum(axis=0) / (count.sum(axis=0) + PRIOR_LOADS)
+    found: Floats = level + (rest + PRIOR_LOADS * effect) / (count + PRIOR_LOADS)
+    return found
+
+
+def own_excess(tally: Tally, configurations: int) -> Floats:
+    """Return (rows, configurations) each row's own mean loads over its mean configuration, ln(ms), drawn to it; zeros
+    where nothing is counted."""
+    count, total = tally.count, tally.total
+    if not count.shape[1]:
+        return np.zeros((len(count), configurations))
+    tried = np.maximum((count > 0).sum(axis=1, keepdims=True), 1)
+    level = (total / np.maximum(count, 1.0)).sum(axis=1, keepdims=True) / tried
+    found: Floats = (total - count * level) / (count + PRIOR_LOADS)
+    return found

@@ -34,8 +34,8 @@ import numpy as np
 from configtron.learner.columns import Codes, Contexts, Decisions, Floats
 from configtron.learner.doubly import Drawn, Draws, clustered, drawn_weights, tail_weights
 from configtron.learner.loads import Loads
-from configtron.learner.policy import TablePolicy
 from configtron.learner.propensities import fitted
+from configtron.learner.table_policy import TablePolicy
 from configtron.learner.tails import tail_of
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid

@@ -9,8 +9,8 @@ import numpy as np
 
 from configtron.learner.classes import Classes, fit
 from configtron.learner.columns import Codes, Contexts, Decisions, Floats
-from configtron.learner.policy import TablePolicy
 from configtron.learner.sim.noise import Noise
+from configtron.learner.table_policy import TablePolicy
 from configtron.model.grid import live_grid
 from configtron.model.tensor import Tensor
 
@@ -105,15 +105,19 @@ def played(policy: TablePolicy, contexts: Contexts, load: Callable[[slice, Codes
 
 # A policy of one's own, as docs/learn.md has it.
 FASTEST = """
-from configtron.learner.cells import observed_best
-from configtron.learner.classpolicy import ClassPolicy
+from configtron.learner.class_cells import ClassCells
+from configtron.learner.searches import observed_best
 from configtron.learner.served import always
+from configtron.learner.table_policy import TablePolicy
 
-class Fastest(ClassPolicy):
-    def __init__(self, *given, **more):
-        super().__init__(*given, **more)
-        self.learn(self.recent_)
+class Fastest(TablePolicy):
+    def __init__(self, s):
+        super().__init__(s.grid, s.sites, s.rng, ClassCells.of(s), update_every=s.update_every)
+
+    def parts(self):
+        return (self.cells,)
 
     def learn(self, seen):
-        self.served_ = always(observed_best(self.tally_, self.grid.default), "greedy", self.grid.default)
+        self.cells.take(seen, self.updates_)
+        self.served_ = always(observed_best(self.cells.tally_, self.grid.default), "greedy", self.grid.default)
 """

@@ -15,12 +15,10 @@ Source     Rasmussen and Williams 2006, chapters 2 and 5; Jones, Schonlau and We
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
-
 import numpy as np
 
 from configtron.learner.columns import Codes, Floats
+from configtron.learner.engines import Suggestion
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid
 
@@ -30,24 +28,6 @@ LENGTH_SCALES = (0.7, 1.4, 2.8)
 NOISE_SHARES = (0.01, 0.05, 0.2, 0.6)
 # Added to correlation matrices' diagonals: what doubles lose in a Cholesky factor of some hundred rows.
 JITTER = 1e-9
-
-
-@dataclass(frozen=True, slots=True)
-class Suggestion:
-    """What to try next. gain: expected improvement on the best so far, as a share of its page load time."""
-
-    configuration: int
-    gain: float
-
-
-class Engine(Protocol):
-    """One way to pick the next configuration."""
-
-    def suggest(self, tried: Codes, ms: Floats, pending: Codes) -> Suggestion:
-        """tried (n,) configurations, each once, with page load times ms (n,); pending (m,) ones under way.
-
-        Never suggests what was tried or is pending, unless nothing else is left. Errors: `BadInput` for n = 0.
-        """
 
 
 class GridEngine:

@@ -5,12 +5,12 @@ Question   How do clients fare under this policy, while it learns from them?
 Method     Sessions decide in order of arrival by `choose_many`; their page load times come from the tensor, with noise;
            every `interval_s` each manager is given the outcomes that have come back by then (`observe_many`), in
            their order, and updates; a manager that none came back to does not. A slow load comes back late.
-           A manager that screens (`TablePolicy.screen_many`) sees every outcome as soon as it has come back.
+           A manager that screens (`BatchPolicy.screen_many`) sees every outcome as soon as it has come back.
            A session whose network changes meanwhile has the rest of its page under the new one.
 Stop when  the sessions end, or `upto` of them; `save` and `restore` in between.
 Reads as   per session: configuration, arm, propensity, page load time with and without noise.
 Fails as   `BadInput` for a saved replay of other sessions or managers.
-Differs    CT's simulator looks ahead for Optimal only; so does this one (`sees_truth`).
+Differs    CT's simulator looks ahead for Optimal only; so does this one (`SEES_TRUTH`).
 Source     CT section 6; docs/decisions/0018 (why batches do not show).
 
 Bit-identical whatever `batch` is, and after a resume: a decision takes one number of the policy's generator, a load
@@ -21,12 +21,13 @@ three of the noise's, and updates fall on the clock of the sessions. No clock is
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from configtron.learner.columns import Codes, Decisions, Floats
-from configtron.learner.policy import TablePolicy
+from configtron.learner.parts import BatchPolicy
 from configtron.learner.sim.noise import Noise
 from configtron.learner.sim.reports import Reports
 from configtron.learner.sim.sessions import Sessions
@@ -56,7 +57,7 @@ class Replay:
         self,
         sessions: Sessions,
         tensor: Tensor,
-        managers: list[TablePolicy],
+        managers: Sequence[BatchPolicy],
         rng: np.random.Generator,
         *,
         pop: Codes | None = None,
@@ -102,10 +103,10 @@ class Replay:
         seen, factor = self.sessions.seen[rows], self.noise.factors(rows.stop - rows.start, self.rng)
         for which, policy in enumerate(self.managers):
             mine = np.flatnonzero(self.manager[rows] == which) if len(self.managers) > 1 else slice(None)
-            if getattr(policy, "SCREENS", False):
+            if policy.SCREENS:
                 self._decide_screened(policy, np.arange(rows.start, rows.stop)[mine], factor[mine])
                 continue
-            shown = self.sessions.truth(self.tensor, rows) if getattr(policy, "sees_truth", False) else seen
+            shown = self.sessions.truth(self.tensor, rows) if policy.SEES_TRUTH else seen
             self._put(np.arange(rows.start, rows.stop)[mine], policy.choose_many(shown[mine]))
         self.median_ms_[rows] = loads(self.sessions, self.tensor, self.decisions_.configuration[rows], rows)
         self.plt_ms_[rows] = self._reported(self.median_ms_[rows] * factor, rows)
@@ -119,7 +120,7 @@ class Replay:
         for name in DECISION_COLUMNS:
             getattr(self.decisions_, name)[rows] = getattr(chosen, name)
 
-    def _decide_screened(self, policy: TablePolicy, rows: Codes, factor: Floats) -> None:
+    def _decide_screened(self, policy: BatchPolicy, rows: Codes, factor: Floats) -> None:
         """Decide for these sessions of one manager. Outcomes that come back meanwhile are screened in that order; where
         one changes the table, sessions after it are decided anew, by the same chance."""
         if not len(rows):
@@ -140,7 +141,7 @@ class Replay:
         policy.commit(self.decisions_[rows])
         self.unscreened_ = np.concatenate((self.unscreened_, rows[~self.screened_[rows]]))
 
-    def _screen(self, policy: TablePolicy, rows: Codes, before_s: float) -> float:
+    def _screen(self, policy: BatchPolicy, rows: Codes, before_s: float) -> float:
         """Screen what of these has come back before a moment, up to the first that changes the table: when that came
         back; infinite if none did."""
         rows = rows[~self.screened_[rows]]
@@ -163,11 +164,11 @@ class Replay:
         for which, policy in enumerate(self.managers):
             mine = rows[self.manager[rows] == which]
             if policy.LEARNS and len(mine):
-                screens = getattr(policy, "SCREENS", False)
+                screens = policy.SCREENS
                 while screens and self._screen(policy, mine, math.inf) < math.inf:
                     pass
-                how = {"screened": True} if screens else {}
-                policy.observe_many(self.sessions.seen[mine], self.decisions_[mine], self.plt_ms_[mine], **how)
+                seen, decided = self.sessions.seen[mine], self.decisions_[mine]
+                policy.observe_many(seen, decided, self.plt_ms_[mine], screened=screens)
                 policy.update()
         self.told_ += len(rows)
         self.updates_ += 1

@@ -15,13 +15,13 @@ import numpy as np
 from configtron.learner import Setting, policy
 from configtron.learner.classes import Classes, axes_of, fit, points_of
 from configtron.learner.columns import Codes
-from configtron.learner.policy import TablePolicy
 from configtron.learner.reached import Mask
 from configtron.learner.sim.analytic import IDIOSYNCRATIC_LN, OWN_LN, analytic, mis_specified
 from configtron.learner.sim.conditions import SHAPES, draw
 from configtron.learner.sim.noise import Noise
 from configtron.learner.sim.reports import Reports
 from configtron.learner.sim.sessions import USUAL, Arrivals, Sessions, drawn, networks_of
+from configtron.learner.table_policy import TablePolicy
 from configtron.model.errors import BadInput
 from configtron.model.tensor import Tensor
 

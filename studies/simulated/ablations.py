@@ -9,10 +9,10 @@ import numpy as np
 
 from configtron.learner.columns import Codes, Contexts, Decisions, Floats
 from configtron.learner.importance import feature_importance, knob_importance
-from configtron.learner.policy import TablePolicy
 from configtron.learner.sim.loop import Replay, loads
 from configtron.learner.sim.metrics import away
 from configtron.learner.sim.world import CLASSES, World, chance, classes_of, world
+from configtron.learner.table_policy import TablePolicy
 from configtron.model.tensor import Tensor
 from configtron.studies.simulated.ground import Ground
 from configtron.studies.simulated.points import Point, Study, last_half, lived, quantiles
@@ -38,7 +38,7 @@ RESAMPLING, MOST_EXCHANGED = 17, 5000
 class Blind:
     """A policy that is not shown some features: a number is the same for all, a site is any other."""
 
-    LEARNS = True
+    LEARNS, SCREENS, SEES_TRUTH = True, False, False
 
     def __init__(self, policy: TablePolicy, hidden: tuple[str, ...], usual: dict[str, float]):
         self.policy, self.hidden, self.usual = policy, hidden, usual
@@ -47,7 +47,7 @@ class Blind:
         """As the policy does, of what it is shown."""
         return self.policy.choose_many(self.shown(contexts))
 
-    def observe_many(self, contexts: Contexts, decisions: Decisions, plt_ms: Floats) -> None:
+    def observe_many(self, contexts: Contexts, decisions: Decisions, plt_ms: Floats, *, screened: bool = False) -> None:
         """As the policy does, of what it is shown."""
         self.policy.observe_many(self.shown(contexts), decisions, plt_ms)
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from configtron.learner.beginning import ALIKE_LN, divergence_of
+from configtron.learner.class_cells import classed
 from configtron.learner.classes import Classes, of_tensor
-from configtron.learner.classpolicy import ClassPolicy
 from configtron.learner.repeated import Repeats, repeats
 from configtron.learner.sim.loop import loads
 from configtron.learner.sim.metrics import away
@@ -62,12 +62,11 @@ def classing(_: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
     bound = divergence_of(measured_noise(here))
     for row, way in ways(here, ALIKE_LN).items():
         made = here.policy("configtron", classes=way.made, divergence=bound if way.evolving else None)
-        assert isinstance(made, ClassPolicy)
         replay = lived(here, [made])
         median, p95 = quantiles(away(replay, last_half(replay)))
         found += [
-            Point(row, "classes at the end", float(len(made.classes_))),
-            Point(row, "splits", float(made.splits_)),
+            Point(row, "classes at the end", float(len(made.class_ids_))),
+            Point(row, "splits", float(classed(made).splits_)),
             Point(row, "median", median),
             Point(row, "p95", p95),
         ]

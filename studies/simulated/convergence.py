@@ -8,12 +8,12 @@ from collections.abc import Callable
 import numpy as np
 
 from configtron.learner.columns import ARMS
-from configtron.learner.engines.grid import GridEngine
-from configtron.learner.ensemble import Ensemble
-from configtron.learner.policy import TablePolicy
+from configtron.learner.policies.ensemble import Ensemble, EnsembleOptions
+from configtron.learner.setting import Setting
 from configtron.learner.sim.loop import Replay
 from configtron.learner.sim.metrics import away
 from configtron.learner.sim.world import POLICY, World, chance, world
+from configtron.learner.table_policy import TablePolicy
 from configtron.studies.simulated.ground import Ground
 from configtron.studies.simulated.points import EVERY_S, Plot, Point, Study, lived, quantiles
 
@@ -23,9 +23,9 @@ SPANS = {"update 1": (0, 1), "updates 3 to 10": (2, 10), "updates 100 on": (99, 
 
 
 def _ensemble(here: World, *, use_gp: bool = True, use_tree: bool = True) -> TablePolicy:
-    grid = here.tensor.grid
-    given = (grid, here.tensor.sites, chance(here.seed, POLICY), here.classes)
-    return Ensemble(*given, engine=GridEngine(grid), update_every=0, use_gp=use_gp, use_tree=use_tree)
+    tensor, rng = here.tensor, chance(here.seed, POLICY)
+    setting = Setting(tensor.grid, tensor.sites, here.classes, rng, update_every=0)
+    return Ensemble(setting, EnsembleOptions(use_gp=use_gp, use_tree=use_tree))
 
 
 RIVALS: dict[str, Callable[[World], TablePolicy]] = {

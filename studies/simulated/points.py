@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from configtron.learner.columns import Floats
-from configtron.learner.policy import TablePolicy
 from configtron.learner.sim.loop import Replay
 from configtron.learner.sim.metrics import Measured, over
 from configtron.learner.sim.world import World, pops_of
+from configtron.learner.table_policy import TablePolicy
 from configtron.studies.simulated.ground import Ground
 
 # Seconds between updates unless a study sweeps them: 500 sessions.

@@ -14,11 +14,11 @@ import numpy as np
 
 from configtron.learner.columns import Codes, Floats, conditions_of
 from configtron.learner.damage import BOUND, damage_bound, high_of, unmeasured
-from configtron.learner.policy import TablePolicy
 from configtron.learner.reached import Mask
 from configtron.learner.sim.loop import Replay
 from configtron.learner.sim.sessions import USUAL
 from configtron.learner.sim.world import CLASSES, chance, classes_of, seeing, world
+from configtron.learner.table_policy import TablePolicy
 from configtron.model.tensor import Tensor
 from configtron.studies.simulated.ground import Ground
 from configtron.studies.simulated.points import Point, Study, last_half, lived

@@ -6,11 +6,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from configtron.learner.baselines.search import ClassSearch, PrefixSearch
-from configtron.learner.cells import DONE
 from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.engines.grid import GridEngine
 from configtron.learner.engines.lhc import latin
+from configtron.learner.policies.bayesian import BayesianSearch
+from configtron.learner.searches import DONE
 from configtron.learner.sim.sessions import Arrivals, networks_of
 from configtron.learner.sim.world import CLASSES, NOISE, chance, classes_of, world
 from configtron.learner.templates import templates
@@ -83,11 +83,11 @@ def explored(_: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
     here = world(tensor, sessions, seed, arrivals=Arrivals(prefixes=PREFIXES))
     for row, name in (("per client", "bo"), ("per class and site", "bo_nc")):
         made = here.policy(name)
-        assert isinstance(made, ClassSearch | PrefixSearch)
+        assert isinstance(made, BayesianSearch)
         lived(here, [made], EVERY_S)
-        used = made.tally_.count.sum(axis=1) > 0
-        tested = (made.tally_.count > 0).mean(axis=1)[used]
-        over = made.searches_.phase[used] == DONE
+        used = made.cells.tally_.count.sum(axis=1) > 0
+        tested = (made.cells.tally_.count > 0).mean(axis=1)[used]
+        over = made.search.searches_.phase[used] == DONE
         median, p95 = quantiles(tested)
         found += [
             Point(row, "median share tested", median),

@@ -6,10 +6,10 @@ from __future__ import annotations
 import numpy as np
 
 from configtron.learner import Setting, policy
-from configtron.learner.baselines.optimal import cell_best
-from configtron.learner.cells import DONE, observed_best
+from configtron.learner.cell_best import cell_best
 from configtron.learner.columns import ARMS, Contexts
-from configtron.learner.policy import TablePolicy
+from configtron.learner.searches import DONE, observed_best
+from configtron.learner.table_policy import TablePolicy
 from rigs.worlds import SITES, lived, small_classes, small_tensor
 
 TENSOR, WARM = small_tensor(bent=0.03), small_tensor(seed=9, bent=0.06)
@@ -29,7 +29,7 @@ def test_the_bandit_explores_a_tenth_and_else_takes_its_best() -> None:
     bandit = made("mab_nc")
     first, later = arms(bandit, 300), arms(bandit, 3000, seed=2)
     assert 0.05 < later["epsilon"] / 3000 < 0.15 and first["default"] > later.get("default", 0)
-    best = observed_best(bandit.tally_, TENSOR.grid.default)  # type: ignore[attr-defined]
+    best = observed_best(bandit.cells.tally_, TENSOR.grid.default)  # type: ignore[attr-defined]
     assert (bandit.served_.configuration[:, 0] == best).all()
 
 
@@ -38,10 +38,10 @@ def test_a_search_ends_on_what_it_saw_best_and_cherrypick_sooner() -> None:
     for name in ("bo_nc", "cherrypick_nc"):
         one = made(name)
         arms(one, 4000)
-        over = one.searches_.phase == DONE  # type: ignore[attr-defined]
-        best = observed_best(one.tally_, TENSOR.grid.default)  # type: ignore[attr-defined]
+        over = one.search.searches_.phase == DONE  # type: ignore[attr-defined]
+        best = observed_best(one.cells.tally_, TENSOR.grid.default)  # type: ignore[attr-defined]
         assert over.any() and (one.served_.configuration[over, 0] == best[over]).all()
-        tested = (one.tally_.count > 0).sum(axis=1)  # type: ignore[attr-defined]
+        tested = (one.cells.tally_.count > 0).sum(axis=1)  # type: ignore[attr-defined]
         done[name] = tested[over].mean()
         assert tested[over].min() >= (7 if name == "bo_nc" else 6)
     assert done["cherrypick_nc"] < done["bo_nc"]
@@ -50,7 +50,7 @@ def test_a_search_ends_on_what_it_saw_best_and_cherrypick_sooner() -> None:
 def test_brute_force_tries_all_before_it_settles() -> None:
     brute = made("brute_nc")
     arms(brute, 5000)
-    tally, table = brute.tally_, brute.served_  # type: ignore[attr-defined]
+    tally, table = brute.cells.tally_, brute.served_  # type: ignore[attr-defined]
     left = (tally.count == 0).any(axis=1)
     assert left.any() and not left.all()
     assert (tally.count[left][table.weight[left] > 0] == 0).all(), "an open row serves what it has not tried"
@@ -61,8 +61,8 @@ def test_brute_force_tries_all_before_it_settles() -> None:
 def test_a_client_goes_back_to_what_served_it_best() -> None:
     reuse = made("reuse")
     arms(reuse, 6000)
-    mean, kept = reuse.tally_.mean(), reuse.kept_  # type: ignore[attr-defined]
-    rows = np.flatnonzero(reuse.tally_.count.sum(axis=1) > 20)  # type: ignore[attr-defined]
+    mean, kept = reuse.cells.tally_.mean(), reuse.kept_  # type: ignore[attr-defined]
+    rows = np.flatnonzero(reuse.cells.tally_.count.sum(axis=1) > 20)  # type: ignore[attr-defined]
     own = mean[rows, kept[rows]]
     assert len(rows) > 20
     # What is kept is near its best, or has just been moved on to and is unknown.
@@ -86,17 +86,17 @@ def test_the_offline_model_is_the_emulators_word() -> None:
 def test_what_a_pair_showed_itself_counts() -> None:
     bandit = made("mab_nc")
     arms(bandit, 3000)
-    tally, expected = bandit.tally_, bandit.expected_ln()  # type: ignore[attr-defined]
+    tally, expected = bandit.cells.tally_, bandit.expected_ln()  # type: ignore[attr-defined]
     well = tally.count >= 30
     assert well.any() and np.abs(expected - tally.mean())[well].max() < 0.05
 
 
 def test_linucb_hopes_and_squarecb_spreads() -> None:
     hopeful, spread = made("linucb"), made("squarecb")
-    model = hopeful.model()  # type: ignore[attr-defined]
+    model = hopeful.model.model()  # type: ignore[attr-defined]
     sure = model.draws(200, np.random.default_rng(1), 1.0).var(axis=0)
-    some = hopeful.candidates_  # type: ignore[attr-defined]
-    rows = np.arange(hopeful.rows)  # type: ignore[attr-defined]
+    some = hopeful.model.candidates_  # type: ignore[attr-defined]
+    rows = np.arange(hopeful.cells.rows)  # type: ignore[attr-defined]
     picks = hopeful.served_.configuration[:, 0]
     greedy = some[model.mean()[:, some].argmin(axis=1)]
     # Where it leaves the best mean, it is for something less sure.

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from configtron.learner.ledger import Account, Interval, entered, no_cells, off_ln, settled, shares
-from configtron.learner.linearpolicy import SCALES
+from configtron.learner.policies.thompson import Thompson
+from configtron.learner.setting import Setting
+from configtron.learner.shared_model import SCALES
 from configtron.learner.sim.loop import Replay
 from configtron.learner.sim.metrics import default_ms
 from configtron.learner.sim.sessions import Arrivals, drawn
-from configtron.learner.thompson import Thompson
 from configtron.model.tensor import Tensor
 from rigs.worlds import small_classes, small_tensor
 
@@ -33,8 +34,8 @@ def worse(seed: int) -> Tensor:
 
 
 def replayed(tensor: Tensor, seed: int = 1, n: int = SESSIONS, every: int = 500, **more: object) -> Replay:
-    world = (tensor.grid, tensor.sites, np.random.default_rng(seed), small_classes(tensor))
-    made = Thompson(*world, update_every=0, **more)
+    rng = np.random.default_rng(seed)
+    made = Thompson(Setting(tensor.grid, tensor.sites, small_classes(tensor), rng, update_every=0, **more))  # type: ignore[arg-type]
     sessions = drawn(tensor, n, np.random.default_rng(seed + 1), Arrivals(prefixes=60))
     noise, how = np.random.default_rng(seed + 2), {"interval_s": every / 10.0, "delay_s": 0.0, "at_once": True}
     one = Replay(sessions, tensor, [made], noise, **how)
@@ -66,7 +67,7 @@ def test_a_larger_budget_explores_more() -> None:
     def explored(budget: float) -> float:
         made = replayed(worse(70_101), budget=budget, n=1500).managers[0]
         assert isinstance(made, Thompson)
-        return made.account_.explored
+        return made.spending.account_.explored
 
     assert explored(0.05) > 1.5 * explored(0.005) > 0.0
 
@@ -79,13 +80,13 @@ def test_what_is_gained_is_reinvested() -> None:
     made = one.managers[0]
     assert isinstance(made, Thompson) and costs(one)[999] < BUDGET + SLACK_1000
     last = (one.median_ms_[-1000:].sum() / default_ms(one)[-1000:].sum()) - 1.0
-    assert last < -0.1 and made.account_.upper_ms() < 0 and made.account_.share > 0.1
+    assert last < -0.1 and made.spending.account_.upper_ms() < 0 and made.spending.account_.share > 0.1
 
 
 def test_the_account_is_near_the_truth() -> None:
     for tensor in (worse(70_104), small_tensor()):
         one = replayed(tensor)
-        account = one.managers[0].account_  # type: ignore[attr-defined]
+        account = one.managers[0].spending.account_  # type: ignore[attr-defined]
         true = (one.median_ms_ - default_ms(one)).sum() / default_ms(one).sum()
         assert abs(account.cost_ms / account.base_ms - true) < 0.03
 
@@ -109,7 +110,7 @@ def test_where_no_configuration_differs_effects_are_taken_to_be_small() -> None:
     tensor = small_tensor()
     ms = np.repeat(tensor.median_ms[:, [tensor.grid.default]], len(tensor.grid), axis=1)
     made = replayed(replace(tensor, median_ms=ms), n=4000).managers[0]
-    assert isinstance(made, Thompson) and made.scale_ == min(SCALES)
+    assert isinstance(made, Thompson) and made.model.scale_ == min(SCALES)
 
 
 def test_a_slow_hour_is_no_configurations_cost() -> None:
@@ -155,6 +156,6 @@ def test_exploration_that_saves_time_may_grow_faster() -> None:
     lucky = Account(harm=-1.0, harm_loads=4.0)
     assert saves.explores_for_free() and not costs.explores_for_free() and not lucky.explores_for_free()
     tensor = small_tensor()
-    one = Thompson(tensor.grid, tensor.sites, np.random.default_rng(1), small_classes(tensor))
-    tried = [one._grown_by((0.5, 0.5), 1.0, free) for free in (False, True)]
+    one = Thompson(Setting(tensor.grid, tensor.sites, small_classes(tensor), np.random.default_rng(1)))
+    tried = [one.spending._grown_by((0.5, 0.5), 1.0, free) for free in (False, True)]
     assert tried[1][1] > tried[0][1] and all(share >= 0.0 and sum(two) <= 1.0 for two in tried for share in two)

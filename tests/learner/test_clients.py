@@ -21,7 +21,7 @@ from configtron.learner.clients import (
     nobody,
 )
 from configtron.learner.columns import Contexts
-from configtron.learner.linearpolicy import LinearPolicy
+from configtron.learner.policies.thompson import Thompson
 from configtron.learner.saved import set_aside_in
 from rigs.worlds import SITES, clients, lived, small_classes, small_tensor
 
@@ -29,10 +29,10 @@ TENSOR = small_tensor(bent=0.03)
 CLASSES = small_classes(TENSOR)
 
 
-def made(**more: object) -> LinearPolicy:
+def made(**more: object) -> Thompson:
     setting = Setting(TENSOR.grid, SITES, CLASSES, np.random.default_rng(3), 500)
     found = policy("thompson", replace(setting, **more))  # type: ignore[arg-type]
-    assert isinstance(found, LinearPolicy)
+    assert isinstance(found, Thompson)
     return found
 
 
@@ -92,7 +92,7 @@ def test_a_page_before_one_round_trip_is_no_page() -> None:
     took[:20] = 3.0
     assert impossible(contexts, took).sum() == 10
     one.observe_many(contexts, chosen, took)
-    assert one.refused_ == 10 and 480 < one.tally_.count.sum() <= 490
+    assert one.model.refused_ == 10 and 480 < one.cells.tally_.count.sum() <= 490
     assert set_aside_in(one.save()) == {BELOW_ROUND_TRIP: 10}
     assert set_aside_in(policy("mab_nc", Setting(TENSOR.grid, SITES, CLASSES, np.random.default_rng(1))).save()) == {}
 
@@ -115,7 +115,7 @@ def test_a_crawlers_loads_leave_the_class_and_it_gets_default() -> None:
         chosen = one.choose_many(contexts[rows])
         took = TENSOR.lookup(condition[rows], chosen.configuration, contexts.site[rows])
         one.observe_many(contexts[rows], chosen, np.where(its[rows], 20.0, took))
-    out = one.clients_.is_out(buckets_of(contexts))
+    out = one.model.clients_.is_out(buckets_of(contexts))
     assert out[its].all() and out[~its].mean() < 0.05
     last = one.choose_many(contexts[3500:])
     assert (last.row[its[3500:]] == -1).all() and (last.configuration[its[3500:]] == TENSOR.grid.default).all()
@@ -129,4 +129,4 @@ def test_a_crawlers_loads_leave_the_class_and_it_gets_default() -> None:
 def test_honest_prefixes_stay() -> None:
     one = made()
     lived(one, TENSOR, 6000)
-    assert one.clients_.out.sum() <= 2 and (one.clients_.count > 0).sum() == 40
+    assert one.model.clients_.out.sum() <= 2 and (one.model.clients_.count > 0).sum() == 40

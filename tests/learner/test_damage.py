@@ -10,7 +10,6 @@ from configtron.learner import POLICIES
 from configtron.learner.classes import axes_of, fit, points_of
 from configtron.learner.columns import conditions_of
 from configtron.learner.damage import BOUND, bounded, damage_bound, high_of, unmeasured
-from configtron.learner.linearpolicy import LinearPolicy
 from configtron.learner.rulebook import rulebook
 from configtron.learner.saved import Recipe, recipe_of
 from configtron.learner.sim.loop import Replay
@@ -150,10 +149,10 @@ def test_no_policy_serves_what_harms(name: str) -> None:
             served[within] = BBR[replay.decisions_.configuration[known]].mean()
             continue
         # Clients of whom the features are so far off that they are taken for deep are not the bound's.
-        taken = policy.classes_.of(conditions_of(TENSOR))
+        taken = policy.cells.classes_.of(conditions_of(TENSOR))
         shallow = np.isin(network, np.setdiff1d(taken[SHALLOW], taken[~SHALLOW])) & known
         served[within] = BBR[replay.decisions_.configuration[shallow]].mean()
-        if within and isinstance(policy, LinearPolicy):
+        if within and policy.model.shared:
             elsewhere = replay.decisions_.configuration[1500:][~shallow[1500:]]
             assert BBR[elsewhere].mean() > 0.3, "bbr where it harms nobody"
     assert served[True] == 0.0 < served[False]
@@ -196,7 +195,7 @@ def test_a_bound_is_kept_with_the_policy() -> None:
 def test_a_table_without_choice_left_keeps_one() -> None:
     here = world(TENSOR, 10, 1)
     policy = here.policy("mab_nc")
-    allowed = np.zeros((len(policy.classes_), len(TENSOR.grid)), dtype=np.bool_)
+    allowed = np.zeros((len(policy.cells.classes_), len(TENSOR.grid)), dtype=np.bool_)
     allowed[:, 7] = True
     rows = np.repeat(np.arange(len(allowed)), len(TENSOR.sites) + 1)
     shares = bounded(policy.served_, allowed, rows, TENSOR.grid).probabilities(len(TENSOR.grid))

@@ -6,11 +6,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from configtron.learner.cells import DONE, FIRST, SEARCH, Stop, observed_best, shrunk_best
+from configtron.learner.class_cells import ClassCells
 from configtron.learner.classes import Classes
 from configtron.learner.columns import ARM, ARMS
-from configtron.learner.engines.grid import GridEngine
-from configtron.learner.ensemble import RANDOMNESS, Ensemble, UnboundedEnsemble
+from configtron.learner.policies.ensemble import RANDOMNESS, Ensemble, EnsembleOptions, unbounded
+from configtron.learner.searches import DONE, FIRST, SEARCH, Stop, observed_best, shrunk_best
+from configtron.learner.setting import Setting
 from configtron.learner.sim.noise import Noise
 from configtron.learner.tally import no_tally
 from configtron.learner.tree import Tree, grow, tree_columns
@@ -19,11 +20,14 @@ from rigs.worlds import SITES, clients, small_classes, small_tensor
 
 TENSOR = small_tensor()
 CLASSES = small_classes(TENSOR)
-ENGINE = GridEngine(TENSOR.grid)
 
 
-def run(sessions: int = 3000, kind: type[Ensemble] = Ensemble, **more):  # type: ignore[no-untyped-def]
-    policy = kind(TENSOR.grid, SITES, np.random.default_rng(7), CLASSES, update_every=100, engine=ENGINE, **more)
+def setting() -> Setting:
+    return Setting(TENSOR.grid, SITES, CLASSES, np.random.default_rng(7), update_every=100)
+
+
+def run(sessions: int = 3000, made: Ensemble | None = None, stop: Stop | None = None, **more):  # type: ignore[no-untyped-def]
+    policy = made or Ensemble(setting(), EnsembleOptions(**more), stop=stop)
     contexts, condition = clients(TENSOR, sessions)
     factors = Noise().factors(sessions, np.random.default_rng(5))
     arms = []
@@ -38,10 +42,10 @@ def run(sessions: int = 3000, kind: type[Ensemble] = Ensemble, **more):  # type:
 
 def test_a_search_ends_by_the_papers_rule() -> None:
     policy, arms = run()
-    tested = (policy.tally_.count > 0).sum(axis=1)
-    done, searching = policy.searches_.phase == DONE, policy.searches_.phase == SEARCH
-    assert done.any() and (tested[done] >= 7).all() and (policy.searches_.gain[done] < 0.05).all()
-    assert ((tested[searching] < 7) | (policy.searches_.gain[searching] >= 0.05)).all()
+    tested = (policy.cells.tally_.count > 0).sum(axis=1)
+    done, searching = policy.search.searches_.phase == DONE, policy.search.searches_.phase == SEARCH
+    assert done.any() and (tested[done] >= 7).all() and (policy.search.searches_.gain[done] < 0.05).all()
+    assert ((tested[searching] < 7) | (policy.search.searches_.gain[searching] >= 0.05)).all()
     first, later = arms[:600], arms[-600:]
     assert first.count("lhc") > 100 and later.count("lhc") <= 5
     assert first.count("gp") > later.count("gp") and later.count("tree") > first.count("tree")
@@ -54,7 +58,7 @@ def test_the_operators_bound_is_one_on_all_sessions_that_test() -> None:
     share = sum(arm in searching for arm in arms) / 600
     assert 0.6 * RANDOMNESS < share < 1.4 * RANDOMNESS
     assert arms[:100].count("default") > 60, "what does not test gets Default while nothing is known"
-    _, harsh = run(600, UnboundedEnsemble)
+    _, harsh = run(600, unbounded(setting()))
     assert set(harsh[:100]) == {"lhc"}
 
 
@@ -82,14 +86,14 @@ def test_an_arm_can_be_left_out(more, gone) -> None:  # type: ignore[no-untyped-
 
 def test_seven_are_tested_however_little_is_expected() -> None:
     policy, _ = run(2000, stop=Stop(7, 100.0), epsilon=0.0, use_tree=False)
-    tested = (policy.tally_.count > 0).sum(axis=1)
-    done = policy.searches_.phase == DONE
+    tested = (policy.cells.tally_.count > 0).sum(axis=1)
+    done = policy.search.searches_.phase == DONE
     assert done.any() and (tested[done] == 7).all() and (tested[~done] < 7).all()
 
 
 def test_a_looser_stop_tests_less() -> None:
     strict, loose = (run(1500, stop=Stop(7, gain))[0] for gain in (0.001, 0.5))
-    assert (loose.searches_.phase == DONE).sum() > (strict.searches_.phase == DONE).sum()
+    assert (loose.search.searches_.phase == DONE).sum() > (strict.search.searches_.phase == DONE).sum()
 
 
 def test_one_lucky_load_does_not_win_the_shrunken_label() -> None:
@@ -133,20 +137,24 @@ def under(tree: Tree, node: int, leaf: int) -> bool:
 
 def test_the_tree_seeds_cells_that_saw_nothing() -> None:
     policy, _ = run(400, stop=Stop(4, 1.0))
-    fresh = ~policy.tally_.count.any(axis=1)
+    fresh = ~policy.cells.tally_.count.any(axis=1)
     assert policy.tree_ is not None and fresh.any()
-    assert (policy.searches_.testing[fresh] == policy.tree_.predict(policy._cell_columns())[fresh]).all()
+    assert (policy.search.searches_.testing[fresh] == policy.tree_.predict(policy._cell_columns())[fresh]).all()
 
 
-class Parted(Ensemble):
-    """An ensemble whose class `LEAVES` is cut across its round trips at the next update, as a split would."""
+# The class that is cut.
+LEAVES = 1
 
-    LEAVES, cutting = 1, False
 
-    def _evolved(self, now):  # type: ignore[no-untyped-def]
+class Parted(ClassCells):
+    """Cells whose class `LEAVES` is cut across its round trips at the next update, as a split would."""
+
+    cutting = False
+
+    def _evolved(self, now, updates):  # type: ignore[no-untyped-def]
         if not self.cutting:
             return self.classes_
-        self.cutting, old, k = False, self.classes_, self.LEAVES
+        self.cutting, old, k = False, self.classes_, LEAVES
         mine = now.point[now.network == k]
         far = mine[:, 1] > np.median(mine[:, 1])
         centroid = np.concatenate((old.centroid, mine[far].mean(axis=0)[None]))
@@ -157,13 +165,17 @@ class Parted(Ensemble):
 
 def before_and_after(**more):  # type: ignore[no-untyped-def]
     """An ensemble that has grown a tree, its state then, and itself after the update that splits a class."""
-    rng, found = np.random.default_rng(7), []
+    found = []
     contexts, condition = clients(TENSOR, 3100)
-    policy = Parted(TENSOR.grid, SITES, rng, CLASSES, update_every=100, engine=ENGINE, **more)
+    policy = Ensemble(setting(), EnsembleOptions(**more))
+    policy.cells.__class__ = Parted
     for start in range(0, 3100, 100):
         rows = slice(start, start + 100)
         if start == 3000:
-            policy.cutting, before = True, (policy.tree_, policy.tally_, policy.searches_, policy.classes_.ids)
+            policy.cells.cutting, before = (
+                True,
+                (policy.tree_, policy.cells.tally_, policy.search.searches_, policy.cells.classes_.ids),
+            )
             found += [*before]
         chosen = policy.choose_many(contexts[rows])
         policy.observe_many(
@@ -175,32 +187,32 @@ def before_and_after(**more):  # type: ignore[no-untyped-def]
 def test_a_class_that_is_split_off_begins_with_the_trees_word() -> None:
     policy, (tree, _, _, ids) = before_and_after()
     width, before = len(SITES) + 1, len(ids) * (len(SITES) + 1)
-    first = policy.searches_.first[before:]
+    first = policy.search.searches_.first[before:]
     assert tree is not None and len(first) == width and (first[:, -1] == -1).all()
-    members = policy.recent_.point[policy.recent_.network == len(ids)]
+    members = policy.cells.recent_.point[policy.cells.recent_.network == len(ids)]
     for site in range(width):
         columns = tree_columns(members, np.full(len(members), site), len(SITES))
         said = np.bincount(tree.predict(columns), minlength=len(TENSOR.grid))
         told = first[site][first[site] >= 0]
         assert told[0] == said.argmax() and 1 <= len(told) <= 3
         assert (said[told] > 0).all() and (np.diff(said[told]) <= 0).all()
-    waiting = (policy.searches_.phase == FIRST) & (np.arange(policy.rows) >= before)
+    waiting = (policy.search.searches_.phase == FIRST) & (np.arange(policy.cells.rows) >= before)
     assert (policy.served_.arm[waiting, 0] == ARM["tree"]).all()
     plain, _ = before_and_after(seed_by_tree=False)
-    assert (plain.searches_.first[before:] >= 0).all(), "without the tree: a hypercube"
+    assert (plain.search.searches_.first[before:] >= 0).all(), "without the tree: a hypercube"
 
 
 def test_what_members_saw_goes_with_them_and_other_classes_stay_what_they_were() -> None:
     policy, (_, tally, searches, ids) = before_and_after()
     width = len(SITES) + 1
-    parent = np.arange(Parted.LEAVES * width, (Parted.LEAVES + 1) * width)
-    assert policy.classes_.ids[: len(ids)] == ids and len(policy.classes_) == len(ids) + 1
-    assert policy.tally_.count.sum() == tally.count.sum() + 100, "no load is lost"
-    new, moved = policy.tally_.count[len(ids) * width :].sum(), tally.count[parent].sum()
+    parent = np.arange(LEAVES * width, (LEAVES + 1) * width)
+    assert policy.cells.classes_.ids[: len(ids)] == ids and len(policy.cells.classes_) == len(ids) + 1
+    assert policy.cells.tally_.count.sum() == tally.count.sum() + 100, "no load is lost"
+    new, moved = policy.cells.tally_.count[len(ids) * width :].sum(), tally.count[parent].sum()
     assert 0.2 * moved < new < 0.8 * moved
     # Clients of others that are nearer to the new centroid go there, too; nobody comes, but this update's 100.
     others = np.setdiff1d(np.arange(len(ids) * width), parent)
-    kept = policy.tally_.count[others].sum() / tally.count[others].sum()
+    kept = policy.cells.tally_.count[others].sum() / tally.count[others].sum()
     assert 0.9 < kept <= 1.1
-    assert (policy.searches_.first[others] == searches.first[others]).all()
-    assert (policy.searches_.phase[others] >= searches.phase[others]).all(), "no search begins again"
+    assert (policy.search.searches_.first[others] == searches.first[others]).all()
+    assert (policy.search.searches_.phase[others] >= searches.phase[others]).all(), "no search begins again"

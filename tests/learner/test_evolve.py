@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from configtron.learner.baselines.mab import Bandit
 from configtron.learner.classes import fit
 from configtron.learner.columns import Contexts
 from configtron.learner.differing import values_of
 from configtron.learner.evolve import FALSE_ALARM, Divergence, parted, remainders, split, split_by_wants
+from configtron.learner.policies.mab import Bandit
+from configtron.learner.setting import Setting
 from rigs.worlds import SITES, clients, small_classes, small_tensor
 from tests.learner.test_differing import GRID, loads
 
@@ -48,19 +49,22 @@ def test_a_policy_keeps_every_load_through_a_split() -> None:
     points, log_ms = two_crowds(900, apart=1.2, slower=0.9)
     classes = fit(points, 1, np.random.default_rng(1))
     tensor = small_tensor()
-    policy = Bandit(tensor.grid, SITES, np.random.default_rng(1), classes, update_every=300, divergence=BOUND)
+    policy = Bandit(Setting(tensor.grid, SITES, classes, np.random.default_rng(1), 300, divergence=BOUND))
     contexts = Contexts(
         np.exp(points[:, 0]), np.exp(points[:, 1]), np.exp(points[:, 2]) - 0.002, np.zeros(900, dtype=np.int64), SITES
     )
     for start in range(0, 900, 300):
         here = contexts[slice(start, start + 300)]
         policy.observe_many(here, policy.choose_many(here), np.exp(log_ms[start : start + 300]))
-    assert policy.class_ids_ == ("nc0", "nc1") and policy.tally_.count.sum() == 900
+    assert policy.class_ids_ == ("nc0", "nc1") and policy.cells.tally_.count.sum() == 900
     chosen = policy.choose_many(contexts)
-    assert len(policy.tally_.count) == 2 * (len(SITES) + 1) and set(chosen.network) == {0, 1}
-    means = [policy.tally_.total[rows].sum() / policy.tally_.count[rows].sum() for rows in (slice(0, 4), slice(4, 8))]
+    assert len(policy.cells.tally_.count) == 2 * (len(SITES) + 1) and set(chosen.network) == {0, 1}
+    means = [
+        policy.cells.tally_.total[rows].sum() / policy.cells.tally_.count[rows].sum()
+        for rows in (slice(0, 4), slice(4, 8))
+    ]
     assert abs(means[1] - means[0] - 0.9) < 0.1
-    again = Bandit(tensor.grid, SITES, np.random.default_rng(5), classes, update_every=300, divergence=BOUND)
+    again = Bandit(Setting(tensor.grid, SITES, classes, np.random.default_rng(5), 300, divergence=BOUND))
     again.restore(policy.save())
     assert (again.choose_many(contexts).row == policy.choose_many(contexts).row).all()
 
@@ -128,11 +132,11 @@ def test_looking_and_not_splitting_changes_no_decision() -> None:
     chosen = []
     for bound in (None, Divergence(spread_ln=0.01, least_members=300, false_alarm=1e-300)):
         rng = np.random.default_rng(2)
-        policy = Bandit(tensor.grid, SITES, rng, small_classes(tensor, 2), update_every=250, divergence=bound)
+        policy = Bandit(Setting(tensor.grid, SITES, small_classes(tensor, 2), rng, 250, divergence=bound))
         for start in range(0, 2000, 250):
             here = contexts[slice(start, start + 250)]
             chosen.append(policy.choose_many(here).configuration)
             noise = np.random.default_rng(start).standard_normal(250)
             policy.observe_many(here, policy.choose_many(here), np.exp(7.0 + 0.3 * noise))
-        assert policy.splits_ == 0
+        assert policy.cells.splits_ == 0
     assert (np.concatenate(chosen[:8]) == np.concatenate(chosen[8:])).all()

@@ -9,7 +9,7 @@ import pytest
 from configtron.learner import Setting, policy
 from configtron.learner.explain import explain
 from configtron.learner.export import EXPORT_LEAF, export, relabelled
-from configtron.learner.policy import TablePolicy
+from configtron.learner.table_policy import TablePolicy
 from configtron.learner.tree import grow, tree_columns
 from configtron.model.errors import BadInput
 from configtron.model.nearest import nearest
@@ -41,7 +41,7 @@ def test_an_agents_lookup_serves_the_policys_likeliest() -> None:
     likely = likeliest(THOMPSON)[row]
     for i in range(200):
         context = contexts.row(i)
-        found = nearest(THOMPSON.classes_.nouns(), context)  # type: ignore[attr-defined]
+        found = nearest(THOMPSON.cells.classes_.nouns(), context)  # type: ignore[attr-defined]
         assert found is not None and held[found.id, context.site] == TENSOR.grid.profiles[likely[i]]
 
 

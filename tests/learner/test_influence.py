@@ -20,8 +20,7 @@ from configtron.learner.influence import (
     unknown_ln,
     weights_of,
 )
-from configtron.learner.linearpolicy import LinearPolicy
-from configtron.learner.thompson import Thompson
+from configtron.learner.policies.thompson import Thompson
 from rigs.worlds import SITES, clients, lived, small_classes, small_tensor
 
 TENSOR = small_tensor(bent=0.03)
@@ -30,10 +29,10 @@ CLASSES = small_classes(TENSOR)
 MOST_MOVED_LN = 0.2
 
 
-def made(bounded: bool = True, **more: object) -> LinearPolicy:
+def made(bounded: bool = True, **more: object) -> Thompson:
     setting = Setting(TENSOR.grid, SITES, CLASSES, np.random.default_rng(3), 500, bounded=bounded, **more)  # type: ignore[arg-type]
     found = policy("thompson", setting)
-    assert isinstance(found, LinearPolicy)
+    assert isinstance(found, Thompson)
     return found
 
 
@@ -86,7 +85,7 @@ def changed(bounded: bool, loads: int, ms: float) -> float:
         took = TENSOR.lookup(condition, chosen.configuration, contexts.site)
         took[77] = ms if says else took[77]
         one.observe_many(contexts, chosen, took)
-        found.append(one.model())
+        found.append(one.model.model())
     model, other = found
     return float(np.abs(other.mean() - model.mean()).max())
 
@@ -147,7 +146,7 @@ def test_bots_and_broken_clocks_do_not_spend_the_budget() -> None:
         explored.append((chosen.configuration != TENSOR.grid.default).mean())
         cost, base = cost + (took - default).sum(), base + default.sum()
     assert np.mean(explored[4:]) > 0.03
-    assert abs(one.account_.cost_ms / one.account_.base_ms - cost / base) < 0.03
+    assert abs(one.spending.account_.cost_ms / one.spending.account_.base_ms - cost / base) < 0.03
 
 
 def test_a_distorted_policy_goes_on_alike_and_batches_do_not_show() -> None:
@@ -166,7 +165,7 @@ def test_a_distorted_policy_goes_on_alike_and_batches_do_not_show() -> None:
             other = made()
             other.restore(one.save())
             one, at = other, upto
-        states.append(one.tally_)
+        states.append(one.cells.tally_)
     for tally in states[1:]:
         assert all((getattr(tally, name) == getattr(states[0], name)).all() for name in ("count", "total", "square"))
 
@@ -175,4 +174,4 @@ def test_clean_loads_count_whole_but_for_their_own_tail() -> None:
     one = made()
     contexts: Contexts
     contexts, *_ = lived(one, TENSOR, 4000)
-    assert 0.97 < one.tally_.count.sum() / len(contexts) <= 1.0
+    assert 0.97 < one.cells.tally_.count.sum() / len(contexts) <= 1.0

@@ -163,7 +163,7 @@ def test_nobody_is_handed_what_nobody_has_seen(name: str) -> None:
     """Of a policy that only knows its own loads; a model over all cells speaks for what a class never loaded."""
     made, contexts, _, configuration, ms = lives(name, 2000)
     default, loaded = TENSOR.grid.default, seen_of(made, told(made, contexts, configuration, ms)[:0])
-    for k, count in enumerate(made.tally_.count.reshape(len(loaded), -1, len(TENSOR.grid)).sum(axis=1)):
+    for k, count in enumerate(made.cells.tally_.count.reshape(len(loaded), -1, len(TENSOR.grid)).sum(axis=1)):
         assert (loaded[k] == (count > 0)).all()
     # every class does best with what is out of reach, and its twin within reach was never loaded
     free = rulebook(made, contexts, among=AMONG)

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from configtron.learner.baselines.default import Static
-from configtron.learner.cells import DONE
 from configtron.learner.columns import ARM
 from configtron.learner.features import configuration_features
 from configtron.learner.logged import Logged, grid_of, logged_of, taught
+from configtron.learner.policies.default import Static
 from configtron.learner.saved import Recipe, recipe_of
+from configtron.learner.searches import DONE
 from configtron.learner.value import value
 from configtron.model.errors import BadInput
 from configtron.model.grid import Dead, live_grid, paper_grid
@@ -61,8 +61,8 @@ def test_a_search_ends_where_the_logger_does_not_follow(policy: str) -> None:
     first = [(made.choose_many(told.contexts).arm == ARM["lhc"]).mean() for made in (waiting, patient)]
     # ConfigTron tests on a quarter of a cell's sessions, the others on all of them.
     assert first[0] > (0.2 if policy == "configtron" else 0.5) and first[1] < 0.1
-    loaded = patient.tally_.count.sum(axis=1) > 40  # type: ignore[attr-defined]
-    assert loaded.sum() > 10 and (patient.searches_.phase[loaded] == DONE).all()  # type: ignore[attr-defined]
+    loaded = patient.cells.tally_.count.sum(axis=1) > 40  # type: ignore[attr-defined]
+    assert loaded.sum() > 10 and (patient.search.searches_.phase[loaded] == DONE).all()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("policy", ["mab_nc", "configtron", "thompson", "bo", "default"])
@@ -92,7 +92,7 @@ def test_it_learns_from_what_the_logger_did() -> None:
     made = recipe().make()
     told = logged(700)
     taught(made, told)
-    counted = made.tally_.count.sum(axis=0)  # type: ignore[attr-defined]
+    counted = made.cells.tally_.count.sum(axis=0)  # type: ignore[attr-defined]
     assert list(np.flatnonzero(counted)) == [7 * at for at in range(24)] and counted.sum() == 700
 
 

@@ -64,8 +64,8 @@ def test_what_is_not_back_yet_teaches_nothing() -> None:
     never.run()
     assert never.told_ == 0 and soon.told_ > 1000 and soon.updates_ == never.updates_ > 3
     assert len(never.waiting_) == never.at_ and len(soon.waiting_) + soon.told_ == soon.at_
-    assert soon.managers[0].tally_.count.sum() > 1000  # type: ignore[attr-defined]
-    assert never.managers[0].tally_.count.sum() == 0  # type: ignore[attr-defined]
+    assert soon.managers[0].cells.tally_.count.sum() > 1000  # type: ignore[attr-defined]
+    assert never.managers[0].cells.tally_.count.sum() == 0  # type: ignore[attr-defined]
 
 
 def test_a_load_teaches_when_it_has_ended() -> None:
@@ -95,7 +95,7 @@ def test_a_quiet_century_costs_no_ticks() -> None:
 def test_local_managers_see_their_own_clients_only() -> None:
     local = replay(managers=3)
     local.run()
-    seen = [p.tally_.count.sum() for p in local.managers]  # type: ignore[attr-defined]
+    seen = [p.cells.tally_.count.sum() for p in local.managers]  # type: ignore[attr-defined]
     told = np.setdiff1d(np.arange(local.at_), local.waiting_)
     expected = np.bincount(local.manager[told], minlength=3)
     assert seen == list(expected) and min(expected) > 100

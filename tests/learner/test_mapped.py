@@ -10,8 +10,8 @@ import pytest
 
 from configtron.learner import Setting, policy
 from configtron.learner.features import configuration_features, features_of
-from configtron.learner.linearpolicy import LinearPolicy
 from configtron.learner.mapped import filled, mapped
+from configtron.learner.policies.thompson import Thompson
 from configtron.learner.templates import templates, templates_of
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid
@@ -57,10 +57,10 @@ def unrated(tensor: Tensor) -> Tensor:
     return replace(tensor, bandwidth_kbps=kbps)
 
 
-def made(warm: Tensor | None, grid: Grid = TENSOR.grid, **more: float | None) -> LinearPolicy:
+def made(warm: Tensor | None, grid: Grid = TENSOR.grid, **more: float | None) -> Thompson:
     setting = Setting(grid, SITES, CLASSES, np.random.default_rng(3), 250, warm)
     found = policy("thompson", replace(setting, **more))  # type: ignore[arg-type]
-    assert isinstance(found, LinearPolicy)
+    assert isinstance(found, Thompson)
     return found
 
 
@@ -124,7 +124,7 @@ def test_nonsense_is_found_out_and_costs_no_more_than_chance() -> None:
     one = made(replace(WARM, median_ms=nonsense))
     # Within the budget few loads put it to the test at first.
     lived(one, TENSOR, 8000, batch=250)
-    assert one.distrusted and len(one.candidates_) == len(TENSOR.grid)
+    assert one.model.distrusted and len(one.model.candidates_) == len(TENSOR.grid)
     late: dict[str, list[float]] = {"cold": [], "nonsense": []}
     for seed in (3, 5):
         for name, warm in (("cold", None), ("nonsense", replace(WARM, median_ms=nonsense))):

@@ -11,8 +11,8 @@ import pytest
 
 from configtron.learner import POLICIES, Setting, policy
 from configtron.learner.columns import Codes, Contexts, Floats, contexts_of
-from configtron.learner.policy import TablePolicy
 from configtron.learner.sim.noise import Noise
+from configtron.learner.table_policy import TablePolicy
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Context, Outcome
 from configtron.model.tensor import Tensor
@@ -33,7 +33,7 @@ def made(name: str, tensor: Tensor, seed: int = 7) -> TablePolicy:
 
 
 def seen_by(p: TablePolicy, tensor: Tensor, contexts: Contexts, condition: np.ndarray) -> Contexts:
-    if not getattr(p, "sees_truth", False):
+    if not p.SEES_TRUTH:
         return contexts
     columns = (tensor.bandwidth_kbps[condition], tensor.rtt_ms[condition], tensor.loss[condition])
     return Contexts(*columns, contexts.site, contexts.sites, contexts.prefix, contexts.prefixes)

@@ -13,7 +13,7 @@ from configtron.learner.classes import axes_of, fit, points_of
 from configtron.learner.columns import Decisions, conditions_of
 from configtron.learner.export import export
 from configtron.learner.logged import Logged
-from configtron.learner.policy import joined, nothing_seen
+from configtron.learner.observed import joined, nothing_seen
 from configtron.learner.relevance import relevance
 from configtron.learner.sim.loop import Replay
 from configtron.learner.sim.metrics import best_ms
@@ -144,7 +144,7 @@ def test_a_feature_that_half_of_the_conditions_lack_keeps_no_policy_from_learnin
     policy = here.policy(name)
     replay = Replay(here.sessions, tensor, [policy], here.noise(), interval_s=50.0)
     replay.run()
-    assert not np.isnan(policy.tally_.total).any() and policy.tally_.count.sum() > 4000  # type: ignore[attr-defined]
+    assert not np.isnan(policy.cells.tally_.total).any() and policy.cells.tally_.count.sum() > 4000  # type: ignore[attr-defined]
     assert len(export(policy, here.sessions.seen).rules)
     assert (policy.where(here.sessions.seen)[0] >= 0).all()
 

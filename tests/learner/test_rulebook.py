@@ -107,9 +107,9 @@ def test_a_prefix_is_where_its_clients_are() -> None:
                    TENSOR.sites, np.zeros(3, np.int64), ("192.0.2.0/24",))  # fmt: skip
     book = rulebook(made, far)
     named = {class_id: name for class_id, name, _ in book.classes}
-    median = made.classes_.ids[int(made.classes_.of(far[1:2])[0])]
+    median = made.cells.classes_.ids[int(made.cells.classes_.of(far[1:2])[0])]
     assert book.prefixes.get("192.0.2.0/24", "") == named[median]
-    assert median != made.classes_.ids[int(made.classes_.of(far[2:])[0])]
+    assert median != made.cells.classes_.ids[int(made.cells.classes_.of(far[2:])[0])]
     assert present(far).bandwidth_kbps == 1e5 and present(far).rtt_ms == 11.0 and present(far, "shop").site == "shop"
     unknown = Contexts(*(np.array([np.nan]) for _ in range(3)), np.array([-1]), (), np.array([0]), ("192.0.2.0/24",))
     assert present(unknown).rtt_ms is None

@@ -15,11 +15,12 @@ import pytest
 
 from configtron.learner.columns import Contexts
 from configtron.learner.logged import Logged, taught
-from configtron.learner.policy import TablePolicy
+from configtron.learner.policies.thompson import Thompson
 from configtron.learner.screening import LIMIT, Loads, new_offsets, new_screen, purse, screened
+from configtron.learner.setting import Setting
 from configtron.learner.sim.loop import Replay
 from configtron.learner.sim.sessions import Arrivals, drawn
-from configtron.learner.thompson import Thompson
+from configtron.learner.table_policy import TablePolicy
 from configtron.model.tensor import Tensor
 from rigs.worlds import small_classes, small_tensor
 
@@ -49,7 +50,8 @@ def conditions(network: int) -> np.ndarray:
 def thompson(**more: object) -> Thompson:
     """Without a budget: a quarter of sessions explores, and nothing but screening keeps it from what is broken."""
     how = {"update_every": 0, "budget": None, **more}
-    return Thompson(PLAIN.grid, PLAIN.sites, np.random.default_rng(3), CLASSES, **how)
+    setting = Setting(PLAIN.grid, PLAIN.sites, CLASSES, np.random.default_rng(3), **how)  # type: ignore[arg-type]
+    return Thompson(setting)
 
 
 def replay(tensor: Tensor, made: TablePolicy, n: int = 3000, **how: object) -> Replay:

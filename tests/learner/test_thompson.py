@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from configtron.learner import Setting, policy
+from configtron.learner import policy
+from configtron.learner.policies.thompson import Thompson, ThompsonOptions
+from configtron.learner.setting import Setting
+from configtron.learner.shared_model import ModelOptions
 from configtron.learner.templates import templates
-from configtron.learner.thompson import Thompson
 from configtron.model.tensor import Tensor
 from rigs.worlds import SITES, lived, small_classes, small_tensor
 
@@ -18,22 +21,21 @@ TENSOR, WARM = small_tensor(bent=0.03), small_tensor(seed=9, bent=0.06)
 CLASSES = small_classes(TENSOR)
 
 
-def thompson(warm: Tensor | None = None, **more: object) -> Thompson:
-    candidates = None if warm is None else templates(warm, 16)
-    return Thompson(
-        TENSOR.grid,
-        SITES,
-        np.random.default_rng(3),
-        CLASSES,
-        warm=warm,
-        candidates=candidates,
-        **{"update_every": 500, **more},
-    )
+def thompson(warm: Tensor | None = None, **more: Any) -> Thompson:
+    """more: fields of `Setting`, `ModelOptions` or `ThompsonOptions`."""
+    model: dict[str, Any] = {"candidates": None if warm is None else templates(warm, 16)}
+    setting, options = dict[str, Any](), dict[str, Any]()
+    for name, value in more.items():
+        kinds = ((setting, Setting), (model, ModelOptions), (options, ThompsonOptions))
+        next(given for given, kind in kinds if name in {field.name for field in fields(kind)})[name] = value
+    rng = np.random.default_rng(3)
+    made = Setting(TENSOR.grid, SITES, CLASSES, rng, warm=warm, **setting)
+    return Thompson(made, ThompsonOptions(model=ModelOptions(**model), **options))
 
 
 def served_excess(one: Thompson) -> np.ndarray:
     """Upper-confidence excess over Default of what is served, by the policy's own model, for each row and slot."""
-    model = one.model()
+    model = one.model.model()
     mean = model.mean()
     excess = mean - mean[:, one.grid.default, None]
     return np.take_along_axis(excess, one.served_.configuration, axis=1)
@@ -95,7 +97,7 @@ def test_a_warm_start_helps_at_once_and_a_wrong_one_is_overcome() -> None:
         one = policy("thompson", Setting(TENSOR.grid, SITES, CLASSES, np.random.default_rng(3), 250, warm))
         contexts, condition, chosen, _ = lived(one, TENSOR, sessions, batch=250)
         away = TENSOR.lookup(condition, chosen.configuration, contexts.site) / TENSOR.best_ms[condition, contexts.site]
-        served[name] = len(one.candidates_)  # type: ignore[attr-defined]
+        served[name] = len(one.model.candidates_)  # type: ignore[attr-defined]
         first[name], last[name] = np.median(away[:500]), np.median(away[-2000:])
     # Within the budget a warm start helps as soon as some of its own choices have come back, not before.
     assert first["warm"] < first["cold"] and last["warm"] < 1.1
@@ -107,11 +109,11 @@ def test_what_is_solved_once_is_not_kept_too_long() -> None:
     """What features tell moves with every look, and a policy put back to an earlier state knows what it knew then."""
     one = thompson(part_at=0)
     lived(one, TENSOR, 500)
-    early, state = one.model().shared(), one.save()
+    early, state = one.model.model().shared(), one.save()
     lived(one, TENSOR, 1500, seed=2)
-    assert (one.model().shared() != early).any()
+    assert (one.model.model().shared() != early).any()
     one.restore(state)
-    assert (one.model().shared() == early).all()
+    assert (one.model.model().shared() == early).all()
 
 
 def cut(log_ms_off: float = 0.0) -> Thompson:
@@ -128,21 +130,23 @@ def cut(log_ms_off: float = 0.0) -> Thompson:
 def test_classes_are_cut_twice_and_nothing_is_lost() -> None:
     one = cut()
     # Loads far off count less than whole; more than the noise's own tail has, none does.
-    assert len(one.classes_) > 3 * len(CLASSES) and 0.98 * 1500 < one.tally_.count.sum() <= 1500
-    assert one.served_.weight.shape[0] == one.rows == len(one.tally_.count)
-    before, again = len(one.classes_), thompson(WARM, part_at=1000)
+    assert len(one.cells.classes_) > 3 * len(CLASSES) and 0.98 * 1500 < one.cells.tally_.count.sum() <= 1500
+    assert one.served_.weight.shape[0] == one.cells.rows == len(one.cells.tally_.count)
+    before, again = len(one.cells.classes_), thompson(WARM, part_at=1000)
     again.restore(one.save())
     for each in (one, again):
         lived(each, TENSOR, 1500, seed=3)
-    finer = len(one.classes_)
+    finer = len(one.cells.classes_)
     assert finer > before and one.save() == again.save()
     lived(one, TENSOR, 1500, seed=4)
-    assert len(one.classes_) == finer, "after twice as many loads for the last time"
-    assert (one.recent_.network == one.classes_.assign(one.recent_.point)).all()
+    assert len(one.cells.classes_) == finer, "after twice as many loads for the last time"
+    assert (one.cells.recent_.network == one.cells.classes_.assign(one.cells.recent_.point)).all()
 
 
 def test_a_far_load_counts_as_far_as_loads_go() -> None:
-    usual, late, further = (one.tally_.total.sum() / one.tally_.count.sum() for one in (cut(), cut(3.0), cut(6.0)))
+    usual, late, further = (
+        one.cells.tally_.total.sum() / one.cells.tally_.count.sum() for one in (cut(), cut(3.0), cut(6.0))
+    )
     assert 0.2 < (late - usual) * 1500 / 50 < 2.0, "e-folds that three e-folds of bad luck were taken for, on average"
     assert further < late + 0.01, "and further off no more"
 
@@ -150,13 +154,13 @@ def test_a_far_load_counts_as_far_as_loads_go() -> None:
 def test_loads_are_as_at_the_centroid_they_belong_to_now() -> None:
     """A class of a wide network is cut; its slopes say by how much each part differs; levels must not mix."""
     one = thompson(WARM, part_at=1000)
-    one.slopes_ = replace(one.slopes_, cross=one.slopes_.cross + np.array([-60.0, 0.0, 0.0]))
-    before, slope = one.classes_, one.slopes_.slopes()
+    one.model.slopes_ = replace(one.model.slopes_, cross=one.model.slopes_.cross + np.array([-60.0, 0.0, 0.0]))
+    before, slope = one.cells.classes_, one.model.slopes_.slopes()
     lived(one, TENSOR, 500)
-    seen = one.recent_
-    one.classes_ = replace(before, centroid=before.centroid + np.array([0.5, 0.0, 0.0]))
-    moved = one.moved(seen, before)
+    seen = one.cells.recent_
+    one.cells.classes_ = replace(before, centroid=before.centroid + np.array([0.5, 0.0, 0.0]))
+    moved = one.model._moved(seen, one.cells._reassigned(seen), before)
     stayed = moved.network == seen.network
     assert stayed.any() and slope[:, 0].max() < 0
-    expected = 0.5 * one.slopes_.slopes()[seen.network[stayed], 0]
+    expected = 0.5 * one.model.slopes_.slopes()[seen.network[stayed], 0]
     assert np.allclose((moved.log_ms - seen.log_ms)[stayed], expected) and (expected < 0).all()

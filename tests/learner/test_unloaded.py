@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from configtron.learner.cells import Tally
-from configtron.learner.thompson import Thompson
+from configtron.learner.policies.thompson import Thompson
+from configtron.learner.searches import Tally
+from configtron.learner.setting import Setting
 from configtron.learner.unloaded import ASKED, LOADS, barred
 from rigs.worlds import clients, small_classes, small_tensor
 
@@ -33,7 +34,7 @@ def test_values_without_a_load_are_barred() -> None:
 
 def test_a_log_of_others_never_leads_to_what_it_does_not_hold() -> None:
     """Loads of half of a knob's values, the larger ones faster: the other half would be promised to be fastest."""
-    one = Thompson(TENSOR.grid, TENSOR.sites, np.random.default_rng(1), small_classes(TENSOR))
+    one = Thompson(Setting(TENSOR.grid, TENSOR.sites, small_classes(TENSOR), np.random.default_rng(1)))
     knob = int(np.argmax(TENSOR.grid.positions.max(axis=0)))
     positions = TENSOR.grid.positions[:, knob]
     logged = np.flatnonzero(positions <= positions.max() // 2)
@@ -46,6 +47,6 @@ def test_a_log_of_others_never_leads_to_what_it_does_not_hold() -> None:
         ms = 1000.0 * np.exp(-0.1 * positions[theirs] + 0.2 * rng.standard_normal(500))
         one.observe_many(contexts, replace(mine, configuration=theirs), ms)
         served.append(np.isin(mine.configuration, logged).mean())
-    assert isinstance(one.tally_, Tally) and one.updates_ >= 4
+    assert isinstance(one.cells.tally_, Tally) and one.updates_ >= 4
     # a value that was not yet asked for five times may still be tried
     assert min(served[3:]) >= 0.98, served

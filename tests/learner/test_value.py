@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from configtron.learner import Setting, policy
-from configtron.learner.baselines.default import Static
-from configtron.learner.baselines.mab import Bandit
 from configtron.learner.columns import Contexts, Decisions, Floats
-from configtron.learner.policy import TablePolicy
+from configtron.learner.policies.default import Static
+from configtron.learner.policies.mab import Bandit
+from configtron.learner.table_policy import TablePolicy
 from configtron.learner.value import Estimate, _estimates, plain_model, value
 from configtron.model.errors import BadInput
 from rigs import ROOT
@@ -24,7 +24,7 @@ CLASSES = small_classes(TENSOR)
 
 
 def bandit(epsilon: float, seed: int = 1) -> Bandit:
-    return Bandit(TENSOR.grid, SITES, np.random.default_rng(seed), CLASSES, update_every=0, epsilon=epsilon)
+    return Bandit(Setting(TENSOR.grid, SITES, CLASSES, np.random.default_rng(seed), 0), epsilon=epsilon)
 
 
 def candidate() -> TablePolicy:

@@ -37,5 +37,5 @@ def test_what_is_learned_is_less_noisy_for_it() -> None:
     ]
     for one in made:
         lived(one, tensor, 4000)
-    with_slopes, without = (one.tally_.noise_ln(0.0) for one in made)  # type: ignore[attr-defined]
+    with_slopes, without = (one.cells.tally_.noise_ln(0.0) for one in made)  # type: ignore[attr-defined]
     assert with_slopes < 0.7 * without

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from configtron.db.outcomes import Outcomes
-from configtron.learner.baselines.default import Static
 from configtron.learner.logged import grid_of
-from configtron.learner.policy import TablePolicy
+from configtron.learner.policies.default import Static
+from configtron.learner.table_policy import TablePolicy
 from configtron.learner.value import Value, value
 from configtron.model.bounds import WIDEST, check_number, check_texts
 from configtron.model.errors import BadInput

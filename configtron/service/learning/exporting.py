@@ -13,15 +13,14 @@ import numpy as np
 
 from configtron.db.outcomes import Learner, Outcomes
 from configtron.db.tuning import Left, Tuning
-from configtron.learner.classpolicy import ClassPolicy
+from configtron.learner.class_cells import classed, has_classes
 from configtron.learner.columns import Codes
 from configtron.learner.damage import bound_of
 from configtron.learner.handed import Handed, handed
-from configtron.learner.linearpolicy import LinearPolicy
 from configtron.learner.logged import Logged
-from configtron.learner.policy import TablePolicy
 from configtron.learner.reached import LEAST_LOADS, Mask, met, reached, unreached
 from configtron.learner.rulebook import Rulebook
+from configtron.learner.table_policy import TablePolicy
 from configtron.model.bounds import WIDEST, check_number, check_texts
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid
@@ -91,7 +90,7 @@ def export(options: ExportOptions, progress: Progress = unheard) -> Exported:
         _check_handing(found, options, why)
         among = _among(policy, held, options.limits, warm=bool(found.warm))
         test = None
-        if isinstance(policy, ClassPolicy) and not options.unjudged and not why:
+        if has_classes(policy) and not options.unjudged and not why:
             log = options.log or found.log
             test = tested(store, found, policy, log, logged, among, spend=options.hand_over)
     proven = test.given if test is not None and test.made else None
@@ -121,12 +120,10 @@ def _bound_damage(policy: TablePolicy, options: ExportOptions, progress: Progres
     """Set another bound on damage than the policy was made with, or by another tensor. Errors: `BadInput`."""
     if options.damage_from is not None:
         found = damage_of(options.damage, options.damage_from, policy.grid, progress)
-        policy.bound = found
-        policy.served_ = policy.served_
+        policy.keep_within(found)
     elif options.damage and policy.bound is not None:
         bound = bound_of(options.damage)
-        policy.bound = None if bound is None else replace(policy.bound, bound=bound)
-        policy.served_ = policy.served_
+        policy.keep_within(None if bound is None else replace(policy.bound, bound=bound))
     elif options.damage:
         damage_of(options.damage, None, policy.grid, progress)
 
@@ -134,8 +131,8 @@ def _bound_damage(policy: TablePolicy, options: ExportOptions, progress: Progres
 def _among(policy: TablePolicy, held: Held, limits: Limits, *, warm: bool) -> Mask:
     """Return (configurations,) those that `configtron tune` takes here, and that are more than a guess."""
     among = reached(policy.grid, held.takes) & allowed(policy.grid, limits, policy.bound).allowed
-    if isinstance(policy, LinearPolicy) and not warm:
-        among &= met(policy.grid, policy.tally_.count.sum(axis=0))
+    if policy.model.shared and not warm:
+        among &= met(policy.grid, policy.cells.tally_.count.sum(axis=0))
     return among
 
 
@@ -168,9 +165,9 @@ def _of_test(test: Tested, tune: Rulebook) -> str:
 def _damage(policy: TablePolicy, book: Rulebook) -> dict[str, float]:
     """Return the greatest measured damage of each profile over the classes that have it; those without one are left
     out."""
-    if policy.bound is None or not isinstance(policy, ClassPolicy):
+    if policy.bound is None or not has_classes(policy):
         return {}
-    most = policy.bound.most(policy.classes_)[np.arange(len(book.by_class)), book.by_class]
+    most = policy.bound.most(classed(policy).classes_)[np.arange(len(book.by_class)), book.by_class]
     found: dict[str, float] = {}
     for (_, name, _), lost in zip(book.classes, most.tolist(), strict=True):
         if name and not np.isnan(lost):

@@ -16,12 +16,13 @@ from hashlib import sha256
 import numpy as np
 
 from configtron.db.outcomes import GainTest, Learner, Outcomes
-from configtron.learner.classpolicy import ClassPolicy
+from configtron.learner.class_cells import classed
 from configtron.learner.columns import Codes
 from configtron.learner.gain import Compared, Power, Proof, Trial, Verdict, chosen, error_of, examined
 from configtron.learner.groups import groups
 from configtron.learner.logged import Logged, grid_of
 from configtron.learner.reached import Mask
+from configtron.learner.table_policy import TablePolicy
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid
 from configtron.model.nouns import Profile
@@ -36,7 +37,7 @@ class Tested:
     """What is proven of each class (K,), and of each that keeps Default the reason; test: as it is kept. made: False
     where a test is due that was not made: the verdict then holds what the log can show, and no class."""
 
-    policy: ClassPolicy
+    policy: TablePolicy
     verdict: Verdict
     test: GainTest
     tests: int
@@ -63,7 +64,7 @@ class Tested:
 
 
 def tested(
-    store: Outcomes, found: Learner, policy: ClassPolicy, log: int, logged: Logged, among: Mask, *, spend: bool = True
+    store: Outcomes, found: Learner, policy: TablePolicy, log: int, logged: Logged, among: Mask, *, spend: bool = True
 ) -> Tested:
     """Return the verdict that stands; where none does, a new one, which is kept. spend: without it no test is made, and
     nothing of the error spent: a due test shows only what the log can show, which no effect changes. log: 0 is all;
@@ -88,7 +89,7 @@ def _grown(store: Outcomes, log: int, outcomes: int, test: GainTest) -> float:
 
 
 def verdict_of(
-    policy: ClassPolicy, logged: Logged, among: Mask, error: float, profiles: Sequence[Profile] = ()
+    policy: TablePolicy, logged: Logged, among: Mask, error: float, profiles: Sequence[Profile] = ()
 ) -> Verdict:
     """Logged outcomes compared, with that chance of any bound above its gain. profiles: all that the log has, if that
     is more than these outcomes'. Errors: `BadInput` for a log of other configurations."""
@@ -99,7 +100,7 @@ def verdict_of(
     loads = np.bincount(trial.network, minlength=len(names)).astype(np.float64)
     able = np.zeros(len(grid), dtype=np.bool_)
     able[place[among]] = True
-    found = examined(Compared(trial, grid, able), groups(policy.classes_.centroid, loads), names, error)
+    found = examined(Compared(trial, grid, able), groups(classed(policy).classes_.centroid, loads), names, error)
     back = {int(fine): at for at, fine in enumerate(place)}
     proven = {
         k: tuple(replace(proof, configuration=back[proof.configuration]) for proof in proofs)
@@ -118,7 +119,7 @@ def finer(grid: Grid, profiles: Sequence[Profile]) -> tuple[Grid, Codes]:
         return grid, np.arange(len(grid))
 
 
-def trial_of(policy: ClassPolicy, logged: Logged, grid: Grid) -> Trial:
+def trial_of(policy: TablePolicy, logged: Logged, grid: Grid) -> Trial:
     """Outcomes of known classes whose propensity is known; a client without a prefix is its own cluster."""
     decided = logged.judging(grid)
     network = policy.where(logged.contexts)[1]
@@ -130,13 +131,13 @@ def trial_of(policy: ClassPolicy, logged: Logged, grid: Grid) -> Trial:
     return Trial(contexts, network[at], decided.configuration[at], decided.propensity[at], logged.plt_ms[at], cluster)
 
 
-def _question(found: Learner, policy: ClassPolicy, among: Mask, log: int) -> str:
+def _question(found: Learner, policy: TablePolicy, among: Mask, log: int) -> str:
     """The same text as long as the same profiles are compared for the same policy."""
     able = sha256(canonical([pairs_form(policy.grid.profiles[at].settings) for at in np.flatnonzero(among)]).encode())
     return canonical({"policy": found.id, "log": log, "profiles": able.hexdigest()[:16]})
 
 
-def _written(policy: ClassPolicy, verdict: Verdict) -> str:
+def _written(policy: TablePolicy, verdict: Verdict) -> str:
     names = policy.class_ids_
     proven = {
         names[k]: [[pairs_form(policy.grid.profiles[one.configuration].settings), one.gain_ln, one.low_ln, one.classes]
@@ -151,7 +152,7 @@ def _number(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def _read(policy: ClassPolicy, text: str) -> Verdict:
+def _read(policy: TablePolicy, text: str) -> Verdict:
     kept, place = json.loads(text), {name: k for k, name in enumerate(policy.class_ids_)}
     proven = {
         place[name]: tuple(

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from configtron.db.outcomes import Outcomes
-from configtron.learner.classpolicy import ClassPolicy
+from configtron.learner.class_cells import has_classes
 from configtron.learner.importance import DeadKnob, Importance, dead_knobs, knob_importance, tensor_tally
 from configtron.learner.warmstart import FIRST_NOISE_LN
 from configtron.model.grid import DEAD, Dead
@@ -52,9 +52,9 @@ def knobs_of_policy(db: Path, name: str, progress: Progress = unheard) -> KnobEf
         return KnobEffects()
     policy = revived(found)
     unexplored = tuple(one for one in policy.grid.dead if one not in DEAD)
-    if not isinstance(policy, ClassPolicy) or not policy.LEARNS:
+    if not has_classes(policy) or not policy.LEARNS:
         notice(progress, f"{found.name} ({found.policy}) counts nothing by class: no knob can be told dead")
         return KnobEffects(unexplored=unexplored)
-    tally = policy.tally_
+    tally = policy.cells.tally_
     dead = tuple(dead_knobs(policy.grid, tally, tally.noise_ln(FIRST_NOISE_LN)))
     return KnobEffects(dead=dead, unexplored=unexplored)

@@ -10,10 +10,10 @@ import numpy as np
 
 from configtron.db.outcomes import Learner, Outcomes
 from configtron.learner.damage import BOUND, DamageBound, bound_of, damage_bound
-from configtron.learner.policy import TablePolicy
 from configtron.learner.reclassify import Watch
 from configtron.learner.saved import recipe_of, restore
 from configtron.learner.state import OtherVersion
+from configtron.learner.table_policy import TablePolicy
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid
 from configtron.model.tensor import Tensor, read

@@ -13,8 +13,9 @@ import numpy as np
 
 from configtron.db.outcomes import Learner, Outcomes
 from configtron.learner.beginning import ALIKE_LN, Beginning, beginning, tally_of
+from configtron.learner.cell_search import CellSearch
+from configtron.learner.class_cells import PART_MEMBERS, ClassCells
 from configtron.learner.classes import ALLOWED_K, LEAST_OF_DEVICE, Classes
-from configtron.learner.classpolicy import PART_MEMBERS, ClassPolicy
 from configtron.learner.columns import ARMS
 from configtron.learner.damage import DamageBound
 from configtron.learner.importance import dead_knobs, proven, tensor_tally
@@ -267,8 +268,7 @@ def learn(
             break
     taken.learned += taken.outcomes
     taken.updates, taken.classes = policy.updates_, len(policy.class_ids_)
-    if (searches := getattr(policy, "searches_", None)) is not None:
-        taken.suggested = int(np.isfinite(searches.gain).sum())
-    taken.splits = policy.splits_ if isinstance(policy, ClassPolicy) else 0
+    taken.suggested = next((part.suggested() for part in policy.parts() if isinstance(part, CellSearch)), None)
+    taken.splits = policy.cells.splits_ if isinstance(policy.cells, ClassCells) else 0
     taken.unexplored = tuple(dict.fromkeys(one.knob for one in policy.grid.dead if one not in DEAD))
     return taken

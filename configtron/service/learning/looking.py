@@ -15,9 +15,9 @@ from configtron.learner import looks
 from configtron.learner.contrasts import Contrasts
 from configtron.learner.importance import DeadKnob
 from configtron.learner.logged import Logged, taught
-from configtron.learner.policy import TablePolicy
 from configtron.learner.reclassify import Watch, settled
 from configtron.learner.saved import Recipe, recipe_of
+from configtron.learner.table_policy import TablePolicy
 from configtron.model.grid import Grid
 from configtron.service.learning.learners import notice, warm_of
 from configtron.service.learning.parts import within

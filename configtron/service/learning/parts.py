@@ -17,8 +17,8 @@ from configtron.db.outcomes import BATCH, Learner, Outcomes
 from configtron.learner import looks
 from configtron.learner.columns import Decisions
 from configtron.learner.logged import Logged, taught
-from configtron.learner.policy import TablePolicy
 from configtron.learner.reclassify import Watch, settled
+from configtron.learner.table_policy import TablePolicy
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid
 from configtron.model.nouns import Profile

@@ -14,7 +14,7 @@ from pathlib import Path
 from configtron.db.outcomes import Learner, Outcomes
 from configtron.learner import ENGINES, POLICIES, PREFERRED, row_of, untaken
 from configtron.learner.beginning import AUTO, FEW
-from configtron.learner.classpolicy import PART_MEMBERS
+from configtron.learner.class_cells import PART_MEMBERS
 from configtron.learner.damage import DamageBound
 from configtron.learner.imported import is_imported
 from configtron.learner.reached import Mask

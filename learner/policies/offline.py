@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Offline model: what an emulated tensor says is best per class and site, never corrected by what happens.
+"""Offline model: what an emulated tensor shows as best per class and site, never corrected by what happens.
 
 A class for which the tensor has no condition takes the nearest class that has one; an unknown site gets Default.
 """
@@ -10,27 +10,27 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from configtron.learner.baselines.optimal import cell_best
-from configtron.learner.classes import Classes
-from configtron.learner.classpolicy import ClassPolicy
+from configtron.learner.cell_best import cell_best
+from configtron.learner.class_cells import ClassCells
 from configtron.learner.columns import conditions_of
-from configtron.learner.policy import Seen
+from configtron.learner.parts import Saved
 from configtron.learner.served import always
+from configtron.learner.setting import DEVICE, WARM, Row, Setting
+from configtron.learner.table_policy import TablePolicy
 from configtron.model.errors import BadInput
-from configtron.model.grid import Grid
-from configtron.model.tensor import Tensor
 
 
-class Offline(ClassPolicy):
-    """warm: the emulated tensor, over the same grid."""
+class Offline(TablePolicy):
+    """The warm tensor, over the same grid, for good."""
 
-    name: ClassVar[str] = "offline"
+    name = "offline"
     LEARNS: ClassVar[bool] = False
+    cells: ClassCells
 
-    def __init__(
-        self, grid: Grid, sites: tuple[str, ...], rng: np.random.Generator, classes: Classes, warm: Tensor | None
-    ):
-        super().__init__(grid, sites, rng, classes, update_every=0)
+    def __init__(self, s: Setting):
+        grid, sites, classes, warm = s.grid, s.sites, s.classes, s.warm
+        cells = ClassCells(grid, sites, s.rng, classes, counts=False)
+        super().__init__(grid, sites, s.rng, cells, update_every=0)
         if warm is None:
             raise BadInput("the offline model needs an emulated tensor: name one with --warm FILE")
         if warm.grid.profiles != grid.profiles:
@@ -48,5 +48,8 @@ class Offline(ClassPolicy):
                 picks[:, at], means[:, at] = best[source, column], expected[source, column]
         self.served_ = always(picks.ravel(), "offline", grid.default, means.ravel())
 
-    def learn(self, seen: Seen) -> None:
-        """Nothing is learned."""
+    def parts(self) -> tuple[Saved, ...]:
+        return (self.cells,)
+
+
+ROWS = (Row("offline", Offline, "the warm tensor's word, for good", takes=WARM + DEVICE, place=9),)

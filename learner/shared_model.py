@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What policies over the shared model have in common: evidence, warm start, candidates, fine classes.
+"""The shared model as a part of a policy: evidence of all cells, warm start, candidates, fine classes.
 
 Question   What does everything that was seen say of every cell, and may the warm start be believed?
 Method     Loads are corrected for where in its class a client is, and drawn in where they are far beyond what was
@@ -12,7 +12,7 @@ Method     Loads are corrected for where in its class a client is, and drawn in 
            Cold start: how large effects are is judged by what was seen, too, and what is far from Default is taken to
            be slower: under a prior too wide the best of many uncertain configurations is a disappointment.
 Stop when  never.
-Reads as   `model()`; subclasses make the table from it (`serve`).
+Reads as   `model()`, from which a policy makes its table.
 Fails as   `BadInput` for a warm start of which nothing can be expressed by these knobs (`mapped.py`).
 Differs    from CT, which searches every cell on its own: docs/measurements/0019, 0022.
 Source     Lindley and Smith 1972; Huber 1964 (loads drawn in); Morris 1983 (a prior's scale from what was seen).
@@ -20,25 +20,26 @@ Source     Lindley and Smith 1972; Huber 1964 (loads drawn in); Morris 1983 (a p
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from configtron.learner.class_cells import ClassCells
 from configtron.learner.classes import Classes
-from configtron.learner.classpolicy import ClassPolicy
-from configtron.learner.clients import CAP, Cap, buckets_of, nobody
+from configtron.learner.clients import CAP, Cap, Clients, buckets_of, nobody
 from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.features import cell_features, configuration_features, rounds_of
 from configtron.learner.influence import FIRST_LOADS, WHOLE_SIGMAS, first_expected, spread_of, unknown_ln, weights_of
 from configtron.learner.linear import Evidence, Known, Model, Witnesses, evidence, prior, solved, weights, witnesses
 from configtron.learner.mapped import mapped
-from configtron.learner.policy import Seen, joined
+from configtron.learner.observed import Seen, joined
 from configtron.learner.reached import Mask
 from configtron.learner.served import Served
+from configtron.learner.setting import Setting
+from configtron.learner.state import check_codes, check_shapes, read
 from configtron.learner.warmstart import FIRST_NOISE_LN, WarmStart, emulated, plain_spread
-from configtron.learner.within import no_slopes
-from configtron.model.grid import Grid
+from configtron.learner.within import Slopes, no_slopes
 from configtron.model.tensor import Tensor
 
 # A distorted emulator still knows more than ten thousand real loads spread over some hundred cells; beyond that, what
@@ -65,78 +66,96 @@ MOST_EXCESS_LN = 1.1
 FAR_SIGMAS, SHOWN_LOADS = 2.5, 3.0
 
 
-class LinearPolicy(ClassPolicy):
-    """What policies over the shared model have in common: evidence, warm start, candidates; `serve` makes the table.
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelOptions:
+    """What a shared model is made with, beside a policy's `Setting`.
 
     candidates     configurations that may be served (with Default); None: all, as once the warm start is distrusted
-    warm           emulated tensor, over whatever configurations and sites (`mapped.py`)
-    warm_loads     how many real page loads the whole of it counts as, at most: less once loads contradict it (`trust_`)
+    warm_loads     how many real page loads the whole of a warm start counts as, at most: less once loads contradict it
     residual_ln    how far a cell's configuration may differ from the shared model, standard deviation
-    bounded        whether a load counts less the further off it is (`influence.py`); else it is drawn in
     cap            how much one prefix may weigh in its class (`clients.py`)
+    window, part_at  as in `ClassCells`
+    humble         whether effects are taken to be smaller, and other configurations than Default slower, until loads
+                   say more
     """
 
-    STATE: ClassVar[tuple[str, ...]] = (
-        *ClassPolicy.STATE,
-        "slopes_",
-        "expected_",
-        "rounds_ln_",
-        "trust_",
-        "scale_",
-        "candidates_",
-        "shared_",
-        "shared_loads_",
-        "clients_",
-        "refused_",
-    )
-    MODELLED: ClassVar[bool] = True
-    # Whether effects are taken to be smaller, and other configurations than Default slower, until loads say more.
-    HUMBLE: ClassVar[bool] = False
+    candidates: Codes | None = None
+    warm_loads: float = WARM_LOADS
+    residual_ln: float = 0.05
+    cap: Cap = CAP
+    window: int = 10_000
+    part_at: int = 2000
+    humble: bool = False
 
-    def __init__(
-        self,
-        grid: Grid,
-        sites: tuple[str, ...],
-        rng: np.random.Generator,
-        classes: Classes,
-        *,
-        update_every: int = 500,
-        candidates: Codes | None = None,
-        warm: Tensor | None = None,
-        warm_loads: float = WARM_LOADS,
-        residual_ln: float = 0.05,
-        part_at: int = 2000,
-        bounded: bool = True,
-        cap: Cap = CAP,
-        **more: Any,
-    ):
-        self.bounded, self.cap = bounded, cap
+
+PLAIN_MODEL = ModelOptions()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SharedModelState:
+    """Saved: as the attributes of `SharedModel` of these names."""
+
+    slopes_: Slopes
+    expected_: Floats
+    rounds_ln_: Floats
+    trust_: float
+    scale_: float
+    candidates_: Codes
+    shared_: Evidence
+    shared_loads_: float
+    clients_: Clients
+    refused_: int
+
+
+class SharedModel:
+    """One Bayesian linear model over all cells of network classes and websites.
+
+    cells     the classes and the sums of their loads
+    warm      emulated tensor, over whatever configurations and sites (`mapped.py`)
+    bounded   whether a load counts less the further off it is (`influence.py`); else it is clipped (Huber)
+    """
+
+    shared = True
+
+    def __init__(self, cells: ClassCells, options: ModelOptions, *, warm: Tensor | None = None, bounded: bool = True):
+        self.cells, self.grid, self.sites, self.options, self.bounded = cells, cells.grid, cells.sites, options, bounded
         self.clients_, self.refused_ = nobody(), 0
-        super().__init__(grid, sites, rng, classes, update_every=update_every, part_at=part_at, **more)
-        every = np.arange(len(grid)) if candidates is None else candidates
+        grid, classes = cells.grid, cells.classes_
+        every = np.arange(len(grid)) if options.candidates is None else options.candidates
         self.candidates_ = np.unique(np.append(every, grid.default))
-        self.residual_ln = residual_ln
+        self.among: Mask | None = None
         self._features, knob_sd = configuration_features(grid)
         self._plain = plain_spread(knob_sd)
         self._warm: WarmStart | None = None
         self.trust_ = 1.0
-        self.scale_ = SCALES[0] if warm is None and self.HUMBLE else 1.0
+        self.scale_ = SCALES[0] if warm is None and options.humble else 1.0
         # Solved already: the shared effects as `shared_` and `trust_` stand, and each belief before any load.
         self._known: tuple[Evidence, tuple[float, float], Known] | None = None
-        self._untold_ln: dict[tuple[float, float], float] = {}
+        self._before_loads_ln: dict[tuple[float, float], float] = {}
         if warm is not None:
-            self._warm = emulated(mapped(warm, grid, sites), knob_sd, warm_loads, len(sites), classes.axes)
-        unseen = np.full((len(classes), len(sites) + 1), np.nan)
-        self.rounds_ln_ = self._rounds(unseen, np.zeros(unseen.shape))
+            mine = mapped(warm, grid, self.sites)
+            self._warm = emulated(mine, knob_sd, options.warm_loads, len(self.sites), classes.axes)
+        unseen = np.full((len(classes), len(self.sites) + 1), np.nan)
+        self.rounds_ln_ = self.rounds(unseen, np.zeros(unseen.shape))
         self._prior = prior(knob_sd, cell_features(classes.centroid, self.rounds_ln_, classes.axes)[1])
         self.slopes_ = no_slopes(len(classes), classes.centroid.shape[1])
-        self.expected_: Floats = np.full((self.rows, len(grid)), np.nan)
-        seen = self._witnesses()
-        self._look(seen)
-        self.served_ = self.serve(self._posterior(seen))
+        self.expected_: Floats = np.full((cells.rows, len(grid)), np.nan)
+        self._look(self._witnesses())
 
-    def choose_among(self, among: Mask) -> None:
-        super().choose_among(among)
+    @classmethod
+    def of(cls, setting: Setting, options: ModelOptions) -> SharedModel:
+        """Return the model over a setting's classes and sites."""
+        cells = ClassCells.of(setting, window=options.window, part_at=options.part_at)
+        return cls(cells, options, warm=setting.warm, bounded=setting.bounded)
+
+    @property
+    def warm(self) -> bool:
+        """Whether it was made with a warm start."""
+        return self._warm is not None
+
+    def restrict(self, among: Mask) -> None:
+        """Consider only these configurations, (configurations,), and Default."""
+        self.among = among | (np.arange(len(self.grid)) == self.grid.default)
         self.candidates_ = np.append(self.candidates_[among[self.candidates_]], self.grid.default)
         self.candidates_ = np.unique(self.candidates_)
 
@@ -145,21 +164,21 @@ class LinearPolicy(ClassPolicy):
         return self._posterior(self._witnesses())
 
     def _posterior(self, seen: Witnesses) -> Model:
-        cells, _ = cell_features(self.classes_.centroid, self.rounds_ln_, self.classes_.axes)
-        count, mean = self.tally_.count, np.nan_to_num(self.tally_.mean())
-        noise = self.tally_.noise_ln(FIRST_NOISE_LN)
+        cells, _ = cell_features(self.cells.classes_.centroid, self.rounds_ln_, self.cells.classes_.axes)
+        count, mean = self.cells.tally_.count, np.nan_to_num(self.cells.tally_.mean())
+        noise = self.cells.tally_.noise_ln(FIRST_NOISE_LN)
         # What is not believed is not leant on a little either: then the start is as cold as any.
         trust = 0.0 if self._warm is not None and self.distrusted else self.trust_
         known = self._solved(trust, self.scale_)
         self._known = self.shared_, (trust, self.scale_), known
-        how = {"noise_ln": noise, "residual_ln": self.residual_ln}
+        how = {"noise_ln": noise, "residual_ln": self.options.residual_ln}
         return Model(known, seen, self._features, cells, count, mean, usual_ln=self._usual_excess_ln(), **how)
 
     def _look(self, seen: Witnesses) -> None:
         """What all loads say of the shared effects."""
-        cells, _ = cell_features(self.classes_.centroid, self.rounds_ln_, self.classes_.axes)
+        cells, _ = cell_features(self.cells.classes_.centroid, self.rounds_ln_, self.cells.classes_.axes)
         self.shared_: Evidence = evidence(seen, cells)
-        self.shared_loads_ = float(self.tally_.count.sum())
+        self.shared_loads_ = float(self.cells.tally_.count.sum())
 
     def _solved(self, trust: float, scale: float) -> Known:
         """The shared effects by all that is known, with that trust in the warm start and that scale; solved once."""
@@ -173,97 +192,90 @@ class LinearPolicy(ClassPolicy):
         return own if self._warm is None else own.plus(self._warm.evidence.times(trust))
 
     def _witnesses(self) -> Witnesses:
-        noise, places = self.tally_.noise_ln(FIRST_NOISE_LN), len(self.sites) + 1
-        weight = weights(self.tally_.count, noise, self.residual_ln)
+        noise, places = self.cells.tally_.noise_ln(FIRST_NOISE_LN), len(self.sites) + 1
+        weight = weights(self.cells.tally_.count, noise, self.options.residual_ln)
         spread = self._plain if self._warm is None or self.distrusted else self._warm.spread
-        beyond_usual = np.nan_to_num(self.tally_.mean()) - self._usual_excess_ln()
+        beyond_usual = np.nan_to_num(self.cells.tally_.mean()) - self._usual_excess_ln()
         return witnesses(weight, beyond_usual, self._features, places, spread)
 
     def _usual_excess_ln(self) -> Floats:
         """(configurations,) excess over Default, ln, that is expected before anything is seen."""
-        if not (self.HUMBLE and self.distrusted):
+        if not (self.options.humble and self.distrusted):
             return np.zeros(len(self.grid))
         apart = (self.grid.positions != self.grid.positions[self.grid.default]).sum(axis=1)
         found: Floats = USUAL_EXCESS_LN * apart
         return found
 
-    def _rounds(self, level_ln: Floats, loads: Floats) -> Floats:
+    def rounds(self, level_ln: Floats, loads: Floats) -> Floats:
         warm = None if self._warm is None or self.distrusted else self._warm.rounds
-        return rounds_of(self.classes_.centroid, level_ln, loads, warm)
+        return rounds_of(self.cells.classes_.centroid, level_ln, loads, warm)
 
-    def _usual_ln(self, rounds_ln: Floats) -> Floats:
+    def usual_ln(self, rounds_ln: Floats) -> Floats:
         """(rows,) ln(ms) of a load that takes so many round trips (classes, sites + 1), ln, of its class's."""
-        return (rounds_ln + self.classes_.centroid[:, 1:2]).ravel()
+        return (rounds_ln + self.cells.classes_.centroid[:, 1:2]).ravel()
 
     def _count_rounds(self, level: Floats) -> None:
         """Round trips from what loads took, set right by the model for what they were served, but not by any amount:
         else one cell's wild guess makes its own feature, and that feature the guess."""
-        loads, table = self.tally_.count.sum(axis=1), (len(self.classes_), len(self.sites) + 1)
-        took = self.tally_.total.sum(axis=1) / np.maximum(loads, 1.0)
+        loads, table = self.cells.tally_.count.sum(axis=1), (len(self.cells.classes_), len(self.sites) + 1)
+        took = self.cells.tally_.total.sum(axis=1) / np.maximum(loads, 1.0)
         found = took + np.clip(level - took, -MOST_EXCESS_LN, MOST_EXCESS_LN)
-        self.rounds_ln_ = self._rounds(found.reshape(table), loads.reshape(table))
+        self.rounds_ln_ = self.rounds(found.reshape(table), loads.reshape(table))
 
-    def _judge_beliefs(self) -> bool:
+    def _judge_beliefs(self, updates: int) -> bool:
         """Trust the warm start as far as what was seen is likely under it, or take effects to be as large as makes that
         likeliest, now and then, for both are slow to change; and whether that took a warm start from distrusted to
         trusted or back."""
-        early = self.updates_ <= EARLY_UPDATES or self.updates_ & (self.updates_ - 1) == 0
-        now_and_then = early or self.updates_ % JUDGE_EVERY == 0
+        early = updates <= EARLY_UPDATES or updates & (updates - 1) == 0
+        now_and_then = early or updates % JUDGE_EVERY == 0
         if not now_and_then:
             return False
         before = self.distrusted
         if self._warm is not None:
             self.trust_ = max(TRUSTS, key=lambda trust: self._likelihood_ln(trust, 1.0))
-        if self.distrusted and self.HUMBLE:
+        if self.distrusted and self.options.humble:
             self.scale_ = max(SCALES, key=lambda scale: self._likelihood_ln(0.0, scale))
         elif self._warm is not None:
             self.scale_ = 1.0
         if self._warm is not None and self.distrusted:
-            self.candidates_ = np.arange(len(self.grid)) if self.among_ is None else np.flatnonzero(self.among_)
+            self.candidates_ = np.arange(len(self.grid)) if self.among is None else np.flatnonzero(self.among)
         return self.distrusted != before
 
     def _likelihood_ln(self, trust: float, scale: float) -> float:
         """ln likelihood of what was seen under a belief, up to a constant that all beliefs share."""
         belief = trust, scale
-        if belief not in self._untold_ln:
-            self._untold_ln[belief] = solved(self._believed(trust, scale)).weight_ln
-        return self._solved(trust, scale).weight_ln - self._untold_ln[belief]
+        if belief not in self._before_loads_ln:
+            self._before_loads_ln[belief] = solved(self._believed(trust, scale)).weight_ln
+        return self._solved(trust, scale).weight_ln - self._before_loads_ln[belief]
 
     @property
     def distrusted(self) -> bool:
         """Whether there is no warm start that what was seen bears out; then its templates are void, too."""
         return self._warm is None or self.trust_ < LEAST_TRUST
 
-    def within_bound(self, mean: Floats, drawn: Floats) -> Floats:
-        """Draws (n, rows, candidates) with what may not be served at infinity; where that leaves nothing of a draw, for
-        a guardrail let nothing else pass, the posterior mean (rows, candidates) of what may."""
-        if self.bound is None:
-            return drawn
-        allowed, of_row = self.allowed()
-        may = allowed[of_row][:, self.candidates_]
-        drawn[:, ~may] = np.inf
-        stuck = np.isinf(drawn).all(axis=2)
-        drawn[stuck] = np.broadcast_to(np.where(may, mean, np.inf), drawn.shape)[stuck]
-        return drawn
-
-    def serve(self, model: Model) -> Served:
-        """The table until the next update."""
-        raise NotImplementedError
-
     def expected_ln(self) -> Floats:
+        """Return expected ln(ms) up to a constant of the row, (rows, configurations)."""
         return self.model().mean()
 
-    def cost(self, among: Mask) -> Floats:
+    def cost(self, among: Mask, served: Served) -> Floats:
         """Page load time expected by the model, as a client feels it: relative to each row's Default."""
         expected = self.expected_ln()
         return np.where(among, np.exp(expected - expected[:, self.grid.default, None]), np.inf)
 
-    def prepare(self, seen: Seen) -> Seen:
-        return super().prepare(self._weighed(seen) if self.bounded else self._as_at_centroid(seen))
+    def take(self, seen: Seen, updates: int) -> Seen:
+        """Count outcomes by how far off they are and where in its class a client is; return them as they count.
+
+        updates: the policy's updates so far, this one included. Arrays of the model have rows for new cells afterwards.
+        """
+        before = self.cells.rows
+        seen = self.cells.take(self._weighed(seen) if self.bounded else self._clipped(seen), updates, self._moved)
+        if self.cells.rows > before:
+            self._grow(before)
+        return seen
 
     def where(self, contexts: Contexts) -> tuple[Codes, Codes]:
         """As of any policy over cells; a prefix that is not what its features say is of no row: it gets Default."""
-        row, network = super().where(contexts)
+        row, network = self.cells.where(contexts)
         return np.where(self.clients_.is_out(buckets_of(contexts)), -1, row), network
 
     def _weighed(self, seen: Seen) -> Seen:
@@ -272,17 +284,17 @@ class LinearPolicy(ClassPolicy):
         known = seen.network >= 0
         network, configuration, client = seen.network[known], seen.configuration[known], seen.client[known]
         row = network * (len(self.sites) + 1) + seen.site[known]
-        away = np.nan_to_num(seen.point[known] - self.classes_.centroid[network])
+        away = np.nan_to_num(seen.point[known] - self.cells.classes_.centroid[network])
         slope = (away * self.slopes_.slopes()[network]).sum(axis=1)
-        noise, count = self.tally_.noise_ln(FIRST_NOISE_LN), self.tally_.count
+        noise, count = self.cells.tally_.noise_ln(FIRST_NOISE_LN), self.cells.tally_.count
         rest = seen.log_ms[known] - self._expected(seen, known, row) - slope
         offset = self.clients_.offset_ln(client, noise)
         beyond = rest - offset
-        of_class = count.reshape(len(self.classes_), -1, len(self.grid)).sum(axis=1)
+        of_class = count.reshape(len(self.cells.classes_), -1, len(self.grid)).sum(axis=1)
         deviation_ln = unknown_ln(noise, count.sum(axis=1)[row], of_class[network, configuration])
         deviation_ln *= spread_of(beyond / deviation_ln)
         near = np.clip(beyond, -WHOLE_SIGMAS * deviation_ln, WHOLE_SIGMAS * deviation_ln)
-        whose = self.clients_.weights(client, of_class.sum(axis=1)[network], self.cap)
+        whose = self.clients_.weights(client, of_class.sum(axis=1)[network], self.options.cap)
         whose = np.where(self.clients_.is_out(client), 0.0, whose)
         weight, log_ms, rows = seen.weight.copy(), seen.log_ms.copy(), seen.row.copy()
         self.refused_ += int((weight == 0.0).sum())
@@ -297,23 +309,23 @@ class LinearPolicy(ClassPolicy):
 
     def _expected(self, seen: Seen, known: Mask, row: Codes) -> Floats:
         """(m,) ln(ms) expected of the known ones of these loads, which are of these rows (m,); NaN where nothing is."""
-        before = self.recent_
-        if len(before) < min(FIRST_LOADS, self.window):
+        before = self.cells.recent_
+        if len(before) < min(FIRST_LOADS, self.cells.window):
             both = joined([before, seen])
             return first_expected(both.point[:, :3], both.site, both.log_ms)[len(before) :][known]
         expected = self.expected_[row, seen.configuration[known]]
-        return np.where(np.isnan(expected), self._usual_ln(self.rounds_ln_)[row], expected)
+        return np.where(np.isnan(expected), self.usual_ln(self.rounds_ln_)[row], expected)
 
-    def _as_at_centroid(self, seen: Seen) -> Seen:
+    def _clipped(self, seen: Seen) -> Seen:
         """Loads corrected for where in its class a client is, and drawn in where they are far off."""
         known = seen.row >= 0
         network, point, row = seen.network[known], seen.point[known], seen.row[known]
-        away = np.nan_to_num(point - self.classes_.centroid[network])
+        away = np.nan_to_num(point - self.cells.classes_.centroid[network])
         rest = seen.log_ms[known] - self.expected_[row, seen.configuration[known]]
         told = ~np.isnan(rest)
         slope = (away * self.slopes_.slopes()[network]).sum(axis=1)
-        far = FAR_SIGMAS * self.tally_.noise_ln(FIRST_NOISE_LN)
-        shown = self.tally_.count.reshape(len(self.classes_), -1, len(self.grid)).sum(axis=1)
+        far = FAR_SIGMAS * self.cells.tally_.noise_ln(FIRST_NOISE_LN)
+        shown = self.cells.tally_.count.reshape(len(self.cells.classes_), -1, len(self.grid)).sum(axis=1)
         beyond = np.where(told & (shown[network, seen.configuration[known]] >= SHOWN_LOADS), rest - slope, 0.0)
         beyond -= np.clip(beyond, -far, far)
         log_ms = seen.log_ms.copy()
@@ -321,29 +333,58 @@ class LinearPolicy(ClassPolicy):
         self.slopes_ = self.slopes_.plus(network[told], away[told], (rest - beyond)[told])
         return replace(seen, log_ms=log_ms)
 
-    def moved(self, seen: Seen, before: Classes) -> Seen:
-        """Outcomes as at the centroid they belong to now."""
-        after, known = super().moved(seen, before), seen.network >= 0
-        apart = self.classes_.centroid[after.network[known]] - before.centroid[seen.network[known]]
-        log_ms = seen.log_ms.copy()
-        log_ms[known] += (apart * self.slopes_.slopes()[seen.network[known]]).sum(axis=1)
+    def _moved(self, before: Seen, after: Seen, classes: Classes) -> Seen:
+        """Return outcomes as at the centroid they belong to now; `classes` are those they belonged to."""
+        known = before.network >= 0
+        apart = self.cells.classes_.centroid[after.network[known]] - classes.centroid[before.network[known]]
+        log_ms = before.log_ms.copy()
+        log_ms[known] += (apart * self.slopes_.slopes()[before.network[known]]).sum(axis=1)
         return replace(after, log_ms=log_ms)
 
-    def grow(self, before: int) -> None:
-        self.slopes_ = self.slopes_.grown(len(self.classes_))
-        unseen = np.full((len(self.classes_), len(self.sites) + 1), np.nan)
-        self.rounds_ln_ = self._rounds(unseen, np.zeros(unseen.shape))
+    def _grow(self, before: int) -> None:
+        self.slopes_ = self.slopes_.grown(len(self.cells.classes_))
+        unseen = np.full((len(self.cells.classes_), len(self.sites) + 1), np.nan)
+        self.rounds_ln_ = self.rounds(unseen, np.zeros(unseen.shape))
         self.shared_loads_ = 0.0
+        more = np.full((self.cells.rows - before, len(self.grid)), np.nan)
+        self.expected_ = np.concatenate((self.expected_, more))
 
-    def learn(self, seen: Seen) -> None:
-        told = self._witnesses()
-        if self.tally_.count.sum() >= GROWTH * self.shared_loads_:
-            self._look(told)
-        if self._judge_beliefs():
-            told = self._witnesses()
-            self._look(told)
-        model = self._posterior(told)
+    def update(self, updates: int) -> Model:
+        """Return the posterior after the outcomes taken; what is expected of cells is by it from now on."""
+        sums = self._witnesses()
+        if self.cells.tally_.count.sum() >= GROWTH * self.shared_loads_:
+            self._look(sums)
+        if self._judge_beliefs(updates):
+            sums = self._witnesses()
+            self._look(sums)
+        model = self._posterior(sums)
         level = model.levels()
         self.expected_ = model.mean() + level[:, None]
         self._count_rounds(level)
-        self.served_ = self.serve(model)
+        return model
+
+    def state(self) -> SharedModelState:
+        """Return what is saved."""
+        return SharedModelState(
+            self.slopes_,
+            self.expected_,
+            self.rounds_ln_,
+            self.trust_,
+            self.scale_,
+            self.candidates_,
+            self.shared_,
+            self.shared_loads_,
+            self.clients_,
+            self.refused_,
+        )
+
+    def load(self, saved: dict[str, Any]) -> None:
+        """Take over a saved state, after the cells took over theirs. Errors: `BadInput` where it does not fit."""
+        state = read(SharedModelState, saved)
+        check_shapes("expected_", (self.cells.rows, len(self.grid)), state.expected_)
+        check_shapes("rounds_ln_", (len(self.cells.classes_), len(self.sites) + 1), state.rounds_ln_)
+        check_codes("candidates_", state.candidates_, len(self.grid))
+        self.slopes_, self.expected_, self.rounds_ln_ = state.slopes_, state.expected_, state.rounds_ln_
+        self.trust_, self.scale_, self.candidates_ = state.trust_, state.scale_, state.candidates_
+        self.shared_, self.shared_loads_ = state.shared_, state.shared_loads_
+        self.clients_, self.refused_ = state.clients_, state.refused_

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from configtron.learner.columns import Codes, Floats
-from configtron.learner.engines.grid import Engine
+from configtron.learner.engines import Engine
 from configtron.learner.engines.lhc import latin
 from configtron.learner.state import keep
 from configtron.learner.tally import Tally

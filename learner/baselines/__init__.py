@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: MIT
-"""The policies a learner is held against, as policies like any other."""

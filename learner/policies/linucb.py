@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: MIT
+"""LinUCB over the shared model, in place of Thompson sampling: a reference of the literature.
+
+LinUCB (Li et al. 2010) takes what is best if all goes well: mean less `width` deviations.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from configtron.learner.class_cells import ClassCells
+from configtron.learner.linear import Model
+from configtron.learner.observed import Seen
+from configtron.learner.parts import Saved
+from configtron.learner.served import Served, always
+from configtron.learner.setting import CLASSES, WARM, Row, Setting
+from configtron.learner.shared_model import PLAIN_MODEL, ModelOptions, SharedModel
+from configtron.learner.table_policy import TablePolicy
+from configtron.learner.templates import ready
+
+# Posterior draws that a deviation is taken from: within a quarter, mostly.
+DRAWS = 16
+
+
+class LinUcb(TablePolicy):
+    """width: posterior deviations of optimism; options: of the model."""
+
+    name = "linucb"
+    cells: ClassCells
+    model: SharedModel
+
+    def __init__(self, s: Setting, options: ModelOptions = PLAIN_MODEL, *, width: float = 0.5):
+        model = SharedModel.of(s, options)
+        super().__init__(s.grid, s.sites, s.rng, model.cells, model, update_every=s.update_every)
+        self.width = width
+        self.served_ = self._table(model.model())
+
+    @classmethod
+    def make(cls, setting: Setting) -> LinUcb:
+        """Return the policy that keeps some configurations ready, where a warm start shows which."""
+        return cls(setting, ModelOptions(candidates=ready(setting)))
+
+    def parts(self) -> tuple[Saved, ...]:
+        return (self.cells, self.model)
+
+    def learn(self, seen: Seen) -> None:
+        self.model.take(seen, self.updates_)
+        self.served_ = self._table(self.model.update(self.updates_))
+
+    def _table(self, model: Model) -> Served:
+        mean, candidates = model.mean(), self.model.candidates_
+        drawn = model.draws(DRAWS, self.rng, 1.0, candidates)
+        hopeful = mean[:, candidates] - self.width * drawn.std(axis=0)
+        hopeful = self.table.only_allowed(mean[:, candidates], hopeful[None], candidates)[0]
+        picks = candidates[hopeful.argmin(axis=1)]
+        expected = np.exp(mean[np.arange(self.cells.rows), picks] + model.levels())
+        return always(picks, "linucb", self.grid.default, expected)
+
+
+ROWS = (Row("linucb", LinUcb.make, "LinUCB over the same model", takes=WARM + CLASSES, place=14),)

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: MIT
+"""The product's policy: Bayesian linear Thompson sampling over all cells, conservative from the first session on.
+
+Question   Which configuration is fastest in this cell, given what every other cell has shown?
+Method     `linear.Model` on sums per cell and configuration. At each update tables are drawn from its posterior with
+           deviations times `boldness`; each draw's best configuration gets an even part of the cell's sessions. So what
+           is uncertain is tried, in proportion, and the propensity is known.
+           Guarded part: draws in which a configuration whose upper-confidence excess over Default is above
+           `guard_ln` is not chosen. Unguarded part: draws without that; `ledger.py` says how large it may be for mean
+           page load time to stay within `budget` of Default's, and what neither part gets is Default's. A warm start's
+           choices are charged as any other choice that no load of this log has shown.
+           Between updates outcomes are screened (`screening.py`): what is several times slower is dropped at once.
+           In every cell a hundredth of the sessions gets Default, as a measure of the rest.
+Stop when  never: exploration shrinks with the posterior.
+Reads as   a few configurations per cell with their weights; the account; what is dropped.
+Fails as   a client of no class, and any cell in which the guardrail passes nothing: Default.
+Differs    from CT's ensemble, which searches every cell on its own: docs/measurements/0019, docs/experiments.md.
+Source     Agrawal and Goyal 2013; Wu et al. 2016, Kazerouni et al. 2017 (conservative bandits).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+
+from configtron.learner.class_cells import ClassCells
+from configtron.learner.columns import ARM, Codes, Contexts, Decisions, Floats
+from configtron.learner.drawn import excess_at_full_width, fastest_of
+from configtron.learner.dropping import Dropping
+from configtron.learner.linear import Model, weights
+from configtron.learner.observed import Seen
+from configtron.learner.parts import Saved
+from configtron.learner.reached import Mask
+from configtron.learner.screening import purse
+from configtron.learner.served import Served
+from configtron.learner.setting import CLASSES, SPENDS, WARM, Row, Setting
+from configtron.learner.shared_model import ModelOptions, SharedModel
+from configtron.learner.spending import Spending
+from configtron.learner.table_policy import TablePolicy
+from configtron.learner.templates import ready
+from configtron.learner.unloaded import barred
+from configtron.learner.warmstart import FIRST_NOISE_LN
+
+# Sessions that get Default in every cell: what everything is measured against must itself be measured, or a warm start
+# that is wrong about Default is never found out. One in a hundred costs a hundredth of the gain.
+HOLDBACK_SHARE = 0.01
+# Largest part of a cell's sessions that may be unguarded, whatever the budget: a few lucky loads must not send most
+# sessions there.
+MOST_UNGUARDED_SHARE = 0.25
+# Share of the guarded part from which on a configuration is one to explore around.
+NEAR_SHARE = 0.05
+# How far a configuration may be off what features say, in all cells alike: standard deviation, ln.
+OWN_LN = 0.1
+# Cells that are judged at a time: their draws stay within a core's cache.
+ROWS_AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ThompsonOptions:
+    """How Thompson sampling explores, beside the budget of a policy's `Setting`.
+
+    boldness      posterior deviations are drawn this much smaller: full ones over-explore at some hundred loads a cell
+    draws         tables per update of the guarded part, hence at most that many such configurations at a time in a cell
+    guard_ln      largest upper-confidence excess over Default that passes the guardrail, ln(ms); None: no guardrail
+    guard_sigmas  how many posterior deviations "upper" is
+    allowance     largest share of a cell's sessions that may be unguarded
+    model         of the shared model; effects are taken to be small until loads say more, whatever it says
+    """
+
+    boldness: float = 0.3
+    draws: int = 12
+    guard_ln: float | None = 0.1
+    guard_sigmas: float = 1.0
+    allowance: float = MOST_UNGUARDED_SHARE
+    model: ModelOptions = ModelOptions()
+
+
+USUAL = ThompsonOptions()
+
+
+class Thompson(TablePolicy):
+    """Thompson sampling; the product's default policy. The share by which mean page load time may exceed Default's,
+    from session 0, is the setting's budget; None: no budget."""
+
+    name = "thompson"
+    SCREENS: ClassVar[bool] = True
+    cells: ClassCells
+    model: SharedModel
+
+    def __init__(self, s: Setting, options: ThompsonOptions = USUAL):
+        model = SharedModel.of(s, replace(options.model, humble=True))
+        super().__init__(s.grid, s.sites, s.rng, model.cells, model, update_every=s.update_every)
+        self.options = options
+        self.spending = Spending(model, budget=s.budget, allowance=options.allowance, update_every=s.update_every)
+        self.dropping = Dropping(model)
+        self.served_ = self._table(model.model())
+
+    @classmethod
+    def make(cls, setting: Setting) -> Thompson:
+        """Return the policy that keeps some configurations ready, where a warm start shows which."""
+        return cls(setting, replace(USUAL, model=ModelOptions(candidates=ready(setting))))
+
+    def parts(self) -> tuple[Saved, ...]:
+        return (self.cells, self.model, self.spending, self.dropping)
+
+    def commit(self, decisions: Decisions) -> None:
+        """Count decisions by cell and configuration."""
+        self.spending.count(decisions)
+
+    def screen_many(self, contexts: Contexts, decisions: Decisions, plt_ms: Floats) -> tuple[int, bool]:
+        """Screen outcomes up to the first that drops or returns a configuration; the table goes without those that are
+        dropped."""
+        default_ms = self._default_ms(self.model.expected_[:, self.grid.default])
+        taken, changed = self.dropping.screen(contexts, decisions, plt_ms, self.served_, default_ms)
+        if changed:
+            self.served_ = self.dropping.without(self.served_)
+        return taken, changed
+
+    def dropped(self) -> list[tuple[int, str, int]]:
+        """Return (configuration, class it is dropped in or "" for everywhere, loads that it took) of each."""
+        return self.dropping.dropped()
+
+    def learn(self, seen: Seen) -> None:
+        before = self.cells.rows
+        seen = self.model.take(seen, self.updates_)
+        if self.cells.rows > before:
+            self.spending.grow()
+        self.spending.settle(seen)
+        self.served_ = self._table(self.model.update(self.updates_))
+        self.spending.begin()
+        self.dropping.begin()
+
+    # --- the table ---------------------------------------------------------------------------------------------------
+
+    def _table(self, model: Model) -> Served:
+        candidates, options = self.model.candidates_, self.options
+        own = self._own_effects(model)[candidates]
+        mean = model.mean()[:, candidates] + own
+        unguarded = self.spending.draws(self.updates_)
+        drawn = model.draws(unguarded + options.draws, self.rng, options.boldness, candidates)
+        drawn += own
+        default = self._default_at()
+        excess = partial(excess_at_full_width, drawn, mean, options.boldness, default)
+        served, free = self._passing(mean, drawn, unguarded)
+        guarded, level_ms = fastest_of(served[unguarded:], default), self._default_ms(model.levels())
+        free[:, :, ~self._near(guarded)] = np.inf
+        parts = [guarded, fastest_of(free, default), fastest_of(served[:unguarded], default)]
+        plan = self.spending.plan(parts, excess, level_ms, default)
+        if plan.limit_ms is not None:
+            self.dropping.purse_ = purse(plan.limit_ms)
+        picks = np.concatenate((parts[plan.explores], guarded), axis=1)
+        if plan.unguarded <= 0.0:
+            picks[:, :unguarded] = default
+        self.spending.mark(candidates[picks[:, unguarded:]], candidates[picks[:, :unguarded]])
+        expected = np.exp(np.take_along_axis(mean, picks, axis=1)) * level_ms[:, None]
+        each = ((unguarded, plan.unguarded), (options.draws, plan.guarded))
+        weight = np.concatenate([np.full(n, share / n) for n, share in each])
+        return self._with_default(candidates[picks], weight, expected, level_ms)
+
+    def _passing(self, mean: Floats, drawn: Floats, unguarded: int) -> tuple[Floats, Floats]:
+        """Return (draws, rows, candidates) of all parts, and of the unguarded one before the guardrail, with what may
+        not be served at infinity: dropped, never loaded, too risky, or harmful to neighbours."""
+        candidates, count = self.model.candidates_, self.cells.tally_.count
+        served = drawn.copy()
+        served[:, self.dropping.out()[:, candidates]] = np.inf
+        asked = self.spending.asked_
+        never, unloaded = barred(self.grid.positions, count.sum(axis=0), asked, self.grid.default)
+        served[:, :, never[candidates]] = np.inf
+        free = served[:unguarded].copy()
+        if self.options.guard_ln is not None:
+            self._guard(mean, served, self.options.guard_ln, unguarded)
+        served[unguarded:, :, unloaded[candidates]] = np.inf
+        within = self.table.only_allowed
+        return within(mean, served, candidates), within(mean, free, candidates)
+
+    def _guard(self, mean: Floats, drawn: Floats, guard_ln: float, unguarded: int) -> None:
+        """Put what is too risky at infinity, but for the first `unguarded` draws, in place."""
+        default, options = self._default_at(), self.options
+        for at in range(0, self.cells.rows, ROWS_AT_ONCE):
+            rows = slice(at, at + ROWS_AT_ONCE)
+            with np.errstate(invalid="ignore"):
+                excess = drawn[:, rows] - drawn[:, rows, default, None]
+                deviation = excess.std(axis=0) / max(options.boldness, 1e-9)
+                risky = ~(mean[rows] - mean[rows, default, None] + options.guard_sigmas * deviation <= guard_ln)
+            risky[:, default] = False
+            for one in drawn[unguarded:, rows]:
+                one[risky] = np.inf
+
+    def _default_at(self) -> int:
+        """Return Default's position among the candidates."""
+        return int(np.searchsorted(self.model.candidates_, self.grid.default))
+
+    def _default_ms(self, known_ln: Floats) -> Floats:
+        """Return (rows,) what Default takes where its ln(ms) (rows,) is known, else what round trips show."""
+        usual = self.model.usual_ln(self.model.rounds_ln_)
+        found: Floats = np.exp(np.where(np.isnan(known_ln), usual, known_ln))
+        return found
+
+    def _near(self, guarded: Codes) -> Mask:
+        """Return (candidates,) whether a configuration is Default or one knob from it, or from one that the guarded
+        part serves often: two unknown changes at once cost more than twice as much, and teach less than twice as
+        much."""
+        candidates = self.model.candidates_
+        often = np.bincount(guarded.ravel(), minlength=len(candidates)) >= NEAR_SHARE * guarded.size
+        often |= candidates == self.grid.default
+        position = self.grid.positions[candidates]
+        apart = (position[:, None] != position[None, often]).sum(axis=2)
+        found: Mask = (apart <= 1).any(axis=1)
+        return found
+
+    def _own_effects(self, model: Model) -> Floats:
+        """Return (configurations,) what loads of each show in all cells alike that no feature explains, ln(ms): one
+        load that took ten times as long must not be repeated in every other cell."""
+        tally = self.cells.tally_
+        if not tally.count.any():
+            return np.zeros(len(self.grid))
+        weight = weights(tally.count, tally.noise_ln(FIRST_NOISE_LN), self.options.model.residual_ln)
+        rest = np.nan_to_num(tally.mean()) - model.mean() - np.nan_to_num(model.levels())[:, None]
+        found: Floats = (weight * rest).sum(axis=0) / (weight.sum(axis=0) + 1.0 / OWN_LN**2)
+        found -= found[self.grid.default]
+        return found
+
+    def _with_default(self, picks: Codes, weight: Floats, expected: Floats, default_ms: Floats) -> Served:
+        """Return the table of these choices (rows, m), weights (m,) of all rows; Default gets the rest, its share at
+        least."""
+        default, rows = self.grid.default, len(picks)
+        own = np.tile(weight, (rows, 1))
+        rest = 1.0 - own.sum(axis=1)
+        alone = (picks == default).all(axis=1)
+        held = np.where(alone, 0.0, np.maximum(HOLDBACK_SHARE - rest, 0.0))
+        own *= (1.0 - held - np.maximum(rest, 0.0))[:, None] / np.maximum(own.sum(axis=1, keepdims=True), 1e-300)
+        arm = np.where(picks == default, ARM["default"], ARM["thompson"]).astype(np.int8)
+        column = np.full((rows, 1), default)
+        return Served(
+            np.ascontiguousarray(np.concatenate((picks, column), axis=1)),
+            np.concatenate((arm, np.full((rows, 1), ARM["default"], dtype=np.int8)), axis=1),
+            np.concatenate((own, 1.0 - own.sum(axis=1, keepdims=True)), axis=1),
+            np.concatenate((expected, default_ms[:, None]), axis=1),
+            np.zeros(rows),
+            np.zeros(0, dtype=np.int64),
+            default,
+        )
+
+
+ROWS = (
+    Row("thompson", Thompson.make, "linear Thompson sampling over all cells, within a budget",
+        takes=WARM + CLASSES + SPENDS, place=13),
+)  # fmt: skip

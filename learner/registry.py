@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: MIT
+"""POLICIES: every policy by its name, found by listing `policies/`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from importlib import import_module
+from pkgutil import iter_modules
+
+from configtron.learner import policies
+from configtron.learner.imported import imported, is_imported, make_imported
+from configtron.learner.setting import CLASSES, WARM, Row, Setting
+from configtron.learner.table_policy import TablePolicy
+from configtron.model.errors import BadInput
+
+# The product's own choice; the table that chose it is in docs/measurements/0027.
+PREFERRED = "thompson"
+
+
+def _found() -> dict[str, Row]:
+    """Return the rows of every file of the folder, in the order of their places."""
+    files = [import_module(f"{policies.__name__}.{module.name}") for module in iter_modules(policies.__path__)]
+    rows: list[Row] = [row for file in files for row in file.ROWS]
+    return {row.name: row for row in sorted(rows, key=lambda row: (row.place, row.name))}
+
+
+POLICIES = _found()
+
+
+def row_of(name: str) -> Row:
+    """Return a policy of POLICIES, or the class that "package.module:Class" names. Errors: `BadInput`."""
+    if is_imported(name):
+        imported(name)
+        return Row(name, lambda setting: make_imported(name, setting), "a policy of your own", takes=WARM + CLASSES)
+    if name not in POLICIES:
+        raise BadInput(f"no policy is called {name!r}; there is: {', '.join(POLICIES)}, or package.module:Class")
+    return POLICIES[name]
+
+
+def untaken(names: Iterable[str], what: str) -> str:
+    """Return why `what`, as in `Row.takes`, would make no difference to any of these policies; "" where it would."""
+    names = tuple(names)
+    if any(what in row_of(name).takes for name in names):
+        return ""
+    takers = [row.name for row in POLICIES.values() if what in row.takes]
+    return f"--{what} makes no difference to {', '.join(names)}; it does to: {', '.join(takers)}"
+
+
+def policy(name: str, setting: Setting) -> TablePolicy:
+    """Return a policy by name. Errors: `BadInput` for a name that is none."""
+    warm = None if setting.warm is None else setting.warm.rated()
+    row = row_of(name)
+    made = row.make(replace(setting, warm=warm))
+    if name in POLICIES:
+        made.name = name
+    if setting.damage is not None and not row.oracle:
+        made.keep_within(setting.damage)
+    return made

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: MIT
+"""The part of a policy that serves: the table until the next update, within what may be served at all.
+
+Two limits, in this order: configurations that can be put in force (`choose_among`), and a bound on damage to neighbours
+(`keep_within`). A choice outside a limit is replaced by the most similar one inside it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from configtron.learner.columns import Codes, Floats
+from configtron.learner.damage import DamageBound, bounded
+from configtron.learner.parts import Partition
+from configtron.learner.reached import Mask, twins
+from configtron.learner.served import Served, always, within
+from configtron.model.grid import Grid
+
+
+class ServedTable:
+    """What a policy serves until its next update; Default everywhere until something else is put.
+
+    served  the table, within both limits
+    among   (configurations,) what may be chosen, None for all
+    bound   on damage (`damage.py`), None for none; not part of a state (`saved.Recipe` has it)
+    """
+
+    def __init__(self, grid: Grid, cells: Partition):
+        self.grid, self.cells = grid, cells
+        self.among: Mask | None = None
+        self.bound: DamageBound | None = None
+        self.served = always(np.full(cells.rows, grid.default), "default", grid.default)
+
+    def put(self, served: Served) -> None:
+        """Serve this table from now on."""
+        if self.among is not None:
+            served = within(served, twins(self.grid, self.among))
+        if self.bound is not None:
+            mask, of_row = self.allowed()
+            served = bounded(served, mask if self.among is None else mask & self.among, of_row, self.grid)
+        self.served = served
+
+    def keep_within(self, bound: DamageBound | None) -> None:
+        """Serve nothing from now on that harms neighbours where a client is; None: whatever it does to them."""
+        self.bound = bound
+        self.put(self.served)
+
+    def choose_among(self, among: Mask) -> None:
+        """Serve only these configurations, (configurations,), and Default, from now on."""
+        self.among = among | (np.arange(len(self.grid)) == self.grid.default)
+        self.put(self.served)
+
+    def allowed(self) -> tuple[Mask, Codes]:
+        """Return (classes, configurations) what may be served, and (rows,) each row's class; without classes one for
+        all rows."""
+        assert self.bound is not None, "a table with a bound"
+        return self.cells.allowed(self.bound), self.cells.class_of_row()
+
+    def only_allowed(self, mean: Floats, drawn: Floats, candidates: Codes) -> Floats:
+        """Return draws (n, rows, candidates) with what may not be served at infinity.
+
+        Where that leaves nothing of a draw, since a guardrail passes nothing else, the draw is replaced by the
+        posterior mean (rows, candidates) of what may be served.
+        """
+        if self.bound is None:
+            return drawn
+        allowed, of_row = self.allowed()
+        may = allowed[of_row][:, candidates]
+        drawn[:, ~may] = np.inf
+        stuck = np.isinf(drawn).all(axis=2)
+        drawn[stuck] = np.broadcast_to(np.where(may, mean, np.inf), drawn.shape)[stuck]
+        return drawn
