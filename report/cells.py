@@ -42,6 +42,11 @@ def form(cell: Kept) -> dict[str, Json]:
     }
 
 
+def write_cells(form: str, cells: Iterable[Kept], out: TextIO) -> None:
+    """Write cells in that form: table, jsonl or csv."""
+    {"jsonl": write_jsonl, "csv": write_csv}.get(form, write_table)(cells, out)
+
+
 def write_jsonl(cells: Iterable[Kept], out: TextIO) -> None:
     """One JSON object a cell and line."""
     out.writelines(canonical(form(cell)) + "\n" for cell in cells)

@@ -15,8 +15,9 @@ from rich.table import Table
 from configtron.fingerprint.merge import merge_all
 from configtron.fingerprint.passive.connection_report import ConnectionReport, address, ended, goodput_kbps, loss
 from configtron.fingerprint.passive.summary import CONNECTION, SIDE, SIDES
-from configtron.model.nouns import Fingerprint, Observation, Target
+from configtron.model.nouns import Fingerprint, Observation, Target, Vantage
 from configtron.model.records import Json, Result, canonical, observation_form
+from configtron.report import lines, tables
 from configtron.report.tables import _table as plain_table
 from configtron.report.tables import cell, text
 from configtron.report.target_results import TargetResult
@@ -226,6 +227,50 @@ class Servers:
             verdicts = merge_all(self._seen[key])
             result = Result("", "capture", target, "", observations=tuple(self._seen[key]))
             yield TargetResult(site, Fingerprint(target, "capture", verdicts), (result,))
+
+
+def write_connections(
+    found: Iterable[ConnectionReport], files: list[str], form: str, out: TextIO, *, color: bool = True
+) -> None:
+    """Write connections in that form: table, jsonl or csv."""
+    if form == "jsonl":
+        write_jsonl(found, files, out)
+    elif form == "csv":
+        write_csv(found, files, out)
+    else:
+        made = table(found)
+        if made.row_count:
+            tables.console(out, color=color).print(made)
+
+
+def write_servers(found: Iterable[ConnectionReport], form: str, out: TextIO, *, color: bool = True) -> None:
+    """Write a row a server, of all its connections together, in that form: table, jsonl or csv."""
+    servers = Servers()
+    servers.take(found)
+    verdicts = list(servers.found())
+    vantages = {"capture": Vantage("capture", "capture")}
+    if form == "jsonl":
+        lines.write_jsonl(verdicts, vantages, out)
+    elif form == "csv":
+        lines.write_csv(verdicts, vantages, out)
+    elif verdicts:
+        tables.console(out, color=color).print(tables.overview(verdicts))
+
+
+class ConnectionLines:
+    """Write connections as they are reported, in the form jsonl or csv."""
+
+    def __init__(self, form: str, source: str) -> None:
+        self._form, self._files, self._headed = form, [source], False
+
+    def write(self, found: list[ConnectionReport], out: TextIO) -> None:
+        """Write a line each, seen at once by the reader."""
+        if self._form == "jsonl":
+            write_jsonl(found, self._files, out)
+        else:
+            write_csv(found, self._files, out, header=not self._headed)
+        self._headed = True
+        out.flush()
 
 
 def counted(counts: Mapping[str, int]) -> str:

@@ -20,6 +20,21 @@ ANYWHERE = "*"
 DECIMALS = 6
 
 
+def write_comparison(run: int, found: RegionComparison, form: str, out: TextIO, *, color: bool = True) -> None:
+    """Write a comparison in that form: table, jsonl or csv."""
+    if form == "jsonl":
+        write_jsonl(run, found, out)
+    elif form == "csv":
+        write_csv(found, out)
+    else:
+        from configtron.report import tables
+
+        console = tables.console(out, color=color)
+        console.print(tables.summary([parameter.row for parameter in found.parameters]))
+        if len(found.vantages) > 2:
+            console.print(tables.by_region(found.parameters))
+
+
 def write_jsonl(run: int, found: RegionComparison, out: TextIO) -> None:
     """One line a parameter, with all its regions and all its differences."""
     for parameter in found.parameters:

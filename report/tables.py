@@ -14,8 +14,8 @@ from configtron.fingerprint.diversity import Diversity, ValueShare
 from configtron.fingerprint.region_comparison import ParameterByRegion
 from configtron.model.nouns import Observation, Value
 from configtron.report.allowed_verdict import KINDS
+from configtron.report.files import visible
 from configtron.report.fitting import PLAIN_WIDTH, Fitting
-from configtron.report.lines import visible
 from configtron.report.plant_scores import PlantScore, share
 from configtron.report.score import YIELD_KNOB, Score, WrongVerdict, percent, total
 from configtron.report.score import share as part

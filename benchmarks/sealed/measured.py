@@ -14,13 +14,13 @@ import sys
 from itertools import product
 from pathlib import Path
 
-import click
-
-from configtron.cli.learn import filling
-from configtron.cli.learn.outcome import Wanted
-from configtron.cli.settings import Settings
 from configtron.lab.testbed.studies import STUDIES, MeasurementStudy, grid_of
+from configtron.model.errors import DONE, INTERRUPTED
 from configtron.model.repeats import Rule
+from configtron.report.cells import write_table
+from configtron.service.learning.measured import show_cells
+from configtron.service.learning.measuring import STOPPED, MeasureOptions, MeasureProgress, fill
+from configtron.service.progress import Event
 
 NAME = "versions"
 MBIT, RTT_MS, LOSS_PERCENT = (1, 5, 20, 80), (20, 60, 150, 300), (0, 0.3, 1, 3)
@@ -41,7 +41,7 @@ def conditions() -> tuple[str, ...]:
 
 
 def main(words: list[str]) -> int:
-    """Measure; the exit code of `learn measure`."""
+    """Measure; return the exit code."""
     folder = Path(words[1]) if len(words) > 1 else Path(words[0]).parent
     some = conditions()[slice(*map(int, words[2:4]))] if len(words) > 2 else conditions()
     study = MeasurementStudy(
@@ -49,9 +49,17 @@ def main(words: list[str]) -> int:
     )
     assert isinstance(STUDIES, dict)
     STUDIES[NAME] = study
-    wanted = Wanted(None, "", False, Path(words[0]), None, "table", str(folder / "measured.txt"))
-    with click.Context(click.Command("measured"), obj=Settings(folder / "measured.db")):
-        return filling.begin(NAME, (), (), (), SEED, "nginx", wanted)
+    found = fill(MeasureOptions(folder / "measured.db", NAME, seed=SEED, server="nginx", argv=tuple(words)), show)
+    with (folder / "measured.txt").open("w") as out:
+        _, lines = show_cells(folder / "measured.db", found, lambda cells: write_table(cells, out), Path(words[0]))
+    print(*lines, sep="\n", file=sys.stderr)
+    return INTERRUPTED if found.status == STOPPED else DONE
+
+
+def show(event: Event) -> None:
+    """Print notices; of steps, how many cells are done."""
+    step = isinstance(event, MeasureProgress)
+    print(f"{event.what}: {event.done}/{event.total} cells" if step else event.what, file=sys.stderr)
 
 
 if __name__ == "__main__":

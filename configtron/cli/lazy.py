@@ -27,7 +27,7 @@ class Row(NamedTuple):
 
 
 def options_of(command: click.Command) -> dict[str, click.Option]:
-    """A command's options by the names that people write, with _ for -."""
+    """Return a command's options by their long names, with _ for -."""
     return {
         long[2:].replace("-", "_"): param
         for param in command.params
@@ -40,29 +40,34 @@ def options_of(command: click.Command) -> dict[str, click.Option]:
 class LazyGroup(click.Group):
     """Commands from a table.
 
-    renamed  earlier spelling of a command -> its name: it still works, says so in one line, and --help hides it
+    package  where the commands are, each in the module of its name; homes: those elsewhere, as "module:name"
+    rows     name of a command -> its help in one line
+    renamed  earlier spelling of a command -> its name: it still works, prints one line, and --help hides it
     default  the command meant when the first word is none
     """
 
     def __init__(
         self,
         *args: Any,
-        rows: Mapping[str, Row],
+        package: str,
+        rows: Mapping[str, str],
+        homes: Mapping[str, str] = MappingProxyType({}),
         renamed: Mapping[str, str] = MappingProxyType({}),
         default: str = "",
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
-        self.rows = rows
+        at = {name: homes.get(name, f"{name}:{name}").split(":") for name in rows}
+        self.rows = {name: Row(f"{package}.{at[name][0]}", at[name][1], text) for name, text in rows.items()}
         self.renamed = renamed
         self.default = default
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names, in the table's order."""
+        """Return names, in the table's order."""
         return list(self.rows)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command, imported now."""
+        """Return the command, imported now."""
         row = self.rows.get(self.renamed.get(cmd_name, cmd_name))
         if row is None:
             return None
@@ -75,14 +80,14 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of `--help`, without importing anything."""
+        """Write the list of `--help`, without importing anything."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, row.help) for name, row in self.rows.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As Click's; of a name that is none it names the nearest."""
+        """Resolve as Click does; name the nearest command of a misspelt one."""
         if args and args[0] in self.renamed and not ctx.resilient_parsing:
             was, now = (f"{ctx.command_path} {name}" for name in (args[0], self.renamed[args[0]]))
             click.echo(f"`{was}` is now `{now}`", err=True)
@@ -95,7 +100,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """As Click's; and what the default command takes, which can follow at once."""
+        """Complete as Click does, and what the default command takes, which can follow at once."""
         found = super().shell_complete(ctx, incomplete)
         command = self.get_command(ctx, self.default) if self.default else None
         if command is None:
@@ -108,7 +113,7 @@ class LazyGroup(click.Group):
         return found + [item for item in command.shell_complete(inner, incomplete) if item.value not in known]
 
     def _refuse_misspelt(self, word: str, ctx: click.Context) -> None:
-        """A first word that is almost a command is one misspelt; as a target it would be looked up and probed."""
+        """Refuse a first word that is almost a command: as a target it would be looked up and probed."""
         if not word.isalpha():
             return
         from difflib import get_close_matches
@@ -118,7 +123,7 @@ class LazyGroup(click.Group):
             raise click.UsageError(f"No such command {word!r}. {hint}", ctx)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """A first word that is neither a command nor a plea for help belongs to the default command."""
+        """Give a first word that is neither a command nor --help to the default command."""
         if self.default and args and args[0] not in self.rows and args[0] not in ("-h", "--help"):
             self._refuse_misspelt(args[0], ctx)
             args = [self.default, *args]

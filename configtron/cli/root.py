@@ -9,17 +9,15 @@ from pathlib import Path
 import click
 
 from configtron import __version__
-from configtron.cli.lazy import LazyGroup, Row
+from configtron.cli.lazy import LazyGroup
 from configtron.cli.settings import Settings, default_db
 
 ROWS = {
-    "probe": Row("configtron.cli.probe", "probe", "Ask servers how they are configured."),
-    "fingerprint": Row(
-        "configtron.cli.fingerprint", "fingerprint", "Tell how servers are configured, from recordings."
-    ),
-    "tune": Row("configtron.cli.tune", "tune", "Set this host's stack, by client prefix, and take it back."),
-    "learn": Row("configtron.cli.learn", "learn", "Learn which configuration loads pages fastest."),
-    "replay": Row("configtron.cli.replay", "replay", "Run production code on recorded worlds."),
+    "probe": "Ask servers how they are configured.",
+    "fingerprint": "Find how servers are configured, from recordings.",
+    "tune": "Set this host's stack, by client prefix, and take it back.",
+    "learn": "Learn which configuration loads pages fastest.",
+    "replay": "Run production code on recorded worlds.",
 }
 
 
@@ -32,6 +30,7 @@ def _load_config(ctx: click.Context, _: click.Parameter, value: Path | None) -> 
 
 @click.group(
     cls=LazyGroup,
+    package="configtron.cli",
     rows=ROWS,
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "CONFIGTRON"},
 )
@@ -49,12 +48,12 @@ def _load_config(ctx: click.Context, _: click.Parameter, value: Path | None) -> 
     type=click.Path(path_type=Path, dir_okay=False),
     help="Database of runs.  [default: ~/.local/share/configtron/configtron.db]",
 )
-@click.option("-v", "--verbose", count=True, help="Say more; twice: everything.")
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
+@click.option("-v", "--verbose", count=True, help="Log more; twice: everything.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True,
               help="Form of log lines.")  # fmt: skip
 @click.option("--log-file", type=click.Path(path_type=Path, dir_okay=False), help="Log here instead of stderr.")
-@click.option("--no-color", is_flag=True, help="Plain text; NO_COLOR in the environment says the same.")
+@click.option("--no-color", is_flag=True, help="Plain text; NO_COLOR in the environment does the same.")
 @click.pass_context
 def root(
     ctx: click.Context,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from importlib.resources import files
 
 from configtron.model.errors import BadInput
-from configtron.probe.targets import Source
+from configtron.probe.targets import Source, read
 
 
 def bundled() -> dict[str, str]:
@@ -22,3 +22,8 @@ def list_source(name: str) -> Source:
     if "/" in name or not entry.is_file():
         raise BadInput(f"@{name}: no such list; bundled are {', '.join(bundled())}; --input-file reads your own")
     return Source(f"@{name}", entry.read_text())
+
+
+def hosts_in(name: str) -> list[str]:
+    """Return the hosts of a bundled list, with or without its "@". Errors: `BadInput`."""
+    return [target.host for target in read([list_source(name.removeprefix("@"))])]

@@ -21,6 +21,13 @@ class Event:
     what: str
 
 
+@dataclass(frozen=True, slots=True)
+class StepProgress(Event):
+    """`done` of `total` steps; `things`: their name, in the plural. The first event of a job comes before any step."""
+
+    things: str = ""
+
+
 Progress = Callable[[Event], None]
 Cancelled = Callable[[], bool]
 

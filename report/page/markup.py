@@ -13,7 +13,7 @@ from html import escape
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
-from configtron.report.lines import visible
+from configtron.report.files import visible
 
 Child = Element | str | None
 # A page that could be made to load or run something is kept from it by the browser too.

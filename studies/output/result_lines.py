@@ -13,8 +13,8 @@ from typing import TextIO
 from configtron.model.errors import BadInput
 from configtron.model.records import Json, canonical
 from configtron.report.csv_columns import CLAIM_COLUMNS
+from configtron.report.files import visible
 from configtron.report.folding import table_lines, width_of
-from configtron.report.lines import visible
 from configtron.studies.results import ABSENT, HOLDS, PARTLY, UNKNOWN, Cell, Evaluated, Fact, Table
 
 # What a line calls itself is in its field "schema"; raised when a field changes its meaning.

@@ -14,7 +14,6 @@ from configtron.cli import settings as settings_module
 from configtron.cli.manual import contexts
 from configtron.cli.outermost import run
 from configtron.cli.probe import run_report
-from configtron.cli.probe.rendering import render
 from configtron.db.store import Store
 from configtron.lab.uml import user_mode_linux as uml
 from configtron.model.choices import BACKENDS, PROFILES, TESTS
@@ -22,6 +21,7 @@ from configtron.model.errors import CONDITION, DONE, INTERRUPTED, NOTHING, PARTI
 from configtron.model.records import Result
 from configtron.probe import PROBES
 from configtron.probe.profiles import CLEAR, SECURE
+from configtron.report.rendering import render
 from configtron.service import campaign
 from configtron.service.campaign.inputs import blocklist_of, targets_of, vantages_of
 from configtron.service.campaign.run_config import options_of, run_config

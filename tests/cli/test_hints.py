@@ -21,7 +21,7 @@ from tests.support.rules import offenders
 CLI = Path(__file__).parents[2] / "configtron" / "cli"
 COMMAND = re.compile(r"\bconfigtron (probe|fingerprint|tune|learn|replay)\b")
 # Their lines go through `hint` themselves.
-SPEAKERS = frozenset(("hint", "say"))
+SPEAKERS = frozenset(("hint", "say", "warn"))
 
 
 def test_a_hint_names_the_database_in_use() -> None:

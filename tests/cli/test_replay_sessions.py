@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from configtron.cli.replay import stopping, studying
+from configtron.cli import signals
+from configtron.cli.replay import studying
 from configtron.db.outcomes import Outcomes
 from configtron.db.replays import Replays
 from configtron.model.errors import DONE, INTERRUPTED, USAGE
@@ -79,7 +80,7 @@ def test_interrupted_and_resumed(typed: Typed, tmp_path: Path, monkeypatch: pyte
         looks.append(1)
         return len(looks) == 6
 
-    monkeypatch.setattr(stopping, "stop_signals", lambda: _Given(asked))
+    monkeypatch.setattr(signals, "stop_signals", lambda _: _Given(asked))
     few = ("--tensor", "small.npz", "--sessions", 1500, "--classes", 5, "--update", 10, "-f", "jsonl")
     code, out, err = typed("replay", "sessions", *few, *how)
     assert code == INTERRUPTED and out == "" and "--resume 2" in err

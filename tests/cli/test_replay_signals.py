@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from configtron.cli.replay import stopping, studying
+from configtron.cli import signals
+from configtron.cli.replay import studying
 from configtron.db.replays import Replays
 from configtron.model.errors import DONE, INTERRUPTED
 from configtron.service.replay import simulation
@@ -56,7 +57,7 @@ def test_a_signal_is_not_waited_for(
         while True:
             time.sleep(0.01)
 
-    monkeypatch.setattr(stopping, "GRACE_S", 0.01)
+    monkeypatch.setattr(signals, "GRACE_S", 0.01)
     monkeypatch.setattr(simulation if "--policy" in words else studying, "part", endless)
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM)]
     code, out, err = typed("replay", "sessions", "--tensor", "small.npz", *words)

@@ -12,7 +12,8 @@ from jsonschema import Draft202012Validator
 from configtron import report
 from configtron.model.errors import BadInput
 from configtron.model.records import result_from_json
-from configtron.report.lines import opened, write_csv, write_jsonl, write_results
+from configtron.report.files import opened
+from configtron.report.lines import write_csv, write_jsonl, write_results
 from configtron.report.target_results import found_in
 from tests.support.sample_results import VANTAGES, run
 
@@ -68,7 +69,7 @@ def test_a_dash_is_stdout(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
 
 @pytest.mark.parametrize(("path", "named"), [("/dev/full", "/dev/full"), ("-", "standard output")])
 def test_a_full_disk_is_told_with_the_file(path: str, named: str) -> None:
-    code = f"from configtron.report.lines import opened\nwith opened({path!r}) as out: out.write(9000 * 'x')"
+    code = f"from configtron.report.files import opened\nwith opened({path!r}) as out: out.write(9000 * 'x')"
     with open("/dev/full", "w") as full:
         done = subprocess.run([sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert f"No space left on device: '{named}'" in done.stderr

@@ -8,24 +8,23 @@ from pathlib import Path
 import click
 
 from configtron.cli.fingerprint.watch_display import exit_code, watch_options, watch_outputs
-from configtron.cli.probe.names import finite
+from configtron.cli.options import Finite
 
 
-@click.command(short_help="Ask the kernel what it knows of this host's connections.")
+@click.command(short_help="Ask the kernel about this host's connections.")
 @watch_options
 @click.option("--port", "ports", type=click.IntRange(1, 65535), multiple=True, metavar="PORT",
-              help="Only connections at this local port; may be given several times.")  # fmt: skip
+              help="Only connections at this local port; may be repeated.")  # fmt: skip
 @click.option("--follow", is_flag=True, help="Go on: each connection when it ends, open ones now and then.")
-@click.option("--every", "every_s", type=click.FloatRange(min=0.1), default=10.0, show_default=True,
-              metavar="SECONDS", callback=finite,
-              help="How often open connections are told while following.")  # fmt: skip
+@click.option("--every", "every_s", type=Finite(min=0.1), default=10.0, show_default=True, metavar="SECONDS",
+              help="How often open connections are reported while following.")  # fmt: skip
 def socket(form: str, output_file: str, span: float | None, access_log: Path | None, places: tuple[Path, ...],
            ports: tuple[int, ...], follow: bool, every_s: float) -> int:  # fmt: skip
-    """Ask the kernel what it knows of this host's TCP connections (tcp_info), as contexts of their clients.
+    """Ask the kernel about this host's TCP connections (tcp_info), and report contexts of their clients.
 
     Smoothed and least round trip, deviation, share sent again, delivery rate, bandwidth (a lower bound where the
-    application held back); with files, device, ASN and country. Contexts are kept in the database, with the client's
-    prefix but not its address. With --follow or --for, the kernel also tells of every connection at the moment it ends.
+    application held back); with files, device, ASN and country. Contexts are stored in the database, with the client's
+    prefix but not its address. With --follow or --for, the kernel also reports every connection at the moment it ends.
     Nothing is sent, and no root is needed. Exit code 4: there was no connection.
     """
     from configtron.service import capture

@@ -5,23 +5,30 @@ from __future__ import annotations
 
 import click
 
-from configtron.cli.lazy import LazyGroup, Row
+from configtron.cli.lazy import LazyGroup
 
 ROWS = {
-    "measure": Row("configtron.cli.learn.measure", "measure", "Fill the PLT-tensor with page loads in the lab."),
-    "import": Row("configtron.cli.learn.importing", "import_", "Read outcomes from a file into the database."),
-    "run": Row("configtron.cli.learn.run", "run", "Let a policy learn from the database's outcomes."),
-    "status": Row("configtron.cli.learn.status", "status", "Show logs of outcomes, and policies that learn."),
-    "policies": Row("configtron.cli.learn.policies", "policies", "List the policies there are to choose from."),
-    "knobs": Row("configtron.cli.learn.knobs", "knobs", "Show which knobs matter, and which do nothing."),
-    "evaluate": Row("configtron.cli.learn.evaluate", "evaluate", "Say what a policy would have made of outcomes."),
-    "explain": Row("configtron.cli.learn.explain", "explain", "Say which profile a client gets, and why."),
-    "export": Row("configtron.cli.learn.export", "export", "Write a policy as rules, and what it costs to do so."),
-    "drop": Row("configtron.cli.learn.drop", "drop", "Forget a policy and its decisions."),
+    "measure": "Fill the PLT-tensor with page loads in the lab.",
+    "import": "Read outcomes from a file into the database.",
+    "run": "Let a policy learn from the database's outcomes.",
+    "status": "Show logs of outcomes, and policies that learn.",
+    "policies": "List the policies there are to choose from.",
+    "knobs": "Show which knobs matter, and which do nothing.",
+    "evaluate": "Say what a policy would have made of outcomes.",
+    "explain": "Say which profile a client gets, and why.",
+    "export": "Write a policy as rules, and what it costs to do so.",
+    "drop": "Forget a policy and its decisions.",
 }
+HOMES = {"import": "importing:import_"}
 
 
-@click.group(cls=LazyGroup, rows=ROWS, short_help="Learn which configuration loads pages fastest.")
+@click.group(
+    cls=LazyGroup,
+    package="configtron.cli.learn",
+    rows=ROWS,
+    homes=HOMES,
+    short_help="Learn which configuration loads pages fastest.",
+)
 def learn() -> None:
     """Learn which configuration loads pages fastest, for which network and which site.
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import click
 
 from configtron.cli.completing import learned
-from configtron.cli.learn.options import say
+from configtron.cli.output import say
 from configtron.cli.settings import settings
 from configtron.model.errors import DONE, NOTHING
 

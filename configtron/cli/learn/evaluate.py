@@ -3,27 +3,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from configtron.cli.completing import learned
-from configtron.cli.learn.options import last_option, log_option, rounded, write
+from configtron.cli.learn.options import last_option, log_option
+from configtron.cli.options import form_options
+from configtron.cli.output import LEARNING, write_rows
 from configtron.cli.settings import settings
-from configtron.cli.tune.options import form_options
 from configtron.model.errors import DONE
-
-if TYPE_CHECKING:
-    from configtron.learner.value import Estimate
-    from configtron.model.records import Json
-    from configtron.service.learning.evaluating import CandidateValue
 
 # Estimators, of which `dr` and `dr_ln` are printed unless others are asked for.
 ESTIMATORS, USUAL = ("dr", "dr_ln", "ips", "snips"), ("dr", "dr_ln")
-VALUE_COLUMNS = (
-    "candidate", "estimator", "ms", "low_ms", "high_ms", "sessions", "effective", "unlogged", "learned_from_these",
-    "reason",
-)  # fmt: skip
 
 
 @click.command(short_help="Say what a policy would have made of outcomes.")
@@ -66,22 +56,11 @@ def evaluate(
     logger looked at contexts and its propensities do not know it; dr is by propensities fitted to the log, ips and
     snips have no interval. Exit code 2: outcomes without propensities.
     """
-    from configtron.cli.learn.pace import Shown
-    from configtron.service.learning.evaluating import EvaluateOptions
-    from configtron.service.learning.evaluating import evaluate as valued
+    from configtron.cli.display import EventLines
+    from configtron.service.learning import evaluating
+    from configtron.service.learning.rows import VALUE_COLUMNS, value_rows
 
-    shown = ("logged", *dict.fromkeys(estimators or USUAL))
-    found = valued(EvaluateOptions(settings().db, candidates, log, last), Shown())
-    write(form, output_file, VALUE_COLUMNS, [_row(one, which) for one in found for which in shown])
+    options = evaluating.EvaluateOptions(settings().db, candidates, log, last)
+    found = evaluating.evaluate(options, EventLines())
+    write_rows(form, output_file, VALUE_COLUMNS, value_rows(found, tuple(dict.fromkeys(estimators or USUAL))), LEARNING)
     return DONE
-
-
-def _row(one: CandidateValue, estimator: str) -> dict[str, Json]:
-    estimate: Estimate = getattr(one.value, estimator)
-    row: dict[str, Json] = {"candidate": one.candidate, "estimator": estimator, "ms": rounded(estimate.ms)}
-    row |= {"low_ms": rounded(estimate.low_ms), "high_ms": rounded(estimate.high_ms), "sessions": one.sessions}
-    row |= {"reason": estimate.reason}
-    if estimator == "logged":
-        return row
-    judged: dict[str, Json] = {"effective": rounded(one.value.effective), "unlogged": rounded(one.value.unlogged)}
-    return row | judged | {"learned_from_these": one.learned_from}

@@ -3,22 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
-
 import click
 
-from configtron.cli.learn.options import policy_option, rounded, write
+from configtron.cli.learn.options import policy_option
+from configtron.cli.options import form_options
+from configtron.cli.output import LEARNING, write_rows
 from configtron.cli.settings import settings
-from configtron.cli.tune.options import form_options
 from configtron.model.errors import DONE
-
-if TYPE_CHECKING:
-    from configtron.learner.saved import Safety
-    from configtron.model.records import Json
-    from configtron.service.learning.explaining import Explained
-
-EXPLANATION_COLUMNS = ("kind", "what", "arm", "share", "loads", "excess", "about")
 
 
 @click.command(short_help="Say which profile a client gets, and why.")
@@ -39,48 +30,10 @@ def explain(who: str, name: str, site: str, form: str, output_file: str) -> int:
     to its default would cost. Exit code 2: no outcome is of such a prefix, or a site that the policy does not know:
     leave the site out, since all of those are decided for alike.
     """
-    from configtron.cli.learn.pace import Shown
-    from configtron.service.learning.explaining import ExplainOptions
-    from configtron.service.learning.explaining import explain as explained
+    from configtron.cli.display import EventLines
+    from configtron.service.learning import explaining
+    from configtron.service.learning.rows import EXPLANATION_COLUMNS, explanation_rows
 
-    found = explained(ExplainOptions(settings().db, who, name, site), Shown())
-    write(form, output_file, EXPLANATION_COLUMNS, _rows(who, found))
+    found = explaining.explain(explaining.ExplainOptions(settings().db, who, name, site), EventLines())
+    write_rows(form, output_file, EXPLANATION_COLUMNS, explanation_rows(who, found), LEARNING)
     return DONE
-
-
-def _shown(value: float | str | None) -> Json:
-    return value if isinstance(value, str) else rounded(value)
-
-
-def _rows(who: str, one: Explained) -> Iterator[dict[str, Json]]:
-    context, found = one.context, one.found
-    seen: dict[str, Json] = {key: _shown(getattr(context, key)) for key in one.features}
-    words = ", ".join(f"{key} {value}" for key, value in seen.items() if value not in (None, ""))
-    next_ = f"; next is {found.runner_up} at {found.runner_up_distance:.3g}" if found.runner_up_distance else ""
-    near = f"; {found.distance:.3g} from its centre{next_}" if found.distance is not None else ""
-    about = (found.reason or words) + ("" if found.reason else near)
-    if "=" not in who and who != context.prefix:
-        about = f"{who} is in {context.prefix}: {about}"
-    head: dict[str, Json] = {"kind": "class", "name": one.name, "policy": one.policy, "prefix": context.prefix}
-    head |= {"what": found.class_id or "-", "loads": found.loads}
-    yield head | {"site": context.site, "seen": seen, "distance": rounded(found.distance), "next": found.runner_up,
-                  "next_distance": rounded(found.runner_up_distance), "about": about}  # fmt: skip
-    for choice in found.choices:
-        settings_: dict[str, Json] = {knob: value for knob, value in choice.profile.settings}  # type: ignore[misc]
-        yield {"kind": "choice", "what": choice.profile.name, "arm": choice.arm, "share": rounded(choice.share),
-               "loads": choice.loads, "excess": rounded(choice.excess), "settings": settings_}  # fmt: skip
-    yield from _safety(one.safety)
-    for effect in found.effects:
-        setting, default = str(effect.setting), str(effect.default)
-        yield {"kind": "knob", "what": f"{effect.knob}={setting}", "excess": rounded(effect.excess),
-               "about": f"put back to {default}"}  # fmt: skip
-
-
-def _safety(safety: Safety | None) -> Iterator[dict[str, Json]]:
-    """Yield what a budget has come to, and which configurations are dropped, where one is kept."""
-    if safety is None:
-        return
-    about = f"of a budget of {safety.budget:g}; {safety.unproven:.3g} of sessions get what is not proven"
-    yield {"kind": "budget", "what": "spent", "excess": rounded(safety.spent), "about": about}
-    for name in safety.dropped:
-        yield {"kind": "dropped", "what": name, "about": "several times slower than Default"}

@@ -8,12 +8,13 @@ from typing import BinaryIO
 import click
 
 from configtron.cli.learn.limits import operator_limits
-from configtron.cli.learn.options import damage_options, last_option, log_option, policy_option, write
+from configtron.cli.learn.options import damage_options, last_option, log_option, policy_option
+from configtron.cli.options import form_options
+from configtron.cli.output import LEARNING, write_rows
 from configtron.cli.settings import settings
-from configtron.cli.tune.options import form_options, guard_options
+from configtron.cli.tune.options import guard_options
 from configtron.model.errors import DONE
 
-RULE_COLUMNS = ("kind", "class", "site", "prefix", "profile", "share", "median", "p95", "mean", "when")
 KINDS = ("loss", "power", "held-back", "profile", "class", "prefix", "cell", "tree")
 
 
@@ -80,16 +81,16 @@ def export(name: str, log: int, last: int, only: tuple[str, ...], leaf: int, to_
     Exit code 0 also where nothing is proven. 2: no outcomes, no such policy, a log of other configurations than the
     policy's (with --to-tune), or --damage without a tensor that measured it.
     """
-    from configtron.cli.learn.exported import rows_of
-    from configtron.cli.learn.pace import Shown
-    from configtron.cli.learn.power import summary
+    from configtron.cli.display import EventLines
     from configtron.model.tensor import read
-    from configtron.service.learning.exporting import ExportOptions
-    from configtron.service.learning.exporting import export as exported
+    from configtron.service.learning import exporting
+    from configtron.service.learning.rule_rows import RULE_COLUMNS, rows_of, summary
 
     tensor = None if damage_from is None else read(damage_from, damage_from.name)
-    options = ExportOptions(settings().db, name, log, last, leaf, to_tune, unjudged, damage, tensor, operator_limits())
-    rows = [row for row in rows_of(exported(options, Shown())) if not only or row["kind"] in only]
+    options = exporting.ExportOptions(
+        settings().db, name, log, last, leaf, to_tune, unjudged, damage, tensor, operator_limits()
+    )
+    rows = [row for row in rows_of(exporting.export(options, EventLines())) if not only or row["kind"] in only]
     whole = form != "table" or all_power or only == ("power",)
-    write(form, output_file, RULE_COLUMNS, rows if whole else summary(rows))
+    write_rows(form, output_file, RULE_COLUMNS, rows if whole else summary(rows), LEARNING)
     return DONE

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from configtron.cli.learn.options import say
+from configtron.cli.output import say
 from configtron.cli.settings import settings
 from configtron.model.errors import DONE, NOTHING, PARTIAL, BadInput
 
@@ -103,12 +103,12 @@ def import_(file: BinaryIO, kind: str | None, **how: Any) -> int:
     Bad lines are counted and the first few named, the others kept: exit code 3. With --strict the first one ends the
     import, exit code 2; the outcomes before it are kept, and it says how many. 4: there was no outcome.
     """
-    from configtron.cli.learn.pace import Shown
+    from configtron.cli.display import EventLines
     from configtron.service.learning.importing import import_file
     from configtron.service.learning.sources import ImportOptions
 
     name = file.name.encode(errors="backslashreplace").decode()  # a file's name may be no text
-    found = import_file(file, name, ImportOptions(settings().db, kind=kind or "", **how), Shown())
+    found = import_file(file, name, ImportOptions(settings().db, kind=kind or "", **how), EventLines())
     if found.kind == "contexts":
         return _contexts(found)
     if found.kept:

@@ -10,8 +10,9 @@ import click
 from click.core import ParameterSource
 
 from configtron.cli.learn.limits import operator_limits
-from configtron.cli.learn.options import Command, damage_options, log_option
-from configtron.cli.tune.options import Finite, guard_options
+from configtron.cli.learn.options import damage_options, log_option
+from configtron.cli.options import Command, Finite
+from configtron.cli.tune.options import guard_options
 
 if TYPE_CHECKING:
     from configtron.service.learning.running import Making

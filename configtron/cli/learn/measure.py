@@ -3,16 +3,25 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from configtron.model.errors import BadInput
+from configtron.cli.options import FILE, form_options
+from configtron.cli.output import say
+from configtron.cli.settings import settings
+from configtron.cli.signals import terminated
+from configtron.model.errors import CONDITION, DONE, INTERRUPTED, NOTHING, PARTIAL, BadInput
+
+if TYPE_CHECKING:
+    from configtron.service.learning.measured import CellTally
+    from configtron.service.learning.measuring import MeasureOptions
 
 # The names of `lab/testbed/studies.py`, written down here so that --help imports nothing.
 STUDIES = ("hotcloud", "configtron", "smoke", "realism", "visits")
 SERVERS = ("nginx", "apache")
-FORMATS = ("table", "jsonl", "csv")
 
 
 def _looks(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, ...]:
@@ -25,67 +34,27 @@ def _looks(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
 @click.command(short_help="Fill the PLT-tensor with page loads in the lab.")
 @click.option("--study", type=click.Choice(STUDIES), help="What to measure.")
 @click.option("--smoke", is_flag=True, help="The same as --study smoke.")
-@click.option(
-    "--condition",
-    "conditions",
-    multiple=True,
-    metavar="CONDITION",
-    help="Instead of the study's networks; repeat for more. As in hotcloud:1/150/2.5, pantheon:3,"
-    " emulated:5/20/1/100 (Mbit/s, ms one way, % lost, packets of queue).",
-)
+@click.option("--condition", "conditions", multiple=True, metavar="CONDITION",
+              help="Instead of the study's networks; repeat for more. As in hotcloud:1/150/2.5, pantheon:3,"
+              " emulated:5/20/1/100 (Mbit/s, ms one way, % lost, packets of queue).")  # fmt: skip
 @click.option("--site", "sites", multiple=True, metavar="SITE", help="Instead of the study's sites; repeat for more.")
-@click.option(
-    "--looks",
-    default="",
-    metavar="N,N,...",
-    callback=_looks,
-    help="After how many loads of a cell it is asked whether its median is known; the last number is the end."
-    "  [default: the study's]",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(0, 2**48 - 1),
-    default=None,
-    help="The same seed gives the same loads, bit for bit.  [default: 1]",
-)
-@click.option("--server", type=click.Choice(SERVERS), default=None, help="Who serves the pages.  [default: nginx]")
+@click.option("--looks", default="", metavar="N,N,...", callback=_looks,
+              help="After how many loads of a cell its median is checked; the last number is the end."
+              "  [default: the study's]")  # fmt: skip
+@click.option("--seed", type=click.IntRange(0, 2**48 - 1), default=None,
+              help="The same seed gives the same loads, bit for bit.  [default: 1]")  # fmt: skip
+@click.option("--server", type=click.Choice(SERVERS), default=None, help="Web server of the pages.  [default: nginx]")
 @click.option("-j", "--jobs", type=click.IntRange(1), default=None, help="Guests at once.  [default: one a CPU]")
 @click.option("--dask", metavar="ADDRESS", help="Measure on the workers of this Dask scheduler, as in tcp://host:8786.")
-@click.option("--resume", type=int, metavar="NUMBER", help="Go on with a measurement; -1 is the last one.")
+@click.option("--resume", type=int, metavar="NUMBER", help="Resume a measurement; -1 is the last one.")
 @click.option("--fail-on-unknown", is_flag=True, help="Exit with 1 if a median is not known as well as it should be.")
-@click.option(
-    "--tensor",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write the tensor here too; one always lies in the measurement's folder.",
-)
-@click.option(
-    "--status-updates-file",
-    type=click.Path(path_type=Path, allow_dash=True),
-    metavar="FILE",
-    help="How far it is as JSON lines; - is stderr.",
-)
-@click.option(
-    "-f", "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True, help="Form of the answer."
-)
-@click.option("-o", "--output-file", default="-", type=click.Path(dir_okay=False), help="Write here; - is stdout.")
-def measure(
-    study: str | None,
-    smoke: bool,
-    conditions: tuple[str, ...],
-    sites: tuple[str, ...],
-    looks: tuple[int, ...],
-    seed: int | None,
-    server: str | None,
-    jobs: int | None,
-    dask: str | None,
-    resume: int | None,
-    fail_on_unknown: bool,
-    tensor: Path | None,
-    status_updates_file: Path | None,
-    form: str,
-    output_file: str,
-) -> int:
+@click.option("--tensor", type=FILE, metavar="FILE",
+              help="Write the tensor here too; one is always written into the measurement's folder.")  # fmt: skip
+@click.option("--status-updates-file", type=click.Path(path_type=Path, allow_dash=True), metavar="FILE",
+              help="Progress as JSON lines; - is stderr.")  # fmt: skip
+@form_options
+def measure(fail_on_unknown: bool, tensor: Path | None, status_updates_file: Path | None, form: str, output_file: str,
+            **given: Any) -> int:  # fmt: skip
     """Fill the PLT-tensor {network condition x configuration x website} with page loads in the lab.
 
     Each condition is a shard: one boot of a guest whose kernel, servers and client are real and whose time is virtual.
@@ -108,17 +77,53 @@ def measure(
                 5    not root, or a program or kernel feature is missing
                 130  interrupted; what is whole is kept
     """
-    from configtron.cli.learn.filling import begin, go_on
-    from configtron.cli.learn.outcome import Wanted
+    from configtron.cli.display import BarDisplay
+    from configtron.report.cells import write_cells
+    from configtron.report.files import can_be_written, opened
+    from configtron.report.filling import Filling
+    from configtron.service.learning import measured, measuring
+    from configtron.service.learning.measuring import MeasureProgress
+
+    options = _options_of(**given)
+    can_be_written(tensor, output_file)
+    with (
+        BarDisplay(Filling, lambda e: (e.moment, e.last) if isinstance(e, MeasureProgress) else None,
+                   status_updates_file) as progress,
+        terminated(),
+    ):  # fmt: skip
+        found = measuring.fill(options, progress)
+    with opened(output_file) as out:
+        tally, lines = measured.show_cells(options.db, found, lambda cells: write_cells(form, cells, out), tensor)
+    for line in lines:
+        say(line)
+    return INTERRUPTED if found.status == measuring.STOPPED else _code(tally, found.layout.cells, fail_on_unknown)
+
+
+def _options_of(
+    study: str | None, smoke: bool, seed: int | None, server: str | None, jobs: int | None, dask: str | None,
+    resume: int | None, **what: Any,
+) -> MeasureOptions:  # fmt: skip
+    """Return the options as the service takes them. Errors: `BadInput` for those that contradict each other."""
+    from configtron.service.learning.measuring import MeasureOptions
 
     if smoke and study not in (None, "smoke"):
         raise BadInput("--smoke is a study of its own; leave --study out")
     name = "smoke" if smoke else study
-    wanted = Wanted(jobs, dask or "", fail_on_unknown, tensor, status_updates_file, form, output_file)
     if resume is not None:
-        if name or conditions or sites or looks or seed is not None or server:
-            raise BadInput("--resume goes on as it was begun: leave out whatever says what to measure, and the seed")
-        return go_on(resume, wanted)
+        if name or any(what.values()) or seed is not None or server:
+            raise BadInput("--resume goes on as it was begun: leave out the seed and every option of what to measure")
+        return MeasureOptions(settings().db, resume=resume, jobs=jobs or 0, dask=dask or "")
     if name is None:
         raise BadInput(f"nothing to measure: name a study by --study {'|'.join(STUDIES)}, or --smoke")
-    return begin(name, conditions, sites, looks, 1 if seed is None else seed, server or SERVERS[0], wanted)
+    return MeasureOptions(
+        settings().db, name, **what, seed=1 if seed is None else seed, server=server or SERVERS[0], jobs=jobs or 0,
+        dask=dask or "", argv=tuple(sys.argv[1:]),
+    )  # fmt: skip
+
+
+def _code(tally: CellTally, cells: int, fail_on_unknown: bool) -> int:
+    if not tally.medians:
+        return NOTHING
+    if fail_on_unknown and tally.known < cells:
+        return CONDITION
+    return DONE if tally.medians == cells else PARTIAL

@@ -3,26 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from configtron.cli.completing import learned
-from configtron.cli.settings import hint, settings
+from configtron.cli.options import Command
+from configtron.cli.settings import settings
 from configtron.model.errors import BadInput
-from configtron.model.records import rounded as rounded
 
-if TYPE_CHECKING:
-    from configtron.model.records import Json
-
-# What a row of these commands calls itself is in its field "schema"; raised when a field changes its meaning.
-SCHEMA = "configtron.learning/1"
 # Latest outcomes that a question is answered from: enough for intervals of a per cent, little enough for a second.
 LAST = 100_000
-
-Command = Callable[..., Any]
 
 
 def log_option(command: Command) -> Command:
@@ -71,18 +63,3 @@ def damage_options(command: Command) -> Command:
     where = click.option("--damage-from", type=click.File("rb"), metavar="FILE",
                          help="The PLT-tensor that measured it.  [default: --warm's, or the policy's]")  # fmt: skip
     return most(where(command))
-
-
-def write(form: str, path: str, columns: Sequence[str], rows: Iterable[dict[str, Json]]) -> None:
-    """Rows in the form asked for."""
-    from configtron.report.lines import opened
-    from configtron.report.tuning import write_rows
-
-    with opened(path) as out:
-        write_rows(form, columns, rows, out, schema=SCHEMA)
-
-
-def say(text: str) -> None:
-    """A line to stderr, unless they are not wanted."""
-    if settings().loudness >= 0:
-        click.echo(hint(text), err=True)

@@ -5,11 +5,9 @@ from __future__ import annotations
 
 import click
 
-from configtron.cli.learn.options import write
-from configtron.cli.tune.options import form_options
+from configtron.cli.options import form_options
+from configtron.cli.output import LEARNING, write_rows
 from configtron.model.errors import DONE
-
-POLICIES_COLUMNS = ("policy", "default", "runs", "takes", "about")
 
 
 @click.command(short_help="List the policies there are to choose from.")
@@ -20,12 +18,7 @@ def policies(form: str, output_file: str) -> int:
     What runs in simulation only knows the truth: `configtron replay sessions`. `takes` says which of --warm,
     --engine, --evolve and --by-device make a difference.
     """
-    from configtron.learner import POLICIES, PREFERRED
+    from configtron.service.learning.rows import POLICIES_COLUMNS, policy_rows
 
-    rows = [
-        {"policy": row.name, "default": row.name == PREFERRED, "runs": "in simulation" if row.oracle else "anywhere",
-         "takes": " ".join(row.takes), "about": row.help}
-        for row in POLICIES.values()
-    ]  # fmt: skip
-    write(form, output_file, POLICIES_COLUMNS, [{**row} for row in rows])
+    write_rows(form, output_file, POLICIES_COLUMNS, policy_rows(), LEARNING)
     return DONE

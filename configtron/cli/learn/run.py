@@ -3,22 +3,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from configtron.cli.completing import either
 from configtron.cli.learn.making import asked_for, making_of, making_options
-from configtron.cli.learn.options import rounded, write
+from configtron.cli.options import form_options
+from configtron.cli.output import LEARNING, write_rows
 from configtron.cli.settings import settings
-from configtron.cli.tune.options import form_options
+from configtron.cli.signals import terminated
 from configtron.model.errors import DONE
-
-if TYPE_CHECKING:
-    from configtron.model.records import Json
-    from configtron.service.learning.lessons import Taken
-
-LEARNED_COLUMNS = ("name", "policy", "log", "learned_now", "learned", "updates", "classes", "splits", "agreed", "arms")
 
 
 @click.command(short_help="Let a policy learn from the database's outcomes.")
@@ -88,26 +83,12 @@ def run(name: str, policy: str, most: int | None, fresh: bool, form: str, output
     `agreed` is the share of decisions in which policy and logger agree. A website that was not in the log when the
     policy was made is modelled with all other such websites; a profile that was not asks for --fresh.
     """
-    from configtron.cli.learn.pace import Shown
-    from configtron.cli.terminated import terminated
-    from configtron.service.learning.running import LearnOptions
-    from configtron.service.learning.running import run as learn
+    from configtron.cli.display import EventLines
+    from configtron.service.learning import running
+    from configtron.service.learning.rows import LEARNED_COLUMNS, learned_row
 
     with terminated():
-        options = LearnOptions(settings().db, policy, name, making_of(making), asked_for(), most, fresh)
-        taken = learn(options, Shown({"learn": "outcomes", "learn again without": "outcomes"}))
-        write(form, output_file, LEARNED_COLUMNS, [_row(taken)])
+        options = running.LearnOptions(settings().db, policy, name, making_of(making), asked_for(), most, fresh)
+        taken = running.run(options, EventLines())
+        write_rows(form, output_file, LEARNED_COLUMNS, [learned_row(taken)], LEARNING)
     return DONE
-
-
-def _row(taken: Taken) -> dict[str, Json]:
-    arms = taken.arms
-    total = max(sum(arms.values()), 1)
-    return {
-        "name": taken.name, "policy": taken.policy, "log": max(taken.log, 0), "learned_now": taken.outcomes,
-        "learned": taken.learned, "updates": taken.updates, "classes": taken.classes, "splits": taken.splits,
-        "agreed": rounded(taken.agreed / total) if taken.outcomes else None,
-        "unexplored": list(taken.unexplored), "reclassified": len(taken.latencies),
-        "latency": sorted(taken.latencies)[len(taken.latencies) // 2] if taken.latencies else None,
-        "arms": {arm: rounded(count / total) for arm, count in sorted(arms.items())},
-    }  # fmt: skip

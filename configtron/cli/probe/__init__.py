@@ -5,20 +5,26 @@ from __future__ import annotations
 
 import click
 
-from configtron.cli.lazy import LazyGroup, Row
+from configtron.cli.lazy import LazyGroup
 
 ROWS = {
-    "run": Row("configtron.cli.probe.run", "run", "Probe targets; the command meant when none is named."),
-    "lists": Row("configtron.cli.probe.lists", "lists", "Show the bundled target lists."),
-    "regions": Row("configtron.cli.probe.regions", "regions", "Show the vantages to look from."),
-    "show": Row("configtron.cli.probe.show", "show", "Show what a run found; without RUN, list the runs."),
-    "diff": Row("configtron.cli.probe.diff", "diff", "Compare the verdicts of two runs."),
-    "export": Row("configtron.cli.probe.export", "export", "Write a run for other programs."),
-    "validate": Row("configtron.cli.probe.validate", "validate", "Score a lab run against the truth."),
+    "run": "Probe targets; the command meant when none is named.",
+    "lists": "Show the bundled target lists.",
+    "regions": "Show the vantages to look from.",
+    "show": "Show what a run found; without RUN, list the runs.",
+    "diff": "Compare the verdicts of two runs.",
+    "export": "Write a run for other programs.",
+    "validate": "Score a lab run against the truth.",
 }
 
 
-@click.group(cls=LazyGroup, rows=ROWS, default="run", short_help="Ask servers how they are configured.")
+@click.group(
+    cls=LazyGroup,
+    package="configtron.cli.probe",
+    rows=ROWS,
+    default="run",
+    short_help="Ask servers how they are configured.",
+)
 def probe() -> None:
     """Ask servers how they are configured, and keep the packets as evidence.
 

@@ -6,11 +6,13 @@ from __future__ import annotations
 import click
 
 from configtron.cli.completing import runs
+from configtron.cli.options import output_option
 from configtron.cli.probe.names import run_number
-from configtron.cli.probe.rendering import render
 from configtron.cli.settings import settings
 from configtron.model.errors import DONE, NOTHING
-from configtron.report.lines import opened, write_results
+from configtron.report.files import opened
+from configtron.report.lines import write_results
+from configtron.report.rendering import render
 from configtron.service import campaign
 
 
@@ -18,14 +20,14 @@ from configtron.service import campaign
 @click.argument("run", callback=run_number, shell_complete=runs)
 @click.option("-f", "--format", "form", type=click.Choice(["jsonl", "csv", "results"]), default="jsonl",
               show_default=True, help="Records; rows; or single readings, a line per connection.")  # fmt: skip
-@click.option("-o", "--output-file", default="-", type=click.Path(dir_okay=False), help="Write here; - is stdout.")
+@output_option
 def export(run: int, form: str, output_file: str) -> int:
     """Write a run (a number, or last) for other programs; records fit the shipped report/probe.schema.json."""
     with campaign.open_runs(settings().db) as store:
-        kept = campaign.find_run(store, run)
+        found = campaign.find_run(store, run)
         with opened(output_file) as out:
             if form == "results":
-                write_results(store.results(kept.id), out)
+                write_results(store.results(found.id), out)
             else:
-                render(campaign.records_of(store, kept), campaign.vantages_of_run(kept), form, out)
-        return DONE if kept.traces else NOTHING
+                render(campaign.records_of(store, found), campaign.vantages_of_run(found), form, out)
+        return DONE if found.traces else NOTHING

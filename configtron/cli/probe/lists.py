@@ -6,7 +6,7 @@ from __future__ import annotations
 import click
 
 from configtron.cli import completing
-from configtron.cli.tune.options import form_options
+from configtron.cli.options import form_options
 
 
 @click.command(short_help="Show the bundled target lists.")
@@ -14,20 +14,16 @@ from configtron.cli.tune.options import form_options
 @form_options
 def lists(name: str | None, form: str, output_file: str) -> None:
     """Show the bundled target lists; with NAME, the targets in that list."""
-    from configtron.probe.targets import read
-    from configtron.report.lines import opened, write_list
-    from configtron.service.lists import bundled, list_source
+    from configtron.report.files import opened, write_list
+    from configtron.service.lists import bundled, hosts_in
 
+    rows: list[tuple[str, ...]]
+    if name is None:
+        schema, columns, rows = "configtron.lists/1", ["list", "about"], [*bundled().items()]
+    else:
+        schema, columns, rows = "configtron.targets/1", ["host"], [(host,) for host in hosts_in(name)]
     with opened(output_file) as out:
-        if name is None:
-            rows = list(bundled().items())
-            if form == "table":
-                out.writelines(f"{known}\t{about}\n" for known, about in rows)
-            else:
-                write_list("configtron.lists/1", ("list", "about"), rows, form, out)
-            return
-        hosts = [target.host for target in read([list_source(name.removeprefix("@"))])]
         if form == "table":
-            out.writelines(f"{host}\n" for host in hosts)
+            out.writelines("\t".join(row) + "\n" for row in rows)
         else:
-            write_list("configtron.targets/1", ("host",), [(host,) for host in hosts], form, out)
+            write_list(schema, columns, rows, form, out)

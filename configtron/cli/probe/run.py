@@ -11,11 +11,12 @@ import click
 from configtron.cli.completing import lists
 from configtron.cli.probe.run_flags import run_options
 from configtron.cli.settings import settings
-from configtron.cli.terminated import terminated
-from configtron.model.errors import BadInput
+from configtron.cli.signals import terminated
+from configtron.model.errors import DONE, BadInput
 
 if TYPE_CHECKING:
     from configtron.service.campaign import ProbeOptions
+    from configtron.service.progress import Event
 
 # Starts per second outside the lab, unless asked otherwise: a site sees two, its operator's network ten, and the whole
 # run stays below what one impatient browser does.
@@ -53,15 +54,26 @@ def run(**given: Any) -> int:
         configtron probe -i sites.csv -n 100 -f jsonl -o sites.jsonl
     """
     options = options_of(**given)
-    from configtron.cli.probe.dry_run import dry_run
-    from configtron.cli.probe.run_report import RunDisplay, show_run
+    from configtron.cli.display import BarDisplay, EventLines
+    from configtron.cli.probe.run_report import show_run
+    from configtron.model.records import canonical
+    from configtron.report.files import opened
+    from configtron.report.progress import CampaignCounts, Progress
     from configtron.service import campaign
+
+    def counts_of(event: Event) -> tuple[CampaignCounts, bool] | None:
+        if not isinstance(event, campaign.RunProgress):
+            return None
+        return CampaignCounts(event.total, event.done, event.calls, event.failed, event.steps), event.last
 
     campaign.parse_conditions(options.fail_on)
     if options.dry_run:
-        return dry_run(options)
+        with opened(options.output_file) as out:
+            total = campaign.planned_targets(options, lambda form: out.write(canonical(form) + "\n"), EventLines())
+        click.echo(total.text, err=True)
+        return DONE
     with terminated():
-        with RunDisplay(options.status_updates_file) as display:
+        with BarDisplay(Progress, counts_of, options.status_updates_file) as display:
             done = campaign.run(options, settings().db, progress=display, argv=sys.argv[1:])
         return show_run(options, done)
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import click
 
-from configtron.cli.lazy import LazyGroup, Row
+from configtron.cli.lazy import LazyGroup
 
 ROWS = {
-    "packets": Row("configtron.cli.replay.packets", "packets", "Play recorded probes again, and compare."),
-    "sessions": Row("configtron.cli.replay.sessions", "sessions", "Put a policy on simulated sessions."),
+    "packets": "Play recorded probes again, and compare.",
+    "sessions": "Put a policy on simulated sessions.",
 }
 
 
-@click.group(cls=LazyGroup, rows=ROWS, short_help="Run production code on recorded worlds.")
+@click.group(
+    cls=LazyGroup, package="configtron.cli.replay", rows=ROWS, short_help="Run production code on recorded worlds."
+)
 def replay() -> None:
     """Run production code on recorded worlds, and compare with what it made of the live ones. No packet is sent."""

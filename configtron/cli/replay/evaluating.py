@@ -12,14 +12,14 @@ from functools import partial
 from pathlib import Path
 
 from configtron.cli.settings import settings
-from configtron.cli.terminated import terminated
+from configtron.cli.signals import terminated
 from configtron.db.measuring import Measuring
 from configtron.lab.testbed.layout import tensor_of
 from configtron.model.errors import CONDITION, DONE, NOTHING, PARTIAL, BadInput
 from configtron.model.records import canonical
 from configtron.model.samples import Pairs
 from configtron.model.tensor import Tensor, read
-from configtron.report.lines import can_be_written, opened
+from configtron.report.files import can_be_written, opened
 from configtron.service.campaign.runs import locked
 from configtron.service.learning.measured import software_of
 from configtron.service.learning.measuring import layout_of

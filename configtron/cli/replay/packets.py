@@ -52,7 +52,7 @@ def packets(files: tuple[Path, ...], run: int | None, expect: Path | None, adopt
     """
     from configtron.cli.replay.packet_report import PlayDisplay, exit_code
     from configtron.report import replay_results as results
-    from configtron.report.lines import can_be_written, opened
+    from configtron.report.files import can_be_written, opened
     from configtron.service import replay
 
     if adopt:

@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from configtron.cli.completing import policies
-from configtron.cli.tune.options import Finite
+from configtron.cli.options import Finite
 from configtron.model.errors import BadInput
 
 # A replay without --sessions: 250 sessions for each of 20 classes x 12 sites.

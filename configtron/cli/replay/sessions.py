@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from configtron.cli.options import form_options
+from configtron.cli.output import LEARNING, say, write_rows
 from configtron.cli.replay.session_flags import (
     BESIDE_RESUME,
     BESIDE_STUDY,
@@ -17,7 +19,6 @@ from configtron.cli.replay.session_flags import (
     take_world,
 )
 from configtron.cli.settings import settings
-from configtron.cli.tune.options import form_options
 from configtron.model.errors import DONE, INTERRUPTED, BadInput
 
 
@@ -48,8 +49,6 @@ def sessions(
 
     Exit code 130: interrupted; what was done is kept.
     """
-    from configtron.cli.learn.options import say
-
     if "list" in studies:
         from configtron.cli.replay import studying
 
@@ -61,14 +60,15 @@ def sessions(
         check_alone(BESIDE_STUDY, "a study is as it is")
     if given["worlds"]:
         take_world(given)
-    from configtron.report.lines import can_be_written
+    from configtron.report.files import can_be_written
 
     can_be_written(html, output_file)
     # The simulator's modules alone take a second.
     say("replay: reading the world, and checking it")
+    from configtron.cli.display import EventLines
     from configtron.cli.replay import studying
-    from configtron.cli.replay.session_report import SessionsDisplay, write_sessions
-    from configtron.cli.replay.stopping import stop_signals
+    from configtron.cli.signals import stop_signals
+    from configtron.report.session_rows import session_table
     from configtron.service import replay
     from configtron.service.replay import simulation
     from configtron.service.replay.session_job import run_job
@@ -78,20 +78,20 @@ def sessions(
         check_alone(BESIDE_WORLD_OUT, "--world-out plays nothing")
         replay.export_world(simulation.origins_of(options), world_out, say)
         return DONE
-    display, job = SessionsDisplay(), None
+    display, job = EventLines(closing=False), None
     if resume is not None:
         check_alone(BESIDE_RESUME, "--resume goes on as it was begun")
     else:
         job = studying.job(studies, given) if studies else simulation.job_of(options, display)
     works = {studying.KIND: studying.part, simulation.KIND: simulation.part}
-    with stop_signals() as stopping:
+    with stop_signals(say) as stopping:
         done = run_job(settings().db, job, resume or "", works, display, stopping)
     if done.cancelled:
         return INTERRUPTED
     if done.job.kind == studying.KIND:
         studying.tell(done.job, done.found, form, output_file, html)
     else:
-        write_sessions(done.found, form, output_file)
+        write_rows(form, output_file, *session_table(done.found, form), LEARNING)
     return DONE
 
 

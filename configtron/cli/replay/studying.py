@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from configtron.cli.learn.options import rounded, say, write
+from configtron.cli.output import LEARNING, say, write_rows
 from configtron.learner.sim.world import ANALYTIC
 from configtron.model.errors import BadInput
+from configtron.model.records import rounded
 from configtron.service.replay.origin import Say, check_unchanged, hashed, tensor_of_file
 from configtron.service.replay.session_job import Job, PartContext, Stop
 from configtron.studies.simulated import STUDIES
@@ -36,7 +37,7 @@ def write_list(form: str, output_file: str) -> None:
         }
         for one in STUDIES.values()
     ]
-    write(form, output_file, LISTED, rows)
+    write_rows(form, output_file, LISTED, rows, LEARNING)
 
 
 def job(names: tuple[str, ...], given: dict[str, Any]) -> Job:
@@ -80,9 +81,9 @@ def tell(job: Job, found: list[Any], form: str, output_file: str, html: str | No
     """All studies' numbers; curves are in JSON Lines, in CSV and on the page, not in the table."""
     whole = _summaries(job, found)
     rows = [_row(name, one) for name, every in whole.items() for one in every if form != "table" or one.x is None]
-    write(form, output_file, STUDY_COLUMNS, rows)
+    write_rows(form, output_file, STUDY_COLUMNS, rows, LEARNING)
     if html:
-        from configtron.report.lines import opened
+        from configtron.report.files import opened
         from configtron.studies.output.worlds_page import page
 
         with opened(html) as out:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from configtron.cli.tune.options import FORMATS
+from configtron.cli.options import FORMATS
 from configtron.model.errors import BadInput
 
 # The names of `studies/study.py`, written down here so that --help imports nothing.

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import click
 
+from configtron.cli.options import output_option
 from configtron.cli.settings import hint
 from configtron.cli.tune.options import where_options
 from configtron.cli.tune.resolved import lease_options
@@ -18,15 +19,15 @@ FORMS = ("iproute2", "networkd", "sysctl")
 @click.option("--as", "form", type=click.Choice(FORMS), required=True, help="Output syntax.")
 @click.option("-6", "--ipv6", is_flag=True, help="iproute2: the IPv6 half, for ip -6 -batch.")
 @where_options
-@click.option("-o", "--output-file", default="-", type=click.Path(dir_okay=False), help="Write here; - is stdout.")
+@output_option
 def export(form: str, ipv6: bool, output_file: str, **_: object) -> int:
     """Print the wanted profiles and prefixes (`profile`, `prefix`) as another tool's configuration. Nothing is changed.
 
     iproute2: the routes, the rule and the names that the driver route would make here, for `ip -batch -`; once more
-    with -6 for `ip -6 -batch -`. What it makes is read by configtron as its own. networkd: sections for .network files.
-    sysctl: the default profile, for sysctl.d. What a tool cannot express stands in comments. Gateways are those of now.
+    with -6 for `ip -6 -batch -`. configtron recognizes them as its own. networkd: sections for .network files.
+    sysctl: the default profile, for sysctl.d. Comments name what a tool cannot express. Gateways are the present ones.
     """
-    from configtron.report.lines import opened
+    from configtron.report.files import opened
     from configtron.service import lease
 
     lines = lease.export(lease_options(), form, ipv6=ipv6)

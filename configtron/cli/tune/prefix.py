@@ -3,25 +3,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 import click
 
-from configtron.cli.settings import hint, settings
-from configtron.cli.tune.options import form_options, profiles
+from configtron.cli.options import form_options
+from configtron.cli.output import say, warn, write_rows
+from configtron.cli.settings import settings
+from configtron.cli.tune.options import profiles
 from configtron.model.errors import DONE, NOTHING, BadInput
 
-if TYPE_CHECKING:
-    from configtron.model.records import Json
-
-PREFIX_COLUMNS = ("prefix", "profile")
-# In place of a prefix: all clients that no prefix holds.
+# In place of a prefix: all clients that no prefix contains.
 DEFAULT = "default"
 
 
-@click.group(short_help="Prefixes: whose clients get which profile.")
+@click.group(short_help="Prefixes: which clients get which profile.")
 def prefix() -> None:
-    """Prefixes: whose clients get which profile, kept in the database. The longest prefix of a client counts."""
+    """Prefixes: which clients get which profile, kept in the database. A client gets the profile of its longest
+    prefix."""
 
 
 @prefix.command(name="set", short_help="Give prefixes a profile.")
@@ -30,8 +29,8 @@ def prefix() -> None:
 def set_(prefixes: tuple[str, ...], profile: str) -> int:
     """Give prefixes a profile; an address alone is a prefix, `default` is all other clients.
 
-    The stack is not touched before the next apply. From then on they are yours: `configtron learn export` leaves them,
-    and all clients within them, alone.
+    The stack is not touched before the next apply. From then on they are yours: `configtron learn export` does not
+    change them, nor any client within them.
     """
     from configtron.service import lease
     from configtron.tune.rules import canonical
@@ -40,39 +39,33 @@ def set_(prefixes: tuple[str, ...], profile: str) -> int:
     return DONE
 
 
-@prefix.command(short_help="Take prefixes their profile.")
+@prefix.command(short_help="Remove the profiles of prefixes.")
 @click.argument("prefixes", nargs=-1, metavar="[PREFIX]...")
 @click.option("--all", "everything", is_flag=True, help="All of them, and the default.")
 def drop(prefixes: tuple[str, ...], everything: bool) -> int:
-    """Take prefixes their profile; what is in force stays until the next apply. Exit code 4: none of them had one."""
+    """Remove the profiles of prefixes; what is in force stays until the next apply. Exit code 4: none of them had
+    one."""
     from configtron.service import lease
 
     if bool(prefixes) == everything:
         raise BadInput("name prefixes, or --all")
-    count = lease.drop_prefixes(settings().db, None if everything else prefixes)
-    if not count:
-        click.echo(hint("none of them has a profile; `configtron tune prefix list` shows those that do"), err=True)
-    return DONE if count else NOTHING
+    if lease.drop_prefixes(settings().db, None if everything else prefixes):
+        return DONE
+    warn("none of them has a profile; `configtron tune prefix list` shows those that do")
+    return NOTHING
 
 
-@prefix.command(short_help="Say which profile a client gets.")
+@prefix.command(short_help="Show which profile a client gets.")
 @click.argument("addresses", nargs=-1, required=True, metavar="ADDRESS...")
 @form_options
 def show(addresses: tuple[str, ...], form: str, output_file: str) -> int:
-    """Say which profile clients at these addresses get, as wanted, and by which prefix."""
-    from configtron.model.tuning_json import settings_text
-    from configtron.report.lines import opened
-    from configtron.report.tuning import write_rows
+    """Show which profile clients at these addresses get, as wanted, and by which prefix."""
     from configtron.service import lease
+    from configtron.service.lease.rows import CLIENT_COLUMNS, client_rows
 
     rules = lease.wanted(settings().db).rules
-    rows: list[dict[str, Json]] = []
-    for address in addresses:
-        found, profile = lease.profile_of(rules, address)
-        text = settings_text(profile.settings)
-        rows.append({"address": address, "prefix": found, "profile": profile.name, "settings": text})
-    with opened(output_file) as out:
-        write_rows(form, ("address", "prefix", "profile", "settings"), rows, out)
+    found = [(address, *lease.profile_of(rules, address)) for address in addresses]
+    write_rows(form, output_file, CLIENT_COLUMNS, client_rows(found))
     return DONE
 
 
@@ -83,25 +76,22 @@ def list_(form: str, output_file: str) -> int:
 
     The owner is human, or learner (`configtron learn export`).
     """
-    from configtron.report.lines import opened
-    from configtron.report.tuning import write_rows
     from configtron.service import lease
+    from configtron.service.lease.rows import PREFIX_COLUMNS, prefix_rows
 
-    found = lease.wanted(settings().db).prefixes()
-    with opened(output_file) as out:
-        columns = (*PREFIX_COLUMNS, "owner")
-        write_rows(form, columns, [dict(zip(columns, row, strict=True)) for row in found], out)
+    found = lease.wanted(settings().db)
+    write_rows(form, output_file, PREFIX_COLUMNS, prefix_rows(found))
     return DONE
 
 
 @prefix.command(name="import", short_help="Read prefixes and their profiles from a file.")
 @click.argument("file", type=click.File())
-@click.option("--whole", is_flag=True, help="The file is all there is: prefixes that are not in it are forgotten.")
+@click.option("--whole", is_flag=True, help="The file is the whole list: other prefixes are removed.")
 def import_(file: TextIO, whole: bool) -> int:
     """Read lines of PREFIX and PROFILE, separated by a space or a comma, from FILE (- is standard input); all or none.
 
-    `prefix list -f csv` writes such lines. Empty lines and what follows # are passed over. All of them are yours then,
-    whichever their owner was (a third column).
+    `prefix list -f csv` writes such lines. Empty lines and comments (#) are skipped. All of them are yours then,
+    whatever the owner in a third column was.
     """
     from configtron.service import lease
 
@@ -110,6 +100,5 @@ def import_(file: TextIO, whole: bool) -> int:
         new = lease.set_prefixes(settings().db, pairs, whole=whole)
     except BadInput as error:
         raise BadInput(f"{file.name}: {error}") from error
-    if settings().loudness >= 0:
-        click.echo(f"{len(pairs) - (DEFAULT in pairs)} prefixes read, {new:+d} in all", err=True)
+    say(f"{len(pairs) - (DEFAULT in pairs)} prefixes read, {new:+d} in all")
     return DONE

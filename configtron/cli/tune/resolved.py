@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from configtron.cli.settings import hint, settings
+from configtron.cli.output import say, warn
+from configtron.cli.settings import settings
 from configtron.cli.tune.options import MAX_PREFIXES
 from configtron.model.tuning import Place
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def given(name: str, otherwise: Any = None) -> Any:
-    """An option's value: the command's own, else what `tune` was given, else `otherwise`."""
+    """Return an option's value: the command's own, else that of `tune`, else `otherwise`."""
     ctx: click.Context | None = click.get_current_context()
     while ctx is not None:
         value = ctx.params.get(name)
@@ -29,7 +30,7 @@ def given(name: str, otherwise: Any = None) -> Any:
 
 
 def place() -> Place:
-    """Where to act. Errors: `BadInput` for a listener that is none."""
+    """Return where to act. Errors: `BadInput` for a listener that is none."""
     from configtron.tune.listeners import listeners_text
 
     listen = given("listen", ())
@@ -39,7 +40,7 @@ def place() -> Place:
 
 
 def lease_options() -> LeaseOptions:
-    """The options of the command that is running, as the lease engine takes them. Errors: `BadInput`."""
+    """Return the options of the command that is running, as the lease engine takes them. Errors: `BadInput`."""
     from configtron.service.lease import AUTO, LeaseOptions
 
     shares = (given("holdback", 0.0), given("canary", 1.0))
@@ -48,8 +49,7 @@ def lease_options() -> LeaseOptions:
 
 def show_notice(notice: Notice) -> None:
     """Print a notice of the engine; a quiet command drops those that are not warnings."""
-    if notice.level > logging.INFO or settings().loudness >= 0:
-        click.echo(hint(notice.text), err=True)
+    (warn if notice.level > logging.INFO else say)(notice.text)
 
 
 def limits() -> Limits:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import click
 
-from configtron.cli.settings import hint, settings
+from configtron.cli.output import say
+from configtron.cli.settings import settings
 from configtron.model.errors import DONE, NOTHING, BadInput
 
 
@@ -15,14 +16,12 @@ from configtron.model.errors import DONE, NOTHING, BadInput
 def unfreeze(scopes: tuple[str, ...], everything: bool) -> int:
     """Let plans change scopes again that were frozen because another program changed them; `status` lists them.
 
-    Nothing is written to the stack: the next plan says what would change there. Exit code 4: none of them was frozen.
+    Nothing is written to the stack: the next plan shows what would change there. Exit code 4: none of them was frozen.
     """
     from configtron.service import lease
 
     if bool(scopes) == everything:
         raise BadInput("name scopes as `configtron tune status` does, or --all")
     count = lease.unfreeze(settings().db, None if everything else scopes)
-    if settings().loudness >= 0:
-        none = hint("none of them is frozen; `configtron tune status` lists what is")
-        click.echo(f"{count} scopes unfrozen" if count else none, err=True)
+    say(f"{count} scopes unfrozen" if count else "none of them is frozen; `configtron tune status` lists what is")
     return DONE if count else NOTHING

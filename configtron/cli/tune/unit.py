@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from configtron.cli.settings import settings
+from configtron.cli.output import say
 from configtron.model.errors import DONE, BadInput
 
 
@@ -36,7 +36,5 @@ def unit(name: str | None, output_folder: Path | None) -> int:
         click.echo("\n".join(f"# {each}\n{text}" if name is None else text for each, text in chosen.items()), nl=False)
         return DONE
     write_units(output_folder, chosen)
-    if settings().loudness >= 0:
-        click.echo(f"written: {', '.join(chosen)}; next: systemctl daemon-reload && systemctl enable --now {WATCH} "
-                   f"{TIMER}", err=True)  # fmt: skip
+    say(f"written: {', '.join(chosen)}; next: systemctl daemon-reload && systemctl enable --now {WATCH} {TIMER}")
     return DONE

@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING
 from configtron.service.lazily import lazily
 
 if TYPE_CHECKING:
-    from configtron.service.campaign.comparison import Change, changes
+    from configtron.service.campaign.comparison import changes
     from configtron.service.campaign.conditions import parse_conditions
+    from configtron.service.campaign.dry_run import PlannedTargets, planned_targets
     from configtron.service.campaign.inputs import blocklist_of, calls_each, read_template, vantages_of
     from configtron.service.campaign.layout import RunLayout
     from configtron.service.campaign.run_options import ProbeOptions
     from configtron.service.campaign.running import RunResult, planned, run
     from configtron.service.campaign.runs import (
         SUMMARY,
+        baseline_of,
         find_run,
         locked,
         open_runs,
@@ -38,24 +40,26 @@ if TYPE_CHECKING:
     from configtron.service.campaign.tally import RunProgress
 
 __all__ = [
-    "SUMMARY", "Change", "LabScore", "ProbeOptions", "RunLayout", "RunProgress", "RunResult", "RunSummary",
-    "blocklist_of", "calls_each", "changes", "find_run", "judged", "locked", "open_runs", "parse_conditions", "planned",
-    "read_template", "records_of", "run", "run_folder", "score_run", "status_of", "vantages_of", "vantages_of_run",
+    "SUMMARY", "LabScore", "PlannedTargets", "ProbeOptions", "RunLayout", "RunProgress", "RunResult", "RunSummary",
+    "baseline_of", "blocklist_of", "calls_each", "changes", "find_run", "judged", "locked",
+    "open_runs", "parse_conditions", "planned", "planned_targets", "read_template", "records_of",
+    "run", "run_folder", "score_run", "status_of", "vantages_of", "vantages_of_run",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
     __getattr__ = lazily(
         __name__,
         {
-            **dict.fromkeys(("Change", "changes"), "comparison"),
+            "changes": "comparison",
             "parse_conditions": "conditions",
             **dict.fromkeys(("blocklist_of", "calls_each", "read_template", "vantages_of"), "inputs"),
+            **dict.fromkeys(("PlannedTargets", "planned_targets"), "dry_run"),
             "RunLayout": "layout",
             "ProbeOptions": "run_options",
             **dict.fromkeys(("RunResult", "planned", "run"), "running"),
             **dict.fromkeys(
-                ("SUMMARY", "find_run", "locked", "open_runs", "records_of", "run_folder", "status_of",
-                 "vantages_of_run"), "runs",
+                ("SUMMARY", "baseline_of", "find_run", "locked", "open_runs", "records_of",
+                 "run_folder", "status_of", "vantages_of_run"), "runs",
             ),
             **dict.fromkeys(("LabScore", "judged", "score_run"), "scoring"),
             "RunSummary": "summary",

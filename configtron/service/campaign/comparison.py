@@ -4,26 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from configtron.db.store import Store
 from configtron.fingerprint.diversity import BALANCING, MIXED, compare, is_mixed
-from configtron.model.nouns import Observation
+from configtron.report.changes import VerdictChange
 from configtron.service.campaign.runs import find_run, records_of
 
 
-class Change(NamedTuple):
-    """One parameter of one target from one vantage in two runs; `outcome` as in `fingerprint/diversity.py`."""
-
-    site: str
-    vantage: str
-    knob: str
-    outcome: str
-    before: Observation
-    after: Observation
-
-
-def changes(store: Store, before: int, after: int) -> Iterator[Change]:
+def changes(store: Store, before: int, after: int) -> Iterator[VerdictChange]:
     """Yield a comparison of every parameter that both runs have a verdict on.
 
     Where unlike servers share an address, the outcome is `MIXED`, but for `BALANCING` itself.
@@ -35,4 +23,4 @@ def changes(store: Store, before: int, after: int) -> Iterator[Change]:
         for knob in sorted(earlier.keys() & item.verdicts.keys()):
             then, now = earlier[knob], item.verdicts[knob]
             outcome = MIXED if mixed and knob != BALANCING else compare(then, now)
-            yield Change(item.site, item.vantage, knob, outcome, then, now)
+            yield VerdictChange(item.site, item.vantage, knob, outcome, then, now)

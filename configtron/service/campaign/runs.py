@@ -98,3 +98,18 @@ def records_of(
 def _only(item: TargetResult, knobs: frozenset[str]) -> TargetResult:
     verdicts = {knob: verdict for knob, verdict in item.verdicts.items() if knob in knobs}
     return item._replace(fingerprint=replace(item.fingerprint, observations=verdicts))
+
+
+def baseline_of(run: Run, name: str) -> str:
+    """Return the vantage of that name, or the first in the region of that name; "": the run's first. Errors:
+    `BadInput`."""
+    vantages = vantages_of_run(run)
+    if not vantages:
+        raise BadInput(f"run {run.id}: names no vantage, so it cannot be compared; `configtron probe` makes a new run")
+    if not name or name in vantages:
+        return name or next(iter(vantages))
+    for vantage in vantages.values():
+        if vantage.region.casefold() == name.casefold():
+            return vantage.name
+    known = ", ".join(f"{v.name} ({v.region})" if v.region else v.name for v in vantages.values())
+    raise BadInput(f"run {run.id}: no vantage {name!r}; --baseline takes one of {known}")

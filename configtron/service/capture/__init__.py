@@ -12,11 +12,21 @@ if TYPE_CHECKING:
     from configtron.service.capture.proofs import proofs_of
     from configtron.service.capture.reading import CaptureReading, connection_forms
     from configtron.service.capture.sockets import SocketOptions, watch_sockets
-    from configtron.service.capture.watching import Outputs, WatchProgress, WatchResult, open_watches
+    from configtron.service.capture.watching import (
+        WATCHES_COLUMNS,
+        WATCHES_SCHEMA,
+        Outputs,
+        WatchProgress,
+        WatchResult,
+        find_watch,
+        open_watches,
+        watch_rows,
+    )
 
 __all__ = [
-    "CaptureReading", "LiveOptions", "Outputs", "SocketOptions", "WatchProgress", "WatchResult", "connection_forms",
-    "open_watches", "proofs_of", "watch_interface", "watch_sockets",
+    "WATCHES_COLUMNS", "WATCHES_SCHEMA", "CaptureReading", "LiveOptions", "Outputs", "SocketOptions", "WatchProgress",
+    "WatchResult", "connection_forms", "find_watch", "open_watches", "proofs_of", "watch_interface", "watch_rows",
+    "watch_sockets",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
@@ -27,6 +37,18 @@ if not TYPE_CHECKING:
             "proofs_of": "proofs",
             **dict.fromkeys(("CaptureReading", "connection_forms"), "reading"),
             **dict.fromkeys(("SocketOptions", "watch_sockets"), "sockets"),
-            **dict.fromkeys(("Outputs", "WatchProgress", "WatchResult", "open_watches"), "watching"),
+            **dict.fromkeys(
+                (
+                    "WATCHES_COLUMNS",
+                    "WATCHES_SCHEMA",
+                    "Outputs",
+                    "WatchProgress",
+                    "WatchResult",
+                    "find_watch",
+                    "open_watches",
+                    "watch_rows",
+                ),
+                "watching",
+            ),
         },
     )

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from configtron.db.store import Store
+from configtron.db.store import LiveFingerprint, Store
 from configtron.fingerprint.features import Sighting
 from configtron.model.errors import BadInput, ConfigtronError
 from configtron.model.records import Json, canonical
@@ -20,6 +20,9 @@ from configtron.service.progress import Cancelled, Event, Progress, never, unhea
 # How long a wait may last before a cancellation is noticed.
 TURN_S = 0.25
 DONE, INTERRUPTED, FAILED = "done", "interrupted", "failed"
+# Described by `report/watches.schema.json`.
+WATCHES_SCHEMA = "configtron.watches/1"
+WATCHES_COLUMNS = ("watch", "begun", "source", "status", "contexts")
 Sink = Callable[[Sequence[Sighting]], None]
 
 
@@ -160,3 +163,22 @@ def open_watches(db: Path) -> Store:
             f"{db}: no database here; `configtron fingerprint live` and `socket` make it, `--db FILE` names another"
         )
     return Store(db, read_only=True)
+
+
+def watch_rows(store: Store) -> list[tuple[int, str, str, str, int]]:
+    """Return a row of `WATCHES_COLUMNS` for each watch. A watch that never ended is "unfinished": whether its process
+    still runs is unknown."""
+    return [
+        (one.id, one.begun_at, one.source, "unfinished" if one.status == "running" else one.status, one.contexts)
+        for one in store.watches()
+    ]
+
+
+def find_watch(store: Store, number: int) -> LiveFingerprint:
+    """Return the watch of that number; -1 is the last one. Errors: `BadInput`."""
+    every = store.watches()
+    found = every[-1:] if number < 0 else [one for one in every if one.id == number]
+    if not found:
+        name = "last" if number < 0 else number
+        raise BadInput(f"watch {name}: not in {store.path}; `configtron fingerprint contexts` lists them")
+    return found[0]

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from configtron.service.learning.knobs import KnobEffects, knobs_of_policy, knobs_of_tensor
     from configtron.service.learning.learners import drop, revived, saved
     from configtron.service.learning.lessons import Taken
-    from configtron.service.learning.measuring import MeasureEvent, Measurement, MeasureOptions, fill
+    from configtron.service.learning.measuring import Measurement, MeasureOptions, MeasureProgress, fill
     from configtron.service.learning.overview import Status, status
     from configtron.service.learning.running import LearnOptions, Making, run
     from configtron.service.learning.sources import ImportOptions
 
 __all__ = [
     "CandidateValue", "EvaluateOptions", "ExplainOptions", "Explained", "ExportOptions", "Exported", "ImportOptions",
-    "Imported", "KnobEffects", "LearnOptions", "Making", "MeasureEvent", "MeasureOptions", "Measurement", "Status",
+    "Imported", "KnobEffects", "LearnOptions", "Making", "MeasureOptions", "MeasureProgress", "Measurement", "Status",
     "Taken", "drop", "evaluate", "explain", "export", "fill", "import_file", "knobs_of_policy", "knobs_of_tensor",
     "revived", "run", "saved", "status",
 ]  # fmt: skip
@@ -48,7 +48,7 @@ if not TYPE_CHECKING:
             **dict.fromkeys(("KnobEffects", "knobs_of_policy", "knobs_of_tensor"), "knobs"),
             **dict.fromkeys(("drop", "revived", "saved"), "learners"),
             "Taken": "lessons",
-            **dict.fromkeys(("MeasureEvent", "MeasureOptions", "Measurement", "fill"), "measuring"),
+            **dict.fromkeys(("MeasureOptions", "MeasureProgress", "Measurement", "fill"), "measuring"),
             **dict.fromkeys(("Status", "status"), "overview"),
             **dict.fromkeys(("Making", "LearnOptions", "run"), "running"),
             "ImportOptions": "sources",

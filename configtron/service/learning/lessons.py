@@ -31,7 +31,7 @@ from configtron.model.tensor import Tensor, read
 from configtron.service.learning.learners import damage_of, none_in, notice, revived_with
 from configtron.service.learning.looking import without_dead
 from configtron.service.learning.parts import parts, teach
-from configtron.service.progress import Cancelled, Event, Progress, never, unheard
+from configtron.service.progress import Cancelled, Progress, StepProgress, never, unheard
 
 # Outcomes that classes are made from: the offline start.
 OFFLINE = 10_000
@@ -229,7 +229,7 @@ def _features(start: Beginning) -> str:
 
 def _counted(progress: Progress, read: int, total: int) -> Callable[[int], None]:
     """Return what reports outcomes of a part as they are learned; the last one once it is saved."""
-    return lambda n: progress(Event(min(read + n, total - 1), total, LEARN))
+    return lambda n: progress(StepProgress(min(read + n, total - 1), total, LEARN, "outcomes"))
 
 
 def learn(
@@ -243,7 +243,7 @@ def learn(
     total = new if most is None else min(new, most)
     taken = Taken(found.name, found.policy, found.log, learned=found.outcomes)
     taken.began_with = len(recipe_of(found.recipe).classes)
-    progress(Event(0, total, LEARN))
+    progress(StepProgress(0, total, LEARN, "outcomes"))
     read = 0
     for part in parts(store, found, policy.grid, total):
         lesson = teach(policy, watch, part.logged, _counted(progress, read, total), cancelled)
@@ -262,7 +262,7 @@ def learn(
             found = found._replace(recipe=recipe.text())
         found = store.save_learner(found, state_of(policy, watch), logged, chosen, *named, upto)
         taken.arms.update({ARMS[at]: int(n) for at, n in enumerate(np.bincount(chosen.arm)) if n})
-        progress(Event(read, total, LEARN))
+        progress(StepProgress(read, total, LEARN, "outcomes"))
         if read < total and (not whole or cancelled()):
             taken.cancelled = True
             break

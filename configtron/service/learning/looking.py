@@ -21,7 +21,7 @@ from configtron.learner.table_policy import TablePolicy
 from configtron.model.grid import Grid
 from configtron.service.learning.learners import notice, warm_of
 from configtron.service.learning.parts import within
-from configtron.service.progress import Event, Progress
+from configtron.service.progress import Progress, StepProgress
 
 # The job's name in progress events.
 AGAIN = "learn again without"
@@ -45,14 +45,14 @@ def without_dead(
         notice(progress, f"{found.name}: {one.dead.knob} is not explored from here on: {seen} in the means {of}")
     policy, watch = recipe.make(warm_of(found)), recipe.watch()
     at = 0
-    progress(Event(0, outcomes, AGAIN))
+    progress(StepProgress(0, outcomes, AGAIN, "outcomes"))
     for part in _upto(store, found.log, upto, recipe.grid):
         seen_as = part
         if watch is not None:
             seen_as = replace(part, contexts=settled(watch, part.contexts, part.contexts)[0])
         taught(policy, seen_as)
         at += len(part)
-        progress(Event(at, outcomes, AGAIN))
+        progress(StepProgress(at, outcomes, AGAIN, "outcomes"))
     return recipe, policy, watch
 
 

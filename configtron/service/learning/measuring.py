@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,7 @@ from configtron.model.records import Json, canonical
 from configtron.model.samples import digest, judged
 from configtron.report.filling import Moment
 from configtron.service.campaign.runs import locked
+from configtron.service.progress import Event, Progress
 
 # What a guest runs: it needs what only the command line knows, the drivers.
 WORKER = "configtron.cli.shard"
@@ -62,13 +63,11 @@ class MeasureOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class MeasureEvent:
-    """How far measurement `number` is, the last such event at its end; or a notice."""
+class MeasureProgress(Event):
+    """How far a measurement is: `done` of `total` cells. last: it has ended."""
 
-    number: int
-    moment: Moment
+    moment: Moment = Moment()
     last: bool = False
-    notice: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +80,7 @@ class Measurement:
     status: str
 
 
-MeasureProgress = Callable[[MeasureEvent], None]
-
-
-def fill(options: MeasureOptions, progress: MeasureProgress) -> Measurement:
+def fill(options: MeasureOptions, progress: Progress) -> Measurement:
     """Begin a measurement, or go on with one; measure every shard that is not measured yet. KeyboardInterrupt ends the
     shards under way and keeps the others. Errors: `BadInput` for a name that the lab does not know."""
     if options.resume is not None:
@@ -99,7 +95,7 @@ def fill(options: MeasureOptions, progress: MeasureProgress) -> Measurement:
         return _Filler(store, store.begin(layout.study, config), layout, options, guests, progress).fill()
 
 
-def _resumed(number: int, options: MeasureOptions, progress: MeasureProgress) -> Measurement:
+def _resumed(number: int, options: MeasureOptions, progress: Progress) -> Measurement:
     with Measuring(options.db) as store:
         found = store.measurement(number)
         layout = layout_of(found.config)
@@ -127,15 +123,19 @@ class _Filler:
 
     def __init__(
         self, store: Measuring, number: int, layout: Layout, options: MeasureOptions, guests: measure.Guests | None,
-        progress: MeasureProgress,
+        progress: Progress,
     ) -> None:  # fmt: skip
         self.store, self.number, self.layout, self.options, self.guests = store, number, layout, options, guests
         self.folder, self._progress = folder_of(store, number), progress
         self.at = Moment(cells=layout.cells, shards=len(layout.conditions))
         self.why: dict[str, str] = {}
 
-    def _report(self, moment: Moment | None = None, *, last: bool = False, notice: str = "") -> None:
-        self._progress(MeasureEvent(self.number, self.at if moment is None else moment, last, notice))
+    def _report(self, moment: Moment | None = None, *, last: bool = False) -> None:
+        at = self.at if moment is None else moment
+        self._progress(MeasureProgress(at.done, at.cells, f"measurement {self.number}", at, last))
+
+    def _notice(self, text: str) -> None:
+        self._progress(Event(0, 0, text))
 
     def fill(self) -> Measurement:
         """Measure what is not measured yet."""
@@ -152,7 +152,7 @@ class _Filler:
                 self.store.finish(self.number, status)
                 if status != ALL:
                     again = f"configtron learn measure --resume {self.number}"
-                    self._report(notice=f"measurement {self.number}: {status}; go on with: {again}")
+                    self._notice(f"measurement {self.number}: {status}; go on with: {again}")
         return Measurement(self.number, self.layout, self.folder, status)
 
     def _todo(self) -> list[tuple[Orders, Path]]:
@@ -180,7 +180,7 @@ class _Filler:
                 if ended.why:
                     self.why[ended.condition] = ended.why
                     self.at = self.at._replace(shards_failed=self.at.shards_failed + 1)
-                    self._report(notice=f"{ended.condition}: {ended.why}")
+                    self._notice(f"{ended.condition}: {ended.why}")
                 else:
                     self._keep(orders_of[ended.condition], ended)
                 self._report()

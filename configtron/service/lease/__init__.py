@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from configtron.service.lease.roll_back import Closed, RolledBack, keep, rollback
     from configtron.service.lease.status_report import StatusReport, VerifyReport, status, verify
     from configtron.service.lease.wanted_rules import (
-        Wanted,
+        StoredRules,
         acknowledge,
         acknowledged,
         drop_prefixes,
@@ -50,9 +50,10 @@ if TYPE_CHECKING:
 __all__ = [
     "AUTO", "LEASE_S", "Applied", "Closed", "Examined", "KnobSupport", "LeaseOptions", "Notice", "OnNotice",
     "PlanReport", "Planned", "Profiles", "Reapplied", "Recovered", "RolledBack", "StatusReport", "VerifyReport",
-    "Wanted", "WatchEvent", "absent_namespace", "acknowledge", "acknowledged", "apply", "driver_names", "drop_prefixes",
-    "drop_profile", "examine", "export", "keep", "knobs", "plan", "profile_of", "read_prefixes", "reapply", "recover",
-    "rollback", "set_prefixes", "set_profile", "status", "unacknowledge", "unfreeze", "verify", "wanted", "watch",
+    "StoredRules", "WatchEvent", "absent_namespace", "acknowledge", "acknowledged", "apply", "driver_names",
+    "drop_prefixes", "drop_profile", "examine", "export", "keep", "knobs", "plan", "profile_of", "read_prefixes",
+    "reapply", "recover", "rollback", "set_prefixes", "set_profile", "status", "unacknowledge", "unfreeze", "verify",
+    "wanted", "watch",
 ]  # fmt: skip
 
 # Where each name is; loaded when it is first used, so that a command loads what it needs and no more.
@@ -67,8 +68,8 @@ HOMES = {
     "recovery": "Recovered recover",
     "roll_back": "Closed RolledBack keep rollback",
     "status_report": "StatusReport VerifyReport status verify",
-    "wanted_rules": "Wanted acknowledge acknowledged drop_prefixes drop_profile profile_of read_prefixes set_prefixes "
-    "set_profile unacknowledge unfreeze wanted",
+    "wanted_rules": "StoredRules acknowledge acknowledged drop_prefixes drop_profile profile_of read_prefixes "
+    "set_prefixes set_profile unacknowledge unfreeze wanted",
     "watcher": "WatchEvent watch",
 }
 

@@ -34,7 +34,7 @@ SYNTAX = "write PREFIX PROFILE, separated by a space or a comma"
 HEADS = (("prefix", "profile"), ("prefix", "profile", "owner"))
 
 
-class Wanted(NamedTuple):
+class StoredRules(NamedTuple):
     """Wanted rules, and the names of profiles and prefixes that the learner's export set; a human set the others."""
 
     rules: Rules
@@ -52,9 +52,9 @@ class Wanted(NamedTuple):
         return found + ([(DEFAULT, self.rules.default, HUMAN)] if self.rules.default else [])
 
 
-def wanted(database: Path) -> Wanted:
+def wanted(database: Path) -> StoredRules:
     """Return what is wanted. Writes nothing."""
-    return read_only(database, lambda book: Wanted(book.wanted(), book.learned("profile"), book.learned("prefix")))
+    return read_only(database, lambda book: StoredRules(book.wanted(), book.learned("profile"), book.learned("prefix")))
 
 
 def set_profile(

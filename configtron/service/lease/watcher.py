@@ -32,6 +32,9 @@ RENEW_BELOW = 2 / 3
 TURN_S = 0.25
 
 
+EVENT_COLUMNS = ("at", "event", "act", "driver", "scope", "was", "found")
+
+
 class WatchEvent(NamedTuple):
     """What happened: foreign (an external change), undone, failed (a driver did not answer)."""
 

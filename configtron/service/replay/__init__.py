@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from configtron.service.lazily import lazily
 
 if TYPE_CHECKING:
+    from configtron.service.progress import StepProgress
     from configtron.service.replay.adoption import adopt, captures_in
     from configtron.service.replay.recordings import PacketOptions, PacketReplay, PlayProgress, replay_packets
-    from configtron.service.replay.session_job import JobResult, StepProgress
+    from configtron.service.replay.session_job import JobResult
     from configtron.service.replay.simulation import SessionOptions, replay_sessions, resume_sessions
     from configtron.service.replay.world_export import export_world
 

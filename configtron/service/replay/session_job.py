@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 from configtron.db.replays import Replays
 from configtron.model.errors import BadInput
 from configtron.model.records import canonical
-from configtron.service.progress import Cancelled, Event, Progress
+from configtron.service.progress import Cancelled, Event, Progress, StepProgress
 
 DONE, STOPPED = "done", "interrupted"
 # Digits of a replay's number, at most: a database's integers have no more.
@@ -39,13 +39,6 @@ class Job:
     config: dict[str, Any]
     parts: int
     number: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class StepProgress(Event):
-    """`done` of `total` steps; `things`: their name, in the plural. The first event of a job comes before any step."""
-
-    things: str = ""
 
 
 class PartContext(NamedTuple):

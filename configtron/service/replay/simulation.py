@@ -24,10 +24,10 @@ from configtron.model.bounds import check_choice, check_number, check_texts
 from configtron.model.errors import BadInput
 from configtron.model.records import Json, canonical, rounded
 from configtron.service.learning.importable import importable
-from configtron.service.progress import Cancelled, Event, Progress, never, unheard
+from configtron.service.progress import Cancelled, Event, Progress, StepProgress, never, unheard
 from configtron.service.replay.origin import NONE, Origin, hashed, made, origin_of
 from configtron.service.replay.phases import JobPhases
-from configtron.service.replay.session_job import Job, JobResult, PartContext, StepProgress, Stop, run_job
+from configtron.service.replay.session_job import Job, JobResult, PartContext, Stop, run_job
 
 KIND = "simulate"
 # Sessions of the first row of a report; and the share that the last row is of.

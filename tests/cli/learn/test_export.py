@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from configtron.cli.learn.exported import _known
 from configtron.learner.judged import Loss, Share
 from configtron.model.errors import DONE, USAGE
+from configtron.service.learning.rule_rows import _known
 from tests.support.learn_command import Typed, filled, rows, typed
 
 __all__ = ["filled", "typed"]

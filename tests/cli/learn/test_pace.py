@@ -3,18 +3,14 @@
 
 from __future__ import annotations
 
-import pytest
-
-from configtron.cli.learn import pace
-from configtron.cli.learn.pace import Pace
+from configtron.report.pace import Pace
 from configtron.service.replay.phases import JobPhases
 
 
-def test_it_tells_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_tells_now_and_then() -> None:
     said: list[str] = []
     clock = [0.0]
-    monkeypatch.setattr(pace, "say", said.append)
-    told = Pace("learn", "outcomes", 1000, 200, lambda: clock[0])
+    told = Pace("learn", "outcomes", 1000, 200, said.append, lambda: clock[0])
     for at, done in ((1.0, 250), (6.0, 500), (7.0, 600)):
         clock[0] = at
         told(done)

@@ -86,7 +86,7 @@ def test_plan_apply_status_verify_rollback(wanted: Said, stack: Stack) -> None:
     assert "rollback --keep" in told
     found = lookup(stack.rules, "10.1.2.3")
     assert found is not None and dict(found.settings) == {"initcwnd": 20, "tcp_congestion_control": "reno"}
-    assert wanted("verify") == (DONE, "", "1 acts, 2 prefixes read back: 0 differences\n")
+    assert wanted("verify") == (DONE, "", "1 transaction, 2 prefixes read back: 0 differences\n")
     (row,) = rows(wanted("status", "-f", "jsonl")[1])
     assert (row["status"], row["driver"], row["default"]) == ("leased", "memory", "small")
     assert 50 < float(str(row["lease_left_s"])) <= 60

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configtron.report.lines import visible
+from configtron.report.files import visible
 from configtron.report.page.markup import document, el, short
 
 HOSTILE = (

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Rows of `configtron learn export`."""
+"""Rows of `configtron learn export`: losses, what a log can show, rules, profiles, what keeps Default."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from configtron.cli.learn.options import rounded
-from configtron.cli.learn.power import power_rows
+from configtron.model.records import rounded
 
 if TYPE_CHECKING:
     from configtron.learner.export import Export
@@ -18,6 +17,12 @@ if TYPE_CHECKING:
     from configtron.model.records import Json
     from configtron.service.learning.exporting import Exported
     from configtron.service.learning.gains import Tested
+
+RULE_COLUMNS = ("kind", "class", "site", "prefix", "profile", "share", "median", "p95", "mean", "when")
+# Gains, for each of which a row has how many more outcomes would show it.
+GAINS = (0.02, 0.05, 0.1)
+# Rows of power in a table that does not ask for all of them.
+MOST_POWER = 10
 
 
 def rows_of(one: Exported) -> Iterator[dict[str, Json]]:
@@ -125,3 +130,37 @@ def left_to_humans(one: Exported) -> Iterator[dict[str, Json]]:
         for prefix in many:
             yield {"kind": "held-back", "prefix": prefix, "profile": one.prefixes[prefix], "reason": "human",
                    "when": f"human: {why}"}  # fmt: skip
+
+
+def power_rows(test: Tested) -> Iterator[dict[str, Json]]:
+    """Yield what the log can show, of all clients and of each group of classes."""
+    for power in test.verdict.power:
+        more: dict[str, Json] = {f"more_{gain * 100:.0f}": _whole(power.more(gain)) for gain in GAINS}
+        smallest, least = (rounded(power.smallest(error)) for error in (power.median_ln, power.least_ln))
+        row: dict[str, Json] = {"kind": "power", "of": power.of or "all", "class": power.of, "outcomes": power.loads}
+        row |= {"smallest": smallest, "least": least, "tests": test.tests, "error": rounded(test.test.error), **more}
+        yield row | {"when": _power_words(power.loads, smallest, more)}
+
+
+def summary(rows: Iterable[dict[str, Json]]) -> list[dict[str, Json]]:
+    """Return the rows for a reader: the answer first; of power at most `MOST_POWER` rows, at the end."""
+    every = list(rows)
+    power = [row for row in every if row["kind"] == "power"]
+    answer = [row for row in every if row["kind"] != "power"]
+    if len(power) <= MOST_POWER:
+        return [*answer, *power]
+    by_outcomes = sorted(power[1:], key=lambda row: -int(str(row["outcomes"])))
+    shown, rest = by_outcomes[: MOST_POWER - 2], by_outcomes[MOST_POWER - 2 :]
+    more = f"{len(rest)} groups of classes with fewer outcomes; --power, or -f jsonl, shows each"
+    return [*answer, power[0], *shown, {"kind": "power", "class": "", "when": more}]
+
+
+def _power_words(loads: int, smallest: Json, more: dict[str, Json]) -> str:
+    if smallest is None:
+        return f"{loads} outcomes show no gain, however large"
+    needed = ", ".join(f"{gain:.0%} {more[f'more_{gain * 100:.0f}']}" for gain in GAINS)
+    return f"{loads} outcomes show a gain of {smallest:.1%} with a chance of 80 %; outcomes that lack for {needed}"
+
+
+def _whole(number: float) -> Json:
+    return round(number) if number < float("inf") else None

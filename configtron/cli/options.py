@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: MIT
+"""Options that commands of several verbs share. Light, since `--help` imports it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import click
+
+Command = Callable[..., Any]
+FORMATS = ("table", "jsonl", "csv")
+FILE = click.Path(path_type=Path, dir_okay=False)
+INPUT_FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
+
+
+class Finite(click.FloatRange):
+    """A range that contains neither infinity nor NaN."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Convert as `click.FloatRange`, and refuse what is not finite."""
+        number = float(super().convert(value, param, ctx))
+        if not isfinite(number):
+            self.fail(f"{value} is not a finite number", param, ctx)
+        return number
+
+
+# Longer than nothing.
+SPAN = Finite(min=0, min_open=True)
+
+
+def added(command: Command, *options: Callable[[Command], Command]) -> Command:
+    """Add options to a command, in the order of its help."""
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def output_option(command: Command) -> Command:
+    """Add -o: the file that results go to."""
+    return click.option("-o", "--output-file", default="-", type=click.Path(dir_okay=False),
+                        help="Write here; - is stdout.")(command)  # fmt: skip
+
+
+def format_option(*forms: str, text: str = "Form of the answer.") -> Callable[[Command], Command]:
+    """Return the option -f with these forms; the first is the default."""
+    return click.option("-f", "--format", "form", type=click.Choice(forms or FORMATS), default=(forms or FORMATS)[0],
+                        show_default=True, help=text)  # fmt: skip
+
+
+def form_options(command: Command) -> Command:
+    """Add -f and -o."""
+    return added(command, format_option(), output_option)

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+"""Where results go: rows to a file or standard output, lines for people to standard error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from configtron.cli.settings import hint, settings
+
+if TYPE_CHECKING:
+    from configtron.model.records import Json
+
+    WriteRows = Callable[[Sequence[str], Iterable[Mapping[str, Json]]], None]
+
+# Schemas of rows; a number is raised when a field changes its meaning.
+TUNING, LEARNING = "configtron.tuning/1", "configtron.learning/1"
+
+
+def warn(text: str) -> None:
+    """Print a line to stderr; commands in it are for the database in use."""
+    click.echo(hint(text), err=True)
+
+
+def say(text: str) -> None:
+    """Print a line to stderr, unless --quiet."""
+    if settings().loudness >= 0:
+        warn(text)
+
+
+@contextmanager
+def rows_to(form: str, path: str, schema: str = TUNING) -> Iterator[WriteRows]:
+    """Open the output before the work that its rows report; yield a function of columns and rows that writes them.
+
+    Columns are those of table and CSV; JSON Lines have every field. A second table follows below an empty line; a CSV
+    has one header. Errors: `BadInput`, `Unwritten`.
+    """
+    from configtron.report.files import opened
+    from configtron.report.tuning import write_rows
+
+    written = False
+    with opened(path) as out:
+
+        def write(columns: Sequence[str], rows: Iterable[Mapping[str, Json]]) -> None:
+            nonlocal written
+            out.write("\n" * (written and form == "table"))
+            write_rows(form, columns, map(_hinted, rows), out, header=not written, schema=schema)
+            written = True
+
+        yield write
+
+
+def write_rows(
+    form: str, path: str, columns: Sequence[str], rows: Iterable[Mapping[str, Json]], schema: str = TUNING
+) -> None:
+    """Write rows to a file, or to standard output for "-". Errors: `BadInput`, `Unwritten`."""
+    with rows_to(form, path, schema) as write:
+        write(columns, rows)
+
+
+def _hinted(row: Mapping[str, Json]) -> Mapping[str, Json]:
+    about = row.get("about")
+    return {**row, "about": hint(about)} if isinstance(about, str) else row

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT
+"""Output files, and plain lists in them. Light: commands that write nothing else import no more."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from configtron.model.errors import CANNOT_WRITE, cannot_write
+from configtron.model.records import canonical
+from configtron.report.folding import table_lines, width_of
+
+
+@contextmanager
+def opened(path: str) -> Iterator[TextIO]:
+    """Yield a file to write, or stdout for "-". Errors: `BadInput`, `Unwritten`."""
+    if path == "-":
+        with _named("standard output"):
+            yield sys.stdout
+            sys.stdout.flush()
+        return
+    try:
+        file = Path(path).open("w", encoding="utf-8", newline="")
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    with _named(path), file:
+        yield file
+
+
+@contextmanager
+def _named(path: str) -> Iterator[None]:
+    """Name the file when the disk is full: an error of `write` and `flush` has no name."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno in CANNOT_WRITE:
+            error.filename = path
+        raise
+
+
+def can_be_written(*files: str | Path | None) -> None:
+    """Check, before the work, that results can be written to the file; None and "-" can. A file that is
+    not there is made. Errors: `BadInput`."""
+    for file in files:
+        if file is not None and str(file) != "-":
+            try:
+                Path(file).open("ab").close()
+            except OSError as error:
+                raise cannot_write(file, error, "; name a file that can be written") from error
+
+
+def visible(text: str) -> str:
+    """Return the text with each character that does not print as its number, so that it moves no cursor."""
+    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
+
+
+def write_list(schema: str, names: Sequence[str], rows: Sequence[Sequence[str | int]], form: str, out: TextIO) -> None:
+    """Write rows of the database under names: "jsonl" (of that schema), "csv" or, for people, in columns."""
+    if form == "jsonl":
+        out.writelines(canonical({"schema": schema, **dict(zip(names, row, strict=True))}) + "\n" for row in rows)
+    elif form == "csv":
+        csv.writer(out, lineterminator="\n").writerows((names, *rows))
+    else:
+        lines = [tuple(names), *(tuple(map(str, row)) for row in rows)]
+        out.writelines(f"{line}\n" for line in table_lines(lines, width_of(out)))
