@@ -136,7 +136,7 @@ def changed(folder: Path, seed: int, kind: str) -> tuple[int, int]:
 
 
 def found(folder: Path, seed: int, grid: Grid, outcomes: int, gain: float) -> tuple[float, float]:
-    """The share of clients that get a window of 30, and the smallest gain that the log is said to show."""
+    """The share of clients that get a window of 30, and the smallest gain that the log is reported to show."""
     made = log(seed, grid, outcomes, gain=gain)
     run = Run(folder, seed, grid, made)
     run.grow(made)
@@ -181,8 +181,8 @@ def power(folder: Path, logs: int) -> int:
             for gain in (0.02, 0.05, 0.10):
                 rows = [found(folder, at, grid, outcomes, gain) for at in seeds(logs, outcomes, gain)]
                 shares: Floats = np.array([share for share, _ in rows])
-                said = float(np.median([smallest for _, smallest in rows]))
-                figures = f"{shares.mean():8.1%}  {(shares > 0.5).mean():8.1%}   {said:8.1%}"
+                stated = float(np.median([smallest for _, smallest in rows]))
+                figures = f"{shares.mean():8.1%}  {(shares > 0.5).mean():8.1%}   {stated:8.1%}"
                 print(f"{len(grid):14d}  {outcomes:8d}  {gain:6.0%}  {figures}", flush=True)
     return 0
 

@@ -3,11 +3,11 @@
 
     python -m benchmarks.browser [FOLDER [REPEATS [PAGE...]]]     as root; needs chromium-headless-shell or chromium
 
-Eight networks, sixteen configurations, one page (yardstick) unless told otherwise: each cell is loaded REPEATS times
+Eight networks, sixteen configurations, one page (yardstick) unless others are named: each cell is loaded REPEATS times
 (3) by the client and by headless Chromium, on the same servers and stack, in the same virtual time, and its median
 counts. One guest for each network, one on each processor; FOLDER keeps what is done, and a second run goes on there.
 
-Spearman's rank correlation is told over all cells, and over the configurations within each network, which is harder:
+Spearman's rank correlation is given over all cells, and over the configurations within each network, which is harder:
 the first is carried by the networks' differences. Regret is what Chromium loses, in that network, by taking the
 configuration that the client found best instead of its own best. Exit code 1: Spearman below 0.9 or median regret
 above 5 %.
@@ -67,7 +67,7 @@ def main(folder: Path, repeats: int, pages: Sequence[str]) -> int:
     if pairs:
         each = (used.ru_utime + used.ru_stime) / pairs
         print(f"{pairs} loads by each in {time.monotonic() - began:.0f} s; {each:.2f} CPU-s for a pair, boots included")
-    return told([cell for name in CONDITIONS for cell in read(place(folder, name))])
+    return report([cell for name in CONDITIONS for cell in read(place(folder, name))])
 
 
 def place(folder: Path, condition: str) -> Path:
@@ -133,7 +133,7 @@ def regret(cells: Sequence[Cell]) -> float:
     return chosen.browser / min(cell.browser for cell in cells) - 1
 
 
-def told(cells: Sequence[Cell]) -> int:
+def report(cells: Sequence[Cell]) -> int:
     groups: Mapping[tuple[str, str], list[Cell]] = {
         key: [cell for cell in cells if (cell.condition, cell.page) == key]
         for key in dict.fromkeys((cell.condition, cell.page) for cell in cells)

@@ -6,7 +6,7 @@
 In the lab's kernel and its virtual time, a server and a client are joined by links with known delay, loss and rate
 (netem at a router between them, each way). `configtron fingerprint live` listens at the server, `fingerprint socket`
 asks its kernel before the connection is closed, and `ss -ti` is asked beside it. Printed are the link's truth and what
-each said of it; the true loss is what netem counted. Exit code 1: a figure lies outside its bounds (`wrong`).
+each reported of it; the true loss is what netem counted. Exit code 1: a figure lies outside its bounds (`wrong`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Link(NamedTuple):
     size: int
 
 
-# Some 2000 segments each, so that a loss of one per cent can be told from none.
+# Some 2000 segments each, so that a loss of one per cent can be distinguished from none.
 LINKS = (
     Link("cable", 24, 0, 20_000, 4_000_000),
     Link("dsl", 40, 0, 8_000, 3_000_000),
@@ -58,7 +58,7 @@ LINKS = (
 
 
 def inside(names: Sequence[str]) -> None:
-    """In the guest: raise each link, send over it, write down what was said. The result goes to the output folder."""
+    """In the guest: raise each link, send over it, write what was reported to the output folder."""
     found = [_measured(link, Path(GUEST_OUTPUT)) for link in LINKS if not names or link.name in names]
     (Path(GUEST_OUTPUT) / "found.json").write_text(json.dumps(found))
 
@@ -72,21 +72,21 @@ def _measured(link: Link, folder: Path) -> dict[str, Any]:
         while not file.exists():
             time.sleep(0.1)
         time.sleep(1)
-        said: dict[str, Any] = {}
+        reported: dict[str, Any] = {}
 
         def ask() -> None:
             asked = [*here, *words, "socket", "--port", str(PORT), "-f", "jsonl"]
-            said["socket"] = json.loads(subprocess.check_output(asked, text=True).splitlines()[0])
+            reported["socket"] = json.loads(subprocess.check_output(asked, text=True).splitlines()[0])
             ss = [*here, "ss", "-tinHO", "sport", "=", str(PORT)]
-            said["ss"] = ss_says(subprocess.check_output(ss, text=True))
+            reported["ss"] = ss_says(subprocess.check_output(ss, text=True))
 
         sent_s = _transfer(link, ask)
         time.sleep(1)
         listening.send_signal(signal.SIGINT)
         code = listening.wait()
         lines = [json.loads(line) for line in file.read_text().splitlines()]
-        said["live"] = next(line for line in lines if line["schema"] == "configtron.context/1")
-        return {**said, "link": link._asdict(), "code": code, "last": lines[-1], "sent_s": sent_s, "truth": _lost()}
+        reported["live"] = next(line for line in lines if line["schema"] == "configtron.context/1")
+        return {**reported, "link": link._asdict(), "code": code, "last": lines[-1], "sent_s": sent_s, "truth": _lost()}
 
 
 def _transfer(link: Link, ask: Any) -> float:
@@ -169,9 +169,9 @@ def ss_says(text: str) -> dict[str, float]:
     }  # fmt: skip
 
 
-def numbers(said: dict[str, Any]) -> list[float]:
+def numbers(reported: dict[str, Any]) -> list[float]:
     """rtt, min, jitter, loss, bandwidth of a context or of `ss`."""
-    context = said.get("context", said)
+    context = reported.get("context", reported)
     return [context[name] for name in ("rtt_ms", "min_rtt_ms", "jitter_ms", "loss", "bandwidth_kbps")]
 
 
@@ -192,7 +192,7 @@ def wrong(found: dict[str, Any]) -> list[str]:
             bad.append(f"{link.name}: {form}'s loss is {loss:.4f}, netem's {found['truth']:.4f}")
         # Lost bytes and headers are not delivered; ACKs that come together may lift a sample by a little.
         if rate > 1.1 * link.rate_kbps:
-            bad.append(f"{link.name}: {form} tells {rate:g} kbit/s, more than the link has")
+            bad.append(f"{link.name}: {form} reports {rate:g} kbit/s, more than the link has")
     if found["code"] != 130 or found["last"]["dropped"]:
         bad.append(f"{link.name}: live ended with {found['code']}, {found['last']['dropped']} dropped")
     return bad
@@ -218,13 +218,13 @@ def main(names: Sequence[str]) -> int:
         return 0
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         found = measured(names, Path(folder))
-    print(f"{'link':10} {'told by':7}" + "".join(f"{name:>10}" for name in FEATURE_COLUMNS))
+    print(f"{'link':10} {'by':7}" + "".join(f"{name:>10}" for name in FEATURE_COLUMNS))
     for one in found:
         link = Link(**one["link"])
-        said = {form: numbers(one[form]) for form in FORMS}
+        reported = {form: numbers(one[form]) for form in FORMS}
         truth = f"{'':>10}{link.rtt_ms:10.1f}{'':>10}{100 * one['truth']:9.2f}%{link.rate_kbps:10}"
         print(f"{link.name:10} {'netem':7}{truth}")
-        for form, (rtt, least, jitter, loss, rate) in said.items():
+        for form, (rtt, least, jitter, loss, rate) in reported.items():
             print(f"{'':10} {form:7}{rtt:10.1f}{least:10.1f}{jitter:10.2f}{100 * loss:9.2f}%{rate:10.0f}")
     bad = [text for one in found for text in wrong(one)]
     print("\n".join(bad) if bad else "every figure within its bounds")

@@ -37,7 +37,7 @@ from rigs import ROOT
 
 CONDITIONS = ("hotcloud:1/150/0", "hotcloud:5/50/0", "hotcloud:5/150/1", "hotcloud:1/250/2.5", "access:cable")
 SCHEMES = ("cubic", "bbr")
-# Longer than any retransmission timer here, so that a window is let go when the kernel is told to.
+# Longer than any retransmission timer here, so that a window is let go when the kernel is set to do so.
 PAUSES_S = (0, 5)
 # knob -> its default, and the other value of CT's Table 1.
 KNOBS: Mapping[str, tuple[int, int]] = {
@@ -113,7 +113,7 @@ def boot(changed: str, folder: Path) -> dict[str, list[float]]:
 
 
 def certificates(folder: Path) -> dict[str, KnobCertificate]:
-    """By name: "again" is two guests that are told the same."""
+    """By name: "again" is two guests with the same settings."""
     usual, found = boot("", folder / "usual"), {}
     found["again"] = certify("nothing", ("", ""), usual, boot("", folder / "again"))
     for knob, values in KNOBS.items():
@@ -140,7 +140,7 @@ def main(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         found = certificates(Path(folder))
     again = found["again"]
-    print(f"two guests told the same: {again.identical} of {again.cells} cells identical")
+    print(f"two guests, same settings: {again.identical} of {again.cells} cells identical")
     for certificate in list(found.values())[1:]:
         print(certificate)
     bad = wrong(found)

@@ -43,7 +43,7 @@ KNOB = "pacing"
 SEED = 1
 # Outcomes that are summed at a time, as the database hands them out.
 BATCH = 20_000
-# Networks do not change within a session here: a change is no part of what a log can tell of a knob.
+# Networks do not change within a session here: a change is no part of what a log can show of a knob.
 STILL = Arrivals(change_share=0.0)
 # How unlike the uneven logger's configurations are, ln: a hundredfold between the tenth and the last of them.
 PREFERENCE_LN = 1.8
@@ -86,7 +86,7 @@ EFFECTS: dict[str, Effect | None] = {
     "by round trip": _round_trip,
     "by class, site and version": _three,
 }
-# Decided by three things together: of these it is only told what becomes of them.
+# Decided by three things together: for these only the outcome is reported.
 UNPROMISED = ("by class, site and version",)
 
 
@@ -180,15 +180,15 @@ def main(logs: int = 40, largest: int = 80_000, seed: int = 51) -> int:
     wrong: list[list[bool]] = []
     for even in (True, False):
         for number, (title, effect) in enumerate(EFFECTS.items()):
-            told, before = [], []
+            per_log, before = [], []
             for one in range(logs):
                 rng = np.random.default_rng((seed, 700, number, one))
                 log = log_of(world, largest, effect, looks.SMALL, rng, even=even)
-                told.append(dead_at(log, world, classes, largest))
+                per_log.append(dead_at(log, world, classes, largest))
                 before += [dead_before(log, world, classes, largest)] if effect is None else []
             if effect is not None and title not in UNPROMISED:
-                wrong.append([dead[-1] for dead in told])
-            _line(f"{'even' if even else 'uneven'} logger, acts: {title}", told)
+                wrong.append([dead[-1] for dead in per_log])
+            _line(f"{'even' if even else 'uneven'} logger, acts: {title}", per_log)
             if before:
                 _line("  by cells and configurations alone", before)
     every = np.array(wrong)

@@ -41,7 +41,7 @@ from rigs import ROOT
 
 # The payload of a full segment: IP, TCP and its timestamps take 52 bytes.
 SEGMENT_BYTES = 1448
-# A link of the kernel is even: a few seconds tell as much as many, and 100 Mbit/s are work.
+# A link of the kernel is even: a few seconds show as much as many, and 100 Mbit/s are work.
 EVEN_BITS = 60e6
 LEAST_S, MOST_S = 2.0, 10.0
 
@@ -177,7 +177,7 @@ def rows(parts: Sequence[str], folder: Path) -> Iterator[Row]:
         yield from costs(folder) if part == "cost" else boot([part], folder / part.replace(":", "-"))[0]
 
 
-def told(row: Row) -> str:
+def line_of(row: Row) -> str:
     """A row for the reader."""
     if row["part"] == "ping":
         return f"{label(row):34} {row['least_ms']:10.3f} {named(row['name']).rtt_ms:10.3f} ms"
@@ -196,7 +196,7 @@ def main(parts: Sequence[str]) -> int:
             if row["part"] != last:
                 last = row["part"]
                 print(f"{last:34} {'found':>10} {'expected':>10}   [{time.monotonic() - began:.0f} s]")
-            print(f"{told(row)}{'  !' if wrong(row) else ''}", flush=True)
+            print(f"{line_of(row)}{'  !' if wrong(row) else ''}", flush=True)
             bad += [wrong(row)] if wrong(row) else []
     print("\n".join(bad) if bad else "every figure within its bound")
     return 1 if bad else 0

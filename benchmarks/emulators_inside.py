@@ -95,7 +95,7 @@ def _overload(testbed: Testbed, condition: Condition, direction: str, seconds: f
         source, out, target, into, address = SERVERS, "s0", CLIENT, FAR if played else "c0", CLIENT_ADDRESS
     else:
         source, out, target, into, address = CLIENT, FAR if played else "c0", SERVERS, "s0", testbed.addresses["a.test"]
-    # one frame at a time: fq lets two pass at once unless told, and a policer's queue has room for one
+    # one frame at a time: fq lets two pass at once by default, and a policer's queue has room for one
     fq = f"fq quantum {FRAME_BYTES} initial_quantum {FRAME_BYTES}"
     subprocess.run(["tc", "-n", source, "qdisc", "replace", "dev", out, "root", *fq.split()], check=True)
     with inside(target):
@@ -133,7 +133,7 @@ def _received(netns: str, device: str) -> int:
 
 @contextmanager
 def _serving(testbed: Testbed) -> Iterator[None]:
-    """Whoever asks for so many bytes is sent them."""
+    """Send a client as many bytes as it asks for."""
     with inside(SERVERS):
         listener = socket.create_server((testbed.addresses["a.test"], PORT), backlog=64)
 
@@ -211,8 +211,8 @@ def _ping(testbed: Testbed, stack: ServerStack, _: str) -> Iterator[Row]:
     for name in PINGS:
         testbed.change(named(name), seed=1)
         words = ["ip", "netns", "exec", CLIENT, "ping", "-c", "5", "-i", "0.5", "-q", testbed.addresses["a.test"]]
-        told = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-        yield {"name": name, "least_ms": float(told.rpartition(" = ")[2].split("/")[0])}
+        output = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+        yield {"name": name, "least_ms": float(output.rpartition(" = ")[2].split("/")[0])}
 
 
 def _cost(testbed: Testbed, stack: ServerStack, words: str) -> Iterator[Row]:

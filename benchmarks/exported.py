@@ -6,10 +6,10 @@
 A policy lives through the sessions (spread networks, 20 classes, updates every 50 s), is exported from its whole log,
 and its rules serve the later half of the clients once more, without noise, beside the policy's own mix at its end.
 Driver: one that reaches congestion control, initial window and pacing by prefix, as kmod and ebpf do. Exit code 1: a
-printed 95th percentile lies further below the true one than the claim allows: clients lose what nobody was told.
+printed 95th percentile lies further below the true one than the claim allows: clients lose more than the report says.
 
 Where a class takes the fastest it has loaded, for it has not loaded its best, a line `Default` says what the tune rules
-would truly cost with Default there. `idiosyncratic`: a world whose every cell differs by 10 % from what tells of it.
+would truly cost with Default there. `idiosyncratic`: a world whose every cell differs by 10 % from its features.
 """
 
 from __future__ import annotations
@@ -100,9 +100,9 @@ def main(*words: str) -> int:
                     held[figure] += _holds(share, float(value))
             if "Default" in true:
                 print(f"{name:11s}{seed:5d} tune, Default in place of what was loaded; true:" + _plain(true["Default"]))
-    told_of = ", ".join(f"{figure} {held[figure]} of {of}" for figure in FIGURES)
+    shown = ", ".join(f"{figure} {held[figure]} of {of}" for figure in FIGURES)
     verdict = "holds" if hidden <= CLAIM_HIDDEN else "MISSED"
-    print(f"intervals that hold the truth: {told_of}")
+    print(f"intervals that hold the truth: {shown}")
     print(f"claim: no p95 is more than {CLAIM_HIDDEN} above what is printed: {verdict}, at most {hidden:.3f}")
     return int(hidden > CLAIM_HIDDEN)
 

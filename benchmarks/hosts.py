@@ -20,7 +20,7 @@ from rigs.servers import SERVERS, Raised, raised
 
 
 def inputs(standing: Raised, folder: Path) -> list[str]:
-    """The words that tell the program where to look from, at what, and that this is allowed."""
+    """Return the program's options: vantage, targets, and the permission to probe them."""
     v = standing.vantage
     (folder / "vantages.toml").write_text(
         f'[[vantage]]\nname = "host"\nregion = "this host"\nnetns = "{v.netns}"\ninterface = "{v.interface}"\n'

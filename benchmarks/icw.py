@@ -67,11 +67,11 @@ class Kernel:
         if time.monotonic() - self._asked_at < ASK_EVERY_S:
             return
         self._asked_at, asked_ns = time.monotonic(), time.time_ns()
-        said = subprocess.run(
+        output = subprocess.run(
             ["ip", "netns", "exec", self._netns, "ss", "-Htin", "sport", "=", ":443"], capture_output=True, text=True
         ).stdout
         now_ns = time.time_ns()
-        for port, line, window in re.findall(r":(\d+)\s*\n(\s.*?\bcwnd:(\d+).*)", said):
+        for port, line, window in re.findall(r":(\d+)\s*\n(\s.*?\bcwnd:(\d+).*)", output):
             # A timer has fired: the window is that of a loss.
             if " lost:" in line or " backoff:" in line:
                 continue
@@ -93,7 +93,7 @@ def held(trace: Trace) -> tuple[float, float]:
     return (came[0].at if came else acked), acked
 
 
-class Told(NamedTuple):
+class Judged(NamedTuple):
     """A reading beside its truth (None: the kernel could not be asked in time)."""
 
     case: Case
@@ -112,8 +112,8 @@ class Told(NamedTuple):
         return "right" if self.seen.value == self.truth else "wrong"
 
 
-def measure(pump: Pump, kernel: Kernel, rows: Sequence[Case], window: int) -> Iterator[Told]:
-    """Ask all, a few at once, and tell each beside its truth."""
+def measure(pump: Pump, kernel: Kernel, rows: Sequence[Case], window: int) -> Iterator[Judged]:
+    """Ask all, a few at once, and yield each beside its truth."""
     waiting = list(enumerate(rows))[::-1]
     flying = 0
     while waiting or flying:
@@ -130,13 +130,13 @@ def measure(pump: Pump, kernel: Kernel, rows: Sequence[Case], window: int) -> It
             if case.probe == "cwnd_at_request" and seen.value is not None:
                 port = int.from_bytes(recording.frames[0].data[20:22], "big")
                 truth = kernel.window(trace, port, *held(trace))
-            yield Told(case, seen, truth)
+            yield Judged(case, seen, truth)
         kernel.ask()
 
 
 def main(windows: Sequence[int]) -> int:
     """Print a row a way, server and segment size; then what is wrong, if anything is."""
-    told: list[Told] = []
+    judged: list[Judged] = []
     verdicts: Counter[str] = Counter()
     with raised(SERVERS) as standing, Pump([standing.vantage], ports=PORTS, seed=1, agent="benchmark") as pump:
         address = standing.clear[0].address
@@ -150,21 +150,21 @@ def main(windows: Sequence[int]) -> int:
             route = ("route", "replace", f"{standing.vantage.source_address}/32", "dev", device)
             ip(*route, "initcwnd", str(window), netns=netns)
             now = list(measure(pump, kernel, rows, window))
-            told += now
+            judged += now
             for probe, server in product(("icw", "icw_tls"), SERVERS):
                 trials = [t.seen for t in now if t.case.probe == probe and t.case.server == server]
                 verdict = merge(trials)
-                verdicts[f"{WAYS[probe]:16} {Told(now[0].case, verdict, window).word} {verdict.grade}"] += 1
+                verdicts[f"{WAYS[probe]:16} {Judged(now[0].case, verdict, window).word} {verdict.grade}"] += 1
             print(f"window {window}: {len(now)} connections", file=sys.stderr)
     words = ("right", "bound", "none", "unchecked", "wrong")
     print(f"{'way':16} {'server':10} {'MSS':>5}" + "".join(f"{word:>11}" for word in words))
     for probe, server, mss in product(WAYS, SERVERS, SIZES):
         mine = Counter(
-            t.word for t in told if (t.case.probe, t.case.server, dict(t.case.params)["mss"]) == (probe, server, mss)
+            t.word for t in judged if (t.case.probe, t.case.server, dict(t.case.params)["mss"]) == (probe, server, mss)
         )
         print(f"{WAYS[probe]:16} {server:10} {mss:5}" + "".join(f"{mine[word]:11}" for word in words))
     print("verdicts over all runs of a server:", ", ".join(f"{word} {n}" for word, n in sorted(verdicts.items())))
-    wrong = [t for t in told if t.word == "wrong"]
+    wrong = [t for t in judged if t.word == "wrong"]
     for t in wrong[:20]:
         case, seen = t.case, t.seen
         print(f"wrong: {case.server} {case.probe} {case.params} says {seen.text}, is {t.truth}: {seen.details}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Claim: at 5 % loss each way one edge probe tells the initial window, exactly or as a bound; so do verdicts.
+"""Claim: at 5 % loss each way one edge probe shows the initial window, exactly or as a bound; so do verdicts.
 
     python -m benchmarks.icw_loss [--seed N]... [--sites N] [--loss PERCENT]     as root
 

@@ -6,7 +6,7 @@
 Campaigns against a town are killed by SIGKILL and resumed, until COUNT kills have been survived: at random moments, and
 in turn with that when a random amount more of evidence has been written, so that some fall deep into runs. The
 vantage's source address is its kernel's, so that each start adds a firewall table. After each campaign: the database is
-whole, its calls are those of a campaign that nobody interrupted, each once (`wrong_calls`); each has its packets in the
+whole, its calls are those of a campaign without an interruption, each once (`wrong_calls`); each has its packets in the
 pcapng file, once; no table is left in the vantage's namespace, and no other namespace on this host.
 """
 
@@ -108,7 +108,7 @@ def calls_of(folder: Path) -> Counter[str]:
 
 
 def wrong_calls(found: Counter[str], wanted: Counter[str]) -> list[str]:
-    """What was asked twice, not asked, asked of nobody's target or out of turn; and faults of files and database.
+    """What was asked twice, not asked, asked of no target or out of turn; and faults of files and database.
 
     Some calls hang on what the others read (another trial, or inside TLS), and a busy host's readings are not always
     the same: they may be there or not, but a target's trials are numbered without a gap.

@@ -5,7 +5,7 @@ Claim: 41, 80 and 358 ns at ten thousand, a hundred thousand and a million prefi
 
 A module of its own (kmod/configtron_bench.c) fills the same table with the same code, times 4096 look-ups of random
 clients that are all inside, and takes away what the loop costs without them; of two hundred such pieces the least is
-told, which no neighbour has slowed down. The kernel is the lab's in real time: in virtual time nothing lasts.
+reported, which no neighbour has slowed down. The kernel is the lab's in real time: in virtual time nothing lasts.
 
     python -m benchmarks.kmod_lookup [--sizes 10000,100000,1000000]
 """
@@ -47,10 +47,10 @@ def measured(module: str, six: bool, lengths: int, count: int) -> float:
     if libc.syscall(_FINIT, file, words.encode(), 0):
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), module)
     os.close(file)
-    told = {name: int(Path(f"/sys/module/{NAME}/parameters/{name}").read_text()) for name in ("lookup_ps", "hits")}
+    given = {name: int(Path(f"/sys/module/{NAME}/parameters/{name}").read_text()) for name in ("lookup_ps", "hits")}
     libc.syscall(_DELETE, NAME.encode(), 0)
-    assert told["hits"] == PIECES * PIECE, f"{PIECES * PIECE - told['hits']} look-ups found nothing"
-    return told["lookup_ps"] / 1000
+    assert given["hits"] == PIECES * PIECE, f"{PIECES * PIECE - given['hits']} look-ups found nothing"
+    return given["lookup_ps"] / 1000
 
 
 def inside(module: str, sizes: list[int]) -> None:
@@ -72,24 +72,24 @@ def in_guest(sizes: str) -> list[dict[str, float | str]]:
         arguments = uml_arguments(job, ensure_kernel(say), ensure_programs() / "init", "none", [])
         running = enclose(job, arguments, ())
         code = running.wait()
-        said = running.console.read_text()
+        output = running.console.read_text()
     if code:
-        sys.exit(f"the guest ended with {code}:\n{said}\n{running.last_words()}")
-    return [json.loads(line) for line in said.splitlines()]
+        sys.exit(f"the guest ended with {code}:\n{output}\n{running.last_words()}")
+    return [json.loads(line) for line in output.splitlines()]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
     parser.add_argument("--inside", help=argparse.SUPPRESS)
-    told = parser.parse_args()
-    if told.inside:
-        inside(told.inside, [int(size) for size in told.sizes.split(",")])
+    given = parser.parse_args()
+    if given.inside:
+        inside(given.inside, [int(size) for size in given.sizes.split(",")])
         return
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors; least of {PIECES} pieces")
     columns = ("family", "lengths", "prefixes", "lookup ns")
     print(" ".join(f"{column:>10}" for column in columns))
-    for row in in_guest(told.sizes):
+    for row in in_guest(given.sizes):
         print(" ".join(f"{row[c]:>10.0f}" if isinstance(row[c], float) else f"{row[c]:>10}" for c in columns))
 
 

@@ -3,7 +3,7 @@
 
     OMP_NUM_THREADS=1 python -m benchmarks.learner [suggestions|updates|decisions [POLICY ...]]
 
-Claims: a suggestion in at most 2 ms and at least 100 times as fast as GPyOpt's ask and tell; an update over 10 000
+Claims: a suggestion in at most 2 ms and at least 100 times as fast as GPyOpt's; an update over 10 000
 sessions, with classes, tree and processes, in at most 1 s. Each figure of a line must keep them; one that does not ends
 with exit code 1. Times are of this process's CPU (the machine may be busy): medians of several suggestions, means of
 small updates, large ones once or twice.
@@ -117,14 +117,14 @@ def updates(claims: Claims, *names: str) -> None:
         if isinstance(made, SEARCHERS):
             for stage, when in STAGES.items():
                 small, large = (searching(name, tensor, classes, sessions, *when) for sessions in (500, SESSIONS))
-                told(f"{name}, {stage}", small, large, fit_s, claims)
+                report(f"{name}, {stage}", small, large, fit_s, claims)
         lived(made, tensor, 2 * SESSIONS)
         made.update_every = 0
         large, small = updated(made, tensor, SESSIONS, 1), updated(made, tensor, 500, SMALL_UPDATES)
-        told(name, small, large, fit_s, claims)
+        report(name, small, large, fit_s, claims)
 
 
-def told(row: str, small: Update, large: Update, fit_s: float, claims: Claims) -> None:
+def report(row: str, small: Update, large: Update, fit_s: float, claims: Claims) -> None:
     """One line; the large update is judged together with the classes made anew."""
     both = [(seconds, "-" if asked is None else f"{asked:.0f}") for seconds, asked in (small, large)]
     figures = "".join(f"{seconds:10.3f}{asked:>7s}" for seconds, asked in both)

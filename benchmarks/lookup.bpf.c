@@ -39,14 +39,14 @@ static long leave_out(__u32 turn, void *nothing)
 }
 
 SEC("tc")
-int with_lookup(struct __sk_buff *nobody)
+int with_lookup(struct __sk_buff *unused)
 {
 	bpf_loop(CLIENTS, look_up, 0, 0);
 	return 0;
 }
 
 SEC("tc")
-int without_lookup(struct __sk_buff *nobody)
+int without_lookup(struct __sk_buff *unused)
 {
 	bpf_loop(CLIENTS, leave_out, 0, 0);
 	return 0;

@@ -172,12 +172,12 @@ def counted(sites: Sequence[Seen], profile: str, rng: Random) -> dict[str, tuple
     """By mixture: (pairs called mixed, pairs called one, pairs)."""
     counts = {}
     for name, (knobs, unlike) in MIXTURES.items():
-        said: Counter[str] = Counter()
+        results: Counter[str] = Counter()
         for _ in range(20 * PAIRS):
             one, other = rng.sample(sites, 2)
-            if said.total() < PAIRS and unlike(one, other):
-                said[verdict(further(dealt(one, other, knobs, rng), one, other, knobs, profile, rng))] += 1
-        counts[name] = said["mixed"], said["one"], said.total()
+            if results.total() < PAIRS and unlike(one, other):
+                results[verdict(further(dealt(one, other, knobs, rng), one, other, knobs, profile, rng))] += 1
+        counts[name] = results["mixed"], results["one"], results.total()
     return counts
 
 
@@ -195,10 +195,11 @@ def main(seeds: Sequence[int], sites: int, losses: Sequence[float], profiles: Se
             with tempfile.TemporaryDirectory(prefix="mixed-") as name:
                 found = [s for n in seeds for s in measured(n, sites, loss, profile, troubles, Path(name))]
             print(f"profile {profile}, loss {loss:g} % each way, seeds {', '.join(map(str, seeds))}")
-            said = [str(s.verdicts["load_balancing"].value) for s in found if "load_balancing" in s.verdicts]
-            mixed, one = said.count("mixed"), said.count("one")
-            print(f"  as is             mixed {share(mixed, len(said))}, one {share(one, len(said))} of {len(said)}")
-            failed |= 100 * mixed > MIXED_PERCENT * len(said)
+            results = [str(s.verdicts["load_balancing"].value) for s in found if "load_balancing" in s.verdicts]
+            mixed, one = results.count("mixed"), results.count("one")
+            count = len(results)
+            print(f"  as is             mixed {share(mixed, count)}, one {share(one, count)} of {count}")
+            failed |= 100 * mixed > MIXED_PERCENT * len(results)
             for what, (hits, missed, total) in counted(found, profile, Random(seeds[0])).items():
                 print(f"  {what:17} found {share(hits, total)}, one {share(missed, total)} of {total}", flush=True)
                 failed |= 100 * missed > ONE_PERCENT * total

@@ -50,7 +50,7 @@ from configtron.model.tensor import Tensor
 
 CLAIM_HELD, CLAIM_GIVEN = 0.90, 0.50
 TRUTH_SESSIONS, LEARNED_SESSIONS, TEMPLATES = 72_000, 6_000, 32
-# Networks do not change within a session here: a change is no part of what a log can tell of a choice.
+# Networks do not change within a session here: a change is no part of what a log can show of a choice.
 STILL = Arrivals(change_share=0.0)
 # Share of the interval score's penalty: 2 / (1 - 0.95).
 PENALTY = 40.0
@@ -252,10 +252,10 @@ def row_of(estimates: list[Estimate], constant: list[Estimate], true: float) -> 
     """One estimator's figures."""
     given = [one for one in estimates if np.isfinite(one.high_ms)]
     reasons = Counter(one.reason for one in estimates if one.reason)
-    said = " ".join(f"{reason}={count}" for reason, count in reasons.most_common())
+    withheld_for = " ".join(f"{reason}={count}" for reason, count in reasons.most_common())
     none = 1.0 - len(given) / len(estimates)
     if not given:
-        return f"withheld {none:.3f}   {said}"
+        return f"withheld {none:.3f}   {withheld_for}"
     width = np.array([one.high_ms - max(one.low_ms, 0.0) for one in given]) / true
     held = float(np.mean([one.holds(true) for one in given]))
     above, below = (np.mean([one.high_ms < true for one in given]), np.mean([one.low_ms > true for one in given]))
@@ -263,7 +263,7 @@ def row_of(estimates: list[Estimate], constant: list[Estimate], true: float) -> 
     return (
         f"held {held:.3f}  above {above:.3f} below {below:.3f}  withheld {none:.3f}  width {width.mean():.2f} "
         f"{np.median(width):.2f}  bias {off.mean():+.3f} sd {off.std():.3f}  score "
-        f"{score(estimates, constant, true):.2f}   {said}"
+        f"{score(estimates, constant, true):.2f}   {withheld_for}"
     )
 
 

@@ -4,8 +4,8 @@
     OMP_NUM_THREADS=1 python -m benchmarks.outcomes [THOUSANDS]
 
 Claims: 200 000 outcomes a second in bulk, each with its decision's arm, propensity and class; a policy learns from a
-million of them in flat memory; after `kill -9` at any moment the store is whole and holds every batch that it said it
-holds. Rates are by this process's CPU (the machine may be busy) and by the clock.
+million of them in flat memory; after `kill -9` at any moment the store is whole and holds every batch that it
+reported. Rates are by this process's CPU (the machine may be busy) and by the clock.
 """
 
 from __future__ import annotations
@@ -97,11 +97,11 @@ import sys
 from pathlib import Path
 from benchmarks.outcomes import outcomes
 from configtron.db.outcomes import Outcomes
-store, told = Outcomes(Path(sys.argv[1])), outcomes(5000, 1)
+store, batch = Outcomes(Path(sys.argv[1])), outcomes(5000, 1)
 log = store.begin_log("sim", "{}")
 print(0, flush=True)
 while True:
-    store.add(log, told)
+    store.add(log, batch)
     print(store.count(log), flush=True)
 """
 
@@ -116,11 +116,11 @@ def kills(folder: Path) -> int:
         writer.stdout.readline()
         time.sleep(chance.uniform(0.0, 0.3))
         os.kill(writer.pid, signal.SIGKILL)
-        said = [0, *map(int, writer.communicate()[0].splitlines())][-1]
+        reported = [0, *map(int, writer.communicate()[0].splitlines())][-1]
         with Outcomes(folder / "k.db") as store:
             newest = store.logs()[-1]
             whole = store._connection.execute("PRAGMA quick_check").fetchone() == ("ok",)
-            wrong += not (whole and newest.outcomes >= said and newest.outcomes % 5000 == 0)
+            wrong += not (whole and newest.outcomes >= reported and newest.outcomes % 5000 == 0)
     print(f"{KILLS} writers killed, {newest.id} logs by then; {wrong} left something wrong; claim 0")
     return wrong
 

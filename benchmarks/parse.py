@@ -4,7 +4,7 @@
     python -m benchmarks.parse [PACKETS]
 
 Claims: at least 0.6 million packets a second of full captures and 1 million of 128-byte ones, with everything that is
-told about connections; at least 15 times tshark; with --stream, memory that does not grow with the capture.
+reported about connections; at least 15 times tshark; with --stream, memory that does not grow with the capture.
 Rates are per second of processor time (the machine may be busy) and without the start of the programs; best of three.
 """
 
@@ -115,7 +115,7 @@ def command(path: str, *more: str) -> int:
 
 
 def stream(path: str) -> int:
-    """The same, telling connections as they end."""
+    """The same, reporting connections as they end."""
     return command(path, "--stream")
 
 
@@ -169,8 +169,8 @@ def by_itself(words: list[str], packets: int) -> Measured:
     found = []
     for _ in range(RUNS):
         text, _, peak = child(words)
-        said = json.loads(text)
-        found.append(Measured(said["packets"] or packets, said["seconds"], peak))
+        figures = json.loads(text)
+        found.append(Measured(figures["packets"] or packets, figures["seconds"], peak))
     return min(found, key=lambda one: one.seconds)
 
 

@@ -95,18 +95,18 @@ def ours(standing: Town, count: int, window: int, params: dict[str, Value]) -> t
             if results:
                 store.record(run, list(results))
 
-        lane = Recorder(pump, Path(name), files, {}, sink, lambda host, address: "")
+        recorder = Recorder(pump, Path(name), files, {}, sink, lambda host, address: "")
         read: list[Observation] = []
         wall, cpu, begun, back = time.monotonic(), time.process_time(), 0, 0
         while back < count:
             for n in range(begun, min(begun + STARTS_AT_ONCE, begun + AT_ONCE - pump.active, count)):
-                lane.begin(f"{vantage.name}/{n}/icw.1", vantage.name, call[n], call[n].target)
+                recorder.begin(f"{vantage.name}/{n}/icw.1", vantage.name, call[n], call[n].target)
                 begun = n + 1
-            for finished in lane.finished(0.0 if begun < count and pump.active < AT_ONCE else 0.5):
+            for finished in recorder.finished(0.0 if begun < count and pump.active < AT_ONCE else 0.5):
                 back += 1
                 read += [o for o in finished.readings if o.knob == "icw"]
         wall, cpu = time.monotonic() - wall, time.process_time() - cpu
-        lane.close()
+        recorder.close()
         spans = [span(trace) for trace in read_evidence(Path(name) / "evidence.pcapng")]
     exact = [o for o in read if o.grade == "C"]
     bounds_too = sum(o.grade == "L" and isinstance(o.value, int) and o.value <= window for o in read)

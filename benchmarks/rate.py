@@ -3,7 +3,7 @@
 
     python -m benchmarks.rate [RATE...]      as root
 
-The program probes a town of which a tenth is dark (nobody answers there, so that SYNs are repeated) from three
+The program probes a town of which a tenth is dark (no host answers there, so that SYNs are repeated) from three
 vantages at once. A socket in the *server's* namespace records the kernel's time of each SYN that arrives. Printed: the
 fullest window of one second, the mean rate while the run was at it, and what the window may hold.
 """

@@ -9,7 +9,7 @@ last half of the sessions of `benchmarks.simulator goals`, on true page load tim
     best of 20 classes   the fastest configuration on the mean of each class and site: what classes cost
     best of fine ones    the same over the classes that the policy ended with
     templates            the fastest of the policy's candidates for each network and site: what 32 cost
-    features alone       the policy's shared part by itself: what no feature tells
+    features alone       the policy's shared part by itself: what no feature predicts
     expected best        the configuration that the policy expects most of, at the end: what it has not learned
     served               what it served meanwhile, exploration and the measuring of Default included
 """

@@ -74,7 +74,7 @@ class MabWiser:
 
 
 class Vowpal:
-    """Vowpal Wabbit with action-dependent features; its probabilities are drawn from, and told when it learns."""
+    """Vowpal Wabbit with action-dependent features; its probabilities are drawn from, and learned with."""
 
     def __init__(self, arguments: str, world: Tensor, some: Codes, seed: int):
         from vowpalwabbit import Workspace
@@ -145,7 +145,7 @@ RIVALS = {
 
 
 class Ours:
-    """A policy of ours in the same harness; it is told page load times themselves, and knows how many an update has."""
+    """A policy of ours in the same harness; it observes page load times, and knows how many an update has."""
 
     def __init__(self, made: TablePolicy):
         self.made = made
@@ -155,7 +155,7 @@ class Ours:
         self.chosen = self.made.choose_many(seen)
         return self.chosen.configuration
 
-    def told(self, seen: Contexts, ms: Floats) -> None:
+    def observe(self, seen: Contexts, ms: Floats) -> None:
         """Outcomes of what was chosen last."""
         self.made.observe_many(seen, self.chosen, ms)
 
@@ -197,7 +197,7 @@ def tried(chooser: Chooser | Ours, some: Codes, world: Tensor, sessions: Session
         np.add.at(count, cell[rows], 1.0)
         before = time.process_time()
         if isinstance(chooser, Ours):
-            chooser.told(here, np.exp(noisy))
+            chooser.observe(here, np.exp(noisy))
         else:
             chooser.learn(here, picks, noisy - total[cell[rows]] / count[cell[rows]])
         took += time.process_time() - before
@@ -216,8 +216,8 @@ def main(n: int = 20_000, seed: int = 1, *names: str) -> None:
     some = templates(warm, TEMPLATES)
     sessions = drawn(world, n, np.random.default_rng(seed + 200))
     for interval in INTERVALS:
-        told = f"{n} sessions, {TEMPLATES} templates, {interval} outcomes at a time, seed {seed}"
-        print(f"{told}; distance from the best, shares")
+        heading = f"{n} sessions, {TEMPLATES} templates, {interval} outcomes at a time, seed {seed}"
+        print(f"{heading}; distance from the best, shares")
         titles = ("first 1000", "last half", "p95", "excess ms", ">20% worse", "first 1000:", ">20% worse")
         print(f"{'':24s}" + "".join(f"{title:>12s}" for title in titles) + f"{'decisions/s':>14s}")
         for name in names or (*OURS, *RIVALS):

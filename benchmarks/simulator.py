@@ -12,7 +12,7 @@ after a comma. Classes are fitted on bandwidth, round trip and loss of the world
 knows whom he serves; on none of its page load times. Those of rows with "emulated classes" are fitted on the warm
 start's networks, so nothing of the world was seen beforehand at all.
 What exporting the preferred policy costs, the idiosyncratic world and the drift follow; drift twice: corrected by
-somebody 2 000 sessions later, and found by the change-point detector in the clients' own sessions. 250 sessions per
+hand 2 000 sessions later, and found by the change-point detector in the clients' own sessions. 250 sessions per
 cell are of these 20 classes, for everybody; a policy that makes its own finer ones has the same sessions. cell_optimum
 is the ceiling of the classes given, no more: thompson cuts them finer as it learns and may lie below it.
 `benchmarks.regret` says where the distance comes from.
@@ -137,9 +137,9 @@ def exported(replay: Replay) -> float:
     }
     best = replay.tensor.best_ms[condition, site]
     away = {name: replay.tensor.lookup(condition, at, site) / best - 1.0 for name, at in exported_as.items()}
-    told = ", ".join(f"{name} {np.median(share):.3f}" for name, share in away.items())
+    shown = ", ".join(f"{name} {np.median(share):.3f}" for name, share in away.items())
     leaves = int((tree.left < 0).sum())
-    print(f"{'  exported, median':28s}{told}; {leaves} leaves")
+    print(f"{'  exported, median':28s}{shown}; {leaves} leaves")
     return float(np.median(away["tree"]) - np.median(away["table"]))
 
 
@@ -152,7 +152,7 @@ def drift(per_cell: int, seed: int, claims: Claims) -> None:
         print("\ndrift: left out; it takes 24 000 sessions, 100 per cell")
         return
     at_s = float(sessions.at_s[half])
-    told, never = (
+    shown, never = (
         drifted(sessions, world, np.random.default_rng(seed + 300), at_s=at_s, noticed_s=noticed_s)
         for noticed_s in (float(sessions.at_s[half + noticed]) - at_s, np.inf)
     )
@@ -160,7 +160,7 @@ def drift(per_cell: int, seed: int, claims: Claims) -> None:
     spans = {"before": (half - 5000, half), "just after": (half, half + noticed)}
     spans["10 k later"] = (half + noticed + 5000, half + noticed + 10_000)
     print()
-    for words, these in {"told": told, "watched": sight.sessions}.items():
+    for words, these in {"reported": shown, "watched": sight.sessions}.items():
         replay = lived(PREFERRED, world, these, warm, seed)
         medians = {name: fared(replay, slice(*span)).median.value for name, span in spans.items()}
         print(f"drift, {words}: " + ", ".join(f"{name} {value:.3f}" for name, value in medians.items()))
@@ -204,8 +204,8 @@ def speed(millions: int = CLAIM_SESSIONS // 1_000_000, learner_millions: int = 1
             replay.run()
             took += time.process_time() - before
         whole_s = all_millions * took / times
-        told = f"{took:.1f} CPU s for {times} M sessions, {times / took:.2f} M/s; {whole_s:.0f} s for {all_millions} M"
-        print(f"{name:16s}{told}; {claims.at_most(whole_s, claim_s)}", flush=True)
+        shown = f"{took:.1f} CPU s for {times} M sessions, {times / took:.2f} M/s; {whole_s:.0f} s for {all_millions} M"
+        print(f"{name:16s}{shown}; {claims.at_most(whole_s, claim_s)}", flush=True)
     return claims.exit_code
 
 

@@ -176,7 +176,7 @@ def as_many(policy: str, here: Case, seed: int, classes: int) -> TablePolicy:
     return classed(policy, here, fit(points, classes, np.random.default_rng((seed, 3))))
 
 
-def told(name: str, seed: int, policy: str) -> dict[str, tuple[Replay, Floats]]:
+def replays(name: str, seed: int, policy: str) -> dict[str, tuple[Replay, Floats]]:
     """Every way's replay, and (median, p95, excess ms, splits); a line is printed for each."""
     found, here = {}, case(name, seed)
     made_ways = ways(policy, here)
@@ -226,7 +226,7 @@ def main(policy: str = "configtron", seeds: str = ",".join(map(str, VALIDATION))
     print(f"{policy}: {SESSIONS} sessions, last half; distance from the best, shares; excess by prefix")
     print(f"{'world':12s}seed  {'classes':12s}{'median':>8s}{'p95':>8s}{'excess, ms':>22s}{'splits':>8s}")
     for name in names or WORLDS:
-        summed(name, [told(name, seed, policy) for seed in which], claims, policy == "configtron" and len(which) > 1)
+        summed(name, [replays(name, seed, policy) for seed in which], claims, policy == "configtron" and len(which) > 1)
     return claims.exit_code
 
 

@@ -174,7 +174,7 @@ def _await(netns: str, address: str, log: Path) -> None:
         if subprocess.run(command, check=False).returncode == 0:
             return
         time.sleep(0.1)
-    raise Missing(f"{address} does not answer; it said:\n{log.read_text()}")
+    raise Missing(f"{address} does not answer; its log:\n{log.read_text()}")
 
 
 def probed(folder: Path, *words: str) -> dict[str, dict[str, dict[str, Any]]]:

@@ -42,8 +42,8 @@ def main() -> None:
     for command, claim in CLAIMS:
         wall, cpu = measured(command)
         name = " ".join([Path(command[0]).name, *command[1:]])
-        told = f"{claim:.0f}" if claim else "-"
-        print(f"{name:28} {wall[0]:6.0f} {statistics.median(wall):7.0f} {statistics.median(cpu):6.0f} {told:>6}")
+        limit = f"{claim:.0f}" if claim else "-"
+        print(f"{name:28} {wall[0]:6.0f} {statistics.median(wall):7.0f} {statistics.median(cpu):6.0f} {limit:>6}")
 
 
 if __name__ == "__main__":

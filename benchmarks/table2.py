@@ -56,8 +56,8 @@ def run(seed: int, sites: int, loss: float, troubles: bool, folder: Path) -> lis
     done = subprocess.run([*program, "alexa-top1k", *words], check=False)
     if done.returncode not in (0, 3):
         raise SystemExit(done.returncode)
-    told = subprocess.run([*program, "validate", "-f", "jsonl"], check=True, capture_output=True, text=True)
-    return [json.loads(line) for line in told.stdout.splitlines()]
+    output = subprocess.run([*program, "validate", "-f", "jsonl"], check=True, capture_output=True, text=True)
+    return [json.loads(line) for line in output.stdout.splitlines()]
 
 
 def add(rows: Rows, lines: Iterable[dict[str, object]]) -> list[str]:
@@ -89,8 +89,8 @@ def missed(counts: Counter[str]) -> list[str]:
     """The goals that these counts miss, in words."""
     recall = 100 * counts["found"] / max(counts["planted"], 1)
     false = max(100 * counts[f] / max(counts[s], 1) for f, s in (("false", "same"), ("hosts_false", "hosts_same")))
-    told = [f"recall {recall:.1f} % < {RECALL_PERCENT:g} %"] if recall < RECALL_PERCENT else []
-    return told + ([f"false differences {false:.2f} % > {FALSE_PERCENT:g} %"] if false > FALSE_PERCENT else [])
+    output = [f"recall {recall:.1f} % < {RECALL_PERCENT:g} %"] if recall < RECALL_PERCENT else []
+    return output + ([f"false differences {false:.2f} % > {FALSE_PERCENT:g} %"] if false > FALSE_PERCENT else [])
 
 
 @click.command(help=__doc__)
@@ -114,9 +114,9 @@ def main(seeds: Sequence[int], sites: int, losses: Sequence[float], troubles: bo
         print(f"loss {loss:g} % each way, {drawn}, {time.monotonic() - began:.0f} s")
         print("\n".join(table(rows)))
         print("\n".join(f"false: {pair}" for pair in false))
-        told = missed(rows[TOTAL])
-        failed |= bool(told)
-        print("goals missed: " + "; ".join(told) if told else "goals met", flush=True)
+        output = missed(rows[TOTAL])
+        failed |= bool(output)
+        print("goals missed: " + "; ".join(output) if output else "goals met", flush=True)
     sys.exit(1 if failed else 0)
 
 

@@ -189,7 +189,7 @@ def is_lost(folder: Path) -> bool:
 
 
 def learn(db: Path, *words: str) -> list[str]:
-    """The command; its table goes where nobody looks."""
+    """The command; its table is discarded."""
     return [sys.executable, "-m", "configtron", "-q", "--db", str(db), "learn", "measure", "-o", f"{db}.table", *words]
 
 

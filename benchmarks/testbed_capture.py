@@ -45,8 +45,8 @@ class Capture(threading.Thread):
         with self._path.open("wb") as out:
             out.write(HEAD)
             while self._is_more():
-                frame, told, _, _ = self._socket.recvmsg(1 << 16, 64)
-                ((_, _, stamp),) = told
+                frame, ancillary, _, _ = self._socket.recvmsg(1 << 16, 64)
+                ((_, _, stamp),) = ancillary
                 out.write(FRAME.pack(*TIMESPEC.unpack(stamp), len(frame), len(frame)) + frame)
                 self.count += 1
 

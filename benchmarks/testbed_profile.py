@@ -53,7 +53,7 @@ LOOK_S = 0.002
 SMALLEST = "search"
 # Of a cell, when the rule is content at its first look.
 CELL_LOADS = 6
-# Changes and clients that a naive guest makes, to be told from its boot.
+# Changes and clients that a naive guest makes, to be separated from its boot.
 NAIVE_TIMES = 12
 # The kernel of the guest lets a stopped process go on by the one request; asks what fault it was by the other.
 GOES_ON, FAULT = "PTRACE_SYSEMU", "PTRACE_GETSIGINFO"
@@ -93,9 +93,9 @@ class Counting(uml.UmlVirtual):
         while (number := kernel_of(running.pid)) is None and running.poll() is None:
             time.sleep(LOOK_S)
         words = ["strace", "-e", "trace=ptrace,wait4", "-e", "signal=none", "-p", str(number)]
-        told = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
-        assert told.stderr
-        for line in told.stderr:
+        child = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+        assert child.stderr
+        for line in child.stderr:
             self.counts[line[7 : line.find(",")] if line.startswith("ptrace(") else "wait4"] += 1
 
 
@@ -177,28 +177,28 @@ def main(words: list[str]) -> int:
         return USAGE
     if not shutil.which("strace"):
         raise Missing("strace is not installed; run: apt-get install strace")
-    tell = partial(print, flush=True)
+    show = partial(print, flush=True)
     small = layout(LINK, [SMALLEST], [1]).orders()[0]
     large = layout(LINK, [YARDSTICK], [1]).orders()[0]
     pair = tuple(two for two in large.configurations if two.name.startswith("cubic/10/pfifo_fast/"))
     large = replace(large, configurations=pair)
     boot = cost(shard(replace(small, configurations=small.configurations[:1])))
-    tell(f"boot           {boot}")
+    show(f"boot           {boot}")
     change = cost(shard(small)).less(boot, len(small.configurations) - 1)
-    tell(f"configuration  {change}")
+    show(f"configuration  {change}")
     load = load_of(large, times)
-    tell(f"load           {load}")
+    show(f"load           {load}")
     before = load_of(large, times, loads.program("EACH_PACKET"))
-    tell(f"load, packets  {before}")
+    show(f"load, packets  {before}")
     forks, client = (naive(what, NAIVE_TIMES).less(naive(what, 0), NAIVE_TIMES) for what in naive_ways.WAYS)
-    tell(f"change, forks  {forks}")
-    tell(f"new client     {client}")
+    show(f"change, forks  {forks}")
+    show(f"new client     {client}")
     cells = [boot.cpu_s + CELL_LOADS * (before.cpu_s + forks.cpu_s + client.cpu_s)]
     cells.append(change.cpu_s / len(SITES) + CELL_LOADS * load.cpu_s)
-    tell(f"cell           naive {cells[0]:.2f} CPU s, here {cells[1]:.2f}: {cells[0] / cells[1]:.1f} times")
+    show(f"cell           naive {cells[0]:.2f} CPU s, here {cells[1]:.2f}: {cells[0] / cells[1]:.1f} times")
     gain = before.cpu_s / load.cpu_s, before.stops / load.stops
-    tell(f"a load beside one with a wake-up for each packet: CPU {gain[0]:.2f} times less, stops {gain[1]:.2f} times")
-    tell(f"claim: {LEAST_GAIN:g} times")
+    show(f"a load beside one with a wake-up for each packet: CPU {gain[0]:.2f} times less, stops {gain[1]:.2f} times")
+    show(f"claim: {LEAST_GAIN:g} times")
     return DONE if gain[0] >= LEAST_GAIN else 1
 
 

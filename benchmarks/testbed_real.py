@@ -37,7 +37,7 @@ SITES = ("search", "bank", "blog")
 # Drawn in each condition: with all twelve, 60 cells.
 CONFIGURATIONS = 5
 MOST_MEDIAN, MOST_MEAN = 0.02, 0.05
-TOLD = 6
+SHOWN = 6
 
 Cell = tuple[str, str, str]
 
@@ -111,7 +111,7 @@ def main(words: list[str]) -> int:
         here = {cell: ms for cell, ms in virtual.items() if cell[0] == name}
         print(f"{name:18} {next(iter(here))[2]:8} {spread(real, here)}")
     print("furthest apart:")
-    for cell in sorted(virtual, key=lambda cell: -abs(real[cell] / virtual[cell] - 1))[:TOLD]:
+    for cell in sorted(virtual, key=lambda cell: -abs(real[cell] / virtual[cell] - 1))[:SHOWN]:
         times = f"virtual {virtual[cell]:8.1f} ms  real {real[cell]:8.1f} ms  {real[cell] / virtual[cell] - 1:+7.2%}"
         print(f"  {times}  {' '.join(cell)}")
     for version in ("http/1.1", "h2"):

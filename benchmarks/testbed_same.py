@@ -5,7 +5,7 @@
 
 A short shard --runs times (100); every other time as many processes as there are cores want all of them. Compared are
 its lines and every frame that its router saw, with TLS's bytes and the kernel's stamps in nanoseconds. Exit code 1:
-something differed; what did, and in which runs, is told.
+something differed; what did, and in which runs, is printed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ RUNS = 100
 # Loss, both versions, a model-based congestion control and a loss-based one; pages of one object and of eight.
 LINK, SITES = "hotcloud:5/150/2.5", ("search", "bank")
 CHOSEN = ("cubic/10/pfifo_fast/h2", "cubic/10/pfifo_fast/http1.1", "bbr/30/fq/h2", "bbr/30/fq/http1.1")
-TOLD_EVERY = 10
+SHOWN_EVERY = 10
 
 
 def main(words: list[str]) -> int:
@@ -59,7 +59,7 @@ def same(runs: int) -> bool:
             lines, frames = (Path(folder, name).read_bytes() for name in (LINES, testbed_capture.FRAMES))
         sizes = len(lines), len(frames)
         seen.setdefault((hashlib.md5(lines).hexdigest(), hashlib.md5(frames).hexdigest()), []).append(run)
-        if (run + 1) % TOLD_EVERY == 0:
+        if (run + 1) % SHOWN_EVERY == 0:
             print(f"  {run + 1} runs, {len(seen)} different; load {os.getloadavg()[0]:.1f}", flush=True)
     most = max(seen.values(), key=len)
     print(f"same seed: {len(most)} of {runs} runs gave the same {sizes[0]} bytes of lines and {sizes[1]} of packets")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Claim: SYN-ACK timers, back-off, retries, cookies and duplicates are told right though packets are lost, each way.
+"""Claim: SYN-ACK timers, back-off, retries, cookies and duplicates are read right though packets are lost, each way.
 
     python -m benchmarks.timers [--trials N] [--seed N]
 
@@ -46,7 +46,7 @@ def trial(server: HalfOpenServer, number: int) -> tuple[Observation, ...]:
 
 
 def truth(settings: Mapping[str, Any]) -> dict[str, float | int | str | None]:
-    """What is right of such a server; None where there is nothing to be told."""
+    """What is right of such a server; None where there is nothing to read."""
     silent = bool(settings.get("cookies")) or settings.get("retries") == 0
     return {
         "synack_rto": None if silent else settings.get("rto_s", 1.0),

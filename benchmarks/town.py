@@ -2,7 +2,7 @@
 """A town on this host: one real nginx behind sixty thousand addresses, and vantages to look at it from.
 
 The server's namespace holds every address of 198.19.0.0/17 (AnyIP: one route, no list); 198.19.128.0/17 is its dark
-half, where nobody answers. Each vantage is a namespace of its own, whose source address no kernel owns; between them
+half, where no host answers. Each vantage is a namespace of its own, whose source address no kernel owns; between them
 and the town lies a road, a namespace that forwards, where packets can be lost.
 """
 
@@ -20,7 +20,7 @@ from configtron.model.nouns import Vantage
 from configtron.probe.wire.namespaces import ip, own_namespace, throwaway
 from rigs.servers import SERVERS, running
 
-# Addresses for benchmarks between devices of one's own (RFC 2544): never routed, nobody's.
+# Addresses for benchmarks between devices of one's own (RFC 2544): never routed.
 LIT, DARK = "198.19.0.0/17", "198.19.128.0/17"
 # The ends of the road.
 AT_ROAD, AT_TOWN = "198.18.255.1", "198.18.255.2"
@@ -63,7 +63,7 @@ def lit(number: int) -> str:
 
 
 def dark(number: int) -> str:
-    """An address where nobody does."""
+    """Return an address where no host answers."""
     return f"198.19.{128 + number // 250}.{1 + number % 250}"
 
 

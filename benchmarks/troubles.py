@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Claim: whatever a server or its network does, no verdict claims too much, and most say all that can be said.
+"""Claim: whatever a server or its network does, no verdict claims too much, and most state all that can be known.
 
     python -m benchmarks.troubles [--seed N]... [--sites N] [--loss PERCENT] [--profile NAME] [-v]     as root
 
@@ -44,7 +44,7 @@ def probed(seed: int, arguments: argparse.Namespace) -> list[Judged]:
         words += ["--lab-loss", str(arguments.loss)] if arguments.loss else []
         command = [sys.executable, "-m", "configtron", "--db", str(database), "-q", "probe", "alexa-top1k", *words]
         done = subprocess.run([*command, "--profile", arguments.profile, "-o", f"{folder}/out.txt"], check=False)
-        # some sites answer nobody
+        # some sites answer no client
         if done.returncode not in (DONE, PARTIAL):
             raise SystemExit(done.returncode)
         with Store(database, read_only=True) as store:
@@ -76,7 +76,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--sites", type=int, default=300)
     parser.add_argument("--loss", type=float, default=0.0, help="per cent on every link, each way")
     parser.add_argument("--profile", default="standard")
-    parser.add_argument("-v", action="store_true", help="what was said without an excuse, too")
+    parser.add_argument("-v", action="store_true", help="also list what was left open without an excuse")
     arguments = parser.parse_args(words)
     rows: dict[str, Counter[str]] = defaultdict(Counter)
     reasons: Counter[str] = Counter()
@@ -93,10 +93,10 @@ def main(words: list[str] | None = None) -> int:
                 rows[name].update(counts)
         for miss in result.mismatches:
             if arguments.v or miss.overclaim:
-                said = miss.observation.reason or f"{miss.observation.text} {miss.observation.grade}"
+                found = miss.observation.reason or f"{miss.observation.text} {miss.observation.grade}"
                 kind = "overclaim" if miss.overclaim else "unexcused"
                 where = f"seed {seed} {miss.trouble or '(none)'} {miss.region} {miss.host} {miss.knob}"
-                wrong.append(f"{kind}: {where}: {said}; true: {miss.truth}")
+                wrong.append(f"{kind}: {where}: {found}; true: {miss.truth}")
     print(f"{'trouble':<20}{''.join(f'{column:>11}' for column in (*OF_CASES, *OF_VERDICTS))}{'icw':>10}")
     for name in (*sorted(rows.keys() - {"(none)", "troubles", "all"}), "troubles", "(none)", "all"):
         print(line(name, rows[name]))

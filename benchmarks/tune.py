@@ -9,7 +9,7 @@ share one processor, so that whatever a driver adds to either is seen. Blocks of
 untouched, tuned and untouched once more, in an order drawn for each round; printed are medians over the rounds of the
 ratio to the untouched server of the same round, with 95 per cent intervals. "again" is the second untouched server:
 what the method makes of no difference at all. "listener" is a server that itself asks for the profiles' congestion
-control, for everybody: what that one costs, whoever sets it. eBPF, routes and the LD_PRELOAD shim run on this host's
+control, for everybody: what that one costs, by any driver. eBPF, routes and the LD_PRELOAD shim run on this host's
 kernel in namespaces and cgroups of their own; the module in the lab's kernel (User-Mode Linux in real time, which makes
 all but the module slower too), whose CPU time is measured from outside. Exit code 1: a goal is missed beyond its
 interval.
@@ -121,7 +121,7 @@ def measured(driver: str, server: str, folder: Path, rounds: int, sizes: Sequenc
         raise SystemExit(running.console.read_text() + running.last_words())
     blocks = [json.loads(line) for line in (output / "blocks.jsonl").read_text().splitlines()]
     if where == "guest":
-        # Its own clocks cannot tell the guest's work from waiting for the host's processor.
+        # Its own clocks cannot separate the guest's work from waiting for the host's processor.
         blocks = [block | {"cpu_ns": meter.used_ns(block["began"], block["ended"])} for block in blocks]
     return blocks
 
@@ -143,23 +143,23 @@ def verdict(driver: str, found: Sequence[Ratio]) -> str:
     return "; ".join(words) or f"holds ({goal:.0%})"
 
 
-def told(blocks: Sequence[dict[str, Any]]) -> list[str]:
+def report(blocks: Sequence[dict[str, Any]]) -> list[str]:
     """Print what was measured of a driver; the verdicts."""
     plain = [block for block in blocks if block["role"] == "untouched"]
     rate = median(1e9 * block["connections"] / block["wall_ns"] for block in plain)
     p50, p99 = (median(block[name] / 1e3 for block in plain) for name in ("p50_ns", "p99_ns"))
     cpu = median(block["cpu_ns"] / block["connections"] / 1e3 for block in plain)
     print(f"{'untouched':18}{rate:22.0f}{p50:19.1f} us{p99:19.1f} us{cpu:19.1f} us")
-    said, phases = [], dict.fromkeys((block["driver"], block["prefixes"]) for block in blocks)
+    verdicts, phases = [], dict.fromkeys((block["driver"], block["prefixes"]) for block in blocks)
     for driver, count in phases:
         of_phase = [block for block in blocks if (block["driver"], block["prefixes"]) == (driver, count)]
         for role, name in (("tuned", driver), ("untouched again", "  again")):
             found = ratios(of_phase, role)
             word = verdict(name, found)
-            said.append(word)
+            verdicts.append(word)
             print(f"{name:9}{count:>9}" + "".join(f"{ratio!s:>22}" for ratio in found) + (f"  {word}" if word else ""))
     sys.stdout.flush()
-    return said
+    return verdicts
 
 
 def main(names: Sequence[str]) -> int:
@@ -169,14 +169,14 @@ def main(names: Sequence[str]) -> int:
     if unknown := sorted(set(names) - DRIVERS.keys()):
         print(f"no driver {unknown[0]!r} here; there is: {', '.join(DRIVERS)}", file=sys.stderr)
         return USAGE
-    chosen, said = names or [name for name in DRIVERS if (server, name) != ("nginx", "listener")], []
+    chosen, verdicts = names or [name for name in DRIVERS if (server, name) != ("nginx", "listener")], []
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         compiled(Path(folder))
         print(f"server {server}; times untouched, above 1 is worse: median [95 %]")
         print(f"{'driver':9}{'prefixes':>9}" + "".join(f"{name:>22}" for name in FIGURES) + "  goal", flush=True)
         for driver in chosen:
-            said += told(measured(driver, server, Path(folder), ROUNDS, SIZES))
-    return 1 if any(word.startswith(MISSED) for word in said) else 0
+            verdicts += report(measured(driver, server, Path(folder), ROUNDS, SIZES))
+    return 1 if any(word.startswith(MISSED) for word in verdicts) else 0
 
 
 if __name__ == "__main__":

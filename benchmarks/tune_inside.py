@@ -264,10 +264,10 @@ def _check(servers: Sequence[Server], *, tuned: bool) -> None:
             # Accepted by then, so that a shim has had its chance.
             time.sleep(0.2)
             words = ["ip", "netns", "exec", server.netns, "ss", "-tinHO", "state", "established", f"sport = :{PORT}"]
-            said = subprocess.check_output(words, text=True)
+            output = subprocess.check_output(words, text=True)
         wanted = TUNED if role == "tuned" and tuned else ORDINARY
-        if wanted not in said.split():
-            raise SystemExit(f"{role}: a connection is not under {wanted} as this phase needs, but: {said.strip()}")
+        if wanted not in output.split():
+            raise SystemExit(f"{role}: a connection is not under {wanted} as this phase needs, but: {output.strip()}")
 
 
 if __name__ == "__main__":

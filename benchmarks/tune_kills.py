@@ -5,7 +5,7 @@
 
 In a network namespace of its own. One run of the command is traced to list its system calls, from the moment it takes
 the lock; then it is run again for each of COUNT of them, spread evenly, and strace kills it (SIGKILL) at the entry of
-that very call: no code of configtron knows. Every other time its keeper is killed too, as soon as it can be named, and
+that very call: no code of configtron knows. Every other time its watchdog is killed too, as soon as it is known, and
 the next command (`tune recover`, as the timer runs it) has to mend what is left. Baseline is what `ip` and the sysctl
 files say (for ebpf: what is pinned and attached; for kmod besides what the module holds), read before anything was
 applied. Where this host has not the module, kmod is tried on the lab's kernel in real time.
@@ -48,8 +48,8 @@ def _outside(count: int, drivers: Sequence[str]) -> int:
     code = subprocess.run(with_own_pins([*again, *here])).returncode if here else 0
     for driver in drivers:
         if driver == "kmod" and driver not in here:
-            ended, said = guest_module.run((*again, driver), POINT_LIMIT_S * (count + 1) * 2)
-            print(said, end="", flush=True)
+            ended, output = guest_module.run((*again, driver), POINT_LIMIT_S * (count + 1) * 2)
+            print(output, end="", flush=True)
             code = code or ended
         elif driver not in here:
             print(f"{driver:7} {load(driver, Place()).missing()}", flush=True)

@@ -5,8 +5,8 @@ what the whole command takes for that change.
 Goal: a hundred thousand prefixes are in force in at most 3 s and a change of a hundred in at most 50 ms, with each of
 kmod, ebpf and route; everything is read back and compared, or the row says so. Both are the driver's calls alone
 (columns up to "complete"). Who types `configtron tune apply` after a change of a hundred waits for the whole command
-("cmd s"), which reads what is wanted and what is in force, compares them, journals the rules and starts a keeper.
-"apply cpu" and "cmd cpu" are seconds of the processor, "diff cpu" is milliseconds, in the kernel too, the keeper's
+("cmd s"), which reads what is wanted and what is in force, compares them, journals the rules and starts a watchdog.
+"apply cpu" and "cmd cpu" are seconds of the processor, "diff cpu" is milliseconds, in the kernel too, the watchdog's
 apart. Up to a hundred thousand prefixes: importing a
 million takes a minute.
 
@@ -66,7 +66,7 @@ SCALE_COLUMNS = (
 # The command is measured up to so many, and where another process sees what the driver did.
 COMMAND_MOST = 100_000
 ONLY_HERE = ("memory",)
-# The first change after so many finds caches cold; the median of these is told beside the worst.
+# The first change after so many finds caches cold; the median of these is printed beside the worst.
 DIFFS = 5
 # Times 256 look-ups each: some ten milliseconds.
 LOOKUP_RUNS = 200
@@ -151,7 +151,7 @@ def command(driver: Driver, place: Place, count: int) -> dict[str, object]:
 
 
 def typed(folder: str, *words: str) -> tuple[float, float]:
-    """A command of `configtron tune`: wall and processor seconds. Errors: `SystemExit` with what it said."""
+    """A command of `configtron tune`: wall and processor seconds. Errors: `SystemExit` with its output."""
     began, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     line = [sys.executable, "-m", "configtron", "--db", f"{folder}/db", "tune", *words]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
@@ -192,7 +192,7 @@ def bpf_setting_ns(place: Place) -> float:
     return float(ended[0] - began[0]) / CONNECTIONS
 
 
-# How a driver's look-up is measured, and all it does for a connection; a driver that can tell adds its row.
+# How a driver's look-up is measured, and all it does for a connection; a driver that can measure it adds its row.
 LOOKUPS: dict[str, Callable[[Place], float]] = {"ebpf": bpf_lookup_ns}
 SETTINGS: dict[str, Callable[[Place], float]] = {"ebpf": bpf_setting_ns}
 
@@ -236,11 +236,11 @@ def inside(name: str, count: int) -> None:
 def row_of(name: str, count: int, here: bool) -> dict[str, object]:
     command = [sys.executable, "-m", "benchmarks.tune_scale", "--inside", name, "--sizes", str(count)]
     command = command if here else apart(command)
-    with tempfile.TemporaryFile("w+") as said:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=said, text=True, check=False)
-        said.seek(0)
+    with tempfile.TemporaryFile("w+") as output:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=output, text=True, check=False)
+        output.seek(0)
         if done.returncode:
-            return {"missing": (said.read().strip().splitlines() or ["no word"])[-1]}
+            return {"missing": (output.read().strip().splitlines() or ["no word"])[-1]}
     return dict(json.loads(done.stdout))
 
 
@@ -250,19 +250,19 @@ def main() -> None:
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
     parser.add_argument("--here", action="store_true")
     parser.add_argument("--inside", help=argparse.SUPPRESS)
-    told = parser.parse_args()
-    sizes = [int(size) for size in told.sizes.split(",")]
-    if told.inside:
-        inside(told.inside, sizes[0])
+    given = parser.parse_args()
+    sizes = [int(size) for size in given.sizes.split(",")]
+    if given.inside:
+        inside(given.inside, sizes[0])
         return
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors; {CHANGED} prefixes changed, {DIFFS} times")
     print(f"{'driver':8} {'prefixes':>9} " + " ".join(f"{column:>10}" for column in SCALE_COLUMNS))
-    for name in told.drivers.split(","):
-        if name == "kmod" and not told.here and load(name, Place()).missing():
-            in_guest(told.sizes)
+    for name in given.drivers.split(","):
+        if name == "kmod" and not given.here and load(name, Place()).missing():
+            in_guest(given.sizes)
             continue
         for size in sizes:
-            row = row_of(name, size, told.here)
+            row = row_of(name, size, given.here)
             if "missing" in row:
                 print(f"{name:8} {size:9} {row['missing']}", flush=True)
                 break
@@ -272,9 +272,9 @@ def main() -> None:
 def in_guest(sizes: str) -> None:
     """kmod on the lab's kernel: prints its rows, or why there are none."""
     words = (sys.executable, "-m", "benchmarks.tune_scale", "--here", "--drivers", "kmod", "--sizes", sizes)
-    code, said = guest_module.run(words, LIMIT_S)
-    rows = said.splitlines()[2:]
-    print("\n".join(rows) if not code else f"kmod: the guest ended with {code}: {said}", flush=True)
+    code, output = guest_module.run(words, LIMIT_S)
+    rows = output.splitlines()[2:]
+    print("\n".join(rows) if not code else f"kmod: the guest ended with {code}: {output}", flush=True)
 
 
 def cell(value: object) -> str:

@@ -56,7 +56,7 @@ def touch(here: Ground, turn: int) -> str:
 
 
 def seen(here: Ground, times: int) -> list[float]:
-    """How long each change took to be told, s."""
+    """Return how long each change took to be reported, s."""
     rng, took = random.Random(1), []
     words = here.command("watch", "-f", "jsonl")
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as watch:

@@ -34,7 +34,7 @@ from configtron.fingerprint.merge import merge_all
 from configtron.fingerprint.passive.connection_report import ConnectionReport
 from configtron.model.nouns import Observation
 from rigs.impaired_path import Rig, rig
-from rigs.read_capture import told
+from rigs.read_capture import reports
 from rigs.recorded_programs import wait
 
 KNOBS = ("icw", "icw_tls", "cwnd_at_request")
@@ -64,7 +64,7 @@ SCENARIOS = (
 
 
 class Judged(NamedTuple):
-    """One verdict of one capture: whose, what was said, and how it stands to the truth (one of `VERDICT_COLUMNS`)."""
+    """One verdict of one capture: of which server, the value, and how it compares (one of `VERDICT_COLUMNS`)."""
 
     server: str
     scenario: Scenario
@@ -144,7 +144,7 @@ def judged(folder: Path) -> Iterator[Judged]:
     for end in ("client", "server"):
         together: dict[str, list[Observation]] = defaultdict(list)
         for capture in split(folder / f"{end}.pcap"):
-            ones, _ = told(capture.path)
+            ones, _ = reports(capture.path)
             for one in ones:
                 if one.server.port in ports:
                     yield from judge(ports[one.server.port], scenario, capture, one)

@@ -69,7 +69,7 @@ class Rig:
                 line = child.stderr.readline()
                 assert line, "tcpdump ended"
             yield
-            # What is under way still arrives; tcpdump is told to stop, not killed, and writes what it has.
+            # What is under way still arrives; tcpdump is asked to stop, not killed, and writes what it has.
             # A busy machine hands it packets late.
             time.sleep(3 * self.delay_s + 1.0)
 
@@ -102,7 +102,7 @@ class Rig:
         return made[0]
 
     def _carry(self) -> None:
-        """Packets from one end to the other, until told to stop."""
+        """Packets from one end to the other, until asked to stop."""
         one, other = self._fds
         due: list[tuple[float, int, int, bytes]] = []
         order = count()
@@ -130,7 +130,7 @@ def rig(
     *, delay_s: float = 0.02, loss: float = 0.0, swap: float = 0.0, double: float = 0.0,
     merged: bool = False, seed: int = 1,
 ) -> Iterator[Rig]:  # fmt: skip
-    """Raise it, have it carry, take it down. Its namespaces are its process's own, whoever else runs tests here."""
+    """Raise it, have it carry, take it down. Its namespaces are its process's own, whatever other tests run here."""
     with ExitStack() as stack:
         names = {end: stack.enter_context(throwaway(end)) for end in ADDRESSES}
         made = Rig(names, delay_s, loss, swap, double, merged, seed)

@@ -23,10 +23,10 @@ LEASE_S = 2.0
 # On the lab's kernel a traced apply takes four seconds beside other work.
 GUEST_LEASE_S = 6.0
 LONG_S = 120.0
-# A keeper looks four times a second, and then reverts.
+# A lease watchdog looks four times a second, and then reverts.
 SLACK_S = 2.0
 LOOK_S = 0.02
-# The last calls of a rollback wait for its keeper, now more of them, now fewer: a few points are beyond a run's end.
+# The last calls of a rollback wait for its watchdog, now more of them, now fewer: a few points are beyond a run's end.
 MOST_OUTLIVED = 0.25
 # The call that takes the lock: what came before it touched nothing.
 LOCK = re.compile(r"^flock\(")
@@ -74,13 +74,13 @@ def kill_at(here: Ground, point: Point, words: Sequence[str]) -> bool:
 
 
 def restored(here: Ground, baseline: str, within_s: float) -> float | None:
-    """Wait for the baseline, with every act over and no keeper left; after how long, or None."""
+    """Wait for the baseline, with every act over and no watchdog left; after how long, or None."""
     began = time.monotonic()
-    keepers: set[str] = set()
+    watchdogs: set[str] = set()
     while (passed := time.monotonic() - began) < within_s:
         acts = here.open_acts()
-        keepers |= {keeper for _, _, keeper in acts}
-        if not acts and not any(map(alive, keepers)) and here.state() == baseline:
+        watchdogs |= {watchdog for _, _, watchdog in acts}
+        if not acts and not any(map(alive, watchdogs)) and here.state() == baseline:
             return passed
         time.sleep(LOOK_S)
     return None
@@ -99,8 +99,8 @@ def round_of(
         assert here.state() == applied, differs(applied, here.state())
         here.run(*words)
     elif both:
-        for _, _, keeper in here.open_acts():
-            end(keeper, signal.SIGKILL)
+        for _, _, watchdog in here.open_acts():
+            end(watchdog, signal.SIGKILL)
         began = time.monotonic()
         while here.open_acts() and time.monotonic() - began < within_s:
             here.run("recover")

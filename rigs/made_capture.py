@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Conversations told segment by segment, as a capture holds them."""
+"""Conversations written segment by segment, as a capture holds them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RTT_S = 0.1
 FULL = MSS - 12
 
 
-class Story:
+class Conversation:
     """What a capture at the client shows. Times in s."""
 
     def __init__(
@@ -33,16 +33,16 @@ class Story:
         self.base = (5_000, 4_294_967_000)
         options = syn_options(mss, timestamps=stamps, wscale=None, sack=sack)
         if opened:
-            self.say(0, 0.0, SYN, 0, 0, options=options)
-            self.say(1, RTT_S, SYN | ACK, 0, 1, options=options)
-            self.say(0, RTT_S, ACK, 1, 1)
-        self.say(0, RTT_S + 0.001, ACK | PSH, 1, 1, 100)
+            self.send(0, 0.0, SYN, 0, 0, options=options)
+            self.send(1, RTT_S, SYN | ACK, 0, 1, options=options)
+            self.send(0, RTT_S, ACK, 1, 1)
+        self.send(0, RTT_S + 0.001, ACK | PSH, 1, 1, 100)
 
-    def say(
+    def send(
         self, way: int, at_s: float, flags: int, seq: int, ack: int, length: int = 0, *, echo_s: float | None = None,
         options: tuple[tuple[int, bytes], ...] | None = None, sack: tuple[int, int] | None = None,
     ) -> None:  # fmt: skip
-        """One segment. Stamps are ms of its sender's clock; the echo is what the other said a round trip before."""
+        """One segment. Stamps are ms of its sender's clock; the echo is what the other sent a round trip before."""
         if options is None:
             options = ()
             if self.stamps:
@@ -65,21 +65,21 @@ class Story:
             if n not in skip:
                 length = last if last and n == count - 1 else size
                 at = at_s + n / 10_000
-                self.say(1, at, ACK, 1 + (first + n) * size, 101, length, echo_s=at_s if echo_s is None else echo_s)
+                self.send(1, at, ACK, 1 + (first + n) * size, 101, length, echo_s=at_s if echo_s is None else echo_s)
         return at_s + count / 10_000
 
     def ack(self, at_s: float, segments: int, *, size: int = FULL, sack: tuple[int, int] | None = None) -> None:
         """The client acknowledges so many full segments."""
-        self.say(0, at_s, ACK, 101, 1 + segments * size, sack=sack)
+        self.send(0, at_s, ACK, 101, 1 + segments * size, sack=sack)
 
     def end(self, at_s: float, segments: int, *, size: int = FULL) -> None:
         """Both sides close."""
-        self.say(1, at_s, ACK | FIN, 1 + segments * size, 101)
-        self.say(0, at_s, ACK | FIN, 101, 2 + segments * size)
+        self.send(1, at_s, ACK | FIN, 1 + segments * size, 101)
+        self.send(0, at_s, ACK | FIN, 101, 2 + segments * size)
 
     def batch(self, folder: Path) -> Batch:
         """Read from a file."""
-        path = folder / "story.pcap"
+        path = folder / "conversation.pcap"
         path.write_bytes(write.pcap(sorted(self.frames, key=lambda frame: frame[0]), nano=True))
         return whole(path)[0]
 

@@ -30,8 +30,8 @@ def whole(path: Path) -> tuple[Batch, Gathering]:
     return batch, gathering
 
 
-def told(path: Path, *, most: int | None = None, buffer: int = 1 << 20) -> tuple[list[ConnectionReport], Gathering]:
-    """Each connection, told as soon as its batch is there."""
+def reports(path: Path, *, most: int | None = None, buffer: int = 1 << 20) -> tuple[list[ConnectionReport], Gathering]:
+    """Return each connection, reported as soon as its batch is there, and the gathering with its counts."""
     gathering = Gathering(most)
     found: list[ConnectionReport] = []
     with opened(str(path)) as source:

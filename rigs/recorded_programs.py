@@ -159,12 +159,12 @@ def _secure(stands: Rig, folder: Path, pages: Path, stack: ExitStack) -> bool:
 
 
 def wait(stands: Rig, port: int) -> None:
-    """Until somebody listens there, as the server's own namespace says."""
+    """Wait until a program listens there, as the server's own namespace reports."""
     for _ in range(200):
         if f":{port} " in stands.run("server", "ss", "-ltnH").stdout.decode():
             return
         time.sleep(0.05)
-    raise AssertionError(f"nobody listens on {port}")
+    raise AssertionError(f"no program listens on {port}")
 
 
 def _counters(stands: Rig) -> dict[str, int]:

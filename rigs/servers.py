@@ -162,7 +162,7 @@ def _await(server: Server, netns: str, address: str, port: int, console: Path) -
             if probe.connect_ex((address, port)) == 0:
                 return
         time.sleep(0.05)
-    raise Missing(f"{server.name} does not listen on port {port}; it said:\n{console.read_text()}")
+    raise Missing(f"{server.name} does not listen on port {port}; its output:\n{console.read_text()}")
 
 
 def main(names: Sequence[str]) -> None:

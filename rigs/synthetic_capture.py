@@ -26,7 +26,7 @@ IPV6_SHARE = 0.2
 
 
 class Talk:
-    """One connection, told segment by segment."""
+    """One connection, segment by segment."""
 
     def __init__(self, number: int, chance: random.Random) -> None:
         self.version = 6 if chance.random() < IPV6_SHARE else 4

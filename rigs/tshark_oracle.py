@@ -132,12 +132,12 @@ def _again(batch: Batch, number: int) -> dict[int, dict[int, str]]:
     """By connection: frames of one side that carry old bytes, and what we call them."""
     found, columns = batch.found, batch.summary.columns
     sent = sent_by(found, found.way(number))
-    told: dict[int, dict[int, str]] = {}
+    kinds: dict[int, dict[int, str]] = {}
     old = sent.row[sent.old]
     for row in old.tolist():
-        told.setdefault(int(found.of[row]), {})[int(found.rows.frame[row]) & FRAME_MASK] = "syn"
+        kinds.setdefault(int(found.of[row]), {})[int(found.rows.frame[row]) & FRAME_MASK] = "syn"
     named = retransmissions(found, number, sent, columns["rtt"].clip(0), columns["sack"] == 1)
     for row, of, kind in zip(named.row.tolist(), named.of.tolist(), named.kind.tolist(), strict=True):
         if KINDS[kind] in (*CAUSES, REORDERED):
-            told[int(of)][int(found.rows.frame[row]) & FRAME_MASK] = KINDS[kind]
-    return told
+            kinds[int(of)][int(found.rows.frame[row]) & FRAME_MASK] = KINDS[kind]
+    return kinds

@@ -63,14 +63,14 @@ class Ground:
         """All that a driver could have changed, as the system's own tools say it."""
         if self.driver == "ebpf":
             shown = ["bpftool", "cgroup", "show", str(groups() / self.name)]
-            return _said(shown) + "\n".join(sorted(map(str, Path("/sys/fs/bpf").rglob("*"))))
-        lines = [_said(["ip", version, "-n", self.name, *what]) for version in ("-4", "-6")
+            return _output(shown) + "\n".join(sorted(map(str, Path("/sys/fs/bpf").rglob("*"))))
+        lines = [_output(["ip", version, "-n", self.name, *what]) for version in ("-4", "-6")
                  for what in (("route", "show", "table", "all"), ("rule",))]  # fmt: skip
-        values = _said(["ip", "netns", "exec", self.name, "bash", "-c", f"tail -n +1 {SYSCTLS} 2>/dev/null"])
+        values = _output(["ip", "netns", "exec", self.name, "bash", "-c", f"tail -n +1 {SYSCTLS} 2>/dev/null"])
         return "\n".join((*lines, values, _of_module(self.name) if self.driver == "kmod" else ""))
 
     def open_acts(self) -> list[tuple[int, str, str]]:
-        """Acts that are not over, with their keepers. One that never came to write, nor to a keeper, is."""
+        """Acts that are not over, with their watchdogs. One that never came to write, nor to a watchdog, is."""
         if not self.database.exists():
             return []
         asked = (
@@ -109,7 +109,7 @@ def groups() -> Path:
     return mounts("cgroup2")[0]
 
 
-def _said(words: Sequence[str]) -> str:
+def _output(words: Sequence[str]) -> str:
     return subprocess.run(words, capture_output=True, text=True).stdout
 
 
@@ -134,8 +134,8 @@ def ground(driver: str) -> Iterator[Ground]:
             here.want()
             yield here
         finally:
-            for _, _, keeper in here.open_acts():
-                end(keeper, signal.SIGKILL)
+            for _, _, watchdog in here.open_acts():
+                end(watchdog, signal.SIGKILL)
             subprocess.run(here.command("rollback", *here.where), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             subprocess.run(["ip", "netns", "del", name])
             if driver == "ebpf":

@@ -12,7 +12,7 @@
  * process and PID (the server) used: packets of both sides are handled in whichever of them runs, so only the sum means
  * anything. P50 and P99 are of connect(2), from the call to the established connection.
  *
- * Nobody keeps a connection in TIME_WAIT: the server closes first, the client answers with a reset.
+ * No end keeps a connection in TIME_WAIT: the server closes first, the client answers with a reset.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>

@@ -50,7 +50,7 @@ def _clients(found: dict[str, Any]) -> list[Client]:
 
 def wrong(found: dict[str, Any], seen: dict[str, dict[str, Flight]]) -> list[str]:
     """Every failed step and wrong window, a line each."""
-    bad = [f"exit code {code} of: {command}\n{said}" for command, said, code in found["steps"] if code]
+    bad = [f"exit code {code} of: {command}\n{output}" for command, output, code in found["steps"] if code]
     rules = wanted(found)
     if all(window == UNTOUCHED[1] for window in rules.values()):
         bad.append("nothing was learned: no prefix is to get another initial window")

@@ -54,31 +54,31 @@ def main(count: int, rounds: int, loads: int) -> int:
 
 def _explored(clients: Sequence[Client], rounds: int, loads: int) -> list[Step]:
     chance = random.Random(SEED)
-    steps = [_said("tune", "profile", "set", name, setting) for name, setting in EXPLORED.items()]
+    steps = [_step("tune", "profile", "set", name, setting) for name, setting in EXPLORED.items()]
     for number in range(rounds):
         drawn = {client.prefix: chance.choice(("", *EXPLORED)) for client in clients}
         lines = "".join(f"{prefix} {name}\n" for prefix, name in drawn.items() if name)
         shown = number == 0
-        steps.append(_said("tune", "prefix", "import", "--whole", "-", said=lines, shown=shown))
-        steps.append(_said("tune", "apply", "--keep", shown=shown))
+        steps.append(_step("tune", "prefix", "import", "--whole", "-", stdin=lines, shown=shown))
+        steps.append(_step("tune", "apply", "--keep", shown=shown))
         place.visited(clients, loads, number)
         print(f"round {number + 1} of {rounds}: {len(clients) * loads} page loads", flush=True)
-    return [*steps, _said("tune", "rollback"), _said("tune", "prefix", "drop", "--all")]
+    return [*steps, _step("tune", "rollback"), _step("tune", "prefix", "drop", "--all")]
 
 
 def _learned(share: float) -> list[Step]:
     """What was captured and logged, made into rules."""
     imported = ("--propensity", f"{share:.6f}", "--contexts", "last", str(place.LOG))
-    steps = [_said("fingerprint", "contexts"), _said("learn", "import", *imported)]
-    steps.append(_said("learn", "run", "--update-every", "100"))
-    steps.append(_said("learn", "export", "--to-tune"))
-    return [*steps, _said("tune", "plan")]
+    steps = [_step("fingerprint", "contexts"), _step("learn", "import", *imported)]
+    steps.append(_step("learn", "run", "--update-every", "100"))
+    steps.append(_step("learn", "export", "--to-tune"))
+    return [*steps, _step("tune", "plan")]
 
 
 def _in_force(clients: Sequence[Client]) -> list[Step]:
-    steps = [_said("tune", "apply", "--keep")]
+    steps = [_step("tune", "apply", "--keep")]
     _watched("in force", clients)
-    steps += [_said("tune", "verify"), _said("tune", "rollback")]
+    steps += [_step("tune", "verify"), _step("tune", "rollback")]
     _watched("rolled back", clients)
     return steps
 
@@ -101,23 +101,23 @@ def _watching() -> Iterator[None]:
             yield
         finally:
             live.send_signal(signal.SIGINT)
-            _, said = live.communicate()
-            print(said.strip(), flush=True)
+            _, output = live.communicate()
+            print(output.strip(), flush=True)
 
 
-def _said(*words: str, said: str = "", shown: bool = True) -> Step:
+def _step(*words: str, stdin: str = "", shown: bool = True) -> Step:
     """A command of the product, printed with what it printed."""
-    step = run(_words(*words), said)
+    step = run(_words(*words), stdin)
     step = step._replace(command=_shown(_words(*words)))
     if shown or step.code:
-        lines = step.said.rstrip().splitlines()
+        lines = step.output.rstrip().splitlines()
         more = [f"... {len(lines) - SHOWN_LINES} more lines"] if len(lines) > SHOWN_LINES else []
         print("\n".join([f"+ {step.command}", *lines[:SHOWN_LINES], *more, f"(exit code {step.code})"]), flush=True)
     return step
 
 
 def _rows(*words: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in run([*_words(*words), "-f", "jsonl"]).said.splitlines()]
+    return [json.loads(line) for line in run([*_words(*words), "-f", "jsonl"]).output.splitlines()]
 
 
 def _words(*words: str) -> list[str]:

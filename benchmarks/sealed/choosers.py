@@ -43,7 +43,7 @@ class Ours:
         self.chosen = self.made.choose_many(seen)
         return self.chosen.configuration
 
-    def told(self, seen: Contexts, picks: Codes, ms: Floats) -> None:
+    def observe(self, seen: Contexts, picks: Codes, ms: Floats) -> None:
         self.made.observe_many(seen, self.chosen, ms)
 
 
@@ -75,7 +75,7 @@ class Theirs:
             warnings.simplefilter("ignore")
             return np.atleast_1d(np.asarray(self.picks(seen), dtype=np.int64))
 
-    def told(self, seen: Contexts, picks: Codes, ms: Floats) -> None:
+    def observe(self, seen: Contexts, picks: Codes, ms: Floats) -> None:
         cell = self.ground.classes.of(seen) * len(seen.sites) + seen.site
         np.add.at(self.total, cell, np.log(ms))
         np.add.at(self.count, cell, 1.0)

@@ -8,7 +8,7 @@ classes   a knob helps in some regions of networks and hurts elsewhere as much, 
 null      no configuration makes any difference, but for broken ones: there is nothing to learn
 
 Each is a function of a generator, a grid and names of sites. The product's own formula is among the worlds as
-`analytic`, by name, for whoever wants to compare.
+`analytic`, by name, for comparison.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The worlds of a run, made from its seed, from a measured file, or from the user's files.
 
-A tensor is made once and stored in the run's folder as a world's file (docs/worlds.md), so that anybody can inspect it
+A tensor is made once and stored in the run's folder as a world's file (docs/worlds.md), so that a reader can inspect it
 and run other policies on it: `configtron replay sessions --world FILE`.
 """
 

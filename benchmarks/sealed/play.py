@@ -53,7 +53,7 @@ class Chooser(Protocol):
 
     def choose(self, seen: Contexts) -> Codes: ...
 
-    def told(self, seen: Contexts, picks: Codes, ms: Floats) -> None: ...
+    def observe(self, seen: Contexts, picks: Codes, ms: Floats) -> None: ...
 
 
 def play(chooser: Chooser, ground: Ground) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def play(chooser: Chooser, ground: Ground) -> dict[str, Any]:
         picks[rows] = chooser.choose(seen)
         ms[rows] = loads(sessions, tensor, picks[rows], rows)
         reported = np.where(np.isnan(ground.instead[rows]), ms[rows] * ground.scale[rows], ground.instead[rows])
-        chooser.told(seen, picks[rows], reported)
+        chooser.observe(seen, picks[rows], reported)
     return judged(ground, ms, picks) | {"cpu_s": round(time.process_time() - before, 2)}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The sealed suite: every policy, of ours and of other libraries, on worlds that nobody has seen.
+"""The sealed suite: every policy, of ours and of other libraries, on worlds that no one has seen.
 
     python -m benchmarks.sealed [--seed N] [--world FILE]... [--folder FOLDER] [-o FILE] [--quick] [-j N]
 

@@ -60,12 +60,12 @@ def ahead(one: str, worlds: Found) -> str:
         best = min(others, key=lambda row: rows[row]["excess_ms"])
         away, low, high = difference(rows[one], rows[best])
         ours, theirs = rows[one]["excess_ms"], rows[best]["excess_ms"]
-        told = f"{name}: {ours:.0f} ms, {best} {theirs:.0f} [{low:+.0f}, {high:+.0f}]"
+        text = f"{name}: {ours:.0f} ms, {best} {theirs:.0f} [{low:+.0f}, {high:+.0f}]"
         won += away < 0
         if away >= 0:
-            behind.append(told)
+            behind.append(text)
         elif high >= 0:
-            level.append(told)
+            level.append(text)
     line = f"`{one}` is ahead of every learner on {won} of {len(worlds)} worlds"
     line += f"; behind on: {'; '.join(behind)}" if behind else "; behind on none"
     return line + (f". Ahead by less than chance on: {'; '.join(level)}" if level else "")
@@ -78,9 +78,9 @@ def constants(one: str, worlds: Found) -> str:
         here = {name: rows for name, rows in worlds.items() if row in rows and row != one}
         lost = {name: (rows[one]["excess_ms"], rows[row]["excess_ms"]) for name, rows in here.items()
                 if rows[one]["excess_ms"] >= rows[row]["excess_ms"]}  # fmt: skip
-        told = f"`{one}` is ahead of `{row}` on {len(here) - len(lost)} of {len(here)} worlds"
+        text = f"`{one}` is ahead of `{row}` on {len(here) - len(lost)} of {len(here)} worlds"
         behind = "; ".join(f"{name}: {ours:.0f} ms, {theirs:.0f}" for name, (ours, theirs) in lost.items())
-        found.append(told + (f" (behind on: {behind})" if lost else ""))
+        found.append(text + (f" (behind on: {behind})" if lost else ""))
     return ", ".join(found)
 
 
@@ -124,8 +124,8 @@ def gains(found: Found) -> str:
             continue
         default, best = rows["default"]["default_ms"], rows["default"]["best_ms"]
         shares = [1.0 - rows[row]["mean_ms"] / default if row in rows else None for row in ORACLES]
-        told = ["-" if share is None else f"{100 * share:.1f} %" for share in (*shares, 1.0 - best / default)]
-        lines.append((name, f"{default:.0f}", *told))
+        text = ["-" if share is None else f"{100 * share:.1f} %" for share in (*shares, 1.0 - best / default)]
+        lines.append((name, f"{default:.0f}", *text))
     head = ("world", "Default, ms", "best static", "best of each class and site", "best of each network and site")
     return "How much there is to gain, of Default's mean:\n\n" + _markdown(head, lines)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.tuned.__main__ import DRIVERS, drawn, played, told
+from benchmarks.tuned.__main__ import DRIVERS, drawn, played, report
 from benchmarks.tuned.inside import AFTER
 from benchmarks.tuned.judged import sights, wrong
 from benchmarks.tuned.place import CLIENTS
@@ -40,7 +40,7 @@ def only(whole: Demonstration, names: tuple[str, ...]) -> Demonstration:
 
 def test_what_rules_say_is_on_the_wire_and_then_gone(whole: Demonstration, capsys: pytest.CaptureFixture[str]) -> None:
     found, seen = only(whole, DRIVERS)
-    assert told(found, seen) == []
+    assert report(found, seen) == []
     assert capsys.readouterr().out.count("nothing left behind") == len(DRIVERS)
     page = drawn(found, seen, [])
     # Each client untouched, by every driver, and afterwards.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The benchmark's own arithmetic: theory by hand, and that a figure outside its bound is told."""
+"""The benchmark's own arithmetic: theory by hand, and that a figure outside its bound is reported."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from benchmarks.emulators import (
     capacities,
     expected,
     label,
+    line_of,
     nominal_kbit,
-    told,
     wrong,
 )
 from configtron.lab.testbed.families import named
@@ -48,11 +48,11 @@ def test_theory_by_hand(row: dict[str, Any]) -> None:
     if row["part"] in BOUNDS:
         found = next(row[name] for name in ("took_s", "kbit") if name in row)
         assert expected(row) == pytest.approx(found, rel=1e-4)
-    assert label(row) in told(row)
+    assert label(row) in line_of(row)
 
 
 @pytest.mark.parametrize("row", GOOD, ids=lambda row: f"{row['part']} {label(row)}")
-def test_a_figure_outside_its_bound_is_told(row: dict[str, Any]) -> None:
+def test_a_figure_outside_its_bound_is_reported(row: dict[str, Any]) -> None:
     worse = {
         name: value * (1 + 2 * BOUNDS.get(row["part"], 0.1)) if name in ("kbit", "took_s", "least_ms") else value
         for name, value in row.items()

@@ -33,7 +33,7 @@ def test_figures_are_read_out_of_outputs() -> None:
             read(CSV)
 
 
-def test_a_command_runs_once_and_what_fails_is_told() -> None:
+def test_a_command_runs_once_and_what_fails_is_reported() -> None:
     ran = []
 
     def how(command: str) -> tuple[str, float]:

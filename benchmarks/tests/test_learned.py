@@ -41,14 +41,14 @@ def test_all_as_wanted() -> None:
 
 @pytest.mark.parametrize(("visit", "client", "window"), [("in force", 0, 10), ("rolled back", 0, 30),
                                                          ("untouched", 1, 4), ("in force", 2, 30)])  # fmt: skip
-def test_another_window_is_told(visit: str, client: int, window: int) -> None:
+def test_another_window_is_reported(visit: str, client: int, window: int) -> None:
     found, seen = toured()
     seen[visit][SOME[client].address] = flight(window)
-    (said,) = wrong(found, seen)
-    assert said.startswith(f"{visit}: c0{client} got {window} segments instead of ")
+    (output,) = wrong(found, seen)
+    assert output.startswith(f"{visit}: c0{client} got {window} segments instead of ")
 
 
-def test_a_failed_step_and_nothing_learned_are_told() -> None:
+def test_a_failed_step_and_nothing_learned_are_reported() -> None:
     found, seen = toured()
     found["steps"] = [("configtron tune plan", "unfair", 6)]
     assert wrong(found, seen) == ["exit code 6 of: configtron tune plan\nunfair"]
@@ -71,8 +71,8 @@ def test_captures_and_logs_become_rules_on_the_wire(tmp_path: Path, capsys: pyte
     seen = {visit: flights(tmp_path / f"{visit}.pcap") for visit in VISITS}
     sys.stdout.write(table(found, seen))
     assert wrong(found, seen) == [], capsys.readouterr().out
-    said = capsys.readouterr().out
-    assert "outcomes got their network from contexts" in said and "(exit code 0)" in said
+    output = capsys.readouterr().out
+    assert "outcomes got their network from contexts" in output and "(exit code 0)" in output
 
 
 # Clients, rounds, loads: a third of the demonstration's.

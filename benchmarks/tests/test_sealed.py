@@ -117,16 +117,16 @@ def test_a_distortion_is_what_it_says(kind: str) -> None:
     here = tensor("forest", 3, 1, GRID, SITES, 20)
     n = 6000
     bent, sessions, scale, instead = distort.world(kind, here, n, np.random.default_rng(2))
-    told = ~np.isnan(instead)
+    reported = ~np.isnan(instead)
     off = np.std(np.log(sessions.seen.rtt_ms / bent.rtt_ms[sessions.condition]))
     assert off == pytest.approx(0.6, rel=0.1) if kind == "wrong" else kind == "stale" or off < 0.12
     if kind == "bots":
-        assert 0.03 < told.mean() < 0.07 and 0.08 < (told | (scale > 4)).mean() < 0.14
-        assert len(set(sessions.seen.prefix[told].tolist())) < 0.3 * len(sessions.seen.prefixes)
+        assert 0.03 < reported.mean() < 0.07 and 0.08 < (reported | (scale > 4)).mean() < 0.14
+        assert len(set(sessions.seen.prefix[reported].tolist())) < 0.3 * len(sessions.seen.prefixes)
     elif kind == "clocks":
-        assert told.mean() == pytest.approx(0.1, abs=0.02) and instead[told].max() > 1e6
+        assert reported.mean() == pytest.approx(0.1, abs=0.02) and instead[reported].max() > 1e6
     else:
-        assert not told.any()
+        assert not reported.any()
     if kind == "tails":
         assert 0.03 < (scale > 3).mean() < 0.1
     if kind == "diurnal":
@@ -158,7 +158,9 @@ def test_constants_win_nothing(played: dict[str, dict[str, dict[str, Any]]]) -> 
     for rows in played.values():
         assert rows["default"]["first_over_default"] == 0.0 and rows["default"]["worse"] == 0.0
         assert rows["default"]["configurations"] == rows["static"]["configurations"] == 1
-        assert rows["default"]["excess_ms"] > 2 * rows["linucb"]["excess_ms"], "whoever learns is ahead of silence"
+        assert rows["default"]["excess_ms"] > 2 * rows["linucb"]["excess_ms"], (
+            "a policy that learns is ahead of one that does not"
+        )
         assert rows["cell_optimum"]["excess_ms"] < rows["static"]["excess_ms"] < rows["default"]["excess_ms"]
     text = table.ahead("default", played)
     assert "on 0 of 2 worlds" in text and "behind on: rounds 1, quick" in text and "measured, quick" in text
@@ -166,7 +168,7 @@ def test_constants_win_nothing(played: dict[str, dict[str, dict[str, Any]]]) -> 
     assert "at most half of" in table.halved("default", played) and "on 0 of 2" in table.halved("default", played)
 
 
-def test_a_winner_is_said_to_win_and_every_figure_is_there(played: dict[str, dict[str, dict[str, Any]]]) -> None:
+def test_a_winner_is_reported_to_win_and_every_figure_is_there(played: dict[str, dict[str, dict[str, Any]]]) -> None:
     assert table.ahead("cell_optimum", played).startswith("`cell_optimum` is ahead of every learner on 2 of 2 worlds")
     text = table.page(played, "title", ("linucb",))
     for name, rows in played.items():

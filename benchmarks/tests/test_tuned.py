@@ -50,43 +50,43 @@ def test_all_as_wanted() -> None:
 
 
 @pytest.mark.parametrize("place", ["restless", "left_by_gateway"])
-def test_what_changes_by_itself_is_told(place: str) -> None:
+def test_what_changes_by_itself_is_reported(place: str) -> None:
     found, seen = played()
     found[place].append("routes: left behind: x")
     assert len(wrong(found, seen)) == 1
 
 
 @pytest.mark.parametrize("place", ["written_by_plan", "left"])
-def test_what_a_scene_leaves_is_told(place: str) -> None:
+def test_what_a_scene_leaves_is_reported(place: str) -> None:
     found, seen = played()
     found["scenes"][0][place].append("routes: left behind: x")
     assert ["route" in line for line in wrong(found, seen)] == [True]
 
 
-def test_a_failed_step_is_told() -> None:
+def test_a_failed_step_is_reported() -> None:
     found, seen = played()
     found["scenes"][0]["steps"].append(("verify", "differs", 1))
     assert wrong(found, seen) == ["route: exit code 1 of: verify\ndiffers"]
 
 
 @pytest.mark.parametrize("watch", [UNTOUCHED, "route", AFTER.format("route")])
-def test_a_client_that_got_something_else_is_told(watch: str) -> None:
+def test_a_client_that_got_something_else_is_reported(watch: str) -> None:
     found, seen = played()
     bent = copy.copy(seen[watch])
     bent["cable"] = sight(bent["cable"].wanted, ("reno", 7))
     seen[watch] = bent
-    (told,) = wrong(found, seen)
-    assert told.startswith(f"{watch}: cable got reno 7") and table(seen).count("!") == 1
+    (line,) = wrong(found, seen)
+    assert line.startswith(f"{watch}: cable got reno 7") and table(seen).count("!") == 1
 
 
-def test_a_gateway_that_tells_clients_apart_is_told() -> None:
+def test_a_gateway_that_distinguishes_clients_is_reported() -> None:
     found, seen = played()
     watch = AS_WANTED.format(PAIR[0])
     seen[watch] = {**seen[watch], PAIR[1]: sight(PLAIN, ("vegas", 10))}
     assert len(wrong(found, seen)) == 1
 
 
-def test_clients_want_what_tells_drivers_from_nobody() -> None:
+def test_clients_want_what_shows_a_driver_from_none() -> None:
     wants = [client.tuned for client in CLIENTS if client.congestion]
     assert len(set(wants)) == len(wants) and PLAIN not in wants
     assert Client("a", "192.0.2.0/24", 1).tuned == PLAIN
@@ -99,13 +99,13 @@ def test_snapshots_are_compared_both_ways() -> None:
 
 
 def test_ss_is_read_by_client() -> None:
-    said = (
+    sockets = (
         "0 0 10.9.0.2:80 192.0.2.2:4242 ts sack cubic wscale:7,7 rto:220 rtt:20/10\n"
         "0 0 [::ffff:10.9.0.2]:80 [::ffff:198.51.100.2]:42 ts sack ecn bbr wscale:7,7\n"
         "0 0 [2001:db8:9::2]:80 [2001:db8:6::2]:42 reno wscale:7,7\n"
     )
     addresses = ("192.0.2.2", "198.51.100.2", "2001:db8:6::2", "192.0.2.3")
-    assert [congestion(said, address) for address in addresses] == ["cubic", "bbr", "reno", "-"]
+    assert [congestion(sockets, address) for address in addresses] == ["cubic", "bbr", "reno", "-"]
 
 
 def test_worse_is_above_one() -> None:
@@ -126,17 +126,17 @@ def test_the_interval_holds_the_median_as_often_as_it_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "said"), [(1.0, 1.02, "holds"), (1.02, 1.05, "undecided"), (1.04, 1.05, "missed")]
+    ("low", "high", "verdict"), [(1.0, 1.02, "holds"), (1.02, 1.05, "undecided"), (1.04, 1.05, "missed")]
 )
-def test_verdicts(low: float, high: float, said: str) -> None:
+def test_verdicts(low: float, high: float, verdict: str) -> None:
     ratio = tune.Ratio((low + high) / 2, low, high)
     even = tune.Ratio(1, 0.99, 1.01)
-    assert tune.verdict("ebpf", [even, even, even, ratio]).startswith(said)
+    assert tune.verdict("ebpf", [even, even, even, ratio]).startswith(verdict)
     # Each figure counts: one that misses, or leaves it open, is the verdict.
     for place in range(4):
         figures = [even] * 4
         figures[place] = ratio
-        assert tune.verdict("ebpf", figures).startswith(said)
+        assert tune.verdict("ebpf", figures).startswith(verdict)
     assert tune.verdict("route", [ratio] * 4) == ""
 
 

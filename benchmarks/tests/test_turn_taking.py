@@ -14,30 +14,30 @@ from benchmarks.turns.captures import Capture, split, unproven
 from configtron.fingerprint.passive.connection_report import ConnectionReport
 from configtron.model.nouns import ACK, Observation
 from rigs import capture_bytes as write
-from rigs.made_capture import FULL, RTT_S, Story
-from rigs.read_capture import told
+from rigs.made_capture import FULL, RTT_S, Conversation
+from rigs.read_capture import reports
 
 ASKED, FLIGHT = RTT_S + 0.001, 2 * RTT_S + 0.001
 
 
-def captured(story: Story, folder: Path) -> tuple[Capture, ConnectionReport]:
+def captured(conversation: Conversation, folder: Path) -> tuple[Capture, ConnectionReport]:
     path = folder / "all.pcap"
-    path.write_bytes(write.pcap(sorted(story.frames), nano=True))
+    path.write_bytes(write.pcap(sorted(conversation.frames), nano=True))
     (capture,) = split(path)
-    (one,), _ = told(capture.path)
+    (one,), _ = reports(capture.path)
     return capture, one
 
 
-def flight(sizes: list[int], follows: int, *, spoken: int = 0) -> Story:
+def flight(sizes: list[int], follows: int, *, spoken: int = 0) -> Conversation:
     """A flight of those sizes, the client's ACK with so many bytes, and what the ACK brings."""
-    story = Story()
+    conversation = Conversation()
     seq = 1
     for n, size in enumerate(sizes):
-        story.say(1, FLIGHT + n / 10_000, ACK, seq, 101, size, echo_s=ASKED)
+        conversation.send(1, FLIGHT + n / 10_000, ACK, seq, 101, size, echo_s=ASKED)
         seq += size
-    story.say(0, FLIGHT + 0.002, ACK, 101, seq, spoken)
-    story.say(1, FLIGHT + RTT_S + 0.002, ACK, seq, 101 + spoken, follows, echo_s=FLIGHT + 0.002)
-    return story
+    conversation.send(0, FLIGHT + 0.002, ACK, 101, seq, spoken)
+    conversation.send(1, FLIGHT + RTT_S + 0.002, ACK, seq, 101 + spoken, follows, echo_s=FLIGHT + 0.002)
+    return conversation
 
 
 def window(one: ConnectionReport) -> Observation:
@@ -60,7 +60,7 @@ def test_a_proven_window_is_exact_and_another_truth_makes_it_wrong(tmp_path: Pat
         ([FULL] * 3, FULL, 126, "the client spoke"),
     ],
 )
-def test_what_has_no_proof_is_found_though_somebody_calls_it_exact(
+def test_what_has_no_proof_is_found_though_a_reader_calls_it_exact(
     sizes: list[int], follows: int, spoken: int, why: str, tmp_path: Path
 ) -> None:
     capture, one = captured(flight(sizes, follows, spoken=spoken), tmp_path)

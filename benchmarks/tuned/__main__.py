@@ -26,7 +26,7 @@ from configtron.report.page.tuned import Sights, TunedPage, page
 from configtron.tune.drivers import DRIVERS as KNOWN
 from rigs import guest_module
 
-# Those that tell prefixes apart, best first.
+# Those that distinguish prefixes, best first.
 DRIVERS = tuple(name for name in ("kmod", "ebpf", "route") if name in KNOWN)
 # Of real time; a minute of virtual time takes some ten seconds of it.
 LIMIT_S = 600
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         found = played(Path(folder), drivers)
         seen = sights(found, Path(folder))
-    bad = told(found, seen)
+    bad = report(found, seen)
     for path in pages:
         Path(path).write_text(drawn(found, seen, bad), encoding="utf-8")
         print(f"\npage: {path}")
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
     return 1 if bad else 0
 
 
-def told(found: dict[str, Any], seen: Sights) -> list[str]:
+def report(found: dict[str, Any], seen: Sights) -> list[str]:
     """Print what was seen and left; what is wrong with it."""
     for scene in found["scenes"]:
         print(f"{scene['name']}: " + ("; ".join(scene["left"]) or "nothing left behind"))

@@ -16,12 +16,12 @@ class Step(NamedTuple):
     """One command: what was run, all that it printed, its exit code."""
 
     command: str
-    said: str
+    output: str
     code: int
 
 
 class Hand(Protocol):
-    """Who tunes. Every step is told; none raises because of what its command said."""
+    """Tune by one driver. Every step is recorded; none raises for the output of its command."""
 
     def ready(self) -> list[Step]:
         """What has to be there first."""
@@ -42,9 +42,9 @@ class Hand(Protocol):
         """Take away what had to be there."""
 
 
-def run(words: Sequence[str], said: str = "") -> Step:
-    """A command that is told something, and all it printed."""
-    done = subprocess.run(words, input=said, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+def run(words: Sequence[str], stdin: str = "") -> Step:
+    """Run a command with this input; return all it printed."""
+    done = subprocess.run(words, input=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     return Step(" ".join(words), done.stdout, done.returncode)
 
 
@@ -74,7 +74,7 @@ class ByGateway:
 class Verb:
     """`configtron tune` with one driver, under a lease long enough for a scene.
 
-    The guard would refuse bbr as unfair to cubic; here nobody else is on the links.
+    The guard would refuse bbr as unfair to cubic; here no other flow is on the links.
     """
 
     def __init__(self, driver: str) -> None:
@@ -106,17 +106,17 @@ class Verb:
 
 
 def wished(clients: Sequence[Client]) -> list[Step]:
-    """The clients' profiles and prefixes, told to configtron; nothing is in force by that."""
+    """Store the clients' profiles and prefixes; nothing is in force by that."""
     steps = []
     for client in clients:
         if client.congestion:
             setting = (f"tcp_congestion_control={client.congestion}", f"initcwnd={client.initcwnd}")
             steps.append(configtron("tune", "profile", "set", client.name, *setting))
     lines = "".join(f"{client.prefix} {client.name}\n" for client in clients if client.congestion)
-    return [*steps, configtron("tune", "prefix", "import", "-", said=lines)]
+    return [*steps, configtron("tune", "prefix", "import", "-", stdin=lines)]
 
 
-def configtron(*words: str, said: str = "") -> Step:
+def configtron(*words: str, stdin: str = "") -> Step:
     """The product's command, as it is here."""
-    step = run([sys.executable, "-m", "configtron", *words], said)
+    step = run([sys.executable, "-m", "configtron", *words], stdin)
     return step._replace(command=" ".join(("configtron", *words)))

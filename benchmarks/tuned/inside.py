@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""In the guest: every scene played, its packets captured, what each step said and left behind written down.
+"""In the guest: every scene played, its packets captured, what each step printed and left behind written down.
 
     python -m benchmarks.tuned.inside DRIVER...      writes found.json and a capture for each watch into the output
 
@@ -39,7 +39,7 @@ def main(drivers: Sequence[str], hand_of: Callable[[str], Hand] = Verb) -> int:
         found["watches"][UNTOUCHED] = _watched(UNTOUCHED)
         # What connections alone change would later be taken for a driver's.
         found["restless"] = differences(before, snapshot())
-        found["wished"] = [_told(step) for step in wished(CLIENTS)]
+        found["wished"] = [_printed(step) for step in wished(CLIENTS)]
         for driver in drivers:
             found["scenes"].append(_scene(driver, hand_of(driver), found["watches"]))
         _gateway(found)
@@ -50,21 +50,21 @@ def main(drivers: Sequence[str], hand_of: Callable[[str], Hand] = Verb) -> int:
 def _scene(name: str, hand: Hand, watches: dict[str, Any]) -> dict[str, Any]:
     """plan, apply, verify, rollback by one hand, watched after apply and after rollback."""
     before = snapshot()
-    steps = [_told(step) for step in hand.ready()]
+    steps = [_printed(step) for step in hand.ready()]
     unplanned = snapshot()
-    steps.append(_told(hand.plan()))
+    steps.append(_printed(hand.plan()))
     written = differences(unplanned, snapshot())
-    steps.append(_told(hand.apply()))
+    steps.append(_printed(hand.apply()))
     watches[name] = _watched(name)
-    steps += [_told(hand.verify()), _told(hand.rollback())]
+    steps += [_printed(hand.verify()), _printed(hand.rollback())]
     watches[AFTER.format(name)] = _watched(AFTER.format(name))
-    steps += [_told(step) for step in hand.over()]
+    steps += [_printed(step) for step in hand.over()]
     return {"name": name, "steps": steps, "written_by_plan": written, "left": differences(before, snapshot())}
 
 
-def _told(step: Step) -> Step:
-    """The step, printed: whoever waits outside sees it at once."""
-    lines = step.said.rstrip().splitlines()
+def _printed(step: Step) -> Step:
+    """Print the step, at once, and return it."""
+    lines = step.output.rstrip().splitlines()
     more = [f"... {len(lines) - SHOWN_LINES} more lines"] if len(lines) > SHOWN_LINES else []
     print("\n".join([f"+ {step.command}", *lines[:SHOWN_LINES], *more]), flush=True)
     return step

@@ -6,7 +6,7 @@ Question   Did each driver give every client what the rules say, did its rollbac
 Method     The initial window is read from the captures by our passive readers, the congestion control was asked of the
            server's kernel; what is left is the difference of two snapshots of the kernel's whole state.
 Fails as   a sentence for each: a client that got something else, a step that failed, a plan that wrote, a thing that a
-           rollback left, a snapshot that changes by itself, a gateway's choice that did tell two clients apart.
+           rollback left, a snapshot that changes by itself, a gateway's choice that did distinguish two clients.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def sights(found: dict[str, Any], folder: Path) -> dict[str, dict[str, Sight]]:
     """By watch and client: what was wanted, what was seen."""
     drivers = {scene["name"] for scene in found["scenes"]}
     made: dict[str, dict[str, Sight]] = {}
-    for watch, said in found["watches"].items():
+    for watch, output in found["watches"].items():
         seen = flights(folder / f"{watch}.pcap")
         made[watch] = {}
         for client in CLIENTS:
@@ -35,7 +35,7 @@ def sights(found: dict[str, Any], folder: Path) -> dict[str, dict[str, Sight]]:
                 raise SystemExit(f"{watch}: the capture holds no connection of {client.name} ({client.address})")
             wanted = client.tuned if watch in drivers else UNTOUCHED
             flight = seen[client.address]
-            made[watch][client.name] = Sight(wanted, said[client.name], flight.reading, flight.trace)
+            made[watch][client.name] = Sight(wanted, output[client.name], flight.reading, flight.trace)
     return made
 
 
@@ -51,7 +51,7 @@ def _wants(client: Client) -> str:
 def scenes(found: dict[str, Any]) -> list[Scene]:
     """The drivers, for the page."""
     return [
-        Scene(scene["name"], tuple((command, said) for command, said, _ in scene["steps"]), tuple(scene["left"]))
+        Scene(scene["name"], tuple((command, output) for command, output, _ in scene["steps"]), tuple(scene["left"]))
         for scene in found["scenes"]
     ]
 
@@ -60,7 +60,7 @@ def wrong(found: dict[str, Any], seen: Sights) -> list[str]:
     """Every difference, in words."""
     bad = [f"a snapshot changes without a driver: {line}" for line in found["restless"]]
     for watch, clients in by_prefix(seen).items():
-        bad += [_said(watch, name, sight) for name, sight in clients.items() if not sight.agrees]
+        bad += [_difference(watch, name, sight) for name, sight in clients.items() if not sight.agrees]
     bad += _failed("wishes", found["wished"])
     for scene in found["scenes"]:
         bad += _failed(scene["name"], scene["steps"])
@@ -76,10 +76,10 @@ def wrong(found: dict[str, Any], seen: Sights) -> list[str]:
 
 
 def _failed(name: str, steps: Iterable[tuple[str, str, int]]) -> list[str]:
-    return [f"{name}: exit code {code} of: {command}\n{said}" for command, said, code in steps if code]
+    return [f"{name}: exit code {code} of: {command}\n{output}" for command, output, code in steps if code]
 
 
-def _said(watch: str, name: str, sight: Sight) -> str:
+def _difference(watch: str, name: str, sight: Sight) -> str:
     wanted = " ".join(map(str, sight.wanted))
     return f"{watch}: {name} got {sight.seen} (grade {sight.reading.grade}) instead of {wanted}"
 

@@ -126,7 +126,7 @@ def _gateway() -> None:
 
 
 def _client(client: Client) -> None:
-    """Half of the round trip on each way; nobody looks for IPv6 duplicates, which there are none of."""
+    """Half of the round trip on each way; without IPv6 duplicate address detection."""
     length, nodad = client.prefix.rpartition("/")[2], "nodad" if ":" in client.prefix else ""
     links.ip("", [f"netns add {client.name}"])
     links.ip(client.name, [f"link add eth0 type veth peer name {client.name} netns gateway"])
@@ -139,7 +139,7 @@ def _client(client: Client) -> None:
 
 def _nginx() -> subprocess.Popen[bytes]:
     (FOLDER / "page").mkdir(parents=True)
-    # nginx's workers are nobody, and must get there.
+    # nginx's workers run without privileges, and must get there.
     FOLDER.chmod(0o755)
     (FOLDER / "page" / "index.html").write_bytes(b"<p>configtron</p>\n" * (PAGE_BYTES // 18))
     file = FOLDER / "nginx.conf"
@@ -167,9 +167,9 @@ def fetched(clients: Sequence[Client]) -> dict[str, str]:
                 server = SERVER6 if ":" in client.prefix else SERVER4
                 connection = stack.enter_context(_connected(server))
             _page(connection)
-        said = subprocess.check_output(["ss", "-tinHO", "state", "established", "sport", "=", f":{PORT}"], text=True)
+        output = subprocess.check_output(["ss", "-tinHO", "state", "established", "sport", "=", f":{PORT}"], text=True)
     time.sleep(SETTLE_S)
-    return {client.name: congestion(said, client.address) for client in clients}
+    return {client.name: congestion(output, client.address) for client in clients}
 
 
 def _connected(server: str) -> socket.socket:
@@ -196,9 +196,9 @@ def _page(connection: socket.socket) -> None:
         got += len(piece)
 
 
-def congestion(said: str, address: str) -> str:
+def congestion(output: str, address: str) -> str:
     """What `ss -tinHO` names as the congestion control of that client's connection; "-" if it shows none."""
-    for line in said.splitlines():
+    for line in output.splitlines():
         words = line.split()
         # Recv-Q, Send-Q, local, peer, then the congestion control and its figures.
         peer = words[3].rpartition(":")[0].strip("[]").removeprefix("::ffff:")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A capture made at the server -> each client's first flight, as our own readers of anybody's captures see it.
+"""A capture made at the server -> each client's first flight, as our readers of captures see it.
 
 Nothing here knows what was assigned: `fingerprint/passive/first_flight.py` counts what the server sent before it could
 have heard an ACK of its data, by the client's timestamps.
@@ -38,8 +38,8 @@ def flights(capture: Path) -> dict[str, Flight]:
             list(gathering.take(decode(frames, gathering.pairs, gathering.heads, gathering.counts)))
     found: dict[str, Flight] = {}
     for batch in gathering.finish():
-        for told, connection in zip(report_connections(batch, [str(capture)]), batch.over.tolist(), strict=True):
-            client = address(told.client)
+        for report, connection in zip(report_connections(batch, [str(capture)]), batch.over.tolist(), strict=True):
+            client = address(report.client)
             if client in found:
                 raise SystemExit(f"{capture}: two connections of {client}")
             first, last = (int(batch.summary.flights[column][connection]) for column in (5, 6))
@@ -47,7 +47,7 @@ def flights(capture: Path) -> dict[str, Flight]:
             packets = packets_of(batch, connection, most=PACKETS_MOST)
             sent = (p.frame for p in packets if p.way == "in" and p.segment.length)
             flight = [row for row in sent if first <= begin + row <= last]
-            reading = next(o for o in told.observations if o.knob == "icw")
-            trace = Trace(f"{capture.stem}/{client}", told.target, client, "rwin", (), told.started_ns, packets)
+            reading = next(o for o in report.observations if o.knob == "icw")
+            trace = Trace(f"{capture.stem}/{client}", report.target, client, "rwin", (), report.started_ns, packets)
             found[client] = Flight(replace(reading, evidence=tuple(flight)), trace)
     return found

@@ -44,12 +44,12 @@ def snapshot() -> Snapshot:
 
 def differences(before: Snapshot, after: Snapshot) -> list[str]:
     """What came and what went."""
-    said = []
+    lines = []
     for name in before:
         here, there = set(before[name]), set(after[name])
-        said += [f"{name}: left behind: {line}" for line in sorted(there - here)]
-        said += [f"{name}: gone: {line}" for line in sorted(here - there)]
-    return said
+        lines += [f"{name}: left behind: {line}" for line in sorted(there - here)]
+        lines += [f"{name}: gone: {line}" for line in sorted(here - there)]
+    return lines
 
 
 def _numbers(command: int) -> Iterator[int]:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Parts of `benchmarks.turn_taking`: the programs that talk, and the captures of what they said."""
+"""Parts of `benchmarks.turn_taking`: the programs that talk, and the captures of what they sent."""

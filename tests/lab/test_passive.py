@@ -12,7 +12,7 @@ from configtron.cli.outermost import run
 from configtron.fingerprint import read
 from configtron.model.errors import DONE, PARTIAL
 from configtron.probe.wire.pcap import read_evidence
-from rigs.read_capture import told
+from rigs.read_capture import reports
 
 pytestmark = pytest.mark.lab
 # Probes whose conversations are like those of ordinary clients; the others' questions no client asks.
@@ -27,7 +27,7 @@ def test_evidence_is_read_as_any_capture_is(tmp_path: Path, monkeypatch: pytest.
     assert run(["-q", "probe", *words, "-f", "jsonl", "-o", str(tmp_path / "records")]) in (DONE, PARTIAL)
     compared: Counter[str] = Counter()
     for path in sorted((tmp_path / "packets").rglob("*.pcapng")):
-        found, _ = told(path)
+        found, _ = reports(path)
         by_start = {one.started_ns: {o.knob: o for o in one.observations} for one in found}
         for trace in read_evidence(path):
             if trace.probe not in PROBES or not trace.packets:

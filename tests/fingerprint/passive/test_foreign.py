@@ -16,28 +16,28 @@ from configtron.fingerprint.passive.connections import _unwrapped
 from configtron.model.nouns import ACK, RST, SYN, Observation
 from configtron.report.connections import Servers
 from rigs import capture_bytes as write
-from rigs.made_capture import FULL, RTT_S, Story, seen
-from rigs.read_capture import told
+from rigs.made_capture import FULL, RTT_S, Conversation, seen
+from rigs.read_capture import reports
 
 ASKED = RTT_S + 0.001
 FLIGHT = ASKED + RTT_S
 NS = 1_000_000_000
 
 
-def proven(**more: bool) -> Story:
+def proven(**more: bool) -> Conversation:
     """An initial window of ten, as exact as a capture shows it."""
-    story = Story(**more)
-    story.flight(FLIGHT, 0, 10, echo_s=ASKED)
-    story.ack(FLIGHT + 0.002, 10)
-    story.flight(FLIGHT + 0.002 + RTT_S, 10, 4)
-    story.ack(FLIGHT + 0.003 + RTT_S, 14)
-    return story
+    conversation = Conversation(**more)
+    conversation.flight(FLIGHT, 0, 10, echo_s=ASKED)
+    conversation.ack(FLIGHT + 0.002, 10)
+    conversation.flight(FLIGHT + 0.002 + RTT_S, 10, 4)
+    conversation.ack(FLIGHT + 0.003 + RTT_S, 14)
+    return conversation
 
 
 def read_back(frames: Sequence[write.Stamped], folder: Path, *, snap: int = 0) -> ConnectionReport:
     path = folder / "foreign.pcap"
     path.write_bytes(write.pcap(sorted(frames, key=lambda frame: frame[0]), nano=True, snap=snap))
-    (one,), _ = told(path)
+    (one,), _ = reports(path)
     return one
 
 
@@ -64,9 +64,9 @@ def test_cut_options_claim_nothing(snap: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("port", [80, 40000], ids=["server only", "client only"])
 def test_one_side_says_nothing_of_the_other(port: int, tmp_path: Path) -> None:
-    story = proven()
-    story.say(1, 0.9 * RTT_S + 1, SYN | ACK, 0, 1, options=((2, b"\x03\xe8"),))
-    one = read_back([frame for frame in story.frames if sender(frame[1]) == port], tmp_path)
+    conversation = proven()
+    conversation.send(1, 0.9 * RTT_S + 1, SYN | ACK, 0, 1, options=((2, b"\x03\xe8"),))
+    one = read_back([frame for frame in conversation.frames if sender(frame[1]) == port], tmp_path)
     assert {o.knob: o.reason for o in one.observations} == {"icw": "unclear:one-sided"}
 
 
@@ -91,23 +91,23 @@ def test_what_two_interfaces_show_is_one_segment(later_ns: int, tmp_path: Path) 
 
 def test_a_repeat_is_no_copy(tmp_path: Path) -> None:
     """What is sent again carries a later stamp; what a duplicate ACK asked for came after that ACK."""
-    story = Story(stamps=False)
-    story.flight(FLIGHT, 0, 3, size=FULL)
-    story.ack(FLIGHT + 0.0005, 1)
-    story.flight(FLIGHT + 0.0008, 1, 1)
-    found = seen(story.batch(tmp_path))
+    conversation = Conversation(stamps=False)
+    conversation.flight(FLIGHT, 0, 3, size=FULL)
+    conversation.ack(FLIGHT + 0.0005, 1)
+    conversation.flight(FLIGHT + 0.0008, 1, 1)
+    found = seen(conversation.batch(tmp_path))
     assert found["unneeded" if "unneeded" in found else "other" if "other" in found else "fast"] == 1
 
 
 def test_duplicate_acks_with_growing_blocks_are_no_copies(tmp_path: Path) -> None:
     """Where a network card is to sum, the captured checksum is the same for all; a true copy stands beside them."""
-    story = Story()
-    end = story.flight(FLIGHT, 0, 10, size=FULL, skip=(0,))
+    conversation = Conversation()
+    end = conversation.flight(FLIGHT, 0, 10, size=FULL, skip=(0,))
     for blocks in (2, 3, 4):
-        story.ack(end, 0, sack=(1 + FULL, 1 + blocks * FULL))
-    story.frames.append((story.frames[3][0] + 1000, story.frames[3][1]))
+        conversation.ack(end, 0, sack=(1 + FULL, 1 + blocks * FULL))
+    conversation.frames.append((conversation.frames[3][0] + 1000, conversation.frames[3][1]))
     # IPv4 has 20 bytes, and the checksum stands 16 into TCP's header.
-    unsummed = [(at, frame[:36] + b"\1\2" + frame[38:]) for at, frame in story.frames]
+    unsummed = [(at, frame[:36] + b"\1\2" + frame[38:]) for at, frame in conversation.frames]
     assert read_back(sorted(unsummed, key=lambda one: one[0]), tmp_path).numbers["copies"] == 1
 
 
@@ -123,22 +123,22 @@ def test_a_wild_reset_does_not_move_the_stream() -> None:
 
 
 def test_a_reset_from_elsewhere_leaves_the_bytes(tmp_path: Path) -> None:
-    story = proven()
-    before = seen(story.batch(tmp_path))["bytes"]
-    story.say(1, FLIGHT + 0.004, RST, 0x80000000 + 5 * FULL, 0)
-    story.flight(FLIGHT + 0.02 + RTT_S, 14, 1)
-    assert seen(story.batch(tmp_path))["bytes"] == before + FULL
+    conversation = proven()
+    before = seen(conversation.batch(tmp_path))["bytes"]
+    conversation.send(1, FLIGHT + 0.004, RST, 0x80000000 + 5 * FULL, 0)
+    conversation.flight(FLIGHT + 0.02 + RTT_S, 14, 1)
+    assert seen(conversation.batch(tmp_path))["bytes"] == before + FULL
 
 
 def test_a_port_that_is_used_again_is_another_connection(tmp_path: Path) -> None:
-    first, second = proven(), Story(start_s=1005.0)
+    first, second = proven(), Conversation(start_s=1005.0)
     second.base = (77, 99)
     second.frames.clear()
-    second.say(0, 0.0, SYN, 0, 0, options=((2, b"\x03\xe8"),))
-    second.say(1, RTT_S, SYN | ACK, 0, 1, options=((2, b"\x03\xe8"),))
+    second.send(0, 0.0, SYN, 0, 0, options=((2, b"\x03\xe8"),))
+    second.send(1, RTT_S, SYN | ACK, 0, 1, options=((2, b"\x03\xe8"),))
     path = tmp_path / "again.pcap"
     path.write_bytes(write.pcap([*first.frames, *second.frames], nano=True))
-    found, _ = told(path)
+    found, _ = reports(path)
     assert [one.frame for one in found] == [1, len(first.frames) + 1]
 
 
@@ -148,7 +148,7 @@ def test_a_clock_that_steps_claims_no_time(step_s: int, tmp_path: Path) -> None:
     frames = [(at + (5000 + (step_s if n else 0)) * NS, frame) for n, (at, frame) in enumerate(proven().frames)]
     path = tmp_path / "clock.pcap"
     path.write_bytes(write.pcap(frames, nano=True))
-    (one,), _ = told(path)
+    (one,), _ = reports(path)
     if step_s < 0:
         assert one.numbers["rtt"] is None and one.numbers["rtt_server"] is None
     assert verdicts(one)["icw"].grade == "L"
@@ -162,105 +162,105 @@ def test_one_wrong_stamp_does_not_end_what_goes_on(tmp_path: Path) -> None:
     rest = [(at + 40 * NS, frame) for at, frame in talk[4:]]
     path = tmp_path / "future.pcap"
     path.write_bytes(write.pcap([*talk[:4], *odd, *others, *rest], nano=True))
-    found, counts = told(path, most=100, buffer=256)
+    found, counts = reports(path, most=100, buffer=256)
     assert not counts.counts["told-early"]
-    whole, _ = told(path)
+    whole, _ = reports(path)
     assert sorted(one.numbers["packets"] or 0 for one in found) == sorted(one.numbers["packets"] or 0 for one in whole)
 
 
 @pytest.mark.parametrize("size", [1000, 1460])
 def test_without_an_mss_a_segment_is_no_super_frame(size: int, tmp_path: Path) -> None:
     """A SYN without the option asks for 536 bytes; servers that send more did not send three segments in one."""
-    story = Story(stamps=False, opened=False)
-    story.frames.clear()
-    story.say(0, 0, SYN, 0, 0, options=((1, b""),))
-    story.say(1, RTT_S, SYN | ACK, 0, 1, options=((2, b"\x05\xb4"),))
-    story.say(0, RTT_S, ACK, 1, 1)
-    story.say(0, RTT_S + 0.001, ACK, 1, 1, 100)
-    story.flight(FLIGHT, 0, 10, size=size)
-    story.ack(FLIGHT + 0.002, 2, size=size)
-    story.flight(FLIGHT + 0.002 + RTT_S, 10, 4, size=size)
-    found = verdicts(read_back(story.frames, tmp_path))["icw"]
+    conversation = Conversation(stamps=False, opened=False)
+    conversation.frames.clear()
+    conversation.send(0, 0, SYN, 0, 0, options=((1, b""),))
+    conversation.send(1, RTT_S, SYN | ACK, 0, 1, options=((2, b"\x05\xb4"),))
+    conversation.send(0, RTT_S, ACK, 1, 1)
+    conversation.send(0, RTT_S + 0.001, ACK, 1, 1, 100)
+    conversation.flight(FLIGHT, 0, 10, size=size)
+    conversation.ack(FLIGHT + 0.002, 2, size=size)
+    conversation.flight(FLIGHT + 0.002 + RTT_S, 10, 4, size=size)
+    found = verdicts(read_back(conversation.frames, tmp_path))["icw"]
     assert found.value == 10 and found.detail("merged") is None
 
 
 def test_data_in_a_syn_leaves_the_round_trip(tmp_path: Path) -> None:
-    story = Story(opened=False)
-    story.frames.clear()
-    story.say(0, 0, SYN, 0, 0, 100, options=((2, b"\x05\xb4"),))
-    story.say(1, RTT_S, SYN | ACK, 0, 101, options=((2, b"\x05\xb4"),))
-    story.say(0, RTT_S + 0.001, ACK, 101, 1)
-    assert read_back(story.frames, tmp_path).numbers["rtt"] == pytest.approx(RTT_S + 0.001)
+    conversation = Conversation(opened=False)
+    conversation.frames.clear()
+    conversation.send(0, 0, SYN, 0, 0, 100, options=((2, b"\x05\xb4"),))
+    conversation.send(1, RTT_S, SYN | ACK, 0, 101, options=((2, b"\x05\xb4"),))
+    conversation.send(0, RTT_S + 0.001, ACK, 101, 1)
+    assert read_back(conversation.frames, tmp_path).numbers["rtt"] == pytest.approx(RTT_S + 0.001)
 
 
 def test_asking_at_a_closed_window_is_no_keep_alive(tmp_path: Path) -> None:
-    story = proven()
-    story.window = 0
-    story.say(0, 1.0, ACK, 101, 1 + 14 * FULL)
-    story.window = 65535
+    conversation = proven()
+    conversation.window = 0
+    conversation.send(0, 1.0, ACK, 101, 1 + 14 * FULL)
+    conversation.window = 65535
     for at in (1.2, 1.6):
-        story.say(1, at, ACK, 1 + 14 * FULL, 101, 1)
-    assert "keep_alives" not in seen(story.batch(tmp_path))
+        conversation.send(1, at, ACK, 1 + 14 * FULL, 101, 1)
+    assert "keep_alives" not in seen(conversation.batch(tmp_path))
 
 
 def test_an_answer_with_another_number_is_no_repeat(tmp_path: Path) -> None:
     """The SYN that asked for it is missing: a client that tries again meets a server that has forgotten the first."""
-    story = Story(opened=False)
-    story.frames.clear()
+    conversation = Conversation(opened=False)
+    conversation.frames.clear()
     options = ((2, b"\x05\xb4"),)
-    story.say(0, 0, SYN, 0, 0, options=options)
+    conversation.send(0, 0, SYN, 0, 0, options=options)
     for at in (0.1, 1.1, 3.1, 7.1):
-        story.say(1, at, SYN | ACK, 0, 1, options=options)
-    before = verdicts(read_back(story.frames, tmp_path))
-    story.say(1, 30.0, SYN | ACK, 378_000_000, 1, options=options)
-    found = verdicts(read_back(story.frames, tmp_path))
+        conversation.send(1, at, SYN | ACK, 0, 1, options=options)
+    before = verdicts(read_back(conversation.frames, tmp_path))
+    conversation.send(1, 30.0, SYN | ACK, 378_000_000, 1, options=options)
+    found = verdicts(read_back(conversation.frames, tmp_path))
     assert before["synack_retries"].value == found["synack_retries"].value == 3
     assert found["synack_backoff"].value == before["synack_backoff"].value == "exponential"
 
 
 def test_one_segment_that_is_not_the_first_is_no_flight(tmp_path: Path) -> None:
     """It came late enough to have been a probe of the tail, and how late after the first one nobody knows."""
-    story = Story()
-    story.say(1, FLIGHT, ACK, 1, 101, 238, echo_s=ASKED)
-    story.say(1, FLIGHT + 0.24, ACK, 239, 101, FULL, echo_s=ASKED)
-    story.ack(FLIGHT + 0.3, 1, size=238 + FULL)
-    story.flight(FLIGHT + 0.3 + RTT_S, 1, 1, size=238 + FULL)
-    assert verdicts(read_back(story.frames, tmp_path))["icw"].value == 1
-    without = [frame for frame in story.frames if frame[0] != round((1000.0 + FLIGHT) * 1e9)]
-    assert len(without) == len(story.frames) - 1
+    conversation = Conversation()
+    conversation.send(1, FLIGHT, ACK, 1, 101, 238, echo_s=ASKED)
+    conversation.send(1, FLIGHT + 0.24, ACK, 239, 101, FULL, echo_s=ASKED)
+    conversation.ack(FLIGHT + 0.3, 1, size=238 + FULL)
+    conversation.flight(FLIGHT + 0.3 + RTT_S, 1, 1, size=238 + FULL)
+    assert verdicts(read_back(conversation.frames, tmp_path))["icw"].value == 1
+    without = [frame for frame in conversation.frames if frame[0] != round((1000.0 + FLIGHT) * 1e9)]
+    assert len(without) == len(conversation.frames) - 1
     assert verdicts(read_back(without, tmp_path))["icw"].reason == "unclear:first-segment-lost"
 
 
 def test_an_echo_that_was_held_up_takes_no_repeat_away(tmp_path: Path) -> None:
     """Five repeats were heard; the answer to the SYN after them came 7 s late, on the path or by the clock."""
-    story = Story(opened=False)
-    story.frames.clear()
+    conversation = Conversation(opened=False)
+    conversation.frames.clear()
     options = ((2, b"\x05\xb4"),)
-    story.say(0, 0, SYN, 0, 0, options=options)
+    conversation.send(0, 0, SYN, 0, 0, options=options)
     for at in (0.1, 0.3, 0.7, 1.5, 3.1, 6.3):
-        story.say(1, at, SYN | ACK, 0, 1, options=options)
-    story.say(0, 20, SYN, 0, 0, options=options)
+        conversation.send(1, at, SYN | ACK, 0, 1, options=options)
+    conversation.send(0, 20, SYN, 0, 0, options=options)
     for later in (RTT_S, 7 + RTT_S):
-        frames = list(story.frames)
-        story.say(1, 20 + later, SYN | ACK, 378_000_000, 1, options=options)
-        found = verdicts(read_back(story.frames, tmp_path))["synack_retries"]
+        frames = list(conversation.frames)
+        conversation.send(1, 20 + later, SYN | ACK, 378_000_000, 1, options=options)
+        found = verdicts(read_back(conversation.frames, tmp_path))["synack_retries"]
         assert (found.value, found.grade, found.detail("missed")) == (5, "C", 0), later
-        story.frames = frames
+        conversation.frames = frames
 
 
 def half_opened(gaps_s: Sequence[float], port: int, start_s: float) -> list[write.Stamped]:
     """A SYN, its SYN-ACK and copies of it, a second of silence, a RST of the server."""
-    story = Story(opened=False, port=port, start_s=start_s)
-    story.frames.clear()
+    conversation = Conversation(opened=False, port=port, start_s=start_s)
+    conversation.frames.clear()
     options = ((2, b"\x05\xb4"),)
-    story.say(0, 0, SYN, 0, 0, options=options)
+    conversation.send(0, 0, SYN, 0, 0, options=options)
     at = 0.1
-    story.say(1, at, SYN | ACK, 0, 1, options=options)
+    conversation.send(1, at, SYN | ACK, 0, 1, options=options)
     for gap in gaps_s:
         at += gap
-        story.say(1, at, SYN | ACK, 0, 1, options=options)
-    story.say(1, at + 1, RST, 1, 0)
-    return story.frames
+        conversation.send(1, at, SYN | ACK, 0, 1, options=options)
+    conversation.send(1, at + 1, RST, 1, 0)
+    return conversation.frames
 
 
 def test_copies_that_nobody_saw_are_not_counted(tmp_path: Path) -> None:
@@ -278,7 +278,7 @@ def test_the_same_gaps_on_four_connections_are_no_losses(third: float, grade: st
     path = tmp_path / "four.pcap"
     path.write_bytes(write.pcap(frames, nano=True))
     servers = Servers()
-    servers.take(told(path)[0])
+    servers.take(reports(path)[0])
     (found,) = servers.found()
     verdict = found.fingerprint.observations["synack_retries"]
     assert (verdict.value, verdict.grade) == (6, grade)

@@ -16,8 +16,8 @@ from configtron.fingerprint.passive.gathering import OPENING, TAIL, Batch, Gathe
 from configtron.fingerprint.passive.headers import decode
 from configtron.model.nouns import ACK, SYN
 from rigs import capture_bytes as write
-from rigs.made_capture import Story
-from rigs.read_capture import told
+from rigs.made_capture import Conversation
+from rigs.read_capture import reports
 from rigs.synthetic_capture import write as write_capture
 
 
@@ -35,34 +35,34 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("most", [500, 12_000, 20_000])
 def test_parts_say_what_the_whole_says(capture: Path, most: int) -> None:
-    at_once, _ = told(capture)
-    in_parts, gathering = told(capture, most=most, buffer=1 << 16)
+    at_once, _ = reports(capture)
+    in_parts, gathering = reports(capture, most=most, buffer=1 << 16)
     if most >= 12_000:
         assert sorted(map(comparable, in_parts), key=lambda t: t[0]) == [comparable(one) for one in at_once]
     assert sum(int(one.numbers["packets"] or 0) for one in in_parts) == 30_000
     assert (gathering.counts["told-early"] > 0) == (most == 500)
 
 
-def long_story(segments: int) -> Story:
+def long_story(segments: int) -> Conversation:
     """A download that goes on and on, and beside it connections that come and go."""
-    story = Story(start_s=1000.0)
+    conversation = Conversation(start_s=1000.0)
     at = 1.0
     for n in range(0, segments, 10):
-        at = story.flight(at, n, 10) + 0.01
-        story.ack(at, n + 10)
+        at = conversation.flight(at, n, 10) + 0.01
+        conversation.ack(at, n + 10)
         if n % 1000 == 0:
-            story.flight(at + 0.001, n + 3, 1, echo_s=at)
-    story.end(at + 1, segments)
-    return story
+            conversation.flight(at + 0.001, n + 3, 1, echo_s=at)
+    conversation.end(at + 1, segments)
+    return conversation
 
 
 def test_a_long_connection_is_counted_whole(tmp_path: Path) -> None:
-    story = long_story(20_000)
+    conversation = long_story(20_000)
     other = write.conversation(6, start_ns=round(1010 * 1e9))
     path = tmp_path / "long.pcap"
-    path.write_bytes(write.pcap(sorted((*story.frames, *other), key=lambda frame: frame[0]), nano=True))
-    at_once, _ = told(path)
-    in_parts, gathering = told(path, most=3_000, buffer=1 << 16)
+    path.write_bytes(write.pcap(sorted((*conversation.frames, *other), key=lambda frame: frame[0]), nano=True))
+    at_once, _ = reports(path)
+    in_parts, gathering = reports(path, most=3_000, buffer=1 << 16)
     assert sorted(map(comparable, in_parts), key=lambda t: t[0]) == [comparable(one) for one in at_once]
     assert gathering.counts["told-early"] == 0
     assert at_once[0].numbers["server_unneeded"] == 20
@@ -70,37 +70,37 @@ def test_a_long_connection_is_counted_whole(tmp_path: Path) -> None:
 
 def test_a_stream_of_many_gigabytes_keeps_its_place(tmp_path: Path) -> None:
     """Numbers wrap at 4 GB; what is kept between parts must not lose count."""
-    story = Story(stamps=False)
+    conversation = Conversation(stamps=False)
     size, step = 60_000, 60_000 * 200
     at = 1.0
     for n in range(800):
         for k in range(2):
-            story.say(1, at, ACK, 1 + n * step + k * size, 101, size)
+            conversation.send(1, at, ACK, 1 + n * step + k * size, 101, size)
         at += 0.01
-        story.say(0, at, ACK, 101, 1 + n * step + 2 * size)
+        conversation.send(0, at, ACK, 101, 1 + n * step + 2 * size)
     path = tmp_path / "gigabytes.pcap"
-    path.write_bytes(write.pcap(story.frames, nano=True))
+    path.write_bytes(write.pcap(conversation.frames, nano=True))
     for most in (None, 1_500):
-        (one,), _ = told(path, most=most, buffer=1 << 17)
+        (one,), _ = reports(path, most=most, buffer=1 << 17)
         assert one.numbers["server_bytes"] == 799 * step + 2 * size
         assert int(one.numbers["packets"] or 0) > OPENING + TAIL
 
 
 def test_a_reused_port_is_another_connection(tmp_path: Path) -> None:
-    first = Story()
+    first = Conversation()
     first.flight(1.0, 0, 3)
     first.end(1.1, 3)
     frames = [*first.frames]
-    again = Story(start_s=1100.0)
+    again = Conversation(start_s=1100.0)
     again.frames.clear()
     again.base = (77_000, 88_000)
-    again.say(0, 0.0, SYN, 0, 0, options=((2, b"\x03\xe8"),))
-    again.say(1, 0.1, SYN | ACK, 0, 1, options=((2, b"\x03\xe8"),))
-    again.say(0, 0.1, ACK, 1, 1)
+    again.send(0, 0.0, SYN, 0, 0, options=((2, b"\x03\xe8"),))
+    again.send(1, 0.1, SYN | ACK, 0, 1, options=((2, b"\x03\xe8"),))
+    again.send(0, 0.1, ACK, 1, 1)
     path = tmp_path / "again.pcap"
     path.write_bytes(write.pcap([*frames, *again.frames], nano=True))
     for most in (None, 5):
-        found, _ = told(path, most=most)
+        found, _ = reports(path, most=most)
         assert [one.numbers["packets"] for one in found] == [len(frames), 3]
 
 

@@ -15,16 +15,16 @@ from configtron.fingerprint.passive.gathering import Gathering
 from configtron.fingerprint.passive.local import lost, path_of, sighted
 from configtron.report.contexts import form
 from rigs import capture_bytes as write
-from rigs.made_capture import Story
+from rigs.made_capture import Conversation
 from rigs.read_capture import gathered
 from tests.fingerprint.passive.test_foreign import proven
 
 CLIENT, SERVER = "192.0.2.1", "198.51.100.2"
 
 
-def connection(folder: Path, story: Story) -> ConnectionReport:
-    path = folder / "story.pcap"
-    path.write_bytes(write.pcap(sorted(story.frames, key=lambda frame: frame[0]), nano=True))
+def connection(folder: Path, conversation: Conversation) -> ConnectionReport:
+    path = folder / "conversation.pcap"
+    path.write_bytes(write.pcap(sorted(conversation.frames, key=lambda frame: frame[0]), nano=True))
     (batch,) = gathered(path, Gathering(trips=True))
     (one,) = report_connections(batch, [str(path)])
     return one

@@ -14,15 +14,15 @@ from configtron.fingerprint.passive.gathering import Batch, Gathering
 from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.summary import TRIPS
 from rigs import capture_bytes as write
-from rigs.made_capture import FULL, RTT_S, Story
+from rigs.made_capture import FULL, RTT_S, Conversation
 from rigs.synthetic_capture import write as write_capture
 
 MS = 1_000_000
 
 
-def trips(story: Story, folder: Path, side: str = "server") -> dict[str, int]:
+def trips(conversation: Conversation, folder: Path, side: str = "server") -> dict[str, int]:
     path = folder / "s.pcap"
-    path.write_bytes(write.pcap(sorted(story.frames, key=lambda frame: frame[0]), nano=True))
+    path.write_bytes(write.pcap(sorted(conversation.frames, key=lambda frame: frame[0]), nano=True))
     ((_, columns),) = by_frame(path)
     return {name: columns[f"{side}_{name}"] for name in TRIPS}
 
@@ -52,12 +52,12 @@ def by_frame(path: Path, *, lapse_every: int = 0, most: int = 100_000) -> list[t
 
 def test_a_round_trip_is_from_the_last_byte_covered_to_its_ack(tmp_path: Path) -> None:
     """At the server: SYN-ACK to ACK, then two flights whose last segments wait 80 and 120 ms."""
-    story = Story()
-    end = story.flight(1.0, 0, 4)
-    story.ack(end - 0.0001 + 0.080, 4)
-    end = story.flight(2.0, 4, 4)
-    story.ack(end - 0.0001 + 0.120, 8)
-    found = trips(story, tmp_path)
+    conversation = Conversation()
+    end = conversation.flight(1.0, 0, 4)
+    conversation.ack(end - 0.0001 + 0.080, 4)
+    end = conversation.flight(2.0, 4, 4)
+    conversation.ack(end - 0.0001 + 0.120, 8)
+    found = trips(conversation, tmp_path)
     # The capture stands at the client, whose ACK of the SYN-ACK follows at once.
     assert found["trips"] == 3 and found["trip_least"] == 0
     assert found["trip_sum"] == pytest.approx(200 * MS, abs=3)
@@ -65,9 +65,9 @@ def test_a_round_trip_is_from_the_last_byte_covered_to_its_ack(tmp_path: Path) -
 
 
 def test_the_client_times_its_own(tmp_path: Path) -> None:
-    story = Story()
-    story.flight(1.0, 0, 2)
-    found = trips(story, tmp_path, "client")
+    conversation = Conversation()
+    conversation.flight(1.0, 0, 2)
+    found = trips(conversation, tmp_path, "client")
     assert found["trips"] == 2
     assert found["trip_least"] == round(RTT_S * 1000) * MS
     assert found["trip_sum"] == pytest.approx((100 + 1000 - 101) * MS, abs=3)
@@ -75,51 +75,51 @@ def test_the_client_times_its_own(tmp_path: Path) -> None:
 
 def test_what_was_sent_again_times_nothing(tmp_path: Path) -> None:
     """Karn: the ACK of a repeated flight says nothing; that of the next one does."""
-    story = Story()
-    story.flight(1.0, 0, 3)
-    story.flight(1.3, 0, 1)
-    story.ack(1.4, 3)
-    story.flight(2.0, 3, 1)
-    story.ack(2.05, 4)
-    found = trips(story, tmp_path)
+    conversation = Conversation()
+    conversation.flight(1.0, 0, 3)
+    conversation.flight(1.3, 0, 1)
+    conversation.ack(1.4, 3)
+    conversation.flight(2.0, 3, 1)
+    conversation.ack(2.05, 4)
+    found = trips(conversation, tmp_path)
     assert found["trips"] == 2 and found["trip_sum"] == pytest.approx(50 * MS, abs=3)
 
 
 def test_an_ack_within_a_merged_frame_times_it(tmp_path: Path) -> None:
-    story = Story()
-    story.say(1, 1.0, 16, 1, 101, 40 * FULL)
+    conversation = Conversation()
+    conversation.send(1, 1.0, 16, 1, 101, 40 * FULL)
     for n in range(1, 41):
-        story.ack(1.0 + 0.050 + n / 1000, n)
-    found = trips(story, tmp_path)
+        conversation.ack(1.0 + 0.050 + n / 1000, n)
+    found = trips(conversation, tmp_path)
     assert found["trips"] == 41 and found["trip_least"] == 0
     assert found["trip_sum"] == pytest.approx(sum(50 + n for n in range(1, 41)) * MS, abs=50)
 
 
 def test_a_rate_is_what_was_delivered_over_the_longer_of_two_times(tmp_path: Path) -> None:
     """A hundred segments, each acknowledged 50 ms after it was sent, one each ms: 988 bytes a millisecond."""
-    story = Story()
+    conversation = Conversation()
     for n in range(300):
-        story.say(1, 1.0 + n / 1000, 16, 1 + n * FULL, 101, FULL)
-        story.ack(1.05 + n / 1000, n + 1)
-    found = trips(story, tmp_path)
+        conversation.send(1, 1.0 + n / 1000, 16, 1 + n * FULL, 101, FULL)
+        conversation.ack(1.05 + n / 1000, n + 1)
+    found = trips(conversation, tmp_path)
     # A sample spans the round trip: the segments acknowledged from when one is sent to its own ACK.
     assert found["rate_last"] == pytest.approx(FULL * 8_000, rel=0.025)
     assert found["rate_most"] == pytest.approx(FULL * 8_000, rel=0.025)
 
 
 def test_a_trickle_after_a_flight_is_no_rate(tmp_path: Path) -> None:
-    story = Story()
-    end = story.flight(1.0, 0, 40)
-    story.ack(end + 0.1, 40)
-    story.say(1, 5.0, 16, 1 + 40 * FULL, 101, 10)
-    story.say(0, 5.1, 16, 101, 11 + 40 * FULL)
-    found = trips(story, tmp_path)
+    conversation = Conversation()
+    end = conversation.flight(1.0, 0, 40)
+    conversation.ack(end + 0.1, 40)
+    conversation.send(1, 5.0, 16, 1 + 40 * FULL, 101, 10)
+    conversation.send(0, 5.1, 16, 101, 11 + 40 * FULL)
+    found = trips(conversation, tmp_path)
     assert found["rate_last"] == found["rate_most"] == pytest.approx(40 * FULL * 8 / 0.104, rel=0.01)
 
 
 def test_nothing_sent_is_no_sample(tmp_path: Path) -> None:
-    story = Story(opened=False)
-    found = trips(story, tmp_path)
+    conversation = Conversation(opened=False)
+    found = trips(conversation, tmp_path)
     assert found["trips"] == 0 and found["trip_least"] == found["rate_most"] == found["rate_last"] == -1
 
 
@@ -138,13 +138,15 @@ def test_parts_add_up_to_the_whole(tmp_path: Path) -> None:
 def test_any_rows_are_read(tmp_path: Path, seed: int) -> None:
     """Random numbers, flags and lengths: columns come back, none of them raises, counts are not negative."""
     random = np.random.default_rng(seed)
-    story = Story()
+    conversation = Conversation()
     for n in range(200):
         flags = int(random.choice([16, 24, 17, 2, 18, 4, 20, 0]))
         numbers = random.integers(-(1 << 31), 1 << 31, 2)
-        story.say(int(random.integers(2)), 1 + n / 100, flags, *map(int, numbers), int(random.integers(3) * 700))
+        conversation.send(
+            int(random.integers(2)), 1 + n / 100, flags, *map(int, numbers), int(random.integers(3) * 700)
+        )
     path = tmp_path / "x.pcap"
-    path.write_bytes(write.pcap(story.frames, nano=True))
+    path.write_bytes(write.pcap(conversation.frames, nano=True))
     for _, columns in by_frame(path, lapse_every=1, most=50):
         for side in ("client", "server"):
             assert all(columns[f"{side}_{name}"] >= -1 for name in TRIPS)

@@ -15,7 +15,7 @@ from configtron.probe import PROBES
 from configtron.probe.play import play
 from configtron.probe.wire.frames import Envelope, build, packed
 from rigs import capture_bytes as write
-from rigs.read_capture import told, whole
+from rigs.read_capture import reports, whole
 from tests.support.fake_server import FakeServer
 
 TARGET = Target("x.example", "198.51.100.2", 80)
@@ -67,7 +67,7 @@ def test_a_capture_says_what_the_probe_said(probe: str, params: dict[str, Any], 
     trace = Trace("t", TARGET, "v", probe, tuple(sorted(params.items())), 0, packets, ending=ending)
     path = tmp_path / "c.pcap"
     captured(trace, path)
-    (one,), _ = told(path)
+    (one,), _ = reports(path)
     mine = {o.knob: o for o in one.observations}
     for live in read(trace):
         if live.value is None or live.knob in MORE:

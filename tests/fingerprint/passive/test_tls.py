@@ -14,7 +14,7 @@ from configtron.lab.internet.certificates import issue
 from configtron.model.nouns import ACK, RST, SYN, Segment
 from configtron.probe.wire.frames import Envelope, build, packed
 from rigs import capture_bytes as write
-from rigs.read_capture import told as told_of
+from rigs.read_capture import reports as reports_of
 
 
 @pytest.fixture(scope="module")
@@ -160,5 +160,5 @@ def spoken(asked: bytes, answered: list[bytes], size: int, folder: Path, *, rese
         say(1, RST | ACK, seq, end, reset)
     path = folder / "spoken.pcap"
     path.write_bytes(write.pcap(frames, nano=True))
-    (one,), _ = told_of(path)
+    (one,), _ = reports_of(path)
     return one

@@ -14,7 +14,7 @@ from configtron.fingerprint.passive.connection_report import ConnectionReport
 from configtron.fingerprint.passive.retransmissions import CAUSES
 from rigs import ROOT
 from rigs.impaired_path import rig
-from rigs.read_capture import told, whole
+from rigs.read_capture import reports, whole
 from rigs.recorded_programs import HOSTS, TROUBLES, Recorded, recorded
 from rigs.tshark import settings
 from rigs.tshark_oracle import RULES, compare
@@ -56,7 +56,7 @@ def test_causes_are_the_kernels(captures: Recorded) -> None:
     repeated = sum(mine.values()) + int((columns["synacks"] - 1).clip(0).sum())
     # The counters are read after the capture has ended: a few may come later.
     assert repeated <= kernel["RetransSegs"] + int(columns["copies"].sum())
-    if not any(one.merged for one in told(captures.ends["server"])[0]):
+    if not any(one.merged for one in reports(captures.ends["server"])[0]):
         assert repeated >= 0.85 * kernel["RetransSegs"] - 2
         assert abs(mine["fast"] + mine["other"] - kernel["TCPFastRetrans"]) <= 0.1 * kernel["TCPFastRetrans"] + 2
     assert mine["tlp"] <= kernel["TCPLossProbes"] + 1
@@ -68,7 +68,7 @@ def test_linux_is_found_as_it_is_set(captures: Recorded, end: str) -> None:
 
     Python's server writes its head by itself, so its flights are no rows of full segments: bounds, many of them tight.
     """
-    found, _ = told(captures.ends[end])
+    found, _ = reports(captures.ends[end])
     windows = [(o.grade, o.value) for one in found for o in one.observations if o.knob == "icw"]
     assert [w for w in windows if w[0] == "C" and w[1] != 10] == []
     assert [w for w in windows if w[0] == "L" and not 1 <= int(w[1]) <= 10] == []  # type: ignore[arg-type]

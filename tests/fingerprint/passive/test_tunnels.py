@@ -25,7 +25,7 @@ from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.heads import Heads
 from configtron.model.errors import DONE, PARTIAL
 from rigs import capture_bytes as write
-from rigs.made_capture import RTT_S, Story
+from rigs.made_capture import RTT_S, Conversation
 from tests.fingerprint.capture.test_reading import PLAIN, TALK, same
 
 pytest.importorskip("scapy", reason="needs Scapy: pip install 'configtron[craft]'")
@@ -145,13 +145,13 @@ def _tsharks(path: Path) -> list[tuple[int, int, int]]:
 
 def half_labelled(folder: Path) -> Path:
     """A connection whose server's data goes through MPLS on its way here."""
-    story = Story()
-    story.flight(2 * RTT_S, 0, 10, echo_s=RTT_S + 0.001)
-    story.ack(2 * RTT_S + 0.002, 2)
-    story.flight(3 * RTT_S + 0.002, 10, 4)
+    conversation = Conversation()
+    conversation.flight(2 * RTT_S, 0, 10, echo_s=RTT_S + 0.001)
+    conversation.ack(2 * RTT_S + 0.002, 2)
+    conversation.flight(3 * RTT_S + 0.002, 10, 4)
     frames = [
         (at, ether(LAST + frame, b"\x88\x47") if frame[12:16] == b"\xc6\x33\x64\x02" else write.ethernet(frame))
-        for at, frame in sorted(story.frames)
+        for at, frame in sorted(conversation.frames)
     ]
     path = folder / "half.pcap"
     path.write_bytes(write.pcap(frames, nano=True, link=1))
@@ -173,7 +173,7 @@ def test_without_scapy_such_frames_are_counted_and_nothing_is_whole(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "scapy", None)
     data = half_labelled(tmp_path).read_bytes()
-    other = Story(port=40001)
+    other = Conversation(port=40001)
     other.flight(2 * RTT_S, 0, 10, echo_s=RTT_S + 0.001)
     other.ack(2 * RTT_S + 0.002, 2)
     other.flight(3 * RTT_S + 0.002, 10, 4)

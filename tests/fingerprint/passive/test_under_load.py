@@ -17,21 +17,21 @@ from configtron.lab.testbed import pathview
 from configtron.lab.testbed.tap import PACKET, Seen
 from configtron.model.nouns import ACK
 from rigs import capture_bytes as write
-from rigs.made_capture import FULL, RTT_S, Story
+from rigs.made_capture import FULL, RTT_S, Conversation
 from rigs.read_capture import gathered
 
 SERVER = "198.51.100.2"
 
 
-class Tapped(Story):
-    """A story that the testbed's tap saw too, at the server."""
+class Tapped(Conversation):
+    """A conversation that the testbed's tap saw too, at the server."""
 
     def __init__(self, **how: object) -> None:
         self.seen: list[tuple[int, ...]] = []
         super().__init__(port=40000, **how)  # type: ignore[arg-type]
 
-    def say(self, way: int, at_s: float, flags: int, seq: int, ack: int, length: int = 0, **more: object) -> None:
-        super().say(way, at_s, flags, seq, ack, length, **more)  # type: ignore[arg-type]
+    def send(self, way: int, at_s: float, flags: int, seq: int, ack: int, length: int = 0, **more: object) -> None:
+        super().send(way, at_s, flags, seq, ack, length, **more)  # type: ignore[arg-type]
         ports = (40000, pathview.HTTPS)
         numbers = (seq + self.base[way]) & 0xFFFFFFFF, (ack + self.base[1 - way]) & 0xFFFFFFFF if flags & ACK else 0
         at_ns = round((self.start_s + at_s) * 1e9)
@@ -41,70 +41,70 @@ class Tapped(Story):
         return np.array(sorted(self.seen), dtype=PACKET)
 
 
-def connection(folder: Path, story: Story) -> ConnectionReport:
-    path = folder / "story.pcap"
-    path.write_bytes(write.pcap(sorted(story.frames, key=lambda frame: frame[0]), nano=True))
+def connection(folder: Path, conversation: Conversation) -> ConnectionReport:
+    path = folder / "conversation.pcap"
+    path.write_bytes(write.pcap(sorted(conversation.frames, key=lambda frame: frame[0]), nano=True))
     (batch,) = gathered(path, Gathering(trips=True))
     (one,) = report_connections(batch, [str(path)])
     return one
 
 
-def context(folder: Path, story: Story, *, tainted: bool = False) -> Sighting:
-    return sighted(connection(folder, story), frozenset((SERVER,)), lambda _: AddressFacts(), tainted=tainted)
+def context(folder: Path, conversation: Conversation, *, tainted: bool = False) -> Sighting:
+    return sighted(connection(folder, conversation), frozenset((SERVER,)), lambda _: AddressFacts(), tainted=tainted)
 
 
-def transfer(story: Story, segments: int, *, queue_s: float, apart_s: float = 0.005) -> float:
+def transfer(conversation: Conversation, segments: int, *, queue_s: float, apart_s: float = 0.005) -> float:
     """The server sends steadily; ACKs come a round trip, and a queue that grows to that length, later."""
     for n in range(segments):
-        story.say(1, 1 + n * apart_s, ACK, 1 + n * FULL, 101, FULL)
-        story.ack(1 + n * apart_s + 0.02 + queue_s * n / segments, n + 1)
+        conversation.send(1, 1 + n * apart_s, ACK, 1 + n * FULL, 101, FULL)
+        conversation.ack(1 + n * apart_s + 0.02 + queue_s * n / segments, n + 1)
     return 1 + segments * apart_s
 
 
 def test_a_queue_is_the_smoothed_round_trip_less_the_least(tmp_path: Path) -> None:
-    story = Tapped()
-    transfer(story, 60, queue_s=0.3)
+    conversation = Tapped()
+    transfer(conversation, 60, queue_s=0.3)
     smoothed = 0.0
     for trip in (0.0, *(20 + 300 * n / 60 for n in range(60))):  # the handshake at the client's side takes no time
         smoothed = smoothed + (trip - smoothed) / 8 if smoothed else trip
-    found = context(tmp_path, story).context
+    found = context(tmp_path, conversation).context
     assert found.min_rtt_ms == 0.0
     assert found.queue_ms == pytest.approx(smoothed, rel=0.02)
 
 
 def test_a_gathered_ack_is_smoothed_from_its_oldest_segment(tmp_path: Path) -> None:
     """As tcp_clean_rtx_queue does: four segments 10 ms apart, one ACK 20 ms after the last."""
-    story = Tapped()
+    conversation = Tapped()
     for n in range(80):
-        story.say(1, 1 + n / 100, ACK, 1 + n * FULL, 101, FULL)
+        conversation.send(1, 1 + n / 100, ACK, 1 + n * FULL, 101, FULL)
         if n % 4 == 3:
-            story.ack(1 + n / 100 + 0.02, n + 1)
-    assert context(tmp_path, story).context.queue_ms == pytest.approx(50 * (1 - (7 / 8) ** 20), rel=0.02)
+            conversation.ack(1 + n / 100 + 0.02, n + 1)
+    assert context(tmp_path, conversation).context.queue_ms == pytest.approx(50 * (1 - (7 / 8) ** 20), rel=0.02)
 
 
 def test_losses_in_runs_of_known_length(tmp_path: Path) -> None:
     """Runs of 3 and 1, of which one segment was lost twice: (3 + 1) / 2 segments."""
-    story = Tapped()
-    end = transfer(story, 40, queue_s=0.0)
+    conversation = Tapped()
+    end = transfer(conversation, 40, queue_s=0.0)
     for at, n in ((0.1, 5), (0.2, 6), (0.3, 7), (0.6, 6), (0.7, 20)):
-        story.say(1, end + at, ACK, 1 + n * FULL, 101, FULL)
-    found = context(tmp_path, story).context
-    assert found.loss_run == 2.0 == pathview.of_load([], story.tapped(), RTT_S)["loss_run"]
+        conversation.send(1, end + at, ACK, 1 + n * FULL, 101, FULL)
+    found = context(tmp_path, conversation).context
+    assert found.loss_run == 2.0 == pathview.of_load([], conversation.tapped(), RTT_S)["loss_run"]
 
 
 @pytest.mark.parametrize(("gathered_", "slow"), [(1, False), (4, False), (1, True)])
 def test_spacing_and_late_rate_are_the_testbeds(tmp_path: Path, gathered_: int, slow: bool) -> None:
     """ACKs alone or for four segments at once; after a third of the transfer a policer lets a quarter through."""
-    story, at = Tapped(), 1.0
+    conversation, at = Tapped(), 1.0
     for n in range(240):
         at += 0.004 * (4 if slow and n > 80 else 1)
-        story.say(1, at, ACK, 1 + n * FULL, 101, FULL)
+        conversation.send(1, at, ACK, 1 + n * FULL, 101, FULL)
         if n % gathered_ == gathered_ - 1:
-            story.ack(at + 0.05, n + 1)
-    found = context(tmp_path, story).context
+            conversation.ack(at + 0.05, n + 1)
+    found = context(tmp_path, conversation).context
     # the tap's first ACK is the handshake's, which acknowledges no data
-    seen = story.tapped()
-    testbed = pathview.of_load([], seen[(seen["at_ns"] > (story.start_s + 0.5) * 1e9)], RTT_S)
+    seen = conversation.tapped()
+    testbed = pathview.of_load([], seen[(seen["at_ns"] > (conversation.start_s + 0.5) * 1e9)], RTT_S)
     assert found.ack_gap_ms == pytest.approx(testbed["ack_gap_ms"], rel=0.02)
     assert found.ack_gap_ms == pytest.approx(4.0 * gathered_, rel=0.02) or slow
     assert found.delivery_share == pytest.approx(testbed["delivery_share"], rel=0.03)
@@ -112,18 +112,18 @@ def test_spacing_and_late_rate_are_the_testbeds(tmp_path: Path, gathered_: int, 
 
 
 def test_the_latest_open_window_counts(tmp_path: Path) -> None:
-    story = Tapped()
-    transfer(story, 30, queue_s=0.0)
+    conversation = Tapped()
+    transfer(conversation, 30, queue_s=0.0)
     for at, window in ((3.0, 32_768), (3.1, 0)):
-        story.window = window
-        story.ack(at, 30)
-    assert context(tmp_path, story).context.window_bytes == 32_768
+        conversation.window = window
+        conversation.ack(at, 30)
+    assert context(tmp_path, conversation).context.window_bytes == 32_768
 
 
 def test_what_a_capture_cannot_show_is_unknown_and_never_0(tmp_path: Path) -> None:
-    story = Tapped()
-    transfer(story, 40, queue_s=0.1)
-    found = context(tmp_path, story)
+    conversation = Tapped()
+    transfer(conversation, 40, queue_s=0.1)
+    found = context(tmp_path, conversation)
     reasons = dict(found.unknown)
     assert found.context.loss_run is None and reasons["loss_run"] == "no-loss"
     assert found.context.reordering is None and reasons["reordering"] == "kernel-only"
@@ -136,24 +136,24 @@ def test_what_a_capture_cannot_show_is_unknown_and_never_0(tmp_path: Path) -> No
     assert {dict(found.unknown)[name] for name in ("queue_ms", "ack_gap_ms", "delivery_share")} == {"too-short"}
     late = context(tmp_path, Tapped(opened=False))
     assert late.context.window_bytes is None and dict(late.unknown)["window_bytes"] == "no-handshake"
-    tainted = context(tmp_path, story, tainted=True)
+    tainted = context(tmp_path, conversation, tainted=True)
     assert {dict(tainted.unknown)[name] for name in ("loss_run", "ack_gap_ms", "delivery_share")} == {"drops"}
     assert tainted.context.queue_ms is not None
 
 
 def test_a_side_that_receives_loads_nothing(tmp_path: Path) -> None:
-    story = Tapped()
-    transfer(story, 40, queue_s=0.1)
-    path = path_of(connection(tmp_path, story), "client", "in", tainted=False)
+    conversation = Tapped()
+    transfer(conversation, 40, queue_s=0.1)
+    path = path_of(connection(tmp_path, conversation), "client", "in", tainted=False)
     assert {dict(path.unknown)[name] for name in ("queue_ms", "loss_run", "ack_gap_ms")} == {"receives"}
 
 
 def test_merged_frames_count_as_their_segments(tmp_path: Path) -> None:
     """A repeat that offloading merged of four segments is a run of four."""
-    story = Tapped()
-    end = transfer(story, 40, queue_s=0.0)
-    story.say(1, end + 0.1, ACK, 1 + 5 * FULL, 101, 4 * FULL)
-    assert context(tmp_path, story).context.loss_run == 4.0
+    conversation = Tapped()
+    end = transfer(conversation, 40, queue_s=0.0)
+    conversation.send(1, end + 0.1, ACK, 1 + 5 * FULL, 101, 4 * FULL)
+    assert context(tmp_path, conversation).context.loss_run == 4.0
 
 
 def test_numbers_without_a_handshake_time_are_read(tmp_path: Path) -> None:
