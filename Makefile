@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: MIT
-# make demo   install everything, then probe a thousand names of the lab from five regions and score the verdicts
-# make demo-tune   tune a server in the lab by each driver and roll back; prints a table and writes runs/demo-tune.html
-# make demo-learn  learn rules from captures and an access log of nginx in the lab, apply them, roll back
-# make test   install everything, then lint and run every test
-# make install   install the Debian packages and configtron
-# make kmod   build the kernel module for KERNEL (lab: the lab's guests; a release; default: the running kernel)
-# make bpf    compile the BPF programs of the package from tune/drivers/bpf/*.bpf.c (clang, llvm)
-# make fuzz   read arbitrary captures and traces, guided by coverage, for FUZZ_S seconds
-# make kmod-debug  test the kernel module under debug kernels for an hour: congestion controls, stress, fault injection
+# make demo   install everything, then the main job: a thousand names, five regions, scored against the truth
+# make demo-tune   a server tuned by each driver and put back, on the wire: table, and runs/demo-tune.html
+# make demo-learn  captures and an access log of nginx in the lab made into rules in force, on the wire, and taken back
+# make test   install the same, then lint and every test
+# make install   the packages and configtron, nothing run
+# make kmod   the kernel module for KERNEL (lab: the lab's guests; a release; the running one when not given)
+# make bpf    the BPF programs that come with the package, compiled anew from tune/drivers/bpf/*.bpf.c (clang, llvm)
+# make fuzz   captures and traces made of nonsense, guided by what they reach, for FUZZ_S seconds
+# make kmod-debug  the kernel module under debug kernels, for an hour: each congestion control, stress, planted mistakes
 # make check  the developer's loop: tests without root, network or sleeps, under a minute
-# make evidence  print the papers' figures beside ours, as runs/evidence.md (EVIDENCE='--long --lab' for all); then run
-#                every policy on worlds of a fresh seed, as runs/sealed.md (SEALED='--docs docs/learn.md' puts it there)
-# make version  copy configtron/__init__.py's version to setup.cfg, kmod/ and the man pages
-# make golden replay every recording of fixtures/; fail where bytes differ
-# A step whose inputs have not changed is skipped.
+# make evidence  the papers' figures beside ours, by commands that run now, as runs/evidence.md (EVIDENCE='--long --lab' for all);
+#                then every policy on worlds of a fresh seed, as runs/sealed.md (SEALED='--docs docs/learn.md' puts it there)
+# make version  copies configtron/__init__.py's version to setup.cfg, kmod/ and the man pages
+# make golden every recording of fixtures/ played again: the same bytes, or it fails
+# Each step is kept by what it was made from, so all of it is safe and quick to run again.
 
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3.11) python3)
 SEED ?= 1
@@ -22,7 +22,7 @@ CONNECTIONS ?= 100000
 LOADS ?= 100
 VENV := .venv
 BIN := $(VENV)/bin
-# The environment is made anew whenever setup.cfg or pyproject.toml changes.
+# The environment is made anew whenever its contents' list changes.
 INSTALLED := $(VENV)/installed-$(shell cat setup.cfg pyproject.toml | sha256sum | cut -c1-16)
 T0 := $(shell date +%s)
 VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' configtron/__init__.py)
@@ -96,7 +96,7 @@ evidence: $(INSTALLED)
 	$(call say,done: runs/evidence.md runs/sealed.md)
 
 golden: $(INSTALLED)
-	$(call say,replay the recordings in fixtures)
+	$(call say,the recordings in fixtures are played again)
 	@$(BIN)/configtron replay packets fixtures
 
 lint: $(INSTALLED)
@@ -108,7 +108,7 @@ lint: $(INSTALLED)
 	@.ci/progress $(BIN)/mypy
 
 docs: kernel man
-	$(call say,renew the outputs in README.md and docs/tour.md)
+	$(call say,the outputs in README.md and docs/tour.md are made again)
 	@$(BIN)/python docs/tour.py
 
 man: $(INSTALLED)

@@ -18,7 +18,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import NamedTuple
 
 from configtron.probe.special import SPECIAL
-from configtron.probe.targets import Place, Source, hostname
+from configtron.probe.targets import Source, SourceLine, hostname
 
 
 class Range(NamedTuple):
@@ -86,7 +86,7 @@ class Blocklist:
         try:
             return self.address(host)
         except ValueError:
-            # Numbers that only some resolvers take for an address ("127.1", "2130706433") name nobody.
+            # Numbers that only some resolvers take for an address ("127.1", "2130706433") name no host.
             return "neither a name nor an address"
 
 
@@ -101,7 +101,7 @@ def _read(sources: Iterable[Source]) -> tuple[list[Range], dict[str, str]]:
     for source in sources:
         for number, line in enumerate(source.text.split("\n"), start=1):
             text = line.lstrip("\ufeff").partition("#")[0].strip()
-            place = Place(source.name, number)
+            place = SourceLine(source.name, number)
             if not text:
                 continue
             if ":" in text or text[0].isdigit() and text.rpartition(".")[2].split("/")[0].isdigit():

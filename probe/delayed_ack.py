@@ -22,8 +22,8 @@ SINGLE_MOST = 24
 # this beyond the path was delayed: prompt ones take less than a tick of a 100 Hz kernel, the shortest delay in use is
 # 40 ms (TCP_DELACK_MIN).
 LATE_ENOUGH, LATE_S = 1, 0.02
-# RFC 1122 4.2.3.2: no acknowledgement waits longer than half a second. Then the piece is said again, so often.
-PATIENCE_S, SAID = 1.0, 3
+# RFC 1122 4.2.3.2: no acknowledgement waits longer than half a second. Then the piece is sent again, so often.
+PATIENCE_S, SENT = 1.0, 3
 # The head of an answer comes in one burst; so long after it nothing more does.
 QUIET_S = 0.05
 
@@ -44,7 +44,7 @@ def delayed_ack(target: Target, agent: str) -> Script:
     shortest_s, late = opening.rtt_s, 0
     for n in range(0 if ending else SINGLE_MOST):
         part = short[:-2].ljust(PIECE_BYTES * SINGLE_MOST, b".")[n * PIECE_BYTES :][:PIECE_BYTES]
-        took_s, ending = yield from _said(Segment(ACK | PSH, seq, ack, payload=part, length=len(part)))
+        took_s, ending = yield from _sent(Segment(ACK | PSH, seq, ack, payload=part, length=len(part)))
         seq += len(part)
         if took_s is not None:
             late += shortest_s is not None and took_s - shortest_s > LATE_S
@@ -59,7 +59,7 @@ def delayed_ack(target: Target, agent: str) -> Script:
 def _answered(ask: Segment) -> Generator[Send | Wait, Packet | None, tuple[int, str]]:
     """Ask, and acknowledge the answer: where it ends, and why it failed, if it did."""
     edge = ask.ack
-    for _ in range(SAID):
+    for _ in range(SENT):
         sent = yield Send(ask)
         assert sent is not None
         until = sent.at + PATIENCE_S
@@ -76,14 +76,14 @@ def _answered(ask: Segment) -> Generator[Send | Wait, Packet | None, tuple[int, 
     return edge, "no-data"
 
 
-def _said(piece: Segment) -> Generator[Send | Wait, Packet | None, tuple[float | None, str]]:
-    """Say it until it is acknowledged: how long that took, if said once; and why it failed, if it did."""
-    for said in range(SAID):
+def _sent(piece: Segment) -> Generator[Send | Wait, Packet | None, tuple[float | None, str]]:
+    """Send it until it is acknowledged; return the s that took if sent once, and why it failed if it did."""
+    for repeats in range(SENT):
         sent = yield Send(piece)
         assert sent is not None
         while (packet := (yield Wait(sent.at + PATIENCE_S))) is not None:
             if packet.segment.flags & RST:
                 return None, "reset"
             if packet.segment.flags & ACK and packet.segment.ack >= piece.end:
-                return (packet.at - sent.at if said == 0 else None), ""
+                return (packet.at - sent.at if repeats == 0 else None), ""
     return None, "no-data"

@@ -34,7 +34,7 @@ def icw(
 
     mss         bytes; timestamps cost 12 of them in every segment
     sack        lets a Linux server send a tail loss probe (the edge run)
-    timestamps  let the server tell its round trip though its SYN-ACK was repeated
+    timestamps  let the server measure its round trip though its SYN-ACK was repeated
     early       do not wait for a timer: ACK as soon as the burst is surely over (the strongest proof, but no data RTO)
     longer      ask for a path that is not there and very long: its error page or redirect may outgrow a short page
     repeats     wait for so many retransmissions, not for the first alone (how the data RTO grows)
@@ -47,7 +47,7 @@ def icw(
 
 
 def lengthened(path: str) -> str:
-    """A path of `LONG_PATH_BYTES` that nobody has."""
+    """Return a path of `LONG_PATH_BYTES` that no server has."""
     folder = path.partition("?")[0].rpartition("/")[0]
     return f"{folder}/".ljust(LONG_PATH_BYTES, "x")
 

@@ -2,7 +2,7 @@
 """Provoke a restart after idleness: let the window grow on one page, be silent, ask for the page once more.
 
 Read in `fingerprint/idle.py`. Growth goes by rounds: all that one window holds, then one acknowledgement for it. Losses
-are acknowledged like everything else, because nobody needs the page: so they do not shrink the window.
+are acknowledged like everything else, because the page is not needed: so they do not shrink the window.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ def idle(target: Target, agent: str) -> Script:
         if ending != "window":
             break
         flight = Flight(flight.rtt_s, flight.end)
-        # Said twice, since a lost acknowledgement would cost the window; the other window makes it no duplicate.
+        # Sent twice, since a lost acknowledgement would cost the window; the other window makes it no duplicate.
         for window in (WINDOW, WINDOW - 1):
             sent = yield Send(Segment(ACK, 1 + len(data), flight.base, window))
         assert sent is not None
         ending = yield from _round(flight, sent.at + max(OVER_RTTS * (flight.rtt_s or 0.0), OVER_MIN_S))
-    said = 1 + len(data)
+    position = 1 + len(data)
     if ending == "over":
-        ending = yield from _silent(Segment(ACK, said, flight.end, WINDOW))
+        ending = yield from _silent(Segment(ACK, position, flight.end, WINDOW))
     if ending == "over":
-        again = request(data, WINDOW)._replace(seq=said, ack=flight.end)
-        said += len(data)
+        again = request(data, WINDOW)._replace(seq=position, ack=flight.end)
+        position += len(data)
         ending = yield from _asked(Flight(flight.rtt_s, flight.end), again)
     if ending != "reset":
-        yield Send(reset(said))
+        yield Send(reset(position))
     return "done" if ending == "window" else ending
 
 

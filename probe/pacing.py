@@ -20,7 +20,7 @@ from itertools import count
 from typing import NamedTuple, Protocol
 
 from configtron.model.nouns import Target
-from configtron.probe.target_session import Answer, Call, Lookup, ParallelStep, Readings, TargetSession, name_of
+from configtron.probe.target_session import Answer, Call, NameLookup, ParallelStep, Readings, TargetSession, name_of
 
 
 class Finished(NamedTuple):
@@ -101,7 +101,7 @@ class _Chain:
         try:
             while True:
                 wish = next(self.session) if event is None else self.session.send(event)
-                if isinstance(wish, Lookup):
+                if isinstance(wish, NameLookup):
                     self.host = wish.host
                     return beside
                 if isinstance(wish, ParallelStep):

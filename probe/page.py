@@ -19,7 +19,7 @@ from configtron.probe.targets import hostname
 REDIRECTS = (301, 302, 303, 307, 308)
 
 
-class Step(NamedTuple):
+class PageStep(NamedTuple):
     """Where to ask next: host (a name that may have to be looked up), path, the cookie to bring, whether over TLS."""
 
     host: str
@@ -28,7 +28,7 @@ class Step(NamedTuple):
     secure: bool
 
 
-def redirected(target: Target, cookie: str, found: Iterable[Observation]) -> Step | None:
+def redirected(target: Target, cookie: str, found: Iterable[Observation]) -> PageStep | None:
     """The step that an answer asks for, None if it is the page, or leads nowhere that we follow."""
     seen = next((o for o in found if o.knob == "http_clear"), None)
     status, location = (seen.detail("status", 0), seen.detail("location", "")) if seen else (0, "")
@@ -46,7 +46,7 @@ def redirected(target: Target, cookie: str, found: Iterable[Observation]) -> Ste
     if not path.isascii() or not path.isprintable() or " " in path:
         return None
     jar = joined(cookie, str(seen.detail("cookies", ""))) if host == target.host else ""
-    step = Step(host, path, jar, secure)
+    step = PageStep(host, path, jar, secure)
     return None if step == (target.host, target.path, cookie, False) else step
 
 

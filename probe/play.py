@@ -28,14 +28,14 @@ from configtron.probe.script import Hold, Open, Script, Send, StreamScript, Writ
 Transmit = Callable[[Segment, int], Packet]
 FLAGS = {SYN: "SYN", FIN: "FIN", RST: "RST", PSH: "PSH", ACK: "ACK", URG: "URG", ECE: "ECE", CWR: "CWR"}
 # Of a payload, a line shows this much.
-TOLD_BYTES = 48
+SHOWN_BYTES = 48
 # Deadlines that lapse one after the other without a packet: no script has a tenth of them, so it has lost its way.
 SILENT_MOST = 10_000
 
 
 @dataclass(slots=True)
 class Player:
-    """One script, stepped by whoever owns the clock.
+    """One script, stepped by the owner of the clock.
 
     `start` once, then `hear` for every packet and `lapse` when `deadline` has passed; finished when `ending` is set.
     Many players share one thread (`probe/wire/pump.py`); `play` drives a single one over a blocking `Wire`.
@@ -128,7 +128,7 @@ class Recorded:
         if recorded is None and self._unsendable:
             raise Unsendable
         if recorded is None or (recorded.way, recorded.tos, recorded.segment) != ("out", tos, segment):
-            raise Diverged(both(self._next, recorded, f"sends {told(segment, tos)}"))
+            raise Diverged(both(self._next, recorded, f"sends {described(segment, tos)}"))
         self._next += 1
         self.now = max(self.now, recorded.at)
         return recorded
@@ -157,16 +157,16 @@ def both(number: int, recorded: Packet | None, script: str) -> str:
     """Where two conversations part: the packet of the one and of the other, a line each."""
     there = "is over"
     if recorded is not None:
-        there = f"{recorded.way} at {recorded.at:.6f} s: {told(recorded.segment, recorded.tos)}"
+        there = f"{recorded.way} at {recorded.at:.6f} s: {described(recorded.segment, recorded.tos)}"
     return f"at packet {number}\n  the recording: {there}\n  the script:    {script}"
 
 
-def told(segment: Segment, tos: int = 0) -> str:
+def described(segment: Segment, tos: int = 0) -> str:
     """A segment in one line."""
     flags = "|".join(name for bit, name in FLAGS.items() if segment.flags & bit) or "no flags"
     options = " ".join(f"{kind}:{body.hex()}" if body else str(kind) for kind, body in segment.options)
-    more = "..." if len(segment.payload) > TOLD_BYTES else ""
-    words = f" {segment.payload[:TOLD_BYTES]!r}{more}" if segment.payload else ""
+    more = "..." if len(segment.payload) > SHOWN_BYTES else ""
+    words = f" {segment.payload[:SHOWN_BYTES]!r}{more}" if segment.payload else ""
     return (
         f"{flags} seq {segment.seq} ack {segment.ack} window {segment.window} tos {tos} options <{options}>"
         f" length {segment.length}{words}"

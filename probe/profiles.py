@@ -97,8 +97,8 @@ SECURE: dict[str, tuple[Row, ...]] = {
         *(_row("tls_versions", most=most) for most in ("1.3", "1.2", "1.1", "1.0") for _ in range(2)),
     ),
 }
-# Where the SYN-ACK timer is shorter than the path, only timestamps let the server tell its round trip: these runs are
-# added once two runs failed for that reason (one may be a lost ACK).
+# Where the SYN-ACK timer is shorter than the path, only timestamps let the server measure its round trip: these runs
+# are added once two runs failed for that reason (one may be a lost ACK).
 STAMPED = (
     _row("icw", mss=1460, wscale=7, timestamps=True, repeats=2),
     _row("icw", mss=536, wscale=7, timestamps=True, repeats=2, slower=True),
@@ -167,9 +167,9 @@ FURTHER = (
     Further(("h2c",), (_row("http_version", way="h2c"),)),
     Further(("http_version", "h2_settings"), (_row("h2_settings"),)),
 )
-# Trials that tell one server at an address from two (`fingerprint/load_balancing.py`): how many every target may have,
-# and how many one may where something hints at two; and which rows show a knob again, in turn. Windows are asked for at
-# their edge, and one that the page is too short for in the certificate's flight.
+# Trials that distinguish one server at an address from two (`fingerprint/load_balancing.py`): how many every target may
+# have, and how many one may where something hints at two; and which rows show a knob again, in turn. Windows are asked
+# for at their edge, and one that the page is too short for in the certificate's flight.
 APART_MOST = {"quick": (0, 0), "standard": (0, 4), "full": (12, 16), "paper": (0, 0)}
 APART: dict[str, tuple[Row, ...]] = {
     "icw": (
@@ -184,8 +184,8 @@ APART: dict[str, tuple[Row, ...]] = {
 }
 
 
-class Plan(NamedTuple):
-    """The rows of a profile that answer certain tests, by where they stand in a target's story."""
+class ProbePlan(NamedTuple):
+    """The rows of a profile that answer certain tests, by their place in a target's session."""
 
     clear_wanted: bool
     more: int
@@ -197,11 +197,11 @@ class Plan(NamedTuple):
     window: tuple[Row, ...]
 
 
-def plan(profile: str, tests: frozenset[str]) -> Plan:
+def plan(profile: str, tests: frozenset[str]) -> ProbePlan:
     """What a profile asks for these tests (keys of `TESTS`)."""
     probes = {probe for test in tests for probe in TESTS[test]}
     clear = tuple(row for row in CLEAR[profile] if row[0] in probes)
-    return Plan(
+    return ProbePlan(
         bool(clear) or "http_version" in probes,
         MORE[profile],
         *APART_MOST[profile],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The language of probes: a script is a generator that tells one conversation in order.
+"""The language of probes: a script is a generator that describes one conversation in order.
 
 A script yields commands and is resumed with what came of them. It keeps no clock and no socket, so the same script runs
 on a live wire, against a fake server in virtual time, and on its own recording.
@@ -9,7 +9,7 @@ Segment scripts (`Script`) speak TCP itself:
     Send(segment)   resumed with the Packet as it was sent
     Wait(until)     resumed with the next Packet heard, or None once `until` has passed
 
-Stream scripts (`StreamScript`) speak over a connection that somebody else keeps (`probe/wire/stream.py`):
+Stream scripts (`StreamScript`) speak over a connection that another module keeps (`probe/wire/stream.py`):
 
     Open(...)       resumed with the Session (its `error` says why there is none)
     Write(data)     resumed with None
@@ -153,7 +153,7 @@ def handshake(
 
 def echo(synack: Segment | None) -> tuple[tuple[int, bytes], ...]:
     """Timestamps for every segment after the handshake, if both sides agreed to them (RFC 7323 3.2): the server's value
-    comes back as it was, so that it can tell its round trip; ours stands still, which PAWS allows."""
+    comes back as it was, so that it can measure its round trip; ours stands still, which PAWS allows."""
     stamps = synack.timestamps if synack is not None else None
     if stamps is None:
         return ()

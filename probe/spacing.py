@@ -4,7 +4,7 @@
 Question   May a connection to this address start now, and if not, when?
 Method     Strict spacing, no bursts, in three circles at once: all together, per host, per network (/24 or /48).
            A start takes its turn in every circle; the next one there waits out the circle's whole interval. A SYN that
-           is repeated, since nobody answered it, is a start like any other: it books the next turn.
+           is repeated, since no answer came, is a start like any other: it books the next turn.
 Promise    No window of one second holds more starts than the rate (or one, where the rate is below one a second).
            A rate that is no whole number is rounded down for that: 2.5 a second, evenly spaced, would put three
            starts into some seconds. All together that is kept to the packet: it counts when each had surely left,
@@ -87,7 +87,7 @@ class Pace:
         return inf if self._interval_s and self._promised >= self._most else self.next_turn()
 
     def next_turn(self) -> float:
-        """The next time that nobody has taken."""
+        """Return the next time that is free, in s."""
         if not self._interval_s:
             return 0.0
         room = self._most - self._promised

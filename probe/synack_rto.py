@@ -3,7 +3,7 @@
 `fingerprint/synack_rto.py` and `fingerprint/syn_cookies.py`.
 
 The same conversation shows the announced window and the SYN-ACK's signature. At its end two things are asked that
-silence cannot tell: whether the server still remembers us (its last copy may have been lost), and, of one that never
+silence does not show: whether the server still remembers us (its last copy may have been lost), and, of one that never
 repeated itself, whether it ever did.
 """
 
@@ -33,11 +33,11 @@ TRIES_AT_S = (0.0, 4.5, 9.0)
 # Our SYN at the end is repeated once: after so many times what the first answer took, at least a share of the last gap
 # (the server may forget us meanwhile), at most so long unless the path is longer.
 ECHO_FACTOR, ECHO_SHARE, ECHO_S, ECHO_TRIES = 1.5, 0.3, 1.0, 2
-# A copy lost before each of so many echoes is told.
+# A copy lost before each of so many echoes is reported.
 ECHOES = 3
 # Cookies are computed anew each minute (net/ipv4/syncookies.c, tcp_cookie_time): of two farewells, one lies within it.
-# Each is said thrice, because a lost one would leave the server remembering what a cookie only computes.
-FAREWELLS, SAID = 2, 3
+# Each is sent thrice, because a lost one would leave the server remembering what a cookie only computes.
+FAREWELLS, SENT = 2, 3
 
 Steps = Generator[Send | Wait, Packet | None, str]
 
@@ -134,7 +134,7 @@ class SynAckLog:
 def _farewells(syn: Segment, log: SynAckLog) -> Generator[Send | Wait, Packet | None, None]:
     """Nothing was repeated: be forgotten, ask again, and see whether the answer has a new number."""
     for _ in range(FAREWELLS):
-        for _ in range(SAID):
+        for _ in range(SENT):
             yield Send(reset(1))
         answer, at = yield from _echo(syn, log)
         if answer != "new":

@@ -31,7 +31,7 @@ from configtron.probe.profiles import (
     STAMPED_AFTER,
     Further,
     Params,
-    Plan,
+    ProbePlan,
     Row,
     plan,
 )
@@ -62,7 +62,7 @@ class Call(NamedTuple):
         return self.probe in HELD
 
 
-class Lookup(NamedTuple):
+class NameLookup(NamedTuple):
     """A name met on the way (a redirect) that has to be resolved, and checked, before any call."""
 
     host: str
@@ -81,9 +81,9 @@ class Answer(NamedTuple):
     reason: str = ""
 
 
-TargetSession = Generator[Call | Lookup | ParallelStep, Readings | Answer | None, None]
-Asking = Generator[Call | Lookup | ParallelStep, Readings | Answer | None, Readings]
-Gathering = Generator[Call | Lookup | ParallelStep, Readings | Answer | None, list[Observation]]
+TargetSession = Generator[Call | NameLookup | ParallelStep, Readings | Answer | None, None]
+Asking = Generator[Call | NameLookup | ParallelStep, Readings | Answer | None, Readings]
+Gathering = Generator[Call | NameLookup | ParallelStep, Readings | Answer | None, list[Observation]]
 
 # How often a user's packets are sent: so many equal answers are grade B, and one lost packet is seen as one.
 CRAFTED_RUNS = 2
@@ -143,7 +143,7 @@ def name_of(target: Target) -> str:
     return host + port + (target.path if target.path != "/" else "")
 
 
-def _held(rows: Plan, page: Page) -> TargetSession:
+def _held(rows: ProbePlan, page: Page) -> TargetSession:
     """The chain of handshakes held half-open."""
     seen = yield from _each(rows.held, page)
     yield from _more(rows, {probe: page for probe, _ in rows.held}, seen)
@@ -186,13 +186,13 @@ def _each(rows: Iterable[Row], page: Page) -> Gathering:
     return seen
 
 
-def _settle(rows: Plan, places: dict[str, Page], seen: list[Observation]) -> TargetSession:
+def _settle(rows: ProbePlan, places: dict[str, Page], seen: list[Observation]) -> TargetSession:
     """Trials beyond the plan: for grades, then for the question who answers."""
     yield from _more(rows, places, seen)
     yield from _apart(rows, places, seen)
 
 
-def _more(rows: Plan, places: dict[str, Page], seen: list[Observation]) -> TargetSession:
+def _more(rows: ProbePlan, places: dict[str, Page], seen: list[Observation]) -> TargetSession:
     """Trials beyond the plan, as long as one could raise a grade and the profile has any left.
 
     Only of probes that were asked in this chain, each at its place.
@@ -208,8 +208,8 @@ def _more(rows: Plan, places: dict[str, Page], seen: list[Observation]) -> Targe
         seen += yield from _each((row,), places[row[0]])
 
 
-def _apart(rows: Plan, places: dict[str, Page], seen: list[Observation]) -> TargetSession:
-    """Trials that tell one server from two, as long as too few connections do and the profile has any left."""
+def _apart(rows: ProbePlan, places: dict[str, Page], seen: list[Observation]) -> TargetSession:
+    """Trials that distinguish one server from two, as long as too few connections do and the profile has any left."""
     made: Counter[str] = Counter()
     for n in range(rows.apart_if_hinted):
         if n >= rows.apart and not hints(seen):
@@ -243,11 +243,11 @@ def _call(probe: str, params: Params, target: Target) -> Asking:
 
 def _lost(found: Readings) -> bool:
     """Whether nothing was read at all, for reasons that a lost packet can give."""
-    told = [o for o in found if o.knob not in ASIDE]
-    return bool(told) and all(o.reason in AGAIN for o in told)
+    read = [o for o in found if o.knob not in ASIDE]
+    return bool(read) and all(o.reason in AGAIN for o in read)
 
 
-def _find_page(target: Target) -> Generator[Call | Lookup | ParallelStep, Readings | Answer | None, Page]:
+def _find_page(target: Target) -> Generator[Call | NameLookup | ParallelStep, Readings | Answer | None, Page]:
     """GET the path in clear; follow redirects, with the cookies that they set, until they lead to TLS."""
     page = Page(target)
     for _ in range(REDIRECTS_MAX + 1):
@@ -259,7 +259,7 @@ def _find_page(target: Target) -> Generator[Call | Lookup | ParallelStep, Readin
             return page
         there = page.target
         if step.host != there.host:
-            answer = yield Lookup(step.host)
+            answer = yield NameLookup(step.host)
             assert isinstance(answer, Answer)
             if not answer.addresses:
                 return page

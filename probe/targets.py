@@ -34,7 +34,7 @@ MOST_UNASKED = 65536
 SCHEME_PORTS = {"http": 80, "https": 443}
 # RFC 1035 2.3.4, without the root's dot.
 LONGEST_NAME = 253
-# Said where a row of CSV does not begin with an address: it is often the names of its columns.
+# Reported where a row of CSV does not begin with an address: it is often the names of its columns.
 LIST_COLUMNS = "; columns are IP, DOMAIN, TAG, PORT or rank, domain, without a heading"
 LABEL = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)")
 
@@ -47,7 +47,7 @@ class Source(NamedTuple):
     first_line: int = 1
 
 
-class Place(NamedTuple):
+class SourceLine(NamedTuple):
     """Where a line stands."""
 
     source: str
@@ -112,16 +112,16 @@ def _lot(target: Target, seed: int) -> int:
     return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
 
 
-def _all(sources: Iterable[Source], path: str) -> Iterator[tuple[Place, Target]]:
+def _all(sources: Iterable[Source], path: str) -> Iterator[tuple[SourceLine, Target]]:
     for source in sources:
         for number, line in enumerate(source.text.split("\n"), start=source.first_line):
-            place = Place(source.name, number if source.name else 0)
+            place = SourceLine(source.name, number if source.name else 0)
             text = line.lstrip("\ufeff").partition("#")[0].strip()
             if text:
                 yield from ((place, target) for target in _line(text, place, path))
 
 
-def _line(text: str, place: Place, path: str) -> Iterator[Target]:
+def _line(text: str, place: SourceLine, path: str) -> Iterator[Target]:
     if "," in text and "://" not in text:
         yield from _row(text, place, path)
     elif "://" in text:
@@ -136,7 +136,7 @@ def _line(text: str, place: Place, path: str) -> Iterator[Target]:
         yield _target(host, port, place, path)
 
 
-def _row(text: str, place: Place, path: str) -> Iterator[Target]:
+def _row(text: str, place: SourceLine, path: str) -> Iterator[Target]:
     try:
         fields = [field.strip() for field in next(csv.reader([text], skipinitialspace=True, strict=True))]
     except (csv.Error, StopIteration) as error:
@@ -164,7 +164,7 @@ def _is_block(text: str) -> bool:
     return after.isdigit() and (":" in before or before.replace(".", "").isdigit())
 
 
-def _refuse_path_of_address(text: str, place: Place) -> None:
+def _refuse_path_of_address(text: str, place: SourceLine) -> None:
     """An address and "/" is a block; what follows is then a number, and not the path of a page."""
     before, _, after = text.partition("/")
     if before.startswith("[") or not (":" in before or _looks_like_ipv4(before)):
@@ -177,7 +177,7 @@ def _refuse_path_of_address(text: str, place: Place) -> None:
                       f" http://{f'[{before}]' if ':' in before else before}/{after}"[:2 * LONGEST_NAME])  # fmt: skip
 
 
-def _block(text: str, place: Place, like: Target) -> Iterator[Target]:
+def _block(text: str, place: SourceLine, like: Target) -> Iterator[Target]:
     try:
         block = ip_network(text, strict=False)
     except ValueError as error:
@@ -189,7 +189,7 @@ def _bare(address: IPv4Address | IPv6Address, like: Target) -> Target:
     return Target(str(address), str(address), like.port, like.path, tag=like.tag)
 
 
-def _url(text: str, place: Place) -> Target:
+def _url(text: str, place: SourceLine) -> Target:
     try:
         parts = urlsplit(text)
         host, port = parts.hostname or "", parts.port
@@ -207,7 +207,7 @@ def _url(text: str, place: Place) -> Target:
     return _target(host, port or SCHEME_PORTS[parts.scheme], place, asked)
 
 
-def _host_and_port(text: str, place: Place) -> tuple[str, int]:
+def _host_and_port(text: str, place: SourceLine) -> tuple[str, int]:
     if text.startswith("["):
         host, bracket, rest = text[1:].partition("]")
         if not bracket or (rest and not rest.startswith(":")):
@@ -219,14 +219,14 @@ def _host_and_port(text: str, place: Place) -> tuple[str, int]:
     return text, 80
 
 
-def _port(text: str, place: Place) -> int:
+def _port(text: str, place: SourceLine) -> int:
     # Five digits at most: Python refuses to convert very long ones.
     if not (text.isascii() and text.isdigit() and len(text) <= 5 and 1 <= int(text) <= 65535):
         raise place.error(f"port {text!r}: ports are 1 to 65535")
     return int(text)
 
 
-def _target(host: str, port: int, place: Place, path: str) -> Target:
+def _target(host: str, port: int, place: SourceLine, path: str) -> Target:
     if ":" in host or _looks_like_ipv4(host):
         return _bare(_address(host, place), Target("", port=port, path=path))
     return Target(hostname(host, place), "", port, path)
@@ -237,7 +237,7 @@ def _looks_like_ipv4(host: str) -> bool:
     return last.isascii() and last.isdigit()
 
 
-def _address(text: str, place: Place, hint: str = "") -> IPv4Address | IPv6Address:
+def _address(text: str, place: SourceLine, hint: str = "") -> IPv4Address | IPv6Address:
     try:
         address = ip_address(text)
     except ValueError as error:
@@ -247,7 +247,7 @@ def _address(text: str, place: Place, hint: str = "") -> IPv4Address | IPv6Addre
     return address
 
 
-def hostname(text: str, place: Place = Place("", 0)) -> str:  # noqa: B008  # a named tuple is immutable
+def hostname(text: str, place: SourceLine = SourceLine("", 0)) -> str:  # noqa: B008  # a named tuple is immutable
     """A host name in lower-case ASCII, without the root's dot."""
     name = text.strip().removesuffix(".").lower()
     # Long before any limit of DNS: IDNA's tables are slow on long text.

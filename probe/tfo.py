@@ -16,8 +16,8 @@ from configtron.probe.script import (
     syn_options,
 )
 
-# The farewell between the two SYNs is said so often: a server that still remembers the first takes the second for it.
-SAID = 3
+# The farewell between the two SYNs is sent so often: a server that still remembers the first takes the second for it.
+SENT = 3
 
 
 def tfo(target: Target, agent: str) -> Script:
@@ -25,7 +25,7 @@ def tfo(target: Target, agent: str) -> Script:
     opening = yield from handshake((*syn_options(1460), (OPT_FASTOPEN, b"")))
     if opening.synack is None:
         return opening.reason
-    for _ in range(SAID):
+    for _ in range(SENT):
         farewell = yield Send(reset(1))
     cookie = opening.synack.segment.option(OPT_FASTOPEN)
     if not cookie:

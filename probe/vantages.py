@@ -22,7 +22,7 @@ from configtron.model.errors import BadInput
 from configtron.model.nouns import Vantage
 from configtron.probe.targets import Source
 
-# The host itself, when nothing else is said.
+# The host itself, when no other is named.
 HERE = Vantage("here", "here")
 # Names stand in trace ids and file names.
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")

@@ -41,7 +41,7 @@ EARLY_MIN_S = 0.08
 PROBE_RTTS, PROBE_SLACK_S, PROBE_ALONE_S = 2.5, 0.06, 0.2
 # After a lone segment the probe may come as late as the retransmission timer would: three round trips and an eighth.
 PROBE_ALONE_RTTS = 3.5
-# While nothing is heard our request is said again: first so many round trips and seconds later, so that it comes before
+# While nothing is heard our request is sent again: first so many round trips and seconds later, so that it comes before
 # the server has been idle for a retransmission timeout and begins anew with another window (RFC 5681 4.1); at most this
 # much later, since a round trip longer than 0.4 s is likelier to be a lost SYN-ACK; then as a TCP would.
 ASK_AGAIN_RTTS, ASK_AGAIN_S, ASK_AGAIN_MOST_S = 1.25, 0.05, 0.55

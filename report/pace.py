@@ -12,7 +12,7 @@ EVERY_S = 5.0
 SLOW = 10.0
 
 
-class Pace:
+class JobPace:
     """Counts of a job of `total` things, of which `begun` were done before it was resumed; `say` gets the lines."""
 
     def __init__(

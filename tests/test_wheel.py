@@ -19,8 +19,8 @@ import click
 import pytest
 from packaging.requirements import Requirement
 
-from configtron.cli.extras import PACKAGES
 from configtron.cli.root import root
+from configtron.model.packages import PACKAGES
 from rigs import ROOT
 from tests.test_packaging import built_wheel
 

@@ -21,22 +21,18 @@ from tests.support.sources import snake, sources
 # Folders, and files, whose names, comments, docstrings and messages have none of the banned words.
 CLEAN = tuple(
     """
-    README.md CONTRIBUTING.md Makefile .ci
-    docs/README.md docs/adopt.md docs/api.md docs/capabilities.md docs/craft.md docs/ethics.md docs/fields.md
-    docs/formats.md docs/grades.md docs/import.md docs/knobs.md docs/learn.md docs/licences.md docs/pages.md
-    docs/reasons.md docs/routes.md docs/sessions.md docs/tensor.md docs/troubles.md docs/tshark.md docs/tune.md
-    docs/worlds.md
-    configtron/linux configtron/model fingerprint report configtron/service/lease db kmod
-    lab tests/db tests/kmod tests/lab/testbed rigs
-    benchmarks/README.md benchmarks/sealed benchmarks/tuned benchmarks/learned benchmarks/turns benchmarks/tests
-    tune/capabilities.py tune/export.py tune/guard.py tune/journal.py tune/listeners.py tune/metrics.py
-    tune/drivers tune/plan.py tune/pools.py tune/profiles.py tune/route_table.py tune/rules.py tune/unsupported.py
-    configtron/cli/tune/acknowledge.py configtron/cli/tune/apply.py configtron/cli/tune/doctor.py
-    configtron/cli/tune/export.py configtron/cli/tune/options.py configtron/cli/tune/plan.py
-    configtron/cli/tune/prefix.py configtron/cli/tune/profile.py configtron/cli/tune/reapply.py
-    configtron/cli/tune/recover.py configtron/cli/tune/resolved.py configtron/cli/tune/rollback.py
-    configtron/cli/tune/router.py configtron/cli/tune/status.py configtron/cli/tune/unfreeze.py
-    configtron/cli/tune/unit.py configtron/cli/tune/verify.py configtron/cli/tune/watch.py
+    README.md CONTRIBUTING.md Makefile .ci docs/README.md docs/adopt.md docs/api.md docs/capabilities.md docs/craft.md
+    docs/ethics.md docs/fields.md docs/formats.md docs/grades.md docs/import.md docs/knobs.md docs/learn.md
+    docs/licences.md docs/pages.md docs/reasons.md docs/routes.md docs/sessions.md docs/tensor.md docs/troubles.md
+    docs/tshark.md docs/tune.md docs/worlds.md configtron/linux configtron/model fingerprint report
+    configtron/service/lease db kmod lab tests/db tests/kmod tests/lab/testbed rigs benchmarks/README.md
+    benchmarks/sealed benchmarks/tuned benchmarks/learned benchmarks/turns benchmarks/tests
+    configtron/service/campaign configtron/service/capture configtron/service/replay probe tune
+    configtron/cli/fingerprint configtron/cli/learn configtron/cli/probe configtron/cli/tune
+    configtron/cli/configfile.py configtron/cli/configvalue.py configtron/cli/completing.py configtron/cli/display.py
+    configtron/cli/lazy.py configtron/cli/manual.py configtron/cli/options.py configtron/cli/outermost.py
+    configtron/cli/output.py configtron/cli/root.py configtron/cli/settings.py configtron/cli/shard.py
+    configtron/cli/signals.py docs/probe.md
 """.split()
 )
 # Words that no network engineer would search for, with the words of the field in their place.
@@ -86,9 +82,8 @@ WORD = re.compile(r"[a-z]+")
 # Class names that several files define; rename one of them and take the name off. The list never grows.
 SAME_CLASS = frozenset(
     """
-    Cell Change Choice Clients Difference Done Engine Evidence Expected Flow Given Ground Listener Loads Lookup
-    Measured Noise Pace Path Place Plan Read Row Rule Seen Share Step Stop Study Table Tables Tally Told Trial
-    Verdict Wanted Way
+    Choice Clients Difference Engine Evidence Flow Ground Loads Measured Noise Path Plan Read Row Rule Study Tables
+    Told Trial Verdict Wanted
 """.split()
 )
 # Files that share their base name with another of the same package; the list never grows.

@@ -55,7 +55,7 @@ class Tables:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class CapabilityCell:
     """One knob by one driver: reached, or the reason why not; neither is a gap in that driver's tables."""
 
     knob: str
@@ -69,11 +69,11 @@ class Cell:
         return self.reach.per if self.reach else "-"
 
 
-def cells(drivers: Mapping[str, Tables]) -> Iterator[Cell]:
+def cells(drivers: Mapping[str, Tables]) -> Iterator[CapabilityCell]:
     """Every cell, a knob at a time."""
     for knob in SETTABLE:
         for driver, tables in drivers.items():
-            yield Cell(knob, driver, tables.reaches.get(knob), tables.refused.get(knob, ""))
+            yield CapabilityCell(knob, driver, tables.reaches.get(knob), tables.refused.get(knob, ""))
 
 
 NAMES_HEAD = (

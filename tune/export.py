@@ -16,7 +16,7 @@ from ipaddress import ip_address
 
 from configtron.model.nouns import Profile
 from configtron.tune.metrics import BY_NUMBER, LOCK
-from configtron.tune.route_table import COPY, PROTOCOL, Hop, Key, Way, hand, lengths_of, lookups
+from configtron.tune.route_table import COPY, PROTOCOL, Hop, Key, RouteWay, hand, lengths_of, lookups
 
 # A route's own metrics that iproute2 can say, by RTAX number; those of profiles are in `metrics.py`.
 WORDS = {2: "mtu", 6: "ssthresh", 8: "advmss", 9: "reordering", 10: "hoplimit", 17: "fastopen_no_cookie"}
@@ -33,7 +33,7 @@ class Draft:
     interfaces      index -> name
     """
 
-    routes: Mapping[Key, Way]
+    routes: Mapping[Key, RouteWay]
     notes: Sequence[Key]
     table: int
     notes_table: int
@@ -60,7 +60,7 @@ def iproute2(draft: Draft, version: int) -> Iterator[str]:
         yield f"rule add pref {draft.preference} lookup {table}{rejected} proto {PROTOCOL}"
 
 
-def _kind(way: Way) -> str:
+def _kind(way: RouteWay) -> str:
     return "" if way.kind == "unicast" else way.kind
 
 
@@ -68,11 +68,11 @@ def _prefix(key: Key) -> str:
     return f"{ip_address(key.address)}/{key.length}"
 
 
-def _gateway(way: Way) -> str:
+def _gateway(way: RouteWay) -> str:
     return way.hops[0].gateway if way.hops else ""
 
 
-def _way(way: Way, draft: Draft) -> Iterator[str]:
+def _way(way: RouteWay, draft: Draft) -> Iterator[str]:
     if way.source:
         yield f"src {way.source}"
     if way.scope and not _gateway(way):
@@ -81,7 +81,7 @@ def _way(way: Way, draft: Draft) -> Iterator[str]:
         yield _hop(way.hops[0], draft)
 
 
-def _hops(way: Way, draft: Draft) -> Iterator[str]:
+def _hops(way: RouteWay, draft: Draft) -> Iterator[str]:
     if len(way.hops) > 1:
         yield from (f"nexthop {_hop(hop, draft)} weight {hop.weight}" for hop in way.hops)
 
@@ -95,7 +95,7 @@ def _family(address: str) -> str:
     return "inet6" if ":" in address else "inet"
 
 
-def _metrics(way: Way) -> Iterator[str]:
+def _metrics(way: RouteWay) -> Iterator[str]:
     locks = int(dict(way.metrics).get(LOCK, 0))
     for number, value in way.metrics:
         word = BY_NUMBER[number].word if number in BY_NUMBER else WORDS.get(number, "")
@@ -130,7 +130,7 @@ def _rules(draft: Draft, version: int, lengths: Iterable[int]) -> Iterator[str]:
         yield ""
 
 
-def _section(key: Key, way: Way, draft: Draft) -> Iterator[str]:
+def _section(key: Key, way: RouteWay, draft: Draft) -> Iterator[str]:
     yield from ("[Route]", f"Destination={_prefix(key)}", f"Table={draft.table}", f"Metric={key.metric}")
     yield f"Protocol={hand(key, way)}"
     if way.kind != "unicast":

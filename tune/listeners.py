@@ -23,7 +23,7 @@ LISTENERS_MOST = 256
 BY_EBPF_ALONE = "leave --listen out, or use the driver ebpf"
 
 
-class Listener(NamedTuple):
+class ListenAddress(NamedTuple):
     """A local port, and the local address; "" is every address of this host."""
 
     port: int
@@ -45,19 +45,19 @@ def listeners_text(words: Iterable[str]) -> str:
     return ",".join(listener.text for listener in found)
 
 
-def listeners_of(text: str) -> tuple[Listener, ...]:
+def listeners_of(text: str) -> tuple[ListenAddress, ...]:
     """The listeners that a place names. Errors: `BadInput`."""
     return tuple(_listener(word) for word in text.split(",")) if text else ()
 
 
-def _listener(word: str) -> Listener:
+def _listener(word: str) -> ListenAddress:
     address, _, port = word.rpartition(":")
     if not port.isascii() or not port.isdecimal() or not 1 <= int(port) <= PORT_MOST:
         raise BadInput(f"--listen {word!r}: no port from 1 to {PORT_MOST}; write e.g. 443 or 192.0.2.1:443")
     if not address:
         if word.startswith(":"):
             raise BadInput(f"--listen {word!r}: write the port alone: {port}")
-        return Listener(int(port))
+        return ListenAddress(int(port))
     bare = address.removeprefix("[").removesuffix("]")
     if (":" in bare) != (address == f"[{bare}]"):
         raise BadInput(f"--listen {word!r}: write IPv6 addresses, and only those, in brackets: [2001:db8::1]:{port}")
@@ -71,4 +71,4 @@ def _listener(word: str) -> Listener:
         parsed = parsed.ipv4_mapped or parsed
     if parsed.is_unspecified:
         raise BadInput(f"--listen {word!r}: for every address write the port alone: {port}")
-    return Listener(int(port), str(parsed))
+    return ListenAddress(int(port), str(parsed))

@@ -64,7 +64,7 @@ class Advice(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class PrefixShare:
     """A share of all prefixes, 0 to 1, always the same ones for one salt and purpose."""
 
     purpose: str
@@ -77,7 +77,7 @@ class Share:
         return int.from_bytes(drawn, "big") < self.fraction * 2**64
 
 
-def aim(have: Rules, want: Rules, holdback: Share, canary: Share) -> Rules:
+def aim(have: Rules, want: Rules, holdback: PrefixShare, canary: PrefixShare) -> Rules:
     """What is to be in force: the wanted rules but for those held back, and for the canary only."""
     held = _held_back(want, holdback)
     if canary.fraction < 1:
@@ -86,7 +86,7 @@ def aim(have: Rules, want: Rules, holdback: Share, canary: Share) -> Rules:
     return replace(held, profiles={name: held.profiles[name] for name in sorted(used)})
 
 
-def _held_back(want: Rules, holdback: Share) -> Rules:
+def _held_back(want: Rules, holdback: PrefixShare) -> Rules:
     if not holdback.fraction:
         return want
     prefixes = {prefix: name for prefix, name in want.prefixes.items() if not holdback.holds(prefix)}
@@ -107,7 +107,7 @@ def _covered(prefix: str, prefixes: Mapping[str, str], lengths: Collection[int])
     return any(str(network.supernet(new_prefix=length)) in prefixes for length in shorter)
 
 
-def _canary_only(have: Rules, want: Rules, canary: Share) -> Rules:
+def _canary_only(have: Rules, want: Rules, canary: PrefixShare) -> Rules:
     """The wanted rules for the canary's prefixes; the rest, and the default, as it is."""
     stay = {prefix: name for prefix, name in have.prefixes.items() if not canary.holds(prefix)}
     profiles = {name: have.profiles[name] for name in {have.default, *stay.values()} - {""}}

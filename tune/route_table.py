@@ -56,7 +56,7 @@ class Hop(NamedTuple):
     onlink: bool = False
 
 
-class Way(NamedTuple):
+class RouteWay(NamedTuple):
     """All of a route but for whom: kind as ip-route(8) calls it, scope as IPv4's number, metrics by RTAX number."""
 
     kind: str = "unicast"
@@ -66,7 +66,7 @@ class Way(NamedTuple):
     metrics: tuple[tuple[int, int | str], ...] = ()
 
 
-THROW = Way("throw")
+THROW = RouteWay("throw")
 
 
 class Key(NamedTuple):
@@ -78,18 +78,18 @@ class Key(NamedTuple):
     metric: int
 
 
-class Given(NamedTuple):
+class RouteArguments(NamedTuple):
     """One route of the main table. `tos` other than 0 is one for some packets only."""
 
     version: int
     address: bytes
     length: int
     metric: int
-    way: Way
+    way: RouteWay
     tos: int = 0
 
 
-class Lookup(NamedTuple):
+class RouteLookup(NamedTuple):
     """One of our rules: whether it looks up the main table, and up to which length it rejects what it finds there.
 
     longest_rejected   -1: nothing is rejected
@@ -99,17 +99,17 @@ class Lookup(NamedTuple):
     longest_rejected: int
 
 
-def lookups(version: int, lengths: Iterable[int]) -> tuple[Lookup, ...]:
+def lookups(version: int, lengths: Iterable[int]) -> tuple[RouteLookup, ...]:
     """Our rules, in order, for a table that holds prefixes of these lengths.
 
     Whatever the main table holds, they lead where the longest route of both tables together leads, and where both have
     a route to the same prefix, to ours.
     """
-    found: list[Lookup] = []
+    found: list[RouteLookup] = []
     for length in sorted(set(lengths), reverse=True):
         if length < bits(version):  # nothing is longer
-            found.append(Lookup(main=True, longest_rejected=length))
-        found.append(Lookup(main=False, longest_rejected=length - 1))
+            found.append(RouteLookup(main=True, longest_rejected=length))
+        found.append(RouteLookup(main=False, longest_rejected=length - 1))
     return tuple(found)
 
 
@@ -121,7 +121,7 @@ def lengths_of(routes: Iterable[Key]) -> dict[int, frozenset[int]]:
     return {version: frozenset(lengths) for version, lengths in found.items()}
 
 
-def hand(key: Key, way: Way) -> int:
+def hand(key: Key, way: RouteWay) -> int:
     """By which of our hands a route is."""
     return STANDING if key.metric >= COPY or way.kind == "throw" else PROTOCOL
 
@@ -137,10 +137,10 @@ class Numbered:
 class Ground:
     """The main table, asked which of its routes leads to a prefix."""
 
-    def __init__(self, given: Iterable[Given], interface: int = 0) -> None:
+    def __init__(self, given: Iterable[RouteArguments], interface: int = 0) -> None:
         """With `interface`, routes that leave by another one are not ours to cover. Errors: `Refused`."""
         self.interface = interface
-        best: dict[tuple[int, int, int], Given] = {}
+        best: dict[tuple[int, int, int], RouteArguments] = {}
         for route in (*given, *(_by_interface(prefix) for prefix in BY_INTERFACE)):
             at = (route.version, route.length, int.from_bytes(route.address, "big"))
             if _inside_those(route):
@@ -150,16 +150,16 @@ class Ground:
             if at not in best or route.metric < best[at].metric:
                 best[at] = route
         self.routes = [(key, self._ours(route)) for key, route in best.items()]
-        self._tables: dict[int, dict[int, dict[int, Way]]] = {4: {}, 6: {}}
+        self._tables: dict[int, dict[int, dict[int, RouteWay]]] = {4: {}, 6: {}}
         for (version, length, number), way in self.routes:
             self._tables[version].setdefault(length, {})[number >> (bits(version) - length)] = way
         self._lengths = {version: sorted(table, reverse=True) for version, table in self._tables.items()}
 
-    def _ours(self, route: Given) -> Way:
+    def _ours(self, route: RouteArguments) -> RouteWay:
         elsewhere = self.interface and any(hop.interface != self.interface for hop in route.way.hops)
         return THROW if elsewhere else route.way
 
-    def leads(self, version: int, number: int, length: int) -> Way | None:
+    def leads(self, version: int, number: int, length: int) -> RouteWay | None:
         """The way to a prefix, by the longest route that holds all of it; None where there is none."""
         width, tables = bits(version), self._tables[version]
         for shorter in self._lengths[version]:
@@ -175,12 +175,12 @@ def bits(version: int) -> int:
     return 32 if version == 4 else 128
 
 
-def _by_interface(prefix: str) -> Given:
+def _by_interface(prefix: str) -> RouteArguments:
     network = ip_network(prefix)
-    return Given(6, network.network_address.packed, network.prefixlen, BY_INTERFACE_METRIC, THROW)
+    return RouteArguments(6, network.network_address.packed, network.prefixlen, BY_INTERFACE_METRIC, THROW)
 
 
-def _inside_those(route: Given) -> bool:
+def _inside_those(route: RouteArguments) -> bool:
     if route.version == 4 or route.metric == BY_INTERFACE_METRIC:
         return False
     return route.address[0] == 0xFF or (route.address[0] == 0xFE and route.address[1] & 0xC0 == 0x80)
@@ -204,9 +204,9 @@ class Overlay:
     def __init__(self, ground: Ground, profiles: Mapping[str, Numbered]) -> None:
         self.ground = ground
         self.profiles = profiles
-        self._made: dict[tuple[int, str], Way] = {}
+        self._made: dict[tuple[int, str], RouteWay] = {}
 
-    def covered(self, way: Way | None, name: str) -> Way:
+    def covered(self, way: RouteWay | None, name: str) -> RouteWay:
         """That way with the profile's metrics; the untouched stack's where no route leads."""
         if way is None or way.kind == "throw":
             return THROW
@@ -216,7 +216,7 @@ class Overlay:
             self._made[id(way), name] = made
         return made
 
-    def of(self, prefix: str, parsed: tuple[int, bytes, int], name: str) -> tuple[Key, Way]:
+    def of(self, prefix: str, parsed: tuple[int, bytes, int], name: str) -> tuple[Key, RouteWay]:
         """The route of one prefix. Errors: `Refused`."""
         version, address, length = parsed
         way = self.ground.leads(version, int.from_bytes(address, "big"), length)
@@ -224,7 +224,7 @@ class Overlay:
             raise Refused(f"{prefix}: its clients are not reached through the interface that was named")
         return Key(version, address, length, self.profiles[name].number), self.covered(way, name)
 
-    def all(self, rules: Rules, parsed: Mapping[str, tuple[int, bytes, int]]) -> dict[Key, Way]:
+    def all(self, rules: Rules, parsed: Mapping[str, tuple[int, bytes, int]]) -> dict[Key, RouteWay]:
         """Every route that the rules need."""
         routes = dict(self.of(prefix, parsed[prefix], name) for prefix, name in rules.prefixes.items())
         routes.update(self._copies(rules, parsed))
@@ -235,7 +235,7 @@ class Overlay:
                 routes[Key(version, bytes(bits(version) // 8), 0, number)] = way
         return routes
 
-    def _copies(self, rules: Rules, parsed: Mapping[str, tuple[int, bytes, int]]) -> Iterator[tuple[Key, Way]]:
+    def _copies(self, rules: Rules, parsed: Mapping[str, tuple[int, bytes, int]]) -> Iterator[tuple[Key, RouteWay]]:
         """Routes of the main table that a wider route of ours would hide."""
         named = {parsed[prefix]: name for prefix, name in rules.prefixes.items()}
         lengths = {version: sorted({p[2] for p in named if p[0] == version}, reverse=True) for version in (4, 6)}

@@ -13,7 +13,7 @@ import signal
 def main() -> None:
     """The console script: run the command line and exit with one of the codes of `errors.py`."""
     python = signal.getsignal(signal.SIGINT)
-    # Whoever starts us with SIGINT ignored (`nohup`, a shell's `&`) wants it to stay so.
+    # A start with SIGINT ignored (`nohup`, a shell's `&`) stays so.
     ours = python is signal.default_int_handler
     if ours:
         signal.signal(signal.SIGINT, _leave)

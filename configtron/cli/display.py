@@ -12,7 +12,7 @@ from typing import Any, Self
 from configtron.cli.output import say
 from configtron.cli.settings import hint, settings
 from configtron.model.errors import cannot_write
-from configtron.report.pace import Pace
+from configtron.report.pace import JobPace
 from configtron.service.progress import Event, StepProgress
 
 
@@ -21,7 +21,7 @@ class EventLines:
 
     def __init__(self, *, closing: bool = True) -> None:
         self._closing = closing
-        self._paces: dict[str, Pace] = {}
+        self._paces: dict[str, JobPace] = {}
 
     def __call__(self, event: Event) -> None:
         """Show an event."""
@@ -29,7 +29,7 @@ class EventLines:
         if not isinstance(event, StepProgress):
             say(event.what)
         elif pace is None or event.done <= pace.begun:
-            self._paces[event.what] = Pace(event.what, event.things, event.total, event.done, say)
+            self._paces[event.what] = JobPace(event.what, event.things, event.total, event.done, say)
         else:
             pace(event.done, last=self._closing and event.done == event.total)
 

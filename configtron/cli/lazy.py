@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 
-class Row(NamedTuple):
+class CommandRow(NamedTuple):
     """One command: the module that holds it, its name there, and its help in one line."""
 
     module: str
@@ -58,7 +58,7 @@ class LazyGroup(click.Group):
     ) -> None:
         super().__init__(*args, **kwargs)
         at = {name: homes.get(name, f"{name}:{name}").split(":") for name in rows}
-        self.rows = {name: Row(f"{package}.{at[name][0]}", at[name][1], text) for name, text in rows.items()}
+        self.rows = {name: CommandRow(f"{package}.{at[name][0]}", at[name][1], text) for name, text in rows.items()}
         self.renamed = renamed
         self.default = default
 

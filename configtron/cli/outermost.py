@@ -13,17 +13,17 @@ import click
 from click.core import ParameterSource
 
 from configtron.cli.configfile import CONFIG_FILE
-from configtron.cli.extras import missing
 from configtron.cli.root import root
 from configtron.cli.settings import hint
 from configtron.model.errors import CANNOT_WRITE, DONE, INTERRUPTED, NOTHING, UNWRITTEN, ConfigtronError
+from configtron.model.packages import missing
 
 # Set by the shell's completion script (`docs/completion/`).
 COMPLETE = "_CONFIGTRON_COMPLETE"
 
 
 def run(words: Sequence[str] | None = None) -> int:
-    """Run one command line; the exit code."""
+    """Run one command line; return the exit code."""
     _open_standard()
     if COMPLETE in os.environ:
         root.main(prog_name="configtron", complete_var=COMPLETE)
@@ -57,14 +57,14 @@ def run(words: Sequence[str] | None = None) -> int:
         _leave_stdout()
         return DONE
     except OSError as error:
-        # A full disk, a folder that is a file: the system's own words, and which file, are the best that can be said.
+        # A full disk, a folder that is a file: the system's own words, and which file.
         click.echo(f"configtron: {_place(error)}{error.strerror or error}", err=True)
         _leave_stdout()
         return UNWRITTEN if error.errno in CANNOT_WRITE else NOTHING
 
 
 def _performed(words: list[str]) -> int:
-    """One command line, performed; its exit code."""
+    """Perform one command line; return its exit code."""
     try:
         with root.make_context("configtron", words) as ctx:
             try:
@@ -79,8 +79,8 @@ def _performed(words: list[str]) -> int:
 
 
 def _place(error: OSError) -> str:
-    """Which file it is about, as the line's beginning: one with a name, or standard output, if that cannot be written:
-    a full disk behind it, or it was closed (`>&-`)."""
+    """Return the file of an error, as the line's beginning: one with a name, or standard output, if that cannot be
+    written: a full disk behind it, or it was closed (`>&-`)."""
     if error.filename:
         return f"{error.filename}: "
     try:
@@ -91,7 +91,7 @@ def _place(error: OSError) -> str:
 
 
 def _from_file(error: click.BadParameter) -> click.BadParameter:
-    """A value that its command refuses, and that nobody typed, stands in the configuration file: say in which."""
+    """Name the configuration file of a value that its command refuses and that was not typed."""
     ctx, param = error.ctx, error.param
     if ctx is None or param is None or param.name is None:
         return error
@@ -102,8 +102,8 @@ def _from_file(error: click.BadParameter) -> click.BadParameter:
 
 
 def _open_standard() -> None:
-    """No file of ours takes the number of a standard stream that was closed (`>&-`). What is written to a closed
-    standard output is an error, as for every other program; what is written to a closed standard error goes nowhere.
+    """Open standard streams that were closed (`>&-`), so that no file of ours takes their numbers. Writing to a closed
+    standard output is an error, as for every other program; writing to a closed standard error goes nowhere.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
@@ -116,6 +116,6 @@ def _open_standard() -> None:
 
 
 def _leave_stdout() -> None:
-    """What could not be written goes nowhere: Python would complain once more when it flushes at exit."""
+    """Drop what could not be written: Python would complain once more when it flushes at exit."""
     with suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -10,6 +10,7 @@ import click
 
 from configtron import __version__
 from configtron.cli.lazy import LazyGroup
+from configtron.cli.options import FILE
 from configtron.cli.settings import Settings, default_db
 
 ROWS = {
@@ -35,42 +36,25 @@ def _load_config(ctx: click.Context, _: click.Parameter, value: Path | None) -> 
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "CONFIGTRON"},
 )
 @click.version_option(__version__, "--version", prog_name="configtron", message="%(prog)s %(version)s")
-@click.option(
-    "--config",
-    type=click.Path(path_type=Path, dir_okay=False),
-    is_eager=True,
-    expose_value=False,
-    callback=_load_config,
-    help="TOML file of options; ~/.config/configtron/config.toml if there is one.",
-)
-@click.option(
-    "--db",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Database of runs.  [default: ~/.local/share/configtron/configtron.db]",
-)
+@click.option("--config", type=FILE, is_eager=True, expose_value=False, callback=_load_config,
+              help="TOML file of options; ~/.config/configtron/config.toml if there is one.")  # fmt: skip
+@click.option("--db", type=FILE, help="Database of runs.  [default: ~/.local/share/configtron/configtron.db]")
 @click.option("-v", "--verbose", count=True, help="Log more; twice: everything.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True,
               help="Form of log lines.")  # fmt: skip
-@click.option("--log-file", type=click.Path(path_type=Path, dir_okay=False), help="Log here instead of stderr.")
+@click.option("--log-file", type=FILE, help="Log here instead of stderr.")
 @click.option("--no-color", is_flag=True, help="Plain text; NO_COLOR in the environment does the same.")
 @click.pass_context
-def root(
-    ctx: click.Context,
-    db: Path | None,
-    verbose: int,
-    quiet: bool,
-    log_format: str,
-    log_file: Path | None,
-    no_color: bool,
-) -> None:
+def root(ctx: click.Context, db: Path | None, verbose: int, quiet: bool, log_format: str, log_file: Path | None,
+         no_color: bool) -> None:  # fmt: skip
     """Measure how servers configure TCP and HTTP, with evidence for every verdict.
 
     Every option can be set in the configuration file and by an environment variable named after it, such as
     CONFIGTRON_DB or CONFIGTRON_PROBE_RUN_RATE.
     """
-    from configtron.cli.logs import begin_logging
+    from configtron.report.log_lines import begin_logging
 
     color = not (no_color or os.environ.get("NO_COLOR"))
-    ctx.obj = Settings(db or default_db(), -1 if quiet else verbose, log_format, log_file, color)
-    begin_logging(ctx.obj)
+    ctx.obj = Settings(db or default_db(), -1 if quiet else verbose, color)
+    begin_logging(ctx.obj.loudness, log_format, log_file)

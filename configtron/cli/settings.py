@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What holds for every command: where the database is, how loud to be, where the log goes."""
+"""What holds for every command: where the database is, how loud to be, whether to use colour."""
 
 from __future__ import annotations
 
@@ -18,13 +18,11 @@ class Settings:
 
     db: Path
     loudness: int = 0
-    log_format: str = "text"
-    log_file: Path | None = None
     color: bool = True
 
 
 def settings() -> Settings:
-    """The settings of the command that is running."""
+    """Return the settings of the command that is running."""
     found = click.get_current_context().find_root().obj
     assert isinstance(found, Settings)
     return found
@@ -35,8 +33,8 @@ COMMAND = re.compile(r"\bconfigtron (?=(?:probe|fingerprint|tune|learn|replay)\b
 
 
 def hint(text: str) -> str:
-    """A text for people whose commands, typed as they stand, mean the database in use: `--db` is put in where it is
-    not the default one. Errors get it in `outermost.py`; all other lines that name a command call it."""
+    """Return a text for people with `--db` in its commands, where the database in use is not the default one. Errors
+    get it in `outermost.py`; all other lines that name a command call it."""
     given = click.get_current_context(silent=True)
     found = given.find_root().obj if given is not None else None
     if not isinstance(found, Settings) or found.db == default_db():
@@ -46,12 +44,12 @@ def hint(text: str) -> str:
 
 
 def default_db() -> Path:
-    """Where data lives by the XDG base directory specification."""
+    """Return where data is by the XDG base directory specification."""
     home = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
     return Path(home).expanduser() / "configtron" / "configtron.db"
 
 
 def default_config() -> Path:
-    """Where settings live by the XDG base directory specification."""
+    """Return where settings are by the XDG base directory specification."""
     home = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
     return Path(home).expanduser() / "configtron" / "config.toml"

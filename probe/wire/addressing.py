@@ -3,7 +3,7 @@
 
 The first window's names are asked for before anything else; while a window is being probed, the next one's names are
 asked for beside it. Names met on the way (redirects) are asked for one by one. Whatever the source, an address is
-checked against the blocklist before anybody is asked.
+checked against the blocklist before any packet is sent.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Addresses:
         self._asked: dict[tuple[str, str], Future[Answer]] = {}
 
     def close(self) -> None:
-        """Wait for nobody."""
+        """Do not wait."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def windows(

@@ -8,7 +8,7 @@ from hashlib import sha256
 
 from configtron.model.nouns import Value
 
-# Names under which a certificate holds: some hold hundreds; so many tell whose they are.
+# Names under which a certificate holds: some hold hundreds; so many show whose they are.
 NAMES_MOST = 5
 
 
@@ -52,6 +52,6 @@ def identity(certificate: bytes) -> tuple[tuple[str, Value], ...]:
         ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion, x509.ExtensionNotFound,
         x509.DuplicateExtension,
     ):  # fmt: skip
-        # What was read so far is told.
+        # What was read so far is returned.
         pass
     return tuple(sorted(found.items()))

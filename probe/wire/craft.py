@@ -7,7 +7,7 @@ begins a comment. Sequence and acknowledgement numbers are relative: 0 is the SY
 
 Scapy builds the bytes and nothing more: addresses, ports, checksums, rate and blocklist stay the prober's, so a
 template reaches only what the run may reach. A line is parsed and never evaluated as Python: calls of TCP, IP and IPv6
-with literals as fields, bytes or text, `bytes * number`, and `/` between them. So the template of somebody else runs
+with literals as fields, bytes or text, `bytes * number`, and `/` between them. So a template of any origin runs
 no code.
 """
 

@@ -38,7 +38,7 @@ class Recording(NamedTuple):
 
 
 class Flow:
-    """A player on a wire. Whoever owns sockets and clock calls `start`, `arrive` and `lapse`."""
+    """A player on a wire. The owner of sockets and clock calls `start`, `arrive` and `lapse`."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Flow:
 
     @property
     def unanswered(self) -> bool:
-        """Whether the other side has not said anything yet."""
+        """Return whether the other side has not sent anything yet."""
         return self.numbers.theirs is None
 
     def start(self) -> None:
@@ -90,7 +90,7 @@ class Flow:
     def arrive(self, at_ns: int, found: Dissected, data: bytes, gso_size: int) -> None:
         """A frame came."""
         if at_ns <= self._lapsed_ns:
-            # The script has been told that nothing came by then; a recording must tell the same story.
+            # The script was resumed without a packet by then; a recording must do the same.
             at_ns = self._lapsed_ns + 1
             self.taint("late")
         if self.log is None:

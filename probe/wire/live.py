@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""The sockets of one vantage: hearing with kernel time and true segment sizes, saying from any source address.
+"""The sockets of one vantage: hearing with kernel time and true segment sizes, sending from any source address.
 
-Hearing   AF_PACKET on the vantage's interface, with the virtio header (PACKET_VNET_HDR), which alone tells how large
+Hearing   AF_PACKET on the vantage's interface, with the virtio header (PACKET_VNET_HDR), which alone shows how large
           the wire segments of an offloaded frame were; SO_TIMESTAMPNS, so that our own slowness is not measured; a
           filter on our address and port range; a large buffer, and its drop counter.
-Saying    A raw IP socket with our own header. The kernel routes it and asks for neighbours; the source address needs
-          not be the kernel's. The mark tells our packets from the kernel's (isolation.py).
+Sending   A raw IP socket with our own header. The kernel routes it and asks for neighbours; the source address needs
+          not be the kernel's. The mark distinguishes our packets from the kernel's (isolation.py).
 
 Sockets are made inside the vantage's network namespace and stay there; the thread returns to its own.
 """
@@ -26,7 +26,7 @@ from configtron.probe.wire.frames import packed
 # 32 MiB hold about 40 000 small frames (768 bytes each as the kernel counts), several seconds
 # of 1000 connections a second.
 RECEIVE_BUFFER_BYTES = 32 << 20
-# On every packet that we send; nobody else's, so a rule can tell ours from the kernel's.
+# On every packet that we send and on no other, so a rule can distinguish ours from the kernel's.
 MARK = 0xC0F1
 
 # linux/if_packet.h, linux/socket.h, linux/if_ether.h, linux/sched.h, linux/in6.h: absent from Python's socket module.

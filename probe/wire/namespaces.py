@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Network namespaces of our own: made, joined by a veth pair, and gone afterwards.
 
-Names carry the maker's pid and its start time (`configtron-<pid>-<start>-<what>`), so that the next start can tell what
+Names carry the maker's pid and its start time (`configtron-<pid>-<start>-<what>`), so that the next start can find what
 a killed process left behind even when its pid was given to another. A namespace takes its devices with it.
 """
 
@@ -19,7 +19,7 @@ from configtron.linux.netns import NAMED, is_absent
 from configtron.model.errors import Missing
 from configtron.model.nouns import Vantage
 
-# Addresses for benchmarks between devices of one's own (RFC 2544 C.2.2, RFC 6890): never routed, nobody's.
+# Addresses for benchmarks between devices of one's own (RFC 2544 C.2.2, RFC 6890): never routed, in no use.
 BENCHMARK_NET = "198.18"
 _PREFIX = "configtron"
 _serial = count()
@@ -94,7 +94,7 @@ def throwaway(what: str) -> Iterator[str]:
 
 
 def _unused(taken: Iterable[str]) -> int:
-    """The first third octet of the benchmark net that nobody here has an address in."""
+    """The first third octet of the benchmark net without an address on this host."""
     used = {a.split(".")[2] for a in taken if a.startswith(f"{BENCHMARK_NET}.")}
     return next(n for n in range(1, 255) if str(n) not in used)
 
@@ -103,7 +103,7 @@ def _unused(taken: Iterable[str]) -> int:
 def own_namespace(peer: str = "", *, name: str = "here", mtu: int = 1500) -> Iterator[tuple[Vantage, str]]:
     """A vantage in a namespace of its own, joined by a veth pair to `peer` ("": the host); with the peer's address.
 
-    Inside, our source address is owned by nobody, so no kernel answers for it with a RST. The peer finds it by a
+    Inside, our source address is on no interface, so no kernel answers for it with a RST. The peer finds it by a
     permanent neighbour entry on the veth's end, which is ours as well.
     """
     with throwaway("x") as netns:

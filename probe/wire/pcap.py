@@ -126,8 +126,8 @@ def encode(recording: Recording) -> tuple[bytes, int]:
             comments.append(json.dumps({"gso_size": frame.gso_size}))
         if ordinal in places:
             comments.append(json.dumps({"index": places[ordinal]}))
-        said = pcapng.Captured(_WIRE, frame.at_ns, frame.data, frame.length, frame.way, tuple(comments))
-        out.append(pcapng.packet(said))
+        captured = pcapng.Captured(_WIRE, frame.at_ns, frame.data, frame.length, frame.way, tuple(comments))
+        out.append(pcapng.packet(captured))
     first = dissect(frames[0].data, frames[0].length)
     assert first is not None
     for message in trace.messages:
@@ -173,8 +173,8 @@ def _exported(message: Message, trace: Trace, first: Dissected) -> bytes:
 
 def _dissector(trace: Trace) -> str:
     """Wireshark's name of what the messages are; a hello made by hand is TLS itself."""
-    said = next((m.data for m in trace.messages if m.way == "out"), b"")
-    return "tls" if said.startswith(b"\x16\x03") else "http2" if _speaks_http2(trace) else "http"
+    first = next((m.data for m in trace.messages if m.way == "out"), b"")
+    return "tls" if first.startswith(b"\x16\x03") else "http2" if _speaks_http2(trace) else "http"
 
 
 def _speaks_http2(trace: Trace) -> bool:
@@ -210,11 +210,11 @@ def traces_in(blocks: Iterable[pcapng.Block], name: str) -> Iterator[tuple[Trace
                 keylog = pcapng.keylog_of(block.body, "little")
             elif block.kind == pcapng.PACKET:
                 packets += 1
-                said = pcapng.captured(block.body)
-                about = _about(said)
+                captured = pcapng.captured(block.body)
+                about = _about(captured)
                 if reading is None or "id" in about:
                     reading, keylog = _Reading(about, keylog, packets), ""
-                if reading.take(said, about):
+                if reading.take(captured, about):
                     yield reading.trace(), Evidence(name, began, block.end, reading.first, reading.frames)
                     reading, began = None, -1
     except (ValueError, KeyError, TypeError, IndexError, struct.error) as error:
@@ -234,27 +234,27 @@ class _Reading:
         self._packets: list[Packet] = []
         self._messages: list[Message] = []
 
-    def take(self, said: pcapng.Captured, about: About) -> bool:
+    def take(self, captured: pcapng.Captured, about: About) -> bool:
         """One more packet block; whether it was the last."""
-        at = (said.at_ns - self._about["started_at"]) / 1e9
-        if said.interface == _PLAIN:
-            self._messages.append(Message(at, said.way, pcapng.plaintext(said.data)))
+        at = (captured.at_ns - self._about["started_at"]) / 1e9
+        if captured.interface == _PLAIN:
+            self._messages.append(Message(at, captured.way, pcapng.plaintext(captured.data)))
         else:
-            self._frame(said, about, at)
+            self._frame(captured, about, at)
         self._left -= 1
         return self._left == 0
 
-    def _frame(self, said: pcapng.Captured, about: About, at: float) -> None:
+    def _frame(self, captured: pcapng.Captured, about: About, at: float) -> None:
         ordinal, self.frames = self.frames, self.frames + 1
-        found = dissect(said.data, said.length)
+        found = dissect(captured.data, captured.length)
         if found is None:
             raise BadInput(f"trace {self._about.get('id')}: frame {ordinal} is not TCP over IP")
         if self._numbers is None:
             # A conversation begins with our SYN, whose relative number is 0.
             self._numbers = Numbers(found.seq)
-        if said.way == "in":
-            self._packets += heard(found, said.data, about.get("gso_size", 0), self._numbers, at, ordinal)
-        elif (packet := sent(said.data, self._numbers, at, ordinal)) is not None:
+        if captured.way == "in":
+            self._packets += heard(found, captured.data, about.get("gso_size", 0), self._numbers, at, ordinal)
+        elif (packet := sent(captured.data, self._numbers, at, ordinal)) is not None:
             self._packets.insert(about.get("index", len(self._packets)), packet)
 
     def trace(self) -> Trace:
@@ -275,8 +275,8 @@ class _Reading:
             agent=about.get("agent", ""),
         )
 
-    def _session(self, said: dict[str, str]) -> Session:
-        bare = Session(said["version"], said["alpn"], base64.b64decode(said["certificate"]), said["error"])
+    def _session(self, form: dict[str, str]) -> Session:
+        bare = Session(form["version"], form["alpn"], base64.b64decode(form["certificate"]), form["error"])
         return replace(bare, keylog=self._keylog)
 
 
@@ -285,8 +285,8 @@ def _frozen(value: Value | list[Value]) -> Value:
     return tuple(_frozen(v) for v in value) if isinstance(value, list) else value
 
 
-def _about(said: pcapng.Captured) -> About:
+def _about(captured: pcapng.Captured) -> About:
     together: dict[str, object] = {}
-    for comment in said.comments:
+    for comment in captured.comments:
         together.update(json.loads(comment))
     return cast(About, together)

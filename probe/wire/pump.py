@@ -118,8 +118,8 @@ class Pump:
         """Make the probe's script and start it; its recording comes from a later `poll`."""
         post = self._by_name[vantage]
         row = PROBES[probe]
-        said = row.script(target, self._agent, **dict(params))
-        script, log = carry(cast(StreamScript, said), target, self._trust) if row.stream else (cast(Script, said), None)
+        made = row.script(target, self._agent, **dict(params))
+        script, log = carry(cast(StreamScript, made), target, self._trust) if row.stream else (cast(Script, made), None)
         now_ns = self._clock.now_ns()
         station = post.towards(target.address)
         key, envelope = post.ends(target, station, now_ns)

@@ -45,7 +45,7 @@ class Recorder:
         self._origins: dict[str, Target] = {}
 
     def begin(self, trace_id: str, vantage: str, call: Call, origin: Target) -> bool:
-        """Ask, unless somebody asked not to be, since the run began."""
+        """Probe a target, unless its operator opted out since the run began."""
         if self._forbidden(call.target.host, call.target.address):
             self.keep([_refused(trace_id, vantage, call, origin, self.now())])
             return False
@@ -72,7 +72,7 @@ class Recorder:
         return [Finished(result.trace_id, result.observations) for result in results]
 
     def keep(self, results: Sequence[Result]) -> None:
-        """Evidence first, then the results that point to it, then whoever wants to know."""
+        """Evidence first, then the results that point to it, then the callbacks."""
         if not results:
             return
         for vantage in sorted({result.vantage for result in results if result.frames}):

@@ -34,14 +34,14 @@ def replayed(trace: Trace) -> Trace:
     if not trace.agent:
         raise Diverged(f"{trace.id}: recorded without its User-Agent, by an older configtron; probe again")
     try:
-        said = row.script(trace.target, trace.agent, **dict(trace.params))
+        made = row.script(trace.target, trace.agent, **dict(trace.params))
     except TypeError as error:
         raise Diverged(f"{trace.id}: the script does not take these parameters (any more): {error}") from error
     wire = Recorded(trace.packets, unsendable=trace.ending.startswith(UNSENDABLE))
     log: StreamLog | None = None
-    script = cast(Script, said)
+    script = cast(Script, made)
     if row.stream:
-        script, log = carry(cast(StreamScript, said), trace.target, lambda host, alpn: Tape(trace, wire, host, alpn))
+        script, log = carry(cast(StreamScript, made), trace.target, lambda host, alpn: Tape(trace, wire, host, alpn))
     try:
         packets, ending = play(script, wire)
         wire.finish()

@@ -51,7 +51,7 @@ def asker(resolver: str, lifetime_s: float) -> dns.asyncresolver.Resolver:
     except (dns.exception.DNSException, ValueError) as error:
         raise BadInput(f"resolver {resolver or '/etc/resolv.conf'!r}: {error}") from error
     made.timeout, made.lifetime, made.cache = min(TRY_S, lifetime_s), lifetime_s, None
-    # Names are complete: a search list would turn a missing name into somebody else's.
+    # Names are complete: a search list would turn a missing name into another host's.
     made.search, made.ndots = [], 0
     return made
 

@@ -93,7 +93,7 @@ def perform(
     """Do what is still missing of a shard.
 
     sink       gets each batch of new results once it is in the journal, and an empty one now and then while none come
-    on_end     is told how many sessions have ended, whenever one does
+    on_end     called with how many sessions have ended, whenever one does
     go_on      is asked before a target is begun; False lets only those under way finish
     forbidden  is asked before every connection; its answer, unless "", is why it may not be made
     """

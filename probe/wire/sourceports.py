@@ -16,7 +16,7 @@ from configtron.model.errors import Refused
 # Twice the maximum segment lifetime of RFC 9293 3.4.2 would be 240 s; Linux forgets after 60 s, Windows after 120 s.
 REMEMBERED_MS = 120 * 1000
 MS, PORT_BITS = 1_000_000, 16
-# Remote ends that nobody has to remember any more are looked for when at least so many are known, and twice as many as
+# Remote ends that need no memory any more are looked for when at least so many are known, and twice as many as
 # were left the last time: memory stays in step with what is under way.
 SWEEP_ABOVE = 4096
 

@@ -55,13 +55,13 @@ def _by_interface(vantage: Vantage, towards: Sequence[str]) -> Vantage:
 
 
 def _check_source(vantage: Vantage) -> None:
-    """Answers to an address that is not ours would go to somebody else. In a namespace that configtron made, no kernel
+    """Answers to an address that is not ours would go to another host. In a namespace that configtron made, no kernel
     owns the source address."""
     for address in (vantage.source_address, vantage.source_address6):
         if address and not is_own(vantage.netns) and not is_local(address, vantage.netns):
             where = f"in network namespace {vantage.netns!r}" if vantage.netns else "on this host"
             raise Refused(
-                f"vantage {vantage.name!r}: source address {address} is not configured {where}, so somebody else would"
+                f"vantage {vantage.name!r}: source address {address} is not configured {where}, so another host would"
                 " get the answers; nothing was sent; `ip address` lists those that are"
             )
 

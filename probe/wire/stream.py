@@ -173,7 +173,7 @@ class _Carrier:
         return None
 
     def _write(self, data: bytes) -> Steps:
-        with suppress(EngineFailed):  # the next Read tells that the stream is over
+        with suppress(EngineFailed):  # the next Read shows that the stream is over
             self._engine.write(data)
         yield from self._flush()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""TLS as it went in a recording: an engine for `stream.py` that says again what was said.
+"""TLS as it went in a recording: an engine for `stream.py` that sends again what was sent.
 
 TLS is fresh in each run, so it cannot be spoken again; but everything around it can. The records come from the
 recorded packets, the plaintext from the recorded messages, the session from the recording's comment. So the TCP of a
@@ -7,7 +7,7 @@ carried stream (`tcp.py`), and the script above it, are replayed packet by packe
 
 What the engine has to find out is *when*: which of our records belong to the handshake and which to what the script
 writes, and at which step the handshake was done, or failed. The records' types (RFC 8446 5.1) and the packet that
-follows in the recording tell.
+follows in the recording show.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def records(stream: bytes) -> list[Record]:
     return found
 
 
-def said(packets: Iterable[Packet]) -> bytes:
-    """What we said in a connection, in order, each byte once."""
+def sent_bytes(packets: Iterable[Packet]) -> bytes:
+    """Return what we sent in a connection, in order, each byte once."""
     stream = b""
     for packet in packets:
         segment = packet.segment
@@ -70,7 +70,7 @@ class Tape:
         if self._session.error == NAMELESS:
             raise EngineFailed(NAMELESS)
         self._messages = deque(trace.messages)
-        ours = records(said(trace.packets))
+        ours = records(sent_bytes(trace.packets))
         self._full = max((p.segment.length for p in trace.packets if p.way == "out"), default=0)
         first = self._first_write(ours)
         self._shaking, self._written = ours[:first], deque(ours[first:])
@@ -114,7 +114,7 @@ class Tape:
         return data[: len(rest)]
 
     def write(self, data: bytes) -> None:
-        """Plaintext to send: must be what was said."""
+        """Take plaintext to send: must be what was sent."""
         following = self._messages.popleft() if self._messages else None
         if following is None or (following.way, following.data) != ("out", data):
             there = "nothing" if following is None else f"{following.way} {following.data!r}"

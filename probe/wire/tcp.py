@@ -3,7 +3,7 @@
 
 Does      handshake, ACK of every data segment, reassembly in order, duplicate ACKs on holes, retransmission of our own
           data with back-off, timestamps where a script offers them, FIN and RST.
-Does not  congestion control (we send a few hundred bytes), SACK blocks, respect for the peer's window (nobody
+Does not  congestion control (we send a few hundred bytes), SACK blocks, respect for the peer's window (none
           offers less than a ClientHello), a FIN of our own: the wire's farewell is a RST.
 
 Pure: `now` comes from the packets and from the deadlines that passed.
@@ -119,7 +119,7 @@ class Connection:
             yield from self._retransmit()
 
     def quiet(self, until: float) -> Steps:
-        """Go on until all that we said is acknowledged and the peer has paused."""
+        """Go on until all that we sent is acknowledged and the peer has paused."""
         pause_s = QUIET_UNKNOWN_S if self.rtt_s is None else max(QUIET_RTTS * self.rtt_s, QUIET_MIN_S)
         while not self.over and self.now < until:
             before = self._heard
@@ -128,7 +128,7 @@ class Connection:
                 return
 
     def hand_over(self, data: bytes) -> Asking:
-        """Bytes to be said from here on by somebody else, who also says farewell."""
+        """Hand over the bytes to send from here on to another sender, which also closes."""
         asking = Asking(data, self.next_ours, self._next_theirs, self._mss, max(len(data), 1), 0, self._options)
         self.next_ours = 0
         return asking

@@ -2,8 +2,8 @@
 """TLS for `stream.py`: OpenSSL between two memory buffers.
 
 We measure, we do not trust: any certificate is taken, and old servers may answer with the versions and ciphers
-that they have (TLS 1.0 at least). Session secrets are collected, so that the saved capture can be decrypted by whoever
-has it.
+that they have (TLS 1.0 at least). Session secrets are collected, so that any reader can decrypt the saved
+capture.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Trust:
 
     def __init__(self) -> None:
         self._contexts: dict[tuple[str, ...], ssl.SSLContext] = {}
-        # OpenSSL appends each secret as a line; a file in memory that only this thread writes tells whose it was.
+        # OpenSSL appends each secret as a line; a file in memory that only this thread writes shows whose it was.
         self._secrets = os.memfd_create("keylog")
 
     def __call__(self, host: str, alpn: tuple[str, ...]) -> OpenSsl:
@@ -57,7 +57,7 @@ class Trust:
         context.set_ciphers(CIPHERS)
         context.options |= LEGACY_SERVER_CONNECT
         context.keylog_filename = f"/proc/self/fd/{self._secrets}"
-        # Python heads the file with a comment; it is nobody's secret.
+        # Python heads the file with a comment; it is no secret.
         os.ftruncate(self._secrets, 0)
         if alpn:
             context.set_alpn_protocols(list(alpn))
@@ -109,7 +109,7 @@ class OpenSsl:
             raise EngineFailed(reason(problem)) from None
 
     def read(self) -> tuple[bytes, bool]:
-        """Plaintext that came, and whether the peer said goodbye."""
+        """Return plaintext that came, and whether the peer closed."""
         parts: list[bytes] = []
         try:
             while part := self._tls.read(65536):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from configtron.cli.extras import PACKAGES, missing
+from configtron.model.packages import PACKAGES, missing
 from rigs import ROOT
 from tests.support.sources import sources
 from tests.test_packaging import lines

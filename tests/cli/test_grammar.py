@@ -17,7 +17,7 @@ from configtron.cli.probe import run_report
 from configtron.db.store import Store
 from configtron.lab.uml import user_mode_linux as uml
 from configtron.model.choices import BACKENDS, PROFILES, TESTS
-from configtron.model.errors import CONDITION, DONE, INTERRUPTED, NOTHING, PARTIAL, USAGE, Refused
+from configtron.model.errors import CONDITION, DONE, INTERRUPTED, NOTHING, PARTIAL, USAGE, BadInput, Refused
 from configtron.model.records import Result
 from configtron.probe import PROBES
 from configtron.probe.profiles import CLEAR, SECURE
@@ -88,6 +88,15 @@ def test_the_lab_is_not_slowed_down(asked: list[ProbeOptions]) -> None:
     run(["probe", "a.example", "--lab", "--per-host-rate", "3"])
     assert [o.host_rate_per_s for o in asked] == [2.0, 0.0, 3.0]
     assert [o.rate_per_s for o in asked] == [100.0, 0.0, 0.0]
+
+
+def test_impairments_are_in_percent(asked: list[ProbeOptions]) -> None:
+    assert run(["probe", "a.example", "--lab", "--lab-loss", "5", "--lab-reorder", "50"]) == PARTIAL
+    assert [(o.lab_loss, o.lab_reorder) for o in asked] == [(5.0, 50.0)]
+    with pytest.raises(BadInput, match="0 to 50"):
+        ProbeOptions(lab=True, lab_loss=51)
+    with pytest.raises(BadInput, match="belong to --lab"):
+        ProbeOptions(lab_loss=5)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from configtron.cli.outermost import run
 from configtron.cli.root import root
 from configtron.db.store import Store
 from configtron.model.errors import DONE, USAGE
-from configtron.service.campaign.tally import Tally
+from configtron.service.campaign.tally import RunTally
 from tests.support.learn_command import Typed, filled, typed
 
 __all__ = ["filled", "typed"]
@@ -110,7 +110,7 @@ def test_no_database_of_watches_names_what_makes_one(home: Path, capsys: Spoken)
 
 def test_a_target_that_may_not_be_probed_is_no_connection_without_answer() -> None:
     shown: list[Any] = []
-    tally = Tally(1, SimpleNamespace(record=lambda *_: None), 1, shown.append)  # type: ignore[arg-type]
+    tally = RunTally(1, SimpleNamespace(record=lambda *_: None), 1, shown.append)  # type: ignore[arg-type]
     tally.keep([SimpleNamespace(trace_id="a", ending="blocked", frames=0)])  # type: ignore[list-item]
     tally.keep([SimpleNamespace(trace_id="b", ending="no-synack", frames=3)])  # type: ignore[list-item]
     assert [(one.calls, one.failed) for one in shown] == [(0, 0), (1, 1)]

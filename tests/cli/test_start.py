@@ -34,7 +34,7 @@ def test_json_logs(tmp_path: object) -> None:
     import json
     import logging
 
-    from configtron.cli.logs import JsonLines
+    from configtron.report.log_lines import JsonLines
 
     out = io.StringIO()
     handler = logging.StreamHandler(out)

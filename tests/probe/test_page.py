@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from configtron.model.nouns import Observation, Target
-from configtron.probe.page import Step, joined, redirected
+from configtron.probe.page import PageStep, joined, redirected
 
 HOME = Target("a.example", "192.0.2.1")
 
@@ -19,10 +19,10 @@ def answered(status: int, location: str, cookies: str = "") -> tuple[Observation
 @pytest.mark.parametrize(
     ("location", "step"),
     [
-        ("/b", Step("a.example", "/b", "", False)),
-        ("http://B.example/x?y", Step("b.example", "/x?y", "", False)),
-        ("https://a.example/", Step("a.example", "/", "", True)),
-        ("//b.example", Step("b.example", "/", "", False)),
+        ("/b", PageStep("a.example", "/b", "", False)),
+        ("http://B.example/x?y", PageStep("b.example", "/x?y", "", False)),
+        ("https://a.example/", PageStep("a.example", "/", "", True)),
+        ("//b.example", PageStep("b.example", "/", "", False)),
         ("http://a.example/", None),
         ("http://a.example:81/", None),
         ("https://a.example:80/", None),
@@ -30,18 +30,18 @@ def answered(status: int, location: str, cookies: str = "") -> tuple[Observation
         ("/ä", None),
     ],
 )
-def test_steps(location: str, step: Step | None) -> None:
+def test_steps(location: str, step: PageStep | None) -> None:
     assert redirected(HOME, "", answered(302, location)) == step
     assert redirected(HOME, "", answered(200, location)) is None
 
 
 def test_the_same_place_with_a_new_cookie_is_a_step_and_with_the_same_is_none() -> None:
-    assert redirected(HOME, "", answered(302, "/", "k=1")) == Step("a.example", "/", "k=1", False)
+    assert redirected(HOME, "", answered(302, "/", "k=1")) == PageStep("a.example", "/", "k=1", False)
     assert redirected(HOME, "k=1", answered(302, "/", "k=1")) is None
 
 
 def test_cookies_stay_with_their_host() -> None:
-    assert redirected(HOME, "k=1", answered(302, "http://b.example/", "j=2")) == Step("b.example", "/", "", False)
+    assert redirected(HOME, "k=1", answered(302, "http://b.example/", "j=2")) == PageStep("b.example", "/", "", False)
 
 
 def test_the_newer_cookie_counts() -> None:

@@ -9,7 +9,15 @@ import pytest
 
 from configtron.model.nouns import Observation, Target
 from configtron.probe.profiles import AGAIN_MOST, APART_MOST, HELD, MORE, TESTS, plan
-from configtron.probe.target_session import Answer, Call, Lookup, ParallelStep, Readings, TargetSession, target_session
+from configtron.probe.target_session import (
+    Answer,
+    Call,
+    NameLookup,
+    ParallelStep,
+    Readings,
+    TargetSession,
+    target_session,
+)
 
 ALL = frozenset(TESTS)
 HOME = Target("a.example", "192.0.2.1")
@@ -200,7 +208,7 @@ def test_redirects_are_followed_twice_and_checked() -> None:
     first = next(story)
     assert isinstance(first, Call) and first.probe == "http_version"
     second = story.send(clear(301, "http://b.example/x?y=1"))
-    assert second == Lookup("b.example")
+    assert second == NameLookup("b.example")
     third = story.send(Answer(("192.0.2.2",)))
     assert isinstance(third, Call) and (third.target.host, third.target.address, third.target.path) == (
         "b.example",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from configtron.model.knobs import KNOBS, NAMED_BY_HC, PER_CONNECTION, TABLE2, TUNABLE
 from configtron.model.tuning import Reach
-from configtron.tune.capabilities import SETTABLE, Cell, Tables, cells, page, refusal
+from configtron.tune.capabilities import SETTABLE, CapabilityCell, Tables, cells, page, refusal
 from configtron.tune.drivers import DRIVERS, tables
 from configtron.tune.guard import reach_text
 from rigs import ROOT
@@ -20,7 +20,7 @@ SEEN_OF = ("icw", "rwin")
 LEAST_WORDS = 3
 
 
-def gap(cell: Cell) -> str:
+def gap(cell: CapabilityCell) -> str:
     """What is wrong with a cell."""
     if (cell.reach is None) == (not cell.why):
         return "neither reached nor refused, or both"
@@ -29,7 +29,7 @@ def gap(cell: Cell) -> str:
     return "" if cell.reach.per in PER and cell.reach.knob == cell.knob else "reaches something else"
 
 
-def has_no_gap(cell: Cell) -> None:
+def has_no_gap(cell: CapabilityCell) -> None:
     assert gap(cell) == ""
 
 
@@ -39,7 +39,7 @@ def test_every_knob_is_reached_or_refused_in_words() -> None:
 
 def test_gaps_are_seen() -> None:
     for reach, why in ((None, ""), (None, "no"), (Reach("x"), ""), (Reach("mark"), "but why so")):
-        assert gap(Cell("mark", "d", reach, why))
+        assert gap(CapabilityCell("mark", "d", reach, why))
 
 
 def test_the_table_has_every_knob_and_every_driver() -> None:

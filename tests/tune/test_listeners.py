@@ -11,14 +11,14 @@ from configtron.model.errors import BadInput
 from configtron.model.tuning import Place
 from configtron.tune.drivers import DRIVERS, load
 from configtron.tune.drivers.bpf import layout, objects
-from configtron.tune.listeners import LISTENERS_MOST, Listener, listeners_of, listeners_text
+from configtron.tune.listeners import LISTENERS_MOST, ListenAddress, listeners_of, listeners_text
 
 ADDRESSES = st.one_of(st.just(""), st.ip_addresses().map(str))
 
 
 @given(st.lists(st.tuples(st.integers(1, 65535), ADDRESSES), max_size=20))
 def test_listeners_come_back_from_their_text(drawn: list[tuple[int, str]]) -> None:
-    words = [Listener(*one).text for one in drawn]
+    words = [ListenAddress(*one).text for one in drawn]
     try:
         text = listeners_text(words)
     except BadInput:

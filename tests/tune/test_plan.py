@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from configtron.model.errors import Refused
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Rules
-from configtron.tune.plan import CANARY, UNTOUCHED, Advice, Share, advise, aim, changes, follow, recognised
+from configtron.tune.plan import CANARY, UNTOUCHED, Advice, PrefixShare, advise, aim, changes, follow, recognised
 from configtron.tune.rules import after, lookup
 
 WEB = Profile("web", (("initcwnd", 20), ("tcp_congestion_control", "reno")))
 SMALL = Profile("small", (("initcwnd", 4),))
 HAVE = Rules({"web": WEB}, {"10.1.0.0/16": "web", "10.2.0.0/16": "web"}, "")
-NONE, ALL = Share("holdback", "s", 0.0), Share("canary", "s", 1.0)
+NONE, ALL = PrefixShare("holdback", "s", 0.0), PrefixShare("canary", "s", 1.0)
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 KNOB_VALUES = st.dictionaries(st.sampled_from(["initcwnd", "priority", "mark"]), st.integers(0, 3))
@@ -77,18 +77,18 @@ MANY = Rules({"web": WEB}, {f"10.{n >> 8}.{n & 255}.0/24": "web" for n in range(
 
 
 def test_a_share_is_always_the_same_and_as_large_as_it_says() -> None:
-    share = Share("holdback", "salt", 0.05)
+    share = PrefixShare("holdback", "salt", 0.05)
     held = {prefix for prefix in MANY.prefixes if share.holds(prefix)}
     # Binomial: 200 expected, standard deviation 14.
     assert 140 < len(held) < 260
-    assert held == {prefix for prefix in MANY.prefixes if Share("holdback", "salt", 0.05).holds(prefix)}
-    assert held < {prefix for prefix in MANY.prefixes if Share("holdback", "salt", 0.1).holds(prefix)}
-    assert held != {prefix for prefix in MANY.prefixes if Share("canary", "salt", 0.05).holds(prefix)}
-    assert held != {prefix for prefix in MANY.prefixes if Share("holdback", "pepper", 0.05).holds(prefix)}
+    assert held == {prefix for prefix in MANY.prefixes if PrefixShare("holdback", "salt", 0.05).holds(prefix)}
+    assert held < {prefix for prefix in MANY.prefixes if PrefixShare("holdback", "salt", 0.1).holds(prefix)}
+    assert held != {prefix for prefix in MANY.prefixes if PrefixShare("canary", "salt", 0.05).holds(prefix)}
+    assert held != {prefix for prefix in MANY.prefixes if PrefixShare("holdback", "pepper", 0.05).holds(prefix)}
 
 
 def test_who_is_held_back_gets_the_untouched_stack() -> None:
-    share = Share("holdback", "pepper", 0.5)
+    share = PrefixShare("holdback", "pepper", 0.5)
     alone = aim(Rules(), MANY, share, ALL)
     assert alone.prefixes.keys() == {prefix for prefix in MANY.prefixes if not share.holds(prefix)}
     for wider in (replace(MANY, default="web"), replace(MANY, prefixes={**MANY.prefixes, "10.0.0.0/8": "web"})):
@@ -100,7 +100,7 @@ def test_who_is_held_back_gets_the_untouched_stack() -> None:
 
 
 def test_only_the_canary_moves() -> None:
-    share = Share("canary", "salt", 0.1)
+    share = PrefixShare("canary", "salt", 0.1)
     newer = replace(WEB, settings=(("initcwnd", 30),))
     want = replace(MANY, profiles={"web": newer})
     target = aim(MANY, want, NONE, share)
@@ -119,12 +119,12 @@ def test_a_canary_of_all_is_no_canary_and_one_of_nearly_all_is() -> None:
     """At 1 the default goes to the wanted one and no profile gets a second name; below 1, however little, neither."""
     newer = replace(WEB, settings=(("initcwnd", 30),))
     want = replace(HAVE, profiles={"web": newer, "small": SMALL}, default="small")
-    assert aim(HAVE, want, NONE, Share("canary", "s", 1.0)) == want
-    nearly = aim(HAVE, want, NONE, Share("canary", "s", 1 - 2**-53))
+    assert aim(HAVE, want, NONE, PrefixShare("canary", "s", 1.0)) == want
+    nearly = aim(HAVE, want, NONE, PrefixShare("canary", "s", 1 - 2**-53))
     assert nearly.default == HAVE.default == "" and set(nearly.prefixes.values()) == {"web"}
     assert nearly.profiles == {"web": newer}, "all prefixes are drawn, so nobody keeps the old one"
     for share in (0.0, 0.5):
-        assert aim(HAVE, want, NONE, Share("canary", "s", share)).default == ""
+        assert aim(HAVE, want, NONE, PrefixShare("canary", "s", share)).default == ""
 
 
 def test_a_driver_that_forgets_names_is_understood() -> None:

@@ -14,7 +14,7 @@ from configtron.linux.netlink import Netlink
 from configtron.model.errors import BadInput, Missing, Refused
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place, Rules
-from configtron.tune.drivers import few
+from configtron.tune.drivers import incremental_update
 from configtron.tune.drivers.route import RouteDriver
 from configtron.tune.drivers.table import NOTES_TABLE, TABLE
 from configtron.tune.rules import difference
@@ -71,7 +71,7 @@ def test_few_changes_are_read_back(hosts: Hosts, driver: RouteDriver, monkeypatc
     driver.apply(Changes(BOTH, {"10.2.0.0/16": "fast", "10.3.0.0/16": "slow"}))
     before = everything(hosts)
     # As somebody who undoes each write at once.
-    monkeypatch.setattr(few, "_take", lambda *_: None)
+    monkeypatch.setattr(incremental_update, "_take", lambda *_: None)
     for changes, says in (
         (Changes({}, {"10.1.0.0/16": "fast"}), "10.1.0.0/16: a rule leads its clients to table 254"),
         (Changes({}, {"10.3.0.0/16": "fast"}), "10.3.0.0/16: reads back as"),

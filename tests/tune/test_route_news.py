@@ -11,9 +11,9 @@ import pytest
 from configtron.model.nouns import Profile
 from configtron.model.protocols import Listener
 from configtron.model.tuning import Changes, Place, Rules
-from configtron.tune.drivers import few
+from configtron.tune.drivers import incremental_update
 from configtron.tune.drivers.route import RouteDriver
-from configtron.tune.drivers.table import NOTES_TABLE, TABLE, Table
+from configtron.tune.drivers.table import NOTES_TABLE, TABLE, RouteTable
 from configtron.tune.rules import difference
 from tests.support.tune.routed import RULES, hosts, ip
 from tests.support.tune.two_hosts import Hosts
@@ -50,7 +50,7 @@ def test_a_few_are_looked_at_and_nothing_else(
     mark = driver.mark()
     ip(hosts, words)
     with monkeypatch.context() as alone:
-        alone.setattr(Table, "seen", lambda _: pytest.fail("the whole table was read"))
+        alone.setattr(RouteTable, "seen", lambda _: pytest.fail("the whole table was read"))
         news = driver.news()
         assert driver.news() == (frozenset(), Rules()), "told once"
     assert news is not None and news[0] == prefixes
@@ -79,7 +79,7 @@ def test_what_a_few_do_not_tell_is_for_the_whole(hosts: Hosts, driver: RouteDriv
 
 
 def test_many_are_for_the_whole(hosts: Hosts, driver: RouteDriver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(few, "FEW", 1)
+    monkeypatch.setattr(incremental_update, "FEW", 1)
     ip(hosts, f"route del 10.1.0.0/16 table {TABLE}")
     ip(hosts, f"route del 192.0.2.7/32 table {TABLE}")
     assert driver.news() is None

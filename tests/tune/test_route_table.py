@@ -12,20 +12,20 @@ from hypothesis import strategies as st
 from configtron.model.errors import Refused
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Rules
-from configtron.tune.drivers.table import Seen
+from configtron.tune.drivers.table import SeenRoutes
 from configtron.tune.metrics import holds, numbers
 from configtron.tune.route_table import (
     COPY,
     DEFAULT,
     THROW,
-    Given,
     Ground,
     Hop,
     Key,
-    Lookup,
     Numbered,
     Overlay,
-    Way,
+    RouteArguments,
+    RouteLookup,
+    RouteWay,
     bits,
     lengths_of,
     lookups,
@@ -47,8 +47,10 @@ def parsed(prefix: str) -> tuple[int, bytes, int]:
     return network.version, network.network_address.packed, network.prefixlen
 
 
-def route(prefix: str, interface: int, metric: int = 0, tos: int = 0) -> Given:
-    return Given(*parsed(prefix), metric, Way(hops=(Hop(interface, "10.0.0.1"),), metrics=OWN_METRICS), tos)
+def route(prefix: str, interface: int, metric: int = 0, tos: int = 0) -> RouteArguments:
+    return RouteArguments(
+        *parsed(prefix), metric, RouteWay(hops=(Hop(interface, "10.0.0.1"),), metrics=OWN_METRICS), tos
+    )
 
 
 # Few bits, so that prefixes nest and meet.
@@ -69,7 +71,7 @@ addresses = st.one_of(
 )
 
 
-def kernel(routes: dict[Key, Way], version: int, packed: bytes) -> tuple[Key, Way] | None:
+def kernel(routes: dict[Key, RouteWay], version: int, packed: bytes) -> tuple[Key, RouteWay] | None:
     """The longest prefix, of these the lowest metric, as fib_trie.c and ip6_fib.c look up."""
     width, number = len(packed) * 8, int.from_bytes(packed, "big")
 
@@ -81,13 +83,13 @@ def kernel(routes: dict[Key, Way], version: int, packed: bytes) -> tuple[Key, Wa
     return min(holding, key=lambda item: (-item[0].length, item[0].metric), default=None)
 
 
-def made(given: list[Given], wanted: Rules) -> dict[Key, Way]:
+def made(given: list[RouteArguments], wanted: Rules) -> dict[Key, RouteWay]:
     return Overlay(Ground(given), NUMBERED).all(wanted, {prefix: parsed(prefix) for prefix in wanted.prefixes})
 
 
 @given(grounds, rules, addresses)
 def test_packets_go_where_they_went_with_their_profile(
-    given_routes: list[Given], wanted: Rules, address: IPv4Address | IPv6Address
+    given_routes: list[RouteArguments], wanted: Rules, address: IPv4Address | IPv6Address
 ) -> None:
     before = kernel({Key(*r[:4]): r.way for r in reversed(given_routes)}, address.version, address.packed)
     found = kernel(made(given_routes, wanted), address.version, address.packed)
@@ -102,7 +104,7 @@ def test_packets_go_where_they_went_with_their_profile(
 
 @given(grounds, rules, addresses)
 def test_no_two_routes_of_one_prefix_have_one_metric_and_rules_come_first(
-    given_routes: list[Given], wanted: Rules, address: IPv4Address | IPv6Address
+    given_routes: list[RouteArguments], wanted: Rules, address: IPv4Address | IPv6Address
 ) -> None:
     found = kernel(made(given_routes, wanted), address.version, address.packed)
     for prefix in wanted.prefixes:
@@ -110,9 +112,9 @@ def test_no_two_routes_of_one_prefix_have_one_metric_and_rules_come_first(
             assert found[0].metric < COPY
 
 
-def by_rules(main: dict[Key, Way], ours: dict[Key, Way], version: int, packed: bytes) -> Way | None:
+def by_rules(main: dict[Key, RouteWay], ours: dict[Key, RouteWay], version: int, packed: bytes) -> RouteWay | None:
     """The way by our rules and then the main table's own, as fib_rules.c goes through them."""
-    for one in (*lookups(version, lengths_of(ours).get(version, ())), Lookup(main=True, longest_rejected=-1)):
+    for one in (*lookups(version, lengths_of(ours).get(version, ())), RouteLookup(main=True, longest_rejected=-1)):
         found = kernel(main if one.main else ours, version, packed)
         if found and found[0].length > one.longest_rejected and found[1].kind != "throw":
             return found[1]
@@ -121,7 +123,7 @@ def by_rules(main: dict[Key, Way], ours: dict[Key, Way], version: int, packed: b
 
 @given(grounds, grounds, rules, addresses)
 def test_a_longer_route_wins_that_came_after_ours(
-    given_routes: list[Given], later: list[Given], wanted: Rules, address: IPv4Address | IPv6Address
+    given_routes: list[RouteArguments], later: list[RouteArguments], wanted: Rules, address: IPv4Address | IPv6Address
 ) -> None:
     ours = made(given_routes, wanted)
     main = {Key(*r[:4]): r.way for r in reversed([*given_routes, *later])}
@@ -161,9 +163,9 @@ def test_the_default_has_one_route_for_all_that_no_other_holds() -> None:
 def test_of_two_routes_to_a_prefix_the_kernels_is_read() -> None:
     """A run that was killed after it made the new route, before it took the old one away."""
     profiles = {numbered.number: PROFILES[name] for name, numbered in NUMBERED.items()}
-    ways = {Key(4, bytes(4), 8, n): Way(metrics=numbers(profile)) for n, profile in profiles.items()}
+    ways = {Key(4, bytes(4), 8, n): RouteWay(metrics=numbers(profile)) for n, profile in profiles.items()}
     for order in (ways.items(), reversed(ways.items())):
-        seen = Seen(dict(order), profiles, {4: frozenset({8})}, frozenset({4, 6}))
+        seen = SeenRoutes(dict(order), profiles, {4: frozenset({8})}, frozenset({4, 6}))
         assert seen.rules().prefixes == {"0.0.0.0/8": "slow"}
 
 
@@ -192,7 +194,7 @@ def test_routes_by_type_of_service_are_refused() -> None:
 
 
 @given(grounds, st.lists(prefixes, max_size=4))
-def test_overlaid_tells_whether_other_routes_change(given_routes: list[Given], changed: list[str]) -> None:
+def test_overlaid_tells_whether_other_routes_change(given_routes: list[RouteArguments], changed: list[str]) -> None:
     ground = Ground(given_routes)
     inside = any(
         ip_network((number.to_bytes(bits(version) // 8, "big"), length)).subnet_of(ip_network(prefix))  # type: ignore

@@ -163,6 +163,26 @@ def test_the_command(db: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert run([*words, *new, "--rollback"]) == 2 and "no map before" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("name", "how", "code", "words"),
+    [
+        ("nginx", ["--check", "absent-program"], 5, "absent-program is not here"),
+        ("haproxy", ["--check", "true", "--pid-file", "/nowhere/haproxy.pid"], 5, "no running haproxy"),
+        ("nginx", ["--check", "false"], 6, "the old map is back"),
+        ("nginx", ["--check", "true", "--reload", "false"], 6, "does not reload"),
+        ("nginx", ["--check", '"'], 2, "is no command"),
+        ("nginx", ["--map", "/nowhere/m", "--check", "true", "--reload", "true"], 2, "/nowhere"),
+    ],
+)
+def test_exit_codes_are_those_of_the_help(
+    db: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, how: list[str], code: int, words: str
+) -> None:
+    pools = ["--pool", "old:http_version=http/1.1", "--pool", "new:http_version=h2", "--map", str(tmp_path / "m")]
+    assert run(["--db", db, "tune", "router", name, *pools, *how]) == code
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "m").exists()
+
+
 def test_a_driver_is_not_asked_for_what_a_pool_decides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     both = Profile("both", (("http_version", "h2"), ("initcwnd", 20)))
     with Tuning(tmp_path / "x.db") as book:

@@ -5,9 +5,9 @@ Question   How do the clients of a prefix get their initial window, congestion c
 Method     A table of our own, which the kernel looks up before the main one, repeats the main table's way to each
            prefix and carries the profile's metrics on it (`tune/route_table.py`). Few changes go in one by one, each
            looked up before and after as the kernel would for a client; many go in as a difference of whole tables.
-Reads as   The metrics on the routes, the profile's number in their order, its name in the notes beside (`notes.py`).
-           Where no rule leads to the table, or a route's metrics are no longer its profile's, that prefix is not in
-           force.
+Reads as   The metrics on the routes, the profile's number in their order, its name in the notes beside
+           (`route_annotations.py`). Where no rule leads to the table, or a route's metrics are no longer its profile's,
+           that prefix is not in force.
 Fails as   `BadInput` for a knob that routes have no metric for; `Refused` where a rule of the operator's comes first,
            a foreign route stands in our table, or the main table chooses by type of service. Then all is as before.
 Differs    from the other drivers: a metric belongs to the route, so open connections feel min_rto and quickack at once,
@@ -29,15 +29,15 @@ from configtron.linux import netns
 from configtron.model.errors import BadInput, ConfigtronError, Missing, Refused
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Answers, Changes, Place, Reach, Rules
-from configtron.tune.drivers import few, remembered, route_answers
+from configtron.tune.drivers import incremental_update, remembered, route_answers
 from configtron.tune.drivers.monitor import LINK_CHANGED, LOST, MAIN_CHANGED, OURS_CHANGED, Monitor
-from configtron.tune.drivers.notes import free, pieces, spelt
+from configtron.tune.drivers.route_annotations import free, pieces, spelt
 from configtron.tune.drivers.routes import Prefix, match, parse, text
-from configtron.tune.drivers.table import LOCAL, NOTES_TABLE, RULE_PREFERENCE, TABLE, Seen, Table
+from configtron.tune.drivers.table import LOCAL, NOTES_TABLE, RULE_PREFERENCE, TABLE, RouteTable, SeenRoutes
 from configtron.tune.export import Draft
 from configtron.tune.listeners import BY_EBPF_ALONE
 from configtron.tune.metrics import METRICS, REFUSED, check, holds, numbers
-from configtron.tune.route_table import COPY, DEFAULT, Ground, Key, Numbered, Overlay, Way, lengths_of
+from configtron.tune.route_table import COPY, DEFAULT, Ground, Key, Numbered, Overlay, RouteWay, lengths_of
 from configtron.tune.rules import after
 from configtron.tune.rules import check as check_names
 
@@ -63,13 +63,13 @@ class RouteDriver:
         self._written: set[Prefix] = set()
         self._more = True
         # What the mark was read from, for the one who then asks what differs; not kept longer.
-        self._seen: Seen | None = None
+        self._seen: SeenRoutes | None = None
 
     @cached_property
-    def _table(self) -> Table:
+    def _table(self) -> RouteTable:
         if why := self.missing():
             raise (BadInput if netns.is_absent(self.place.netns) else Missing)(f"the driver route: {why}")
-        return Table(self.place)
+        return RouteTable(self.place)
 
     @cached_property
     def _monitor(self) -> Monitor:
@@ -102,11 +102,11 @@ class RouteDriver:
         table, parsed = self._table, {p: parse(p) for p in (*changes.prefixes, *changes.dropped_prefixes)}
         everyone = [parse("0.0.0.0/0")] if changes.default else []
         if lost := route_answers.diverted(table, islice((*parsed.values(), *everyone), LOOKED_UP)):
-            raise Refused(few.hidden(text(*lost[0]), lost[1]))
+            raise Refused(incremental_update.hidden(text(*lost[0]), lost[1]))
         ground, clamps = table.ground(), self._clamps()
         try:
-            with suppress(few.Unclear):  # then nothing is written yet
-                return few.apply(table, ground, changes, parsed)
+            with suppress(incremental_update.Unclear):  # then nothing is written yet
+                return incremental_update.apply(table, ground, changes, parsed)
             return self._apply_all(changes, ground, parsed)
         finally:
             remembered.forget(table.net, self.place.netns, clamps)
@@ -135,7 +135,7 @@ class RouteDriver:
 
     def _routes(
         self, ground: Ground, profiles: Mapping[int, Profile], want: Rules, parsed: Mapping[str, Prefix]
-    ) -> dict[Key, Way]:
+    ) -> dict[Key, RouteWay]:
         numbered = {profile.name: Numbered(number, numbers(profile)) for number, profile in profiles.items()}
         whole = {prefix: parsed.get(prefix) or parse(prefix) for prefix in want.prefixes}
         routes = Overlay(ground, numbered).all(want, whole)
@@ -146,7 +146,7 @@ class RouteDriver:
                 raise Refused(f"{prefix}: IPv6 is off here (no /proc/sys/net/ipv6)")
         return {key: way for key, way in routes.items() if key.version == 4}
 
-    def _read_back(self, routes: Mapping[Key, Way]) -> None:
+    def _read_back(self, routes: Mapping[Key, RouteWay]) -> None:
         """Errors: `Refused` unless the whole table is as it was to be, and the kernel's lookups reach it."""
         seen = self._table.seen()
         if seen.routes != routes:
@@ -157,7 +157,7 @@ class RouteDriver:
         for key in islice(unicast, LOOKED_UP):
             found_by = match(self._table.net, key.version, key.address)
             if found_by is not None and found_by.table not in (TABLE, LOCAL):
-                raise Refused(few.hidden(text(*key[:3]), found_by.table))
+                raise Refused(incremental_update.hidden(text(*key[:3]), found_by.table))
 
     def _changed(self, changes: Changes, want: Rules) -> Rules:
         """What was changed, its routes read back already, its profiles from the notes."""
@@ -165,7 +165,7 @@ class RouteDriver:
         profiles = {name: back[name] for name in changes.profiles}
         return Rules(profiles, dict(changes.prefixes), want.default)
 
-    def _put_back(self, seen: Seen) -> None:
+    def _put_back(self, seen: SeenRoutes) -> None:
         """As it was before a change that failed."""
         table = self._table
         now = table.seen()
@@ -195,18 +195,18 @@ class RouteDriver:
         None where only `mark` and `read` can show it. A look at each is a thousandth of a reading of a large table.
         """
         self._listen()
-        if self._more or len(self._written) > few.FEW:
+        if self._more or len(self._written) > incremental_update.FEW:
             return None
         written, self._written = self._written, set()
         if not written:
             return frozenset(), Rules()
         table = self._table
         try:
-            routes = dict(filter(None, (few.held(table, prefix) for prefix in written)))
-        except few.Unclear:
+            routes = dict(filter(None, (incremental_update.held(table, prefix) for prefix in written)))
+        except incremental_update.Unclear:
             self._more = True
             return None
-        seen = Seen(routes, table.profiles(), table.ruled(), frozenset(table.versions))
+        seen = SeenRoutes(routes, table.profiles(), table.ruled(), frozenset(table.versions))
         return frozenset(text(*prefix) for prefix in written), seen.rules()
 
     def _listen(self) -> None:
@@ -224,7 +224,7 @@ class RouteDriver:
         seen = self._seen = self._table.seen()
         besides = (self._table.earlier(), _reached(seen), sorted(map(str, seen.profiles.items())), seen.foreign)
         digest = blake2b(repr(besides).encode(), digest_size=8)
-        held: dict[tuple[Way, int], bytes] = {}
+        held: dict[tuple[RouteWay, int], bytes] = {}
         for key, way in seen.routes.items():
             if not COPY <= key.metric < DEFAULT:
                 number = key.metric % COPY
@@ -299,14 +299,14 @@ class RouteDriver:
         self._marked = ""
 
 
-def _reached(seen: Seen) -> list[tuple[int, int]]:
+def _reached(seen: SeenRoutes) -> list[tuple[int, int]]:
     """The lengths of our prefixes that our rules reach; those of copies follow the main table."""
     held = lengths_of(key for key in seen.routes if not COPY <= key.metric < DEFAULT)
     return sorted((version, length) for version, lengths in held.items()
                   for length in lengths & seen.ruled.get(version, frozenset()))  # fmt: skip
 
 
-def _moved(seen: Seen, key: Key, way: Way, *, again: bool) -> bool:
+def _moved(seen: SeenRoutes, key: Key, way: RouteWay, *, again: bool) -> bool:
     """Whether a route is to be led elsewhere, rather than left as another program wrote it."""
     have = seen.routes.get(key)
     if have is None:
@@ -314,7 +314,7 @@ def _moved(seen: Seen, key: Key, way: Way, *, again: bool) -> bool:
     return have != way and _is_whole(seen, key.metric % COPY, have)
 
 
-def _is_whole(seen: Seen, number: int, way: Way) -> bool:
+def _is_whole(seen: SeenRoutes, number: int, way: RouteWay) -> bool:
     """Whether a route carries its profile's metrics, or leads nowhere."""
     profile = seen.profiles.get(number)
     return way.kind != "unicast" or (profile is not None and holds(way.metrics, numbers(profile)))

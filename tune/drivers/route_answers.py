@@ -32,10 +32,10 @@ from configtron.linux.rtnetlink import FAMILIES, addresses
 from configtron.model.tuning import Answers, Difference
 from configtron.tune.drivers.dry_connection import begun
 from configtron.tune.drivers.routes import CC_ALGORITHM, Found, Prefix, match, parse, text
-from configtron.tune.drivers.rule import Rule
+from configtron.tune.drivers.rule import RoutingRule
 from configtron.tune.drivers.rule import parse as parse_rule
-from configtron.tune.drivers.table import LOCAL, MAIN, TABLE, Seen, Table
-from configtron.tune.route_table import COPY, DEFAULT, Key, Way, bits
+from configtron.tune.drivers.table import LOCAL, MAIN, TABLE, RouteTable, SeenRoutes
+from configtron.tune.route_table import COPY, DEFAULT, Key, RouteWay, bits
 
 # Prefixes that are looked up. If 2 % of many prefixes are diverted, 256 lookups find one with a probability of 99 %.
 SAMPLE = 256
@@ -55,11 +55,11 @@ class Question(NamedTuple):
     source: bytes = b""
 
 
-class Expected:
+class ExpectedRoute:
     """The routes that the rules require, for longest-prefix lookups by a client's address."""
 
-    def __init__(self, routes: Mapping[Key, Way]) -> None:
-        self._by_length: dict[int, dict[int, dict[int, tuple[Key, Way]]]] = {4: {}, 6: {}}
+    def __init__(self, routes: Mapping[Key, RouteWay]) -> None:
+        self._by_length: dict[int, dict[int, dict[int, tuple[Key, RouteWay]]]] = {4: {}, 6: {}}
         for key, way in routes.items():
             at = int.from_bytes(key.address, "big") >> (bits(key.version) - key.length)
             table = self._by_length[key.version].setdefault(key.length, {})
@@ -67,7 +67,7 @@ class Expected:
                 table[at] = key, way
         self._lengths = {version: sorted(tables, reverse=True) for version, tables in self._by_length.items()}
 
-    def of(self, version: int, address: bytes) -> tuple[Key, Way] | None:
+    def of(self, version: int, address: bytes) -> tuple[Key, RouteWay] | None:
         """Return the longest route that contains an address; None without one, or if that route is `throw`."""
         number = int.from_bytes(address, "big")
         for length in self._lengths[version]:
@@ -77,7 +77,9 @@ class Expected:
         return None
 
 
-def ask(table: Table, netns: str, seen: Seen, routes: Mapping[Key, Way], prefixes: Iterable[str]) -> Answers:
+def ask(
+    table: RouteTable, netns: str, seen: SeenRoutes, routes: Mapping[Key, RouteWay], prefixes: Iterable[str]
+) -> Answers:
     """Compare what the kernel has and answers with the routes that the rules require for the prefixes and the default.
 
     seen     what the driver has read of its own table
@@ -89,7 +91,7 @@ def ask(table: Table, netns: str, seen: Seen, routes: Mapping[Key, Way], prefixe
     known = {difference.scope for difference in written}
     sample = _spread([*prefixes, *_defaults(routes, table.versions)])
     questions = [*_questions(sample, earlier, list(_local(table.net, earlier)))]
-    expected = Expected(routes)
+    expected = ExpectedRoute(routes)
     asked = [*_looked_up(table.net, netns, expected, questions), *_connected(table.net, netns, expected, sample)]
     differences = [*written, *_once(one for one in asked if one.scope not in known)]
     unasked = (f"rule {rule.text} comes before ours; whether it diverts clients by {' and '.join(rule.conditions)} was "
@@ -97,12 +99,12 @@ def ask(table: Table, netns: str, seen: Seen, routes: Mapping[Key, Way], prefixe
     return Answers(len(questions), len(sample), tuple(differences), tuple(unasked))
 
 
-def _earlier(table: Table) -> list[Rule]:
+def _earlier(table: RouteTable) -> list[RoutingRule]:
     """Return the rules before ours that can match packets which this host sends itself."""
     return [rule for rule in (parse_rule(*one) for one in table.earlier()) if not rule.forwards]
 
 
-def diverted(table: Table, prefixes: Iterable[Prefix]) -> tuple[Prefix, int] | None:
+def diverted(table: RouteTable, prefixes: Iterable[Prefix]) -> tuple[Prefix, int] | None:
     """Return the first prefix that earlier rules divert from every local address, and to which table; None if none is.
 
     Call it before changes are written: an answer from the main table, the local one or ours is no diversion.
@@ -118,7 +120,7 @@ def diverted(table: Table, prefixes: Iterable[Prefix]) -> tuple[Prefix, int] | N
     return None
 
 
-def _against_main(seen: Seen, routes: Mapping[Key, Way], netns: str) -> Iterator[Difference]:
+def _against_main(seen: SeenRoutes, routes: Mapping[Key, RouteWay], netns: str) -> Iterator[Difference]:
     """Return where our table differs from the routes that the main table requires now.
 
     A prefix of the rules that has no route in our table is not reported here: reading the rules back shows it.
@@ -135,7 +137,7 @@ def _against_main(seen: Seen, routes: Mapping[Key, Way], netns: str) -> Iterator
             yield Difference(text(*key[:3]), "route", "", f"{words(way, netns)}, which the main table no longer has")
 
 
-def _others(seen: Seen, netns: str) -> Iterator[Difference]:
+def _others(seen: SeenRoutes, netns: str) -> Iterator[Difference]:
     """Return the routes in our table that another program added: their protocol number is not ours."""
     for route in seen.foreign:
         found = f"{words(route.way, netns)} in table {TABLE}, protocol {route.protocol}"
@@ -148,12 +150,12 @@ def _spread(prefixes: list[str]) -> list[str]:
     return [prefixes[place * len(prefixes) // SAMPLE] for place in range(SAMPLE)]
 
 
-def _defaults(routes: Mapping[Key, Way], versions: Iterable[int]) -> list[str]:
+def _defaults(routes: Mapping[Key, RouteWay], versions: Iterable[int]) -> list[str]:
     there = {key.version for key in routes if key.length == 0 and key.metric >= DEFAULT}
     return [text(version, bytes(bits(version) // 8), 0) for version in versions if version in there]
 
 
-def _questions(sample: list[str], earlier: list[Rule], local: list[bytes]) -> Iterator[Question]:
+def _questions(sample: list[str], earlier: list[RoutingRule], local: list[bytes]) -> Iterator[Question]:
     parsed = {scope: parse(scope) for scope in sample}
     for scope, prefix in parsed.items():
         for address in _ends(prefix):
@@ -181,7 +183,7 @@ def _ends(prefix: Prefix) -> list[bytes]:
     return [number.to_bytes(len(address), "big") for number in sorted({first, last})]
 
 
-def _local(net: Netlink, earlier: list[Rule]) -> Iterator[bytes]:
+def _local(net: Netlink, earlier: list[RoutingRule]) -> Iterator[bytes]:
     """Return local addresses, first those that an earlier rule matches; none if no rule matches source addresses."""
     for version in sorted({rule.version for rule in earlier if rule.source is not None}):
         named = [rule.source for rule in earlier if rule.version == version and rule.source is not None]
@@ -194,7 +196,9 @@ def _addresses(net: Netlink, version: int) -> Iterator[bytes]:
     return (packed for packed, scope in addresses(net, version) if scope == _UNIVERSE)
 
 
-def _looked_up(net: Netlink, netns: str, expected: Expected, questions: Iterable[Question]) -> Iterator[Difference]:
+def _looked_up(
+    net: Netlink, netns: str, expected: ExpectedRoute, questions: Iterable[Question]
+) -> Iterator[Difference]:
     for scope, version, address, source in questions:
         found = match(net, version, address, source)
         want = expected.of(version, address)
@@ -208,11 +212,11 @@ def _looked_up(net: Netlink, netns: str, expected: Expected, questions: Iterable
             yield Difference(scope, "lookup", f"table {TABLE}, {words(want[1], netns)}", f"{got}{asked}")
 
 
-def _is(found: Found, key: Key, way: Way) -> bool:
+def _is(found: Found, key: Key, way: RouteWay) -> bool:
     return found.table == TABLE and (found.key, found.way) == (key, way)
 
 
-def _connected(net: Netlink, netns: str, expected: Expected, sample: Iterable[str]) -> Iterator[Difference]:
+def _connected(net: Netlink, netns: str, expected: ExpectedRoute, sample: Iterable[str]) -> Iterator[Difference]:
     for scope in sample:
         prefix = parse(scope)
         for address in _ends(prefix):
@@ -243,7 +247,7 @@ def _once(differences: Iterable[Difference]) -> Iterator[Difference]:
     yield from first.values()
 
 
-def words(way: Way, netns: str) -> str:
+def words(way: RouteWay, netns: str) -> str:
     """Return a route as `ip route` prints it in a namespace, without metrics; a device without a name is its index."""
     if way.kind != "unicast":
         return way.kind

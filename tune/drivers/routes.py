@@ -36,7 +36,7 @@ from configtron.linux.rtnetlink import (
     VIA,
 )
 from configtron.model.errors import BadInput
-from configtron.tune.route_table import Hop, Key, Way
+from configtron.tune.route_table import Hop, Key, RouteWay
 
 CC_ALGORITHM = 16  # the one metric that is a name
 KINDS = {1: "unicast", 6: "blackhole", 7: "unreachable", 8: "prohibit", 9: "throw"}
@@ -57,7 +57,7 @@ class Found(NamedTuple):
     """A route as read: its key, and besides which table, by whose hand (protocol), for which type of service."""
 
     key: Key
-    way: Way
+    way: RouteWay
     table: int
     protocol: int
     tos: int
@@ -90,11 +90,11 @@ class Writer:
     hand   by whose hand (protocol) a route is to be
     """
 
-    def __init__(self, table: int, hand: Callable[[Key, Way], int]) -> None:
+    def __init__(self, table: int, hand: Callable[[Key, RouteWay], int]) -> None:
         self.table, self._hand = table, hand
-        self._known: dict[tuple[int, int, int, int], tuple[bytes, bytes, Way]] = {}
+        self._known: dict[tuple[int, int, int, int], tuple[bytes, bytes, RouteWay]] = {}
 
-    def new(self, key: Key, way: Way) -> tuple[int, int, bytes]:
+    def new(self, key: Key, way: RouteWay) -> tuple[int, int, bytes]:
         """Make a route, or put it in place of the one with the same key."""
         version, address, length, metric = key
         # by identity, which is quick; the way is kept, so no other gets its identity
@@ -103,17 +103,17 @@ class Writer:
             known = self._known[version, length, metric, id(way)] = (*self._around(key, way), way)
         return NEW_ROUTE, CREATE | REPLACE, known[0] + address + known[1]
 
-    def _around(self, key: Key, way: Way) -> tuple[bytes, bytes]:
+    def _around(self, key: Key, way: RouteWay) -> tuple[bytes, bytes]:
         flags = ONLINK if len(way.hops) == 1 and way.hops[0].onlink else 0
         scope = way.scope if way.kind == "unicast" else 0
         head = self._head(key, way, scope, NUMBERS[way.kind], flags) + DST_HEAD[len(key.address)]
         return head, self._place(key) + _hops(key.version, way) + _metrics(way)
 
-    def delete(self, key: Key, way: Way) -> tuple[int, int, bytes]:
+    def delete(self, key: Key, way: RouteWay) -> tuple[int, int, bytes]:
         """Take away the one route with that key, if it is by our hand."""
         return DEL_ROUTE, 0, self._head(key, way, NOWHERE, 0, 0) + attribute(DST, key.address) + self._place(key)
 
-    def _head(self, key: Key, way: Way, scope: int, kind: int, flags: int) -> bytes:
+    def _head(self, key: Key, way: RouteWay, scope: int, kind: int, flags: int) -> bytes:
         protocol = self._hand(key, way)
         return RTMSG.pack(FAMILIES[key.version], key.length, 0, 0, TABLE_UNSPEC, protocol, scope, kind, flags)
 
@@ -121,7 +121,7 @@ class Writer:
         return attribute(TABLE, struct.pack("=I", self.table)) + attribute(PRIORITY, struct.pack("=I", key.metric))
 
 
-def _hops(version: int, way: Way) -> bytes:
+def _hops(version: int, way: RouteWay) -> bytes:
     found = attribute(PREFSRC, _packed(way.source)) if way.source else b""
     if len(way.hops) == 1:
         return found + attribute(OIF, struct.pack("=I", way.hops[0].interface)) + _gateway(version, way.hops[0])
@@ -143,7 +143,7 @@ def _gateway(version: int, hop: Hop) -> bytes:
     return attribute(VIA, struct.pack("=H", socket.AF_INET6) + packed)
 
 
-def _metrics(way: Way) -> bytes:
+def _metrics(way: RouteWay) -> bytes:
     if not way.metrics:
         return b""
     return attribute(METRICS, b"".join(attribute(number, _metric(value)) for number, value in way.metrics))
@@ -160,13 +160,13 @@ def _packed(address: str) -> bytes:
 def read(net: Netlink, version: int, table: int, protocol: int = 0) -> Iterator[Found]:
     """The routes of one table that carry packets, or say that none may pass. Errors: `BadInput`, `Refused`."""
     body = RTMSG.pack(FAMILIES[version], 0, 0, 0, TABLE_UNSPEC, protocol, 0, 0, 0)
-    shapes: dict[bytes, tuple[int, Way, int, int]] = {}
+    shapes: dict[bytes, tuple[int, RouteWay, int, int]] = {}
     for found in net.dump(GET_ROUTE, body + attribute(TABLE, struct.pack("=I", table))):
         if found[7] in KINDS:
             yield _found(found, shapes)
 
 
-def _found(body: bytes, shapes: dict[bytes, tuple[int, Way, int, int]]) -> Found:
+def _found(body: bytes, shapes: dict[bytes, tuple[int, RouteWay, int, int]]) -> Found:
     """One route; `shapes` knows what follows the destination, by its bytes."""
     version, length = VERSIONS[body[0]], body[1]
     size = 4 if version == 4 else 16
@@ -194,7 +194,7 @@ def _destination(body: bytes, size: int) -> int:
     return 0
 
 
-def _shape(body: bytes) -> tuple[int, Way, int, int]:
+def _shape(body: bytes) -> tuple[int, RouteWay, int, int]:
     family, _, _, _, table, protocol, scope, kind, flags = RTMSG.unpack_from(body)
     found = attributes(body, RTMSG.size)
     if TABLE in found:
@@ -205,13 +205,13 @@ def _shape(body: bytes) -> tuple[int, Way, int, int]:
         for number, value in attributes(found.get(METRICS, b"")).items()
     ))  # fmt: skip
     if kind in OWN_KINDS or KINDS[kind] != "unicast":
-        return metric, Way((OWN_KINDS | KINDS)[kind], metrics=metrics), table, protocol
+        return metric, RouteWay((OWN_KINDS | KINDS)[kind], metrics=metrics), table, protocol
     hops = tuple(_multipath(found[MULTIPATH])) if MULTIPATH in found else (_hop(found, flags),)
     if ENCAP in found or (NH_ID in found and not hops[0].interface):
         what = "encapsulates" if ENCAP in found else "is a nexthop object that is not spelt out (nexthop_compat_mode)"
         raise BadInput(f"a route of table {table} {what}; this driver cannot repeat it: use another (tune doctor)")
     source = _address(found[PREFSRC]) if PREFSRC in found else ""
-    return metric, Way("unicast", hops, source, scope if family == socket.AF_INET else 0, metrics), table, protocol
+    return metric, RouteWay("unicast", hops, source, scope if family == socket.AF_INET else 0, metrics), table, protocol
 
 
 def _hop(found: dict[int, bytes], flags: int, weight: int = 1, interface: int = 0) -> Hop:

@@ -26,7 +26,7 @@ _ACTIONS = {1: "lookup", 2: "goto", 3: "nop", 6: "blackhole", 7: "unreachable", 
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RoutingRule:
     """One rule: its text, the prefixes that it matches (None: any), and the conditions that no lookup of ours meets.
 
     forwards   it matches packets that arrived at an interface, so none that this host sends itself
@@ -40,7 +40,7 @@ class Rule:
     forwards: bool = False
 
 
-def parse(version: int, body: bytes) -> Rule:
+def parse(version: int, body: bytes) -> RoutingRule:
     """Parse a rule as the kernel lists it: struct fib_rule_hdr and attributes. `version`: 4 or 6."""
     family, dst_bits, src_bits, tos, _, _, _, action, flags = RULE.unpack_from(body)
     found = attributes(body, RULE.size)
@@ -62,7 +62,7 @@ def parse(version: int, body: bytes) -> Rule:
     rejected = _number(found.get(RULE_REJECTED, b"\xff" * 4))
     if rejected != 0xFFFFFFFF:
         words.append(f"suppress_prefixlength {rejected}")
-    return Rule(version, " ".join(filter(None, words)), source, destination, tuple(conditions), forwards)
+    return RoutingRule(version, " ".join(filter(None, words)), source, destination, tuple(conditions), forwards)
 
 
 def _network(version: int, packed: bytes | None, length: int) -> IPv4Network | IPv6Network | None:

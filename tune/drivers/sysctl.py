@@ -2,9 +2,9 @@
 """One profile for a whole network namespace, by its sysctls: the last resort where nothing else is at hand.
 
 Question   What can be set where there is neither module nor BPF, or for a knob that has only a sysctl?
-Method     The default profile's settings are written to /proc/sys/net/ipv4. What stood there is noted before
-           (`notes.py`, in a table of its own), and put back once a later profile no longer sets it. What we wrote is
-           noted too: a value that is not ours was set by another program since, and stays.
+Method     The default profile's settings are written to /proc/sys/net/ipv4. What stood there is noted before (in a
+           table of its own, `route_annotations.py`), and put back once a later profile no longer sets it. What we wrote
+           is noted too: a value that is not ours was set by another program since, and stays.
 Reads as   The sysctls themselves: a value that another program has changed reads as it is, under the profile's name.
 Fails as   `BadInput` for prefixes, which a namespace's settings do not know; `Refused` where the kernel takes a value
            not, after everything is put back.
@@ -30,7 +30,7 @@ from configtron.model.knobs import KNOBS
 from configtron.model.nouns import Profile, Value
 from configtron.model.tuning import Changes, Place, Reach, Rules
 from configtron.tune.drivers.congestion_controls import ALLOWED, writable
-from configtron.tune.drivers.notes import MOST_NOTES, Notes, free, profile_of, spelt
+from configtron.tune.drivers.route_annotations import MOST_NOTES, Notes, free, profile_of, spelt
 from configtron.tune.listeners import BY_EBPF_ALONE
 from configtron.tune.metrics import MOST_RTO_S, check
 from configtron.tune.rules import after

@@ -25,7 +25,7 @@ from configtron.linux.rtnetlink import DEL_RULE, FAMILIES, GET_RULE, NEW_RULE
 from configtron.model.errors import BadInput, Refused
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Place, Rules
-from configtron.tune.drivers.notes import Notes, profile_of
+from configtron.tune.drivers.route_annotations import Notes, profile_of
 from configtron.tune.drivers.routes import Found, Writer, read, text
 from configtron.tune.metrics import holds, numbers
 from configtron.tune.route_table import (
@@ -33,11 +33,11 @@ from configtron.tune.route_table import (
     DEFAULT,
     PROTOCOL,
     STANDING,
-    Given,
     Ground,
     Key,
-    Lookup,
-    Way,
+    RouteArguments,
+    RouteLookup,
+    RouteWay,
     hand,
     lookups,
 )
@@ -56,7 +56,7 @@ REJECTS_NOTHING = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenRoutes:
     """All that stands in the kernel by our hand.
 
     versions   those that this kernel has of IP; `ruled` are those whose lookups reach our table, each with the lengths
@@ -64,13 +64,13 @@ class Seen:
     foreign    other programs' routes in our table
     """
 
-    routes: Mapping[Key, Way]
+    routes: Mapping[Key, RouteWay]
     profiles: Mapping[int, Profile]
     ruled: Mapping[int, frozenset[int]]
     versions: frozenset[int]
     foreign: tuple[Found, ...] = ()
 
-    def is_ours_alone(self) -> Seen:
+    def is_ours_alone(self) -> SeenRoutes:
         """Return itself. Errors: `Refused` where other programs' routes stand in our table: ours could replace them."""
         for route in self.foreign:
             where = text(*route.key[:3])
@@ -113,7 +113,7 @@ class Seen:
         return Rules(profiles, prefixes, agreed)
 
 
-class Table:
+class RouteTable:
     """Our table in one network namespace."""
 
     def __init__(self, place: Place) -> None:
@@ -127,7 +127,7 @@ class Table:
     def ground(self) -> Ground:
         """The main table. Errors: `BadInput`, `Refused` where it cannot be covered."""
         found = (route for version in self.versions for route in read(self.net, version, MAIN))
-        given = [Given(*route.key, route.way, route.tos) for route in found]
+        given = [RouteArguments(*route.key, route.way, route.tos) for route in found]
         return Ground(given, self._interface())
 
     def _interface(self) -> int:
@@ -145,9 +145,9 @@ class Table:
         spelt = {number: profile_of(note) for number, note in self.notes.read().items()}
         return {number: profile for number, profile in spelt.items() if profile is not None}
 
-    def seen(self) -> Seen:
+    def seen(self) -> SeenRoutes:
         """All that stands in our table."""
-        routes: dict[Key, Way] = {}
+        routes: dict[Key, RouteWay] = {}
         foreign: list[Found] = []
         for version in self.versions:
             for route in read(self.net, version, TABLE):
@@ -155,22 +155,22 @@ class Table:
                     routes[route.key] = route.way
                 else:
                     foreign.append(route)
-        return Seen(routes, self.profiles(), self.ruled(), frozenset(self.versions), tuple(foreign))
+        return SeenRoutes(routes, self.profiles(), self.ruled(), frozenset(self.versions), tuple(foreign))
 
-    def standing(self) -> Seen:
+    def standing(self) -> SeenRoutes:
         """The few: the default profile's routes, copies, and prefixes to which no route leads."""
         found = (route for version in self.versions for route in read(self.net, version, TABLE, STANDING))
         routes = {route.key: route.way for route in found}
-        return Seen(routes, self.profiles(), self.ruled(), frozenset(self.versions))
+        return SeenRoutes(routes, self.profiles(), self.ruled(), frozenset(self.versions))
 
-    def change(self, have: Mapping[Key, Way], want: Mapping[Key, Way]) -> int:
+    def change(self, have: Mapping[Key, RouteWay], want: Mapping[Key, RouteWay]) -> int:
         """Write what is new or other, then take away what is too much; how many. Errors: `Refused`."""
         fresh = [(key, way) for key, way in want.items() if have.get(key) != way]
         stale = [(key, way) for key, way in have.items() if key not in want]
         self.write(fresh, stale)
         return len(fresh) + len(stale)
 
-    def write(self, fresh: Iterable[tuple[Key, Way]], stale: Iterable[tuple[Key, Way]]) -> None:
+    def write(self, fresh: Iterable[tuple[Key, RouteWay]], stale: Iterable[tuple[Key, RouteWay]]) -> None:
         """Routes to make or replace, then routes to take away; a prefix that changes its profile is never without."""
         # on the link first: IPv6 looks a gateway up in the very table that its route goes to
         fresh = sorted(fresh, key=lambda item: bool(item[1].hops and item[1].hops[0].gateway))
@@ -198,7 +198,7 @@ class Table:
                 self.net.write((NEW_RULE, CREATE, _rule(version, one)) for one in want)
                 self.net.write((DEL_RULE, 0, _rule(version, one)) for one in there)
 
-    def _rules(self, version: int) -> tuple[Lookup, ...]:
+    def _rules(self, version: int) -> tuple[RouteLookup, ...]:
         return tuple(one for body in self._all_rules(version) if (one := _ours(body)) is not None)
 
     def _all_rules(self, version: int) -> list[bytes]:
@@ -250,7 +250,7 @@ class Table:
         self.notes.clear()
 
 
-def _rule(version: int, lookup: Lookup) -> bytes:
+def _rule(version: int, lookup: RouteLookup) -> bytes:
     head = RULE.pack(FAMILIES[version], 0, 0, 0, 0, 0, 0, TO_TABLE, 0)
     rejected = b""
     if lookup.longest_rejected >= 0:
@@ -264,7 +264,7 @@ def _rule(version: int, lookup: Lookup) -> bytes:
     )
 
 
-def _ours(body: bytes) -> Lookup | None:
+def _ours(body: bytes) -> RouteLookup | None:
     """A rule of our protocol number that leads to our table, or to the main one for what is long enough."""
     found = attributes(body, RULE.size)
     (table,) = struct.unpack("=I", found.get(RULE_TABLE, bytes(4)))
@@ -273,10 +273,10 @@ def _ours(body: bytes) -> Lookup | None:
         return None
     if table == MAIN and rejected == REJECTS_NOTHING:
         return None
-    return Lookup(table == MAIN, -1 if rejected == REJECTS_NOTHING else rejected)
+    return RouteLookup(table == MAIN, -1 if rejected == REJECTS_NOTHING else rejected)
 
 
-def _half(fresh: list[tuple[Key, Way]], no: NetlinkError) -> str:
+def _half(fresh: list[tuple[Key, RouteWay]], no: NetlinkError) -> str:
     key = fresh[no.position][0]
     where = "the default profile" if key.metric >= DEFAULT else text(*key[:3])
     return (

@@ -3,7 +3,7 @@
 
 Order      The new map is written beside the old and renamed into place; the server checks its own configuration, which
            includes the map; then it reloads without dropping a connection. Where it finds fault, the old map is back
-           before anybody has reloaded. The map before lies beside, with `.old` after its name: `rollback` exchanges
+           before any server has reloaded. The map before lies beside, with `.old` after its name: `rollback` exchanges
            them.
 Killed     between renaming and reloading: the file is whole, the server serves the old map, and the next run goes on.
 """
@@ -63,19 +63,27 @@ SERVERS: Mapping[str, Server] = {
 
 
 def server(name: str, *, config: str = "", check: str = "", reload: str = "", pid_file: str = "") -> Server:
-    """A server by name; what is given replaces what a distribution has. Errors: `BadInput`."""
+    """Return a server by name; arguments replace what a distribution has. Errors: `BadInput`."""
     if name not in SERVERS:
         raise BadInput(f"no server is called {name!r}; there is: {', '.join(SERVERS)}")
     found = SERVERS[name].configured(config)
     if check:
-        found = replace(found, check=tuple(shlex.split(check)))
+        found = replace(found, check=_words(check))
     if reload:
-        found = replace(found, reload=tuple(shlex.split(reload)))
+        found = replace(found, reload=_words(reload))
     return replace(found, pid_file=pid_file or found.pid_file)
 
 
+def _words(command: str) -> tuple[str, ...]:
+    """Return the words of a command as a shell would split them. Errors: `BadInput`."""
+    try:
+        return tuple(shlex.split(command))
+    except ValueError as error:
+        raise BadInput(f"{command!r} is no command: {error}") from error
+
+
 def publish(at: Server, file: Path, text: str) -> bool:
-    """Give the server a map; whether anything was to do. Errors: `Missing`, `Refused` with the old map in place."""
+    """Give the server a map; return whether it changed. Errors: `Missing`, `Refused`, with the old map in place."""
     with _alone(file):
         before = file.read_text() if file.exists() else None
         if before == text:
@@ -131,8 +139,8 @@ def _run(at: Server, words: Sequence[str], what: str) -> None:
     except subprocess.TimeoutExpired as error:
         raise Refused(f"{shlex.join(words)}: no answer within {PATIENCE_S:g} s; the old map is back") from error
     if done.returncode:
-        said = " / ".join((done.stderr or done.stdout).split("\n")).strip(" /")
-        raise Refused(f"{at.name} {what}: {said or f'exit code {done.returncode}'}; the old map is back")
+        output = " / ".join((done.stderr or done.stdout).split("\n")).strip(" /")
+        raise Refused(f"{at.name} {what}: {output or f'exit code {done.returncode}'}; the old map is back")
 
 
 def _process(at: Server) -> str:
@@ -170,13 +178,16 @@ def _write(file: Path, text: str) -> None:
 
 @contextmanager
 def _alone(file: Path) -> Iterator[None]:
-    """One at a time for one map."""
-    folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    """Write one map at a time. Errors: `BadInput` for a folder that cannot be opened, `Refused` for a second writer."""
+    try:
+        folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise BadInput(f"{file.parent}: {error.strerror}; name a map in a folder of the server's") from error
     try:
         try:
             fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise Refused(f"{file}: somebody else is writing maps there; try again") from error
+            raise Refused(f"{file}: another process is writing maps there; try again") from error
         _settle(file)
         yield
     finally:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
-from configtron.cli.extras import missing
 from configtron.cli.options import INPUT_FILE, form_options
 from configtron.cli.output import say
 from configtron.cli.settings import settings
 from configtron.model.errors import DONE, NOTHING, PARTIAL
+from configtron.model.packages import missing
 
 
 @click.command(short_help="Read connections out of packet captures.")

@@ -22,7 +22,7 @@ def explain(who: str, name: str, site: str, form: str, output_file: str) -> int:
 
     A PREFIX stands for its latest 50 outcomes in the log that the policy learns from: medians of bandwidth and round
     trip, mean loss. An ADDRESS, or a prefix that no outcome is of, stands for the longest prefix that outcomes are of
-    and that contains it, however that is spelt; it is said which.
+    and that contains it, however that is spelt; the answer names it.
     A CONTEXT is written bandwidth_kbps=5000,rtt_ms=80,loss=0.01 (site=, prefix=, device= and what else docs/fields.md
     lists of an outcome, too). Nothing is drawn or
     learned to answer. A choice is named by its knobs' values; which is whose is in JSON (`settings`). `loads` are those

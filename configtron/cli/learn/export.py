@@ -52,7 +52,7 @@ def export(name: str, log: int, last: int, only: tuple[str, ...], leaf: int, to_
     held-back  which classes keep Default, and which prefixes what they had, with the reason (docs/reasons.md)
 
     Rules are made on the earlier half of the clients. Their loss is judged by the outcomes of the later half, not by
-    what the policy believes; where the log cannot tell, a reason stands in place of the numbers. Only the rules are
+    what the policy believes; where the log cannot show it, a reason stands in place of the numbers. Only the rules are
     held out: the policy itself may have learned from the later half, too.
 
     The loss `tune` is that of profiles as a driver of `configtron tune` can set them: knobs that the driver does not

@@ -34,7 +34,7 @@ def knobs(name: str, tensor: BinaryIO | None, form: str, output_file: str) -> in
                 pairs, and the largest effect that could have stayed unseen, which is 5 % at most: as root mean
                 square over pairs of all cells, so that in one cell of a hundred it may be ten times that
     unexplored  what this policy was made without, or goes on without since outcomes proved it dead
-    unproven    the same as dead, but a larger effect could have stayed unseen: more would tell
+    unproven    the same as dead, but a larger effect could have stayed unseen: more outcomes would show
     importance  excess of the best configuration with this knob at its default over the best of all, median and p95
                 over networks and sites, with 95 % intervals
     """

@@ -16,8 +16,10 @@ from configtron.cli.signals import terminated
 from configtron.model.errors import CONDITION, DONE, INTERRUPTED, NOTHING, PARTIAL, BadInput
 
 if TYPE_CHECKING:
+    from configtron.report.filling import Moment
     from configtron.service.learning.measured import CellTally
     from configtron.service.learning.measuring import MeasureOptions
+    from configtron.service.progress import Event
 
 # The names of `lab/testbed/studies.py`, written down here so that --help imports nothing.
 STUDIES = ("hotcloud", "configtron", "smoke", "realism", "visits")
@@ -57,16 +59,14 @@ def measure(fail_on_unknown: bool, tensor: Path | None, status_updates_file: Pat
             **given: Any) -> int:  # fmt: skip
     """Fill the PLT-tensor {network condition x configuration x website} with page loads in the lab.
 
-    Each condition is a shard: one boot of a guest whose kernel, servers and client are real and whose time is virtual.
-    Whatever is set in it is read back; a configuration that is not as asked is not measured, and says why. A cell is
-    loaded 6 times, then 12, then 24, until the 95 % interval of its median is within a tenth of it; if it never is, the
-    cell is flagged wide-interval. Fewer than six loads have no such interval: few-loads. The same seed gives the same
-    bytes.
+    Each condition is a shard: one boot of a guest with real kernel, servers and client, in virtual time. All settings
+    are read back; a configuration that does not read back is not measured, with the reason. A cell is loaded 6 times,
+    then 12, then 24, until the 95 % interval of its median is within a tenth of it; otherwise it is flagged
+    wide-interval, or few-loads below six loads. The same seed gives the same bytes.
 
-    Ctrl-C and SIGTERM end the shards that are under way, and keep the others. Killed by kill -9, a measurement leaves
-    its guests to finish theirs, which loses none; --resume waits for them and goes on. A guest that is killed loses
-    its shard, a machine that fails one a job. --study smoke is 576 cells, each loaded once: for a first look, and for
-    tests.
+    Ctrl-C and SIGTERM end the shards that are under way, and keep the others. After kill -9 the guests finish their
+    shards; --resume waits for them and goes on. A guest that is killed loses its shard, a machine that fails one a job.
+    --study smoke is 576 cells, each loaded once: for a first look, and for tests.
 
     \b
     Exit codes: 0    measured; with --fail-on-unknown: and every median is known
@@ -82,15 +82,10 @@ def measure(fail_on_unknown: bool, tensor: Path | None, status_updates_file: Pat
     from configtron.report.files import can_be_written, opened
     from configtron.report.filling import Filling
     from configtron.service.learning import measured, measuring
-    from configtron.service.learning.measuring import MeasureProgress
 
     options = _options_of(**given)
     can_be_written(tensor, output_file)
-    with (
-        BarDisplay(Filling, lambda e: (e.moment, e.last) if isinstance(e, MeasureProgress) else None,
-                   status_updates_file) as progress,
-        terminated(),
-    ):  # fmt: skip
+    with BarDisplay(Filling, _moment_of, status_updates_file) as progress, terminated():
         found = measuring.fill(options, progress)
     with opened(output_file) as out:
         tally, lines = measured.show_cells(options.db, found, lambda cells: write_cells(form, cells, out), tensor)
@@ -99,26 +94,33 @@ def measure(fail_on_unknown: bool, tensor: Path | None, status_updates_file: Pat
     return INTERRUPTED if found.status == measuring.STOPPED else _code(tally, found.layout.cells, fail_on_unknown)
 
 
-def _options_of(
-    study: str | None, smoke: bool, seed: int | None, server: str | None, jobs: int | None, dask: str | None,
-    resume: int | None, **what: Any,
-) -> MeasureOptions:  # fmt: skip
+def _options_of(study: str | None, smoke: bool, seed: int | None, server: str | None, jobs: int | None,
+                dask: str | None, resume: int | None, **what: Any) -> MeasureOptions:  # fmt: skip
     """Return the options as the service takes them. Errors: `BadInput` for those that contradict each other."""
     from configtron.service.learning.measuring import MeasureOptions
 
     if smoke and study not in (None, "smoke"):
         raise BadInput("--smoke is a study of its own; leave --study out")
     name = "smoke" if smoke else study
+    how: dict[str, Any] = {"jobs": jobs or 0, "dask": dask or ""}
     if resume is not None:
         if name or any(what.values()) or seed is not None or server:
             raise BadInput("--resume goes on as it was begun: leave out the seed and every option of what to measure")
-        return MeasureOptions(settings().db, resume=resume, jobs=jobs or 0, dask=dask or "")
+        return MeasureOptions(settings().db, resume=resume, **how)
     if name is None:
         raise BadInput(f"nothing to measure: name a study by --study {'|'.join(STUDIES)}, or --smoke")
-    return MeasureOptions(
-        settings().db, name, **what, seed=1 if seed is None else seed, server=server or SERVERS[0], jobs=jobs or 0,
-        dask=dask or "", argv=tuple(sys.argv[1:]),
-    )  # fmt: skip
+    where: dict[str, Any] = {
+        "seed": 1 if seed is None else seed,
+        "server": server or SERVERS[0],
+        "argv": tuple(sys.argv[1:]),
+    }
+    return MeasureOptions(settings().db, name, **what, **where, **how)
+
+
+def _moment_of(event: Event) -> tuple[Moment, bool] | None:
+    from configtron.service.learning.measuring import MeasureProgress
+
+    return (event.moment, event.last) if isinstance(event, MeasureProgress) else None
 
 
 def _code(tally: CellTally, cells: int, fail_on_unknown: bool) -> int:

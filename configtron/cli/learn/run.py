@@ -36,7 +36,7 @@ from configtron.model.errors import DONE
 @click.option("--fresh", is_flag=True, help="Delete what the policy learned and decided, and start it anew.")
 @form_options
 def run(name: str, policy: str, most: int | None, fresh: bool, form: str, output_file: str, **making: Any) -> int:
-    """Let a policy learn from the database's outcomes, in order of arrival; whoever decided them.
+    """Let a policy learn from the database's outcomes, in order of arrival, whatever policy decided them.
 
     For each outcome's client the policy first makes its own decision; profile, arm, class and propensity are stored
     (table `decision`). Then it learns the outcome. Its state is saved with its decisions, in one transaction: after an

@@ -99,10 +99,6 @@ def options_of(
         raise BadInput("no targets; name some, or a list such as alexa-top1k, or --input-file FILE")
     if options.resume:
         _check_resumed(options)
-    if not options.lab and (options.sites or options.backend):
-        raise BadInput("--sites and --backend belong to --lab")
-    if not options.lab and (options.lab_troubles or options.lab_loss or options.lab_reorder or options.lab_duplicate):
-        raise BadInput("--lab-troubles, --lab-loss, --lab-reorder and --lab-duplicate belong to --lab")
     return options
 
 

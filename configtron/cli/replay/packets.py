@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 
 from configtron.cli.completing import runs
-from configtron.cli.extras import missing
 from configtron.cli.probe.names import run_number
 from configtron.cli.settings import hint, settings
 from configtron.model.errors import DONE, NOTHING, BadInput
+from configtron.model.packages import missing
 
 FORMATS = ("table", "jsonl", "csv")
 

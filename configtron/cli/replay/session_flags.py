@@ -48,7 +48,7 @@ OPTIONS = (
     click.option("--tensor", default="analytic", show_default=True, metavar="FILE|NAME",
                  help="Page load times: a PLT-tensor's file; or analytic, idiosyncratic."),
     click.option("--world", "worlds", multiple=True, metavar="FILE", type=click.Path(dir_okay=False),
-                 help="A world's file, by anybody (docs/worlds.md), for --tensor; several times: a row each."),
+                 help="A world's file of any origin (docs/worlds.md), for --tensor; repeat for a row each."),
     click.option("--world-out", metavar="FILE", type=click.Path(dir_okay=False),
                  help="Write the world of these options as a world's file, .npz or .csv, and play nothing."),
     click.option("--warm", default="none", show_default=True, metavar="FILE|NAME",

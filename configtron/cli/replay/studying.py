@@ -10,7 +10,7 @@ from configtron.learner.sim.world import ANALYTIC
 from configtron.model.errors import BadInput
 from configtron.model.records import rounded
 from configtron.service.replay.origin import Say, check_unchanged, hashed, tensor_of_file
-from configtron.service.replay.session_job import Job, PartContext, Stop
+from configtron.service.replay.session_job import Job, PartContext, StopRequested
 from configtron.studies.simulated import STUDIES
 from configtron.studies.simulated.ground import Ground
 from configtron.studies.simulated.points import Point, Summary, summed
@@ -65,10 +65,10 @@ def ground(tensor: str, files: tuple[tuple[str, str], ...], say: Say) -> Ground:
 
 
 def part(job: Job, position: int, state: str, context: PartContext) -> list[tuple[Any, ...]]:
-    """Return the points of one world of one study; begun anew if it was interrupted. Errors: `Stop`."""
+    """Return the points of one world of one study; begun anew if it was interrupted. Errors: `StopRequested`."""
     del state
     if context.stopping():
-        raise Stop("")
+        raise StopRequested("")
     name, label, seed = job.config["parts"][position]
     study = STUDIES[name]
     context.say(f"study {name}{f' {label}' if label else ''}, seed {seed}: part {position + 1} of {job.parts}")

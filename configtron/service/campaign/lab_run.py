@@ -31,7 +31,7 @@ from configtron.probe.wire.journal import JOURNAL, cut, ended
 from configtron.probe.wire.shard import Shard
 from configtron.service.campaign.run_options import ProbeOptions
 from configtron.service.campaign.shards import shard_of
-from configtron.service.campaign.tally import Tally
+from configtron.service.campaign.tally import RunTally
 from configtron.service.progress import Event, Progress
 
 # Two guests, one core each: what the smallest machines that we know of have.
@@ -117,7 +117,7 @@ def shards_of(options: ProbeOptions, targets: list[Target]) -> list[Shard]:
     return made
 
 
-def perform_lab(options: ProbeOptions, shards: list[Shard], folder: Path, tally: Tally, progress: Progress) -> None:
+def perform_lab(options: ProbeOptions, shards: list[Shard], folder: Path, tally: RunTally, progress: Progress) -> None:
     """Raise the internet, have it probed, and store the results as they come."""
     backend, _ = uml.pick(options.backend)
     if isinstance(backend, uml.UmlVirtual):
@@ -166,7 +166,7 @@ def job_of(shard: Shard, folder: Path, number: int, seed: int) -> uml.GuestJob:
     """Return the job of a guest for a shard whose world and orders lie in its folder."""
     command = (
         sys.executable, "-m", "configtron.lab.internet.guest", f"{uml.GUEST_OUTPUT}/{WORLD}", "--",
-        sys.executable, "-m", "configtron.cli.worker", uml.GUEST_OUTPUT,
+        sys.executable, "-m", "configtron.probe.wire.worker", uml.GUEST_OUTPUT,
     )  # fmt: skip
     cores = sorted(os.sched_getaffinity(0))
     core = cores[number % len(cores)]

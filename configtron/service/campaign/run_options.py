@@ -13,6 +13,10 @@ from configtron.model.errors import BadInput
 IP_VERSIONS = (4, 6)
 
 
+# The largest share of packets that the lab loses, reorders or duplicates; beyond it no connection ends.
+MOST_PERCENT = 50
+
+
 @dataclass(frozen=True, slots=True)
 class ProbeOptions:
     """The options of `probe run`; `inputs.py` makes targets, vantages and a blocklist of them.
@@ -84,7 +88,7 @@ class ProbeOptions:
         if strange := [version for version in self.versions if version not in IP_VERSIONS]:
             raise BadInput(f"versions: {strange[0]} is no version of IP; 4 and 6 are")
         for name in ("lab_loss", "lab_reorder", "lab_duplicate"):
-            check_number(name, getattr(self, name), 0, 1)
+            check_number(name, getattr(self, name), 0, MOST_PERCENT, beside=", in percent")
         for name in ("rate_per_s", "host_rate_per_s", "network_rate_per_s", "max_runtime_s"):
             check_number(name, getattr(self, name), 0)
         for name, least in (("concurrency", 1), ("seed", 0), ("sites", 0)):
@@ -93,3 +97,7 @@ class ProbeOptions:
             check_number("max_targets", self.max_targets, 1, whole=True, beside=", or None for all")
         check_number("shards", self.shards, 1, whole=True)
         check_number("shard", self.shard, 0, self.shards - 1, whole=True)
+        if not self.lab and (self.sites or self.backend):
+            raise BadInput("--sites and --backend belong to --lab")
+        if not self.lab and (self.lab_troubles or self.lab_loss or self.lab_reorder or self.lab_duplicate):
+            raise BadInput("--lab-troubles, --lab-loss, --lab-reorder and --lab-duplicate belong to --lab")

@@ -28,7 +28,7 @@ from configtron.service.campaign.opt_out import OptOut
 from configtron.service.campaign.run_config import host_facts, options_of, run_config
 from configtron.service.campaign.run_options import ProbeOptions
 from configtron.service.campaign.runs import find_run, locked, run_folder
-from configtron.service.campaign.tally import Tally
+from configtron.service.campaign.tally import RunTally
 from configtron.service.progress import Cancelled, Event, Progress, never, unheard
 
 LOG = logging.getLogger("configtron.probe")
@@ -162,7 +162,7 @@ def _perform(
     with locked(folder, number):
         if options.resume:
             store.resume_run(number)
-        tally = Tally(total, store, number, progress, calls_each(options), cancelled)
+        tally = RunTally(total, store, number, progress, calls_each(options), cancelled)
         tally.report()
         LOG.info("run %d begins: %d targets times vantages", number, total)
         try:
@@ -184,7 +184,7 @@ def _perform(
     return RunResult(number, status, folder)
 
 
-def _perform_here(options: ProbeOptions, shards: list[Shard], folder: Path, tally: Tally) -> None:
+def _perform_here(options: ProbeOptions, shards: list[Shard], folder: Path, tally: RunTally) -> None:
     until = time.monotonic() + options.max_runtime_s if options.max_runtime_s else float("inf")
     opted_out = OptOut(options.opt_out_files)
     for shard in shards:

@@ -29,7 +29,7 @@ class RunProgress(Event):
     last: bool = False
 
 
-class Tally:
+class RunTally:
     """Store results of a run, count them, report the counts; between two batches, ask for cancellation."""
 
     def __init__(

@@ -45,8 +45,8 @@ def _proof(item: TargetResult | None, vantage: str, knob: str, folder: Path) -> 
     try:
         return ReadingProof(vantage, reading, _trace(result, folder), where)
     except UNREADABLE as error:
-        told = error.strerror if isinstance(error, OSError) else error
-        return ReadingProof(vantage, missing=f"{result.evidence_file}: {told or type(error).__name__}")
+        reason = error.strerror if isinstance(error, OSError) else error
+        return ReadingProof(vantage, missing=f"{result.evidence_file}: {reason or type(error).__name__}")
 
 
 def _reading(verdict: Observation) -> Observation | None:

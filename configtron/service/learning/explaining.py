@@ -70,7 +70,7 @@ def _known(site: str, found: Learner) -> None:
     sites = recipe_of(found.recipe).sites
     if site and site not in sites:
         more = f" and {len(sites) - FEW} more" if len(sites) > FEW else ""
-        there = f"there is: {', '.join(sites[:FEW])}{more}" if sites else "it tells no sites apart"
+        there = f"there is: {', '.join(sites[:FEW])}{more}" if sites else "it distinguishes no sites"
         raise BadInput(f"{found.name} knows no site {site[:SHOWN]!r}; {there}; leave it out for any other")
 
 

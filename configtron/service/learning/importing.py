@@ -39,6 +39,39 @@ class Imported:
     there: int = 0
     joined: Joined | None = None
 
+    @property
+    def stored(self) -> int:
+        """Return how many outcomes, or contexts, of the file are in the database."""
+        return self.kept + self.there
+
+    @property
+    def refused(self) -> str:
+        """Return why nothing was stored, where all lines are bad; else ""."""
+        reading = self.reading
+        if self.stored or not reading.bad:
+            return ""
+        alone = self.kind == "contexts" or reading.bad == 1
+        return f"{reading.first[0]}{'' if alone else f'; {reading.bad} such {reading.unit}s, and no outcome'}"
+
+    def lines(self) -> Iterator[str]:
+        """Yield what was stored, what was left out and why, for people."""
+        reading, contexts = self.reading, self.kind == "contexts"
+        if contexts and self.stored:
+            again = f"; {self.there} were kept already" if self.there else ""
+            joins = "`configtron learn import` joins outcomes to them by prefix and time"
+            yield f"{self.kept} contexts are kept{again}; {joins}"
+        elif self.kept:
+            of_metric = f" of metric {self.metric}" if self.metric != "plt" else ""
+            yield f"log {self.log}: {self.kept} outcomes{of_metric}"
+            yield from [str(self.joined)] if self.joined is not None else []
+        yield from (f"{count} not taken: {why}" for why, count in reading.left.most_common() if count)
+        if not self.stored:
+            yield from [] if reading.bad else [f"{reading.name}: no {'context' if contexts else 'outcome'} in it"]
+            return
+        yield from reading.first
+        if reading.bad and not contexts:
+            yield f"{reading.bad} of {reading.lines} {reading.unit}s are bad and left out; --strict stops at the first"
+
 
 def import_file(file: BinaryIO, name: str, options: ImportOptions, progress: Progress = unheard) -> Imported:
     """Read outcomes or contexts from a file into the database, a batch a transaction. Errors: `BadInput` for a file of

@@ -53,7 +53,7 @@ def knobs_of_policy(db: Path, name: str, progress: Progress = unheard) -> KnobEf
     policy = revived(found)
     unexplored = tuple(one for one in policy.grid.dead if one not in DEAD)
     if not has_classes(policy) or not policy.LEARNS:
-        notice(progress, f"{found.name} ({found.policy}) counts nothing by class: no knob can be told dead")
+        notice(progress, f"{found.name} ({found.policy}) counts nothing by class: no knob can be found dead")
         return KnobEffects(unexplored=unexplored)
     tally = policy.cells.tally_
     dead = tuple(dead_knobs(policy.grid, tally, tally.noise_ln(FIRST_NOISE_LN)))

@@ -101,7 +101,7 @@ def damage_of(text: str, tensor: Tensor | None, grid: Grid, progress: Progress =
     if bound is None or (not text and (tensor is None or tensor.damage is None)):
         return None
     if tensor is None:
-        raise BadInput("--damage: nobody measured what neighbours lose; name a tensor: --damage-from FILE")
+        raise BadInput("--damage: no tensor measured what neighbours lose; name a tensor: --damage-from FILE")
     found = damage_bound(tensor, grid, bound)
     measured = int((~np.isnan(found.high)).any(axis=1).sum())
     notice(

@@ -111,7 +111,7 @@ def begin(
     if first is None:
         raise BadInput(none_in(store, log))
     grid, own = _grid_for(store, log, tensor)
-    sites = tensor.sites if own and tensor is not None else _told_apart(store, log, len(grid), progress)
+    sites = tensor.sites if own and tensor is not None else _distinguished(store, log, len(grid), progress)
     start = beginning(first, k, np.random.default_rng(seed), by_device=by_device, grid=grid, features=features)
     grid = _alive(grid, first, start.classes, tensor if own else None)
     if tensor is not None and (left := mapped(tensor, grid, sites).left_out):
@@ -164,18 +164,18 @@ def _grid(store: Outcomes, log: int) -> Grid:
         name, count = values.most_common(1)[0]
         which = f"log {log} has" if log else "the logs have"
         raise BadInput(
-            f"{which} {len(profiles)} configurations, and a policy tells {MOST_CONFIGURATIONS} apart: learn from a log"
-            f" of fewer (--log N), or import this one again with {name} rounded, which has {count} values"
+            f"{which} {len(profiles)} configurations, and a policy distinguishes {MOST_CONFIGURATIONS}: learn from a"
+            f" log of fewer (--log N), or import this one again with {name} rounded, which has {count} values"
         )
     return grid_of(profiles)
 
 
-def _told_apart(store: Outcomes, log: int, configurations: int, progress: Progress) -> tuple[str, ...]:
+def _distinguished(store: Outcomes, log: int, configurations: int, progress: Progress) -> tuple[str, ...]:
     """The sites that the policy will know; others are learned about together, as those are that come later."""
     sites, most = store.sites(log), min(MOST_SITES, MOST_PAIRS // configurations)
     if len(sites) <= most:
         return sites
-    apart = f"the {most} with the most outcomes are told apart, the others learned about together"
+    apart = f"the {most} with the most outcomes are distinguished, the others learned about together"
     notice(progress, f"{len(sites)} sites: {apart}")
     return store.sites(log, most)
 
@@ -216,7 +216,7 @@ def _bounded(start: Beginning, *, auto: bool, evolve: bool, by_device: bool) -> 
     if by_device:
         own = sorted(set(classes.devices) - {""})
         yield (f"classes of their own: {', '.join(own)}" if own else
-               f"no device has {LEAST_OF_DEVICE} of the first outcomes: all classes are anybody's")  # fmt: skip
+               f"no device has {LEAST_OF_DEVICE} of the first outcomes: all classes are of any device")  # fmt: skip
 
 
 def _features(start: Beginning) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, Protocol, cast, runtime_checkable
 from zoneinfo import ZoneInfo
 
 from configtron.learner.imports.reading import LINE_BYTES, Reading, numbered
@@ -93,10 +93,17 @@ def opened(file: BinaryIO, name: str, kind: str, *, strict: bool) -> tuple[Lines
     return numbered(chain(head, raw), reading), reading, kind_of(texts) or "outcomes"
 
 
+@runtime_checkable
+class _Peekable(Protocol):
+    """A stream whose first bytes can be read without taking them."""
+
+    def peek(self, size: int, /) -> bytes: ...
+
+
 def _start(stream: BinaryIO) -> bytes:
-    """What a file begins with, not taken from it; "" of one that is torn."""
+    """Return the first bytes of a file, not taken from it; "" of one that is torn."""
     try:
-        return bytes(stream.peek(START_BYTES)[:START_BYTES]) if hasattr(stream, "peek") else b""
+        return bytes(stream.peek(START_BYTES)[:START_BYTES]) if isinstance(stream, _Peekable) else b""
     except (EOFError, OSError, zlib.error):
         return b""
 

@@ -134,7 +134,7 @@ def _report_in_force(context: LeaseContext, place: Place, found: Planned, on_not
     current = context.journal.open_act(found.driver.name, place, context.namespace_of(place))
     if current is not None:
         back = "take it back: configtron tune rollback"
-        on_notice(Notice(f"act {current.id} is {current.status}; {back}", logging.WARNING))
+        on_notice(Notice(f"transaction {current.id} is {current.status}; {back}", logging.WARNING))
 
 
 def apply_rules(

@@ -34,6 +34,6 @@ def reapply(options: LeaseOptions) -> list[Reapplied]:
 
 
 def _reapply(context: LeaseContext, transaction: Transaction) -> Reapplied:
-    driver = usable(context.load(transaction.driver, transaction.place), f"act {transaction.id}: ")
+    driver = usable(context.load(transaction.driver, transaction.place), f"transaction {transaction.id}: ")
     moved = driver.move() if isinstance(driver, Mover) else None
     return Reapplied(transaction.id, transaction.driver, moved)

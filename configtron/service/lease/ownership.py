@@ -171,8 +171,8 @@ def _conflict(context: LeaseContext, place: Place, file: Path, owner: bytes) -> 
         return ""
     first = transactions[0]
     return (
-        f"act {first.id} ({first.driver}, {first.status}) of another database, {database}, is in force in this network "
-        f"namespace; use that one (--db {database}), or take it back first: configtron --db {database} tune rollback"
+        f"transaction {first.id} ({first.driver}, {first.status}) of another database, {database}, is in force in this "
+        f"network namespace; use that one (--db {database}), or first: configtron --db {database} tune rollback"
     )
 
 

@@ -22,7 +22,7 @@ from configtron.service.lease.ownership import other_owner
 from configtron.tune.drivers import DRIVERS, FOR_TRIALS, load
 from configtron.tune.guard import Limits, refusals
 from configtron.tune.journal import UNDOING, WRITING
-from configtron.tune.plan import IPV4, IPV6, PLACE, Advice, Share, advise, aim, follow, holds_scope
+from configtron.tune.plan import IPV4, IPV6, PLACE, Advice, PrefixShare, advise, aim, follow, holds_scope
 from configtron.tune.pools import for_kernel
 from configtron.tune.rules import check
 
@@ -101,8 +101,8 @@ def planned(context: LeaseContext, options: LeaseOptions) -> Planned:
     journal, want = context.journal, for_kernel(check(context.journal.wanted()))
     driver = chosen(context, options, want)
     have = in_force_here(context, options, driver, want)
-    holdback = Share("holdback", journal.salt(), options.holdback)
-    target = aim(have, want, holdback, Share("canary", journal.salt(), options.canary))
+    holdback = PrefixShare("holdback", journal.salt(), options.holdback)
+    target = aim(have, want, holdback, PrefixShare("canary", journal.salt(), options.canary))
     muted, frozen = journal.acknowledged(), _frozen_scopes(context, options, driver)
     advices = [(advice, _state(advice, muted, frozen)) for advice in advise(driver.name, have, target)]
     held = sum(map(holdback.holds, want.prefixes)) if holdback.fraction else 0

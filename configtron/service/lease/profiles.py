@@ -157,7 +157,7 @@ class Profiles:
         """Return what the driver reads. Errors: `Refused` where this table's transaction is over."""
         mine = self._context.journal.act(self._number, bare=True) if self._number else None
         if mine is not None and mine.status not in IN_FORCE:
-            raise Refused(f"act {mine.id} of this table is {mine.status} ({mine.why}); begin a new one")
+            raise Refused(f"transaction {mine.id} of this table is {mine.status} ({mine.why}); begin a new one")
         return self._driver.read()
 
     def _apply(self, have: Rules, target: Rules) -> None:

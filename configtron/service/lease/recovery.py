@@ -95,6 +95,6 @@ def _undo_one(context: LeaseContext, transaction: Transaction, why: str) -> Tran
     except JournalBehind:
         raise
     except (ConfigtronError, OSError) as error:
-        log.error("act %d (%s) is not undone: %s", transaction.id, transaction.driver, error)
+        log.error("transaction %d (%s) is not undone: %s", transaction.id, transaction.driver, error)
         note_obstacle(context, transaction, why, error)
         return None

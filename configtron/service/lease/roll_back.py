@@ -142,7 +142,7 @@ def _undo_all(context: LeaseContext, options: LeaseOptions, last: bool, progress
             progress.closed.append(Closed(each, done, connections.get(each.id)))
         except (ConfigtronError, OSError) as error:
             note_obstacle(context, each, REQUESTED, error)
-            progress.failed.append(f"act {each.id} ({each.driver}): {error}")
+            progress.failed.append(f"transaction {each.id} ({each.driver}): {error}")
 
 
 def _still_frozen(journal: Tuning, closed: Iterable[Closed]) -> list[str]:
@@ -163,7 +163,7 @@ def _rollback_without_journal(options: LeaseOptions, error: BadInput) -> str:
         with suppress(OSError):
             stack.enter_context(exclusive_lock(options.database))
         for each in transactions:
-            name = f"act {each.id} ({each.driver})"
+            name = f"transaction {each.id} ({each.driver})"
             try:
                 with suppress(*([BadInput] if is_gone(each.place) else [])):
                     revert_unjournaled(load(each.driver, each.place), each.place, each.before)

@@ -101,7 +101,7 @@ def _compared(context: LeaseContext, transaction: Transaction) -> tuple[int | No
     same = {name for name, profile in rules.profiles.items() if found.profiles.get(name) == profile}
     count = sum(1 for prefix, name in rules.prefixes.items() if name in same and found.prefixes.get(prefix) == name)
     if not (found.prefixes or found.default) and (rules.prefixes or rules.default):
-        return count, "nothing of it is in force: another hand took it away (configtron tune verify)"
+        return count, "nothing of it is in force: another program took it away (configtron tune verify)"
     return count, f"{differences} differences in the kernel: configtron tune verify" if differences else ""
 
 
@@ -164,7 +164,7 @@ def _answers(context: LeaseContext, transaction: Transaction) -> Answers | None:
 
 def _differences(context: LeaseContext, transaction: Transaction) -> Iterator[ReadBackDifference]:
     number, name = transaction.id, transaction.driver
-    driver = usable(context.load(name, transaction.place), f"act {number}: ")
+    driver = usable(context.load(name, transaction.place), f"transaction {number}: ")
     for wrong in advise(name, transaction.rules, in_force(driver, [transaction.rules])):
         yield ReadBackDifference(number, name, wrong.scope, wrong.knob, wrong.was, wrong.to)
     if isinstance(driver, RefusalCounter):

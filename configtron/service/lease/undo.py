@@ -60,12 +60,12 @@ def undo(
     try:
         context.journal.put(done, *([base] if base else []), *closed)
     except BadInput as error:
-        number = transaction.id
-        raise JournalBehind(f"act {number}: what stood before is back, but not in the journal: {error}") from error
+        behind = f"transaction {transaction.id}: what stood before is back, but not in the journal: {error}"
+        raise JournalBehind(behind) from error
     _release(context)
     # A requested rollback logs at INFO.
     level = logging.INFO if why == REQUESTED else logging.WARNING
-    log.log(level, "act %d (%s) undone: %s", transaction.id, transaction.driver, why)
+    log.log(level, "transaction %d (%s) undone: %s", transaction.id, transaction.driver, why)
     return done
 
 

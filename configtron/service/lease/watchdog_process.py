@@ -36,7 +36,9 @@ def start(context: LeaseContext, number: int) -> str:
     with process.stdout as out:
         if out.read(1) != READY:
             tried = " ".join(command)
-            raise Missing(f"act {number}: its watchdog did not start; nothing was written. Try by hand: {tried}")
+            raise Missing(
+                f"transaction {number}: its watchdog did not start; nothing was written. Try by hand: {tried}"
+            )
     # It outlives this process, which therefore never waits for its end.
     process.returncode = 0
     return watchdog

@@ -47,7 +47,7 @@ class WatchEvent(NamedTuple):
     @property
     def text(self) -> str:
         """Return the event in one line."""
-        name = f"act {self.transaction.id} ({self.transaction.driver})"
+        name = f"transaction {self.transaction.id} ({self.transaction.driver})"
         if self.event == "foreign":
             ends = f"{self.was or 'none'} became {self.found or 'none'}"
             return f"{name}: {self.scope}: {ends} by an external change; frozen"
@@ -175,7 +175,7 @@ class Watcher:
         number, driver = one.transaction.id, one.transaction.driver
         frozen = frozenset(scope.scope for scope in self._context.journal.frozen() if scope.driver == driver)
         if count := one.driver.follow(one.without(frozen)):
-            log.info("act %d (%s): %d routes follow the host's own", number, driver, count)
+            log.info("transaction %d (%s): %d routes follow the host's own", number, driver, count)
 
     def _announced(self, one: _InForce) -> list[WatchEvent] | None:
         """Return changes among the prefixes that the kernel announced as written; None where all must be read."""

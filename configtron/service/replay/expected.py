@@ -28,7 +28,7 @@ Name = tuple[str, str]
 UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError, BadInput)
 
 
-class Expected(NamedTuple):
+class ExpectedResults(NamedTuple):
     """Lines by name, as canonical JSON; `bare` are results that never had packets."""
 
     results: dict[str, str]
@@ -36,7 +36,7 @@ class Expected(NamedTuple):
     bare: tuple[Result, ...]
 
 
-NOTHING = Expected({}, {}, ())
+NOTHING = ExpectedResults({}, {}, ())
 
 
 def beside(recording: Path) -> Path | None:
@@ -45,7 +45,7 @@ def beside(recording: Path) -> Path | None:
     return next((path for path in found if path.is_file()), None)
 
 
-def read(path: Path, recording: Path) -> Expected:
+def read(path: Path, recording: Path) -> ExpectedResults:
     """Return what that file expects of that recording. Errors: `BadInput`."""
     results: dict[str, str] = {}
     records: dict[Name, str] = {}
@@ -62,7 +62,7 @@ def read(path: Path, recording: Path) -> Expected:
                 bare.append(result)
     except UNREADABLE as error:
         raise BadInput(f"{path}: neither results nor records of configtron: {_why(error)}") from error
-    return Expected(results, records, tuple(bare))
+    return ExpectedResults(results, records, tuple(bare))
 
 
 def read_records(path: Path, vantage: str) -> dict[Name, str]:

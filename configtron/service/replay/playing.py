@@ -21,7 +21,7 @@ from configtron.report.replay_results import DIFFERS, DIVERGED, MISSING, RECORD,
 from configtron.report.target_results import found_in
 from configtron.service.capture.reading import Lacks
 from configtron.service.replay import adoption, expected
-from configtron.service.replay.expected import NOTHING, Expected
+from configtron.service.replay.expected import NOTHING, ExpectedResults
 
 # How often the waiting process wakes: a signal is noticed, progress is shown.
 WAKE_EVERY_S = 0.5
@@ -45,7 +45,7 @@ class Task(NamedTuple):
     adopted: bool = False
 
 
-class Done(NamedTuple):
+class ReplayedTask(NamedTuple):
     """What became of a task: each probe and record; for `--update`, what there is to keep."""
 
     task: Task
@@ -54,7 +54,7 @@ class Done(NamedTuple):
     records: tuple[str, ...] = ()
 
 
-def play(task: Task, *, keep: bool = False) -> Done:
+def play(task: Task, *, keep: bool = False) -> ReplayedTask:
     """Replay one recording."""
     if task.adopted:
         return _read_capture(task)
@@ -77,28 +77,28 @@ def play(task: Task, *, keep: bool = False) -> Done:
         gone = wanted.records.keys() - {name for name, _, _ in records}
         played += [Played(task.name, "/".join(name[::-1]), RECORD, MISSING) for name in sorted(gone)]
     if not keep:
-        return Done(task, tuple(played))
+        return ReplayedTask(task, tuple(played))
     results = tuple(map(result_to_json, (*wanted.bare, *again)))
-    return Done(task, tuple(played), results, tuple(after for _, before, after in records if before))
+    return ReplayedTask(task, tuple(played), results, tuple(after for _, before, after in records if before))
 
 
-def _read_capture(task: Task) -> Done:
+def _read_capture(task: Task) -> ReplayedTask:
     assert task.expect is not None
     after = adoption.readings(task.path, _lacks)
     played = adoption.compared(task.name, adoption.read(task.expect), after)
     for _ in played:
         _count()
-    return Done(task, played, tuple(after))
+    return ReplayedTask(task, played, tuple(after))
 
 
-def _expected(task: Task) -> Expected:
+def _expected(task: Task) -> ExpectedResults:
     if task.db is None:
         return NOTHING if task.expect is None else expected.read(task.expect, task.path)
     with Store(task.db, read_only=True) as store:
         found = list(store.results(task.run, task.name, task.path.stem))
     results = {result.trace_id: result_to_json(result) for result in found if result.frames}
     records = expected.read_records(task.expect, task.path.stem) if task.expect is not None else {}
-    return Expected(results, records, tuple(result for result in found if not result.frames))
+    return ExpectedResults(results, records, tuple(result for result in found if not result.frames))
 
 
 def _play(task: Task, trace: Trace, place: Evidence, before: str | None) -> tuple[Played, Result | None]:
@@ -122,7 +122,7 @@ def _compared(task: Task, trace: str, probe: str, before: str, after: str) -> Pl
     return Played(task.name, trace, probe, DIFFERS, differences(before, after) if after else ())
 
 
-def _records(wanted: Expected, again: Sequence[Result]) -> Iterator[tuple[expected.Name, str, str]]:
+def _records(wanted: ExpectedResults, again: Sequence[Result]) -> Iterator[tuple[expected.Name, str, str]]:
     """Yield records as expected ("" if they are not), and as the replayed readings make them."""
     mine = {(result.site, result.vantage) for result in again}
     bare = (result for result in wanted.bare if (result.site, result.vantage) in mine)
@@ -158,7 +158,7 @@ def _begin(counter: Synchronized[int], lacks: Lacks) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _play_one(job: tuple[Task, bool]) -> Done | ConfigtronError:
+def _play_one(job: tuple[Task, bool]) -> ReplayedTask | ConfigtronError:
     try:
         return play(job[0], keep=job[1])
     except ConfigtronError as error:
@@ -167,7 +167,7 @@ def _play_one(job: tuple[Task, bool]) -> Done | ConfigtronError:
 
 def play_all(
     tasks: Sequence[Task], processes: int, counted: Callable[[int], None], *, keep: bool = False, lacks: Lacks = str
-) -> Iterator[Done]:
+) -> Iterator[ReplayedTask]:
     """Replay all, in that order; `counted` gets now and then how many probes have been replayed."""
     global _counter, _lacks
     counter: Synchronized[int] = multiprocessing.Value("q", 0)

@@ -15,7 +15,7 @@ from configtron.service.campaign.runs import find_run, open_runs, run_folder
 from configtron.service.capture.reading import Lacks
 from configtron.service.progress import Cancelled, Event, Progress, never, unheard
 from configtron.service.replay import adoption, expected
-from configtron.service.replay.playing import Done, Task, play_all
+from configtron.service.replay.playing import ReplayedTask, Task, play_all
 
 SUFFIXES = (".pcapng", ".pcapng.gz")
 
@@ -78,7 +78,7 @@ def replay_packets(
     Errors: `BadInput` for files that cannot be read or were never recorded, `ConfigtronError` if a process is killed.
     """
     tasks = tasks_of(options, db)
-    done: list[Done] = []
+    done: list[ReplayedTask] = []
 
     def counted(probes: int) -> None:
         progress(PlayProgress(len(done), len(tasks), "replay", probes))
@@ -146,7 +146,7 @@ def _tasks_of_run(options: PacketOptions, number: int, db: Path | None) -> list[
         return [Task(folder / name, name, options.expect, store.path, run.id) for name in names]
 
 
-def _update(done: Sequence[Done]) -> list[Path]:
+def _update(done: Sequence[ReplayedTask]) -> list[Path]:
     """Write what was replayed as what is expected; return the files. A script that diverged leaves nothing to keep."""
     written = []
     for each in done:

@@ -23,7 +23,7 @@ DONE, STOPPED = "done", "interrupted"
 DIGITS = 18
 
 
-class Stop(Exception):
+class StopRequested(Exception):
     """Raised by a part that was asked to stop, where it can be resumed, with its state."""
 
     def __init__(self, state: str) -> None:
@@ -58,7 +58,7 @@ class Work(Protocol):
     """Perform one part, from a state ("" for its beginning)."""
 
     def __call__(self, job: Job, position: int, state: str, context: PartContext) -> Any:
-        """Return the part's result, as JSON can carry it. Errors: `Stop`."""
+        """Return the part's result, as JSON can carry it. Errors: `StopRequested`."""
 
 
 class JobResult(NamedTuple):
@@ -110,7 +110,7 @@ def _perform(book: Replays, job: Job, work: Work, progress: Progress, stopping: 
             continue
         try:
             found = work(job, position, state, context)
-        except Stop as stop:
+        except StopRequested as stop:
             book.keep(number, stop.state)
             return _stopped(book, context, number)
         except KeyboardInterrupt:

@@ -27,7 +27,7 @@ from configtron.service.learning.importable import importable
 from configtron.service.progress import Cancelled, Event, Progress, StepProgress, never, unheard
 from configtron.service.replay.origin import NONE, Origin, hashed, made, origin_of
 from configtron.service.replay.phases import JobPhases
-from configtron.service.replay.session_job import Job, JobResult, PartContext, Stop, run_job
+from configtron.service.replay.session_job import Job, JobResult, PartContext, StopRequested, run_job
 
 KIND = "simulate"
 # Sessions of the first row of a report; and the share that the last row is of.
@@ -152,7 +152,7 @@ def origins_of(options: SessionOptions) -> list[Origin]:
 
 
 def part(job: Job, position: int, state: str, context: PartContext) -> list[dict[str, Any]]:
-    """Return the rows of one policy's pass over the sessions. Errors: `Stop`."""
+    """Return the rows of one policy's pass over the sessions. Errors: `StopRequested`."""
     # Replays that were begun before worlds had files have one origin.
     origins, policies = job.config.get("origins") or [job.config["origin"]], job.config["policies"]
     origin, name = origin_of(origins[position // len(policies)]), policies[position % len(policies)]
@@ -210,7 +210,7 @@ def _run(replay: Replay, name: str, context: PartContext) -> None:
         if replay.at_ < total:
             _report(replay, name, context)
         if context.stopping() and replay.at_ < total:
-            raise Stop(replay.save())
+            raise StopRequested(replay.save())
         began = time.monotonic()
         if began - kept >= wait and replay.at_ < total:
             context.keep(replay.save())

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from configtron.report.pace import Pace
+from configtron.report.pace import JobPace
 from configtron.service.replay.phases import JobPhases
 
 
 def test_it_tells_now_and_then() -> None:
     said: list[str] = []
     clock = [0.0]
-    told = Pace("learn", "outcomes", 1000, 200, said.append, lambda: clock[0])
+    told = JobPace("learn", "outcomes", 1000, 200, said.append, lambda: clock[0])
     for at, done in ((1.0, 250), (6.0, 500), (7.0, 600)):
         clock[0] = at
         told(done)

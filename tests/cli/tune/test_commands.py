@@ -148,7 +148,7 @@ def test_who_is_interrupted_when_all_is_done_is_told(
     wanted("profile", "set", "small", "initcwnd=10")
     monkeypatch.setattr(watchdog_process, "dismiss", interrupt)
     code, _, told = wanted("apply", "--driver", "memory")
-    assert code == INTERRUPTED and told.startswith("act 2 is leased; take it back: configtron tune rollback\n")
+    assert code == INTERRUPTED and told.startswith("transaction 2 is leased; take it back: configtron tune rollback\n")
     wanted("profile", "set", "small", "initcwnd=16")
     stack.fail_apply = KeyboardInterrupt()
     code, _, told = wanted("apply", "--driver", "memory")

@@ -109,7 +109,9 @@ def test_rollback_where_the_journal_cannot_be_opened(
         assert stack.rules != Rules()
         for _ in range(2):
             code, _, told = wanted("rollback")
-            assert code == NOTHING and "act 1 (memory): what stood before is back, but not in the journal" in told
+            assert (
+                code == NOTHING and "transaction 1 (memory): what stood before is back, but not in the journal" in told
+            )
             assert stack.rules == Rules() and told.count("\n") == 1
     if not locked:
         lock_path(path).rmdir()
@@ -133,7 +135,7 @@ def test_one_driver_that_fails_does_not_keep_others_in_force(wanted: Said, stack
         book.begin(replace(act, driver="absent"))
         book.begin(act)
     code, out, told = wanted("rollback", "-f", "csv")
-    assert code == NOTHING and "act 2 (absent): no driver is called" in told
+    assert code == NOTHING and "transaction 2 (absent): no driver is called" in told
     assert "3,memory,kept,undone" in out and stack.rules == Rules()
 
 
@@ -148,8 +150,8 @@ def test_nor_where_the_journal_cannot_be_opened(
         book.begin(act)
     close(monkeypatch)
     code, _, told = wanted("rollback")
-    assert code == NOTHING and "act 2 (absent): no driver is called" in told and stack.rules == Rules()
-    assert "act 3 (memory): what stood before is back, but not in the journal" in told
+    assert code == NOTHING and "transaction 2 (absent): no driver is called" in told and stack.rules == Rules()
+    assert "transaction 3 (memory): what stood before is back, but not in the journal" in told
 
 
 @pytest.mark.parametrize("fault", ["damaged", "read-only"])

@@ -55,7 +55,9 @@ def folder() -> list[Path]:
 def test_the_second_is_refused_with_whose_it_is(desks: tuple[LeaseContext, LeaseContext]) -> None:
     one, two = desks
     act = held(one)
-    with pytest.raises(Refused, match=rf"act {act.id} \(route, kept\) of another database, {one.journal.path}, is in"):
+    with pytest.raises(
+        Refused, match=rf"transaction {act.id} \(route, kept\) of another database, {one.journal.path}, is in"
+    ):
         held(two)
     told = other_owner(two, "route", HERE)
     assert f"configtron --db {one.journal.path} tune rollback" in told and "\n" not in told
@@ -100,7 +102,7 @@ def test_a_path_is_any_bytes(desks: tuple[LeaseContext, LeaseContext]) -> None:
     odd = os.fsdecode(os.fsencode(one.journal.path.parent) + b"/a\xff\r.db")
     with Tuning(Path(odd)) as book:
         act = held(context_of(book))
-        assert f"act {act.id} (route, kept) of another database, {odd}," in other_owner(two, "route", HERE)
+        assert f"transaction {act.id} (route, kept) of another database, {odd}," in other_owner(two, "route", HERE)
         assert other_owner(context_of(book), "route", HERE) == ""
 
 
@@ -216,7 +218,7 @@ def test_two_databases_on_one_host_do_not_undo_each_other() -> None:
         said(here, "two.db", "prefix", "set", "10.9.0.0/16", "mine")
         code, told = said(here, "two.db", "apply", *here.where, "--lease", "1")
         assert code == REFUSED and f"--db {here.database} tune rollback" in told and told.count("\n") == 1
-        assert "apply will be refused: act 1 (route, leased)" in said(here, "two.db", "plan", *here.where)[1]
+        assert "apply will be refused: transaction 1 (route, leased)" in said(here, "two.db", "plan", *here.where)[1]
         assert said(here, "two.db", "rollback", *here.where)[0] == REFUSED
         assert said(here, "two.db", "rollback")[0] == DONE and here.state() == inside
         # Killed with its keeper, the first still holds it; mended, it does not.

@@ -143,7 +143,7 @@ def test_a_table_that_another_program_ended_says_so(options: lease.LeaseOptions,
         far = table.init_config_profile()
         lease.rollback(options)
         for call in (lambda: table.get_profile_param(far, "initcwnd"), table.init_config_profile):
-            with pytest.raises(Refused, match=r"act 1 of this table is undone \(rollback\)"):
+            with pytest.raises(Refused, match=r"transaction 1 of this table is undone \(rollback\)"):
                 call()
 
 

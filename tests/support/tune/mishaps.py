@@ -23,7 +23,7 @@ from configtron.model.errors import ConfigtronError
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place, Rules
 from configtron.tune.drivers.bpf import cells, controls, layout, pins
-from configtron.tune.drivers.bpf.layout import Row
+from configtron.tune.drivers.bpf.layout import LayoutRow
 from configtron.tune.drivers.bpf.tables import Tables
 from configtron.tune.drivers.ebpf import EbpfDriver
 from configtron.tune.rules import after
@@ -189,7 +189,7 @@ def refused_at_a_connection(driver: EbpfDriver) -> dict[str, object]:
     found: dict[str, object] = {}
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     # two options that REFUSED says the kernel denies to BPF, and a time-out beyond what it allows
-    layout.ROWS = (*layout.ROWS, Row("quickack", 6, 12), Row("busy_poll", 1, 46))
+    layout.ROWS = (*layout.ROWS, LayoutRow("quickack", 6, 12), LayoutRow("busy_poll", 1, 46))
     refused = {"min_rto": 0.4, "quickack": 1, "busy_poll": 50}
     settings = (("initcwnd", 7), *refused.items(), ("notsent_lowat", 5), ("tcp_congestion_control", "cubic"))
     driver.apply(Changes({"p": Profile("p", settings[:1])}, {"127.0.0.0/8": "p"}))

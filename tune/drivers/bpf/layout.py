@@ -16,7 +16,7 @@ from socket import AF_INET, AF_INET6, inet_ntop, inet_pton
 from configtron.model.errors import BadInput, Refused
 from configtron.model.knobs import KERNEL, KNOBS
 from configtron.model.nouns import Profile, Value
-from configtron.tune.listeners import Listener
+from configtron.tune.listeners import ListenAddress
 
 US_PER_S = 1_000_000
 # The most that 32 bits hold, less the two that mean something else.
@@ -24,7 +24,7 @@ PACED_UNBOUNDED = 0xFFFF_FFFE
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LayoutRow:
     """A knob of this driver: the option that sets it, its unit in the kernel as a multiple of ours."""
 
     knob: str
@@ -33,17 +33,17 @@ class Row:
     scale: int = 1
 
 
-def _rows() -> tuple[Row, ...]:
+def _rows() -> tuple[LayoutRow, ...]:
     """Return a row for each step of `KERNEL`; the kernel counts times in microseconds."""
     steps = sorted((names.step, knob) for knob, names in KERNEL.items() if names.step is not None)
     assert [step for step, _ in steps] == list(range(len(steps))), "a row's place is its number"
     return tuple(
-        Row(knob, *(KERNEL[knob].option or (0, 0)), scale=US_PER_S if KNOBS[knob].unit == "s" else 1)
+        LayoutRow(knob, *(KERNEL[knob].option or (0, 0)), scale=US_PER_S if KNOBS[knob].unit == "s" else 1)
         for _, knob in steps
     )
 
 
-ROWS: tuple[Row, ...] = _rows()
+ROWS: tuple[LayoutRow, ...] = _rows()
 NUMBERS: Mapping[str, int] = {row.knob: number for number, row in enumerate(ROWS)}
 
 # Congestion controls of our own, by the kernel's and what of it is otherwise (keep.bpf.c, unpaced.bpf.c).
@@ -183,7 +183,7 @@ def room(prefixes: int) -> int:
     return min(max(prefixes + prefixes // 4, LEAST_ROOM), MOST_PREFIXES)
 
 
-def listener_bytes(listener: Listener) -> bytes:
+def listener_bytes(listener: ListenAddress) -> bytes:
     """A listener as the table's key: its port, its address as a client's."""
     if not listener.address:
         return LISTENER.pack(listener.port, bytes(16))
@@ -192,13 +192,13 @@ def listener_bytes(listener: Listener) -> bytes:
     return LISTENER.pack(listener.port, packed)
 
 
-def listener_of(key: bytes) -> Listener:
+def listener_of(key: bytes) -> ListenAddress:
     """The listener of a key."""
     port, address = LISTENER.unpack(key)
     if not any(address):
-        return Listener(port)
+        return ListenAddress(port)
     inside = address.startswith(MAPPED)
-    return Listener(port, inet_ntop(AF_INET, address[12:]) if inside else str(IPv6Address(address)))
+    return ListenAddress(port, inet_ntop(AF_INET, address[12:]) if inside else str(IPv6Address(address)))
 
 
 def no_lengths() -> bytes:

@@ -6,8 +6,8 @@ from __future__ import annotations
 import logging
 import sys
 import time
+from pathlib import Path
 
-from configtron.cli.settings import Settings
 from configtron.model.errors import BadInput
 from configtron.model.records import canonical
 
@@ -19,7 +19,7 @@ class JsonLines(logging.Formatter):
     """One JSON object a line: time (UTC), level, name, message, and the traceback if there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Return the line."""
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         form = {
             "time": f"{stamp}.{int(record.msecs):03d}Z",
@@ -32,16 +32,17 @@ class JsonLines(logging.Formatter):
         return canonical(dict(form))
 
 
-def begin_logging(settings: Settings) -> None:
-    """Set up the logger `configtron`."""
+def begin_logging(loudness: int, form: str, file: Path | None) -> None:
+    """Set up the logger `configtron`. loudness: -1 to 2; form: "text" or "json"; file: None for stderr. Errors:
+    `BadInput`."""
     handler: logging.Handler
     try:
-        handler = logging.FileHandler(settings.log_file) if settings.log_file else logging.StreamHandler(sys.stderr)
+        handler = logging.FileHandler(file) if file else logging.StreamHandler(sys.stderr)
     except OSError as error:
-        raise BadInput(f"{settings.log_file}: {error.strerror}") from error
-    text = logging.Formatter("%(levelname)s %(message)s" if not settings.log_file else None)
-    handler.setFormatter(JsonLines() if settings.log_format == "json" else text)
+        raise BadInput(f"{file}: {error.strerror}") from error
+    text = logging.Formatter("%(levelname)s %(message)s" if not file else None)
+    handler.setFormatter(JsonLines() if form == "json" else text)
     logger = logging.getLogger("configtron")
     logger.handlers = [handler]
     logger.propagate = False
-    logger.setLevel(LEVELS[min(settings.loudness, max(LEVELS))])
+    logger.setLevel(LEVELS[min(loudness, max(LEVELS))])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The command that a laboratory's guest runs: perform one shard.
 
-    python3 -m configtron.cli.worker FOLDER
+    python3 -m configtron.probe.wire.worker FOLDER
 
 FOLDER holds `shard.json`; results and evidence go beside it. SIGTERM ends it as Ctrl-C does: open connections are
 reset, what was measured is kept, the exit code is 130.
@@ -19,7 +19,7 @@ from configtron.model.errors import CANNOT_WRITE, DONE, INTERRUPTED, UNWRITTEN, 
 
 def main(arguments: list[str]) -> int:
     if len(arguments) != 1:
-        print("usage: python3 -m configtron.cli.worker FOLDER", file=sys.stderr)
+        print("usage: python3 -m configtron.probe.wire.worker FOLDER", file=sys.stderr)
         return USAGE
     from configtron.probe.wire.shard import perform, shard_from_json
 

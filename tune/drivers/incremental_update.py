@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from configtron.model.errors import ConfigtronError, Refused
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Rules
-from configtron.tune.drivers.notes import free, spelt
+from configtron.tune.drivers.route_annotations import free, spelt
 from configtron.tune.drivers.routes import Found, Prefix, match
-from configtron.tune.drivers.table import LOCAL, MAIN, TABLE, Seen, Table
+from configtron.tune.drivers.table import LOCAL, MAIN, TABLE, RouteTable, SeenRoutes
 from configtron.tune.metrics import numbers
-from configtron.tune.route_table import PROTOCOL, Ground, Key, Numbered, Overlay, Way, bits, hold, overlaid
+from configtron.tune.route_table import PROTOCOL, Ground, Key, Numbered, Overlay, RouteWay, bits, hold, overlaid
 
 # Above it reading the whole table costs less than looking up each.
 FEW = 1000
@@ -29,7 +29,7 @@ class Unclear(Exception):
     """Changes touch more than their own prefixes' routes, or lookups cannot show whether these are there."""
 
 
-def _check_clear(seen: Seen, ground: Ground, changes: Changes, parsed: Mapping[str, Prefix]) -> None:
+def _check_clear(seen: SeenRoutes, ground: Ground, changes: Changes, parsed: Mapping[str, Prefix]) -> None:
     """`seen` is the table without what may be many. Errors: `Unclear`."""
     held = {profile.name: profile for profile in seen.profiles.values()}
     others = any(held.get(name, profile) != profile for name, profile in changes.profiles.items())
@@ -53,20 +53,20 @@ def _check_clear(seen: Seen, ground: Ground, changes: Changes, parsed: Mapping[s
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class UpdateStep:
     """What one prefix had and is to have."""
 
     prefix: str
     parsed: Prefix
-    old: tuple[Key, Way] | None
-    new: tuple[Key, Way] | None
+    old: tuple[Key, RouteWay] | None
+    new: tuple[Key, RouteWay] | None
 
-    def stale(self) -> tuple[Key, Way] | None:
+    def stale(self) -> tuple[Key, RouteWay] | None:
         """The route that the prefix no longer has."""
         return self.old if self.old and (self.new is None or self.new[0] != self.old[0]) else None
 
 
-def apply(table: Table, ground: Ground, changes: Changes, parsed: Mapping[str, Prefix]) -> Rules:
+def apply(table: RouteTable, ground: Ground, changes: Changes, parsed: Mapping[str, Prefix]) -> Rules:
     """Put few changes in force. Errors: `Unclear` before anything is written, `Refused` with everything as before."""
     if len(parsed) > FEW:
         raise Unclear
@@ -75,21 +75,23 @@ def apply(table: Table, ground: Ground, changes: Changes, parsed: Mapping[str, P
     numbered, noted = _numbered(seen.profiles, changes)
     overlay = Overlay(ground, numbered)
     steps = [_step(table, overlay, prefix, parsed[prefix], name) for prefix, name in changes.prefixes.items()]
-    steps += [Step(prefix, parsed[prefix], held(table, parsed[prefix]), None) for prefix in changes.dropped_prefixes]
+    steps += [
+        UpdateStep(prefix, parsed[prefix], held(table, parsed[prefix]), None) for prefix in changes.dropped_prefixes
+    ]
     table.notes.write({number: spelt(profile) for number, profile in noted.items()})
     try:
         _take(table, steps)
         for step in steps:
             _check(table, step)
     except ConfigtronError:
-        _take(table, [Step(step.prefix, step.parsed, step.new, step.old) for step in steps])
+        _take(table, [UpdateStep(step.prefix, step.parsed, step.new, step.old) for step in steps])
         table.notes.drop(noted)
         raise
     back = {profile.name: profile for profile in table.profiles().values()}
     return Rules({name: back[name] for name in changes.profiles}, dict(changes.prefixes), seen.rules().default)
 
 
-def _take(table: Table, steps: list[Step]) -> None:
+def _take(table: RouteTable, steps: list[UpdateStep]) -> None:
     table.write([step.new for step in steps if step.new], [stale for step in steps if (stale := step.stale())])
 
 
@@ -102,11 +104,11 @@ def _numbered(profiles: Mapping[int, Profile], changes: Changes) -> tuple[dict[s
     return {profile.name: Numbered(number, numbers(profile)) for number, profile in every}, noted
 
 
-def _step(table: Table, overlay: Overlay, prefix: str, parsed: Prefix, name: str) -> Step:
-    return Step(prefix, parsed, held(table, parsed), overlay.of(prefix, parsed, name))
+def _step(table: RouteTable, overlay: Overlay, prefix: str, parsed: Prefix, name: str) -> UpdateStep:
+    return UpdateStep(prefix, parsed, held(table, parsed), overlay.of(prefix, parsed, name))
 
 
-def held(table: Table, parsed: Prefix) -> tuple[Key, Way] | None:
+def held(table: RouteTable, parsed: Prefix) -> tuple[Key, RouteWay] | None:
     """The route of ours to that very prefix, None where there is none. Errors: `Unclear`."""
     found = _leading(table, parsed)
     if found is None or found.table not in (TABLE, MAIN):
@@ -118,7 +120,7 @@ def held(table: Table, parsed: Prefix) -> tuple[Key, Way] | None:
     return found.key, found.way
 
 
-def _leading(table: Table, parsed: Prefix) -> Found | None:
+def _leading(table: RouteTable, parsed: Prefix) -> Found | None:
     """Where the prefix's first or last address leads, whichever no longer prefix hides."""
     version, address, length = parsed
     first = int.from_bytes(address, "big")
@@ -130,7 +132,7 @@ def _leading(table: Table, parsed: Prefix) -> Found | None:
     raise Unclear
 
 
-def _check(table: Table, step: Step) -> None:
+def _check(table: RouteTable, step: UpdateStep) -> None:
     found = _leading(table, step.parsed)
     if step.new is None:
         if found is not None and found.table == TABLE and found.key.length == step.parsed[2]:

@@ -23,7 +23,7 @@ from configtron.linux.netlink import Netlink
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile
 from configtron.tune.drivers.routes import Writer, read
-from configtron.tune.route_table import Key, Way
+from configtron.tune.route_table import Key, RouteWay
 
 # An IPv4 address.
 PIECE_BYTES = 4
@@ -32,7 +32,7 @@ PLACE_BITS = 12
 MOST_BYTES = PIECE_BYTES * ((1 << PLACE_BITS) - 1)
 # Above it a profile's number would run into the offsets of `tune/route_table.py`.
 MOST_NOTES = 9_999
-BLACKHOLE = Way("blackhole")
+BLACKHOLE = RouteWay("blackhole")
 
 
 class Notes:
