@@ -119,6 +119,7 @@ def of_campaign(files: Files) -> dict[str, Iterator[tuple[str, Call]]]:
             with_values(lambda db: campaign.run(probe, db, **stop), Path, files),
         ),
         "planned": with_options(campaign.planned, probe, files),
+        "planned_targets": with_options(lambda options: campaign.planned_targets(options, str), probe, files),
         "vantages_of": with_options(campaign.vantages_of, probe, files),
         "blocklist_of": with_options(campaign.blocklist_of, probe, files),
         "calls_each": with_options(campaign.calls_each, probe, files),
@@ -136,6 +137,10 @@ def of_capture(files: Files) -> dict[str, Iterator[tuple[str, Call]]]:
     def to(db: Path | None = None) -> capture.Outputs:
         return capture.Outputs(db or files.new(), cancelled=lambda: True)
 
+    def watch_of(number: int) -> object:
+        with capture.open_watches(files.runs) as store:
+            return capture.find_watch(store, number)
+
     live = capture.LiveOptions("lo", span_s=0.01)
     sockets = capture.SocketOptions(span_s=0.01)
     recording = str(RECORDING)
@@ -147,6 +152,7 @@ def of_capture(files: Files) -> dict[str, Iterator[tuple[str, Call]]]:
         ),
         "connection_forms": with_values(lambda path: capture.connection_forms(str(path)), Path, files),
         "open_watches": with_values(capture.open_watches, Path, files),
+        "find_watch": with_values(watch_of, int, files),
         "watch_interface": itertools.chain(
             with_options(lambda options: capture.watch_interface(options, to()), live, files),
             with_values(lambda db: capture.watch_interface(live, to(db)), Path, files),
@@ -299,8 +305,8 @@ MADE: dict[str, Callable[[Files], dict[str, Iterator[tuple[str, Call]]]]] = {
 }  # fmt: skip
 # Functions that take only what another of these returned, or nothing.
 OF_RESULTS = {
-    "campaign": {"judged", "records_of", "run_folder", "status_of", "vantages_of_run"},
-    "capture": {"proofs_of"},
+    "campaign": {"baseline_of", "judged", "records_of", "run_folder", "status_of", "vantages_of_run"},
+    "capture": {"proofs_of", "watch_rows"},
     "learning": {"knobs_of_tensor", "revived", "saved"},
     "lease": {"driver_names", "knobs"},
     "replay": set(),
