@@ -32,11 +32,11 @@ from configtron.db.outcomes import Learner, Outcomes
 from configtron.learner.class_cells import has_classes
 from configtron.learner.classes import fit
 from configtron.learner.columns import Contexts, Decisions, Floats
-from configtron.learner.handed import tune_rules
-from configtron.learner.judged import halves, told
+from configtron.learner.judged import halves, known_outcomes
 from configtron.learner.logged import Logged, taught
 from configtron.learner.reached import Mask, reached
 from configtron.learner.rulebook import Rulebook
+from configtron.learner.rules_export import tune_rules
 from configtron.learner.saved import Recipe
 from configtron.model.grid import Grid, live_grid
 from configtron.model.knobs import KNOBS
@@ -118,7 +118,7 @@ class Run:
         assert kept is not None
         verdict = tested(self.store, self.learner, self.policy, self.log, kept, self.among)
         configuration = kept.on(self.policy.grid).configuration
-        outcomes = told(self.policy, kept.contexts, configuration, kept.plt_ms)
+        outcomes = known_outcomes(self.policy, kept.contexts, configuration, kept.plt_ms)
         return tune_rules(self.policy, halves(outcomes)[0], self.among, kept.contexts, verdict.given), verdict
 
 

@@ -4,14 +4,14 @@
     OMP_NUM_THREADS=1 python -m benchmarks.dead_outcomes [LOGS [LARGEST [SEED]]]
 
 Logs of an analytic world (168 configurations, 12 sites, 20 classes, features 8 % off), each with a draw of sessions and
-noise of its own; pacing does nothing in it, or moves page load times by `looks.SMALL`, root mean square over sessions:
+noise of its own; pacing does nothing in it, or moves page load times by `interim.SMALL`, root mean square of sessions:
 everywhere; up or down by class and site; for one site alone; under one congestion control alone; both ways by round
 trip; and, which is more than is promised to be seen, up or down by class, site and HTTP version together. Two loggers:
 one that tries everything alike; one that prefers some configurations a hundredfold and tries pacing from 10 to 90 % of
 the time by the client's round trip, which no class knows exactly. Looked at as `learn run` looks, at 10 000 outcomes
 and doubled numbers. Printed is the share of logs in which pacing is dead by then; beside it, where it does nothing, the
 same by cells and configurations alone (`importance.dead_knobs`, which asks for 5 %). The claims: of all logs in which
-it acts as two things decide, and of those of each way and logger, it is dead in at most `looks.FALSE_ALARM`, and what
+it acts as two things decide, and of those of each way and logger, it is dead in at most `interim.FALSE_ALARM`, and what
 chance adds to that in one such run of a hundred. Exit code 1 if one is missed.
 """
 
@@ -25,7 +25,7 @@ import numpy as np
 
 from benchmarks.claims import Claims
 from benchmarks.simulator import classes_of
-from configtron.learner import looks
+from configtron.learner import interim
 from configtron.learner.beginning import tally_of
 from configtron.learner.classes import Classes
 from configtron.learner.columns import Codes, Decisions, Floats
@@ -140,7 +140,7 @@ def _uneven(world: Tensor, sessions: Sessions, rng: np.random.Generator) -> tupl
 
 def dead_at(log: Logged, world: Tensor, classes: Classes, largest: int) -> list[bool]:
     """At every look up to `largest` outcomes: whether pacing is dead by then."""
-    found, n, dead = [], looks.FIRST, False
+    found, n, dead = [], interim.FIRST, False
     while n <= largest:
         seen = Contrasts(world.grid, classes, world.sites, n)
         parts = [log[at : min(at + BATCH, n)] for at in range(0, n, BATCH)]
@@ -149,7 +149,7 @@ def dead_at(log: Logged, world: Tensor, classes: Classes, largest: int) -> list[
         seen.fit()
         for part in parts:
             seen.add(part)
-        dead = dead or any(one.dead.knob == KNOB for one in looks.small(seen, n))
+        dead = dead or any(one.dead.knob == KNOB for one in interim.small(seen, n))
         found.append(dead)
         n *= 2
     return found
@@ -157,7 +157,7 @@ def dead_at(log: Logged, world: Tensor, classes: Classes, largest: int) -> list[
 
 def dead_before(log: Logged, world: Tensor, classes: Classes, largest: int) -> list[bool]:
     """The same by cells and configurations alone, each look as if it were the only one."""
-    found, n = [], looks.FIRST
+    found, n = [], interim.FIRST
     while n <= largest:
         tally = tally_of(log[:n], classes, world.grid)
         found.append(any(one.knob == KNOB and not one.where
@@ -174,8 +174,8 @@ def main(logs: int = 40, largest: int = 80_000, seed: int = 51) -> int:
     """Print the table; 1 if the claim is missed."""
     claims, world = Claims(), analytic(np.random.default_rng(seed))
     classes = classes_of(world, SEED)
-    at = [looks.FIRST * 2**i for i in range((largest // looks.FIRST).bit_length())]
-    print(f"{logs} logs each, seed {seed}; {KNOB} acts by {looks.SMALL:.0%} RMS; share of logs in which it is dead")
+    at = [interim.FIRST * 2**i for i in range((largest // interim.FIRST).bit_length())]
+    print(f"{logs} logs each, seed {seed}; {KNOB} acts by {interim.SMALL:.0%} RMS; share of logs in which it is dead")
     print(f"{'':44s}" + "".join(f"{n:>9}" for n in at))
     wrong: list[list[bool]] = []
     for even in (True, False):
@@ -183,7 +183,7 @@ def main(logs: int = 40, largest: int = 80_000, seed: int = 51) -> int:
             per_log, before = [], []
             for one in range(logs):
                 rng = np.random.default_rng((seed, 700, number, one))
-                log = log_of(world, largest, effect, looks.SMALL, rng, even=even)
+                log = log_of(world, largest, effect, interim.SMALL, rng, even=even)
                 per_log.append(dead_at(log, world, classes, largest))
                 before += [dead_before(log, world, classes, largest)] if effect is None else []
             if effect is not None and title not in UNPROMISED:
@@ -198,8 +198,8 @@ def main(logs: int = 40, largest: int = 80_000, seed: int = 51) -> int:
 
 
 def _most(logs: int, luck: float) -> float:
-    """The largest share of logs that a rate of `looks.FALSE_ALARM` passes by chance in a share `luck` of runs."""
-    rate = looks.FALSE_ALARM
+    """The largest share of logs that a rate of `interim.FALSE_ALARM` passes by chance in a share `luck` of runs."""
+    rate = interim.FALSE_ALARM
     return rate + NormalDist().inv_cdf(1.0 - luck) * (rate * (1.0 - rate) / logs) ** 0.5
 
 

@@ -22,10 +22,10 @@ import numpy as np
 
 from configtron.learner.class_cells import has_classes
 from configtron.learner.columns import Codes, Contexts, Floats
-from configtron.learner.handed import Handed, handed, seen_of, served_by
-from configtron.learner.judged import Loss, Share, Told, halves, told
+from configtron.learner.judged import JudgedOutcomes, Loss, Share, halves, known_outcomes
 from configtron.learner.reached import Mask, reached
 from configtron.learner.rulebook import rulebook
+from configtron.learner.rules_export import RulesExport, export_rules, seen_of, served_by
 from configtron.learner.sim.loop import Replay
 from configtron.learner.sim.world import World, tensor_of, warm_of, world
 from configtron.learner.table_policy import TablePolicy
@@ -52,8 +52,8 @@ def losses(made: TablePolicy, replay: Replay) -> tuple[Mapping[str, Loss | str],
     tune's with Default where a class has not loaded its best."""
     seen, configuration, ms = replay.sessions.seen, replay.decisions_.configuration, replay.plt_ms_
     among = reached(made.grid, lambda knob, _: knob in BY_PREFIX)
-    out = handed(made, seen, configuration, ms, among)
-    outcomes = told(made, seen, configuration, ms)
+    out = export_rules(made, seen, configuration, ms, among)
+    outcomes = known_outcomes(made, seen, configuration, ms)
     earlier, later = halves(outcomes)
     # which sessions the later clients are
     number = np.flatnonzero(made.where(seen)[0] >= 0).astype(np.float64)
@@ -66,7 +66,9 @@ def losses(made: TablePolicy, replay: Replay) -> tuple[Mapping[str, Loss | str],
     return out.losses, {kind: _figures(true_ln, at, mixed) for kind, at in rules.items()}
 
 
-def _kept(made: TablePolicy, out: Handed, among: Mask, earlier: Told, later: Told, latest: Contexts) -> Codes:
+def _kept(
+    made: TablePolicy, out: RulesExport, among: Mask, earlier: JudgedOutcomes, later: JudgedOutcomes, latest: Contexts
+) -> Codes:
     book = rulebook(made, earlier.contexts, latest=latest, among=among, seen=seen_of(made, earlier))
     return served_by(made, out.by_site, out.book, book, later)["tune"]
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What a policy begins with, by the first outcomes of a log: its classes, when they diverge, what knobs showed.
 
-Page load times of a log are of many clients under many profiles. Three things are told apart from what a class, a
+Page load times of a log are of many clients under many profiles. Three things are separated from what a class, a
 bound or a knob is judged by: what sites and profiles make of them, the noise of single loads (`repeated.py`), and where
 in its class a client is (`within.py`).
 """
@@ -39,7 +39,7 @@ FAR_SIGMAS = 3.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Beginning:
-    """Classes made offline, and what repeated loads of the same outcomes said of noise.
+    """Classes made offline, and what repeated loads of the same outcomes show of noise.
 
     spread_ln: how far members of a class differ in ln(ms), noise apart, where their number was chosen by that; else 0
     relevance: which features beyond bandwidth, round trip and loss classes live over
@@ -73,7 +73,7 @@ def beginning(
     """The offline start: k classes of these clients, or as many as keep their members alike (None).
 
     The rule wants page load times under one configuration; a log has many, so each one's mean difference to its sites
-    is taken away. by_device: as many classes for every device of which there are outcomes enough, and for anybody.
+    is taken away. by_device: as many classes for every device of which there are outcomes enough, and for any client.
     grid: of which all profiles are; features: "auto" for those beyond bandwidth, round trip and loss that decide
     anything (`relevance.py`; none without a grid), "few" for none.
     """

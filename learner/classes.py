@@ -5,7 +5,7 @@ Question   Which clients may share what is learned about page load times?
 Method     k-means over (ln bandwidth, ln round trip, ln loss), each scaled by its interquartile range, and over what
            else decides page load times (`relevance.py`); k is the smallest for which members' page load times spread
            within a class by at most one sigma of a single load. A coordinate beyond the first three that is unknown is
-           put where its class's members are, until that moves nobody (k-POD).
+           put where its class's members are, until that moves no member (k-POD).
 Stop when  no larger k is allowed or the spread is within its bound.
 Reads as   centroids and scales; a client is of the class whose centroid is nearest (`configtron/model/nearest.py`).
 Fails as   class -1 for a client with unknown bandwidth, round trip or loss; `BadInput` for no points at all.
@@ -34,7 +34,7 @@ Flags = npt.NDArray[np.bool_]
 
 # Coordinates that every client must have: bandwidth, round trip, loss.
 BASE = 3
-# Times that what is unknown is put where its class is by now: beyond, next to nobody changes class.
+# Times that what is unknown is put where its class is by now: beyond, hardly a member changes class.
 REFILLED = 5
 # Points up to which a table of points x classes costs less than a pass for each class.
 FEW = 64
@@ -52,7 +52,7 @@ class Classes:
     """K classes.
 
     centroid, scale: (K, 3 + axes) in `nearest.point`'s coordinates; count, spread: (K,) members, of ln(ms)
-    devices: whose each class is, (K,), "" for anybody's; empty where no class asks for a device.
+    devices: whose each class is, (K,), "" for any client; empty where no class asks for a device.
     axes: what points have beyond bandwidth, round trip and loss (`NetworkClass.axes`)
     """
 
@@ -194,7 +194,7 @@ def fit_by_device(
     least_members: int = LEAST_OF_DEVICE,
     axes: tuple[Axis, ...] = (),
 ) -> Classes:
-    """k classes for every device that at least `least_members` contexts have, and k for anybody."""
+    """k classes for every device that at least `least_members` contexts have, and k for any client."""
     points = points_of(contexts, axes)
     known = ~np.isnan(points[:, :BASE]).any(axis=1)
     parts, devices = [fit(points, k, rng, axes)], [""]

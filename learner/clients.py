@@ -90,12 +90,12 @@ class Clients:
         mine = client >= 0
         ever = self.ever + np.bincount(client[mine], minlength=BUCKETS)
         capped = self.capped | (np.bincount(client[mine], weights=weight[mine] < 1.0, minlength=BUCKETS) > 0)
-        told = mine & ~np.isnan(rest)
-        more = np.bincount(client[told], minlength=BUCKETS)
+        expected = mine & ~np.isnan(rest)
+        more = np.bincount(client[expected], minlength=BUCKETS)
         fading = np.maximum(1.0 - more / MEMORY, 0.0)
         count = self.count * fading + more
-        drawn_in = np.clip(rest[told], -MOST_LN, MOST_LN)
-        total = self.total * fading + np.bincount(client[told], weights=drawn_in, minlength=BUCKETS)
+        drawn_in = np.clip(rest[expected], -MOST_LN, MOST_LN)
+        total = self.total * fading + np.bincount(client[expected], weights=drawn_in, minlength=BUCKETS)
         far = np.abs(total) / np.maximum(count, 1.0) / np.sqrt(ALIKE_LN**2 + noise_ln**2 / np.maximum(count, 1.0))
         bound = np.where(self.out, BACK_SHARE, 1.0) * FAR_SIGMAS
         return Clients(count, total, ever, (count >= LEAST_LOADS) & (far > bound), capped)
@@ -126,7 +126,7 @@ class Clients:
 CAP = Cap()
 
 
-def nobody() -> Clients:
+def no_clients() -> Clients:
     """Nothing seen."""
     none, no = np.zeros(BUCKETS), np.zeros(BUCKETS, dtype=np.bool_)
     return Clients(none, none, none, no, no)

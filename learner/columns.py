@@ -207,7 +207,7 @@ def site_codes(contexts: Contexts, sites: tuple[str, ...]) -> Codes:
 class Decisions:
     """n decisions. Every column is (n,).
 
-    row            the table's row that decided: class and site, or whatever the policy tells clients apart by
+    row            the table's row that decided: class and site, or whatever the policy distinguishes clients by
     network        position of the network class in the policy's `class_ids`; -1 where there is none
     configuration  row of the policy's grid
     arm            position in ARMS

@@ -11,7 +11,7 @@ Method     Each load less what a regression (`loads.py`) expects of it with the 
 Stop when  every sum is made. Memory grows with classes, sites and knobs' values, not with outcomes.
 Reads as   `DeadKnob`: no pair shows an effect (`DEAD_SIGMAS`), and in none could one of more than `unseen` have stayed
            unseen but in a `share` of such logs. It is dead if that is at most `looks.SMALL`.
-Fails as   nothing said of a knob with a value of too few loads, in more than a tenth of the sessions.
+Fails as   no verdict on a knob with a value of too few loads, in more than a tenth of the sessions.
 Differs    from `importance.dead_knobs`, which looks at each cell and configuration alone: that needs repeats. Seen less
            here: what three things decide together, by the root of the third's share.
 Source     Schuirmann 1987 (equivalence); Berger 1982 (all parts must hold); Hajek 1971 (inverse propensities); White
@@ -37,9 +37,9 @@ from configtron.model.grid import Dead, Grid
 
 # Loads further off, in deviations by their median, count as so far: one bad moment is no effect of a knob.
 FAR_SIGMAS = 3.0
-# Loads of a value, as many as their weights amount to, below which a group tells nothing of its own noise.
+# Loads of a value, as many as their weights amount to, below which a group shows nothing of its own noise.
 LEAST_LOADS = 3.0
-# Sessions that must be of groups that tell: what is true of nine in ten cannot be far from true of all.
+# Sessions that must be of groups that show it: what is true of nine in ten cannot be far from true of all.
 COVERED_SHARE = 0.9
 # A knob with more values shows each of them too seldom to be called dead.
 MOST_VALUES = 8
@@ -99,12 +99,12 @@ class Contrasts:
 
     def add(self, part: Logged) -> None:
         """Second pass."""
-        contexts, told = self._known(part.contexts), part.on(self.grid)
-        network, configuration = self.classes.of(part.contexts), told.configuration
+        contexts, logged = self._known(part.contexts), part.on(self.grid)
+        network, configuration = self.classes.of(part.contexts), logged.configuration
         factors = [network % self.levels[0], contexts.site, *self.grid.positions[configuration].T]
         left = np.log(part.plt_ms)[:, None] - self.loads.several_ln(contexts, self.twin[:, configuration].T)
         np.clip(left, -self.far, self.far, out=left)
-        weight = [self._weights(knob, network, configuration, told.propensity) for knob in range(len(self.twin))]
+        weight = [self._weights(knob, network, configuration, logged.propensity) for knob in range(len(self.twin))]
         for pair, sums, came in zip(self.pairs, self.sums, self.came, strict=True):
             rest, arm = pair.rest[configuration] > 0, pair.arm[configuration]
             used = rest & (arm >= 0)
@@ -121,7 +121,7 @@ class Contrasts:
     def found(self, share: float) -> list[DeadKnob]:
         """Knobs that nothing was seen of, with what may have been overlooked; share: of logs in which an effect of that
         size would be."""
-        told = []
+        found = []
         for at, knob in enumerate(self.grid.knobs):
             seen = [(sums, came) for pair, sums, came in zip(self.pairs, self.sums, self.came, strict=True)
                     if pair.knob == at]  # fmt: skip
@@ -131,8 +131,8 @@ class Contrasts:
             if all(one is not None for one in unseen):
                 loads = sum(int(sums[0][0].sum()) for sums, _ in seen)
                 most = max(one for one in unseen if one is not None)
-                told.append(DeadKnob(Dead(knob.name, REASON), loads, float(np.expm1(most))))
-        return told
+                found.append(DeadKnob(Dead(knob.name, REASON), loads, float(np.expm1(most))))
+        return found
 
     def _known(self, contexts: Contexts) -> Contexts:
         """With sites in this vocabulary; those of none are its last."""
@@ -190,15 +190,15 @@ def _unseen(sums: Floats, came: Floats, share: float) -> float | None:
     _, w, ww, wr, wwr, wwrr = sums
     # of one load alone, one; of none as well
     each = np.divide(ww, w**2, out=np.ones(w.shape), where=w > 0)
-    tells = (each * LEAST_LOADS <= 1.0).all(axis=0)
-    if came[tells].sum() < COVERED_SHARE * came.sum() or not tells.any():
+    enough = (each * LEAST_LOADS <= 1.0).all(axis=0)
+    if came[enough].sum() < COVERED_SHARE * came.sum() or not enough.any():
         return None
-    w, ww, wr, wwr, wwrr, each = (column[:, tells] for column in (w, ww, wr, wwr, wwrr, each))
+    w, ww, wr, wwr, wwrr, each = (column[:, enough] for column in (w, ww, wr, wwr, wwrr, each))
     mean = wr / w
     spread = (wwrr - 2.0 * mean * wwr + mean**2 * ww) / w**2 / (1.0 - each)
     variance = np.maximum(spread.sum(axis=0), 0.0)
     freedom = np.maximum((1.0 / each).sum(axis=0) - 2.0, 1.0)
-    by = came[tells] / came[tells].sum()
+    by = came[enough] / came[enough].sum()
     square = float((by * ((mean[1] - mean[0]) ** 2 - variance)).sum())
     # A squared normal deviate less its variance, which is itself found from these loads; and more where there is an
     # effect, by its own square.

@@ -37,7 +37,7 @@ from configtron.model.grid import Grid
 from configtron.model.nouns import Profile, Value
 from configtron.model.tensor import Tensor
 
-# Bytes that neighbours may lose for each byte of the page, unless said otherwise: a quarter more than it needs.
+# Bytes that neighbours may lose for each byte of the page, unless stated otherwise: a quarter more than it needs.
 BOUND = 1.25
 # Below it no page could be loaded at all.
 LEAST_BOUND = 1.0
@@ -53,7 +53,7 @@ CONNECTIONS = {"http/1.1": 6, "h2": 1}
 
 
 def unmeasured(settings: Mapping[str, Value]) -> bool:
-    """Whether a configuration may be served where nobody measured what it takes from neighbours."""
+    """Whether a configuration may be served where it was not measured what it takes from neighbours."""
     window = settings.get("initcwnd", 0)
     burst = float(window) if isinstance(window, int | float) and settings.get("pacing") != "fq" else 0.0
     own = settings.get("connections", CONNECTIONS.get(str(settings.get("http_version", "")), 1))
@@ -120,7 +120,7 @@ class DamageBound:
         return found
 
     def everywhere(self) -> Mask:
-        """(configurations,) what may be served to anybody: for policies without classes."""
+        """(configurations,) what may be served to every client: for policies without classes."""
         return self.within(np.ones(len(self.high), dtype=np.bool_))
 
     def _conditions(self) -> Contexts:

@@ -16,7 +16,7 @@ Fails as   None: no parting with members enough on both sides, or none that woul
            configurations were chosen by far finer networks than a half still invents some differences: place is
            taken away as a slope and a bend, and propensities are not asked (docs/measurements/0031).
 Differs    from CT, which has no test for members that diverge. Effects are sums over knobs: two halves that differ in a
-           pair of knobs only are not told apart.
+           pair of knobs only are not distinguished.
 Source     White 1980 (the variance); Zeileis, Hothorn and Hornik 2008 (parting where parameters differ).
 """
 
@@ -93,11 +93,11 @@ def difference(
     left = y - shared @ _solved(shared, y)
     score = (own - shared @ _solved(shared, own)) * left[:, None]
     size, direction = np.linalg.eigh(score.T @ score)
-    told = size > LEAST_SHARE * max(float(size.max(initial=0.0)), 1e-300)
-    if not told.any():
+    some = size > LEAST_SHARE * max(float(size.max(initial=0.0)), 1e-300)
+    if not some.any():
         return 1.0, 0.0
-    statistic = float(((direction[:, told].T @ score.sum(axis=0)) ** 2 / size[told]).sum())
-    return float(chdtrc(int(told.sum()), statistic)), _gain(shared, own, y, values[np.unique(configuration)], half)
+    statistic = float(((direction[:, some].T @ score.sum(axis=0)) ** 2 / size[some]).sum())
+    return float(chdtrc(int(some.sum()), statistic)), _gain(shared, own, y, values[np.unique(configuration)], half)
 
 
 def _gain(shared: Floats, own: Floats, y: Floats, tried: Floats, half: Codes) -> float:

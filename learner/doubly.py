@@ -17,7 +17,7 @@ Method     DR adds to the model's value the mean of weight x (load - modelled). 
            tail's bound has weights of one, as if all configurations had the same tail, unless the candidate's loads
            are in the tail more or less often than chance allows. By how much its share may still differ is bounded
            by how much configurations' shares do, as tau is, and widens the interval.
-           Terms are summed by prefix: sessions of one prefix share a network that no context tells wholly.
+           Terms are summed by prefix: sessions of one prefix share a network that no context shows wholly.
 Stop when  summed.
 Reads as   a mean in the outcome's unit, and its interval.
 Fails as   intervals for a candidate that the model misses far more than placebos, and not by enough to stand out:
@@ -173,7 +173,7 @@ def tail_weights(draws: Draws, how: Drawn, beyond: npt.NDArray[np.bool_], modell
     """Weights of loads in the tail, (n,) `beyond`; deviation: of the candidate's share of them over the log's share.
 
     modelled: (n,) what a load of that session takes. One where configurations have the tail in common, `how`'s where
-    the candidate stands out, or where they are too few to tell.
+    the candidate stands out, or where they are too few to show it.
     """
     share, n = float(beyond.mean()), len(beyond)
     effects, chance = _tail_shares(draws, beyond, share)

@@ -98,9 +98,9 @@ def split_by_wants(
         mine = np.flatnonzero((network == k) & (row >= 0))
         if len(mine) < 2 * bound.least_members:
             continue
-        told = (row[mine], configuration[mine], log_ms[mine])
+        loaded = (row[mine], configuration[mine], log_ms[mine])
         scaled = points[mine] / classes.scale[k]
-        found = likeliest(scaled, *told, values, least=bound.least_members, gain_ln=bound.gain_ln)
+        found = likeliest(scaled, *loaded, values, least=bound.least_members, gain_ln=bound.gain_ln)
         if found is not None and found.chance <= bound.false_alarm:
             classes = _in_two(classes, k, points[mine], found.half)
     return classes

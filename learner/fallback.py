@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a class gets in place of what nobody of it has loaded: the fastest of what its clients did load.
+"""What a class gets in place of what none of its clients loaded: the fastest of what its clients did load.
 
 Question   Which configuration has shown a class that it is faster than Default?
 Method     Per class a regression of ln(ms) of its loads: a level for each of its cells (class and site), which is as it
@@ -20,7 +20,7 @@ import numpy as np
 
 from configtron.learner.class_cells import classed
 from configtron.learner.columns import Codes, Floats
-from configtron.learner.judged import Told
+from configtron.learner.judged import JudgedOutcomes
 from configtron.learner.reached import Mask
 from configtron.learner.table_policy import TablePolicy
 
@@ -31,7 +31,7 @@ PRIOR_LOADS = 5.0
 LEAST_LOADS = 10
 
 
-def fallback(policy: TablePolicy, outcomes: Told, among: Mask) -> Codes:
+def fallback(policy: TablePolicy, outcomes: JudgedOutcomes, among: Mask) -> Codes:
     """(classes,) each class's, of `among` (configurations,), by outcomes of known clients."""
     found = np.full(len(classed(policy).classes_), policy.grid.default)
     for k in np.unique(outcomes.network):

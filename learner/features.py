@@ -8,7 +8,7 @@ of their first-order features.
 
 A cell's features are its class's centroid, up to second order, its site, and what a textbook says decides how much a
 transport can gain there: how many round trips a load takes (its level over the round trip, learned, so a heavy page is
-told from a light one without knowing it), their inverse, which is the share of the time that one round trip saved is;
+distinguished from a light one unseen), their inverse, which is the share of the time that one round trip saved is;
 how far the pipe is above the window that this loss allows (Mathis et al. 1997), and above some packets. (A slope of its
 own for every site was tried as well: it trebles the work, and learns more slowly.)
 Prior standard deviations stand beside the features: they say how large an effect is plausible.

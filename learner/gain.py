@@ -66,7 +66,7 @@ HELD_REASONS = {
     "not-proven": "no profile's lower bound of the gain over Default is above 0",
     "slower-here": "proven for a group of classes, but this class's own loads say that it is slower here",
     "new-class": "the class is newer than the latest look at the log",
-    "human": "somebody set this prefix, or a wider one around it",
+    "human": "a user set this prefix, or a wider one around it",
 }
 
 
@@ -195,7 +195,7 @@ class Compared:
         return expected + drawn * (self.adjusted.rest * self.inverse)[:, None]
 
     def unbalanced(self) -> Mask:
-        """(C,) whether network and site alone tell the sides apart, beyond chance: propensities are not the log's."""
+        """(C,) whether network and site alone separate the sides, beyond chance: propensities are not the log's."""
         level = self.adjusted.level - self.adjusted.level.mean()
         found = self._means(self.terms_of(self.weight, level), np.arange(len(self.trial)))[0]
         bound = -NORMAL.inv_cdf(UNBALANCED_ERROR / 2.0)

@@ -33,10 +33,10 @@ RESAMPLES = 200
 DEAD_SIGMAS = 3.0
 # Why a knob is taken for dead.
 REASON = "no difference beyond noise"
-# A knob is called dead where an effect of this share of page load time would have been seen; less nobody would miss.
+# A knob is called dead where an effect of this share of page load time would have been seen; less would not be missed.
 SMALL = 0.05
 # Pairs of configurations grow with the square of a knob's values, and loads of each pair shrink with it: of more values
-# than this (a window logged segment by segment) no number of loads that anybody has tells anything.
+# than this (a window logged segment by segment) no number of loads at hand shows anything.
 MOST_VALUES = 32
 # Cells and pairs that are compared at a time: bounds memory at some hundred megabytes.
 CELLS_AT_ONCE = 2_000_000

@@ -11,7 +11,7 @@ Method     The log is cut in two. Rules are made on the earlier clients; `Loads`
            fifths of the clients where the later ones are of fewer than five prefixes.
 Stop when  the later clients are judged, at most `MOST_JUDGED` of them, evenly spread.
 Reads as   median, 95th percentile and mean excess over clients, as shares of page load time, each with its interval.
-           Where cells differ little from what network and site tell, percentiles lean to the high side, for what is
+           Where cells differ little from what network and site show, percentiles lean to the high side, for what is
            not known of a client widens them; where they differ by a tenth, they are far too low, for few outcomes are
            of one client's cell: `benchmarks/exported.py` says how far both are from the truth.
 Fails as   a reason in place of numbers: too few outcomes, in all or without a fifth; or too few clients of cells where
@@ -74,7 +74,7 @@ class Loss:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Told:
+class JudgedOutcomes:
     """n outcomes of known clients: contexts, their rows and classes in a policy, configuration, page load time in
     ms."""
 
@@ -87,19 +87,19 @@ class Told:
     def __len__(self) -> int:
         return len(self.row)
 
-    def __getitem__(self, at: Codes | Mask | slice) -> Told:
+    def __getitem__(self, at: Codes | Mask | slice) -> JudgedOutcomes:
         where = np.arange(len(self))[at]
         numbers = self.row[where], self.network[where], self.configuration[where], self.ms[where]
-        return Told(self.contexts[where], *numbers)
+        return JudgedOutcomes(self.contexts[where], *numbers)
 
 
-def told(policy: TablePolicy, contexts: Contexts, configuration: Codes, ms: Floats) -> Told:
+def known_outcomes(policy: TablePolicy, contexts: Contexts, configuration: Codes, ms: Floats) -> JudgedOutcomes:
     """Outcomes as the policy knows their clients; those it does not know are left out."""
     row, network = policy.where(contexts)
-    return Told(contexts, row, network, configuration, ms)[row >= 0]
+    return JudgedOutcomes(contexts, row, network, configuration, ms)[row >= 0]
 
 
-def halves(outcomes: Told) -> tuple[Told, Told]:
+def halves(outcomes: JudgedOutcomes) -> tuple[JudgedOutcomes, JudgedOutcomes]:
     """Earlier ones, to make rules on, and later ones, to judge them by: at most MOST_JUDGED, evenly spread."""
     middle = (len(outcomes) + 1) // 2
     later = outcomes[middle:]
@@ -107,8 +107,10 @@ def halves(outcomes: Told) -> tuple[Told, Told]:
     return outcomes[:middle], later[spread[: len(later)]]
 
 
-def judged(policy: TablePolicy, earlier: Told, later: Told, rules: Mapping[str, Codes]) -> dict[str, Loss | str]:
-    """What each rules' configurations, (later clients,), cost; or why that cannot be told."""
+def judged(
+    policy: TablePolicy, earlier: JudgedOutcomes, later: JudgedOutcomes, rules: Mapping[str, Codes]
+) -> dict[str, Loss | str]:
+    """What each rules' configurations, (later clients,), cost; or why that is not known."""
     if min(len(earlier), len(later)) < LEAST_OUTCOMES:
         few = f"{len(earlier)} earlier and {len(later)} later outcomes of known clients; {LEAST_OUTCOMES} of each are"
         return dict.fromkeys(rules, f"not known: {few} needed")
@@ -142,7 +144,7 @@ def _shares(every: Floats, without: Floats) -> tuple[Share, Share, Share]:
     return median, p95, mean
 
 
-def _groups(earlier: Told, later: Told) -> tuple[Codes, Codes]:
+def _groups(earlier: JudgedOutcomes, later: JudgedOutcomes) -> tuple[Codes, Codes]:
     """Which part each client of either half is of: all of a prefix alike in both, where there are prefixes enough.
 
     Prefixes are counted off, those of later clients first: by their codes all of these could be of one part.
@@ -158,13 +160,15 @@ def _groups(earlier: Told, later: Told) -> tuple[Codes, Codes]:
     return part[: len(one)], part[len(one) :]
 
 
-def _loaded(policy: TablePolicy, later: Told, rules: Mapping[str, Codes]) -> dict[str, float]:
+def _loaded(policy: TablePolicy, later: JudgedOutcomes, rules: Mapping[str, Codes]) -> dict[str, float]:
     seen = np.zeros((policy.cells.rows, len(policy.grid)), dtype=np.bool_)
     seen[later.row, later.configuration] = True
     return {name: float(seen[later.row, at].mean()) for name, at in rules.items()}
 
 
-def _figures(policy: TablePolicy, earlier: Told, later: Told, rules: Mapping[str, Codes]) -> dict[str, Floats]:
+def _figures(
+    policy: TablePolicy, earlier: JudgedOutcomes, later: JudgedOutcomes, rules: Mapping[str, Codes]
+) -> dict[str, Floats]:
     """Median, 95th percentile and mean of each rules' excess over the policy."""
     expected, mixed = _expected(policy, earlier, later)
     at = np.arange(len(later))
@@ -175,8 +179,8 @@ def _figures(policy: TablePolicy, earlier: Told, later: Told, rules: Mapping[str
     return found
 
 
-def _expected(policy: TablePolicy, earlier: Told, later: Told) -> tuple[Floats, Floats]:
-    """(later clients, configurations) ln(ms) as outcomes tell, and (later clients,) of what the policy serves."""
+def _expected(policy: TablePolicy, earlier: JudgedOutcomes, later: JudgedOutcomes) -> tuple[Floats, Floats]:
+    """(later clients, configurations) ln(ms) as outcomes show, and (later clients,) of what the policy serves."""
     loads = Loads(policy.grid, earlier.contexts, earlier.configuration, earlier.ms)
     expected = np.log(loads.ms(later.contexts, np.arange(len(policy.grid))))
     rest = np.log(later.ms) - expected[np.arange(len(later)), later.configuration]

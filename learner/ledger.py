@@ -6,9 +6,9 @@ Question   How large a share of sessions may get what is not Default, so that th
 Method     Account: at each update what all decisions so far cost over Default, cell by cell, by measured loads against
            what Default takes there by all that is known now; gains are negative. A standard error goes on top: an upper
            estimate of costs, a lower one of gains. Loads far off count as rarely as Default's own are: bots and broken
-           clocks are nobody's cost. All loads of an interval are set right by what Default's own loads were off in it.
+           clocks are not counted. All loads of an interval are set right by what Default's own loads were off in it.
            The budget of the first sessions is lent at once: what is learned early gains longest.
-           Plan: the model's draws say what the next table's proven and unproven parts cost per session. On top comes
+           Plan: the model's draws say what the next table's guarded and unguarded parts cost per session. On top comes
            how far the model was too hopeful of what it chose before (loads against what was expected of them before
            they were seen), an assumed optimism until enough such loads came back, and a standard error. The parts get
            the shares at which cost per session stays within budget plus gain per session, less a debt, plus a part of
@@ -16,7 +16,7 @@ Method     Account: at each update what all decisions so far cost over Default, 
            Shares grow by a factor an update at most; exploration that is measured to save time grows faster.
 Stop when  computed, once per update.
 Reads as   shares of the next table's parts, and the account.
-Fails as   a first interval in which unproven configurations cost more than is assumed: the debt is paid back by
+Fails as   a first interval in which unguarded configurations cost more than is assumed: the debt is paid back by
            serving Default until the account is even.
 Differs    from CT's degree of randomness, a fixed share whatever it costs.
 Source     Wu et al. 2016, Kazerouni et al. 2017 (conservative bandits); Dawid 1984 (prequential errors).
@@ -40,7 +40,7 @@ Excess = Callable[[Codes], Floats]
 UPPER_ERRORS = 1.0
 # The same of what the next table costs: what it does cost is watched load by load (`screening.py`).
 PLAN_ERRORS = 0.5
-# Share of the budget that is planned with: some of it is spent before anybody sees it.
+# Share of the budget that is planned with: some of it is spent before an outcome shows it.
 PLAN_SHARE = 0.7
 # The part of sessions that get anything but Default grows at most so many times what loads there were of it so far.
 GROWTH = 4.0
@@ -50,10 +50,10 @@ FIRST_SESSIONS = 1000.0
 OFF_LOADS = 10.0
 # Deviation of one load around what is expected of it, as a share: with what members of a class differ by.
 LOAD_DEVIATION = 0.4
-# Cost of a load of an unproven configuration near Default, as a share of Default's time, as by so many loads; and the
+# Cost of a load of an unguarded configuration near Default, as a share of Default's time, as by so many loads; and the
 # least it is taken to be. One that is further off is taken to cost so many times as much.
 ASSUMED_HARM, HARM_LOADS, LEAST_HARM, FAR_TIMES = 0.25, 10.0, 0.02, 2.0
-# How much faster a model that no load has proven expects what it chooses to be than it is, ln, as by so many loads.
+# How much faster a model without loads expects its choices to be than they are, ln, as by so many loads.
 ASSUMED_OPTIMISM_LN, OPTIMISM_LOADS = 0.3, 8.0
 # Loads that show that exploration saves time, and standard errors by which they must.
 FREE_LOADS, FREE_ERRORS = 8.0, 1.5
@@ -78,9 +78,9 @@ class Account:
 
     base_ms   expected under Default, of all decisions
     cost_ms   what they cost beyond, negative for a gain; variance_ms2: of that sum
-    sessions  decisions; explored: of them, expected on the unproven part; share: of the present table that is unproven
-    error_ln  sum over loads of the proven part of how much longer they took than was expected before; of error_loads
-    harm      sum over loads of the unproven part of their cost as a share of Default's time; of harm_loads
+    sessions  decisions; explored: of them, expected on the unguarded part; share: of the present table that is it
+    error_ln  sum over loads of the guarded part of how much longer they took than was expected before; of error_loads
+    harm      sum over loads of the unguarded part of their cost as a share of Default's time; of harm_loads
     tail      loads of Default; sums over them of how far they were beyond, as a share of its time, and of its square
     carried   base, cost, variance and sessions of before cells were last cut
     """
@@ -112,20 +112,20 @@ class Account:
         return budget * max(self.base_ms, least_ms) - self.upper_ms()
 
     def optimism_ln(self, deviation: float = LOAD_DEVIATION) -> float:
-        """Upper estimate of how much slower a load of the proven part is than the model expects; deviation: of one
+        """Upper estimate of how much slower a load of the guarded part is than the model expects; deviation: of one
         load."""
         loads = self.error_loads + OPTIMISM_LOADS
         mean = (self.error_ln + OPTIMISM_LOADS * ASSUMED_OPTIMISM_LN) / loads
         return float(max(mean + PLAN_ERRORS * deviation / loads**0.5, 0.0))
 
     def explores_for_free(self, deviation: float = LOAD_DEVIATION) -> bool:
-        """Whether loads of the unproven part so far were faster than Default's, by `FREE_ERRORS` standard errors."""
+        """Whether loads of the unguarded part so far were faster than Default's, by `FREE_ERRORS` standard errors."""
         if self.harm_loads < FREE_LOADS:
             return False
         return bool(self.harm / self.harm_loads + FREE_ERRORS * deviation / self.harm_loads**0.5 < 0.0)
 
-    def unproven_cost(self, deviation: float = LOAD_DEVIATION) -> float:
-        """Upper estimate of what a load of the unproven part costs, as a share of Default's time; deviation: of one
+    def unguarded_cost(self, deviation: float = LOAD_DEVIATION) -> float:
+        """Upper estimate of what a load of the unguarded part costs, as a share of Default's time; deviation: of one
         load."""
         loads = self.harm_loads + HARM_LOADS
         mean = (self.harm + HARM_LOADS * ASSUMED_HARM) / loads
@@ -135,7 +135,7 @@ class Account:
 @dataclass(frozen=True, slots=True, eq=False)
 class Interval:
     """What came back since the last update, of known cells, (n,) each: cell, configuration, Default's expected ms in
-    the cell, ln(ms) over that, what of it was expected before (0 where nothing was), whether it is unproven there, and
+    the cell, ln(ms) over that, what of it was expected before (0 where nothing was), whether it is unguarded there, and
     how much it counts (`influence.py`)."""
 
     row: Codes
@@ -143,7 +143,7 @@ class Interval:
     default_ms: Floats
     over_ln: Floats
     expected_ln: Floats
-    unproven: npt.NDArray[np.bool_]
+    unguarded: npt.NDArray[np.bool_]
     weight: Floats
 
 
@@ -236,7 +236,7 @@ def settled(
     chosen, before = seen.configuration != default, account
     relative = seen.default_ms / max(float(seen.default_ms.mean()), 1e-9) if len(seen.row) else seen.default_ms
     relative = relative * seen.weight
-    proven, unproven = chosen & ~seen.unproven, chosen & seen.unproven
+    guarded, unguarded = chosen & ~seen.unguarded, chosen & seen.unguarded
     error = relative * np.clip(seen.over_ln - seen.expected_ln, -LINEAR_LN, LINEAR_LN)
     usual = share_of_cost(seen.over_ln, np.zeros(len(seen.over_ln))) * seen.weight
     of_default = float(usual[~chosen].sum()) / (float(seen.weight[~chosen].sum()) + OFF_LOADS)
@@ -250,10 +250,10 @@ def settled(
         variance_ms2=variance_ms2 + float(variance.sum()),
         sessions=sessions,
         explored=before.explored + before.share * (sessions - before.sessions),
-        error_ln=MEMORY * before.error_ln + float(error[proven].sum()),
-        error_loads=MEMORY * before.error_loads + float(relative[proven].sum()),
-        harm=MEMORY * before.harm + float(harm[unproven].sum()),
-        harm_loads=MEMORY * before.harm_loads + float(relative[unproven].sum()),
+        error_ln=MEMORY * before.error_ln + float(error[guarded].sum()),
+        error_loads=MEMORY * before.error_loads + float(relative[guarded].sum()),
+        harm=MEMORY * before.harm + float(harm[unguarded].sum()),
+        harm_loads=MEMORY * before.harm_loads + float(relative[unguarded].sum()),
         tail=tail,
     )
 
@@ -281,16 +281,16 @@ def part_cost(picks: Codes, weight: Floats, excess_ln: Excess, optimism_ln: floa
     return float(found.mean() + PLAN_ERRORS * found.std())
 
 
-def shares(income: float, proven: float, unproven: float, most: float) -> tuple[float, float]:
-    """(share of the proven part, share of the unproven part); the rest is Default's.
+def shares(income: float, guarded: float, unguarded: float, most: float) -> tuple[float, float]:
+    """(share of the guarded part, share of the unguarded part); the rest is Default's.
 
-    income: what a session may cost; proven, unproven: upper estimates of what one costs; most: of the unproven part.
+    income: what a session may cost; guarded, unguarded: upper estimates of what one costs; most: of the unguarded part.
     """
     income = max(income, 0.0)
-    if proven > income:
-        # Neither is proven: half of the income tries what may be better, half teaches.
-        return min(0.5 * income / proven, 1.0 - most), min(0.5 * income / max(unproven, proven), most)
-    if unproven <= income:
+    if guarded > income:
+        # Neither is paid for: half of the income tries what may be better, half teaches.
+        return min(0.5 * income / guarded, 1.0 - most), min(0.5 * income / max(unguarded, guarded), most)
+    if unguarded <= income:
         return 1.0 - most, most
-    explore = min((income - proven) / (unproven - proven), most)
+    explore = min((income - guarded) / (unguarded - guarded), most)
     return 1.0 - explore, explore

@@ -135,7 +135,7 @@ def witnesses(weight: Floats, mean_ln: Floats, features: Floats, places: int, sp
 
 
 def evidence(seen: Witnesses, cells: Floats) -> Evidence:
-    """What they tell about T. cells (cells, q). Classes that saw nothing would add nothing but time."""
+    """Return the evidence about T. cells (cells, q). Classes that saw nothing would add nothing but time."""
     classes, places, f, _ = seen.precision.shape
     q = cells.shape[1]
     g, factor = cells.reshape(classes, places, q), seen.of_class()

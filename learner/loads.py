@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """How long logged sessions would have loaded under any configuration: what DR, the last of the values, leans on.
 
-Question   What does this session take under that configuration, as far as a log tells?
+Question   What does this session take under that configuration, as far as a log shows?
 Method     Ridge regression of ln(ms): a level by the session's own network (second order, kinks) and site, and effects
            of the configuration's features that depend on both; priors as in `features.py`. Sessions are taken by their
            own network, not by their class's centre: loads of one class differ manifold, and what a model misses counts
@@ -29,7 +29,7 @@ from configtron.learner.features import (
 )
 from configtron.model.grid import Grid
 
-# What a load differs by from what network, site and configuration tell, ln: the noise of a load and of its features.
+# What a load differs by from what network, site and configuration show, ln: the noise of a load and of its features.
 NOISE_LN = 0.25
 # Prior standard deviation of every level's term, ln(ms): page load times span e-folds, so it says next to nothing.
 LEVEL_LN = 3.0

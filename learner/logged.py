@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Outcomes of a log as columns, and how a policy learns from them, whoever decided them.
+"""Outcomes of a log as columns, and how a policy learns from them, whichever program decided.
 
 A log's configurations are profiles and its classes names, since the logger may have chosen from another grid and by
-other classes. `taught` decides for each logged client first and is told the outcome afterwards, so its decisions are
+other classes. `taught` decides for each logged client first and gets the outcome afterwards, so its decisions are
 what this policy would have made then; what it learns from is what the logger did.
 """
 
@@ -55,9 +55,9 @@ class Logged:
     def judging(self, grid: Grid) -> Decisions:
         """The same, as a candidate over that grid is judged by them: a profile that was only taken for one of the
         grid's (`Grid.dead`) counts as infinitely likely, that is, not at all. Else both would count for the one."""
-        told = self.on(grid)
+        mine = self.on(grid)
         own = np.array([grid.has(profile) for profile in self.profiles])
-        return replace(told, propensity=np.where(own[self.decisions.configuration], told.propensity, np.inf))
+        return replace(mine, propensity=np.where(own[self.decisions.configuration], mine.propensity, np.inf))
 
 
 def logged_of(outcomes: Sequence[Outcome]) -> Logged:
@@ -104,24 +104,24 @@ def _outcome(logged: Logged, at: int, source: str) -> Outcome:
     return Outcome(decision, float(logged.plt_ms[at]), int(logged.measured_at[at]), source)
 
 
-def taught(policy: BatchPolicy, logged: Logged, tell: Callable[[int], None] = lambda _: None) -> Decisions:
-    """What the policy decides for each client, each before it is told that client's outcome; and it learns.
+def taught(policy: BatchPolicy, logged: Logged, progress: Callable[[int], None] = lambda _: None) -> Decisions:
+    """What the policy decides for each client, each before it gets that client's outcome; and it learns.
 
-    `tell` hears now and then how many it was taught. It never decides further ahead than its next update (`due`), so
-    how outcomes are cut into calls does not show.
+    `progress` is called now and then with how many it was taught. It never decides further ahead than its next update
+    (`due`), so how outcomes are cut into calls does not show.
     """
-    told, at = logged.on(policy.grid), 0
+    decided, at = logged.on(policy.grid), 0
     parts = [policy.choose_many(logged.contexts[:0])]
     while at < len(logged):
         rows = slice(at, min(len(logged), at + policy.due()))
         here, plt_ms = logged.contexts[rows], logged.plt_ms[rows]
         row, network = policy.where(here)
-        part = told[rows]
+        part = decided[rows]
         columns = Decisions(row, network, part.configuration, part.arm, part.propensity, part.expected_ms)
         parts += _decided(policy, here, columns, plt_ms)
         policy.observe_many(here, columns, plt_ms, screened=True)
         at = rows.stop
-        tell(at)
+        progress(at)
     names = Decisions.__dataclass_fields__
     return Decisions(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
@@ -157,7 +157,7 @@ def _own_grid(profiles: Sequence[Profile]) -> Grid:
 
     settings = {one for profile in profiles for one in profile.settings}
     for name, value in settings:
-        setting(name, value)  # whoever logged it may not have asked
+        setting(name, value)  # the program that logged it may not have checked
     names = sorted({name for name, _ in settings})
     knobs, rows = [], []
     for name in names:

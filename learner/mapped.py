@@ -6,10 +6,10 @@ Method     A configuration is what its knobs are set to: it enters by its featur
            not; a knob that the tensor lacks stood at its default there. A name that no knob of the policy has (a
            congestion control, a discipline), and a value without a logarithm where one is needed, has no features: such
            configurations are left out, as are conditions without one rate. A site of another name teaches what any site
-           does. Cells that were not measured tell nothing; for covariances and templates alone they are filled in by
+           does. Cells that were not measured show nothing; for covariances and templates alone they are filled in by
            the leading directions of what was measured.
 Stop when  every configuration, site and condition has its place, or is counted as left out.
-Reads as   `Mapped`; `left_out`, one line for whoever brought the tensor.
+Reads as   `Mapped`; `left_out`, one line for the user who brought the tensor.
 Fails as   `BadInput`, where fewer than two of its configurations can be used, or none of its conditions.
 Differs    CT starts from no emulator.
 Source     Mazumder, Hastie and Tibshirani 2010 (filling in by leading directions).
@@ -75,7 +75,7 @@ def mapped(tensor: Tensor, grid: Grid, sites: tuple[str, ...]) -> Mapped:
 
 
 def grid_settings(grid: Grid, settings: dict[str, Value]) -> tuple[tuple[str, Value | None], ...]:
-    """Settings as a grid's profile would have them: its knobs alone, defaults where nothing is said."""
+    """Settings as a grid's profile would have them: its knobs alone, defaults where nothing is set."""
     return tuple(sorted((knob.name, settings.get(knob.name, knob.default)) for knob in grid.knobs))
 
 

@@ -15,7 +15,7 @@ from configtron.learner.state import keep
 @dataclass(frozen=True, slots=True, eq=False)
 class Seen:
     """Outcomes as columns, (n,) each: table row, class, configuration, site, point (n, 3 + axes), ln(ms), how much it
-    counts (1: whole, 0: it cannot be), and whose it is (`clients.buckets_of`, -1: nobody's)."""
+    counts (1: whole, 0: it cannot be), and whose it is (`clients.buckets_of`, -1: of no client)."""
 
     row: Codes
     network: Codes
@@ -40,7 +40,7 @@ def nothing_seen() -> Seen:
 
 
 def joined(parts: list[Seen]) -> Seen:
-    """Outcomes after outcomes; of those that are none, nobody knows how many coordinates their points would have."""
+    """Outcomes after outcomes; of those that are none, it is not known how many coordinates their points would have."""
     parts = [part for part in parts if len(part)] or parts[:1]
     if len(parts) == 1:
         return parts[0]

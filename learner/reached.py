@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Which configurations somebody else can put in force, and what stands in for those that nobody can.
+"""Which configurations another driver can put in force, and what stands in for those that none can.
 
 Rules for this file: who reaches what is handed in (the drivers' own tables are an edge's); a knob at its default needs
-nobody.
+no driver.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from configtron.model.grid import Grid
 from configtron.model.nouns import Value
 
 Mask = npt.NDArray[np.bool_]
-# So many loads tell a value's effect to a few per cent, where loads spread by a third.
+# So many loads show a value's effect to a few per cent, where loads spread by a third.
 LEAST_LOADS = 100
 # Whether a knob can be given a value.
 Takes = Callable[[str, Value], bool]
@@ -35,7 +35,7 @@ def reached(grid: Grid, takes: Takes) -> Mask:
 
 def met(grid: Grid, loads: Floats) -> Mask:
     """(configurations,) whether each value of theirs had `LEAST_LOADS`, in whatever company: what a model says of
-    values that nobody loaded is a guess beyond what was seen. loads: (configurations,). Default always is."""
+    values that were never loaded is a guess beyond what was seen. loads: (configurations,). Default always is."""
     found = np.ones(len(grid), dtype=np.bool_)
     for at in range(len(grid.knobs)):
         value = grid.positions[:, at]

@@ -30,7 +30,7 @@ SIGMAS_PER_MAD = 1.4826
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """What repeats say. sigma_ln: standard deviation of one load's ln(ms), None: not told; count: of repeats."""
+    """What repeats show. sigma_ln: standard deviation of one load's ln(ms), None: not known; count: of repeats."""
 
     sigma_ln: float | None
     count: int

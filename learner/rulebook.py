@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """A policy as what a stack can hold: one profile a class, one class a prefix, and what that costs.
 
-Question   Which profile should a prefix get, if its stack cannot tell websites apart?
+Question   Which profile should a prefix get, if its stack cannot distinguish websites?
 Method     A prefix's network is the median of its latest contexts (loss: the mean), its class the nearest. A class's
            profile is the configuration of the lowest `TablePolicy.cost` over the sites its clients asked for, as often
            as they did; where not every knob can be put in force, among those that leave the others at their default.
-           Where it is told what each class has seen loads of, a profile that its class never saw gives way to what is
+           Where it is known what each class has seen loads of, a profile that its class never saw gives way to what is
            handed in for that (`fallback.py`), else to Default.
            Knobs at their default are left out: what is not set cannot be refused.
 Stop when  every class and prefix has its profile.
@@ -41,7 +41,7 @@ class Rulebook:
 
     by_class   (K,) each class's configuration
     by_prefix  (prefixes,) each prefix's, by its code
-    instead    classes that have another profile than what they would get, for nobody of theirs has loaded that
+    instead    classes that have another profile than what they would get, for none of their clients has loaded that
     unseen     classes that are left at Default for that reason
     """
 
@@ -55,7 +55,7 @@ class Rulebook:
 
     def served(self, contexts: Contexts, network: Codes, default: int) -> Codes:
         """(n,) what a stack with these rules gives clients of those classes (n,): their prefix's, `default` where none
-        is held; their class's where prefixes are not told."""
+        is held; their class's where prefixes are not known."""
         if len(contexts.prefix) != len(network):
             return self.by_class[network]
         prefix = contexts.prefix
@@ -183,8 +183,8 @@ def _median(contexts: Contexts) -> Contexts:
 
 def _middle(column: Floats) -> float:
     """Median of what is known; NaN where nothing is."""
-    told = column[~np.isnan(column)]
-    return float(np.median(told)) if len(told) else np.nan
+    known = column[~np.isnan(column)]
+    return float(np.median(known)) if len(known) else np.nan
 
 
 def present(contexts: Contexts, site: str = "") -> Context:

@@ -14,7 +14,7 @@ Fails as   two times slower and less: left to the model. A configuration that ta
 Differs    from the guardrail in `thompson.py`, which judges by the model and at updates only.
 Source     Page 1954 (CUSUM); Kazerouni et al. 2017 and Wu et al. 2016 (conservative bandits) for why.
 
-A dropped configuration returns where loads of it, which somebody else decided, bring its sum back to zero.
+A dropped configuration returns where loads of it, which another program decided, bring its sum back to zero.
 """
 
 from __future__ import annotations

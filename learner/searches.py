@@ -39,7 +39,7 @@ class Searches:
 @dataclass(frozen=True, slots=True)
 class Stop:
     """When a search is over. least_tested: configurations; gain: expected improvement as a share of the best's time;
-    patience: loads that a row may see without one of the configuration under test, after which whoever decides will
+    patience: loads that a row may see without one of the configuration under test, after which the program will
     not try it and the search is over with what was seen. 0: it is waited for, as by a policy that decides itself."""
 
     least_tested: int = 7

@@ -27,7 +27,7 @@ import numpy as np
 
 from configtron.learner.class_cells import ClassCells
 from configtron.learner.classes import Classes
-from configtron.learner.clients import CAP, Cap, Clients, buckets_of, nobody
+from configtron.learner.clients import CAP, Cap, Clients, buckets_of, no_clients
 from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.features import cell_features, configuration_features, rounds_of
 from configtron.learner.influence import FIRST_LOADS, WHOLE_SIGMAS, first_expected, spread_of, unknown_ln, weights_of
@@ -119,7 +119,7 @@ class SharedModel:
 
     def __init__(self, cells: ClassCells, options: ModelOptions, *, warm: Tensor | None = None, bounded: bool = True):
         self.cells, self.grid, self.sites, self.options, self.bounded = cells, cells.grid, cells.sites, options, bounded
-        self.clients_, self.refused_ = nobody(), 0
+        self.clients_, self.refused_ = no_clients(), 0
         grid, classes = cells.grid, cells.classes_
         every = np.arange(len(grid)) if options.candidates is None else options.candidates
         self.candidates_ = np.unique(np.append(every, grid.default))
@@ -302,9 +302,9 @@ class SharedModel:
         weight[known] *= weights_of(beyond / deviation_ln) * whose
         log_ms[known] -= slope + offset
         rows[known] = np.where(weight[known] > 0.0, row, -1)
-        told = possible & ~np.isnan(self.expected_[row, configuration])
-        self.slopes_ = self.slopes_.plus(network[told], away[told], (near + slope)[told])
-        self.clients_ = self.clients_.plus(client, np.where(told, rest, np.nan), noise, whose)
+        expected = possible & ~np.isnan(self.expected_[row, configuration])
+        self.slopes_ = self.slopes_.plus(network[expected], away[expected], (near + slope)[expected])
+        self.clients_ = self.clients_.plus(client, np.where(expected, rest, np.nan), noise, whose)
         return replace(seen, row=rows, log_ms=log_ms, weight=weight)
 
     def _expected(self, seen: Seen, known: Mask, row: Codes) -> Floats:
@@ -322,15 +322,15 @@ class SharedModel:
         network, point, row = seen.network[known], seen.point[known], seen.row[known]
         away = np.nan_to_num(point - self.cells.classes_.centroid[network])
         rest = seen.log_ms[known] - self.expected_[row, seen.configuration[known]]
-        told = ~np.isnan(rest)
+        expected = ~np.isnan(rest)
         slope = (away * self.slopes_.slopes()[network]).sum(axis=1)
         far = FAR_SIGMAS * self.cells.tally_.noise_ln(FIRST_NOISE_LN)
         shown = self.cells.tally_.count.reshape(len(self.cells.classes_), -1, len(self.grid)).sum(axis=1)
-        beyond = np.where(told & (shown[network, seen.configuration[known]] >= SHOWN_LOADS), rest - slope, 0.0)
+        beyond = np.where(expected & (shown[network, seen.configuration[known]] >= SHOWN_LOADS), rest - slope, 0.0)
         beyond -= np.clip(beyond, -far, far)
         log_ms = seen.log_ms.copy()
         log_ms[known] -= slope + beyond
-        self.slopes_ = self.slopes_.plus(network[told], away[told], (rest - beyond)[told])
+        self.slopes_ = self.slopes_.plus(network[expected], away[expected], (rest - beyond)[expected])
         return replace(seen, log_ms=log_ms)
 
     def _moved(self, before: Seen, after: Seen, classes: Classes) -> Seen:

@@ -189,7 +189,7 @@ class Spending:
         mean_ms = float(weight.sum())
         deviation = max(LOAD_DEVIATION, self.cells.tally_.noise_ln(FIRST_NOISE_LN))
         guarded = part_cost(parts[0], weight, excess, account.optimism_ln(deviation))
-        near = mean_ms * account.unproven_cost(deviation)
+        near = mean_ms * account.unguarded_cost(deviation)
         first_ms = max(FIRST_SESSIONS - self._coming(), 0.0) * mean_ms
         saved_ms = account.saved_ms(self.budget, first_ms)
         spend_ms = saved_ms * (SPEND_SHARE if saved_ms > 0 else 1.0) / self._coming()

@@ -6,7 +6,7 @@ Method     Greedy: Default first, then whichever lowers the mean over conditions
 Stop when  N are held.
 Reads as   configurations in the order they were taken; what the last ones add can be read from `regret`.
 Fails as   fewer than N, when all are held.
-Differs    from CT, which keeps all 768; HC keeps "golden templates" without saying how they are found.
+Differs    from CT, which keeps all 768; HC keeps "golden templates" without stating how they are found.
 Source     Nemhauser, Wolsey and Fisher 1978: greedy is within 1 - 1/e of the best choice for such a cover.
 """
 

@@ -14,7 +14,7 @@ Stop when  summed; the logger's propensities are in the log, so no value rests o
 Reads as   value and interval (ms) for each, effective sample size, and the share of the candidate's choices that the
            log never made in their row: those rest on the model alone (DR), or are silently left out (IPS, SNIPS).
 Fails as   `BadInput` for sessions without propensities, or none at all. `log:never-tried`, `log:partly-tried`: weights
-           whose mean is not one leave out what the candidate would do, and how they spread does not tell that.
+           whose mean is not one leave out what the candidate would do, and how they spread does not show that.
            `log:weights-above-one`: no chance does that, so the candidate knew these draws, or they were not made by
            the propensities that are logged. `log:learned-from`: no draw is independent of who learned from it.
            `log:few-effective`: the spread rests on loads that are too few to show it. `log:below-zero`: no page loads
@@ -43,7 +43,7 @@ from configtron.model.student import student_quantile
 
 # Quantile of a two-sided interval that holds the truth 19 times in 20.
 UPPER_95 = 0.975
-# Quantile beyond which weights' mean is no chance, either way: one in a thousand good logs is told otherwise.
+# Quantile beyond which weights' mean is no chance, either way: one in a thousand good logs is judged otherwise.
 UPPER_OFF_ONE = 0.999
 # Weight that the mean may be off one: propensities are rounded in many a log, and this is less than any interval.
 ROUNDED_WEIGHT = 1e-3
@@ -54,7 +54,7 @@ LEAST_SKEW = 1e-6
 LEAST_EFFECTIVE = 12.0
 # Prefixes, by how much each is of a log, from which on intervals know how prefixes differ.
 LEAST_PREFIXES = 10.0
-# Standard errors of a 95 % interval: of what the model leaves out, whose spread many placebos tell.
+# Standard errors of a 95 % interval: of what the model leaves out, whose spread many placebos show.
 ENDS_95 = 1.96
 # By how much a row differs from what the model says: a ninth. With loads that differ by 0.25 that is PRIOR_LOADS.
 ROW_RATIO = 0.112
@@ -164,7 +164,7 @@ def _of_mean_one(propensity: Floats, chance: Floats) -> Floats:
 def clusters_of(contexts: Contexts) -> tuple[Codes, Codes]:
     """(n,) codes of what is drawn together, a prefix's sessions, and (n,) which half, 0 or 1, each is of.
 
-    A session without prefix is a cluster of its own; so is every session of a log of too few prefixes to tell how
+    A session without prefix is a cluster of its own; so is every session of a log of too few prefixes to show how
     prefixes differ: that log speaks of those prefixes alone.
     """
     n = len(contexts)
@@ -286,7 +286,7 @@ def _own_lesson(found: Estimate) -> Estimate:
 
 
 def _by_fitted(found: Estimate, weight: Floats | None = None) -> Estimate:
-    """A value by fitted propensities. IPS and SNIPS have no interval: what they are off by, no spread of terms tells.
+    """A value by fitted propensities. IPS and SNIPS have no interval: what they are off by, no spread of terms shows.
     Nor has DR, (n,) weights given, where these show by their mean that the fit is no good."""
     if weight is None or found.reason in ("log:partly-tried", "log:weights-above-one"):
         return found if np.isnan(found.ms) and weight is None else _without_interval(found.ms, BY_CONTEXT)
@@ -339,7 +339,7 @@ class Crossed:
 
     expected, expected_ln   value of the candidate's choices: ms, and the mean of ln(ms)
     modelled                ms of the logged choice, by the same model, which knows no more of a configuration than all
-                            loads tell: what one configuration's loads add has a variance, which DR has to see
+                            loads show: what one configuration's loads add has a variance, which DR has to see
     chosen                  ms of the logged choice, as that configuration's own loads have it in its row
     drawn                   mean of (weight (load - level))^2 over what the logger might have drawn, by the latter
     """
@@ -414,7 +414,7 @@ def inverse_propensity(shape: tuple[int, ...], row: Codes, configuration: Codes,
 def plain_model(
     shape: tuple[int, ...], row: Codes, configuration: Codes, ms: Floats, prior: float = PRIOR_LOADS
 ) -> Floats:
-    """(rows, configurations) mean of what is told: row's mean times configuration's factor, and what the pair showed.
+    """(rows, configurations) mean of what is known: row's mean times configuration's factor, and what the pair showed.
 
     Each is drawn to what stands above it by `prior` loads.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What an emulated tensor tells before the first real load: effects, how they differ, how many round trips loads take.
+"""What an emulated tensor shows before the first real load: effects, how they differ, how many round trips loads take.
 
 Question   What may be taken from an emulator whose networks are other networks, and whose strengths are wrong?
 Method     Every condition is a class of its own, known exactly and counted as few loads. From it: evidence about the
@@ -57,8 +57,8 @@ def plain_spread(knob_sd_ln: Floats) -> Spread:
 
 
 def emulated(warm: Mapped, knob_sd_ln: Floats, loads: float, sites: int, axes: tuple[Axis, ...] = ()) -> WarmStart:
-    """What a tensor tells a policy of so many sites, all of it together counting as `loads` page loads; unmeasured
-    cells tell nothing.
+    """Return what a tensor shows a policy of so many sites, all of it together counting as `loads` page loads;
+    unmeasured cells show nothing.
 
     knob_sd_ln (f,) as from `features.configuration_features`.
     """
@@ -72,8 +72,8 @@ def emulated(warm: Mapped, knob_sd_ln: Floats, loads: float, sites: int, axes: t
     cells, share = _placed(found[inner], share, warm.place, sites)
     spread = _spread(warm, filled(log_ms), cells, share, knob_sd_ln)
     weight = loads / max(int(measured.sum()), 1) * measured / FIRST_NOISE_LN**2
-    told = evidence(witnesses(weight, np.nan_to_num(log_ms), features, len(warm.place), spread), cells)
-    # Round trips by place: what is no site of the policy's is told as any other's.
+    shown = evidence(witnesses(weight, np.nan_to_num(log_ms), features, len(warm.place), spread), cells)
+    # Round trips by place: what is no site of the policy's counts as any other's.
     places = np.full((len(points), sites + 1), np.nan)
     for at in np.unique(warm.place):
         some = level[:, warm.place == at]
@@ -81,7 +81,7 @@ def emulated(warm: Mapped, knob_sd_ln: Floats, loads: float, sites: int, axes: t
         total, count = np.where(known, some, 0.0).sum(axis=1), known.sum(axis=1)
         places[:, at] = np.where(count > 0, total / np.maximum(count, 1), np.nan)
     counted = np.full((1, sites + 1), ROUNDS_LOADS / level.size)
-    return WarmStart(told, rounds_sums(points, places, counted), spread)
+    return WarmStart(shown, rounds_sums(points, places, counted), spread)
 
 
 def _placed(cells: Floats, share: Floats, place: Codes, sites: int) -> tuple[Floats, Floats]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What tells members of one class apart: page load times corrected for where in its class a client is.
+"""What distinguishes members of one class: page load times corrected for where in its class a client is.
 
 Question   How long would this load have taken for a client at the class's centroid?
 Method     Per class a regression of (ln(ms) less what was expected of its cell and configuration) on the client's

@@ -2,7 +2,7 @@
 """GPyOpt's own Gaussian process behind our interface, twice: over the whole grid, and as it comes.
 
 `GpyGrid` fits GPyOpt's GPModel on the scaled grid and computes its expected improvement for every configuration: what
-the grid engine does, with their process. `GpyClassic` is GPyOpt's ask-and-tell over the discrete domain, as the paper
+the grid engine does, with their process. `GpyClassic` is GPyOpt's own loop over the discrete domain, as the paper
 must have used it; it may suggest what was tried already, and then the best that was not is taken and counted in
 `repeats_`.
 

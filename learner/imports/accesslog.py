@@ -4,7 +4,7 @@
 Question   Who asked for what, when, for how long, and from which page?
 Method     The combined format (with or without a virtual host before it), then fields: KEY=VALUE in any order (`KEYS`),
            or one bare number, the time that the request took. A number with a point is nginx's $request_time, seconds;
-           a whole one is Apache's %D (microseconds) or %T (seconds), and which of them must be said (`bare`). nginx
+           a whole one is Apache's %D (microseconds) or %T (seconds), and which of them must be stated (`bare`). nginx
            dates a line when the answer ended, Apache and HAProxy when the request began. HAProxy's HTTP log has
            timers (Ta, else Tt, is the request's) and may have captured Host, Referer and User-Agent, in that order.
 Reads as   a `Hit`: begin and end in seconds since the epoch. `fine`: both are known to a millisecond, not to a second.

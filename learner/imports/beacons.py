@@ -130,9 +130,9 @@ def _archived(page: Any, entries: list[Any], agent: str, epoch_ns: Any) -> Form 
     first = next(mine, None)
     url = first["request"]["url"] if first else page.get("title", "")
     sent = first["request"].get("headers", []) if first else []
-    said = next((str(one["value"]) for one in sent if str(one["name"]).lower() == "user-agent"), agent)
+    browser = next((str(one["value"]) for one in sent if str(one["name"]).lower() == "user-agent"), agent)
     ended = epoch_ns(page["startedDateTime"]) + round(took * 1e6)
-    return {"plt_ms": took, "measured_at": ended, "site": site_of(url), "agent": said, "address": ""}
+    return {"plt_ms": took, "measured_at": ended, "site": site_of(url), "agent": browser, "address": ""}
 
 
 def made(given: Mapping[str, Any], took: Any) -> Form:
@@ -166,7 +166,7 @@ def date_of(given: Mapping[str, Any]) -> Any:
 
 
 def site_of(url: str) -> str:
-    """Host and path of an address, without query: what tells pages apart."""
+    """Host and path of an address, without query: what distinguishes pages."""
     try:
         parts = urlsplit(url)
         return f"{parts.hostname or ''}{parts.path or '/'}" if url else ""

@@ -8,7 +8,7 @@ from typing import Any
 
 from configtron.fingerprint.features import Sighting
 from configtron.learner.imports.kinds import CONTEXT_SCHEMA, WATCH_SCHEMA
-from configtron.learner.told import context_of
+from configtron.learner.outcome_formats import context_of
 from configtron.model.errors import BadInput
 
 SOURCES, WAYS = ("live", "socket"), ("out", "in", "")

@@ -22,8 +22,8 @@ import numpy as np
 
 from configtron.learner.columns import Codes, Floats, Named
 from configtron.learner.logged import Logged
+from configtron.learner.outcome_formats import NUMBERS
 from configtron.learner.prefixes import longest, network_of
-from configtron.learner.told import NUMBERS
 from configtron.model.nouns import Context
 
 # How old a context may be by default: networks of prefixes change by the hour (congestion, who is there).
@@ -83,7 +83,7 @@ class Contexted:
         return len(self._at)
 
     def fill(self, logged: Logged) -> Logged:
-        """The same outcomes with what contexts tell of their networks."""
+        """The same outcomes with what contexts show of their networks."""
         begin = logged.measured_at - np.round(logged.plt_ms * 1e6).astype(np.int64)
         place = self._places(logged, begin)
         rows = np.flatnonzero(place >= 0)
@@ -112,7 +112,7 @@ class Contexted:
             left[LATER] += int(early.sum())
             left[OLDER] += int((old & ~early).sum())
             place[dated] = np.where(early | old, -1, at)
-        left += Counter()  # reasons that nobody has are no reasons
+        left += Counter()  # a reason without outcomes is no reason
         return place
 
     def _code(self, prefix: str) -> int:
@@ -140,7 +140,7 @@ class Contexted:
 
 
 def _with(logged: Logged, found: dict[str, Floats], words: tuple[object, ...]) -> Logged:
-    """What contexts tell, where the outcome does not say it itself."""
+    """Return what contexts show, where the outcome does not show it itself."""
     seen = logged.contexts
     plain: dict[str, Any] = {}
     numbers, names = dict(seen.numbers), dict(seen.names)

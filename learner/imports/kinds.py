@@ -18,7 +18,7 @@ from configtron.learner.imports.accesslog import HAPROXY, HOSTED, PLAIN, Hit, Pa
 from configtron.learner.imports.inforce import InForce
 from configtron.learner.imports.reading import Reading
 from configtron.learner.imports.views import GOOD_PAGE, View, Views
-from configtron.learner.told import (
+from configtron.learner.outcome_formats import (
     LEAST_MS,
     LONGEST,
     MOST_MS,
@@ -110,7 +110,7 @@ def _of_object(text: str) -> str:
 
 
 def imported(kind: str, lines: Iterable[tuple[int, str]], reading: Reading, wanted: Wanted) -> Iterator[Outcome]:
-    """The outcomes of a file of other programs' lines. Errors: `BadInput` where its form must be said."""
+    """The outcomes of a file of other programs' lines. Errors: `BadInput` where its form must be stated."""
     maker = _Maker(reading, wanted)
     if kind == BOOMERANG:
         return _beacons(lines, reading, maker, wanted)
@@ -303,14 +303,14 @@ class _Maker:
             self.reading.refuse(number, error)
 
     def _placed(self, context: dict[str, Any], address: str) -> None:
-        """Network and country of an address, where there are files that tell and the line does not."""
+        """Network and country of an address, where there are files that show them and the line does not."""
         if self._wanted.places is not None and address:
             asn, region = self._wanted.places(address)
             context.setdefault("asn", asn)
             context.setdefault("region", region)
 
     def _profile(self, address: str, begin: int, end: int, named: str | None) -> Profile | str:
-        """What the line names, else what was said of all, else what was in force; or why it is not known."""
+        """What the line names, else what was stated of all, else what was in force; or why it is not known."""
         if named:
             return _named(named, self._wanted.profiles)
         return self._wanted.profile or self._wanted.history.of(address, begin, end)

@@ -11,7 +11,7 @@ Reads as   from the page's request to the end of its last object's answer, as lo
            waits: connecting, and the way of the last answer after the server handed it to its kernel, are not in it.
            So it is a metric of its own, never mixed with page load times of browsers.
 Fails as   a counted reason: one request only (what was shown came from a cache), a page that failed, a program.
-Differs    from browsers' beacons (`beacons.py`), which tell what the visitor waited; prefer those.
+Differs    from browsers' beacons (`beacons.py`), which show what the visitor waited; prefer those.
 Source     Cooley, Mobasher, Srivastava 1999 (page views from logs by Referer and time)
 """
 
@@ -169,7 +169,7 @@ def asked_by(referer: str) -> tuple[str, str]:
 
 @lru_cache(REMEMBERED)
 def place_of(host: str, path: str) -> str:
-    """What tells a page or an object from others: host without port, if it is known, and path without query."""
+    """Return what distinguishes pages and objects: host without port, if it is known, and path without query."""
     name = host.rpartition("]")[0] if host.startswith("[") else host.partition(":")[0]
     return f"{name.lower()}{_bare(path)}"
 

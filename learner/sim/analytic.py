@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The analytic PLT-tensor: page load times by a formula, for scale and for worlds nobody measured.
+"""The analytic PLT-tensor: page load times by a formula, for scale and for worlds that were not measured.
 
 Question   How long would this site load under this configuration on this network, by what is known of TCP and HTTP?
 Method     Handshake; rounds of slow start from ICW up to the pipe; the rest at the rate the congestion control holds
@@ -86,7 +86,7 @@ class Strength:
     cork: float = 1.0
 
     def off_by(self, sigma_ln: float, rng: np.random.Generator) -> Strength:
-        """Each strength off by its own factor: the world of somebody whose emulator is not the internet."""
+        """Each strength off by its own factor: the world of a user whose emulator is not the internet."""
         names = [field.name for field in fields(self)]
         factors = np.exp(sigma_ln * rng.standard_normal(len(names)))
         return replace(self, **{n: getattr(self, n) * float(f) for n, f in zip(names, factors, strict=True)})
@@ -105,7 +105,7 @@ def analytic(
     own_ln: float = OWN_LN,
     provenance: tuple[tuple[str, str], ...] = (),
 ) -> Tensor:
-    """A tensor of conditions x grid x sites (300 x 168 x 12 unless told). own_ln: every cell's own deviation, ln."""
+    """A tensor of conditions x grid x sites (300 x 168 x 12 unless given). own_ln: every cell's own deviation, ln."""
     here = spread(300, rng) if conditions is None else conditions
     what = pages(12) if sites is None else sites
     which = live_grid() if grid is None else grid
@@ -126,8 +126,8 @@ def idiosyncratic(rng: np.random.Generator, conditions: Conditions | None = None
 def mis_specified(rng: np.random.Generator, conditions: Conditions | None = None) -> Tensor:
     """An emulator that is wrong: other networks, every strength a third off, every cell 6 %. For warm starts."""
     strength = TEXTBOOK.off_by(STRENGTH_OFF_LN, rng)
-    told = (("variant", "mis-specified"),)
-    return analytic(rng, conditions=conditions, strength=strength, own_ln=CELL_OFF_LN, provenance=told)
+    source = (("variant", "mis-specified"),)
+    return analytic(rng, conditions=conditions, strength=strength, own_ln=CELL_OFF_LN, provenance=source)
 
 
 def _medians(here: Conditions, what: Pages, grid: Grid, s: Strength) -> Floats:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a file that somebody brings must be before a world is made of it: CSV by its header, numbers within bounds.
+"""What a file that a user brings must be before a world is made of it: CSV by its header, numbers within bounds.
 
 Question   Can this line be a network or a time at all?
 Method     A header's words are read as CSV, quoted or not. Every number is finite and within what a network, or a
@@ -27,7 +27,7 @@ from configtron.model.nouns import Context
 MOST_KBPS = 1e9
 # Nothing waits an hour for an answer: TCP itself gives up within minutes.
 MOST_RTT_MS = 3_600_000.0
-# A replay updates by the sessions' clock, every two minutes unless told: a year is a quarter of a million updates.
+# A replay updates by the sessions' clock, every two minutes unless set: a year is a quarter of a million updates.
 MOST_S = 366 * 86_400.0
 # Weights are counts or shares; integers up to here are exact, and as many rows as memory holds sum to a finite number.
 MOST_WEIGHT = 2.0**53
@@ -39,7 +39,7 @@ QUOTED = 40
 NUMBERS = ("bandwidth_kbps", "rtt_ms", "loss")
 
 
-def said(word: object) -> str:
+def quoted(word: object) -> str:
     """A file's own word as an error repeats it: quoted, on one line, not too long."""
     text = str(word)
     return repr(text if len(text) <= QUOTED else text[:QUOTED] + "...")
@@ -74,7 +74,7 @@ def csv_rows(text: str, name: str) -> tuple[tuple[str, ...], Iterator[tuple[str,
     at, header = next(lines, (1, []))
     columns = tuple(word.strip() for word in header)
     if twice := [word for word in columns if word and columns.count(word) > 1]:
-        raise BadInput(f"{name}, line {at}: two columns are called {said(twice[0])}; leave one out")
+        raise BadInput(f"{name}, line {at}: two columns are called {quoted(twice[0])}; leave one out")
     return columns, _rows(lines, columns, name)
 
 
@@ -107,11 +107,11 @@ def number(row: Mapping[str, str], key: str, where: str, most: float = math.inf)
     try:
         value = float(row[key])
     except ValueError:
-        raise BadInput(f"{where}: {key} is no number: {said(row[key])}") from None
+        raise BadInput(f"{where}: {key} is no number: {quoted(row[key])}") from None
     if not math.isfinite(value) or value < 0:
-        raise BadInput(f"{where}: {key} must be at least 0 and finite, not {said(row[key])}")
+        raise BadInput(f"{where}: {key} must be at least 0 and finite, not {quoted(row[key])}")
     if value > most:
-        raise BadInput(f"{where}: {key} must be at most {most:.12g}, not {said(row[key])}")
+        raise BadInput(f"{where}: {key} must be at most {most:.12g}, not {quoted(row[key])}")
     return value
 
 

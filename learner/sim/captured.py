@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from configtron.learner.columns import Contexts, contexts_of
-from configtron.learner.sim.brought import NUMBERS, near, possible, said
+from configtron.learner.sim.brought import NUMBERS, near, possible, quoted
 from configtron.learner.sim.sessions import Sessions
 from configtron.learner.sim.traces import Piece, contexts_pieces, visited
 from configtron.model.errors import BadInput
@@ -37,7 +37,7 @@ Clients = Mapping[str, Sequence[tuple[float, Context]]]
 
 
 def captured(seen: Clients, tensor: Tensor, n: int, rng: np.random.Generator, name: str = "contexts") -> Sessions:
-    """n sessions. Errors: `BadInput` where nobody is known well enough, or times are further apart than a year."""
+    """n sessions. Errors: `BadInput` where no client is known well enough, or times are further apart than a year."""
     clients = {prefix: _pieces(contexts) for prefix, contexts in sorted(seen.items())}
     known = {prefix: (parts, count) for prefix, (parts, count) in clients.items() if parts}
     if not known:
@@ -100,7 +100,7 @@ def _context(form: dict[str, Any], where: str) -> Context:
     kbps, rtt, loss = (_number(context, key, where) for key in NUMBERS)
     prefix = context.get("prefix") or ""
     if not isinstance(prefix, str):
-        raise BadInput(f"{where}: the prefix must be text, not {said(prefix)}")
+        raise BadInput(f"{where}: the prefix must be text, not {quoted(prefix)}")
     return possible(Context(kbps or None, rtt or None, loss, prefix=prefix), where)
 
 
@@ -114,7 +114,7 @@ def _number(form: dict[str, Any], key: str, where: str) -> float | None:
     except (TypeError, ValueError, OverflowError):
         found = math.nan
     if not math.isfinite(found):
-        raise BadInput(f"{where}: no context: {key} must be a finite number, not {said(value)}")
+        raise BadInput(f"{where}: no context: {key} must be a finite number, not {quoted(value)}")
     return found
 
 

@@ -58,7 +58,7 @@ class Shape:
 # Default's median page load time, ms, that CT's gains imply for each source (19 % are 500 ms, and so on).
 DEFAULT_MEDIAN_MS = {"pantheon": 2600.0, "mawi": 4700.0, "fcc": 2500.0, "caida": 2500.0}
 
-# 75th percentile of the sources' round trips, ms (CT 6.2): (least, most); None: no more is said.
+# 75th percentile of the sources' round trips, ms (CT 6.2): (least, most); None: no more is stated.
 RTT_P75_MS: dict[str, tuple[float, float | None]] = {
     "pantheon": (100.0, None), "mawi": (100.0, None), "fcc": (34.0, 34.0), "caida": (34.0, 34.0),
 }  # fmt: skip

@@ -14,7 +14,7 @@ Differs    CT's simulator looks ahead for Optimal only; so does this one (`SEES_
 Source     CT section 6; docs/decisions/0018 (why batches do not show).
 
 Bit-identical whatever `batch` is, and after a resume: a decision takes one number of the policy's generator, a load
-three of the noise's, and updates fall on the clock of the sessions. No clock is read here; whoever calls `run` with
+three of the noise's, and updates fall on the clock of the sessions. No clock is read here; a caller of `run` with
 `upto` in steps can show sessions per second.
 """
 
@@ -78,7 +78,7 @@ class Replay:
             raise BadInput("every prefix needs one of the managers")
         self.manager = who[sessions.seen.prefix] if len(sessions.seen.prefix) else np.zeros(len(sessions), np.int64)
         n = len(sessions)
-        self.at_, self.told_, self.updates_ = 0, 0, 0
+        self.at_, self.observed_, self.updates_ = 0, 0, 0
         # Sessions that have decided and whose outcomes have not come back.
         self.waiting_: Codes = np.zeros(0, dtype=np.int64)
         # Of managers that screen: sessions whose outcomes have not been screened, and which have been.
@@ -94,7 +94,7 @@ class Replay:
         while self.at_ < end:
             tick = (self.updates_ + 1) * self.interval_s
             if self.sessions.at_s[self.at_] >= tick:
-                self._tell(tick)
+                self._report(tick)
                 continue
             before = int(np.searchsorted(self.sessions.at_s, tick, side="left"))
             self._decide(slice(self.at_, min(end, before, self.at_ + self.batch)))
@@ -155,7 +155,7 @@ class Replay:
         self.unscreened_ = self.unscreened_[~self.screened_[self.unscreened_]]
         return float(back_s[order][taken - 1]) if changed else math.inf
 
-    def _tell(self, tick: float) -> None:
+    def _report(self, tick: float) -> None:
         """What has come back by now, to each manager; then they update."""
         back_s = self._back_s(self.waiting_)
         order = np.argsort(back_s, kind="stable")
@@ -170,7 +170,7 @@ class Replay:
                 seen, decided = self.sessions.seen[mine], self.decisions_[mine]
                 policy.observe_many(seen, decided, self.plt_ms_[mine], screened=screens)
                 policy.update()
-        self.told_ += len(rows)
+        self.observed_ += len(rows)
         self.updates_ += 1
         if len(rows):
             self.waiting_ = self.waiting_[back_s > tick]
@@ -196,7 +196,7 @@ class Replay:
         """All of it as JSON text: where it stands, what happened, the managers' states."""
         own: dict[str, Any] = {name: getattr(self.decisions_, name)[: self.at_] for name in DECISION_COLUMNS}
         own |= {"median_ms": self.median_ms_[: self.at_], "plt_ms": self.plt_ms_[: self.at_]}
-        place: dict[str, Any] = {"at": self.at_, "told": self.told_, "updates": self.updates_}
+        place: dict[str, Any] = {"at": self.at_, "told": self.observed_, "updates": self.updates_}
         place |= {"of": len(self.sessions), "waiting": self.waiting_, "unscreened": self.unscreened_}
         managers = [policy.save() for policy in self.managers]
         return encode({"replay": place, "columns": own, "rng": rng_state(self.rng), "managers": managers})
@@ -212,7 +212,7 @@ class Replay:
         for policy, saved in zip(self.managers, state["managers"], strict=True):
             policy.restore(saved)
         set_rng_state(self.rng, state["rng"])
-        self.at_, self.told_, self.updates_ = place["at"], place["told"], place["updates"]
+        self.at_, self.observed_, self.updates_ = place["at"], place["told"], place["updates"]
         self.waiting_ = np.asarray(place["waiting"], dtype=np.int64)
         self.unscreened_ = np.asarray(place.get("unscreened", place["waiting"]), dtype=np.int64)
         self.screened_[: self.at_] = True

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What a replay showed: distance from the best, excess, who was worse off than under Default, which arms decided.
 
-Question   How far from the best were these sessions, and how well does one replay tell that?
+Question   How far from the best were these sessions, and how well does one replay show that?
 Method     Medians of the tensor are judged, not single noisy loads. The best of a session is the fastest configuration
            of its starting condition, the changed rest included. Sessions of one prefix share its network, so intervals
            take prefixes as what was drawn: a mean's by the spread of the prefixes' sums, a quantile's by that of their

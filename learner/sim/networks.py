@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A distribution that somebody brings: networks as CSV, each client's drawn from them.
+"""A distribution that a user brings: networks as CSV, each client's drawn from them.
 
 Question   What if clients had the networks of this survey (a regulator's broadband measurements, a speed test's log)?
 Method     A row is a network: bandwidth, round trip, loss, perhaps how often it occurs. Taken jointly, as rows are:
@@ -8,7 +8,7 @@ Method     A row is a network: bandwidth, round trip, loss, perhaps how often it
 Stop when  n sessions are drawn.
 Reads as   `Sessions`, as `sessions.drawn` makes them.
 Fails as   `BadInput` for a header that lacks a column, or a value out of range, by line.
-Differs    CT draws from FCC's and Pantheon's records; this draws from anybody's.
+Differs    CT draws from FCC's and Pantheon's records; this draws from any file.
 Source     CT section 6.
 """
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from configtron.learner.changepoint import Detector, changes
 from configtron.learner.columns import Contexts, Floats, contexts_of
-from configtron.learner.sim.brought import MOST_KBPS, MOST_S, NUMBERS, csv_rows, near, network, number, said
+from configtron.learner.sim.brought import MOST_KBPS, MOST_S, NUMBERS, csv_rows, near, network, number, quoted
 from configtron.learner.sim.sessions import Sessions, on
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Context
@@ -173,7 +173,7 @@ def _row(
 ) -> tuple[float, Context, float, Context]:
     at_s, first = number(row, "at_s", where), _context(row, "", where)
     if first.site not in sites:
-        raise BadInput(f"{where}: the tensor has no site {said(first.site)}; it has: {', '.join(sites)}")
+        raise BadInput(f"{where}: the tensor has no site {quoted(first.site)}; it has: {', '.join(sites)}")
     if not changing or not row["change_s"]:
         return at_s, first, math.inf, first
     return at_s, first, number(row, "change_s", where, MOST_S), _context(row, "_after", where)
@@ -183,7 +183,7 @@ def _conditions(row: dict[str, str], places: dict[str, int], where: str) -> tupl
     """Positions of the conditions that a row names, -1 where it names none."""
     for column in CONDITIONS:
         if row.get(column) and row[column] not in places:
-            raise BadInput(f"{where}: the tensor has no {column} {said(row[column])}; leave it empty for the nearest")
+            raise BadInput(f"{where}: the tensor has no {column} {quoted(row[column])}; leave it empty for the nearest")
     start, then = (places[row[column]] if row.get(column) else -1 for column in CONDITIONS)
     return start, then
 
@@ -198,9 +198,9 @@ def _lines(text: str) -> list[tuple[int, str]]:
 
 def _whole(word: str, where: str) -> int:
     if not (word.isascii() and word.isdigit()):
-        raise BadInput(f"{where}: a whole number of ms is wanted, not {said(word)}")
+        raise BadInput(f"{where}: a whole number of ms is wanted, not {quoted(word)}")
     if len(word) > DIGITS or int(word) > MOST_TRACE_S * 1000:
-        raise BadInput(f"{where}: {said(word)} ms; a link trace is at most {MOST_TRACE_S} s long, and repeats")
+        raise BadInput(f"{where}: {quoted(word)} ms; a link trace is at most {MOST_TRACE_S} s long, and repeats")
     return int(word)
 
 
@@ -209,10 +209,10 @@ def _step(pair: Sequence[object], where: str) -> tuple[float, float]:
     try:
         at_s, mbps = (float(value) for value in pair)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
-        raise BadInput(f"{where}: two numbers are wanted, s and Mbit/s, not {said(pair)}") from None
+        raise BadInput(f"{where}: two numbers are wanted, s and Mbit/s, not {quoted(pair)}") from None
     if not (math.isfinite(at_s) and 0 <= mbps <= MOST_KBPS / 1000.0):
         most = f"{MOST_KBPS / 1000.0:g}"
-        raise BadInput(f"{where}: a time must be finite, a rate from 0 (not negative) to {most} Mbit/s: {said(pair)}")
+        raise BadInput(f"{where}: a time must be finite, a rate from 0 (not negative) to {most} Mbit/s: {quoted(pair)}")
     return at_s, mbps
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""A world as plain text: a row a page load, that anybody's script can write without our code.
+"""A world as plain text: a row a page load, that any script can write without our code.
 
-Question   What has somebody measured, who has a table of loads and nothing else?
+Question   What has a user measured, who has a table of loads and nothing else?
 Method     A row is one load: network, site, what each knob was set to, page load time. Rows of one cell are its
            repeats; the cell's median is theirs. A column that is none of the named ones is a knob.
 Stop when  the rows end, or one cannot be a load.
@@ -21,7 +21,7 @@ from typing import TextIO
 import numpy as np
 import numpy.typing as npt
 
-from configtron.learner.sim.brought import MOST_S, NUMBERS, csv_rows, network, number, said
+from configtron.learner.sim.brought import MOST_S, NUMBERS, csv_rows, network, number, quoted
 from configtron.learner.sim.sessions import Sessions
 from configtron.model.characteristics import BY_NAME
 from configtron.model.errors import BadInput
@@ -50,7 +50,7 @@ def cells(text: str, name: str = "world") -> Tensor:
     further = tuple(column for column in columns if column in BY_NAME)
     knobs = tuple(column for column in columns if column and column not in (*NEEDED, CONDITION, *further))
     if strange := [knob for knob in knobs if not NAME.fullmatch(knob)]:
-        raise BadInput(f"{name}: a column is called {said(strange[0])}; a knob's name has no spaces in it")
+        raise BadInput(f"{name}: a column is called {quoted(strange[0])}; a knob's name has no spaces in it")
     if not knobs:
         raise BadInput(f"{name}: no column is a knob; name what was set, as in initcwnd, tcp_congestion_control")
     conditions: dict[str, Numbers] = {}
@@ -63,9 +63,9 @@ def cells(text: str, name: str = "world") -> Tensor:
         numbers = (*network(row, where), *known)
         condition = row.get(CONDITION) or "{:g} kbit/s, {:g} ms, loss {:g}".format(*numbers[:3])
         if conditions.setdefault(condition, numbers) != numbers:
-            raise BadInput(f"{where}: {CONDITION} {said(condition)} had other numbers before; give each a name")
+            raise BadInput(f"{where}: {CONDITION} {quoted(condition)} had other numbers before; give each a name")
         if not row[SITE].strip() or not row[SITE].isprintable() or not condition.isprintable():
-            raise BadInput(f"{where}: {SITE} {said(row[SITE])}: a printable name is wanted")
+            raise BadInput(f"{where}: {SITE} {quoted(row[SITE])}: a printable name is wanted")
         settings = tuple(_value(knob, row[knob].strip(), where) for knob in knobs)
         at = (
             places.setdefault(condition, len(places)),
@@ -87,7 +87,7 @@ def cells(text: str, name: str = "world") -> Tensor:
 def _ms(row: Mapping[str, str], where: str) -> float:
     ms = number(row, PLT, where, MOST_S * 1000.0)
     if ms <= 0:
-        raise BadInput(f"{where}: {PLT} must be above 0, or empty where the load failed, not {said(row[PLT])}")
+        raise BadInput(f"{where}: {PLT} must be above 0, or empty where the load failed, not {quoted(row[PLT])}")
     return ms
 
 
@@ -106,7 +106,7 @@ def _value(knob: str, word: str, where: str) -> Value:
         if abs(value) <= 2**63:  # what is infinite or no number is not
             return value
     if not word or not word.isprintable():
-        raise BadInput(f"{where}: {knob} is {said(word)}; write what it was set to, Default's value where nothing was")
+        raise BadInput(f"{where}: {knob} is {quoted(word)}; write its value, Default's where it was not set")
     return word
 
 
@@ -154,7 +154,7 @@ def _with_default(grid: Grid, name: str) -> None:
 def write_cells(tensor: Tensor, out: TextIO) -> None:
     """A tensor as CSV, a row a load; one row with the median where there are no repeats, none where there is neither.
 
-    Default's configuration comes first, so that whoever reads it takes unknown knobs' defaults from it.
+    Default's configuration comes first, so that a program that reads it takes unknown knobs' defaults from it.
     """
     table = csv.writer(out, lineterminator="\n")
     knobs = [knob.name for knob in tensor.grid.knobs]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A world as a file: page load times of cells, and perhaps sessions, arrivals and noise.
 
-Question   How can policies be simulated on anybody's own measurements?
+Question   How can policies be simulated on a user's own measurements?
 Method     A PLT-tensor's file with more columns and one more key in its header, or a CSV of loads (`worldcsv.py`). What
            is absent is drawn: sessions by `Arrivals`, noise from repeated loads where cells have five, else by the
            defaults of `Noise`.
@@ -11,9 +11,9 @@ Fails as   `BadInput` in one line: the file, what is wrong with it, what is expe
 Differs    CT says nothing of files.
 Source     docs/worlds.md, which is the format's definition.
 
-A cell without a page load time was refused or failed where it was measured. Nobody can deploy it there, so a session
-that is given such a configuration loads as under Default, whoever chose it. Where Default itself has none, nothing
-can be compared: the condition is left out, and with it its sessions.
+A cell without a page load time was refused or failed where it was measured. It cannot be deployed there, so a session
+that is given such a configuration loads as under Default, whichever policy chose it. Where Default itself has none,
+nothing can be compared: the condition is left out, and with it its sessions.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from configtron.learner.clients import (
     Clients,
     buckets_of,
     impossible,
-    nobody,
+    no_clients,
 )
 from configtron.learner.columns import Contexts
 from configtron.learner.policies.thompson import Thompson
@@ -39,17 +39,17 @@ def made(**more: object) -> Thompson:
 def after(rests: dict[int, list[float]], known: Clients | None = None) -> Clients:
     client = np.concatenate([np.full(len(some), at) for at, some in rests.items()])
     rest = np.concatenate([np.array(some) for some in rests.values()])
-    return (known or nobody()).plus(client, rest, 0.2, np.ones(len(client)))
+    return (known or no_clients()).plus(client, rest, 0.2, np.ones(len(client)))
 
 
 def test_a_prefix_weighs_by_the_logarithm_beyond_its_cap() -> None:
     client = np.concatenate([np.zeros(5000, dtype=np.int64), np.ones(50, dtype=np.int64), [-1]])
-    weight = nobody().weights(client, np.full(len(client), 300.0), CAP)
+    weight = no_clients().weights(client, np.full(len(client), 300.0), CAP)
     assert (weight[:100] == 1).all() and (weight[5000:] == 1).all() and (np.diff(weight[:5000]) <= 0).all()
     assert weight[:5000].sum() == pytest.approx(100 * (1 + np.log(50)), rel=0.01)
-    large = nobody().weights(client, np.full(len(client), 8000.0), CAP)
+    large = no_clients().weights(client, np.full(len(client), 8000.0), CAP)
     assert (large[:2000] == 1).all() and large[2500] < 1, "a quarter of a large class"
-    assert (nobody().weights(client, np.full(len(client), 300.0), Cap(np.inf)) == 1).all()
+    assert (no_clients().weights(client, np.full(len(client), 300.0), Cap(np.inf)) == 1).all()
 
 
 def test_who_is_alone_in_a_class_is_the_class() -> None:
@@ -60,8 +60,8 @@ def test_who_is_alone_in_a_class_is_the_class() -> None:
 
 def test_order_of_arrival_counts_and_batches_do_not() -> None:
     client, of_class = np.arange(600) % 2, np.full(600, 400.0)
-    whole = nobody().weights(client, of_class, CAP)
-    first = nobody().plus(client[:123], np.zeros(123), 0.2, np.ones(123))
+    whole = no_clients().weights(client, of_class, CAP)
+    first = no_clients().plus(client[:123], np.zeros(123), 0.2, np.ones(123))
     assert (np.concatenate((whole[:123], first.weights(client[123:], of_class[123:], CAP))) == whole).all()
 
 

@@ -11,10 +11,10 @@ import pytest
 from configtron.learner import Setting, policy
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.fallback import LEAST_LOADS, fallback
-from configtron.learner.handed import handed, seen_of
-from configtron.learner.judged import Told, told
+from configtron.learner.judged import JudgedOutcomes, known_outcomes
 from configtron.learner.reached import reached
 from configtron.learner.rulebook import rulebook
+from configtron.learner.rules_export import export_rules, seen_of
 from rigs.worlds import SITES, clients, small_classes, small_tensor
 
 TENSOR, WARM = small_tensor(), small_tensor(seed=9)
@@ -28,7 +28,7 @@ def offline():  # type: ignore[no-untyped-def]
     return policy("offline", Setting(TENSOR.grid, SITES, small_classes(TENSOR), np.random.default_rng(3), 500, WARM))
 
 
-def loads(*parts: tuple[int, int, float, int], network: int = 0, spread: float = 0.05) -> Told:
+def loads(*parts: tuple[int, int, float, int], network: int = 0, spread: float = 0.05) -> JudgedOutcomes:
     """Outcomes of one class: (site, configuration, ms, how many) each, with a little noise."""
     rng, width = np.random.default_rng(7), len(SITES) + 1
     column: list[list[float]] = [[], [], []]
@@ -38,7 +38,7 @@ def loads(*parts: tuple[int, int, float, int], network: int = 0, spread: float =
         column[2] += list(ms * np.exp(spread * rng.normal(size=count)))
     row, at, ms_ = (np.array(one) for one in column)
     contexts = clients(TENSOR, len(row))[0]
-    return Told(contexts, row.astype(np.int64), np.full(len(row), network), at.astype(np.int64), ms_)
+    return JudgedOutcomes(contexts, row.astype(np.int64), np.full(len(row), network), at.astype(np.int64), ms_)
 
 
 def chosen(*parts: tuple[int, int, float, int], among: np.ndarray = EVERY) -> int:
@@ -96,17 +96,17 @@ def test_it_is_handed_over_where_the_best_was_never_loaded() -> None:
     wanted = set(free.by_class.tolist())
     spare = next(at for at in range(len(TENSOR.grid)) if among[at] and at not in wanted and at != DEFAULT)
     ms, configuration = life(np.where(np.arange(len(contexts)) % 2 == 0, DEFAULT, spare), np.int64(DEFAULT))
-    out = handed(made, contexts, configuration, ms, among).tune
+    out = export_rules(made, contexts, configuration, ms, among).tune
     assert out.instead > 0 and (out.by_class[free.by_class != DEFAULT] == spare).mean() > 0.9
     assert (out.by_class[free.by_class == DEFAULT] == DEFAULT).all()
-    seen = seen_of(made, told(made, contexts, configuration, ms))
+    seen = seen_of(made, known_outcomes(made, contexts, configuration, ms))
     at = np.arange(len(seen))
     assert (seen[at, out.by_class] | (out.by_class == DEFAULT)).all()
     assert out.instead + out.unseen == (free.by_class != DEFAULT).sum()
     slower, _ = life(configuration, np.int64(spare))
-    kept = handed(made, contexts, configuration, slower, among).tune
+    kept = export_rules(made, contexts, configuration, slower, among).tune
     assert kept.instead == 0 and kept.unseen > 0 and not kept.profiles
-    other = handed(made, contexts, configuration, ms, among, unjudged="another's").tune
+    other = export_rules(made, contexts, configuration, ms, among, unjudged="another's").tune
     assert other.instead == 0 and not other.profiles, "a log of other configurations says nothing of these"
 
 
@@ -117,6 +117,6 @@ def test_the_later_half_has_no_say() -> None:
     choice = np.where(np.arange(len(contexts)) % 2 == 0, DEFAULT, OTHER)
     ms, _ = life(choice, np.int64(DEFAULT))
     late = np.where(np.arange(len(ms)) < len(ms) // 2, ms, ms[::-1] * np.where(choice == OTHER, 9.0, 1.0))
-    one, two = (handed(made, contexts, choice, y, among) for y in (ms, late))
+    one, two = (export_rules(made, contexts, choice, y, among) for y in (ms, late))
     assert (one.tune.by_class == two.tune.by_class).all() and one.losses["tune"] != two.losses["tune"]
     assert one.tune.instead == two.tune.instead > 0

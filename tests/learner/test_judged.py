@@ -13,10 +13,10 @@ import pytest
 from configtron.learner import Setting, policy
 from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.export import export
-from configtron.learner.handed import Handed, handed, seen_of, served_by
-from configtron.learner.judged import LEAST_OUTCOMES, Loss, Told, _groups, halves, judged, told
+from configtron.learner.judged import LEAST_OUTCOMES, JudgedOutcomes, Loss, _groups, halves, judged, known_outcomes
 from configtron.learner.reached import reached
 from configtron.learner.rulebook import rulebook
+from configtron.learner.rules_export import RulesExport, export_rules, seen_of, served_by
 from rigs.worlds import SITES, clients, lived, small_classes, small_tensor
 
 TENSOR, WARM = small_tensor(), small_tensor(seed=9)
@@ -32,7 +32,7 @@ def lives(name: str, sessions: int = 8000):  # type: ignore[no-untyped-def]
     return made, contexts, condition, decisions.configuration, ms
 
 
-def truth(made, later: Told, condition: Codes, chosen: Codes) -> Floats:  # type: ignore[no-untyped-def]
+def truth(made, later: JudgedOutcomes, condition: Codes, chosen: Codes) -> Floats:  # type: ignore[no-untyped-def]
     """(n,) true excess of those configurations over what the policy serves."""
     at = np.arange(len(later))
     ln = np.log(TENSOR.median_ms[condition][at, :, later.contexts.site].astype(np.float64))
@@ -40,10 +40,10 @@ def truth(made, later: Told, condition: Codes, chosen: Codes) -> Floats:  # type
     return np.expm1(ln[at, chosen] - (table * ln).sum(axis=1))
 
 
-def exported(name: str) -> tuple[Handed, dict[str, Floats]]:
+def exported(name: str) -> tuple[RulesExport, dict[str, Floats]]:
     made, contexts, condition, configuration, ms = lives(name)
-    found = handed(made, contexts, configuration, ms, AMONG)
-    earlier, later = halves(told(made, contexts, configuration, ms))
+    found = export_rules(made, contexts, configuration, ms, AMONG)
+    earlier, later = halves(known_outcomes(made, contexts, configuration, ms))
     rules = served_by(made, found.by_site, found.book, found.tune, later)
     return found, {kind: truth(made, later, condition[len(earlier) :], at) for kind, at in rules.items()}
 
@@ -66,7 +66,7 @@ def test_what_is_printed_is_what_clients_lose(name: str) -> None:
 def test_a_policy_does_not_judge_itself() -> None:
     """Rules that are best by the pooled expectations would be praised by them."""
     made, contexts, condition, configuration, ms = lives("mab_nc")
-    earlier, later = halves(told(made, contexts, configuration, ms))
+    earlier, later = halves(known_outcomes(made, contexts, configuration, ms))
     pooled = made.expected_ln().argmin(axis=1)[later.row]
     own = made.expected_ln()[later.row, pooled] - made.expected_ln()[later.row, made.likeliest()[later.row]]
     assert own.max() <= 0.0 and own.mean() < -0.05, "by its own expectations nobody loses"
@@ -78,10 +78,10 @@ def test_rules_are_made_on_the_earlier_and_judged_on_the_later() -> None:
     """What the later clients' loads were, and who they were, changes no rule."""
     made, contexts, _, configuration, ms = lives("thompson")
     slower = np.where(np.arange(len(ms)) < len(ms) // 2, ms, ms[::-1])
-    one, other = (handed(made, contexts, configuration, y, AMONG) for y in (ms, slower))
+    one, other = (export_rules(made, contexts, configuration, y, AMONG) for y in (ms, slower))
     assert one.by_site.tree_rules == other.by_site.tree_rules and (one.tune.by_class == other.tune.by_class).all()
     assert one.losses["cell"] != other.losses["cell"] and one.made_on == 4000
-    earlier, later = halves(told(made, contexts, configuration, ms))
+    earlier, later = halves(known_outcomes(made, contexts, configuration, ms))
     assert (len(earlier), len(later)) == (4000, 4000) and (later.ms == ms[4000:]).all()
     mine, book = (one.by_site, one.book)
     alone = export(made, earlier.contexts)
@@ -92,21 +92,21 @@ def test_rules_are_made_on_the_earlier_and_judged_on_the_later() -> None:
 def test_where_nobody_can_tell_a_reason_stands() -> None:
     made, contexts, _, configuration, ms = lives("mab_nc")
     few = slice(0, 2 * LEAST_OUTCOMES - 2)
-    short = handed(made, contexts[few], configuration[few], ms[few], AMONG)
+    short = export_rules(made, contexts[few], configuration[few], ms[few], AMONG)
     assert all(isinstance(loss, str) and "outcomes" in loss for loss in short.losses.values())
-    earlier, later = halves(told(made, contexts, configuration * 0 + TENSOR.grid.default, ms))
+    earlier, later = halves(known_outcomes(made, contexts, configuration * 0 + TENSOR.grid.default, ms))
     default = np.full(len(later), TENSOR.grid.default)
     blind = judged(made, earlier, later, {"served": made.likeliest()[later.row], "default": default})
     assert isinstance(blind["served"], str) and "no later load" in blind["served"]
     assert isinstance(blind["default"], Loss)
-    other = handed(made, contexts, configuration * 0, ms, AMONG, unjudged="the log is another's")
+    other = export_rules(made, contexts, configuration * 0, ms, AMONG, unjudged="the log is another's")
     assert set(other.losses.values()) == {"not known: the log is another's"} and other.by_site.tree_rules
 
 
 def test_clients_are_served_by_their_prefix() -> None:
     """Where prefixes are told: the class of the prefix, not of the client; Default where the prefix holds none."""
     made, contexts, _, configuration, ms = lives("thompson")
-    book = handed(made, contexts, configuration, ms, AMONG).tune
+    book = export_rules(made, contexts, configuration, ms, AMONG).tune
     network = made.where(contexts)[1]
     served = book.served(contexts, network, TENSOR.grid.default)
     assert (served == book.by_prefix[contexts.prefix]).all() and (served != book.by_class[network]).any()
@@ -120,12 +120,12 @@ def test_clients_are_served_by_their_prefix() -> None:
         assert book.prefixes.get(prefix, "") == names.get(off, "")
 
 
-def of_prefixes(prefix: Codes) -> tuple[Told, Told, dict[str, Codes], object]:
+def of_prefixes(prefix: Codes) -> tuple[JudgedOutcomes, JudgedOutcomes, dict[str, Codes], object]:
     """Halves of a life whose clients are of those prefixes."""
     made, contexts, _, configuration, ms = lives("mab_nc")
     n = len(prefix)
     renamed = replace(contexts[:n], prefix=prefix, prefixes=tuple(map(str, range(prefix.max() + 1))))
-    outcomes = told(made, renamed, configuration[:n], ms[:n])
+    outcomes = known_outcomes(made, renamed, configuration[:n], ms[:n])
     assert len(outcomes) == n
     earlier, later = halves(outcomes)
     return earlier, later, {"served": made.likeliest()[later.row]}, made
@@ -162,7 +162,7 @@ def test_a_fifth_that_is_nearly_all_is_a_reason() -> None:
 def test_nobody_is_handed_what_nobody_has_seen(name: str) -> None:
     """Of a policy that only knows its own loads; a model over all cells speaks for what a class never loaded."""
     made, contexts, _, configuration, ms = lives(name, 2000)
-    default, loaded = TENSOR.grid.default, seen_of(made, told(made, contexts, configuration, ms)[:0])
+    default, loaded = TENSOR.grid.default, seen_of(made, known_outcomes(made, contexts, configuration, ms)[:0])
     for k, count in enumerate(made.cells.tally_.count.reshape(len(loaded), -1, len(TENSOR.grid)).sum(axis=1)):
         assert (loaded[k] == (count > 0)).all()
     # every class does best with what is out of reach, and its twin within reach was never loaded
@@ -181,12 +181,14 @@ def test_only_a_model_speaks_for_what_was_not_loaded() -> None:
     made = policy("offline", Setting(TENSOR.grid, SITES, small_classes(TENSOR), np.random.default_rng(3), 500, WARM))
     contexts, _ = clients(TENSOR, 2000)
     nothing = np.full(len(contexts), TENSOR.grid.default)
-    blind = handed(made, contexts, nothing, np.full(len(contexts), 900.0), AMONG).tune
+    blind = export_rules(made, contexts, nothing, np.full(len(contexts), 900.0), AMONG).tune
     assert not blind.profiles and blind.unseen > 0
-    assert handed(made, contexts, nothing, np.full(len(contexts), 900.0), AMONG).book.profiles
-    seen = handed(made, contexts, made.choose_many(contexts).configuration, np.full(len(contexts), 900.0), AMONG).tune
+    assert export_rules(made, contexts, nothing, np.full(len(contexts), 900.0), AMONG).book.profiles
+    seen = export_rules(
+        made, contexts, made.choose_many(contexts).configuration, np.full(len(contexts), 900.0), AMONG
+    ).tune
     assert seen.profiles and seen.unseen < blind.unseen
     learned, contexts, _, configuration, ms = lives("thompson", 2000)
-    assert handed(learned, contexts, configuration * 0 + TENSOR.grid.default, ms, AMONG).tune.unseen == 0
-    other = handed(made, contexts, made.choose_many(contexts).configuration, ms, AMONG, unjudged="another's").tune
+    assert export_rules(learned, contexts, configuration * 0 + TENSOR.grid.default, ms, AMONG).tune.unseen == 0
+    other = export_rules(made, contexts, made.choose_many(contexts).configuration, ms, AMONG, unjudged="another's").tune
     assert not other.profiles, "a log of other configurations shows no load of these"

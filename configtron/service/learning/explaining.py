@@ -9,10 +9,10 @@ from pathlib import Path
 from configtron.db.outcomes import Learner, Outcomes
 from configtron.learner.explain import Explanation
 from configtron.learner.explain import explain as explained
+from configtron.learner.outcome_formats import context_of
 from configtron.learner.prefixes import longest, network_of
 from configtron.learner.rulebook import present
 from configtron.learner.saved import Safety, features_in, recipe_of, safety_in
-from configtron.learner.told import context_of
 from configtron.model.bounds import check_texts
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Context

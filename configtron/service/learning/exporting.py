@@ -16,10 +16,10 @@ from configtron.db.tuning import Left, Tuning
 from configtron.learner.class_cells import classed, has_classes
 from configtron.learner.columns import Codes
 from configtron.learner.damage import bound_of
-from configtron.learner.handed import Handed, handed
 from configtron.learner.logged import Logged
 from configtron.learner.reached import LEAST_LOADS, Mask, met, reached, unreached
 from configtron.learner.rulebook import Rulebook
+from configtron.learner.rules_export import RulesExport, export_rules
 from configtron.learner.table_policy import TablePolicy
 from configtron.model.bounds import WIDEST, check_number, check_texts
 from configtron.model.errors import BadInput
@@ -65,7 +65,7 @@ class Exported:
     can be tested, or is to be; driver: which one's reach counts, and what it leaves out; left: prefixes that stay a
     human's, where rules were handed over."""
 
-    made: Handed
+    made: RulesExport
     book: Rulebook
     test: Tested | None
     driver: str
@@ -94,8 +94,8 @@ def export(options: ExportOptions, progress: Progress = unheard) -> Exported:
             log = options.log or found.log
             test = tested(store, found, policy, log, logged, among, spend=options.hand_over)
     proven = test.given if test is not None and test.made else None
-    made = handed(policy, logged.contexts, configuration, logged.plt_ms, among, least_leaf=options.leaf, unjudged=why,
-                  proven=proven)  # fmt: skip
+    made = export_rules(policy, logged.contexts, configuration, logged.plt_ms, among, least_leaf=options.leaf,
+                        unjudged=why, proven=proven)  # fmt: skip
     out = unreached(policy.grid, held.takes)
     unset = f"; without {', '.join(out)}" if out else ""
     untested = "; not tested" if test is not None and not test.made else ""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from configtron.db.outcomes import Learner, Outcomes
-from configtron.learner import looks
+from configtron.learner import interim
 from configtron.learner.contrasts import Contrasts
 from configtron.learner.importance import DeadKnob
 from configtron.learner.logged import Logged, taught
@@ -32,7 +32,7 @@ def without_dead(
 ) -> tuple[Recipe, TablePolicy, Watch | None] | None:
     """If a look is due and finds a knob dead: the recipe without it, made, and taught all outcomes up to number `upto`
     again; else None. outcomes: how many those are."""
-    if not looks.share(outcomes):
+    if not interim.share(outcomes):
         return None
     recipe = recipe_of(found.recipe)
     dead = _dead(store, found.log, recipe, upto, outcomes, progress)
@@ -40,7 +40,7 @@ def without_dead(
         return None
     recipe = replace(recipe, grid=recipe.grid.without([one.dead for one in dead]))
     for one in dead:
-        seen = f"{one.dead.reason} in {outcomes} outcomes, where one of {looks.SMALL:.0%} would have been seen"
+        seen = f"{one.dead.reason} in {outcomes} outcomes, where one of {interim.SMALL:.0%} would have been seen"
         of = "of any two of network class, site and other knobs"
         notice(progress, f"{found.name}: {one.dead.knob} is not explored from here on: {seen} in the means {of}")
     policy, watch = recipe.make(warm_of(found)), recipe.watch()
@@ -69,7 +69,7 @@ def _dead(store: Outcomes, log: int, recipe: Recipe, upto: int, outcomes: int, p
     seen.fit()
     for part in _upto(store, log, upto, recipe.grid):
         seen.add(part)
-    return looks.small(seen, outcomes)
+    return interim.small(seen, outcomes)
 
 
 def _upto(store: Outcomes, log: int, upto: int, grid: Grid) -> Iterator[Logged]:

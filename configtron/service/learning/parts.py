@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from configtron.db.outcomes import BATCH, Learner, Outcomes
-from configtron.learner import looks
+from configtron.learner import interim
 from configtron.learner.columns import Decisions
 from configtron.learner.logged import Logged, taught
 from configtron.learner.reclassify import Watch, settled
@@ -60,7 +60,7 @@ def parts(store: Outcomes, found: Learner, grid: Grid, total: int) -> Iterator[L
         logged = batch[: total - read]
         inside, at, before = within(logged, grid), 0, 0
         while at < len(inside) or not before:
-            more = min(len(inside) - at, looks.left(found.outcomes + learned))
+            more = min(len(inside) - at, interim.left(found.outcomes + learned))
             part, at, learned = inside[at : at + more], at + more, learned + more
             upto = int(logged.number[-1] if at == len(inside) else part.number[-1])
             count = int((logged.number <= upto).sum())

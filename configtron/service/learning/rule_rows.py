@@ -10,9 +10,9 @@ from configtron.model.records import rounded
 
 if TYPE_CHECKING:
     from configtron.learner.export import Export
-    from configtron.learner.handed import Handed
     from configtron.learner.judged import Loss, Share
     from configtron.learner.rulebook import Rulebook
+    from configtron.learner.rules_export import RulesExport
     from configtron.model.nouns import Profile
     from configtron.model.records import Json
     from configtron.service.learning.exporting import Exported
@@ -47,7 +47,7 @@ OF = {
 }
 
 
-def _losses(made: Handed, without: str) -> Iterator[dict[str, Json]]:
+def _losses(made: RulesExport, without: str) -> Iterator[dict[str, Json]]:
     for of, found in made.losses.items():
         words = OF[of] + (without if of == "tune" else "")
         row: dict[str, Json] = {"kind": "loss", "of": of, "made_on": made.made_on}

@@ -129,7 +129,7 @@ def read(
     """Return the outcomes of a file, and their metric. Errors: `BadInput` for options that do not fit it."""
     from configtron.fingerprint.capture.surroundings import Places
     from configtron.learner.imports.kinds import HAR, METRICS, OUTCOMES, Wanted, imported, page_loads
-    from configtron.learner.told import outcomes
+    from configtron.learner.outcome_formats import outcomes
 
     metrics = METRICS[kind]
     metric = given.metric or metrics[0]
@@ -247,7 +247,7 @@ def _kept(db: Path, which: str) -> Iterator[tuple[int, Context]]:
 def sightings(lines: Iterable[tuple[int, str]], reading: Reading) -> Iterator[Sighting]:
     """The sightings of JSON Lines that `fingerprint live`, `socket` or `contexts` wrote."""
     from configtron.learner.imports.contexts import sighting_of
-    from configtron.learner.told import objects
+    from configtron.learner.outcome_formats import objects
 
     for number, form in objects(lines, reading):
         try:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from configtron.db.outcomes import Outcomes
-from configtron.learner import looks
+from configtron.learner import interim
 from configtron.learner.logged import Logged
 from configtron.learner.saved import recipe_of
 from configtron.learner.state import decode
@@ -26,7 +26,7 @@ HOW = ("learn", "run", "--classes", 4, "-f", "jsonl", "--policy")
 def _early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looks at 1500, 3000 and 6000 outcomes; made by too few to know anything."""
     monkeypatch.setattr(lessons, "OFFLINE", 400)
-    monkeypatch.setattr(looks, "FIRST", 1500)
+    monkeypatch.setattr(interim, "FIRST", 1500)
 
 
 def logged(folder: Path, log: Logged) -> None:
@@ -90,7 +90,7 @@ def test_where_nothing_is_proven_nothing_is_changed(
     logged(tmp_path, chosen(0.04))
     code, out, err = typed(*HOW, "thompson", "--name", "looked")
     assert code == DONE and rows(out)[0]["unexplored"] == [] and "not explored" not in err
-    monkeypatch.setattr(looks, "share", lambda _: 0.0)
+    monkeypatch.setattr(interim, "share", lambda _: 0.0)
     assert typed(*HOW, "thompson", "--name", "blind")[0] == DONE
     assert kept(tmp_path, "looked") == kept(tmp_path, "blind")
 

@@ -2,7 +2,7 @@
 """When a log is looked at again for knobs that do nothing, and what each look may cost in false alarms.
 
 Question   A knob may do nothing: from which outcome on is it known?
-Method     At 10 000 outcomes, and whenever they have doubled. Whoever looks often will once be lucky: of the chance
+Method     At 10 000 outcomes, and whenever they have doubled. A repeated test will once be lucky: of the chance
            that a knob which does something (`SMALL`) is called dead, look j may use 1 / (j (j + 1)); all looks
            together use it up. What is found is a function of the outcomes before, so a log that is read in parts, or
            again, comes to the same at the same outcome.

@@ -27,9 +27,9 @@ from configtron.model.grid import setting
 from configtron.model.knobs import KNOBS
 from configtron.model.nouns import Context, Decision, Outcome, Profile
 
-# Nobody waits a day for a page: whoever says so wrote nanoseconds. And none is there within a microsecond.
+# No visitor waits a day for a page: a file that has it wrote nanoseconds. And none is there within a microsecond.
 LEAST_MS, MOST_MS = 0.001, 86_400_000.0
-# Rarer than once in a billion nobody's policy chooses; weighed by its inverse, one outcome would be all that counts.
+# Rarer than once in a billion no policy chooses; weighed by its inverse, one outcome would be all that counts.
 LEAST_PROPENSITY = 1e-9
 # What a context knows in numbers -> the most it can be: a client's line of a terabit, a round trip of an hour.
 MOST_KBPS, MOST_RTT_MS = 1e9, 3_600_000.0

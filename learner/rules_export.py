@@ -17,14 +17,14 @@ from configtron.learner.class_cells import classed
 from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.export import EXPORT_LEAF, Export, columns_of, export
 from configtron.learner.fallback import fallback
-from configtron.learner.judged import Loss, Told, halves, judged, told
+from configtron.learner.judged import JudgedOutcomes, Loss, halves, judged, known_outcomes
 from configtron.learner.reached import Mask
 from configtron.learner.rulebook import Rulebook, rulebook
 from configtron.learner.table_policy import TablePolicy
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Handed:
+class RulesExport:
     """by_site: cells and the tree; book: a profile a class, of all knobs; tune: of those that can be put in force.
 
     losses: of "cell", "tree", "class" and "tune" rules, or why one is not known; made_on: clients
@@ -37,7 +37,7 @@ class Handed:
     made_on: int
 
 
-def handed(
+def export_rules(
     policy: TablePolicy,
     contexts: Contexts,
     configuration: Codes,
@@ -47,7 +47,7 @@ def handed(
     least_leaf: int = EXPORT_LEAF,
     unjudged: str = "",
     proven: Callable[[Codes], Codes] | None = None,
-) -> Handed:
+) -> RulesExport:
     """The policy as rules, from logged outcomes (n,).
 
     among: (configurations,) what can be put in force by prefix; unjudged: why these outcomes say nothing of the policy
@@ -55,26 +55,26 @@ def handed(
     (K,). Errors: `BadInput` for a policy without classes, or no known client.
     """
     classed(policy)
-    earlier, later = halves(told(policy, contexts, configuration, ms))
+    earlier, later = halves(known_outcomes(policy, contexts, configuration, ms))
     by_site = export(policy, earlier.contexts, least_leaf=least_leaf)
     book = rulebook(policy, earlier.contexts)
     tune = tune_rules(policy, earlier, among, contexts, proven, loads=not unjudged)
     rules = served_by(policy, by_site, book, tune, later)
     unknown: dict[str, Loss | str] = dict.fromkeys(rules, f"not known: {unjudged}")
     losses = unknown if unjudged else judged(policy, earlier, later, rules)
-    return Handed(by_site, book, tune, losses, len(earlier))
+    return RulesExport(by_site, book, tune, losses, len(earlier))
 
 
 def tune_rules(
     policy: TablePolicy,
-    earlier: Told,
+    earlier: JudgedOutcomes,
     among: Mask,
     latest: Contexts,
     proven: Callable[[Codes], Codes] | None = None,
     *,
     loads: bool = True,
 ) -> Rulebook:
-    """What a stack is given, as in `handed`. latest: where prefixes are by now; loads: whether the earlier outcomes
+    """What a stack is given, as in `export_rules`. latest: where prefixes are by now; loads: whether earlier outcomes
     speak for what a class gets."""
     made_on = earlier.contexts
     if proven is None:
@@ -83,7 +83,7 @@ def tune_rules(
     return rulebook(policy, made_on, latest=latest, given=proven(wishes))
 
 
-def _tune(policy: TablePolicy, loads: Told, among: Mask, made_on: Contexts, latest: Contexts) -> Rulebook:
+def _tune(policy: TablePolicy, loads: JudgedOutcomes, among: Mask, made_on: Contexts, latest: Contexts) -> Rulebook:
     """What a stack is given: `loads` are those that may speak for what a class gets."""
     if policy.model.shared:
         return rulebook(policy, made_on, latest=latest, among=among)
@@ -91,7 +91,7 @@ def _tune(policy: TablePolicy, loads: Told, among: Mask, made_on: Contexts, late
     return rulebook(policy, made_on, latest=latest, among=among, seen=seen, instead=instead)
 
 
-def seen_of(policy: TablePolicy, outcomes: Told) -> Mask:
+def seen_of(policy: TablePolicy, outcomes: JudgedOutcomes) -> Mask:
     """(classes, configurations) whether the policy, or one of these outcomes, saw a load of it in the class."""
     found = np.zeros((len(classed(policy).classes_), len(policy.grid)), dtype=np.bool_)
     if policy.LEARNS:
@@ -100,7 +100,9 @@ def seen_of(policy: TablePolicy, outcomes: Told) -> Mask:
     return found
 
 
-def served_by(policy: TablePolicy, by_site: Export, book: Rulebook, tune: Rulebook, later: Told) -> dict[str, Codes]:
+def served_by(
+    policy: TablePolicy, by_site: Export, book: Rulebook, tune: Rulebook, later: JudgedOutcomes
+) -> dict[str, Codes]:
     """Each kind of rules' configurations for those clients, (n,)."""
     return {
         "cell": np.asarray(policy.likeliest()[later.row]),
