@@ -27,10 +27,10 @@ from benchmarks.claims import Claims
 from configtron.learner import Setting, policy
 from configtron.learner.classes import Classes, fit
 from configtron.learner.columns import Codes, Contexts, Floats
-from configtron.learner.engines import Engine, Suggestion
 from configtron.learner.engines.gpyopt import GpyClassic, GpyGrid
 from configtron.learner.engines.grid import GridEngine, coordinates
 from configtron.learner.engines.lhc import latin
+from configtron.learner.engines.suggestion import Engine, Suggestion
 from configtron.learner.policies.bayesian import BayesianSearch
 from configtron.learner.policies.ensemble import Ensemble
 from configtron.learner.table_policy import TablePolicy

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from configtron.learner.engines import ENGINES, GRID
+    from configtron.learner.policy_row import Row
     from configtron.learner.registry import POLICIES, PREFERRED, policy, row_of, untaken
-    from configtron.learner.setting import Row, Setting
+    from configtron.learner.setting import Setting
     from configtron.learner.table_policy import TablePolicy
 
 __all__ = ["ENGINES", "GRID", "POLICIES", "PREFERRED", "Row", "Setting", "TablePolicy", "policy", "row_of", "untaken"]
@@ -17,7 +18,8 @@ __all__ = ["ENGINES", "GRID", "POLICIES", "PREFERRED", "Row", "Setting", "TableP
 _MODULES = {
     **dict.fromkeys(("ENGINES", "GRID"), "engines"),
     **dict.fromkeys(("POLICIES", "PREFERRED", "policy", "row_of", "untaken"), "registry"),
-    **dict.fromkeys(("Row", "Setting"), "setting"),
+    "Row": "policy_row",
+    "Setting": "setting",
     "TablePolicy": "table_policy",
 }
 

@@ -24,7 +24,7 @@ from configtron.learner.table_policy import TablePolicy
 from configtron.model.errors import BadInput, ConfigtronError
 
 if TYPE_CHECKING:
-    from configtron.learner import Setting
+    from configtron.learner.setting import Setting
 
 # Separates a module from its class, as in an entry point.
 MARK = ":"

@@ -10,7 +10,8 @@ from pkgutil import iter_modules
 
 from configtron.learner import policies
 from configtron.learner.imported import imported, is_imported, make_imported
-from configtron.learner.setting import CLASSES, WARM, Row, Setting
+from configtron.learner.policy_row import Row
+from configtron.learner.setting import CLASSES, WARM, Setting
 from configtron.learner.table_policy import TablePolicy
 from configtron.model.errors import BadInput
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from configtron.learner.columns import Codes, Floats
-from configtron.learner.engines import Engine
 from configtron.learner.engines.lhc import latin
+from configtron.learner.engines.suggestion import Engine
 from configtron.learner.state import keep
 from configtron.learner.tally import Tally
 from configtron.model.grid import Grid

@@ -1,33 +1,27 @@
 # SPDX-License-Identifier: MIT
-"""What a policy is made from, and the row by which a policy is listed."""
+"""What a policy is made from."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from configtron.learner.classes import Classes
 from configtron.learner.columns import Floats
 from configtron.learner.damage import DamageBound
-from configtron.learner.engines import ENGINES, GRID, Engine
+from configtron.learner.engines import ENGINES, GRID
+from configtron.learner.engines.suggestion import Engine
 from configtron.learner.evolve import Divergence
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid
 from configtron.model.tensor import Tensor
-
-if TYPE_CHECKING:
-    from configtron.learner.table_policy import TablePolicy
 
 # What mean page load time may exceed Default's by, as a share: the operator's degree of randomness.
 BUDGET = 0.01
 # Options that make a difference to some policies, as `Row.takes` names them.
 WARM, ENGINE, CLASSES, DEVICE = ("warm",), ("engine",), ("evolve", "by-device"), ("by-device",)
 SPENDS = ("budget",)
-# Where a policy stands in lists that names no place of its own.
-LAST = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +63,3 @@ class Setting:
         if self.truth is None:
             raise BadInput("this policy knows the truth and runs in simulation only: configtron replay sessions")
         return self.truth
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A policy: how to make it, and what it is, in a few words.
-
-    oracle: it needs the truth; takes: which of `warm`, `engine`, `evolve`, `by-device` and `budget` make a difference
-    to it; place: where it stands in lists, those of the same place by name.
-    """
-
-    name: str
-    make: Callable[[Setting], TablePolicy]
-    help: str
-    oracle: bool = False
-    takes: tuple[str, ...] = ()
-    place: int = LAST

@@ -14,10 +14,11 @@ from configtron.learner.class_cells import ClassCells
 from configtron.learner.columns import ARM
 from configtron.learner.observed import Seen
 from configtron.learner.parts import Saved
+from configtron.learner.policy_row import Row
 from configtron.learner.prefix_cells import PrefixCells
 from configtron.learner.searches import DONE, FIRST, Stop, observed_best
 from configtron.learner.served import Served
-from configtron.learner.setting import CLASSES, ENGINE, Row, Setting
+from configtron.learner.setting import CLASSES, ENGINE, Setting
 from configtron.learner.table_policy import TablePolicy
 
 # CherryPick's own numbers (NSDI'17): it stops earlier than CT.

@@ -11,8 +11,9 @@ from typing import ClassVar
 import numpy as np
 
 from configtron.learner.parts import OneCell
+from configtron.learner.policy_row import Row
 from configtron.learner.served import always
-from configtron.learner.setting import Row, Setting
+from configtron.learner.setting import Setting
 from configtron.learner.table_policy import TablePolicy
 from configtron.model.grid import Grid
 

@@ -32,9 +32,10 @@ from configtron.learner.class_cells import ClassCells
 from configtron.learner.columns import ARM, Codes, Floats
 from configtron.learner.observed import Seen
 from configtron.learner.parts import Saved
+from configtron.learner.policy_row import Row
 from configtron.learner.searches import DONE, FIRST, Searches, Stop, observed_best, shrunk_best
 from configtron.learner.served import Served
-from configtron.learner.setting import CLASSES, ENGINE, Row, Setting
+from configtron.learner.setting import CLASSES, ENGINE, Setting
 from configtron.learner.state import read
 from configtron.learner.table_policy import TablePolicy
 from configtron.learner.tree import LEAST_LEAF, Tree, grow, tree_columns

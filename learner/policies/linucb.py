@@ -12,8 +12,9 @@ from configtron.learner.class_cells import ClassCells
 from configtron.learner.linear import Model
 from configtron.learner.observed import Seen
 from configtron.learner.parts import Saved
+from configtron.learner.policy_row import Row
 from configtron.learner.served import Served, always
-from configtron.learner.setting import CLASSES, WARM, Row, Setting
+from configtron.learner.setting import CLASSES, WARM, Setting
 from configtron.learner.shared_model import PLAIN_MODEL, ModelOptions, SharedModel
 from configtron.learner.table_policy import TablePolicy
 from configtron.learner.templates import ready

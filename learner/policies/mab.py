@@ -13,9 +13,10 @@ from configtron.learner.class_cells import ClassCells
 from configtron.learner.columns import ARM
 from configtron.learner.observed import Seen
 from configtron.learner.parts import Saved
+from configtron.learner.policy_row import Row
 from configtron.learner.searches import observed_best
 from configtron.learner.served import Served
-from configtron.learner.setting import CLASSES, Row, Setting
+from configtron.learner.setting import CLASSES, Setting
 from configtron.learner.table_policy import TablePolicy
 
 

@@ -13,9 +13,10 @@ import numpy as np
 
 from configtron.learner.columns import Codes, Contexts, Floats, conditions_of, site_codes
 from configtron.learner.damage import DamageBound
+from configtron.learner.policy_row import Row
 from configtron.learner.reached import Mask
 from configtron.learner.served import always
-from configtron.learner.setting import Row, Setting
+from configtron.learner.setting import Setting
 from configtron.learner.table_policy import TablePolicy
 from configtron.learner.tally import no_tally
 from configtron.model.errors import BadInput

@@ -17,10 +17,11 @@ import numpy as np
 from configtron.learner.columns import Codes
 from configtron.learner.observed import Seen
 from configtron.learner.parts import Saved
+from configtron.learner.policy_row import Row
 from configtron.learner.prefix_cells import PrefixCells
 from configtron.learner.searches import observed_best
 from configtron.learner.served import always
-from configtron.learner.setting import Row, Setting
+from configtron.learner.setting import Setting
 from configtron.learner.state import check_codes, check_shapes, read
 from configtron.learner.table_policy import TablePolicy
 

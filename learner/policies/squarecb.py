@@ -14,8 +14,9 @@ from configtron.learner.columns import ARM
 from configtron.learner.linear import Model
 from configtron.learner.observed import Seen
 from configtron.learner.parts import Saved
+from configtron.learner.policy_row import Row
 from configtron.learner.served import Served
-from configtron.learner.setting import CLASSES, WARM, Row, Setting
+from configtron.learner.setting import CLASSES, WARM, Setting
 from configtron.learner.shared_model import PLAIN_MODEL, ModelOptions, SharedModel
 from configtron.learner.table_policy import TablePolicy
 from configtron.learner.templates import ready

@@ -33,10 +33,11 @@ from configtron.learner.dropping import Dropping
 from configtron.learner.linear import Model, weights
 from configtron.learner.observed import Seen
 from configtron.learner.parts import Saved
+from configtron.learner.policy_row import Row
 from configtron.learner.reached import Mask
 from configtron.learner.screening import purse
 from configtron.learner.served import Served
-from configtron.learner.setting import CLASSES, SPENDS, WARM, Row, Setting
+from configtron.learner.setting import CLASSES, SPENDS, WARM, Setting
 from configtron.learner.shared_model import ModelOptions, SharedModel
 from configtron.learner.spending import Spending
 from configtron.learner.table_policy import TablePolicy
