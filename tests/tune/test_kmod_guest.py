@@ -26,7 +26,7 @@ pytestmark = pytest.mark.lab
 
 Findings = dict[str, Any]
 PROGRAMS = ("kmod_wire", "kmod_calls", "kmod_lives", "kmod_rules", "kmod_moves", "kmod_schemes", "kmod_flush")
-PLANTED = ROOT / "tests" / "kmod" / "planted"
+PLANTED = ROOT / "tests" / "support" / "kmod" / "planted"
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,8 @@ LIMIT_S = 300
 # more than it shows: a command there takes half a second (`python -m benchmarks.tune_kills 60 kmod`).
 TESTS = (
     "tests/cli/tune/test_traceless.py::test_plan_writes_nothing[True-kmod]",
-    "benchmarks/tests/test_tune_kills.py::test_killed_at_some_calls[kmod-1-apply]",
-    "benchmarks/tests/test_tune_kills.py::test_killed_at_some_calls[kmod-1-rollback]",
+    "tests/cli/tune/test_kills.py::test_killed_at_some_calls[kmod-1-apply]",
+    "tests/cli/tune/test_kills.py::test_killed_at_some_calls[kmod-1-rollback]",
 )
 
 
