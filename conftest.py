@@ -8,16 +8,20 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support import slow_tests
 from tests.support.interrupts import pytest_runtest_makereport, pytest_sessionstart, pytest_unconfigure
+from tests.support.slow_tests import pytest_runtest_protocol
 
-__all__ = ["pytest_runtest_makereport", "pytest_sessionstart", "pytest_unconfigure"]
+__all__ = ["pytest_runtest_makereport", "pytest_runtest_protocol", "pytest_sessionstart", "pytest_unconfigure"]
 
 # A busy machine is no fault of the code: speed is for benchmarks/.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    slow_tests.mark(items)
     if os.geteuid() == 0:
         return
     for item in items:

@@ -11,7 +11,7 @@ import pytest
 
 from configtron.probe import PROBES
 from rigs import ROOT
-from tests.support.sources import defines, provokes, snake, sources
+from tests.support.sources import defines, parsed, provokes, snake, sources
 
 # A file past this is split or defended in review. One concept that is whole stays whole: cutting it in two to meet a
 # shorter limit is worse than its length.
@@ -66,12 +66,12 @@ def test_a_long_file_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_modules_open_with_a_docstring() -> None:
-    assert [str(file) for file in PRODUCT if not ast.get_docstring(ast.parse(file.read_text()))] == []
+    assert [str(file) for file in PRODUCT if not ast.get_docstring(parsed(file))] == []
 
 
 def vague(file: Path) -> list[str]:
     """Names in a file, its own included, that do not name a concept."""
-    tree = ast.parse(file.read_text())
+    tree = parsed(file)
     named = [node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef | ast.FunctionDef)]
     return [name for name in (file.stem, *named) if VAGUE.search(snake(name)) or name == "types"]
 
@@ -95,7 +95,7 @@ def readers() -> list[Path]:
 
 
 def lacking(file: Path) -> list[str]:
-    head = ast.get_docstring(ast.parse(file.read_text())) or ""
+    head = ast.get_docstring(parsed(file)) or ""
     return [word for word in ESSAY if not re.search(rf"^{word}\b", head, re.M)]
 
 
@@ -114,7 +114,7 @@ def test_provoker_names_its_reader() -> None:
     assert len([file for file in (ROOT / "probe").glob("*.py") if provokes(file)]) >= 6
     for file in sorted((ROOT / "probe").glob("*.py")):
         if provokes(file):
-            head = ast.get_docstring(ast.parse(file.read_text())) or ""
+            head = ast.get_docstring(parsed(file)) or ""
             named = re.findall(r"fingerprint/(\w+\.py)", head)
             assert named, f"{file.name}: say which file of fingerprint/ reads it"
             assert [name for name in named if not (ROOT / "fingerprint" / name).exists()] == []
@@ -142,7 +142,7 @@ def complexity(function: ast.AST) -> int:
 
 
 def complex_functions(file: Path) -> list[str]:
-    functions = (n for n in ast.walk(ast.parse(file.read_text())) if isinstance(n, ast.FunctionDef))
+    functions = (n for n in ast.walk(parsed(file)) if isinstance(n, ast.FunctionDef))
     rated = [(complexity(n), f"{file.relative_to(ROOT)}:{n.lineno}: {n.name}") for n in functions]
     return [f"{where} has complexity {rate}" for rate, where in rated if rate > COMPLEXITY_LIMIT]
 

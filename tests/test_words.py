@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from rigs import ROOT
-from tests.support.sources import snake, sources
+from tests.support.sources import parsed, snake, sources
 
 # Folders, and files, whose names, comments, docstrings and messages have none of the banned words.
 CLEAN = tuple(
@@ -144,7 +144,7 @@ def classes() -> dict[str, set[str]]:
     """Return the files of the product that define each class name."""
     found = defaultdict(set)
     for _, file in sources():
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in ast.walk(parsed(file)):
             if isinstance(node, ast.ClassDef):
                 found[node.name].add(str(file.relative_to(ROOT)))
     return found
@@ -173,7 +173,7 @@ def test_each_column_table_has_a_name_of_its_own() -> None:
     """A list of columns is named for its table, so that a search finds one place."""
     found = defaultdict(list)
     for _, file in sources():
-        for node in ast.parse(file.read_text()).body:
+        for node in parsed(file).body:
             targets = (
                 node.targets
                 if isinstance(node, ast.Assign)

@@ -28,6 +28,12 @@ def sources() -> Iterator[tuple[str, Path]]:
 
 
 @cache
+def parsed(file: Path) -> ast.Module:
+    """Return a file's tree; several rules read the same files."""
+    return ast.parse(file.read_text())
+
+
+@cache
 def modules() -> frozenset[str]:
     return frozenset(name for name, _ in sources())
 
@@ -45,13 +51,13 @@ def imports(tree: ast.AST) -> Iterator[str]:
 
 
 def defines(file: Path, name: str) -> bool:
-    body = ast.parse(file.read_text()).body
+    body = parsed(file).body
     return any(isinstance(node, ast.FunctionDef) and node.name == name for node in body)
 
 
 def provokes(file: Path) -> bool:
     """Return whether the file sends: a function of its own name returns a script."""
-    body = ast.parse(file.read_text()).body
+    body = parsed(file).body
     named = [node for node in body if isinstance(node, ast.FunctionDef) and node.name == file.stem]
     return any(isinstance(f.returns, ast.Name) and f.returns.id in ("Script", "StreamScript") for f in named)
 
