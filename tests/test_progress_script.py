@@ -29,7 +29,7 @@ def run_quiet(code: int) -> subprocess.CompletedProcess[str]:
     return subprocess.run([SCRIPT, *words], input=OUTPUT, capture_output=True, text=True, check=False)
 
 
-def test_steps_are_said() -> None:
+def test_steps_are_stated() -> None:
     done = run_quiet(0)
     assert done.returncode == 0 and done.stderr == ""
     assert done.stdout.splitlines() == [

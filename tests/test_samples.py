@@ -68,5 +68,5 @@ def test_half_a_shard_is_refused(lines: list[str], said: str) -> None:
     assert "shard 3" in str(caught.value)
 
 
-def test_digests_tell_where_a_text_ends() -> None:
+def test_digests_distinguish_where_a_text_ends() -> None:
     assert digest("ab", "c") != digest("a", "bc") != digest("abc")

@@ -20,7 +20,7 @@ def told(head: bytes) -> dict[str, object]:
     return dict(header_details(head_status(head), head_fields(head)))
 
 
-def test_what_a_head_tells() -> None:
+def test_what_a_head_shows() -> None:
     assert told(HEAD) == {
         "status": 302, "server": "edge/2", "via": "1.1 cache", "location": "https://a.example/?q",
         "alt-svc": 'h3=":443"; ma=86400', "place": "fra", "cookies": "id=a=b; seen=2",
@@ -56,7 +56,7 @@ def test_endless_fields_are_cut() -> None:
 
 
 @pytest.mark.parametrize("cut", range(len(HEAD)))
-def test_a_head_cut_off_tells_only_what_is_whole(cut: int) -> None:
+def test_a_head_cut_off_shows_only_what_is_whole(cut: int) -> None:
     whole, part = told(HEAD), told(HEAD[:cut])
     assert all(whole[name] == value for name, value in part.items() if name not in ("cookies", "status"))
     assert cut < 9 or status_version(HEAD[:cut]) == "http/1.1"

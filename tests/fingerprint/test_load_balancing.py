@@ -153,7 +153,7 @@ def test_a_low_window_in_small_segments_counts_twice() -> None:
     assert text(*many, odd, odd) == "mixed B"
 
 
-def test_what_is_lacking_is_named_until_it_is_told() -> None:
+def test_what_is_lacking_is_named_until_it_is_reported() -> None:
     assert lacking([icw(10)] * 3) == ("icw",) and lacking([icw(10)] * 8) == ()
     settings = [trial("h2_settings", ())]
     assert lacking([icw(10)] * 7 + settings * 7) == ("icw", "h2_settings") and lacking([]) == ()
@@ -189,7 +189,7 @@ def test_facts_of_one_connection_are_one_witness() -> None:
     assert text(*usual, *synack(1380)) == "mixed C" and text(*usual, *synack(1380), *synack(1380)) == "mixed B"
 
 
-def test_places_are_told() -> None:
+def test_places_are_reported() -> None:
     trials = [trial("http_clear", "http/1.1", status=200, server="x", place=place) for place in ("fra", "ams") * 4]
     found = verdict(*trials, *[icw(10)] * 8)
     assert found is not None and found.value == "one" and found.detail("places") == ("ams", "fra")
@@ -217,7 +217,7 @@ def test_shares_found_and_false(loss: float) -> None:
     assert false <= 0.01 and found >= 0.95, (false, found)
 
 
-def test_nothing_is_said_of_nothing() -> None:
+def test_nothing_is_reported_of_nothing() -> None:
     assert across({}) is None
     silent = Observation("icw", None, "no-synack", grade="N")
     assert across({"icw": [silent], "http_clear": [silent]}) is None

@@ -144,7 +144,7 @@ def test_what_several_trials_show_together_stands_beside_the_merged(monkeypatch:
         (["off", "off", "off"], "off", "A"),
     ],
 )
-def test_one_silence_alone_tells_nothing(values: list[str | None], text: str, grade: str) -> None:
+def test_one_silence_alone_shows_nothing(values: list[str | None], text: str, grade: str) -> None:
     trials = [
         Observation("slow_start_after_idle", value, None if value else "unclear:no-growth", grade="C" if value else "N")
         for value in values

@@ -30,7 +30,7 @@ def test_lost_copies_show_in_the_doubling(gaps: list[float], first_s: float, kin
     assert (schedule.first_s, schedule.kind, schedule.missed) == (pytest.approx(first_s), kind, missed)
 
 
-def test_a_wait_begun_anew_tells_what_a_single_gap_spans() -> None:
+def test_a_wait_begun_anew_shows_what_a_single_gap_spans() -> None:
     """After one gap and a lost copy, the next wait is four times the base; more copies in the gap make it less."""
     assert schedule_of([1.0], [4.1, 8.1])[:3] == (1.0, "exponential", 0)
     assert schedule_of([3.1], [8.2])[:3] == (pytest.approx(3.1 / 3), "exponential", 1)

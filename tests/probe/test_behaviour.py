@@ -85,12 +85,12 @@ def seen(probe: str, server: Server) -> Observation:
 @pytest.mark.parametrize("rtt_s", [0.001, 0.05, 0.4])
 @pytest.mark.parametrize(("restarts", "value"), [(True, "on"), (False, "off")])
 @pytest.mark.parametrize("icw", [1, 4, 10, 24])
-def test_a_window_that_shrinks_while_idle_is_told(rtt_s: float, restarts: bool, value: str, icw: int) -> None:
+def test_a_window_that_shrinks_while_idle_is_reported(rtt_s: float, restarts: bool, value: str, icw: int) -> None:
     found = seen("idle", Server(rtt_s=rtt_s, restarts=restarts, icw=icw))
     assert found.value == value, found.details
 
 
-def test_a_short_page_or_a_closing_server_tells_nothing() -> None:
+def test_a_short_page_or_a_closing_server_shows_nothing() -> None:
     assert seen("idle", Server(page=8)).reason == "unclear:no-growth"
     assert seen("idle", Server(closes=True)).reason == "closed"
 

@@ -123,18 +123,18 @@ def test_fast_open(cookie: int, takes: int, value: str, lose: set[int]) -> None:
 
 
 @pytest.mark.parametrize("value", ["yes", "cookie"])
-def test_a_copy_of_the_first_syn_ack_tells_nothing_of_the_second_syn(value: str) -> None:
+def test_a_copy_of_the_first_syn_ack_shows_nothing_of_the_second_syn(value: str) -> None:
     assert seen("tfo", opening(True, value == "yes", copies=True))["tfo"].value == value
 
 
-def test_a_repeat_of_the_syn_with_data_tells_only_what_is_taken() -> None:
+def test_a_repeat_of_the_syn_with_data_shows_only_what_is_taken() -> None:
     assert seen("tfo", opening(True, True), frozenset({4}))["tfo"].value == "yes"
     assert seen("tfo", opening(True, False), frozenset({4}))["tfo"].reason == "no-data"
 
 
 @pytest.mark.parametrize("offer", list(OFFERS))
 @pytest.mark.parametrize("agrees", [True, False])
-def test_only_what_was_offered_is_told(offer: str, agrees: bool) -> None:
+def test_only_what_was_offered_is_reported(offer: str, agrees: bool) -> None:
     def rule(segment: Segment, tos: int) -> Sequence[tuple[Segment, int]]:
         echoed = tuple(o for o in segment.options if o[0] == OPT_MSS or agrees)
         return [(Segment(SYN | ACK, ack=1, options=echoed), 60)] if segment.flags & SYN else []
@@ -189,7 +189,7 @@ def test_one_odd_connection_is_no_split() -> None:
     assert merge_all([one, odd, odd])["stack"].value == "split"
 
 
-def test_a_mark_is_a_part_of_what_was_said() -> None:
+def test_a_mark_is_a_part_of_what_was_stated() -> None:
     script: Any = PROBES["ecn"].script
     packets, _ = play(script(TARGET, "agent"), Ruled(marking(ECE, True)))
     assert [p.tos for p in packets if p.way == "out"] == [0, 0, 3, 0]

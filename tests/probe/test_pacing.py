@@ -91,7 +91,7 @@ def test_every_profile_has_both_halves_and_every_test_a_probe() -> None:
     assert {probe for names in TESTS.values() for probe in names} <= probes | {"http_version"}
 
 
-def test_a_journey_asks_everything_once_and_two_at_a_time() -> None:
+def test_a_target_session_asks_everything_once_and_two_at_a_time() -> None:
     table = Table(OPEN)
     assert drive(table, ["a.example"]) == ["a.example"]
     names = [trace_id for _, trace_id in table.begun]
@@ -163,7 +163,7 @@ def test_who_asks_not_to_be_asked_any_more_is_not() -> None:
     assert not any("a.example" in trace_id for _, trace_id in table.begun)
 
 
-def test_journeys_that_are_not_ready_hold_nobody_up() -> None:
+def test_target_sessions_that_are_not_ready_hold_no_one_up() -> None:
     table = Table(OPEN)
     target = Target("a.example", "192.0.2.1")
     stories = [("na", target, target_session(target, ALL, "quick")), None, None]

@@ -37,7 +37,7 @@ def verdicts(seed: int, runs: int = 2, **settings: Any) -> dict[str, Observation
 @pytest.mark.parametrize("rto_s", [0.2, 0.3, 1.0, 3.0])
 @pytest.mark.parametrize("rtt_s", [0.0005, 0.15, 0.4])
 @pytest.mark.parametrize(("retries", "resets"), [(2, False), (5, True)])
-def test_without_loss_all_is_told(rto_s: float, rtt_s: float, retries: int, resets: bool) -> None:
+def test_without_loss_all_is_reported(rto_s: float, rtt_s: float, retries: int, resets: bool) -> None:
     seen = verdicts(1, rto_s=rto_s, rtt_s=rtt_s, retries=retries, resets=resets)
     assert seen["synack_rto"].value == pytest.approx(rto_s, rel=WHEEL) and seen["synack_rto"].grade == "A"
     assert seen["synack_rto"].detail("class") == rto_s
@@ -73,7 +73,7 @@ def test_loss_lowers_grades_and_lies_never(rto_s: float, rtt_s: float) -> None:
 
 @pytest.mark.parametrize(("settings", "cookies"), [({"cookies": True}, "yes"), ({"retries": 0}, "no")])
 @pytest.mark.parametrize("loss", [0.0, 0.05])
-def test_cookies_are_told_from_a_server_that_does_not_repeat(settings: Any, cookies: str, loss: float) -> None:
+def test_cookies_are_distinguished_from_a_server_that_does_not_repeat(settings: Any, cookies: str, loss: float) -> None:
     for seed in range(RUNS):
         seen = verdicts(seed, loss=loss, **settings)
         assert seen["syn_cookies"].value == cookies, seed
@@ -162,7 +162,7 @@ def test_a_lost_answers_duplicate_began_no_timer() -> None:
     assert seen.value == pytest.approx(1.013)
 
 
-def test_a_round_trip_that_nobody_measured_is_none() -> None:
+def test_a_round_trip_that_no_one_measured_is_none() -> None:
     """Taken for one of 0 s, it would make a first answer after a long path a copy of a shorter timer's."""
     unknown = Observation("delayed_ack", None, "no-data", "s", "", "N", "t", (), (), (("rtt", 0.0),))
     seen = merge_all([timer(1.04, 0.4, 0.4), timer(1.04, 0.4, 0.4), unknown])["synack_rto"]

@@ -54,7 +54,7 @@ def known(call: Call, n: int) -> Readings:
     return clear() if call.params == (("way", "clear"),) else ()
 
 
-def test_held_handshakes_are_a_strand_of_their_own() -> None:
+def test_held_handshakes_are_a_connection_of_their_own() -> None:
     calls, (held,) = told(target_session(HOME, ALL, "standard"), known)
     assert not any(call.held for call in calls)
     inside, none = told(held, known)
@@ -181,7 +181,7 @@ def asked(profile: str, probe: str, answer: Callable[[Call, int], Readings]) -> 
     return sum(call.probe == probe for call in calls) - sum(row[0] == probe for row in (*rows.clear, *rows.secure))
 
 
-def test_one_server_is_told_from_two_by_connections_enough() -> None:
+def test_one_server_is_distinguished_from_two_by_enough_connections() -> None:
     def slow(call: Call, n: int) -> Readings:
         return () if call.probe == "h2_settings" and n < 3 else settings(call, n)
 

@@ -79,7 +79,7 @@ def test_a_lost_synack_is_not_taken_for_a_long_path() -> None:
     assert (seen.text, seen.detail("proof")) == (">= 10", "no-round-trip")
 
 
-def test_a_window_of_one_after_a_repeated_syn_tells_nothing() -> None:
+def test_a_window_of_one_after_a_repeated_syn_shows_nothing() -> None:
     again = ((1.4, "out", OFFER), (1.42, "in", ANSWER), (1.42, "out", ASK), (1.44, "in", data(0)))
     trace = told((0.0, "out", OFFER), *again)
     (seen,) = icw.infer(trace)

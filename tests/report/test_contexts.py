@@ -67,7 +67,7 @@ def test_table() -> None:
     assert written("table") == ""
 
 
-def test_somebody_else_writes() -> None:
+def test_another_program_writes() -> None:
     assert written("csv", FULL, silent=True) == "" and written("jsonl", FULL, silent=True).count("\n") == 1
 
 

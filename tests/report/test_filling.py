@@ -9,7 +9,7 @@ import json
 from configtron.report.filling import Filling, Moment, lasting, left_s
 
 
-def test_time_left_is_told_from_the_cells_done_here() -> None:
+def test_time_left_is_reported_from_the_cells_done_here() -> None:
     assert left_s(Moment(cells=100, done=4), 10) is None
     assert left_s(Moment(cells=100, done=0), 10) is None
     assert left_s(Moment(cells=100, done=20), 10) == 40

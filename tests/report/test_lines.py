@@ -68,7 +68,7 @@ def test_a_dash_is_stdout(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("path", "named"), [("/dev/full", "/dev/full"), ("-", "standard output")])
-def test_a_full_disk_is_told_with_the_file(path: str, named: str) -> None:
+def test_a_full_disk_is_reported_with_the_file(path: str, named: str) -> None:
     code = f"from configtron.report.files import opened\nwith opened({path!r}) as out: out.write(9000 * 'x')"
     with open("/dev/full", "w") as full:
         done = subprocess.run([sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, text=True, check=False)

@@ -91,7 +91,7 @@ def test_shares_and_mismatches() -> None:
     assert "75.0 %" in out.getvalue() and "1 more" in out.getvalue()
 
 
-def test_wrong_values_have_rows_of_their_own_and_stand_before_those_that_nobody_gave() -> None:
+def test_wrong_values_have_rows_of_their_own_and_stand_before_those_that_no_one_gave() -> None:
     judged = [Judged("na", f"h{n}", "icw", seen(None, "N"), Truth((10,))) for n in range(30)]
     judged += [Judged("eu", f"x{n}", "rwin", seen(4, "B"), Truth((10,))) for n in range(2)]
     table = tables.mismatches(score(judged), 40)
@@ -144,7 +144,7 @@ def answer(truth: Truth) -> Observation:
     return seen(truth.values[0], "A") if truth.values else seen(None, "N", truth.reasons[0])
 
 
-def test_whoever_says_the_same_of_all_servers_yields_nothing() -> None:
+def test_the_same_verdict_for_all_servers_yields_nothing() -> None:
     """The rule before: a bound of 1 was usable on 97 of 100; 10 everywhere would be right on 70."""
     probers = beside_constants(drawn())
     assert set(probers) == {THIS_RUN, "silence", "least bounds", "commonest"}

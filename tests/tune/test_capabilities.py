@@ -55,7 +55,7 @@ def test_reaches_and_refusals_name_knobs() -> None:
         assert not set(held.reaches) & set(held.refused), name
 
 
-def test_every_knob_is_reached_by_somebody_but_these() -> None:
+def test_every_knob_is_reached_by_a_driver_but_these() -> None:
     reached = {cell.knob for cell in CELLS if cell.reach}
     dead, not_ours, not_one_number = {"tcp_low_latency"}, {"ip_version", "peering_link", "tls_false_start"}, {
         "init_rto", "tcp_rmem", "tcp_wmem"}  # fmt: skip

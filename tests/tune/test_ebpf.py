@@ -115,7 +115,7 @@ def test_prefixes_are_written_as_ipaddress_does(prefix: str) -> None:
 
 
 @pytest.mark.parametrize("prefix", ["", "10.0.0.0", "10.0.0.0/33", "10.0.0/8", "::/129", "::/-1", "a/8", "10.0.0.0/x"])
-def test_what_is_no_prefix_is_said(prefix: str) -> None:
+def test_what_is_no_prefix_is_stated(prefix: str) -> None:
     with pytest.raises(BadInput, match="is no prefix"):
         layout.client(prefix)
 
@@ -137,7 +137,7 @@ def test_what_is_no_prefix_is_said(prefix: str) -> None:
         ({"window_clamp": "big"}, "it takes 1 to"),
     ],
 )
-def test_out_of_reach_is_said(settings: dict[str, Value], said: str) -> None:
+def test_out_of_reach_is_stated(settings: dict[str, Value], said: str) -> None:
     with pytest.raises(BadInput) as caught:
         check(profile(**settings), ABLE)
     assert said in str(caught.value) and "\n" not in str(caught.value)
@@ -150,7 +150,7 @@ def test_out_of_reach_is_said(settings: dict[str, Value], said: str) -> None:
         {"pacing": "pfifo_fast", "tcp_congestion_control": "bbr"},
     ],
 )
-def test_what_a_kernel_lacks_is_said(settings: dict[str, Value]) -> None:
+def test_what_a_kernel_lacks_is_stated(settings: dict[str, Value]) -> None:
     check(profile(**settings), ABLE)
     with pytest.raises(BadInput, match="this kernel"):
         check(profile(**settings), UNABLE)

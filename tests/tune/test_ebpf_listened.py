@@ -27,7 +27,7 @@ def test_who_came_to_a_named_listener_is_tuned(seen: Any, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", OTHERS)
-def test_nobody_else_is(seen: Any, way: str) -> None:
+def test_no_one_else_is(seen: Any, way: str) -> None:
     assert seen["begun"][way] == {"cc": "reno", "cwnd": 10}
     assert seen["moved"][way] == seen["begun"][way]
 

@@ -143,7 +143,7 @@ def test_each_option_is_on_the_socket(seen: Any, reading: str, value: Value, unt
         ("cwnd_clamp", EVERYTHING["cwnd_clamp"]),
     ],
 )
-def test_what_no_getsockopt_tells(seen: Any, reading: str, value: float) -> None:
+def test_what_no_getsockopt_shows(seen: Any, reading: str, value: float) -> None:
     if isinstance(value, float):  # seconds
         value = round(value * seen["ticks_per_s"])
     assert seen["witnessed"][ALL][reading] == value
@@ -210,7 +210,7 @@ def test_however_a_connection_comes_about(seen: Any, way: str) -> None:
 
 
 @pytest.mark.root
-def test_live_connections_are_moved_when_told(seen: Any) -> None:
+def test_live_connections_are_moved_when_asked(seen: Any) -> None:
     assert seen["unmoved"][ALL] == seen["idled"][ALL]
     served, moved = seen["move"]
     # of all that are served the new rules hold two

@@ -99,7 +99,7 @@ def test_sysctl_takes_it(hosts: Hosts, tmp_path: Path, capsys: Spoken) -> None:
         assert (FOLDER / "tcp_slow_start_after_idle").read_text() == "0\n"
 
 
-def test_nothing_wanted_is_nothing_said(tmp_path: Path, capsys: Spoken) -> None:
+def test_nothing_wanted_is_nothing_stated(tmp_path: Path, capsys: Spoken) -> None:
     assert run(["--db", database(tmp_path / "x.db", Rules()), "tune", "export", "--as", "sysctl"]) == 0
     assert capsys.readouterr().out == ""
 

@@ -85,7 +85,7 @@ def test_seconds_are_whole_microseconds(us: int) -> None:
         ({"no_such_knob": 1}, "no knob is called so"),
     ],
 )
-def test_out_of_reach_is_said_with_the_remedy(settings: dict[str, Value], words: str) -> None:
+def test_out_of_reach_is_stated_with_the_remedy(settings: dict[str, Value], words: str) -> None:
     with pytest.raises(BadInput, match=words):
         checked(profile(**settings), able())
 

@@ -277,7 +277,7 @@ def test_a_namespace_made_meanwhile_has_the_hosts_former_default(schemes: Findin
     assert schemes["unload"] == 0
 
 
-def test_nobody_waits_for_modprobe_but_who_asked(schemes: Findings) -> None:
+def test_no_one_waits_for_modprobe_but_who_asked(schemes: Findings) -> None:
     """Seconds: modprobe takes five, and others ask after one."""
     assert schemes["modprobe"] == {"tables": 1.0, "names": 1.0, "whole": pytest.approx(5.0, abs=0.5)}
 
@@ -326,7 +326,7 @@ def test_the_driver_yields_and_leaves_nothing(rules: Findings) -> None:
     assert rules["nothing left"] == ["reno", True, 0, {}] and rules["drained"] == 0
 
 
-def test_open_connections_are_moved_when_told_to(moves: Findings) -> None:
+def test_open_connections_are_moved_when_asked_to(moves: Findings) -> None:
     """Whoever holds them; not those this host opened, nor those without a profile; what nobody accepted is counted."""
     assert (moves["mover"], moves["nothing in force"]) == (True, [0, 0])
     ended = {"ended": ""}

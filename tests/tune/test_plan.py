@@ -69,7 +69,7 @@ def test_a_plan_that_is_out_of_date_is_refused() -> None:
         follow(replace(HAVE, prefixes={}), [advice])
 
 
-def test_profiles_that_nobody_has_are_not_applied() -> None:
+def test_profiles_that_no_one_has_are_not_applied() -> None:
     assert aim(Rules(), replace(HAVE, profiles={"web": WEB, "small": SMALL}), NONE, ALL) == HAVE
 
 

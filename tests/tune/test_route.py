@@ -70,7 +70,7 @@ def test_few_changes_lead_where_reading_everything_leads(
     assert ip(hosts, f"route show table {TABLE}") == routes
 
 
-def test_few_are_looked_up_only_where_lookups_tell(hosts: Hosts, driver: RouteDriver) -> None:
+def test_few_are_looked_up_only_where_lookups_report(hosts: Hosts, driver: RouteDriver) -> None:
     """The first address and the last of the wider prefix lie in longer ones."""
     inner = {"172.16.0.0/24": "fast", "172.31.255.0/24": "fast"}
     driver.apply(Changes(BOTH, {"172.16.0.0/12": "slow", **inner}))

@@ -49,12 +49,12 @@ def test_a_foreign_hand_is_seen_and_let_be(hosts: Hosts, driver: RouteDriver, wo
     assert RouteDriver(Place(netns=hosts.server)).mark() == driver.mark()
 
 
-def test_a_file_that_is_no_namespace_is_told() -> None:
+def test_a_file_that_is_no_namespace_is_reported() -> None:
     with pytest.raises(BadInput, match="'../../etc/passwd': that file is none"):
         RouteDriver(Place(netns="../../etc/passwd")).read()
 
 
-def test_somebody_elses_route_in_our_table_is_refused(hosts: Hosts, driver: RouteDriver) -> None:
+def test_another_programs_route_in_our_table_is_refused(hosts: Hosts, driver: RouteDriver) -> None:
     driver.apply(difference(Rules(), RULES))
     mark = driver.mark()
     ip(hosts, f"route add 192.0.2.0/24 via 10.9.0.2 table {TABLE} proto static")

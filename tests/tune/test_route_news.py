@@ -70,7 +70,7 @@ def test_a_few_are_looked_at_and_nothing_else(
         "link set vs down",
     ],
 )
-def test_what_a_few_do_not_tell_is_for_the_whole(hosts: Hosts, driver: RouteDriver, words: str) -> None:
+def test_what_a_few_do_not_report_is_for_the_whole(hosts: Hosts, driver: RouteDriver, words: str) -> None:
     mark = driver.mark()
     ip(hosts, words)
     assert driver.news() is None and driver.news() is None

@@ -194,7 +194,7 @@ def test_routes_by_type_of_service_are_refused() -> None:
 
 
 @given(grounds, st.lists(prefixes, max_size=4))
-def test_overlaid_tells_whether_other_routes_change(given_routes: list[RouteArguments], changed: list[str]) -> None:
+def test_overlaid_shows_whether_other_routes_change(given_routes: list[RouteArguments], changed: list[str]) -> None:
     ground = Ground(given_routes)
     inside = any(
         ip_network((number.to_bytes(bits(version) // 8, "big"), length)).subnet_of(ip_network(prefix))  # type: ignore

@@ -123,7 +123,7 @@ def test_the_old_map_is_back_where_the_server_says_no(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"pools.map", "pools.map.old"}
 
 
-def test_what_is_not_there_is_said(tmp_path: Path) -> None:
+def test_what_is_not_there_is_stated(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="there is no map before this one"):
         router.rollback(stub(), tmp_path / "pools.map")
     with pytest.raises(Missing, match="absent-program is not here; run: apt-get install nginx"):

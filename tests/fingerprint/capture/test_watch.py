@@ -213,7 +213,7 @@ def test_an_interface_that_goes_away() -> None:
                     list(ring.hear(0.2))
 
 
-def test_every_ending_is_told_once() -> None:
+def test_every_ending_is_reported_once() -> None:
     with joined() as (server, client):
         with inside(server), diag.Endings() as endings:
             ends = [conversation(server, client, address=a) for a in (SERVER, "fd00:c0f1::1", SERVER)]

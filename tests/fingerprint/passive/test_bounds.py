@@ -36,7 +36,7 @@ def test_a_zst_bomb_is_read_in_bites(tmp_path: Path) -> None:
     assert done.returncode == 0 and "32778 frames" in done.stderr, done.stderr
 
 
-def test_heads_are_told_before_they_are_many() -> None:
+def test_heads_are_reported_before_they_are_many() -> None:
     """Every segment opens like an answer of HTTP: what is kept of them stays below its limit."""
     gathering = Gathering(400_000)
     chance = random.Random(1)

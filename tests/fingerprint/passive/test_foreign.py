@@ -263,7 +263,7 @@ def half_opened(gaps_s: Sequence[float], port: int, start_s: float) -> list[writ
     return conversation.frames
 
 
-def test_copies_that_nobody_saw_are_not_counted(tmp_path: Path) -> None:
+def test_copies_that_no_one_saw_are_not_counted(tmp_path: Path) -> None:
     """Six repeats whose gaps are 1 s and 2 s: four lost ones, or a timer that grows in steps."""
     found = verdicts(read_back(half_opened([1.0, 1.0, 2.0, 2.0, 2.0, 2.0], 4000, 1000), tmp_path))["synack_retries"]
     assert (found.value, found.grade) == (6, "L")

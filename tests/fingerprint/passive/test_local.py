@@ -37,7 +37,7 @@ def seen(folder: Path, *here: str, opened: bool = True) -> Sighting:
 
 @pytest.mark.parametrize("opened", [True, False])
 @pytest.mark.parametrize(("here", "other"), [(CLIENT, "198.51.100.0/24"), (SERVER, "192.0.2.0/24")])
-def test_the_end_that_is_here_is_told(tmp_path: Path, here: str, other: str, opened: bool) -> None:
+def test_the_end_that_is_here_is_reported(tmp_path: Path, here: str, other: str, opened: bool) -> None:
     found = seen(tmp_path, here, opened=opened)
     assert (found.local, found.context.prefix) == (here, other)
     assert form(found)["local"] == {"address": here, "port": found.local_port}

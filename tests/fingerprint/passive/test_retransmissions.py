@@ -67,7 +67,7 @@ def test_an_overtaken_segment_is_no_repeat(tmp_path: Path) -> None:
     assert counts(conversation, tmp_path) == {"hole": 1, "reordered": 1}
 
 
-def test_an_older_stamp_tells_an_overtaken_segment_however_late(tmp_path: Path) -> None:
+def test_an_older_stamp_shows_an_overtaken_segment_however_late(tmp_path: Path) -> None:
     conversation = opened()
     conversation.flight(AT, 10, 6, skip=(2,))
     late = Conversation()

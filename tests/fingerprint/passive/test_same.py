@@ -61,7 +61,7 @@ ASKED: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize("server", SERVERS)
 @pytest.mark.parametrize(("probe", "params"), ASKED, ids=[f"{name}-{params}" for name, params in ASKED])
-def test_a_capture_says_what_the_probe_said(probe: str, params: dict[str, Any], server: str, tmp_path: Path) -> None:
+def test_a_capture_says_what_the_probe_stated(probe: str, params: dict[str, Any], server: str, tmp_path: Path) -> None:
     script: Any = PROBES[probe].script(TARGET, "test", **params)
     packets, ending = play(script, FakeServer(**SERVERS[server]))
     trace = Trace("t", TARGET, "v", probe, tuple(sorted(params.items())), 0, packets, ending=ending)

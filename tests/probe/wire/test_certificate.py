@@ -22,7 +22,7 @@ def der(pem: str) -> bytes:
     return ssl.PEM_cert_to_DER_cert(pem.split(end)[0] + end)
 
 
-def test_an_identity_is_told() -> None:
+def test_an_identity_is_reported() -> None:
     leaf = der(issue(1, "Example Edge", ["site.test", "b.test", "c.test"]).chain)
     told = dict(identity(leaf))
     assert told.pop("sha256") == sha256(leaf).hexdigest()
@@ -34,7 +34,7 @@ def test_an_identity_is_told() -> None:
     }  # fmt: skip
 
 
-def test_a_bare_certificate_tells_less() -> None:
+def test_a_bare_certificate_shows_less() -> None:
     key = rsa.generate_private_key(65537, 2048)
     name, day = x509.Name([]), datetime.datetime(2026, 1, 2)
     builder = x509.CertificateBuilder(name, name, key.public_key(), 1, day, day)

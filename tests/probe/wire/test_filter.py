@@ -65,6 +65,6 @@ def test_the_filter_lets_in_what_is_ours(source: str, destination: str, port: in
     assert accepts(code, frame(source, destination, port)) is ours
 
 
-def test_a_bad_expression_is_told() -> None:
+def test_a_bad_expression_is_reported() -> None:
     with pytest.raises(ValueError, match="filter 'tcp and and'"):
         compile_filter("tcp and and")

@@ -198,7 +198,7 @@ def test_a_refusal_has_seq_0_until_a_syn_says_otherwise() -> None:
 
 @settings(deadline=None)
 @given(SEGMENT, NUMBER)
-def test_what_we_sent_is_read_as_it_was_said(segment: Segment, isn: int) -> None:
+def test_what_we_sent_is_read_as_it_was_stated(segment: Segment, isn: int) -> None:
     said = segment._replace(seq=17, ack=5)
     numbers = Numbers(isn)
     numbers.hear(isn ^ 0x55, SYN | ACK)

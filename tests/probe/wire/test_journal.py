@@ -42,7 +42,7 @@ def test_places_in_order_take_no_memory(tmp_path: Path) -> None:
     kept.close()
 
 
-def test_only_unfinished_journeys_are_remembered(tmp_path: Path) -> None:
+def test_only_unfinished_target_sessions_are_remembered(tmp_path: Path) -> None:
     lines = [result("a.example", end=10), result("b.example", end=30), result("b.example", "rto.1", end=20)]
     text = "".join(result_to_json(line) + "\n" for line in lines)
     (tmp_path / JOURNAL).write_text(text + '{"cut sho')
@@ -57,7 +57,7 @@ def test_batches() -> None:
     assert list(journal(Path("/nonexistent"))) == []
 
 
-def test_a_journey_that_is_over_takes_no_other_with_it(tmp_path: Path) -> None:
+def test_a_target_session_that_is_over_takes_no_other_with_it(tmp_path: Path) -> None:
     """Its name may begin another's: the readings of `a.example/shop` must not be asked for twice."""
     lines = [result("a.example"), result("a.example/shop"), result("a.example:81")]
     (tmp_path / JOURNAL).write_text("".join(result_to_json(line) + "\n" for line in lines))

@@ -249,7 +249,7 @@ def test_a_forwarding_namespace_is_refused(site: Site) -> None:
         subprocess.run([*command, "net.ipv4.conf.eth0.forwarding=0"], check=True)
 
 
-def test_an_unknown_namespace_or_interface_is_told(site: Site) -> None:
+def test_an_unknown_namespace_or_interface_is_reported(site: Site) -> None:
     with pytest.raises((BadInput, Missing), match="nowhere"):
         Pump([replace(site.vantage, netns="nowhere")], ports=PORTS, seed=1, agent="test")
     with pytest.raises(BadInput, match="eth7"):

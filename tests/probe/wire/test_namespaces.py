@@ -16,7 +16,7 @@ def test_what_we_own_is_not_abandoned() -> None:
     assert not abandoned(f"configtron_{owner().replace('-', '_')}_0")
 
 
-def test_a_recycled_pid_is_somebody_else() -> None:
+def test_a_recycled_pid_is_another_program() -> None:
     assert abandoned(f"configtron-{os.getpid()}-1-x0")
 
 

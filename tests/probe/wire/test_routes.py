@@ -118,14 +118,14 @@ def test_this_host_is_met_on_loopback() -> None:
 
 
 @pytest.mark.parametrize("field", ["source_address", "source_address6"])
-def test_an_address_of_somebody_else_is_refused(field: str) -> None:
+def test_an_address_of_another_program_is_refused(field: str) -> None:
     address = "203.0.113.9" if field == "source_address" else "2001:db8:7::9"
     with pytest.raises(Refused, match=f"{address} is not configured on this host"):
         standing(Vantage("a", "A", **{field: address}), [Target("x", "127.0.0.1")])
 
 
 @pytest.mark.root
-def test_no_packet_leaves_with_an_address_of_somebody_else(crossroads: Crossroads, tmp_path: Path) -> None:
+def test_no_packet_leaves_with_an_address_of_another_program(crossroads: Crossroads, tmp_path: Path) -> None:
     vantages = tmp_path / "vantages.toml"
     vantages.write_text('[[vantage]]\nname = "a"\nsource_address = "203.0.113.9"\n')
     counter = Path("/sys/class/net/up1/statistics/tx_packets")

@@ -75,7 +75,7 @@ def test_settings_are_announced_as_shipped(seen: Seen, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SERVERS)
-def test_clear_http2_is_told_from_a_refusal(seen: Seen, name: str) -> None:
+def test_clear_http2_is_distinguished_from_a_refusal(seen: Seen, name: str) -> None:
     trace, _ = seen[f"{name}/http_version"]
     first = next(m.data for m in trace.messages if m.way == "in")
     assert (first[3] == 4) is H2C[name], first[:20]

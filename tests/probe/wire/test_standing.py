@@ -22,7 +22,7 @@ def test_an_interface_that_is_named_gives_the_source_address() -> None:
     assert standing(Vantage("a", "A", interface="lo"), LOCAL).source_address == "127.0.0.1"
 
 
-def test_what_does_not_exist_is_said_at_once() -> None:
+def test_what_does_not_exist_is_stated_at_once() -> None:
     with pytest.raises(BadInput, match="no network namespace 'nope'"):
         standing(Vantage("a", "A", netns="nope"), LOCAL)
     with pytest.raises(BadInput, match="no device 'nope0'"):

@@ -121,7 +121,7 @@ def test_a_lost_request_is_repeated() -> None:
     assert (ending, texts(log.messages, "in")) == ("ended", PAGE)
 
 
-def test_a_hole_is_told_by_duplicate_acks() -> None:
+def test_a_hole_is_reported_by_duplicate_acks() -> None:
     peer = Peer(serves, lose_in=frozenset({2}))
     carried, _ = carry(asks(), TARGET, Mirror)
     packets, _ = play(carried, peer)
@@ -149,7 +149,7 @@ def test_a_read_whose_time_has_passed_gets_nothing() -> None:
     assert run(late, Peer(serves))[0] == "more"
 
 
-def test_nobody_answers() -> None:
+def test_no_one_answers() -> None:
     peer = Peer(serves, lose_out=frozenset(range(10)))
     ending, log = run(asks, peer)
     assert ending == "no-synack" and log.session == Session(error="no-synack")
@@ -240,7 +240,7 @@ def test_acks_are_withheld_inside_a_stream(icw: int, rtt_s: float, sack: bool) -
     assert (syn.mss, syn.option(4) is not None, syn.wscale) == (536, sack, 7)
 
 
-def test_nobody_to_hold_back_from() -> None:
+def test_no_one_to_hold_back_from() -> None:
     carried, log = carry(holds(Offer(), True), TARGET, Mirror)
     packets, ending = play(carried, FakeServer(refuse=True))
     trace = Trace("i", TARGET, "v", "cwnd_at_request", (), 0, packets, tuple(log.messages), log.session, ending)

@@ -48,7 +48,7 @@ def test_what_follows_the_proof_is_counted() -> None:
     assert len(conversation(trace(500), icw(500)).lines) == MOST_LINES
 
 
-def test_what_was_lost_is_told_where_it_is_missed() -> None:
+def test_what_was_lost_is_reported_where_it_is_missed() -> None:
     whole = trace(5)
     lossy = replace(whole, packets=tuple(packet for n, packet in enumerate(whole.packets) if n != 5))
     shown = conversation(lossy, icw(5))

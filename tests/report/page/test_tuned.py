@@ -40,7 +40,7 @@ def test_only_an_exact_window_with_its_congestion_control_agrees() -> None:
     assert not unread.agrees and unread.seen == "bbr - (no-data)"
 
 
-def test_what_differs_is_marked_and_what_was_left_is_told() -> None:
+def test_what_differs_is_marked_and_what_was_left_is_reported() -> None:
     good, bad = shown(sight(4)), shown(sight(10), ("routes: left behind: 1",))
     assert "t-hit" not in good.partition("</style>")[2] and "nothing was left behind" in good
     assert '<b class="t-hit">bbr 10</b> wanted bbr 4' in bad
