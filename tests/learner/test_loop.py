@@ -62,8 +62,8 @@ def test_what_is_not_back_yet_teaches_nothing() -> None:
     soon, never = replay(), replay(delay_s=1e9)
     soon.run()
     never.run()
-    assert never.told_ == 0 and soon.told_ > 1000 and soon.updates_ == never.updates_ > 3
-    assert len(never.waiting_) == never.at_ and len(soon.waiting_) + soon.told_ == soon.at_
+    assert never.observed_ == 0 and soon.observed_ > 1000 and soon.updates_ == never.updates_ > 3
+    assert len(never.waiting_) == never.at_ and len(soon.waiting_) + soon.observed_ == soon.at_
     assert soon.managers[0].cells.tally_.count.sum() > 1000  # type: ignore[attr-defined]
     assert never.managers[0].cells.tally_.count.sum() == 0  # type: ignore[attr-defined]
 
@@ -77,7 +77,7 @@ def test_a_load_teaches_when_it_has_ended() -> None:
     assert set(np.flatnonzero(back_s > known)) == set(one.waiting_) and (one.plt_ms_[one.waiting_] > 30_000).any()
     at_once = replay("mab_nc", delay_s=2.0, at_once=True)
     at_once.run(1000)
-    assert at_once.told_ > one.told_
+    assert at_once.observed_ > one.observed_
 
 
 def test_a_quiet_century_costs_no_ticks() -> None:
@@ -87,7 +87,7 @@ def test_a_quiet_century_costs_no_ticks() -> None:
         one = replay("configtron", n=400, interval_s=1.0)
         one.sessions = replace(one.sessions, at_s=one.sessions.at_s + np.where(np.arange(400) < 200, 0.0, quiet_s))
         one.run()
-        assert one.updates_ > 0.9 * quiet_s and one.told_ > 200
+        assert one.updates_ > 0.9 * quiet_s and one.observed_ > 200
         late.append(one)
     assert (late[0].plt_ms_ == late[1].plt_ms_).all()
 
