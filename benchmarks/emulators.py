@@ -14,7 +14,7 @@ mathis       reno at 1 and 2.5 % loss, beside MSS / RTT sqrt(3 / 2p) (15 %; Math
 ping         round trips (0.1 ms)
 cost         processor time of the host for a change of the condition and of the configuration (0.02 s)
 
-TCP at full throttle over each emulator is a study of its own: configtron tune evaluate --study pantheon
+TCP at full throttle over each emulator is a study of its own: configtron replay study pantheon
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def shares(knob: str) -> Read:
 
 def study(name: str, more: str = "--seeds 2 --sessions 12000") -> str:
     """A study of simulated sessions: fewer than docs/sessions.md has, so that all are done in minutes."""
-    return f"configtron --db {{folder}}/e.db replay sessions --study {name} {more} -f csv"
+    return f"configtron --db {{folder}}/e.db replay study {name} {more} -f csv"
 
 
 TABLE_2 = (
@@ -155,7 +155,7 @@ ROWS = (
         "no latency, < 1 % CPU; LD_PRELOAD +2.2 %, a VM each +20 %", "python -m benchmarks.tune ebpf",
         found(r"^ebpf +100000 +\S+ \[[^]]*\] +(\S+) "), LAB),
     Row("CT Fig. 7", "cases with Jain's index above 0.95", "> 50 %, > 90 % without BBR",
-        "configtron tune evaluate --study fairness", found(r"(\d+ %)"), LAB),
+        "configtron replay study fairness", found(r"(\d+ %)"), LAB),
     Row("PN 5.2", "replication error", "within 17 %, 14.4 % on one path",
-        "configtron tune evaluate --study calibration", found(r"([0-9.]+ %)"), LAB),
+        "configtron replay study calibration", found(r"([0-9.]+ %)"), LAB),
 )  # fmt: skip

@@ -49,7 +49,7 @@ from configtron.learner.sim.sessions import USUAL, Sessions, drawn, networks_of
 from configtron.learner.sim.world import World
 from configtron.learner.table_policy import TablePolicy
 from configtron.model.tensor import Tensor
-from configtron.studies.simulated.classing import measured_noise
+from configtron.studies.classes import measured_noise
 from configtron.studies.simulated.points import last_half, lived
 
 SESSIONS, CLIENTS, SITES, KINDS, EACH = 24_000, 480, 5, 8, 6

@@ -9,7 +9,7 @@ Stop when  never; memory is bounded by `window` samples a client.
 Reads as   a context with the client's present features; `Reclassified` for every client that came to another class.
 Fails as   a change that round trips do not show: the window forgets it within `window` samples.
 Differs    from CT, which re-assigns at the manager's update: here with the sample that shows the change.
-Source     CT sections 4 and 6; `configtron replay sessions --study drift` shows that this latency, not a
+Source     CT sections 4 and 6; `configtron replay study drift` shows that this latency, not a
            learner's window, decides.
 """
 

@@ -24,5 +24,5 @@ CELL_COLUMNS = (
 )  # fmt: skip
 # configtron replay packets: a difference.
 REPLAY_COLUMNS = ("file", "trace", "probe", "status", "name", "recorded", "replayed")
-# configtron tune evaluate: a claim of a paper.
+# configtron replay study: a claim of a paper.
 CLAIM_COLUMNS = ("claim", "paper", "ours", "verdict", "words")

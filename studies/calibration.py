@@ -29,13 +29,13 @@ from configtron.studies.emulation.replication import Figures, Seen, mean_of, rep
 from configtron.studies.emulation.search import Chance, Search, Tried
 from configtron.studies.flows import flows
 from configtron.studies.flows.flows import Flow, Ran, Told, Trial
-from configtron.studies.results import Evaluated
-from configtron.studies.study import Given, Step
+from configtron.studies.output.results import Evaluated
+from configtron.studies.registry.kinds import Arguments, ClaimsStudy, PartsProgress
 
 FULL = Plan(("bbr", "cubic", "reno", "vegas"), runs=4, seconds=8.0, budget=24, batch=6, hidden=5)
 SMOKE = Plan(("bbr", "cubic", "vegas"), runs=2, seconds=4.0, budget=18, batch=6, hidden=1)
 # What runs flows: `flows.run`.
-Runner = Callable[[Given, Mapping[str, Sequence[Trial]]], Ran]
+Runner = Callable[[Arguments, Mapping[str, Sequence[Trial]]], Ran]
 # A path of the smoke run is slow, and so quick to run.
 SMOKE_MBIT = 1.0
 # Paths in a boot, which costs as much as some twenty flows over a slow link. A number, so that the bits are the same
@@ -45,17 +45,19 @@ TOGETHER = 5
 SEED_BITS = 48
 
 
-def run(given: Given) -> Evaluated:
+def run(arguments: Arguments) -> Evaluated:
     """The study. Errors: `Missing` without root or programs."""
-    plan = SMOKE if given.smoke else FULL
-    paths = hidden(1, given.seed, SMOKE_MBIT) if given.smoke else [*hidden(plan.hidden, given.seed), *foreign()]
-    return calibrate(given, plan, paths, flows.run)
+    plan = SMOKE if arguments.smoke else FULL
+    paths = (
+        hidden(1, arguments.seed, SMOKE_MBIT) if arguments.smoke else [*hidden(plan.hidden, arguments.seed), *foreign()]
+    )
+    return calibrate(arguments, plan, paths, flows.run)
 
 
-def calibrate(given: Given, plan: Plan, paths: Sequence[Path], perform: Runner) -> Evaluated:
+def calibrate(arguments: Arguments, plan: Plan, paths: Sequence[Path], perform: Runner) -> Evaluated:
     """The study of these paths, whose flows `perform` runs. Errors: those of `perform`."""
-    found, missing = _Calibration(given, plan, paths, perform).run()
-    return calibrated.evaluated(found, plan, given.seed, missing)
+    found, missing = _Calibration(arguments, plan, paths, perform).run()
+    return calibrated.evaluated(found, plan, arguments.seed, missing)
 
 
 def seed_of(*words: object) -> int:
@@ -75,8 +77,8 @@ class _Work:
 
 
 class _Calibration:
-    def __init__(self, given: Given, plan: Plan, paths: Sequence[Path], perform: Runner) -> None:
-        self._given, self._plan, self._paths, self._perform = given, plan, paths, perform
+    def __init__(self, arguments: Arguments, plan: Plan, paths: Sequence[Path], perform: Runner) -> None:
+        self._given, self._plan, self._paths, self._perform = arguments, plan, paths, perform
         self._missing: list[str] = []
         self._rounds = -(-plan.budget // plan.batch)
         # the paths' own runs, the rounds, what chance asks for, what was taken
@@ -94,8 +96,10 @@ class _Calibration:
         """Run these, by path, a few paths in a boot; what failed is noted and absent."""
         names = list(asked)
         boots = {f"{stage}-{at // TOGETHER + 1}": names[at : at + TOGETHER] for at in range(0, len(names), TOGETHER)}
-        given = replace(self._given, tell=lambda step: self._tell(step.done, step.now))
-        ran = self._perform(given, {boot: [t for name in some for t in asked[name]] for boot, some in boots.items()})
+        arguments = replace(self._given, progress=lambda step: self._tell(step.done, step.now))
+        ran = self._perform(
+            arguments, {boot: [t for name in some for t in asked[name]] for boot, some in boots.items()}
+        )
         self._done += len(boots)
         self._missing += [f"{boot} ({', '.join(boots[boot])}): {why}" for boot, why in ran.missing.items()]
         found = dict[str, list[Told]]()
@@ -105,7 +109,7 @@ class _Calibration:
         return found
 
     def _tell(self, done: int, now: str) -> None:
-        self._given.tell(Step(self._done + done, self._parts, now))
+        self._given.progress(PartsProgress(self._done + done, self._parts, now))
 
     def _trials(self, condition: Condition, rivals: tuple[Flow, ...], seed: int) -> list[Trial]:
         """One run: a trial a scheme."""
@@ -197,3 +201,12 @@ class _Calibration:
         suggested = [one for one in work.search.tried if one.emulator in starts] or work.search.tried
         start = min(suggested, key=lambda one: replication_error(work.seen, one.seen))
         return work.search.best(), work.chance.best(), start.emulator
+
+
+STUDY = ClaimsStudy(
+    "calibration",
+    "Pantheon 2018, section 5.2",
+    "parameters of an emulator, found by Bayesian optimisation",
+    "an hour",
+    run,
+)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""CT's fairness: five default cubic flows and one of a tested configuration share a link with a shallow buffer.
+"""The study `fairness`: five default cubic flows and one of a tested configuration, over shallow buffers.
 
 Question   Does a server that is tuned take more, or less, than its share from those who are not?
 Method     Six flows over 3G, 4G, cable and DSL for 60 s. Five are of another server, cubic with the kernel's defaults,
@@ -31,8 +31,8 @@ from configtron.model.samples import digest
 from configtron.studies.flows import flows, shares
 from configtron.studies.flows.flows import Flow, Told, Trial
 from configtron.studies.flows.shares import Case
-from configtron.studies.results import Evaluated
-from configtron.studies.study import Given
+from configtron.studies.output.results import Evaluated
+from configtron.studies.registry.kinds import Arguments, ClaimsStudy
 
 # The four of CT's figure; a buffer of all and of half of the path's bandwidth times delay.
 LINKS = tuple(f"access:{name}/{divisor}" for name, divisor in product(("3g", "4g", "cable", "dsl"), (1, 2)))
@@ -98,11 +98,11 @@ def part_name(link: str, scheme: Value) -> str:
     return f"{link.replace(':', '-').replace('/', '-')}-{scheme}"
 
 
-def run(given: Given) -> Evaluated:
+def run(arguments: Arguments) -> Evaluated:
     """The study. Errors: `Missing`."""
-    plan = SMOKE if given.smoke else FULL
-    ran = flows.run(given, plan.parts(given.seed))
-    return evaluated(plan, ran.told, ran.missing, given.seed)
+    plan = SMOKE if arguments.smoke else FULL
+    ran = flows.run(arguments, plan.parts(arguments.seed))
+    return evaluated(plan, ran.told, ran.missing, arguments.seed)
 
 
 def cases(plan: Plan, told: Mapping[str, Sequence[Told]]) -> list[Case]:
@@ -138,3 +138,12 @@ def evaluated(plan: Plan, told: Mapping[str, Sequence[Told]], missing: Mapping[s
          ("seconds", f"{plan.duration_s:g}")),
         "; ".join(f"{name}: {why}" for name, why in missing.items()),
     )  # fmt: skip
+
+
+STUDY = ClaimsStudy(
+    "fairness",
+    "ConfigTron, section 6, Figure 7",
+    "five cubic flows and one tested flow over shallow buffers: Jain's index",
+    "hours",
+    run,
+)

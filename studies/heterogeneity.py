@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The study `realism`: published figures of 46 harder networks beside those of a measured tensor.
+"""The study `heterogeneity`: published figures of 46 harder networks beside those of a measured tensor.
 
 Question   On how many networks does one configuration fit, what do the others lose, which knob decides, and what does
            a page cost its neighbours; does an independent measurement agree?
@@ -27,8 +27,8 @@ import numpy as np
 from configtron.lab.testbed import realism
 from configtron.learner.damage import BOUND
 from configtron.model.errors import BadInput
-from configtron.studies.results import ABSENT, HOLDS, PARTLY, UNKNOWN, Cell, Evaluated, Fact, Table
-from configtron.studies.study import Given
+from configtron.studies.output.results import ABSENT, HOLDS, PARTLY, UNKNOWN, Cell, Evaluated, Fact, Table
+from configtron.studies.registry.kinds import TENSOR, Arguments, ClaimsStudy
 from configtron.studies.tensors.improvement import Codes, Floats
 from configtron.studies.tensors.published import (
     ALL,
@@ -62,17 +62,17 @@ DIFFERS = (
 )
 
 
-def run(given: Given) -> Evaluated:
+def run(arguments: Arguments) -> Evaluated:
     """Return the study. Errors: `BadInput`."""
-    if given.tensor is None:
+    if arguments.tensor is None:
         raise BadInput("realism reads a measured tensor: configtron learn measure --study realism, or --tensor FILE")
-    cells, missing = measured(given.tensor, given.source)
-    about = (("tensor", given.source), ("made by", given.tensor.source), *given.tensor.provenance)
+    cells, missing = measured(arguments.tensor, arguments.source)
+    about = (("tensor", arguments.source), ("made by", arguments.tensor.source), *arguments.tensor.provenance)
     title, paper = "Does realism bring heterogeneity?", "46 harder networks, published November 2026"
     if not cells.at:
         return Evaluated("realism", title, paper, METHOD, (), (), (), DIFFERS, about, missing)
-    found = {name: _set(cells, name, given.seed) for name in SETS if cells.allowed(name).any()}
-    again = visits(given.tensor)
+    found = {name: _set(cells, name, arguments.seed) for name in SETS if cells.allowed(name).any()}
+    again = visits(arguments.tensor)
     first = [_statics(cells, found), _arms(cells), _knobs(cells)]
     tables = (*first, *([again] if again else []), _conditions(cells), _price(cells))
     facts = facts_of(cells, found)
@@ -311,3 +311,13 @@ def _most_cost(claim: str, some: Sequence[PublishedPrice], configuration: str, a
 def _buffer(condition: str) -> float:
     """Buffer, bandwidth-delay products, by a condition's name: link:MBIT/RTT/BDP,..."""
     return float(condition.partition(":")[2].partition(",")[0].split("/")[2])
+
+
+STUDY = ClaimsStudy(
+    "heterogeneity",
+    "HotCloud 2017; ConfigTron, section 6",
+    "published figures of 46 harder networks beside those of a measured tensor",
+    "seconds",
+    run,
+    TENSOR,
+)

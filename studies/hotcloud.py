@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""HotCloud's study: which configuration is best where, by how much over the default, and what decides it.
+"""The study `hotcloud`: which configuration is best where, by how much over the default, and what decides it.
 
 Question   Do HC's and CT's findings about configurations come out on a real kernel in virtual time?
 Method     A measured PLT-tensor and nothing else. Gains as the papers count them and by halves, which is free of the
@@ -18,8 +18,8 @@ from __future__ import annotations
 import numpy as np
 
 from configtron.model.errors import BadInput
-from configtron.studies.results import Cell, Curve, Curves, Evaluated, Heat, Plot, Table
-from configtron.studies.study import Given, Step
+from configtron.studies.output.results import Cell, Curve, Curves, Evaluated, Heat, Plot, Table
+from configtron.studies.registry.kinds import TENSOR, Arguments, ClaimsStudy, PartsProgress
 from configtron.studies.tensors import choices as trees
 from configtron.studies.tensors import claims
 from configtron.studies.tensors.comparison import TOP, Rival, beaten_at, rivals, wins
@@ -32,27 +32,27 @@ SITE_TREES, REST = 1, 1
 MOST_NAMES = 6
 
 
-def run(given: Given) -> Evaluated:
+def run(arguments: Arguments) -> Evaluated:
     """The study. Errors: `BadInput`, `Missing`."""
-    if given.tensor is None:
+    if arguments.tensor is None:
         raise BadInput("hotcloud reads a measured tensor: configtron learn measure --study hotcloud, or --tensor FILE")
-    cells, missing = measured(given.tensor)
+    cells, missing = measured(arguments.tensor)
     if not np.isfinite(cells.ms[:, cells.default]).any():
-        raise BadInput(f"{given.source}: the default configuration has no page load time anywhere")
-    rng, sites = np.random.default_rng(given.seed), cells.tensor.sites
+        raise BadInput(f"{arguments.source}: the default configuration has no page load time anywhere")
+    rng, sites = np.random.default_rng(arguments.seed), cells.tensor.sites
     parts = SITE_TREES * len(sites) + REST
     found, ranked = gain(cells), [rivals(cells, at) for at in range(len(sites))]
     heavy = weights(cells, rng)
-    given.tell(Step(REST, parts, "gains"))
+    arguments.progress(PartsProgress(REST, parts, "gains"))
     chosen = []
     for at, site in enumerate(sites):
         chosen.append(trees.unseen(cells, at))
-        given.tell(Step(REST + at + 1, parts, f"trees of {site}"))
+        arguments.progress(PartsProgress(REST + at + 1, parts, f"trees of {site}"))
     facts = claims.all_of(cells, found, ranked, heavy, apart(heavy, rng), chosen, rng)
     return Evaluated(
         "hotcloud", "Best over default", "HotCloud 2017; ConfigTron section 6", _method(cells), _tables(
             cells, found, ranked, heavy, chosen
-        ), _plots(cells, found, ranked, heavy), facts, DIFFERS, _ground(cells, given), _missing(cells, missing),
+        ), _plots(cells, found, ranked, heavy), facts, DIFFERS, _ground(cells, arguments), _missing(cells, missing),
     )  # fmt: skip
 
 
@@ -74,8 +74,8 @@ def _method(cells: Measured) -> str:
     )
 
 
-def _ground(cells: Measured, given: Given) -> tuple[tuple[str, str], ...]:
-    return (("tensor", given.source), ("made by", cells.tensor.source), *cells.tensor.provenance)
+def _ground(cells: Measured, arguments: Arguments) -> tuple[tuple[str, str], ...]:
+    return (("tensor", arguments.source), ("made by", cells.tensor.source), *cells.tensor.provenance)
 
 
 def _missing(cells: Measured, missing: tuple[str, ...]) -> str:
@@ -220,3 +220,13 @@ def _won(cells: Measured, site: int, ranked: list[Rival]) -> Heat:
     names = [cells.grid.profiles[at].name for at in some]
     return Heat(f"Wins at {cells.tensor.sites[site]}", names, names, values, "% of conditions", True,
                 "The row's configuration is faster than the column's.")  # fmt: skip
+
+
+STUDY = ClaimsStudy(
+    "hotcloud",
+    "HotCloud 2017, section 2; ConfigTron, section 6",
+    "best configuration over the default by condition and site, from a measured tensor",
+    "seconds",
+    run,
+    TENSOR,
+)

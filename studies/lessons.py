@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Lessons: why a larger initial window helps here and hurts there, why HTTP/2 loses, from the loads' own packets.
+"""The study `lessons`: why a larger initial window helps here and hurts there, and why HTTP/2 loses.
 
 Question   A tensor says which of two configurations is faster; what happened on the wire that made it so?
 Method     Two configurations that differ in one knob load one page under one condition, several times, each time with
@@ -23,8 +23,8 @@ from configtron.studies.guests import captured
 from configtron.studies.guests.captured import Loaded, Wanted
 from configtron.studies.guests.parts import Done, Part, performed
 from configtron.studies.guests.time_sequence import ROUNDS, Risen, risen
-from configtron.studies.results import ABSENT, HOLDS, PARTLY, Cell, Evaluated, Fact, Sequences, Table
-from configtron.studies.study import Given
+from configtron.studies.output.results import ABSENT, HOLDS, PARTLY, Cell, Evaluated, Fact, Sequences, Table
+from configtron.studies.registry.kinds import Arguments, ClaimsStudy
 
 # Whose `perform` the guest calls.
 GUEST = "configtron.studies.guests.captured"
@@ -46,11 +46,11 @@ class Lesson(NamedTuple):
     slow: tuple[str, Mapping[str, Value]]
     fast: tuple[str, Mapping[str, Value]]
 
-    def wanted(self, given: Given) -> Wanted:
+    def wanted(self, arguments: Arguments) -> Wanted:
         """The loads."""
         profiles = tuple(Profile(name, tuple(sorted({**PLAIN, **knobs}.items()))) for name, knobs in self.pair)
-        repeats = SMOKE_REPEATS if given.smoke else REPEATS
-        return Wanted(self.condition, self.site, profiles, repeats, given.seed)
+        repeats = SMOKE_REPEATS if arguments.smoke else REPEATS
+        return Wanted(self.condition, self.site, profiles, repeats, arguments.seed)
 
     @property
     def pair(self) -> tuple[tuple[str, Mapping[str, Value]], tuple[str, Mapping[str, Value]]]:
@@ -80,10 +80,10 @@ class Told(NamedTuple):
     fast: Risen
 
 
-def run(given: Given) -> Evaluated:
+def run(arguments: Arguments) -> Evaluated:
     """The study. Errors: those of parts."""
-    wanted = [Part(one.name, GUEST, one.wanted(given).to_json()) for one in LESSONS]
-    done = performed(given, wanted)
+    wanted = [Part(one.name, GUEST, one.wanted(arguments).to_json()) for one in LESSONS]
+    done = performed(arguments, wanted)
     told = [found for lesson, one in zip(LESSONS, done, strict=True) if (found := read(lesson, one)) is not None]
     missing = "; ".join(f"{one.part.name}: {one.why or 'no load of both ended well'}" for one in done
                         if one.part.name not in {found.lesson.name for found in told})  # fmt: skip
@@ -94,7 +94,7 @@ def run(given: Given) -> Evaluated:
     )
     return Evaluated(
         "lessons", "Why it is faster", "HotCloud 2017, sections 1 and 2", method, [_figures(told), _sent(told)],
-        [_drawn(one) for one in told], [fact(one) for one in told], DIFFERS, (("seed", str(given.seed)),), missing,
+        [_drawn(one) for one in told], [fact(one) for one in told], DIFFERS, (("seed", str(arguments.seed)),), missing,
     )  # fmt: skip
 
 
@@ -164,3 +164,12 @@ def _sent(told: Sequence[Told]) -> Table:
     ]
     columns = ("lesson", "configuration", *(f"{n} RTT" for n in range(1, ROUNDS + 1)))
     return Table("rounds", "kB first sent so many round trips after the page was wanted", columns, rows)
+
+
+STUDY = ClaimsStudy(
+    "lessons",
+    "HotCloud 2017, sections 1 and 2",
+    "why a larger initial window helps here and HTTP/2 loses there, from captures",
+    "a minute",
+    run,
+)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Pantheon's comparison: every congestion control of the kernel, at full throttle, over its 18 emulated paths.
+"""The study `pantheon`: every congestion control of the kernel, at full throttle, over 18 emulated paths.
 
 Question   Is there a congestion control that is best on every path, and how much does a scheme's standing depend on it?
 Method     One flow a scheme and path for 30 s; and three of the same scheme, started 10 s apart, counted in the last
@@ -26,8 +26,8 @@ from configtron.studies.flows import flows
 from configtron.studies.flows import ranking as standings
 from configtron.studies.flows.flows import SCHEMES, Flow, Told, Trial
 from configtron.studies.flows.ranking import Entry
-from configtron.studies.results import Evaluated
-from configtron.studies.study import Given
+from configtron.studies.output.results import Evaluated
+from configtron.studies.registry.kinds import Arguments, ClaimsStudy
 
 PATHS = tuple(f"pantheon:{number}" for number in range(1, 19))
 # Flows of one trial and how far apart they start, as Pantheon's experiments have them.
@@ -78,11 +78,11 @@ def seed_of(seed: int, path: str, run: int) -> int:
     return int(digest(str(seed), path, str(run))[:SEED_DIGITS], 16)
 
 
-def run(given: Given) -> Evaluated:
+def run(arguments: Arguments) -> Evaluated:
     """The study. Errors: `Missing`."""
-    plan = SMOKE if given.smoke else Plan()
-    ran = flows.run(given, plan.parts(given.seed))
-    return evaluated(plan, ran.told, ran.missing, given.seed)
+    plan = SMOKE if arguments.smoke else Plan()
+    ran = flows.run(arguments, plan.parts(arguments.seed))
+    return evaluated(plan, ran.told, ran.missing, arguments.seed)
 
 
 def entries(plan: Plan, told: Mapping[str, Sequence[Told]]) -> list[Entry]:
@@ -114,3 +114,12 @@ def evaluated(plan: Plan, told: Mapping[str, Sequence[Told]], missing: Mapping[s
          ("schemes", " ".join(plan.schemes)), ("seconds", f"{plan.duration_s:g}")),
         "; ".join(f"{name}: {why}" for name, why in missing.items()),
     )  # fmt: skip
+
+
+STUDY = ClaimsStudy(
+    "pantheon",
+    "Pantheon 2018, sections 3 and 5",
+    "every congestion control over emulated paths: throughput, delay, loss",
+    "hours",
+    run,
+)

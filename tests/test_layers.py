@@ -28,7 +28,8 @@ LAYERS = (
     ("configtron.fingerprint", 1), ("configtron.model", 0),
 )  # fmt: skip
 # The papers' studies may import everything; only the command that runs them imports them.
-STUDIES, RUNS_STUDIES = "configtron.studies", "configtron.cli.replay"
+STUDIES = "configtron.studies"
+RUNS_STUDIES = tuple(f"configtron.cli.replay.{name}" for name in ("earlier", "study", "study_flags", "study_report"))
 # What turns a result into text on a terminal is the command line's.
 TERMINAL = frozenset({"click", "rich"})
 
@@ -54,7 +55,7 @@ def offences(module: str, source: str) -> list[str]:
         if not under(name, "configtron") or (name not in known):
             continue
         theirs = layer(name)
-        if theirs > mine and not (theirs == 7 and under(module, RUNS_STUDIES)):
+        if theirs > mine and not (theirs == 7 and module in RUNS_STUDIES):
             found.append(f"{module} (layer {mine}) imports {name} (layer {theirs})")
         if theirs == mine == 4 and edge(name) != edge(module):
             found.append(f"edge {module} imports edge {name}: the service layer hands it in")
@@ -99,6 +100,7 @@ def test_modules_keep_to_their_layers() -> None:
         ("configtron.db", "import configtron.service"),
         ("configtron.lab", "import configtron.studies"),
         ("configtron.cli.tune.apply", "import configtron.studies"),
+        ("configtron.cli.replay.sessions", "import configtron.studies"),
         ("configtron.linux.clock", "import configtron.db"),
         ("configtron.db", "from configtron import cli"),
         ("configtron.model.nouns", "from configtron import probe"),
@@ -116,7 +118,7 @@ def test_the_law_can_be_broken(module: str, source: str) -> None:
         ("configtron.probe.wire", "from configtron.linux.netns import inside"),
         ("configtron.service.lease", "import configtron.db, configtron.tune.drivers"),
         ("configtron.cli", "import configtron.service, configtron.lab, configtron.probe.wire"),
-        ("configtron.cli.replay.studying", "import configtron.studies"),
+        ("configtron.cli.replay.study_report", "import configtron.studies"),
     ],
 )
 def test_the_law_lets_the_lawful_pass(module: str, source: str) -> None:

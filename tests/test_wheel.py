@@ -64,7 +64,6 @@ RUNS: dict[str, tuple[tuple[str, ...], set[int]]] = {
     "tune prefix show": (("tune", "prefix", "show", "198.51.100.1"), {0}),
     "tune router": (("tune", "router", "nginx"), {0, 2, 4}),
     "tune export": (("tune", "export", "--as", "iproute2"), {0, 2, 4}),
-    "tune evaluate": (("tune", "evaluate", "--study", "hotcloud"), {2, 4}),
     "tune acknowledge": (("tune", "acknowledge", "1"), {0, 2, 4}),
     "tune unacknowledge": (("tune", "unacknowledge", "1"), {0, 2, 4}),
     "tune unfreeze": (("tune", "unfreeze"), {0, 2, 4}),
@@ -81,10 +80,11 @@ RUNS: dict[str, tuple[tuple[str, ...], set[int]]] = {
     "learn export": (("learn", "export"), {2, 4}),
     "learn drop": (("learn", "drop", "--policy", "x"), {2, 4}),
     "replay packets": (("replay", "packets", str(ROOT / "fixtures" / "icw")), {0}),
+    "replay study": (("replay", "study", "hotcloud"), {2, 4}),
     "replay sessions": (("replay", "sessions", "--sessions", "50", "--policy", "default"), {0}),
 }  # fmt: skip
 # Commands that may ask for an extra when nothing but the plain install is there.
-NEED_EXTRAS = {"learn", "replay sessions", "tune evaluate"}
+NEED_EXTRAS = {"learn", "replay sessions", "replay study"}
 
 
 def leaves(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[str]:

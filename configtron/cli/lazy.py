@@ -43,6 +43,7 @@ class LazyGroup(click.Group):
     package  where the commands are, each in the module of its name; homes: those elsewhere, as "module:name"
     rows     name of a command -> its help in one line
     renamed  earlier spelling of a command -> its name: it still works, prints one line, and --help hides it
+    moved    earlier command of this group that another verb has now: it still works, and --help hides it
     default  the command meant when the first word is none
     """
 
@@ -53,6 +54,7 @@ class LazyGroup(click.Group):
         rows: Mapping[str, str],
         homes: Mapping[str, str] = MappingProxyType({}),
         renamed: Mapping[str, str] = MappingProxyType({}),
+        moved: Mapping[str, CommandRow] = MappingProxyType({}),
         default: str = "",
         **kwargs: Any,
     ) -> None:
@@ -60,6 +62,7 @@ class LazyGroup(click.Group):
         at = {name: homes.get(name, f"{name}:{name}").split(":") for name in rows}
         self.rows = {name: CommandRow(f"{package}.{at[name][0]}", at[name][1], text) for name, text in rows.items()}
         self.renamed = renamed
+        self.moved = moved
         self.default = default
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -68,7 +71,7 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command, imported now."""
-        row = self.rows.get(self.renamed.get(cmd_name, cmd_name))
+        row = self.rows.get(self.renamed.get(cmd_name, cmd_name)) or self.moved.get(cmd_name)
         if row is None:
             return None
         command = getattr(import_module(row.module), row.name)
@@ -91,13 +94,16 @@ class LazyGroup(click.Group):
         if args and args[0] in self.renamed and not ctx.resilient_parsing:
             was, now = (f"{ctx.command_path} {name}" for name in (args[0], self.renamed[args[0]]))
             click.echo(f"`{was}` is now `{now}`", err=True)
-        elif args and args[0] not in self.rows and not args[0].startswith("-") and not ctx.resilient_parsing:
+        elif self._is_unknown(args) and not ctx.resilient_parsing:
             from difflib import get_close_matches
 
             meant = get_close_matches(args[0], self.rows, n=1)
             hint = f"Did you mean {meant[0]!r}?" if meant else f"There is: {', '.join(self.rows)}."
             raise click.UsageError(f"No such command {args[0]!r}. {hint}", ctx)
         return super().resolve_command(ctx, args)
+
+    def _is_unknown(self, args: list[str]) -> bool:
+        return bool(args) and args[0] not in {**self.rows, **self.moved} and not args[0].startswith("-")
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete as Click does, and what the default command takes, which can follow at once."""

@@ -22,7 +22,7 @@ from configtron.studies.emulation.paths import FOREIGN, HIDDEN, Path
 from configtron.studies.emulation.replication import Seen, replication_error
 from configtron.studies.emulation.search import Tried
 from configtron.studies.flows import spread
-from configtron.studies.results import (
+from configtron.studies.output.results import (
     ABSENT,
     HOLDS,
     PARTLY,

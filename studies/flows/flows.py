@@ -2,7 +2,7 @@
 """Bulk flows over conditions, as data, and the host's side of them: which flow, when, by which scheme, and what it got.
 
     trial = Trial(named("pantheon:2"), (Flow("cubic"), Flow("bbr", start_s=10)), duration_s=30, seed=3)
-    found = run(given, {"mexico": [trial, ...]})      a boot a name, its trials one after another
+    found = run(arguments, {"mexico": [trial, ...]})      a boot a name, its trials one after another
     found.told["mexico"][0].flows[1].mbit, .late_ms, .loss, .power
 
 Question   What does a congestion control make of a network when it has as much to send as the network takes?
@@ -30,7 +30,7 @@ from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile
 from configtron.model.records import Json, canonical, pairs_form, pairs_of
 from configtron.studies.guests import parts
-from configtron.studies.study import Given
+from configtron.studies.registry.kinds import Arguments
 
 # Every congestion control of Linux 6.12, as schemes.fragment switches them on; reno is always there.
 SCHEMES = OF_LINUX
@@ -100,13 +100,13 @@ class Ran(NamedTuple):
     missing: Mapping[str, str]
 
 
-def run(given: Given, trials: Mapping[str, Sequence[Trial]]) -> Ran:
-    """Each name's trials in a boot of its own, `given.jobs` at once; what is whole in `given.folder` is not run again.
+def run(arguments: Arguments, trials: Mapping[str, Sequence[Trial]]) -> Ran:
+    """Run each name's trials in a boot of its own; a boot that is complete in `arguments.folder` is not run again.
 
     Errors: `Missing` for what no boot can do without.
     """
     wanted = [parts.Part(name, GUEST, orders_of(asked)) for name, asked in trials.items()]
-    done = parts.performed(given, wanted)
+    done = parts.performed(arguments, wanted)
     told = {one.part.name: told_of(one.text) for one in done if not one.why}
     return Ran(told, {one.part.name: one.why for one in done if one.why})
 

@@ -17,7 +17,19 @@ from statistics import fmean, median
 from configtron.lab.testbed.families import named
 from configtron.studies.flows.flows import Flowed, Told
 from configtron.studies.flows.spread import agreement, ellipse, jain, margin, mean, ranks
-from configtron.studies.results import ABSENT, HOLDS, PARTLY, UNKNOWN, Cell, Cloud, Fact, Heat, Plot, Scatter, Table
+from configtron.studies.output.results import (
+    ABSENT,
+    HOLDS,
+    PARTLY,
+    UNKNOWN,
+    Cell,
+    Cloud,
+    Fact,
+    Heat,
+    Plot,
+    Scatter,
+    Table,
+)
 
 # Powers so near (a logarithm: one per cent of throughput or delay) are equal: less is a start within a tick.
 TIE = 0.01

@@ -15,7 +15,7 @@ from statistics import fmean, median
 from configtron.model.nouns import Value
 from configtron.studies.flows.flows import Told
 from configtron.studies.flows.spread import jain, margin, mean
-from configtron.studies.results import ABSENT, HOLDS, UNKNOWN, Cell, Curve, Curves, Fact, Heat, Plot, Table
+from configtron.studies.output.results import ABSENT, HOLDS, UNKNOWN, Cell, Curve, Curves, Fact, Heat, Plot, Table
 
 # CT Figure 7: an index above this is fair; so many cases were, and without BBR.
 FAIR, PAPER_ALL, PAPER_WITHOUT = 0.95, 0.5, 0.9

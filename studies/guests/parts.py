@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: MIT
 """Parts of a study in guests: each a boot, each in a folder of its own, done again only if it is not whole.
 
-    done = parts.performed(given, [Part("cubic-4", "configtron.studies.flows.flows", canonical({"path": 4}))])
+    done = parts.performed(arguments, [Part("cubic-4", "configtron.studies.flows.flows", canonical({"path": 4}))])
 
-In the guest the worker (`given.worker`, a module of the composition layer, which knows the drivers) imports the part's
-module and calls
+In the guest the worker (`arguments.worker`, a module that knows the drivers) imports the part's module and calls
 
     perform(orders: str, folder: Path, means: Means) -> str
 
 whose text becomes the part's result, written whole or not at all; large things (captures) it writes into `folder`
 itself. The same part under the same seed gives the same text. A killed study loses the parts that were under way, one
 a job: a guest ends with its owner, and a result is renamed into place when it is complete. What a part ran on lies
-beside it and is told (`given.used`), since a study that was resumed may have parts of several kernels.
+beside it and is told (`arguments.used`), since a study that was resumed may have parts of several kernels.
 
 Fails as   a part's own words in `Done.why`; what every part needs and is not there (root, a program) ends the study.
 """
@@ -21,7 +20,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -32,10 +31,15 @@ from configtron.lab.testbed.stack import Loader
 from configtron.lab.uml import user_mode_linux as uml
 from configtron.model.errors import DONE, PRIVILEGE, BadInput, Missing
 from configtron.model.records import canonical
-from configtron.studies.study import Given, Step
+from configtron.studies.registry.kinds import Arguments, PartsProgress
 
 # In a part's folder: what it was told, what it found.
-TOLD, FOUND = "part.json", "found.txt"
+ORDERS, FOUND = "part.json", "found.txt"
+# Names that modules had when parts were stored by version 0.1.0: those parts are still complete.
+EARLIER_MODULES = {
+    "configtron.studies.flows.throttle": "configtron.lab.bed.throttle",
+    "configtron.studies.guests.captured": "configtron.lab.bed.evaluate.captured",
+}
 # How often guests are looked after; a part takes seconds.
 LOOK_EVERY_S = 0.1
 
@@ -77,39 +81,41 @@ class _Guest(NamedTuple):
     core: IO[bytes]
 
 
-def performed(given: Given, wanted: Sequence[Part]) -> list[Done]:
+def performed(arguments: Arguments, wanted: Sequence[Part]) -> list[Done]:
     """All of these, in their order. Errors: `Missing` for what no part can do without; else it is a part's `why`."""
     if len({part.name for part in wanted}) < len(wanted):
         raise BadInput("two parts of a study have one name")
-    found = {part.name: Done(part, given.folder / part.name, kept(given, part)) for part in wanted}
+    found = {part.name: Done(part, arguments.folder / part.name, kept(arguments, part)) for part in wanted}
     waiting = [part for part in wanted if not found[part.name].text]
-    given.tell(Step(len(wanted) - len(waiting), len(wanted)))
-    for ended in _run(given, waiting) if waiting else ():
+    arguments.progress(PartsProgress(len(wanted) - len(waiting), len(wanted)))
+    for ended in _run(arguments, waiting) if waiting else ():
         found[ended.part.name] = ended
         left = sum(not (one.text or one.why) for one in found.values())
-        given.tell(Step(len(wanted) - left, len(wanted), ended.part.name))
+        arguments.progress(PartsProgress(len(wanted) - left, len(wanted), ended.part.name))
     for one in found.values():
         if one.text:
-            given.used(measure.software_of(one.folder / measure.SOFTWARE))
+            arguments.used(measure.software_of(one.folder / measure.SOFTWARE))
     return [found[part.name] for part in wanted]
 
 
-def kept(given: Given, part: Part) -> str:
+def kept(arguments: Arguments, part: Part) -> str:
     """What this part found in an earlier run with the same orders and seed; "" if that is not there whole."""
-    folder = given.folder / part.name
+    folder = arguments.folder / part.name
+    earlier = replace(part, module=EARLIER_MODULES.get(part.module, part.module))
+    orders = (part.to_json(arguments.seed), earlier.to_json(arguments.seed))
     try:
-        return (folder / FOUND).read_text() if (folder / TOLD).read_text() == part.to_json(given.seed) else ""
+        return (folder / FOUND).read_text() if (folder / ORDERS).read_text() in orders else ""
     except (OSError, UnicodeDecodeError):
         return ""
 
 
-def _run(given: Given, parts: Sequence[Part]) -> Iterator[Done]:
-    guests = measure.guests(given.worker)
+def _run(arguments: Arguments, parts: Sequence[Part]) -> Iterator[Done]:
+    guests = measure.guests(arguments.worker)
     waiting, running = list(reversed(parts)), list[_Guest]()
     try:
         while waiting or running:
-            while waiting and len(running) < given.jobs:
-                running.append(_boot(given, waiting.pop(), guests))
+            while waiting and len(running) < arguments.jobs:
+                running.append(_boot(arguments, waiting.pop(), guests))
             for one in [one for one in running if one.running.poll() is not None]:
                 running.remove(one)
                 yield _ended(one)
@@ -120,14 +126,14 @@ def _run(given: Given, parts: Sequence[Part]) -> Iterator[Done]:
             one.core.close()
 
 
-def _boot(given: Given, part: Part, guests: measure.Guests) -> _Guest:
-    folder = given.folder / part.name
+def _boot(arguments: Arguments, part: Part, guests: measure.Guests) -> _Guest:
+    folder = arguments.folder / part.name
     folder.mkdir(parents=True, exist_ok=True)
     (folder / FOUND).unlink(missing_ok=True)
     (folder / measure.SOFTWARE).write_text(canonical(dict(guests.software)))
-    (folder / TOLD).write_text(part.to_json(given.seed))
+    (folder / ORDERS).write_text(part.to_json(arguments.seed))
     number, core = measure.claimed_core()
-    job = uml.GuestJob((*guests.command, uml.GUEST_OUTPUT), folder, given.seed, number, measure.MEMORY_MB)
+    job = uml.GuestJob((*guests.command, uml.GUEST_OUTPUT), folder, arguments.seed, number, measure.MEMORY_MB)
     try:
         return _Guest(part, folder, guests.backend.boot(job), core)
     except BaseException:
@@ -149,10 +155,10 @@ def _ended(one: _Guest) -> Done:
 def perform(folder: Path, load: Loader, programs: Programs) -> None:
     """In the guest: do the part that this folder tells of. Errors: `BadInput`, those of the part."""
     try:
-        told = json.loads((folder / TOLD).read_text())
+        told = json.loads((folder / ORDERS).read_text())
         module, orders, seed = str(told["module"]), str(told["orders"]), int(told["seed"])
     except (OSError, ValueError, KeyError) as error:
-        raise BadInput(f"{folder / TOLD}: not a part's orders: {error}") from error
+        raise BadInput(f"{folder / ORDERS}: not a part's orders: {error}") from error
     act: Callable[[str, Path, Means], str] = import_module(module).perform
     text = act(orders, folder, Means(load, programs, seed))
     begun = folder / f"{FOUND}.begun"

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from configtron.lab.testbed.tap import Seen
-from configtron.studies.results import Mark
+from configtron.studies.output.results import Mark
 
 HTTPS = 443
 SYN, ACK = 0x02, 0x10

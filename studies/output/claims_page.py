@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The page of `tune evaluate`: each study's claims with the paper's figure and ours, its plots, its tables.
+"""The page of claims: each study's claims with the paper's figure and ours, its plots, its tables.
 
 Rules for this file: what the paper says stands in a column of its own; a verdict was computed by the study and is only
 shown here; the page loads nothing and runs nothing.
@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element
 
 from configtron.report.page.markup import add, document, el, scrolled
 from configtron.studies.output.plots import drawn
-from configtron.studies.results import ABSENT, HOLDS, PARTLY, UNKNOWN, Cell, Evaluated, Fact, Plot, Table
+from configtron.studies.output.results import ABSENT, HOLDS, PARTLY, UNKNOWN, Cell, Evaluated, Fact, Plot, Table
 
 LEAD = "Measured in the lab: a real kernel, real servers, virtual time. What the paper says stands beside what is seen."
 # Verdicts in words.
@@ -29,7 +29,7 @@ def page(found: Sequence[Evaluated], made_by: str) -> str:
     header = el("header", el("h1", "The papers' figures and ours"), el("p", LEAD, class_="lead"))
     add(header, el("p", el("code", made_by), class_="soft"), nav)
     body = el("main", *(_study(one) for one in found))
-    return document("configtron tune evaluate", [header, body, el("footer", "This page loads nothing.")])
+    return document("configtron replay study", [header, body, el("footer", "This page loads nothing.")])
 
 
 def _study(one: Evaluated) -> Element:

@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element
 from configtron.report.page.markup import add, el, short
 from configtron.studies.output.axes import BELOW, LEFT, Axes
 from configtron.studies.output.curves import COLORS, Series, curves
-from configtron.studies.results import Cloud, Curves, Heat, Mark, Plot, Scatter, Sequences
+from configtron.studies.output.results import Cloud, Curves, Heat, Mark, Plot, Scatter, Sequences
 
 # Pixels.
 WIDTH, HEIGHT, TOP, LEGEND = 420, 270, 16, 190

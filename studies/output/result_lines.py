@@ -15,7 +15,7 @@ from configtron.model.records import Json, canonical
 from configtron.report.csv_columns import CLAIM_COLUMNS
 from configtron.report.files import visible
 from configtron.report.folding import table_lines, width_of
-from configtron.studies.results import ABSENT, HOLDS, PARTLY, UNKNOWN, Cell, Evaluated, Fact, Table
+from configtron.studies.output.results import ABSENT, HOLDS, PARTLY, UNKNOWN, Cell, Evaluated, Fact, Table
 
 # What a line calls itself is in its field "schema"; raised when a field changes its meaning.
 SCHEMA = "configtron.evaluated/1"

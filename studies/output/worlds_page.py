@@ -14,7 +14,7 @@ from xml.etree.ElementTree import Element
 from configtron.learner.sim.metrics import Measured
 from configtron.report.page.markup import add, document, el, scrolled
 from configtron.studies.output.curves import Series, curves
-from configtron.studies.simulated.points import Study, Summary
+from configtron.studies.simulated.points import SessionsStudy, Summary
 
 FORMULA = (
     "Simulated sessions on tensors made by a formula: rankings, convergence and sensitivity are results; milliseconds, "
@@ -33,7 +33,7 @@ OURS = (
 MOST_DIGITS = 4
 
 
-def page(studies: Sequence[tuple[Study, Sequence[Summary]]], worlds: str, brought: bool = False) -> str:
+def page(studies: Sequence[tuple[SessionsStudy, Sequence[Summary]]], worlds: str, brought: bool = False) -> str:
     """The whole page. worlds: which worlds; brought: all of them over one tensor that was brought."""
     nav = el("nav", aria_label="Studies")
     for study, _ in studies:
@@ -45,7 +45,7 @@ def page(studies: Sequence[tuple[Study, Sequence[Summary]]], worlds: str, brough
     return document("configtron: studies", [header, body, el("footer", "This page loads nothing.")])
 
 
-def _section(study: Study, found: Sequence[Summary]) -> Element:
+def _section(study: SessionsStudy, found: Sequence[Summary]) -> Element:
     section = el("section", el("h2", study.title, id=study.name))
     add(section, el("p", el("b", f"{study.paper}: "), study.claim + "."))
     add(section, scrolled(_table(study, found), study.title, "card wide"))
@@ -64,7 +64,7 @@ def _words(text: str) -> list[Element | str]:
     return [el("code", part) if at % 2 else part for at, part in enumerate(text.split("`"))]
 
 
-def _table(study: Study, found: Sequence[Summary]) -> Element:
+def _table(study: SessionsStudy, found: Sequence[Summary]) -> Element:
     cells = {(one.row, one.column): one for one in found if one.x is None}
     rows, columns = (list(dict.fromkeys(key[n] for key in cells)) for n in (0, 1))
     printed = [column for column in columns if any(study.figures.get((row, column)) for row in rows)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from configtron.studies.simulated.ground import Ground
 
 # Seconds between updates unless a study sweeps them: 500 sessions.
 EVERY_S = 50.0
+# Where the generator of the bootstrap of an importance's interval begins.
+RESAMPLING = 17
 
 
 class Point(NamedTuple):
@@ -47,15 +49,16 @@ class Plot:
 
 
 @dataclass(frozen=True, slots=True)
-class Study:
+class SessionsStudy:
     """A row of the checklist.
 
     paper      where in the paper; claim: what it says there
     part       (label, seed, sessions, ground) -> points
-    sessions   of a world, unless told
+    sessions   of a world, at most
     figures    the paper's own, by (row, column)
     differs    what keeps ours from being the paper's, in words
     tensor_alone  seeds make no difference to a tensor that was brought: it is one world
+    duration   how long it takes on analytic tensors, roughly, in words
     """
 
     name: str
@@ -69,6 +72,14 @@ class Study:
     tensor_alone: bool = False
     figures: Mapping[tuple[str, str], str] = field(default_factory=dict)
     plots: tuple[Plot, ...] = ()
+    duration: str = "minutes"
+    # What it needs: the learner's simulator (`registry/kinds.py`).
+    needs: ClassVar[str] = "sessions"
+
+    @property
+    def about(self) -> str:
+        """What it reproduces, one line."""
+        return self.title
 
     def points(self, label: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
         """Return one world's points that have a finite number: no other can be averaged, or stored as JSON."""
@@ -88,7 +99,7 @@ class Summary(NamedTuple):
     paper: str
 
 
-def summed(study: Study, worlds: Iterable[Iterable[Point]]) -> list[Summary]:
+def summed(study: SessionsStudy, worlds: Iterable[Iterable[Point]]) -> list[Summary]:
     """Every number over the worlds that have it, in the order first met; the paper's rows that no world has, at the
     end, are left out. A number of one world alone has its own interval, if any."""
     values: dict[tuple[str, str, float | None], list[Point]] = {}
@@ -127,3 +138,8 @@ def quantiles(values: Floats) -> tuple[float, float]:
     """(median, 95th percentile)."""
     median, p95 = np.percentile(values, (50, 95))
     return float(median), float(p95)
+
+
+def tail_ms(replay: Replay) -> float:
+    """Return the 95th percentile of page load times, ms, in the last half."""
+    return float(np.percentile(replay.median_ms_[last_half(replay)], 95))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from configtron.studies.results import ABSENT, HOLDS, PARTLY, UNKNOWN, Fact
+from configtron.studies.output.results import ABSENT, HOLDS, PARTLY, UNKNOWN, Fact
 from configtron.studies.tensors.choices import COVER, DEFAULT, EVERY, ONE, Choice
 from configtron.studies.tensors.comparison import CC, Rival, clearly_best, per_value
 from configtron.studies.tensors.improvement import (

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from configtron.model.nouns import Value
-from configtron.studies.results import ABSENT, HOLDS, PARTLY, UNKNOWN, Fact
+from configtron.studies.output.results import ABSENT, HOLDS, PARTLY, UNKNOWN, Fact
 from configtron.studies.tensors.comparison import CC, at_settings, near_default
 from configtron.studies.tensors.improvement import Measured
 

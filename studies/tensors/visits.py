@@ -20,7 +20,7 @@ import numpy as np
 
 from configtron.lab.testbed import realism
 from configtron.model.tensor import Tensor
-from configtron.studies.results import Cell, Table
+from configtron.studies.output.results import Cell, Table
 from configtron.studies.tensors.improvement import Floats
 from configtron.studies.tensors.published import (
     GRID,

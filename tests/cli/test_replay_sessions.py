@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from configtron.cli import signals
-from configtron.cli.replay import studying
+from configtron.cli.replay.earlier import SIMULATED
 from configtron.db.outcomes import Outcomes
 from configtron.db.replays import Replays
 from configtron.model.errors import DONE, INTERRUPTED, USAGE
 from configtron.service.replay import simulation
 from configtron.service.replay.capture_contexts import contexts_of
-from configtron.studies.simulated import STUDIES
+from configtron.studies.registry import catalogue, sessions_run
+from configtron.studies.registry.sessions_run import SessionsOptions
 from rigs import ROOT
 from tests.support.learn_command import Typed, replayed, rows, typed
 
@@ -271,7 +272,7 @@ def test_a_study_is_told_in_every_form(typed: Typed, tmp_path: Path, monkeypatch
     assert again == out
     assert typed("replay", "sessions", "--resume", "1", "-f", "csv")[1].startswith("study,row,column,x,")
     listed = rows(typed("replay", "sessions", "--study", "list", "-f", "jsonl")[1])
-    assert [row["study"] for row in listed] == list(STUDIES)
+    assert [row["study"] for row in listed] == list(SIMULATED)
 
 
 def test_a_study_stands_on_a_tensor_that_was_brought(typed: Typed, tmp_path: Path) -> None:
@@ -292,8 +293,9 @@ def _links(page: str) -> str:
 
 
 def test_a_job_of_all_studies_has_a_part_for_each_world() -> None:
-    made = studying.job(("all", "knobs"), {"seed": 4, "seeds": 2, "count": None, "tensor": "analytic"})
-    assert made.parts == len(made.config["parts"]) == 2 * sum(len(study.labels) for study in STUDIES.values())
+    made = sessions_run.job_of((*SIMULATED, "knobs"), SessionsOptions(seed=4, seeds=2), lambda _: None)
+    studies = [catalogue.sessions_study_of(name) for name in SIMULATED]
+    assert made.parts == len(made.config["parts"]) == 2 * sum(len(study.labels) for study in studies)
     kept = json.loads(json.dumps(made.config))
     assert kept == {**made.config, "parts": [list(part) for part in made.config["parts"]]}
 
@@ -302,4 +304,6 @@ def test_where_the_answer_cannot_go_is_told_before(typed: Typed) -> None:
     """Not after a study has run."""
     for words in (("--study", "knobs", "--html", "nowhere/page.html"), ("--sessions", 50, "-o", "nowhere/rows")):
         code, out, err = typed("replay", "sessions", *words)
-        assert code == USAGE and out == "" and "name a file that can be written" in err and "replay" not in err
+        assert code == USAGE and out == "" and "name a file that can be written" in err
+        # An earlier spelling says so first; nothing was read or simulated.
+        assert all("replay" not in line for line in err.splitlines() if "` is now `configtron" not in line)

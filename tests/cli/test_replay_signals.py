@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from configtron.cli import signals
-from configtron.cli.replay import studying
 from configtron.db.replays import Replays
 from configtron.model.errors import DONE, INTERRUPTED
 from configtron.service.replay import simulation
+from configtron.studies.registry import sessions_run
 from rigs import ROOT
 from tests.support.learn_command import Typed, replayed, typed
 
@@ -58,7 +58,7 @@ def test_a_signal_is_not_waited_for(
             time.sleep(0.01)
 
     monkeypatch.setattr(signals, "GRACE_S", 0.01)
-    monkeypatch.setattr(simulation if "--policy" in words else studying, "part", endless)
+    monkeypatch.setattr(simulation if "--policy" in words else sessions_run, "part", endless)
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM)]
     code, out, err = typed("replay", "sessions", "--tensor", "small.npz", *words)
     assert code == INTERRUPTED and out == "" and "interrupted; go on with" in err and "--resume 1" in err

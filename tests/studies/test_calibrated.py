@@ -14,7 +14,7 @@ from configtron.studies.emulation.emulators import Emulator
 from configtron.studies.emulation.paths import FOREIGN, HIDDEN, TRACES, foreign, hidden
 from configtron.studies.emulation.replication import Figures, Seen
 from configtron.studies.emulation.search import Tried
-from configtron.studies.results import ABSENT, HOLDS, PARTLY, UNKNOWN, Curves, Scatter
+from configtron.studies.output.results import ABSENT, HOLDS, PARTLY, UNKNOWN, Curves, Scatter
 
 PLAN = Plan(("bbr", "cubic"), runs=2, seconds=4.0, budget=3, batch=3, hidden=1)
 FOUND = Emulator(2.0, 30.0, 50, 0.01, "poisson")

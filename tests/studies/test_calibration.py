@@ -19,8 +19,8 @@ from configtron.studies.emulation.calibration_result import Plan
 from configtron.studies.emulation.emulators import Emulator
 from configtron.studies.emulation.paths import HIDDEN, Path, hidden
 from configtron.studies.flows.flows import Flowed, Ran, Told, Trial
-from configtron.studies.results import HOLDS, UNKNOWN, Curves, Evaluated, Table
-from configtron.studies.study import Given, Step
+from configtron.studies.output.results import HOLDS, UNKNOWN, Curves, Evaluated, Table
+from configtron.studies.registry.kinds import Arguments, PartsProgress
 from tests.studies.test_search import flows as formula
 
 PLAN = Plan(("bbr", "cubic", "vegas"), runs=3, seconds=4.0, budget=14, batch=4, hidden=1)
@@ -34,14 +34,14 @@ class World:
         self.asked: dict[str, list[Trial]] = {}
         self._boots, self._flows = boots, flows
 
-    def perform(self, given: Given, trials: Mapping[str, Sequence[Trial]]) -> Ran:
+    def perform(self, given: Arguments, trials: Mapping[str, Sequence[Trial]]) -> Ran:
         told: dict[str, list[Told]] = {}
         for at, (name, asked) in enumerate(trials.items(), 1):
             assert name not in self.asked
             self.asked[name] = list(asked)
             if not (self._boots and self._boots in name):
                 told[name] = [self._told(name, number, trial) for number, trial in enumerate(asked)]
-            given.tell(Step(at, len(trials), name))
+            given.progress(PartsProgress(at, len(trials), name))
         return Ran(told, {name: "no guest" for name in trials if name not in told})
 
     def _told(self, name: str, number: int, trial: Trial) -> Told:
@@ -57,13 +57,13 @@ def emulator_of(name: str) -> Emulator:
     return Emulator(float(rate), float(delay), int(queue), float(loss) / 100, kind[0] if kind else "constant")
 
 
-def studied(world: World, tell: list[Step] | None = None) -> Evaluated:
+def studied(world: World, tell: list[PartsProgress] | None = None) -> Evaluated:
     paths = [
         Path(f"hidden-{number}", HIDDEN, "", lambda run, one=truth: one.condition(), truth=truth)  # type: ignore[misc]
         for number, truth in enumerate(TRUTHS, 1)
     ]
     steps = tell if tell is not None else []
-    return calibrate(Given(Folder("/nowhere"), seed=3, tell=steps.append), PLAN, paths, world.perform)
+    return calibrate(Arguments(Folder("/nowhere"), seed=3, progress=steps.append), PLAN, paths, world.perform)
 
 
 def errors(told: Evaluated) -> Table:
@@ -71,7 +71,7 @@ def errors(told: Evaluated) -> Table:
 
 
 def test_hidden_emulators_are_found_and_every_part_is_counted() -> None:
-    world, steps = World(), list[Step]()
+    world, steps = World(), list[PartsProgress]()
     told = studied(world, steps)
     assert told.whole and told.facts[0].verdict == HOLDS
     assert all(isinstance(row[2], float) and row[2] < 12 for row in errors(told).rows)
@@ -151,8 +151,10 @@ def test_without_paths_nothing_is_claimed() -> None:
 @pytest.mark.root
 @pytest.mark.lab
 def test_kernels_over_a_hidden_path_and_over_what_stands_for_it(tmp_path: Folder) -> None:
-    steps = list[Step]()
-    given = Given(tmp_path, seed=1, jobs=2, smoke=True, worker="configtron.studies.guests.worker", tell=steps.append)
+    steps = list[PartsProgress]()
+    given = Arguments(
+        tmp_path, seed=1, jobs=2, smoke=True, worker="configtron.studies.guests.worker", progress=steps.append
+    )
     told = run(given)
     truth = hidden(1, 1, SMOKE_MBIT)[0].truth
     assert told.whole and truth
@@ -164,7 +166,7 @@ def test_kernels_over_a_hidden_path_and_over_what_stands_for_it(tmp_path: Folder
     assert str(told.tables[0].rows[0][6]).startswith("emulated:")
     assert isinstance(error := told.tables[0].rows[0][2], float) and error < 30
     # what is whole is not run again
-    again = list[Step]()
+    again = list[PartsProgress]()
     # as text: one path's mean has no interval, and NaN is not itself
-    assert repr(run(replace(given, tell=again.append))) == repr(told)
+    assert repr(run(replace(given, progress=again.append))) == repr(told)
     assert len([step for step in again if step.now]) == 0 < len([step for step in steps if step.now])

@@ -13,7 +13,7 @@ from configtron.studies.output import result_lines as report
 from configtron.studies.output.axes import Axes
 from configtron.studies.output.claims_page import WORDS, page
 from configtron.studies.output.plots import drawn
-from configtron.studies.results import (
+from configtron.studies.output.results import (
     ABSENT,
     VERDICTS,
     Cloud,

@@ -13,8 +13,8 @@ from configtron.studies import fairness
 from configtron.studies.fairness import FULL, RIVALS, SMOKE, Plan, cases, evaluated, part_name
 from configtron.studies.flows.flows import Flowed, Told
 from configtron.studies.flows.shares import distribution
-from configtron.studies.results import ABSENT, HOLDS, UNKNOWN, Curves, Evaluated, Heat
-from configtron.studies.study import Given
+from configtron.studies.output.results import ABSENT, HOLDS, UNKNOWN, Curves, Evaluated, Heat
+from configtron.studies.registry.kinds import Arguments
 
 PLAN = Plan(
     ("access:3g/1", "access:dsl/2"),
@@ -112,7 +112,7 @@ def test_runs_go_to_their_configuration() -> None:
 def test_the_smallest_study_in_guests(tmp_path: Path) -> None:
     if reason := UmlVirtual().available():
         pytest.skip(reason)
-    of = fairness.run(Given(tmp_path, smoke=True, worker="configtron.studies.guests.worker"))
+    of = fairness.run(Arguments(tmp_path, smoke=True, worker="configtron.studies.guests.worker"))
     assert of.whole and len(of.tables[1].rows) == len(SMOKE.links) * 2
     indices = {(row[0], row[1]): row[4] for row in of.tables[1].rows}
     # BBR does not make room where a packet is lost, cubic does: on a buffer of one path they are no match

@@ -15,8 +15,8 @@ from configtron.lab.testbed.studies import STUDIES
 from configtron.model.errors import BadInput
 from configtron.model.tensor import Tensor
 from configtron.studies import heterogeneity
-from configtron.studies.results import ABSENT, HOLDS, PARTLY, Evaluated, Table
-from configtron.studies.study import Given
+from configtron.studies.output.results import ABSENT, HOLDS, PARTLY, Evaluated, Table
+from configtron.studies.registry.kinds import Arguments
 from configtron.studies.tensors.published import NamedStack, stack_of
 from tests.support.studies import made
 
@@ -48,7 +48,7 @@ def by_version(name: str, one: NamedStack) -> float:
 
 
 def studied(given: Tensor) -> Evaluated:
-    return heterogeneity.run(Given(Path("/nowhere"), tensor=given, source="made"))
+    return heterogeneity.run(Arguments(Path("/nowhere"), tensor=given, source="made"))
 
 
 def table(found: Evaluated, name: str) -> Table:
@@ -139,7 +139,7 @@ def test_a_tensor_of_other_networks_or_knobs() -> None:
     with pytest.raises(BadInput, match="does not vary initcwnd, pacing, http_version"):
         studied(made.tensor([[1, 2]], [(1.0, 1.0, 0.0)], values=few))
     with pytest.raises(BadInput, match="measure --study realism"):
-        heterogeneity.run(Given(Path("/nowhere")))
+        heterogeneity.run(Arguments(Path("/nowhere")))
 
 
 def test_what_changes_where_a_page_is_visited_again() -> None:

@@ -15,8 +15,8 @@ from configtron.lab.testbed.studies import STUDIES
 from configtron.model.errors import BadInput
 from configtron.model.tensor import Tensor
 from configtron.studies import hotcloud
-from configtron.studies.results import ABSENT, HOLDS, PARTLY, UNKNOWN, Evaluated, Fact
-from configtron.studies.study import Given
+from configtron.studies.output.results import ABSENT, HOLDS, PARTLY, UNKNOWN, Evaluated, Fact
+from configtron.studies.registry.kinds import Arguments
 from configtron.studies.tensors import choices as trees
 from configtron.studies.tensors import claims
 from configtron.studies.tensors import improvement as gains
@@ -31,7 +31,7 @@ NETWORKS = [(300.0, 500.0, 0.05), (5000.0, 50.0, 0.0), (5000.0, 500.0, 0.0), (10
 
 
 def studied(made: Tensor) -> Evaluated:
-    return hotcloud.run(Given(Path("/nowhere"), tensor=made, source="made"))
+    return hotcloud.run(Arguments(Path("/nowhere"), tensor=made, source="made"))
 
 
 def fact(found: Evaluated, words: str) -> Fact:

@@ -19,8 +19,8 @@ from configtron.studies.guests.captured import Loaded, Wanted, logs
 from configtron.studies.guests.parts import Done, Part
 from configtron.studies.guests.time_sequence import ACK, SYN, Risen, risen
 from configtron.studies.lessons import LESSONS, Told
-from configtron.studies.results import ABSENT, HOLDS, PARTLY
-from configtron.studies.study import Given
+from configtron.studies.output.results import ABSENT, HOLDS, PARTLY
+from configtron.studies.registry.kinds import Arguments
 
 SERVER, CLIENT, MSS, ISN = 0x0A000101, 0x0A000202, 1000, 0xFFFF_FF00
 RTT_S, ZERO_S = 0.1, 7.0
@@ -100,7 +100,7 @@ def test_a_claim_needs_every_repeat() -> None:
 def test_lessons_are_of_things_that_there_are() -> None:
     for lesson in LESSONS:
         assert lesson.site in shipped() and families.named(lesson.condition).rtt_ms > 0
-        wanted = lesson.wanted(Given(Path("x"), seed=4))
+        wanted = lesson.wanted(Arguments(Path("x"), seed=4))
         assert Wanted.from_json(wanted.to_json()) == wanted and wanted.repeats == lessons.REPEATS
         slow, fast = (dict(one.settings) for one in wanted.configurations)
         assert len(set(slow.items()) ^ set(fast.items())) == 2, "one knob"
@@ -129,7 +129,9 @@ def test_the_drawn_repeat_is_the_median_one(tmp_path: Path) -> None:
 def test_the_same_seed_draws_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Real guests: a lesson's claim, a loss that is repaired, and two boots with one seed."""
     monkeypatch.setattr(lessons, "LESSONS", LESSONS[:1])
-    given = [Given(tmp_path / str(n), seed=3, smoke=True, worker="configtron.studies.guests.worker") for n in range(2)]
+    given = [
+        Arguments(tmp_path / str(n), seed=3, smoke=True, worker="configtron.studies.guests.worker") for n in range(2)
+    ]
     one, same = map(lessons.run, given)
     assert one.whole and one == same
     assert one.facts[0].verdict == HOLDS

@@ -13,9 +13,9 @@ import pytest
 from configtron.lab.uml.user_mode_linux import UmlVirtual
 from configtron.studies import pantheon
 from configtron.studies.flows.flows import REFUSED, SCHEMES, Flowed, Told
+from configtron.studies.output.results import ABSENT, HOLDS, PARTLY, UNKNOWN, Evaluated, Heat, Scatter, Table
 from configtron.studies.pantheon import PATHS, SMOKE, Plan, evaluated, part_name, seed_of
-from configtron.studies.results import ABSENT, HOLDS, PARTLY, UNKNOWN, Evaluated, Heat, Scatter, Table
-from configtron.studies.study import Given
+from configtron.studies.registry.kinds import Arguments
 
 PLAN = Plan(("pantheon:15", "pantheon:16", "pantheon:3"), ("cubic", "reno", "vegas", "bbr"), (1, 3), 2)
 # Mbit/s of one flow, by path and scheme: vegas is best on two paths, cubic on one, where bbr has a fifth.
@@ -166,7 +166,7 @@ def test_the_whole_study_is_every_scheme_on_every_path() -> None:
 def test_the_smallest_study_in_guests(tmp_path: Path) -> None:
     if reason := UmlVirtual().available():
         pytest.skip(reason)
-    of = pantheon.run(Given(tmp_path, smoke=True, worker="configtron.studies.guests.worker"))
+    of = pantheon.run(Arguments(tmp_path, smoke=True, worker="configtron.studies.guests.worker"))
     assert of.whole and len(table(of, "paths").rows) == len(SMOKE.paths) * len(SMOKE.schemes) * 2
     assert all(cells[-1] == "" for cells in table(of, "paths").rows)
     # a policer lets next to nothing of a window pass; a third of the path's buffer lets most

@@ -15,7 +15,7 @@ from configtron.lab.testbed import measure
 from configtron.model.errors import BadInput
 from configtron.model.samples import Pairs
 from configtron.studies.guests.parts import FOUND, Part, kept, performed
-from configtron.studies.study import Given, Step
+from configtron.studies.registry.kinds import Arguments, PartsProgress
 from rigs import ROOT
 from tests.support.lab import pretended_guest as pretend
 from tests.support.studies import echo
@@ -38,8 +38,8 @@ def done_so_often(folder: Path) -> int:
 
 @pytest.mark.usefixtures("pretended")
 def test_parts_are_done_in_any_number_and_told_in_order(tmp_path: Path) -> None:
-    steps: list[Step] = []
-    given = Given(tmp_path, seed=7, jobs=2, tell=steps.append)
+    steps: list[PartsProgress] = []
+    given = Arguments(tmp_path, seed=7, jobs=2, progress=steps.append)
     found = performed(given, parts("a", "b", "c"))
     assert [one.text for one in found] == ["a 7", "b 7", "c 7"] and not any(one.why for one in found)
     assert [step.done for step in steps] == [0, 1, 2, 3] and {step.parts for step in steps} == {3}
@@ -47,13 +47,13 @@ def test_parts_are_done_in_any_number_and_told_in_order(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("pretended")
 def test_what_is_whole_is_not_done_again(tmp_path: Path) -> None:
-    performed(Given(tmp_path), parts("a"))
-    found = performed(Given(tmp_path), parts("a", "b"))
+    performed(Arguments(tmp_path), parts("a"))
+    found = performed(Arguments(tmp_path), parts("a", "b"))
     assert [one.text for one in found] == ["a 1", "b 1"]
     assert [done_so_often(tmp_path / f"part-{one}") for one in "ab"] == [1, 1]
     # another seed, or other orders under the same name, are another part
-    assert performed(Given(tmp_path, seed=2), parts("a"))[0].text == "a 2"
-    assert performed(Given(tmp_path, seed=2), [Part("part-a", MODULE, "z")])[0].text == "z 2"
+    assert performed(Arguments(tmp_path, seed=2), parts("a"))[0].text == "a 2"
+    assert performed(Arguments(tmp_path, seed=2), [Part("part-a", MODULE, "z")])[0].text == "z 2"
     assert done_so_often(tmp_path / "part-a") == 3
 
 
@@ -61,30 +61,31 @@ def test_what_is_whole_is_not_done_again(tmp_path: Path) -> None:
 def test_what_parts_ran_on_is_told(tmp_path: Path) -> None:
     """Of those that were kept too, and of none that failed."""
     seen: list[Pairs] = []
-    performed(Given(tmp_path, used=seen.append), parts("a", "fail"))
+    performed(Arguments(tmp_path, used=seen.append), parts("a", "fail"))
     assert seen == [pretend.SOFTWARE]
     (tmp_path / "part-a" / measure.SOFTWARE).write_text('{"kernel":"another"}')
     seen.clear()
-    performed(Given(tmp_path, used=seen.append), parts("a", "b"))
+    performed(Arguments(tmp_path, used=seen.append), parts("a", "b"))
     assert seen == [(("kernel", "another"),), pretend.SOFTWARE]
 
 
 @pytest.mark.usefixtures("pretended")
 def test_a_part_that_fails_says_why_and_stops_no_other(tmp_path: Path) -> None:
-    bad, good = performed(Given(tmp_path), parts("fail", "a"))
+    bad, good = performed(Arguments(tmp_path), parts("fail", "a"))
     assert bad.text == "" and "told to fail" in bad.why and "exit code 2" in bad.why
     assert good.text == "a 1"
     with pytest.raises(BadInput, match="one name"):
-        performed(Given(tmp_path), parts("a", "a"))
+        performed(Arguments(tmp_path), parts("a", "a"))
 
 
 def test_a_killed_study_keeps_what_is_whole(tmp_path: Path) -> None:
     """kill -9 while the second part is under way: the first is kept, the second is not, and its guest is gone."""
     program = (
         "import sys; from pathlib import Path; from configtron.lab.testbed import measure;"
-        "from configtron.studies.guests.parts import performed; from configtron.studies.study import Given;"
+        "from configtron.studies.guests.parts import performed;"
+        "from configtron.studies.registry.kinds import Arguments;"
         "from tests.support.studies import echo; from tests.studies.test_parts import parts;"
-        "measure.guests = echo.guests; performed(Given(Path(sys.argv[1])), parts('a', 'slow'))"
+        "measure.guests = echo.guests; performed(Arguments(Path(sys.argv[1])), parts('a', 'slow'))"
     )
     process = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], cwd=ROOT)
     patience = time.monotonic() + 30
@@ -93,5 +94,5 @@ def test_a_killed_study_keeps_what_is_whole(tmp_path: Path) -> None:
     process.send_signal(signal.SIGKILL)
     process.wait()
     first, second = parts("a", "slow")
-    assert kept(Given(tmp_path), first) == "a 1" and kept(Given(tmp_path), second) == ""
+    assert kept(Arguments(tmp_path), first) == "a 1" and kept(Arguments(tmp_path), second) == ""
     assert (tmp_path / "part-slow" / "counter").exists() and not (tmp_path / "part-slow" / FOUND).exists()

@@ -14,14 +14,17 @@ from configtron.learner.sim import world as worlds
 from configtron.learner.sim.world import pops_of, tensor_of, warm_of, without_gaps, world
 from configtron.model.errors import BadInput
 from configtron.model.tensor import read
-from configtron.studies.simulated import STUDIES, managers, searching
-from configtron.studies.simulated.ablations import blind
+from configtron.studies import starts, updates
+from configtron.studies.features import blind
+from configtron.studies.registry import catalogue
+from configtron.studies.registry.kinds import SESSIONS
 from configtron.studies.simulated.ground import Ground
-from configtron.studies.simulated.points import Point, Study, summed
+from configtron.studies.simulated.points import Point, SessionsStudy, summed
 from rigs import ROOT
 from rigs.worlds import small_tensor
 
-STUDY = Study("x", "X", "CT", "claims", lambda *_: [], "differs", figures={("a", "gain"): "0.19"})
+STUDIES = {one.name: one for one in catalogue.every((SESSIONS,)) if isinstance(one, SessionsStudy)}
+STUDY = SessionsStudy("x", "X", "CT", "claims", lambda *_: [], "differs", figures={("a", "gain"): "0.19"})
 
 
 def test_numbers_are_means_over_worlds() -> None:
@@ -46,10 +49,10 @@ def test_searches_that_are_given_up_are_told_apart(monkeypatch: pytest.MonkeyPat
     """Tried are the same counts either way: only the share says that some are no arrivals."""
     monkeypatch.setattr(worlds, "CONDITIONS", 30)
     whole = by(STUDIES["starts"].part("", 3, 0, Ground()))
-    monkeypatch.setattr(searching, "MOST", searching.FIRST)
+    monkeypatch.setattr(starts, "MOST", starts.FIRST)
     cut = by(STUDIES["starts"].part("", 3, 0, Ground()))
     for name in ("lhc", "random"):
-        assert cut[name, "mean tried"] <= searching.FIRST and 0.0 < cut[name, "share never near"] < 1.0
+        assert cut[name, "mean tried"] <= starts.FIRST and 0.0 < cut[name, "share never near"] < 1.0
         assert whole[name, "share never near"] < cut[name, "share never near"]
 
 
@@ -58,7 +61,7 @@ def studied(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """Each study's first part, on a world of 40 networks."""
     monkeypatch.setattr(worlds, "CONDITIONS", 40)
     # An hour instead of two days: thirty updates instead of a thousand.
-    monkeypatch.setattr(managers, "DAYS", 0.05)
+    monkeypatch.setattr(updates, "DAYS", 0.05)
     name: str = request.param
     study = STUDIES[name]
     yield name, study.part(study.labels[0], 3, 600, Ground())
@@ -133,7 +136,7 @@ def measured() -> Ground:
 @pytest.mark.parametrize("name", sorted(STUDIES))
 def test_the_measured_tensor_is_ground_enough(name: str, measured: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     """Other sites, few conditions, other knobs, no emulator beside it."""
-    monkeypatch.setattr(managers, "DAYS", 0.05)
+    monkeypatch.setattr(updates, "DAYS", 0.05)
     study = STUDIES[name]
     (label,) = measured.labels(study.labels)
     assert label in ("", "measured")

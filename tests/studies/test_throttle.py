@@ -12,7 +12,7 @@ from configtron.lab.testbed.families import named
 from configtron.lab.uml.user_mode_linux import UmlVirtual
 from configtron.model.nouns import Profile
 from configtron.studies.flows.flows import REFUSED, SCHEMES, Flow, Flowed, Ran, Told, Trial, run
-from configtron.studies.study import Given
+from configtron.studies.registry.kinds import Arguments
 
 pytestmark = [pytest.mark.root, pytest.mark.lab]
 WORKER = "configtron.studies.guests.worker"
@@ -36,7 +36,7 @@ TRIALS = [
 def ran(folder: Path) -> Ran:
     if reason := UmlVirtual().available():
         pytest.skip(reason)
-    return run(Given(folder, worker=WORKER), {"one": TRIALS, "two": TRIALS[:2]})
+    return run(Arguments(folder, worker=WORKER), {"one": TRIALS, "two": TRIALS[:2]})
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,9 @@ from configtron.report.page.markup import written
 from configtron.studies.output.curves import Series, curves
 from configtron.studies.output.ticks import log_ticks, ticks
 from configtron.studies.output.worlds_page import digits_of, number, page
-from configtron.studies.simulated.points import Plot, Point, Study, summed
+from configtron.studies.simulated.points import Plot, Point, SessionsStudy, summed
 
-STUDY = Study(
+STUDY = SessionsStudy(
     "small", "A <small> study", "CT Fig. 1", "It claims", lambda *_: [], "It differs", figures={("a", "gain"): "0.19"},
     plots=(Plot("way", "update", "distance", log_x=True),),
 )  # fmt: skip

@@ -10,6 +10,7 @@ from configtron.cli.lazy import LazyGroup
 ROWS = {
     "packets": "Play recorded probes again, and compare.",
     "sessions": "Put a policy on simulated sessions.",
+    "study": "Run studies of the papers: their figures beside ours.",
 }
 
 

@@ -54,7 +54,7 @@ OPTIONS = (
     click.option("--warm", default="none", show_default=True, metavar="FILE|NAME",
                  help="An emulated tensor to start from: a file, or mis-specified."),
     click.option("--sessions", "count", type=click.IntRange(1), metavar="N",
-                 help=f"How many; a CSV has its own, and a study takes no more than its own.  [default: {SESSIONS}]"),
+                 help=f"How many; a CSV has its own.  [default: {SESSIONS}]"),
     click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of all chance."),
     click.option("--classes", type=click.IntRange(1), default=20, show_default=True, metavar="K",
                  help="Network classes."),
@@ -81,11 +81,10 @@ OPTIONS = (
                  help="What exploring may cost, as a share of Default's mean page load time, where a policy keeps"
                       " that."),
     click.option("--log", "keep_log", is_flag=True, help="Keep outcomes in the database, for `configtron learn`."),
-    click.option("--study", "studies", multiple=True, metavar="NAME",
-                 help="A study of the paper's; several times, or all; list names them."),
-    click.option("--seeds", type=click.IntRange(2), default=SEEDS, show_default=True, metavar="N",
-                 help="Of a study: worlds that intervals are taken over, from --seed on."),
-    click.option("--html", type=click.Path(dir_okay=False), metavar="FILE", help="Of a study: a page with plots too."),
+    # The earlier spelling of `replay study`.
+    click.option("--study", "studies", multiple=True, hidden=True),
+    click.option("--seeds", type=click.IntRange(2), default=SEEDS, hidden=True),
+    click.option("--html", type=click.Path(dir_okay=False), hidden=True),
     click.option("--resume", default=None, is_flag=False, flag_value="last", metavar="[N]",
                  help="Go on with a replay that was interrupted: a number, or the latest."),
 )

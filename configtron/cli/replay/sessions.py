@@ -49,15 +49,15 @@ def sessions(
 
     Exit code 130: interrupted; what was done is kept.
     """
-    if "list" in studies:
-        from configtron.cli.replay import studying
+    from configtron.cli.replay import earlier
 
-        studying.write_list(form, output_file)
-        return DONE
+    if earlier.LIST in studies:
+        return earlier.write_list(form, output_file)
     if html and not studies and resume is None:
-        raise BadInput("--html is for --study")
+        raise BadInput("--html is for `replay study`")
     if studies:
         check_alone(BESIDE_STUDY, "a study is as it is")
+        return earlier.sessions_study(studies, given, form, output_file, html)
     if given["worlds"]:
         take_world(given)
     from configtron.report.files import can_be_written
@@ -66,7 +66,6 @@ def sessions(
     # The simulator's modules alone take a second.
     say("replay: reading the world, and checking it")
     from configtron.cli.display import EventLines
-    from configtron.cli.replay import studying
     from configtron.cli.signals import stop_signals
     from configtron.report.session_rows import session_table
     from configtron.service import replay
@@ -78,18 +77,17 @@ def sessions(
         check_alone(BESIDE_WORLD_OUT, "--world-out plays nothing")
         replay.export_world(simulation.origins_of(options), world_out, say)
         return DONE
-    display, job = EventLines(closing=False), None
+    display = EventLines(closing=False)
     if resume is not None:
         check_alone(BESIDE_RESUME, "--resume goes on as it was begun")
-    else:
-        job = studying.job(studies, given) if studies else simulation.job_of(options, display)
-    works = {studying.KIND: studying.part, simulation.KIND: simulation.part}
+    job = simulation.job_of(options, display) if resume is None else None
+    works = {earlier.KIND: earlier.part, simulation.KIND: simulation.part}
     with stop_signals(say) as stopping:
         done = run_job(settings().db, job, resume or "", works, display, stopping)
     if done.cancelled:
         return INTERRUPTED
-    if done.job.kind == studying.KIND:
-        studying.tell(done.job, done.found, form, output_file, html)
+    if done.job.kind == earlier.KIND:
+        earlier.write_numbers(done, form, output_file, html)
     else:
         write_rows(form, output_file, *session_table(done.found, form), LEARNING)
     return DONE

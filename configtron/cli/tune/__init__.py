@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import click
 
-from configtron.cli.lazy import LazyGroup
+from configtron.cli.lazy import CommandRow, LazyGroup
 from configtron.cli.tune.options import policy_options, where_options
 
 ROWS = {
@@ -21,7 +21,6 @@ ROWS = {
     "prefix": "Prefixes: which clients get which profile.",
     "router": "Route prefixes to pools of servers, by the server in front.",
     "export": "Print what is wanted as other tools' configuration.",
-    "evaluate": "Hold the papers' claims against what the lab measures.",
     "acknowledge": "Stop showing and applying some advice; without ID, list it.",
     "unacknowledge": "Show and apply that advice again.",
     "unfreeze": "Let plans change a frozen scope again.",
@@ -31,6 +30,8 @@ ROWS = {
 HOMES = {"unacknowledge": "acknowledge:unacknowledge"}
 # Earlier spellings, which --help does not list.
 RENAMED = {"move": "reapply", "mute": "acknowledge", "unmute": "unacknowledge", "resume": "unfreeze"}
+# A command that is another verb's now.
+MOVED = {"evaluate": CommandRow("configtron.cli.replay.earlier", "evaluate", "The earlier spelling of `replay study`.")}
 
 
 @click.group(
@@ -39,6 +40,7 @@ RENAMED = {"move": "reapply", "mute": "acknowledge", "unmute": "unacknowledge", 
     rows=ROWS,
     homes=HOMES,
     renamed=RENAMED,
+    moved=MOVED,
     short_help="Set this host's stack, by client prefix, and take it back.",
 )
 @where_options

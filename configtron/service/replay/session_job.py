@@ -19,6 +19,8 @@ from configtron.model.records import canonical
 from configtron.service.progress import Cancelled, Event, Progress, StepProgress
 
 DONE, STOPPED = "done", "interrupted"
+# The kind of a job -> the command that begins and resumes it.
+COMMANDS = {"simulate": "configtron replay sessions", "study": "configtron replay study"}
 # Digits of a replay's number, at most: a database's integers have no more.
 DIGITS = 18
 
@@ -95,6 +97,8 @@ def run_job(
             number, job = load_job(book, resume)
         else:
             number = begin_job(book, job)
+        if job.kind not in works:
+            raise BadInput(f"replay {number} is resumed by: {COMMANDS[job.kind]} --resume {number}")
         done = _perform(book, replace(job, number=number), works[job.kind], progress, stopping)
         return JobResult(job, [json.loads(found) for found in book.found(number).values()], not done)
 
@@ -112,9 +116,9 @@ def _perform(book: Replays, job: Job, work: Work, progress: Progress, stopping: 
             found = work(job, position, state, context)
         except StopRequested as stop:
             book.keep(number, stop.state)
-            return _stopped(book, context, number)
+            return _stopped(book, context, job)
         except KeyboardInterrupt:
-            return _stopped(book, context, number)
+            return _stopped(book, context, job)
         book.part(number, position, canonical(found))
         state, finished = "", len(book.found(number))
         if finished < job.parts:
@@ -123,7 +127,8 @@ def _perform(book: Replays, job: Job, work: Work, progress: Progress, stopping: 
     return True
 
 
-def _stopped(book: Replays, context: PartContext, number: int) -> bool:
+def _stopped(book: Replays, context: PartContext, job: Job) -> bool:
+    number = job.number
     book.finish(number, STOPPED)
-    context.say(f"replay {number}: interrupted; go on with: configtron replay sessions --resume {number}")
+    context.say(f"replay {number}: interrupted; go on with: {COMMANDS[job.kind]} --resume {number}")
     return False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Half of the clients change their network for good: how soon that is seen, and what it costs until then."""
+"""The study `drift`: clients that change their network for good; how soon it is seen, and what it costs until then."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from configtron.learner.sim.metrics import away
 from configtron.learner.sim.sessions import Sessions, drifted
 from configtron.learner.sim.world import World, chance, world
 from configtron.studies.simulated.ground import Ground
-from configtron.studies.simulated.points import Point, Study, lived, quantiles
+from configtron.studies.simulated.points import Point, SessionsStudy, lived, quantiles
 from configtron.studies.simulated.watched import Watched, watched
 
 LEARNERS = ("configtron", "thompson")
@@ -69,7 +69,7 @@ def _lost(row: str, here: World, name: str) -> list[Point]:
     return [Point(row, words, float(np.median(away(replay, rows)))) for words, rows in spans.items()]
 
 
-DRIFT = Study(
+STUDY = SessionsStudy(
     "drift",
     "Clients that change their network for good",
     "CT sections 4 and 6",
@@ -81,4 +81,5 @@ DRIFT = Study(
     "`until`: a client's own sessions and seconds until one was decided by its new class; `just after`: the next 2 000 "
     "sessions.",
     sessions=40_000,
+    duration="15 minutes",
 )

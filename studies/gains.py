@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How much each policy gains on Default, trace by trace: CT's Figures 1, 4 and 5."""
+"""The study `gains`: how much each policy gains on Default, trace by trace. CT Figures 1, 4 and 5."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from configtron.learner.sim.conditions import DEFAULT_MEDIAN_MS
 from configtron.learner.sim.metrics import WORSE, default_ms
 from configtron.learner.sim.world import world
 from configtron.studies.simulated.ground import MEASURED, Ground
-from configtron.studies.simulated.points import Plot, Point, Study, last_half, lived
+from configtron.studies.simulated.points import Plot, Point, SessionsStudy, last_half, lived
 
 POLICIES = (
     "static", "reuse", "brute", "brute_nc", "bo", "bo_nc", "cherrypick_nc", "mab_nc", "offline", "configtron",
@@ -48,7 +48,7 @@ def part(trace: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
     return found
 
 
-STUDY = Study(
+STUDY = SessionsStudy(
     "gains",
     "Gain on Default by trace and policy",
     "CT Figs 1, 4 and 5; abstract",
@@ -75,4 +75,5 @@ STUDY = Study(
         Plot(trace, "share of sessions", f"gain on Default, share, {trace}", least=LEAST_SHOWN)
         for trace in (*DEFAULT_MEDIAN_MS, MEASURED)
     ),
+    duration="15 minutes",
 )  # fmt: skip

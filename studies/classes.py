@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How many network classes, and whether they evolve: CT's section 4, on the paper's ensemble."""
+"""The study `classes`: how many network classes, and whether they evolve, on the paper's ensemble. CT section 4."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from configtron.learner.sim.metrics import away
 from configtron.learner.sim.noise import Noise
 from configtron.learner.sim.world import CLASS, CLASSES, World, chance, classes_of, world
 from configtron.studies.simulated.ground import Ground
-from configtron.studies.simulated.points import Point, Study, last_half, lived, quantiles
+from configtron.studies.simulated.points import Point, SessionsStudy, last_half, lived, quantiles
 
 # Where the generator of the loads begins that noise is measured on; and sessions that are: as `learn run`'s first.
 LOADS, FIRST = 23, 10_000
@@ -73,7 +73,7 @@ def classing(_: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
     return found
 
 
-CLASSING = Study(
+STUDY = SessionsStudy(
     "classes",
     "How many classes, and classes that evolve",
     "CT section 4",
@@ -90,4 +90,5 @@ CLASSING = Study(
         ("one-sigma k", "classes at the end"): "PLT within one standard deviation of the mean",
         (f"k = {CLASSES}, evolving", "splits"): "evolve",
     },
+    duration="10 minutes",
 )

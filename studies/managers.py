@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One manager for all or one for each PoP, and how often they learn: CT's sections 6.4.1 and 6.4.2."""
+"""The study `managers`: one manager for all PoPs, or one for each. CT section 6.4.1."""
 
 from __future__ import annotations
 
@@ -7,22 +7,16 @@ import numpy as np
 
 from configtron.learner.columns import Codes
 from configtron.learner.sim.conditions import DEFAULT_MEDIAN_MS
-from configtron.learner.sim.loop import Replay
 from configtron.learner.sim.metrics import away
-from configtron.learner.sim.sessions import USUAL, Arrivals, Sessions, drawn
+from configtron.learner.sim.sessions import USUAL, Sessions, drawn
 from configtron.learner.sim.world import SESSIONS, chance, world
 from configtron.model.tensor import Tensor
 from configtron.studies.simulated.ground import Ground
-from configtron.studies.simulated.points import Plot, Point, Study, last_half, lived, quantiles
+from configtron.studies.simulated.points import Point, SessionsStudy, last_half, lived, quantiles, tail_ms
 
 # Networks of each PoP's own, and share of its prefixes whose network is another's: CT's 17 %.
 OF_A_POP, OVERLAP = 75, 0.17
 LEARNERS = ("configtron", "thompson")
-# Of those that can be updated some thousand times in a study that people wait for.
-UPDATED = ("configtron", "mab_nc")
-# Two days at this rate are some forty thousand sessions.
-DAY_S, DAYS = 86_400.0, 2.0
-INTERVALS_S = {"2 min": 120.0, "15 min": 900.0, "1 h": 3600.0, "6 h": 21_600.0, "1 day": DAY_S}
 
 
 def local(_: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
@@ -34,7 +28,7 @@ def local(_: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
         tails = {}
         for row, managers in (("local", len(DEFAULT_MEDIAN_MS)), ("global", 1)):
             replay = lived(here, [here.policy(name, at) for at in range(managers)])
-            tails[row] = _tail_ms(replay)
+            tails[row] = tail_ms(replay)
             median, p95 = quantiles(away(replay, last_half(replay)))
             found += [
                 Point(f"{name}, {row}", "median distance", median),
@@ -57,28 +51,7 @@ def _homed(tensor: Tensor, homes: list[Codes], n: int, seed: int) -> Sessions:
     return drawn(tensor, n, rng, home=home)
 
 
-def _tail_ms(replay: Replay) -> float:
-    return float(np.percentile(replay.median_ms_[last_half(replay)], 95))
-
-
-def updates(_: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
-    """The same two days, learned from more and more rarely."""
-    arrivals = Arrivals(per_s=sessions / (DAYS * DAY_S))
-    here, found = world(ground.tensor("spread", seed), sessions, seed, arrivals=arrivals), []
-    for name in UPDATED:
-        for row, interval_s in INTERVALS_S.items():
-            replay = lived(here, [here.policy(name)], interval_s)
-            median, p95 = quantiles(away(replay, last_half(replay)))
-            found += [
-                Point(f"{name}, {row}", "median distance", median),
-                Point(f"{name}, {row}", "p95 distance", p95),
-                Point(f"{name}, {row}", "p95 of page load times, ms", _tail_ms(replay)),
-                Point(name, "by interval", p95, interval_s),
-            ]
-    return found
-
-
-LOCAL = Study(
+STUDY = SessionsStudy(
     "managers",
     "A manager for each PoP, or one for all",
     "CT 6.4.1",
@@ -87,16 +60,5 @@ LOCAL = Study(
     "Four PoPs stand for the four traces, with 17 % of prefixes in another's networks. The managers share twenty "
     "classes made offline over all networks; what is local is what is learned.",
     figures={("configtron, global against local", "tail gain"): "below 0.02"},
-)
-UPDATES = Study(
-    "updates",
-    "How often managers learn",
-    "CT 6.4.2",
-    "From 2 minutes to a day the median stays, the tail decays",
-    updates,
-    "Two days of 40 000 sessions, where the paper's manager takes in ten thousand at a time: an update of 2 minutes "
-    "has 28 here. Judged on the second day. A search of a cell tries one configuration an update, so it is far from "
-    "over where updates are rare.",
-    sessions=40_000,
-    plots=(Plot("by interval", "between updates, s", "distance from the best, 95th percentile", log_x=True),),
+    duration="10 minutes",
 )

@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""`tune evaluate` as people type it, over the shipped tensor and with a study of no guests."""
+"""`replay study` on the command line, over the shipped tensor and with a study of no guests; its earlier spellings."""
 
 from __future__ import annotations
 
 import csv
 import json
-import re
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from configtron.cli.outermost import run
-from configtron.cli.tune.evaluate import STUDIES
 from configtron.lab.testbed import measure as measuring
 from configtron.model.errors import CONDITION, DONE, NOTHING, PARTIAL, USAGE
-from configtron.studies import study
-from configtron.studies.results import ABSENT, HOLDS, Evaluated, Fact, Table
-from configtron.studies.study import Given, Step
+from configtron.studies import lessons
+from configtron.studies.output.results import ABSENT, HOLDS, Evaluated, Fact, Table
+from configtron.studies.registry import catalogue
+from configtron.studies.registry.kinds import NEEDS, Arguments, PartsProgress
 from rigs import ROOT
 from tests.support.lab import pretended_guest as pretend
 
@@ -32,23 +32,13 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, str(tmp_path / name))
 
 
-def evaluate(*words: str) -> int:
-    return run(["tune", "evaluate", *words])
-
-
-def test_names_are_those_that_the_lab_knows() -> None:
-    assert tuple(study.STUDIES) == STUDIES
-
-
-def test_each_study_is_a_module_that_runs() -> None:
-    for name, row in study.STUDIES.items():
-        file = ROOT / "studies" / f"{row.module}.py"
-        assert re.search(r"^def run\(", file.read_text(), re.M), name
+def study(*words: str) -> int:
+    return run(["replay", "study", *words])
 
 
 def test_the_shipped_tensor_in_every_form(tmp_path: Path, capsys: Spoken) -> None:
     page = tmp_path / "x.html"
-    assert evaluate("--study", "hotcloud", "--tensor", TENSOR, "-f", "jsonl", "--html", str(page)) == DONE
+    assert study("hotcloud", "--tensor", TENSOR, "-f", "jsonl", "--html", str(page)) == DONE
     told = capsys.readouterr()
     lines = [json.loads(line) for line in told.out.splitlines()]
     assert {line["schema"] for line in lines} == {"configtron.evaluated/1"}
@@ -61,18 +51,18 @@ def test_the_shipped_tensor_in_every_form(tmp_path: Path, capsys: Spoken) -> Non
     assert text.count("<svg") == 5 and "<script" not in text and "http-equiv" in text
     assert all(fact["claim"].replace(">", "&gt;") in text for fact in facts)
 
-    assert evaluate("--study", "hotcloud", "--tensor", TENSOR, "-f", "csv") == DONE
+    assert study("hotcloud", "--tensor", TENSOR, "-f", "csv") == DONE
     blocks = [list(csv.reader(block.splitlines())) for block in capsys.readouterr().out.split("\n\n")]
     assert len(blocks) == 8 and all(len({len(row) for row in block}) == 1 for block in blocks)
-    assert evaluate("--study", "hotcloud", "--tensor", TENSOR, "-f", "csv", "-o", str(tmp_path)) == DONE
+    assert study("hotcloud", "--tensor", TENSOR, "-f", "csv", "-o", str(tmp_path)) == DONE
     capsys.readouterr()
     files = sorted(path.name for path in tmp_path.glob("*.csv"))
     assert "hotcloud-facts.csv" in files and "hotcloud-cells.csv" in files and len(files) == 8
     assert list(csv.reader((tmp_path / "hotcloud-cells.csv").open())) in blocks
 
-    assert evaluate("--study", "hotcloud", "--tensor", TENSOR) == DONE
+    assert study("hotcloud", "--tensor", TENSOR) == DONE
     assert "paper: 10 %" in capsys.readouterr().out
-    assert evaluate("--study", "hotcloud", "--tensor", TENSOR, "--fail-on-absent") == CONDITION
+    assert study("hotcloud", "--tensor", TENSOR, "--fail-on-absent") == CONDITION
 
 
 def test_a_measurement_that_is_under_way(tmp_path: Path, capsys: Spoken, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +72,7 @@ def test_a_measurement_that_is_under_way(tmp_path: Path, capsys: Spoken, monkeyp
     words = ["--smoke", "--condition", "hotcloud:1/50/0", "--condition", "hotcloud:5/150/5", "--looks", "6"]
     assert run(["--db", db, "learn", "measure", *words]) == DONE
     capsys.readouterr()
-    assert run(["--db", db, "tune", "evaluate", "--study", "hotcloud", "-f", "jsonl"]) == DONE
+    assert run(["--db", db, "replay", "study", "hotcloud", "-f", "jsonl"]) == DONE
     about = json.loads(capsys.readouterr().out.splitlines()[0])
     assert not about["missing"] and about["ground"]["software"] == '{"configtron":"pretended"}'
     for left, code in ((1, PARTIAL), (0, USAGE)):
@@ -90,14 +80,14 @@ def test_a_measurement_that_is_under_way(tmp_path: Path, capsys: Spoken, monkeyp
             for table in ("load", "cell", "stack"):
                 connection.execute(f"DELETE FROM {table} WHERE shard > ?", (left,))
             connection.execute("DELETE FROM shard WHERE id > ?", (left,))
-        assert run(["--db", db, "tune", "evaluate", "--study", "hotcloud"]) == code
+        assert run(["--db", db, "replay", "study", "hotcloud"]) == code
         told = capsys.readouterr()
         assert ("1 of 2 conditions are not measured yet" in told.out) == bool(left)
         assert ("no condition is measured yet" in told.err) == (not left)
 
 
 def test_a_tensor_of_few_published_networks_names_what_it_lacks(capsys: Spoken) -> None:
-    assert evaluate("--study", "realism", "--tensor", TENSOR, "-f", "jsonl") == PARTIAL
+    assert study("heterogeneity", "--tensor", TENSOR, "-f", "jsonl") == PARTIAL
     about, *lines = map(json.loads, capsys.readouterr().out.splitlines())
     assert about["missing"] == "not in the tensor: 44 of 46 conditions, site reference, site shop"
     assert {line["row"]["condition"] for line in lines if line.get("table") == "conditions"} == {
@@ -108,25 +98,25 @@ def test_a_tensor_of_few_published_networks_names_what_it_lacks(capsys: Spoken) 
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["--study", "cat"], "'cat'"),
-        ([], "--study"),
-        (["--study", "hotcloud"], "no measurement; configtron learn measure makes one"),
-        (["--study", "hotcloud", "--tensor", "/nowhere.npz"], "/nowhere.npz: No such file"),
-        (["--study", "hotcloud", "--tensor", str(ROOT / "README.md")], "no PLT-tensor"),
-        (["--study", "hotcloud", "--tensor", TENSOR, "--measurement", "1"], "leave --measurement out"),
-        (["--study", "lessons", "--tensor", TENSOR], "for hotcloud and realism"),
-        (["--study", "hotcloud", "--tensor", TENSOR, "--html", "/nowhere/x.html"], "/nowhere/x.html: No such file"),
-        (["--study", "hotcloud", "--tensor", TENSOR, "-o", "/nowhere/x"], "/nowhere/x: No such file"),
+        (["cat"], "'cat'"),
+        ([], "--list shows them"),
+        (["hotcloud"], "no measurement; configtron learn measure makes one"),
+        (["hotcloud", "--tensor", "/nowhere.npz"], "/nowhere.npz: No such file"),
+        (["hotcloud", "--tensor", str(ROOT / "README.md")], "no PLT-tensor"),
+        (["hotcloud", "--tensor", TENSOR, "--measurement", "1"], "leave --measurement out"),
+        (["lessons", "--tensor", TENSOR], "for studies of a tensor"),
+        (["hotcloud", "--tensor", TENSOR, "--html", "/nowhere/x.html"], "/nowhere/x.html: No such file"),
+        (["hotcloud", "--tensor", TENSOR, "-o", "/nowhere/x"], "/nowhere/x: No such file"),
     ],
 )
 def test_mistakes_are_one_line(words: list[str], complaint: str, capsys: Spoken) -> None:
-    assert evaluate(*words) == USAGE
+    assert study(*words) == USAGE
     out, err = capsys.readouterr()
     assert out == "" and complaint in err.splitlines()[-1] and "Traceback" not in err
 
 
-def pretended(given: Given, facts: tuple[Fact, ...], missing: str = "") -> Evaluated:
-    given.tell(Step(1, 2, "one"))
+def pretended(given: Arguments, facts: tuple[Fact, ...], missing: str = "") -> Evaluated:
+    given.progress(PartsProgress(1, 2, "one"))
     (given.folder / "kept").write_text("x")
     rows = [(given.seed, given.jobs, given.smoke, None)] if facts else []
     for software in ((("kernel", "1"),), (("kernel", "2"),))[: 1 + bool(facts)]:
@@ -154,16 +144,80 @@ def test_exit_codes(
     monkeypatch: pytest.MonkeyPatch,
     capsys: Spoken,
 ) -> None:
-    seen: list[Given] = []
+    seen: list[Arguments] = []
 
-    def ran(name: str, given: Given) -> Evaluated:
+    def ran(given: Arguments) -> Evaluated:
         seen.append(given)
         return pretended(given, facts, missing)
 
-    monkeypatch.setattr("configtron.cli.replay.evaluating.run", ran)
+    monkeypatch.setattr(lessons, "STUDY", replace(lessons.STUDY, run=ran))
     folder = tmp_path / "kept"
-    assert evaluate("--study", "lessons", "--smoke", "--seed", "9", "-j", "3", "--folder", str(folder), *words) == code
+    assert study("lessons", "--smoke", "--seed", "9", "-j", "3", "--folder", str(folder), *words) == code
     (given,) = seen
     assert (given.seed, given.jobs, given.smoke) == (9, 3, True)
     assert given.folder == folder / "lessons" / "smoke" and (given.folder / "kept").exists()
     assert ("2 different softwares" in capsys.readouterr().err) == bool(facts)
+
+
+def test_the_list_names_every_study_and_its_paper(capsys: Spoken) -> None:
+    assert study("--list", "-f", "jsonl") == DONE
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["study"] for row in rows] == list(catalogue.names())
+    assert all(row["paper"] and row["about"] and row["duration"] and row["needs"] in NEEDS for row in rows)
+    assert study("--list") == DONE
+    table = capsys.readouterr().out
+    assert [name for name in catalogue.names() if name not in table] == []
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        (["tune", "evaluate", "--study", "hotcloud", "--tensor", TENSOR], ["hotcloud", "--tensor", TENSOR]),
+        (["tune", "evaluate", "--study", "realism", "--tensor", TENSOR], ["heterogeneity", "--tensor", TENSOR]),
+        (
+            ["replay", "sessions", "--study", "knobs", "--tensor", TENSOR, "--sessions", "50"],
+            ["knobs", "--tensor", TENSOR, "--sessions", "50"],
+        ),
+    ],
+    ids=["hotcloud", "realism", "knobs"],
+)
+def test_an_earlier_spelling_prints_the_same_bytes_and_one_line(
+    was: list[str], now: list[str], tmp_path: Path, capsys: Spoken
+) -> None:
+    db = ["--db", str(tmp_path / "x.db")]
+    codes, outs = [], []
+    for words in (was, ["replay", "study", *now]):
+        codes.append(run([*db, *words, "-f", "jsonl"]))
+        out, err = capsys.readouterr()
+        outs.append(out)
+        assert err.count("` is now `configtron --db ") == (words is was), err
+    assert codes[0] == codes[1] and outs[0] == outs[1] and outs[0].count("\n") > 5
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["hotcloud", "knobs"], "print different tables"),
+        (["knobs", "-j", "2"], "leave -j out"),
+        (["knobs", "--measurement", "1"], "leave --measurement out"),
+        (["lessons", "--seeds", "2"], "leave --seeds out"),
+        (["--list", "--smoke"], "leave --smoke out"),
+        (["--resume", "1", "--smoke"], "leave --smoke out"),
+    ],
+)
+def test_options_of_another_kind_are_refused(words: list[str], complaint: str, capsys: Spoken) -> None:
+    assert study(*words) == USAGE
+    assert complaint in capsys.readouterr().err
+
+
+def test_interrupted_studies_are_resumed_by_their_own_command(tmp_path: Path, capsys: Spoken) -> None:
+    db = ["--db", str(tmp_path / "x.db")]
+    how = ["--tensor", TENSOR, "--sessions", "50", "-f", "jsonl"]
+    assert run([*db, "replay", "study", "knobs", *how]) == DONE
+    out = capsys.readouterr().out
+    for command in ("study", "sessions"):
+        assert run([*db, "replay", command, "--resume", "1", "-f", "jsonl"]) == DONE
+        assert capsys.readouterr().out == out
+    assert run([*db, "replay", "sessions", "--policy", "default", *how]) == DONE
+    assert run([*db, "replay", "study", "--resume", "2"]) == USAGE
+    assert "replay sessions --resume 2" in capsys.readouterr().err

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is left to learn, and at what price, on a tensor whose conditions have characteristics and neighbours.
+"""The study `realism`: what is left to learn, and at what price, on conditions with characteristics and neighbours.
 
 The tensor is measured (`learn measure`), brought by --tensor. Three sets of configurations are judged beside one
 another: all; those that need no measurement of harm (`damage.unmeasured`); those within the bound on damage in each
@@ -21,7 +21,7 @@ from configtron.learner.sim.world import CLASSES, chance, classes_of, seeing, wo
 from configtron.learner.table_policy import TablePolicy
 from configtron.model.tensor import Tensor
 from configtron.studies.simulated.ground import Ground
-from configtron.studies.simulated.points import Point, Study, last_half, lived
+from configtron.studies.simulated.points import Point, SessionsStudy, last_half, lived
 from configtron.studies.tensors.regrets import Regrets, excess, held_out, perfect, scores, static
 
 SESSIONS = 20_000
@@ -219,7 +219,7 @@ def _damage(row: str, tensor: Tensor, condition: Codes, configuration: Codes, si
     ]
 
 
-REALISM = Study(
+STUDY = SessionsStudy(
     "realism",
     "What is left to learn on realistic conditions, and at what price",
     "HC, CT (heterogeneity); Pantheon",
@@ -233,4 +233,5 @@ REALISM = Study(
     "configuration is within the bound everywhere. thompson starts cold; its regret is of the last half of the "
     "sessions.",
     sessions=SESSIONS,
+    duration="5 minutes",
 )

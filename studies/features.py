@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What classes lose without a feature, and configurations without a knob: CT's Figures 8 and 9."""
+"""The study `features`: what network classes lose without a feature. CT Figure 8."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import replace
 import numpy as np
 
 from configtron.learner.columns import Codes, Contexts, Decisions, Floats
-from configtron.learner.importance import feature_importance, knob_importance
+from configtron.learner.importance import feature_importance
 from configtron.learner.sim.loop import Replay, loads
 from configtron.learner.sim.metrics import away
 from configtron.learner.sim.world import CLASSES, World, chance, classes_of, world
 from configtron.learner.table_policy import TablePolicy
 from configtron.model.tensor import Tensor
 from configtron.studies.simulated.ground import Ground
-from configtron.studies.simulated.points import Point, Study, last_half, lived, quantiles
+from configtron.studies.simulated.points import RESAMPLING, Point, SessionsStudy, last_half, lived, quantiles
 
 # Share of sites, from the heaviest on, that count as complex.
 COMPLEX = 0.25
@@ -31,8 +31,8 @@ HIDDEN = {
 }
 LEARNERS = ("configtron", "thompson")
 NUMBERS = ("bandwidth_kbps", "rtt_ms", "loss")
-# Of the importance's own bootstrap; and sessions that it is over, which is more than its intervals need.
-RESAMPLING, MOST_EXCHANGED = 17, 5000
+# More sessions than the importance's intervals need.
+MOST_EXCHANGED = 5000
 
 
 class Blind:
@@ -119,19 +119,7 @@ def _heaviest(tensor: Tensor) -> Codes:
     return found
 
 
-def knobs(_: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
-    """Each knob held at its default, all else chosen best. Sessions play no part."""
-    del sessions
-    found = []
-    for knob in knob_importance(ground.tensor("spread", seed), chance(seed, RESAMPLING)):
-        found += [
-            Point(knob.name, "median excess", knob.median, own=(knob.median_low, knob.median_high)),
-            Point(knob.name, "p95 excess", knob.p95, own=(knob.p95_low, knob.p95_high)),
-        ]
-    return found
-
-
-FEATURES = Study(
+STUDY = SessionsStudy(
     "features",
     "What classes lose without a feature",
     "CT Fig. 8",
@@ -140,21 +128,5 @@ FEATURES = Study(
     "Distance from the best in the last half, complex sites being the slowest quarter. A feature that is hidden is "
     "missing from the classes too. `another client's`: excess of the learned policy where that feature is exchanged "
     "among clients (permutation importance, which the paper does not have); the others were learned without.",
+    duration="half an hour",
 )
-KNOBS = Study(
-    "knobs",
-    "What is lost without a knob",
-    "CT Fig. 9",
-    "Congestion control > initial window > HTTP version; the others matter in the tail only",
-    knobs,
-    "Excess of the best configuration with the knob at its default over the best of all, over networks and sites. "
-    "The formula's strengths decide the order among the first; it is a property of this tensor. "
-    "slow_start_after_idle and low_latency are dead and not in the grid (`configtron/model/grid.py`). A measured "
-    "tensor is one world: its intervals are a bootstrap's over networks.",
-    tensor_alone=True,
-    figures={
-        ("tcp_congestion_control", "median excess"): "largest", ("initcwnd", "median excess"): "second",
-        ("http_version", "median excess"): "third", ("pacing", "median excess"): "none",
-        ("tcp_autocorking", "median excess"): "none",
-    },
-)  # fmt: skip

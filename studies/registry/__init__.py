@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Which studies there are, and how each kind is run."""

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT
+"""The row that registers a study of claims, and what such a study gets.
+
+A study is a file of `studies/` with a row `STUDY`, and nothing else: `catalogue.py` lists the folder. Two kinds exist.
+A `ClaimsStudy` (here) returns the claims of a paper, each with its figure and ours; it reads a measured tensor or runs
+parts in lab hosts (`guests/parts.py`). A `SessionsStudy` (`simulated/points.py`) returns numbers over simulated worlds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from configtron.model.samples import Pairs
+from configtron.model.tensor import Tensor
+from configtron.studies.output.results import Evaluated
+
+# What a study needs: a measured tensor, root and the lab's kernel, or the learner's simulator.
+TENSOR, LAB, SESSIONS = NEEDS = ("tensor", "lab", "sessions")
+
+
+class PartsProgress(NamedTuple):
+    """Progress of a study: parts done, parts in all, the part that is running or has just ended."""
+
+    done: int
+    parts: int
+    now: str = ""
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Arguments of a study of claims.
+
+    folder    of its parts, for this study alone; parts that are complete there are not run again
+    jobs      guests at once
+    smoke     run the smallest plan that shows something: seconds
+    worker    the module that a guest runs (`guests/parts.py`)
+    progress  called after each step
+    used      called with the software of each complete part
+    tensor    a measured tensor, for the studies that read one; `source` names it
+    """
+
+    folder: Path
+    seed: int = 1
+    jobs: int = 1
+    smoke: bool = False
+    worker: str = ""
+    progress: Callable[[PartsProgress], None] = lambda step: None
+    used: Callable[[Pairs], None] = lambda software: None
+    tensor: Tensor | None = None
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class ClaimsStudy:
+    """The row of a study that compares claims of a paper with measured figures.
+
+    name      that of its file
+    paper     the paper and its section or figure
+    about     what it reproduces, one line
+    duration  how long it takes, roughly, in words
+    run       arguments -> results; errors: `BadInput`, `Missing`
+    needs     TENSOR or LAB
+    """
+
+    name: str
+    paper: str
+    about: str
+    duration: str
+    run: Callable[[Arguments], Evaluated]
+    needs: str = LAB

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: MIT
+"""Every study is a file with its row, runs in a quick form, and is loaded by no other command."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from configtron.cli.outermost import run
+from configtron.cli.replay.earlier import EVALUATED, SIMULATED
+from configtron.cli.replay.study_flags import NEEDS as WRITTEN_DOWN
+from configtron.model.errors import DONE, PARTIAL
+from configtron.studies.registry import catalogue
+from configtron.studies.registry.kinds import LAB, NEEDS, SESSIONS, TENSOR
+from configtron.studies.registry.sessions_run import SMOKE_SEEDS
+from rigs import ROOT
+
+SMOKE_TENSOR = str(ROOT / "fixtures" / "tensor" / "smoke.npz")
+FILES = sorted(file for file in (ROOT / "studies").glob("*.py") if file.stem != "__init__")
+
+
+def lacks(file: Path) -> list[str]:
+    """Return what a study's file lacks, each with the file's name."""
+    tree, name = ast.parse(file.read_text()), f"studies/{file.name}"
+    calls = [
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and [getattr(target, "id", "") for target in node.targets] == ["STUDY"]
+    ]
+    if not calls:
+        return [f"{name}: no row STUDY; a file that several studies share belongs in a package of studies/"]
+    found = []
+    try:
+        row = catalogue.study_of(file.stem)
+    except TypeError as error:
+        return [str(error)]
+    for field in ("paper", "about", "duration"):
+        if not getattr(row, field):
+            found.append(f"{name}: its row has no {field}")
+    if not (ast.get_docstring(tree) or "").startswith(f"The study `{file.stem}`"):
+        found.append(f'{name}: begin its docstring with "The study `{file.stem}`"')
+    return found
+
+
+def test_every_file_is_a_study() -> None:
+    assert [words for file in FILES for words in lacks(file)] == []
+    assert {one.needs for one in catalogue.every()} == set(NEEDS) and len(FILES) == len(catalogue.names()) > 18
+
+
+def test_a_file_without_its_row_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "cat.py"
+    file.write_text('"""The study `cat`."""\n')
+    assert lacks(file)[0].startswith("studies/cat.py: no row STUDY")
+
+
+def test_names_that_are_written_down_are_those_of_the_studies() -> None:
+    assert WRITTEN_DOWN == NEEDS
+    assert {*EVALUATED.values(), *SIMULATED} <= set(catalogue.names())
+
+
+def quick(name: str, folder: Path, *more: str) -> int:
+    words = ["--db", str(folder / "x.db"), "replay", "study", name, "--smoke", "-f", "jsonl"]
+    return run([*words, "--html", str(folder / "x.html"), *more])
+
+
+def names(needs: str) -> list[str]:
+    return [one.name for one in catalogue.every((needs,))]
+
+
+@pytest.mark.parametrize("name", names(SESSIONS))
+def test_a_study_of_sessions_runs_in_a_quick_form(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("configtron.learner.sim.world.CONDITIONS", 40)
+    assert quick(name, tmp_path) == DONE
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(rows) > 1 and {row["study"] for row in rows} == {name}
+    assert max(row["worlds"] for row in rows) == SMOKE_SEEDS and (tmp_path / "x.html").stat().st_size > 5000
+
+
+@pytest.mark.parametrize("name", names(TENSOR))
+def test_a_study_of_a_tensor_runs_in_a_quick_form(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On the shipped tensor, which has few networks: heterogeneity lacks most of its 46."""
+    assert quick(name, tmp_path, "--tensor", SMOKE_TENSOR) == (PARTIAL if name == "heterogeneity" else DONE)
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row for row in rows if row["kind"] == "fact"] and (tmp_path / "x.html").stat().st_size > 5000
+
+
+@pytest.mark.lab
+@pytest.mark.root
+@pytest.mark.parametrize("name", names(LAB))
+def test_a_study_of_the_lab_runs_in_a_quick_form(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert quick(name, tmp_path) == DONE
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {row["study"] for row in rows} == {name} and not rows[0]["missing"]
+    assert [row for row in rows if row["kind"] == "fact"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["import configtron", "run(['--help'])", "run(['replay', '--help'])", "run(['replay', 'study', '--help'])",
+     "run(['tune', '--help'])", "run(['replay', 'sessions', '--help'])"],
+)  # fmt: skip
+def test_no_other_command_loads_a_study(words: str) -> None:
+    program = (
+        "import sys\nfrom configtron.cli.outermost import run\n"
+        f"{words}\nprint([name for name in sys.modules if name.startswith('configtron.studies')], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stderr.strip() == "[]"
+
+
+def test_studies_of_one_need_are_listed_together() -> None:
+    assert [one.name for one in catalogue.every((TENSOR,))] == ["heterogeneity", "hotcloud"]
