@@ -5,8 +5,9 @@ Question   How large a share of sessions may get what is not Default, so that th
            `budget` of Default's, from the first session on?
 Method     Account: at each update what all decisions so far cost over Default, cell by cell, by measured loads against
            what Default takes there by all that is known now; gains are negative. A standard error goes on top: an upper
-           estimate of costs, a lower one of gains. Loads far off count as rarely as Default's own are: bots and broken
-           clocks are not counted. All loads of an interval are set right by what Default's own loads were off in it.
+           estimate of costs, a lower one of gains. A load far off counts as so far and no farther: one bot or broken
+           clock must not stop exploration for hours. The exponential of a mean of few loads is too large by half of its
+           variance, which is taken off. All loads of an interval are corrected by Default's own in it.
            The budget of the first sessions is lent at once: what is learned early gains longest.
            Plan: the model's draws say what the next table's guarded and unguarded parts cost per session. On top comes
            how far the model was too hopeful of what it chose before (loads against what was expected of them before
@@ -31,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from configtron.learner.columns import Codes, Floats
-from configtron.learner.state import keep
+from configtron.learner.state import keep_without
 
 # Picks (rows,) -> (draws, rows) their excess over Default in each draw of the model, ln; 0 for Default.
 Excess = Callable[[Codes], Floats]
@@ -56,22 +57,18 @@ ASSUMED_HARM, HARM_LOADS, LEAST_HARM, FAR_TIMES = 0.25, 10.0, 0.02, 2.0
 # How much faster a model without loads expects its choices to be than they are, ln, as by so many loads.
 ASSUMED_OPTIMISM_LN, OPTIMISM_LOADS = 0.3, 8.0
 # Loads that show that exploration saves time, and standard errors by which they must.
-FREE_LOADS, FREE_ERRORS = 8.0, 1.5
+FREE_LOADS, FREE_ERRORS = 20.0, 1.5
 # Share that errors of earlier intervals keep at each update: choices get better, and so do expectations.
 MEMORY = 0.9
-# A load's excess over Default up to which its logarithm counts, so that noise has mean 0; beyond, its ms count.
-LINEAR_LN = 1.5
+# A load further off than this counts as so far, ln.
+FAR_LN = 1.5
 # No configuration is taken to be slower or faster than this by the model, ln: a draw of a wide prior is no news.
 MOST_EXCESS_LN = 1.1
-# A load further off counts as so far, ln.
-FAR_LN = 3.0
-# Loads of Default by which its share of loads far off is drawn to none.
-TAIL_LOADS = 10.0
 # Part of what was saved that one interval may spend; a debt is to be paid back within one.
 SPEND_SHARE = 0.5
 
 
-@keep
+@keep_without("tail")
 @dataclass(frozen=True, slots=True, eq=False)
 class Account:
     """Where the budget stands.
@@ -81,7 +78,6 @@ class Account:
     sessions  decisions; explored: of them, expected on the unguarded part; share: of the present table that is it
     error_ln  sum over loads of the guarded part of how much longer they took than was expected before; of error_loads
     harm      sum over loads of the unguarded part of their cost as a share of Default's time; of harm_loads
-    tail      loads of Default; sums over them of how far they were beyond, as a share of its time, and of its square
     carried   base, cost, variance and sessions of before cells were last cut
     """
 
@@ -95,7 +91,6 @@ class Account:
     error_loads: float = 0.0
     harm: float = 0.0
     harm_loads: float = 0.0
-    tail: tuple[float, float, float] = (0.0, 0.0, 0.0)
     carried: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
 
     def carry(self) -> Account:
@@ -147,22 +142,21 @@ class Interval:
     weight: Floats
 
 
-@keep
+@keep_without("beyond_ms")
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells:
     """What was decided and what came back, by cell, (rows,) each: decisions, of them for another than Default, loads of
-    those (weighted as decisions), sum of their ln(ms), and ms that were far beyond Default's."""
+    those (weighted as decisions), and sum of their ln(ms)."""
 
     decided: Floats
     chosen: Floats
     loads: Floats
     total_ln: Floats
-    beyond_ms: Floats
 
 
 def no_cells(rows: int) -> Cells:
     """Nothing decided."""
-    return Cells(*(np.zeros(rows) for _ in range(5)))
+    return Cells(*(np.zeros(rows) for _ in range(4)))
 
 
 def entered(cells: Cells, seen: Interval, decided: Floats, default: int) -> Cells:
@@ -172,12 +166,12 @@ def entered(cells: Cells, seen: Interval, decided: Floats, default: int) -> Cell
     loads = np.bincount(seen.configuration, minlength=width)
     ratio = np.divide(decided.sum(axis=0), loads, out=np.zeros(width), where=loads > 0)
     ratio[default] = 0.0
-    weight, beyond = ratio[seen.configuration] * seen.weight, far_beyond(seen.over_ln)
-    near_ln = np.log(seen.default_ms) + np.clip(seen.over_ln, -MOST_EXCESS_LN, LINEAR_LN)
-    sums = [np.bincount(seen.row, part, rows) for part in (weight, weight * near_ln, weight * seen.default_ms * beyond)]
+    weight = ratio[seen.configuration] * seen.weight
+    near_ln = np.log(seen.default_ms) + np.clip(seen.over_ln, -MOST_EXCESS_LN, FAR_LN)
+    sums = [np.bincount(seen.row, part, rows) for part in (weight, weight * near_ln)]
     of_default = decided[:, default]
     every = decided.sum(axis=1)
-    before = (cells.decided, cells.chosen, cells.loads, cells.total_ln, cells.beyond_ms)
+    before = (cells.decided, cells.chosen, cells.loads, cells.total_ln)
     return Cells(*(old + new for old, new in zip(before, (every, every - of_default, *sums), strict=True)))
 
 
@@ -185,32 +179,8 @@ def off_ln(over_ln: Floats, weight: Floats, of_default: npt.NDArray[np.bool_]) -
     """What Default's own loads are over their expectation, ln, by the measure that all loads are entered by: a heavy
     tail, a slow hour or an expectation that is off is no configuration's cost. (n,) each."""
     some = weight * of_default
-    total = float((some * np.clip(over_ln, -MOST_EXCESS_LN, LINEAR_LN)).sum())
+    total = float((some * np.clip(over_ln, -MOST_EXCESS_LN, FAR_LN)).sum())
     return total / (float(some.sum()) + OFF_LOADS)
-
-
-def far_beyond(over_ln: Floats) -> Floats:
-    """What loads took beyond `LINEAR_LN`, as a share of Default's time; 0 for most."""
-    found: Floats = np.where(over_ln > LINEAR_LN, np.expm1(np.minimum(over_ln, FAR_LN)) - np.expm1(LINEAR_LN), 0.0)
-    return found
-
-
-def with_tail(before: tuple[float, float, float], beyond: Floats) -> tuple[float, float, float]:
-    """`Account.tail` with loads of Default, (n,) each so far beyond."""
-    loads, total, square = before
-    return loads + len(beyond), total + float(beyond.sum()), square + float((beyond**2).sum())
-
-
-def tail_ms(tail: tuple[float, float, float], cells: Cells, spent: Floats) -> float:
-    """What loads far off cost beyond as many of Default's, less a standard error of those; at least 0.
-
-    spent (rows,): ms that Default would have taken in place of what was chosen.
-    """
-    loads, total, square = tail
-    mean, variance = total / (loads + TAIL_LOADS), square / (loads + TAIL_LOADS)
-    each = spent / np.maximum(cells.chosen, 1.0)
-    error = (variance * float((cells.chosen * each**2).sum())) ** 0.5
-    return max(float(cells.beyond_ms.sum() - mean * spent.sum() - error), 0.0)
 
 
 def as_loaded(decided: Floats, row: Codes, configuration: Codes) -> Floats:
@@ -223,21 +193,28 @@ def as_loaded(decided: Floats, row: Codes, configuration: Codes) -> Floats:
 
 
 def settled(
-    account: Account, cells: Cells, seen: Interval, default_ln: Floats, default_loads: Floats, default: int
+    account: Account,
+    cells: Cells,
+    seen: Interval,
+    default_ln: Floats,
+    default_loads: Floats,
+    default: int,
+    noise_ln: float = 0.0,
 ) -> Account:
-    """The account after an interval that is in `cells`. default_ln (rows,): what Default takes, by all that is known of
-    it now, ln(ms); default_loads (rows,) that it rests on."""
+    """Return the account after an interval that is in `cells`. default_ln (rows,): what Default takes, by all that is
+    known of it now, ln(ms); default_loads (rows,) that it rests on; noise_ln: standard deviation of one load's."""
     default_ms, loads = np.exp(default_ln), np.maximum(cells.loads, 1e-9)
-    excess = np.where(cells.loads > 0, cells.total_ln / loads - default_ln, 0.0)
+    # A mean of few loads is noisy, and its exponential too large by half of its variance.
+    upward_ln = noise_ln**2 / (2.0 * np.maximum(loads, 1.0))
+    excess = np.where(cells.loads > 0, cells.total_ln / loads - default_ln - upward_ln, 0.0)
     spent = cells.chosen * default_ms
     cost = spent * np.expm1(np.clip(excess, -FAR_LN, FAR_LN))
-    tail = with_tail(account.tail, far_beyond(seen.over_ln[seen.configuration == default]))
     variance = spent**2 * LOAD_DEVIATION**2 * (1.0 / (loads + 1.0) + 1.0 / (default_loads + 3.0))
     chosen, before = seen.configuration != default, account
     relative = seen.default_ms / max(float(seen.default_ms.mean()), 1e-9) if len(seen.row) else seen.default_ms
     relative = relative * seen.weight
     guarded, unguarded = chosen & ~seen.unguarded, chosen & seen.unguarded
-    error = relative * np.clip(seen.over_ln - seen.expected_ln, -LINEAR_LN, LINEAR_LN)
+    error = relative * np.clip(seen.over_ln - seen.expected_ln, -FAR_LN, FAR_LN)
     usual = share_of_cost(seen.over_ln, np.zeros(len(seen.over_ln))) * seen.weight
     of_default = float(usual[~chosen].sum()) / (float(seen.weight[~chosen].sum()) + OFF_LOADS)
     harm = relative * (share_of_cost(seen.over_ln, seen.expected_ln) - of_default)
@@ -246,7 +223,7 @@ def settled(
     return replace(
         account,
         base_ms=base_ms + float((cells.decided * default_ms).sum()),
-        cost_ms=cost_ms + float(cost.sum()) + tail_ms(tail, cells, spent),
+        cost_ms=cost_ms + float(cost.sum()),
         variance_ms2=variance_ms2 + float(variance.sum()),
         sessions=sessions,
         explored=before.explored + before.share * (sessions - before.sessions),
@@ -254,14 +231,13 @@ def settled(
         error_loads=MEMORY * before.error_loads + float(relative[guarded].sum()),
         harm=MEMORY * before.harm + float(harm[unguarded].sum()),
         harm_loads=MEMORY * before.harm_loads + float(relative[unguarded].sum()),
-        tail=tail,
     )
 
 
 def share_of_cost(over_ln: Floats, expected_ln: Floats) -> Floats:
     """Cost of loads as a share of Default's time: exponential in what was expected and in what is far beyond, linear in
     between, so that noise has mean 0."""
-    expected, large = np.clip(expected_ln, -MOST_EXCESS_LN, MOST_EXCESS_LN), LINEAR_LN
+    expected, large = np.clip(expected_ln, -MOST_EXCESS_LN, MOST_EXCESS_LN), FAR_LN
     rest = np.clip(over_ln, -FAR_LN, FAR_LN) - expected
     beyond = np.maximum(rest, np.expm1(rest) - (np.expm1(large) - large))
     found: Floats = np.maximum(np.expm1(expected) + np.exp(expected) * beyond, -1.0)

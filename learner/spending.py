@@ -142,8 +142,8 @@ class Spending:
         decided = as_loaded(self.decided_, row, configuration) if self._cut else self.decided_
         self._cut = False
         self.cells_ = entered(self.cells_, interval, decided, default)
-        loads = self.cells.tally_.count[:, default]
-        self.account_ = settled(self.account_, self.cells_, interval, default_ln, loads, default)
+        loads, noise_ln = self.cells.tally_.count[:, default], self.cells.tally_.noise_ln(FIRST_NOISE_LN)
+        self.account_ = settled(self.account_, self.cells_, interval, default_ln, loads, default, noise_ln)
         self.interval_, self.since_ = self.since_, 0.0
 
     def _default_alone_ln(self) -> Floats:

@@ -13,6 +13,7 @@ import json
 import re
 import types
 import zlib
+from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -27,6 +28,8 @@ State = TypeVar("State")
 DTYPE = re.compile(r"[<|][biufU]\d{1,4}")
 # Frozen dataclasses that may stand in a state, by name; modules that define more add theirs on import.
 KINDS: dict[str, type] = {"NetworkClass": NetworkClass}
+# Fields that kinds had in earlier versions, by kind; modules add theirs on import.
+FORMER: dict[str, tuple[str, ...]] = {}
 
 
 class OtherVersion(BadInput):
@@ -42,6 +45,16 @@ def keep(kind: type) -> type:
     """Class decorator: this frozen dataclass may stand in a state."""
     KINDS[kind.__name__] = kind
     return kind
+
+
+def keep_without(*former: str) -> Callable[[type], type]:
+    """Return a class decorator as `keep`; former: fields of earlier versions, which are left out of what was saved."""
+
+    def named(kind: type) -> type:
+        FORMER[kind.__name__] = former
+        return keep(kind)
+
+    return named
 
 
 def encode(state: dict[str, Any]) -> str:
@@ -116,9 +129,10 @@ def _rich(value: Any) -> Any:
 
 
 def _of_kind(kind: type, given: dict[str, Any]) -> Any:
-    """One of `KINDS`. Errors: `BadInput` where it had other fields when it was saved."""
+    """Return one of `KINDS`, without its former fields. Errors: `BadInput` where it had other fields when saved."""
+    former = FORMER.get(kind.__name__, ())
     try:
-        return kind(**given)
+        return kind(**{name: value for name, value in given.items() if name not in former})
     except TypeError as error:
         raise OtherVersion(kind.__name__) from error
 

@@ -9,13 +9,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from configtron.learner.ledger import Account, Interval, entered, no_cells, off_ln, settled, shares
+from configtron.learner.ledger import FAR_LN, Account, Interval, entered, no_cells, off_ln, settled, shares
 from configtron.learner.policies.thompson import Thompson
 from configtron.learner.setting import Setting
 from configtron.learner.shared_model import SCALES
 from configtron.learner.sim.loop import Replay
 from configtron.learner.sim.metrics import default_ms
 from configtron.learner.sim.sessions import Arrivals, drawn
+from configtron.learner.state import decode, encode
+from configtron.model.errors import BadInput
 from configtron.model.tensor import Tensor
 from rigs.worlds import small_classes, small_tensor
 
@@ -139,6 +141,44 @@ def test_an_account_by_hand() -> None:
     others = entered(no_cells(1), seen, np.array([[6.0, 4.0]]), 0)
     twice = settled(Account(), others, seen, level, np.array([8.0]), 0)
     assert twice.cost_ms == pytest.approx(1000), "a log's loads stand for own decisions"
+
+
+def test_one_load_far_off_does_not_stop_exploration() -> None:
+    """A broken clock reports three hours in place of a second: it costs as much as one load of 4.5 s."""
+    level, decided = np.array([np.log(1000.0)]), np.array([[8.0, 2.0]])
+
+    def cost(over_ln: float) -> Account:
+        one = interval([0.0] * 8 + [0.0, over_ln], [0] * 8 + [1] * 2)
+        one = replace(one, unguarded=one.configuration == 1)
+        return settled(Account(), entered(no_cells(1), one, decided, 0), one, level, np.array([8.0]), 0)
+
+    hours, seconds = cost(9.3), cost(FAR_LN)
+    assert hours.cost_ms == pytest.approx(seconds.cost_ms) and hours.unguarded_cost() == seconds.unguarded_cost()
+    assert seconds.cost_ms > cost(0.5).cost_ms > 0.0 and seconds.unguarded_cost() > cost(0.5).unguarded_cost()
+
+
+def test_noise_of_single_loads_is_no_cost() -> None:
+    """Two hundred cells with a load each, in the logarithm as fast as Default's: the mean of exponentials is larger."""
+    rng, noise, cells = np.random.default_rng(70_110), 0.6, 200
+    row, configuration = np.repeat(np.arange(cells), 2), np.tile([0, 1], cells)
+    level, flags = np.full(2 * cells, 1000.0), np.zeros(2 * cells, dtype=np.bool_)
+    over_ln = np.where(configuration == 1, rng.normal(0.0, noise, 2 * cells), 0.0)
+    seen = Interval(row, configuration, level, over_ln, np.zeros(2 * cells), flags, np.ones(2 * cells))
+    one = entered(no_cells(cells), seen, np.ones((cells, 2)), 0)
+    known = np.full(cells, np.log(1000.0)), np.full(cells, 100.0)
+    without, corrected = (
+        settled(Account(), one, seen, *known, 0, some).cost_ms / (1000.0 * cells) for some in (0.0, noise)
+    )
+    assert without > 0.12 and abs(corrected) < 0.1 and corrected < without - 0.1
+
+
+def test_a_state_with_former_fields_is_read() -> None:
+    """Accounts were saved with loads far off once; what is left of them is all that is wanted."""
+    saved = encode({"one": Account(cost_ms=7.0), "two": no_cells(2)})
+    older = saved.replace('"fields":{"base_ms"', '"fields":{"tail":{"tuple":[1.0,2.0,3.0]},"base_ms"')
+    assert older != saved and decode(older)["one"].cost_ms == 7.0
+    with pytest.raises(BadInput, match="Account has other fields"):
+        decode(saved.replace('"fields":{"base_ms"', '"fields":{"tale":1.0,"base_ms"'))
 
 
 def test_shares_keep_cost_within_income() -> None:
