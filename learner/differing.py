@@ -42,7 +42,7 @@ LEAST_SHARE = 1e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Difference:
+class ClassDifference:
     """half: (n,) 0 or 1; chance: of a difference so large between halves that do not differ; gain_ln: mean over
     members of what their half's own best is faster than the best for both."""
 
@@ -64,20 +64,20 @@ def values_of(grid: Grid) -> Floats:
 
 def likeliest(
     scaled: Floats, row: Codes, configuration: Codes, log_ms: Floats, values: Floats, *, least: int, gain_ln: float
-) -> Difference | None:
+) -> ClassDifference | None:
     """Of all partings into halves of `least` members that gain `gain_ln`, the one least likely to be chance.
 
     scaled (n, 3) points of one class's members; row, configuration, log_ms (n,); values from `values_of`.
     """
     partings = list(_partings(scaled))
-    best: Difference | None = None
+    best: ClassDifference | None = None
     for half in partings:
         if np.bincount(half, minlength=2).min() < least:
             continue
         chance, gain = difference(row, configuration, half, log_ms, values, scaled)
         if gain >= gain_ln and (best is None or chance < best.chance):
-            best = Difference(half, chance, gain)
-    return best and Difference(best.half, min(best.chance * len(partings), 1.0), best.gain_ln)
+            best = ClassDifference(half, chance, gain)
+    return best and ClassDifference(best.half, min(best.chance * len(partings), 1.0), best.gain_ln)
 
 
 def difference(

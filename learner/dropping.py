@@ -14,7 +14,7 @@ import numpy as np
 
 from configtron.learner.columns import ARM, Codes, Contexts, Decisions, Floats
 from configtron.learner.reached import Mask
-from configtron.learner.screening import Loads, Offsets, Purse, Screen, new_offsets, new_screen, purse, screened
+from configtron.learner.screening import Offsets, Purse, Screen, ScreenedLoads, new_offsets, new_screen, purse, screened
 from configtron.learner.served import Served
 from configtron.learner.shared_model import SharedModel
 from configtron.learner.state import check_shapes, read
@@ -66,7 +66,9 @@ class Dropping:
         over_ln = np.log(plt_ms) - np.log(here_ms) - (away * slopes).sum(axis=1)
         known_before = ~np.isnan(self.model.expected_[np.maximum(row, 0), self.default])
         stands_for, group = _stands_for(decisions, served), self._groups()[network]
-        loads = Loads(row, row % places, group, decisions.configuration, over_ln, here_ms, stands_for, known_before)
+        loads = ScreenedLoads(
+            row, row % places, group, decisions.configuration, over_ln, here_ms, stands_for, known_before
+        )
         return screened(self.screen_, self.offsets_, self.purse_, loads, self.default)
 
     def _groups(self) -> Codes:

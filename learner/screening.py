@@ -100,7 +100,7 @@ def new_offsets(places: int, groups: int, rows: int) -> Offsets:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Loads:
+class ScreenedLoads:
     """Outcomes to screen, (n,) each: cell, its place among the sites, class group, configuration, ln(ms) over what
     Default is expected to take there, that expectation in ms, and how many of this policy's own decisions it stands
     for: 1 if it decided itself, else its own probability of it over the logger's. known: whether the cell had loads by
@@ -146,7 +146,7 @@ def purse(limit_ms: float) -> Purse:
     return Purse(np.array([limit_ms, 0.0, 0.0, 0.0]))
 
 
-def screened(screen: Screen, offsets: Offsets, money: Purse, loads: Loads, default: int) -> tuple[int, bool]:
+def screened(screen: Screen, offsets: Offsets, money: Purse, loads: ScreenedLoads, default: int) -> tuple[int, bool]:
     """Take in loads in their order, up to the first one that drops or returns a configuration, or empties the purse.
 
     Returns how many were taken, and whether the last of them changed what is dropped. The same bits however loads are

@@ -85,7 +85,7 @@ WORD = re.compile(r"[a-z]+")
 # Class names that several files define; rename one of them and take the name off. The list never grows.
 SAME_CLASS = frozenset(
     """
-    Choice Clients Difference Engine Evidence Flow Ground Loads Measured Noise Path Plan Read Row Rule Study Tables
+    Choice Clients Engine Evidence Flow Ground Measured Noise Path Plan Read Row Rule Study Tables
     Told Trial Verdict Wanted
 """.split()
 )

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from configtron.learner.columns import Codes, Floats
-from configtron.learner.differing import Difference, difference, likeliest, values_of
+from configtron.learner.differing import ClassDifference, difference, likeliest, values_of
 from configtron.model.grid import live_grid
 
 GRID = live_grid()
@@ -33,7 +33,7 @@ def loads(seed: int, *, n: int = 1200, wants: float = 0.0, slower: float = 0.0) 
     return points, row, configuration, log_ms + 0.12 * rng.standard_normal(n) + tail
 
 
-def found(seed: int, **more: float) -> Difference | None:
+def found(seed: int, **more: float) -> ClassDifference | None:
     points, row, configuration, log_ms = loads(seed, **more)  # type: ignore[arg-type]
     return likeliest(points, row, configuration, log_ms, VALUES, least=100, gain_ln=0.02)
 

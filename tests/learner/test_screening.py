@@ -16,7 +16,7 @@ import pytest
 from configtron.learner.columns import Contexts
 from configtron.learner.logged import Logged, taught
 from configtron.learner.policies.thompson import Thompson
-from configtron.learner.screening import LIMIT, Loads, new_offsets, new_screen, purse, screened
+from configtron.learner.screening import LIMIT, ScreenedLoads, new_offsets, new_screen, purse, screened
 from configtron.learner.setting import Setting
 from configtron.learner.sim.loop import Replay
 from configtron.learner.sim.sessions import Arrivals, drawn
@@ -141,11 +141,11 @@ def test_a_log_taught_in_pieces_comes_to_the_same() -> None:
     assert len(dropped_at) and dropped_at.max() < 400, "not decided any more, before the first update"
 
 
-def loads_of(over_ln: list[float], configuration: int = 3) -> Loads:
+def loads_of(over_ln: list[float], configuration: int = 3) -> ScreenedLoads:
     n = len(over_ln)
     none, ms = np.zeros(n, dtype=np.int64), np.full(n, 1000.0)
     over, known = np.array(over_ln), np.ones(n, dtype=np.bool_)
-    return Loads(none, none, none, np.full(n, configuration), over, ms, np.ones(n), known)
+    return ScreenedLoads(none, none, none, np.full(n, configuration), over, ms, np.ones(n), known)
 
 
 def test_an_outage_drops_nothing_and_a_dropped_one_returns_by_later_loads() -> None:
