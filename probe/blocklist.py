@@ -44,7 +44,7 @@ class Ranges:
         self._starts = [(item.version, item.first) for item in self._disjoint]
 
     def find(self, address: str) -> Range | None:
-        """The range that address is in."""
+        """Return the range that address is in."""
         parsed = ip_address(address)
         place = bisect_right(self._starts, (parsed.version, int(parsed))) - 1
         if place < 0:
@@ -65,7 +65,7 @@ class Blocklist:
         self._allowed = None if allowed is None else Ranges(_read(allowed)[0])
 
     def address(self, address: str) -> str:
-        """Why that address may not be probed; "" if it may."""
+        """Return why that address may not be probed; "" if it may."""
         listed = self._listed.find(address)
         if listed is not None:
             return listed.why
@@ -75,7 +75,7 @@ class Blocklist:
         return special.why if special is not None else ""
 
     def host(self, host: str) -> str:
-        """Why that name may not be probed; "" if it may. An address is looked up as one."""
+        """Return why that name may not be probed; "" if it may. An address is looked up as one."""
         labels = host.lower().removesuffix(".").split(".")
         for n in range(len(labels)):
             why = self._names.get(".".join(labels[n:]))
@@ -91,7 +91,7 @@ class Blocklist:
 
 
 def special_ranges() -> Iterator[Range]:
-    """The table of `special.py`, as ranges."""
+    """Yield the table of `special.py`, as ranges."""
     for block, name, source in SPECIAL:
         yield _range(ip_network(block), f"{block} ({name}, {source})")
 

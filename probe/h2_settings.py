@@ -52,7 +52,7 @@ def _announced(frames: Sequence[Http2Frame]) -> bool:
 
 
 def _whole_preface(frames: Sequence[Http2Frame]) -> bool:
-    """Whether all that belongs to the server's opening words has come."""
+    """Return whether all that belongs to the server's opening words has come."""
     return any(f.kind == WINDOW_UPDATE or f.kind == SETTINGS and f.flags & ACK for f in frames)
 
 
@@ -77,7 +77,7 @@ def _frames(
 
 
 def _head(target: Target, agent: str) -> bytes:
-    """A GET on stream 1, END_STREAM and END_HEADERS set (RFC 9113 8.1)."""
+    """Return a GET on stream 1, END_STREAM and END_HEADERS set (RFC 9113 8.1)."""
     fields = [
         (":method", "GET"),
         (":scheme", "https"),

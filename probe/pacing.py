@@ -59,7 +59,7 @@ class Spacer(Protocol):
     """How fast: when a connection to an address may start."""
 
     def open_at(self) -> float:
-        """The earliest time (s) at which any connection may start."""
+        """Return the earliest time (s) at which any connection may start."""
 
     def admit(self, address: str, now: float) -> float:
         """0.0 and the start is counted, or the time (s) at which to ask again."""

@@ -29,7 +29,7 @@ class PageStep(NamedTuple):
 
 
 def redirected(target: Target, cookie: str, found: Iterable[Observation]) -> PageStep | None:
-    """The step that an answer asks for, None if it is the page, or leads nowhere that we follow."""
+    """Return the step that an answer asks for, None if it is the page, or leads nowhere that we follow."""
     seen = next((o for o in found if o.knob == "http_clear"), None)
     status, location = (seen.detail("status", 0), seen.detail("location", "")) if seen else (0, "")
     if seen is None or status not in REDIRECTS or not isinstance(location, str) or not location:

@@ -111,19 +111,19 @@ class Recorded:
 
     @property
     def following(self) -> Packet | None:
-        """The next packet of the recording."""
+        """Return the next packet of the recording."""
         return self._packets[self._next] if self._next < len(self._packets) else None
 
     @property
     def coming(self) -> tuple[Packet, ...]:
-        """The packets that were sent next, one behind the other."""
+        """Return the packets that were sent next, one behind the other."""
         end = self._next
         while end < len(self._packets) and self._packets[end].way == "out":
             end += 1
         return tuple(self._packets[self._next : end])
 
     def send(self, segment: Segment, tos: int = 0) -> Packet:
-        """The recorded packet, if it says the same."""
+        """Return the recorded packet, if it says the same."""
         recorded = self.following
         if recorded is None and self._unsendable:
             raise Unsendable
@@ -134,7 +134,7 @@ class Recorded:
         return recorded
 
     def receive(self, until: float) -> Packet | None:
-        """The next recorded packet, unless the script would have stopped waiting, or spoken, before it."""
+        """Return the next recorded packet, unless the script would have stopped waiting, or spoken, before it."""
         recorded = self.following
         if recorded is None or recorded.way == "out" or recorded.at > until:
             self._silent += 1
@@ -154,7 +154,7 @@ class Recorded:
 
 
 def both(number: int, recorded: Packet | None, script: str) -> str:
-    """Where two conversations part: the packet of the one and of the other, a line each."""
+    """Return where two conversations part: the packet of the one and of the other, a line each."""
     there = "is over"
     if recorded is not None:
         there = f"{recorded.way} at {recorded.at:.6f} s: {described(recorded.segment, recorded.tos)}"
@@ -162,7 +162,7 @@ def both(number: int, recorded: Packet | None, script: str) -> str:
 
 
 def described(segment: Segment, tos: int = 0) -> str:
-    """A segment in one line."""
+    """Return a segment in one line."""
     flags = "|".join(name for bit, name in FLAGS.items() if segment.flags & bit) or "no flags"
     options = " ".join(f"{kind}:{body.hex()}" if body else str(kind) for kind, body in segment.options)
     more = "..." if len(segment.payload) > SHOWN_BYTES else ""

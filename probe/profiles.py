@@ -198,7 +198,7 @@ class ProbePlan(NamedTuple):
 
 
 def plan(profile: str, tests: frozenset[str]) -> ProbePlan:
-    """What a profile asks for these tests (keys of `TESTS`)."""
+    """Return what a profile asks for these tests (keys of `TESTS`)."""
     probes = {probe for test in tests for probe in TESTS[test]}
     clear = tuple(row for row in CLEAR[profile] if row[0] in probes)
     return ProbePlan(

@@ -23,7 +23,7 @@ def provider(host: str, organisation: str = "") -> str:
 
 
 def registered_domain(host: str) -> str:
-    """The registered part of a name; the name itself if it is a public suffix, a bare word or an address."""
+    """Return the registered part of a name; the name itself if it is a public suffix, a bare word or an address."""
     name = host.lower().removesuffix(".")
     if ":" in name or name.rpartition(".")[2].isdigit():
         return name

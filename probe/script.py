@@ -172,12 +172,12 @@ def get(host: str, path: str, agent: str, *, close: bool = True, cookie: str = "
 
 
 def request(data: bytes, window: int = 65535, options: tuple[tuple[int, bytes], ...] = ()) -> Segment:
-    """The segment that carries a request, right after the handshake."""
+    """Return the segment that carries a request, right after the handshake."""
     return Segment(ACK | PSH, seq=1, ack=1, window=window, options=options, payload=data, length=len(data))
 
 
 def reset(seq: int) -> Segment:
-    """The farewell.
+    """Return the farewell.
 
     A RST whose sequence number is exactly the next one, so that the server accepts it (RFC 5961 3.2).
     """

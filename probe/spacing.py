@@ -45,7 +45,7 @@ def interval_s(rate_per_s: float) -> float:
 
 
 def network_of(address: str) -> str:
-    """The /24 or /48 that address is in."""
+    """Return the /24 or /48 that address is in."""
     parsed = ip_address(address)
     return str(ip_network((parsed, NETWORK_BITS[parsed.version]), strict=False))
 
@@ -129,11 +129,11 @@ class Spacing:
         self._known: dict[str, str] = {}
 
     def open_at(self) -> float:
-        """The earliest time at which any connection may start."""
+        """Return the earliest time at which any connection may start."""
         return self._all.free_at()
 
     def free_at(self, address: str) -> float:
-        """The earliest time at which a connection to that address may start; 0.0 if it may at once."""
+        """Return the earliest time at which a connection to that address may start; 0.0 if it may at once."""
         return max(self._all.free_at(), self._local(address))
 
     def _local(self, address: str) -> float:

@@ -115,7 +115,7 @@ class SynAckLog:
 
     @property
     def silence_s(self) -> float:
-        """How long after the last answer the next copy would surely have come, in s."""
+        """Return how long after the last answer the next copy would surely have come, in s."""
         if not self.gap_s:
             return FIRST_REPEAT_S
         return self.gap_s * (CONSTANT_SILENCE_FACTOR if self.constant else SILENCE_FACTOR)

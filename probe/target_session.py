@@ -58,7 +58,7 @@ class Call(NamedTuple):
 
     @property
     def held(self) -> bool:
-        """Whether it keeps a handshake half-open."""
+        """Return whether it keeps a handshake half-open."""
         return self.probe in HELD
 
 
@@ -137,14 +137,14 @@ def target_session(target: Target, tests: frozenset[str], profile: str, crafted:
 
 
 def name_of(target: Target) -> str:
-    """What a target is called within a run: its host, with port and path where they are not the usual ones."""
+    """Return what a target is called within a run: its host, with port and path where they are not the usual ones."""
     port = "" if target.port == 80 else f":{target.port}"
     host = f"[{target.host}]" if ":" in target.host else target.host
     return host + port + (target.path if target.path != "/" else "")
 
 
 def _held(rows: ProbePlan, page: Page) -> TargetSession:
-    """The chain of handshakes held half-open."""
+    """Yield the chain of handshakes held half-open."""
     seen = yield from _each(rows.held, page)
     yield from _more(rows, {probe: page for probe, _ in rows.held}, seen)
 
@@ -168,7 +168,7 @@ def _clear(rows: Iterable[Row], page: Page) -> Gathering:
 
 
 def _is_short(plain: Sequence[Observation], longer: Sequence[Observation]) -> bool:
-    """Whether the page ends within the window, and no longer path has met an answer that is shorter still."""
+    """Return whether the page ends within the window, and no longer path has met an answer that is shorter still."""
     proofs = [o.detail("proof") for o in plain if o.grade == "L"]
     if not any(proof in SHORT for proof in proofs) and proofs.count(SHORT_IF_TWICE) < 2:
         return False
@@ -242,7 +242,7 @@ def _call(probe: str, params: Params, target: Target) -> Asking:
 
 
 def _lost(found: Readings) -> bool:
-    """Whether nothing was read at all, for reasons that a lost packet can give."""
+    """Return whether nothing was read at all, for reasons that a lost packet can give."""
     read = [o for o in found if o.knob not in ASIDE]
     return bool(read) and all(o.reason in AGAIN for o in read)
 

@@ -54,7 +54,7 @@ class SourceLine(NamedTuple):
     line: int
 
     def error(self, what: str) -> BadInput:
-        """The complaint about this line."""
+        """Return the complaint about this line."""
         where = f"{self.source}:{self.line}: " if self.line else ""
         return BadInput(f"{where}{what}")
 
@@ -96,12 +96,12 @@ def order(targets: Iterable[Target], seed: int) -> list[Target]:
 
 
 def rank(target: Target, seed: int) -> tuple[int, str, str, int, str, str]:
-    """What `order` sorts by: equal for equal targets only."""
+    """Return what `order` sorts by: equal for equal targets only."""
     return _lot(target, seed), target.host, target.address, target.port, target.path, target.tag
 
 
 def shard(targets: Iterable[Target], index: int, count: int, seed: int) -> Iterator[Target]:
-    """The `index`-th (from 0) of `count` disjoint shards, which together are all targets."""
+    """Return the `index`-th (from 0) of `count` disjoint shards, which together are all targets."""
     if not 0 <= index < count:
         raise BadInput(f"shard {index} of {count}: shards are numbered from 0 to {count - 1}")
     return (target for target in targets if _lot(target, ~seed) % count == index)
@@ -248,7 +248,7 @@ def _address(text: str, place: SourceLine, hint: str = "") -> IPv4Address | IPv6
 
 
 def hostname(text: str, place: SourceLine = SourceLine("", 0)) -> str:  # noqa: B008  # a named tuple is immutable
-    """A host name in lower-case ASCII, without the root's dot."""
+    """Return a host name in lower-case ASCII, without the root's dot."""
     name = text.strip().removesuffix(".").lower()
     # Long before any limit of DNS: IDNA's tables are slow on long text.
     if not name.isascii() and len(name) <= LONGEST_NAME:

@@ -30,7 +30,7 @@ FIELDS = tuple(field.name for field in fields(Vantage))
 
 
 def read_vantages(source: Source) -> tuple[Vantage, ...]:
-    """The vantages in a TOML text, in its order."""
+    """Return the vantages in a TOML text, in its order."""
     try:
         document = tomllib.loads(source.text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:

@@ -75,16 +75,16 @@ class Asking:
 
     @property
     def end(self) -> int:
-        """The sequence number after the request."""
+        """Return the sequence number after the request."""
         return self.seq + len(self.data)
 
     @property
     def pending(self) -> bool:
-        """Whether some of it is not acknowledged."""
+        """Return whether some of it is not acknowledged."""
         return self.acked < len(self.data)
 
     def due(self) -> list[Segment]:
-        """The segments that may go now."""
+        """Return the segments that may go now."""
         found = []
         limit = min(self.acked + self.window, len(self.data))
         while self.sent < limit:
@@ -112,7 +112,7 @@ class Asking:
 
 
 def asking(data: bytes, synack: Segment, options: tuple[tuple[int, bytes], ...], wscale: int | None) -> Asking:
-    """A request right after a handshake; `wscale` is what we offered."""
+    """Return a request right after a handshake; `wscale` is what we offered."""
     stamps = STAMP_BYTES if options else 0
     mss = max(min(synack.mss or MSS_UNSAID, SEGMENT_MOST) - stamps, 1)
     shift = synack.wscale if wscale is not None and synack.wscale is not None else 0
@@ -196,7 +196,7 @@ def _say(flight: Flight, segments: list[Segment]) -> Generator[Send | Wait, Pack
 
 
 def _patience(flight: Flight, asked_at: float, again: list[float], sack: bool, early: bool) -> float:
-    """How long to wait for the next packet."""
+    """Return how long to wait for the next packet."""
     first = flight.began_at
     if first is None:
         return again[0] if again else asked_at + PATIENCE_S

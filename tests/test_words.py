@@ -25,8 +25,7 @@ CLEAN = tuple(
     docs/api.md docs/capabilities.md docs/craft.md
     docs/ethics.md docs/fields.md docs/formats.md docs/grades.md docs/import.md docs/knobs.md docs/learn.md
     docs/licences.md docs/pages.md docs/reasons.md docs/routes.md docs/sessions.md docs/tensor.md docs/tour.md
-    docs/troubles.md
-    docs/tshark.md docs/tune.md docs/worlds.md configtron/linux configtron/model fingerprint report
+    docs/troubles.md docs/tshark.md docs/tune.md docs/worlds.md configtron/linux configtron/model fingerprint report
     configtron/service/lease db kmod lab tests/db tests/kmod tests/lab/testbed rigs benchmarks/README.md
     benchmarks/sealed benchmarks/tuned benchmarks/learned benchmarks/turns benchmarks/tests
     configtron/service/campaign configtron/service/capture configtron/service/replay probe tune
@@ -34,7 +33,7 @@ CLEAN = tuple(
     configtron/cli/configfile.py configtron/cli/configvalue.py configtron/cli/completing.py configtron/cli/display.py
     configtron/cli/lazy.py configtron/cli/manual.py configtron/cli/options.py configtron/cli/outermost.py
     configtron/cli/output.py configtron/cli/root.py configtron/cli/settings.py configtron/cli/shard.py
-    configtron/cli/signals.py docs/probe.md learner
+    configtron/cli/signals.py docs/probe.md learner configtron/service
 """.split()
 )
 # Words that no network engineer would search for, with the words of the field in their place.

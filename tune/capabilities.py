@@ -82,7 +82,7 @@ NAMES_HEAD = (
 
 
 def page(drivers: Mapping[str, Tables]) -> str:
-    """The page, in Markdown."""
+    """Return the page, in Markdown."""
     return "\n".join(
         [
             HEAD,

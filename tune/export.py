@@ -42,7 +42,7 @@ class Draft:
 
 
 def iproute2(draft: Draft, version: int) -> Iterator[str]:
-    """Lines for `ip -batch -`, or `ip -6 -batch -`: one IP version, for a batch has one. Names go with IPv4."""
+    """Yield lines for `ip -batch -`, or `ip -6 -batch -`: one IP version, for a batch has one. Names go with IPv4."""
     routes = {key: way for key, way in draft.routes.items() if key.version == version}
     # on the link first: a gateway is looked up among them
     for key in sorted(routes, key=lambda key: (bool(_gateway(routes[key])), key)):
@@ -154,7 +154,7 @@ def _section(key: Key, way: RouteWay, draft: Draft) -> Iterator[str]:
 
 
 def sysctl(profile: Profile | None, files: Mapping[str, str]) -> Iterator[str]:
-    """Lines for sysctl.d; `files` has each knob's text by its file's name. Nothing where there is no default."""
+    """Yield lines for sysctl.d; `files` has each knob's text by its file's name. Nothing where there is no default."""
     if profile is not None:
         yield f"# profile {profile.name}"
     yield from (f"net.ipv4.{name} = {text}" for name, text in files.items())
@@ -163,7 +163,7 @@ def sysctl(profile: Profile | None, files: Mapping[str, str]) -> Iterator[str]:
 def left_out(
     profiles: Mapping[str, Profile], reached: Mapping[str, object], refused: Mapping[str, str]
 ) -> Iterator[str]:
-    """A comment for each setting that a form cannot say."""
+    """Yield a comment for each setting that a form cannot say."""
     for name, profile in sorted(profiles.items()):
         for knob, value in profile.settings:
             if knob not in reached:
@@ -171,5 +171,5 @@ def left_out(
 
 
 def within(profile: Profile, reached: Mapping[str, object]) -> Profile:
-    """A profile without what a form cannot say."""
+    """Return a profile without what a form cannot say."""
     return Profile(profile.name, tuple((knob, value) for knob, value in profile.settings if knob in reached))

@@ -108,7 +108,7 @@ class Bound(NamedTuple):
     values: tuple[str, ...] = ()
 
     def holds(self, value: Value) -> bool:
-        """Whether a value lies within."""
+        """Return whether a value lies within."""
         if self.values:
             return value_text(value) in self.values
         if isinstance(value, str | bool | tuple):
@@ -138,7 +138,7 @@ class Limits:
 def refusals(
     rules: Rules, reach: Mapping[str, Reach], limits: Limits, refused: Mapping[str, str], driver: str
 ) -> Iterator[str]:
-    """Why the rules may not be put in force, one line each. `refused`: what the driver cannot set, and why."""
+    """Yield why the rules may not be put in force, one line each. `refused`: what the driver cannot set, and why."""
     if len(rules.prefixes) > limits.max_prefixes:
         yield f"{len(rules.prefixes)} prefixes are more than --max-prefixes {limits.max_prefixes}"
     for _, profile in sorted(rules.profiles.items()):
@@ -150,7 +150,7 @@ def refusals(
 
 
 def barred(profile: Profile, limits: Limits) -> Iterator[str]:
-    """Why a profile may not be put in force by any driver: the operator's bounds and fairness, one line each."""
+    """Yield why a profile may not be put in force by any driver: the operator's bounds and fairness, one line each."""
     for knob, value in profile.settings:
         bound = limits.bounds.get(knob)
         if bound is not None and not bound.holds(value):
@@ -173,7 +173,7 @@ def _out_of_bounds(knob: str, value: Value, reach: Reach | None, limits: Limits,
 
 
 def reach_text(reach: Reach) -> str:
-    """The values that a driver takes, in few words."""
+    """Return the values that a driver takes, in few words."""
     if reach.values:
         return ", ".join(map(value_text, reach.values))
     return _range(reach.least, reach.most) if reach.least is not None or reach.most is not None else "any number"

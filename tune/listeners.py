@@ -46,7 +46,7 @@ def listeners_text(words: Iterable[str]) -> str:
 
 
 def listeners_of(text: str) -> tuple[ListenAddress, ...]:
-    """The listeners that a place names. Errors: `BadInput`."""
+    """Return the listeners that a place names. Errors: `BadInput`."""
     return tuple(_listener(word) for word in text.split(",")) if text else ()
 
 

@@ -81,7 +81,7 @@ def check(profile: Profile, reaches: Mapping[str, Reach], refused: Mapping[str, 
 
 
 def bounds(reach: Reach) -> str:
-    """What a reach takes, in words."""
+    """Return what a reach takes, in words."""
     if reach.values:
         return " or ".join(map(str, reach.values))
     ends = [f"from {reach.least:g}" if reach.least is not None else "", f"to {reach.most:g}" if reach.most else ""]
@@ -111,7 +111,7 @@ def _number(profile: Profile, metric: Metric, value: Value) -> int | str:
 
 
 def holds(metrics: tuple[tuple[int, int | str], ...], wanted: tuple[tuple[int, int | str], ...]) -> bool:
-    """Whether a route carries all metrics of a profile; it may carry others, which are the main table's."""
+    """Return whether a route carries all metrics of a profile; it may carry others, which are the main table's."""
     have = dict(metrics)
     locks = int(have.get(LOCK, 0))
     return all(int(value) & ~locks == 0 if number == LOCK else have.get(number, 0) == value for number, value in wanted)

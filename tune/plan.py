@@ -53,13 +53,13 @@ class Advice(NamedTuple):
 
     @property
     def id(self) -> str:
-        """A hash of all its fields, in hex."""
+        """Return a hash of all its fields, in hex."""
         text = canonical([self.driver, self.scope, self.knob, value_form(self.was), value_form(self.to)])
         return blake2b(text.encode(), digest_size=ID_BYTES).hexdigest()
 
     @property
     def text(self) -> str:
-        """The advice in one line."""
+        """Return the advice in one line."""
         return f"{self.scope} {self.knob}: {value_text(self.was) or 'none'} -> {value_text(self.to) or 'none'}"
 
 
@@ -72,13 +72,13 @@ class PrefixShare:
     fraction: float
 
     def holds(self, prefix: str) -> bool:
-        """Whether a prefix is one of them."""
+        """Return whether a prefix is one of them."""
         drawn = blake2b(f"{self.purpose} {self.salt} {prefix}".encode(), digest_size=8).digest()
         return int.from_bytes(drawn, "big") < self.fraction * 2**64
 
 
 def aim(have: Rules, want: Rules, holdback: PrefixShare, canary: PrefixShare) -> Rules:
-    """What is to be in force: the wanted rules but for those held back, and for the canary only."""
+    """Return what is to be in force: the wanted rules but for those held back, and for the canary only."""
     held = _held_back(want, holdback)
     if canary.fraction < 1:
         held = _canary_only(have, held, canary)
@@ -108,7 +108,7 @@ def _covered(prefix: str, prefixes: Mapping[str, str], lengths: Collection[int])
 
 
 def _canary_only(have: Rules, want: Rules, canary: PrefixShare) -> Rules:
-    """The wanted rules for the canary's prefixes; the rest, and the default, as it is."""
+    """Return the wanted rules for the canary's prefixes; the rest, and the default, as it is."""
     stay = {prefix: name for prefix, name in have.prefixes.items() if not canary.holds(prefix)}
     profiles = {name: have.profiles[name] for name in {have.default, *stay.values()} - {""}}
     prefixes = dict(stay)
@@ -174,7 +174,7 @@ def holds_scope(wide: str, scope: str) -> bool:
 
 
 def follow(have: Rules, advices: Iterable[Advice]) -> Rules:
-    """The rules that following these advices leads to. A profile that some client still has stays.
+    """Return the rules that following these advices leads to. A profile that some client still has stays.
 
     Errors: `Refused` where an advice begins from something else than what is in force: the plan is out of date.
     """

@@ -73,7 +73,7 @@ class Pool:
     template: Profile
 
     def serves(self, wanted: Mapping[str, Value]) -> bool:
-        """Whether it is set up as wanted."""
+        """Return whether it is set up as wanted."""
         offered = dict(self.template.settings)
         return all(offered.get(knob) == value for knob, value in wanted.items())
 
@@ -96,12 +96,12 @@ def _setting(pool: str, part: str) -> tuple[str, Value]:
 
 
 def web(profile: Profile) -> dict[str, Value]:
-    """What of a profile a pool decides."""
+    """Return what of a profile a pool decides."""
     return {knob: value for knob, value in profile.settings if knob in KNOBS and KNOBS[knob].layer in WEB_LAYERS}
 
 
 def for_kernel(rules: Rules) -> Rules:
-    """The rules without what a pool decides: what is left for drivers."""
+    """Return the rules without what a pool decides: what is left for drivers."""
     rest = {name: _without_web(profile) for name, profile in rules.profiles.items()}
     return replace(rules, profiles=rest)
 
@@ -120,7 +120,7 @@ class Routing:
 
 
 def routing(rules: Rules, pools: Sequence[Pool], default: str = "") -> Routing:
-    """Which pool each prefix goes to; the default pool is the one named, else the first. Errors: `BadInput`."""
+    """Return which pool each prefix goes to; the default pool is the one named, else the first. Errors: `BadInput`."""
     names = [pool.name for pool in pools]
     if not pools or len(set(names)) != len(names):
         raise BadInput("name each pool once: --pool NAME:http_version=h2 --pool OTHER:http_version=http/1.1")
@@ -145,13 +145,13 @@ def _choose(profile: Profile, pools: Sequence[Pool], default: str) -> str:
 
 
 def nginx(routed: Routing) -> Iterator[str]:
-    """Lines for `geo $pool { include FILE; }`."""
+    """Yield lines for `geo $pool { include FILE; }`."""
     yield f"default {routed.default};"
     yield from (f"{prefix} {pool};" for prefix, pool in routed.pools.items())
 
 
 def pairs(routed: Routing) -> Iterator[str]:
-    """Lines of prefix and pool; everything else is in the two widest prefixes."""
+    """Yield lines of prefix and pool; everything else is in the two widest prefixes."""
     yield from (f"{prefix} {routed.default}" for prefix in ("0.0.0.0/0", "::/0") if prefix not in routed.pools)
     yield from (f"{prefix} {pool}" for prefix, pool in routed.pools.items())
 
@@ -170,7 +170,7 @@ FORMS = {"nginx": nginx, "apache": pairs, "haproxy": haproxy}
 
 
 def map_text(server: str, routed: Routing) -> str:
-    """The whole map file of a server."""
+    """Return the whole map file of a server."""
     head = "# Which pool serves which clients. Made by `configtron tune router`; changes by hand are written over."
     return "\n".join([head, *FORMS[server](routed)]) + "\n"
 

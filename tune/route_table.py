@@ -114,7 +114,7 @@ def lookups(version: int, lengths: Iterable[int]) -> tuple[RouteLookup, ...]:
 
 
 def lengths_of(routes: Iterable[Key]) -> dict[int, frozenset[int]]:
-    """The lengths of prefixes by IP version."""
+    """Return the lengths of prefixes by IP version."""
     found: dict[int, set[int]] = {}
     for key in routes:
         found.setdefault(key.version, set()).add(key.length)
@@ -160,7 +160,7 @@ class Ground:
         return THROW if elsewhere else route.way
 
     def leads(self, version: int, number: int, length: int) -> RouteWay | None:
-        """The way to a prefix, by the longest route that holds all of it; None where there is none."""
+        """Return the way to a prefix, by the longest route that holds all of it; None where there is none."""
         width, tables = bits(version), self._tables[version]
         for shorter in self._lengths[version]:
             if shorter <= length:
@@ -189,7 +189,7 @@ def _inside_those(route: RouteArguments) -> bool:
 def merged(
     own: tuple[tuple[int, int | str], ...], over: tuple[tuple[int, int | str], ...]
 ) -> tuple[tuple[int, int | str], ...]:
-    """A profile's metrics over a route's own; 0 takes one away; locks (metric 1) of both hold."""
+    """Return a profile's metrics over a route's own; 0 takes one away; locks (metric 1) of both hold."""
     mixed = dict(own)
     locks = int(mixed.pop(1, 0)) | int(dict(over).get(1, 0))
     mixed |= {number: value for number, value in over if number != 1}
@@ -217,7 +217,7 @@ class Overlay:
         return made
 
     def of(self, prefix: str, parsed: tuple[int, bytes, int], name: str) -> tuple[Key, RouteWay]:
-        """The route of one prefix. Errors: `Refused`."""
+        """Return the route of one prefix. Errors: `Refused`."""
         version, address, length = parsed
         way = self.ground.leads(version, int.from_bytes(address, "big"), length)
         if way is THROW and self.ground.interface:
@@ -251,7 +251,7 @@ class Overlay:
 
 
 def cut(version: int, number: int, length: int) -> tuple[int, bytes, int]:
-    """The prefix of that length around an address."""
+    """Return the prefix of that length around an address."""
     width = bits(version)
     return version, (number >> (width - length) << (width - length)).to_bytes(width // 8, "big"), length
 
@@ -262,7 +262,7 @@ def overlaid(ground: Ground, parsed: Iterable[tuple[int, bytes, int]]) -> bool:
 
 
 def hold(prefixes: Iterable[tuple[int, bytes, int]], others: Iterable[tuple[int, int, int]]) -> bool:
-    """Whether one of the prefixes holds, or is, one of the others: (version, length, address as a number)."""
+    """Return whether one of the prefixes holds, or is, one of the others: (version, length, address as a number)."""
     changed = set(prefixes)
     lengths = {version: {p[2] for p in changed if p[0] == version} for version in (4, 6)}
     return any(

@@ -18,7 +18,7 @@ MAPPED_BITS = 96
 
 
 def canonical(prefix: str) -> str:
-    """A prefix as rules write it; an address alone is a prefix of full length.
+    """Return a prefix as rules write it; an address alone is a prefix of full length.
 
     Errors: `BadInput` for what is no prefix, and for one with bits below its length, which is ambiguous. A
     zone (RFC 4007, fe80::%eth0) is an interface's name, thus any text, and belongs to no table of prefixes.
@@ -37,7 +37,7 @@ def canonical(prefix: str) -> str:
 
 
 def check(rules: Rules) -> Rules:
-    """The rules themselves, once every name in them is a profile's. Errors: `BadInput`."""
+    """Return the rules themselves, once every name in them is a profile's. Errors: `BadInput`."""
     wanted = {rules.default, *rules.prefixes.values()} - {""}
     if absent := sorted(wanted - rules.profiles.keys()):
         known = ", ".join(sorted(rules.profiles)) or "none"
@@ -47,7 +47,7 @@ def check(rules: Rules) -> Rules:
 
 
 def longest(rules: Rules, address: str) -> str:
-    """The longest prefix that holds a client; "" if none does."""
+    """Return the longest prefix that holds a client; "" if none does."""
     parsed = ip_address(address)
     parsed = getattr(parsed, "ipv4_mapped", None) or parsed
     for length in range(parsed.max_prefixlen, -1, -1):
@@ -70,14 +70,14 @@ def inside(prefixes: Iterable[str], wider: Collection[str]) -> set[str]:
 
 
 def lookup(rules: Rules, address: str) -> Profile | None:
-    """The profile of a client: by its longest prefix, else the default; None is the untouched stack."""
+    """Return the profile of a client: by its longest prefix, else the default; None is the untouched stack."""
     prefix = longest(rules, address)
     name = rules.prefixes[prefix] if prefix else rules.default
     return rules.profiles[name] if name else None
 
 
 def difference(have: Rules, want: Rules) -> Changes:
-    """What brings `have` to `want`; false where they are equal. Linear in the number of prefixes."""
+    """Return what brings `have` to `want`; false where they are equal. Linear in the number of prefixes."""
     return Changes(
         profiles=dict(_news(have.profiles, want.profiles)),
         prefixes=dict(_news(have.prefixes, want.prefixes)),
@@ -88,7 +88,7 @@ def difference(have: Rules, want: Rules) -> Changes:
 
 
 def after(have: Rules, changes: Changes) -> Rules:
-    """The rules that changes lead to."""
+    """Return the rules that changes lead to."""
     profiles = {**have.profiles, **changes.profiles}
     prefixes = {**have.prefixes, **changes.prefixes}
     for name in changes.dropped_profiles:

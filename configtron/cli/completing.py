@@ -17,14 +17,14 @@ RUNS = 20
 
 
 def lists(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
-    """Names of the bundled target lists."""
+    """Return names of the bundled target lists."""
     from configtron.service.lists import bundled
 
     return [name for name in bundled() if name.startswith(begun)]
 
 
 def runs(ctx: click.Context, _: click.Parameter, begun: str) -> list[str]:
-    """Numbers of the latest runs, the newest first, and `last`."""
+    """Return numbers of the latest runs, the newest first, and `last`."""
     from configtron.db.store import Store
 
     try:
@@ -36,7 +36,7 @@ def runs(ctx: click.Context, _: click.Parameter, begun: str) -> list[str]:
 
 
 def policies(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
-    """Names of `learn policies`."""
+    """Return names of `learn policies`."""
     try:
         from configtron.learner import POLICIES
     except ImportError:
@@ -45,7 +45,7 @@ def policies(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
 
 
 def learned(ctx: click.Context, _: click.Parameter, begun: str) -> list[str]:
-    """Names of `learn status`."""
+    """Return names of `learn status`."""
     try:
         from configtron.db.outcomes import Outcomes
 
@@ -61,7 +61,7 @@ def either(ctx: click.Context, param: click.Parameter, begun: str) -> list[str]:
 
 
 def _path(ctx: click.Context) -> Path:
-    """The database of the command line that is being completed."""
+    """Return the database of the command line that is being completed."""
     from configtron.cli.settings import default_db
 
     return Path(ctx.find_root().params.get("db") or default_db())

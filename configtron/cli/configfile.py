@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from configtron.cli.configvalue import checked
-from configtron.cli.lazy import options_of
+from configtron.cli.options import options_of
 from configtron.cli.settings import default_config
 from configtron.model.errors import BadInput
 

@@ -25,7 +25,7 @@ def checked(value: object, option: click.Option, ctx: click.Context, where: str)
 
 
 def expected(option: click.Option) -> str:
-    """What an option takes, in words."""
+    """Return what an option takes, in words."""
     one, several = _words(option.type)
     return several if option.multiple or option.nargs != 1 else one
 
@@ -80,7 +80,7 @@ def _range(kind: click.ParamType[Any]) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A value about as the file has it."""
+    """Return a value about as the file has it."""
     if isinstance(value, bool):
         return str(value).lower()
     text = f'"{value}"' if isinstance(value, str) else str(value)

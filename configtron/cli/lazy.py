@@ -14,8 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from configtron.cli.options import options_of
+
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
+
+NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class CommandRow(NamedTuple):
@@ -24,17 +29,6 @@ class CommandRow(NamedTuple):
     module: str
     name: str
     help: str
-
-
-def options_of(command: click.Command) -> dict[str, click.Option]:
-    """Return a command's options by their long names, with _ for -."""
-    return {
-        long[2:].replace("-", "_"): param
-        for param in command.params
-        if isinstance(param, click.Option)
-        for long in param.opts
-        if long.startswith("--")
-    }
 
 
 class LazyGroup(click.Group):
@@ -49,21 +43,14 @@ class LazyGroup(click.Group):
 
     def __init__(
         self,
-        *args: Any,
-        package: str,
-        rows: Mapping[str, str],
-        homes: Mapping[str, str] = MappingProxyType({}),
-        renamed: Mapping[str, str] = MappingProxyType({}),
-        moved: Mapping[str, CommandRow] = MappingProxyType({}),
-        default: str = "",
+        *args: Any, package: str, rows: Mapping[str, str], homes: Mapping[str, str] = NONE,
+        renamed: Mapping[str, str] = NONE, moved: Mapping[str, CommandRow] = MappingProxyType({}), default: str = "",
         **kwargs: Any,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(*args, **kwargs)
         at = {name: homes.get(name, f"{name}:{name}").split(":") for name in rows}
         self.rows = {name: CommandRow(f"{package}.{at[name][0]}", at[name][1], text) for name, text in rows.items()}
-        self.renamed = renamed
-        self.moved = moved
-        self.default = default
+        self.renamed, self.moved, self.default = renamed, moved, default
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return names, in the table's order."""
@@ -71,14 +58,12 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command, imported now."""
-        row = self.rows.get(self.renamed.get(cmd_name, cmd_name)) or self.moved.get(cmd_name)
-        if row is None:
+        if (row := self.rows.get(self.renamed.get(cmd_name, cmd_name)) or self.moved.get(cmd_name)) is None:
             return None
         command = getattr(import_module(row.module), row.name)
         assert isinstance(command, click.Command)
         if ctx.auto_envvar_prefix is not None:
-            for option, param in options_of(command).items():
-                # Click names variables after parameters, and people know options.
+            for option, param in options_of(command).items():  # Click would name variables after parameters
                 param.envvar = f"{ctx.auto_envvar_prefix}_{cmd_name}_{option}".replace("-", "_").upper()
         return command
 
@@ -106,17 +91,16 @@ class LazyGroup(click.Group):
         return bool(args) and args[0] not in {**self.rows, **self.moved} and not args[0].startswith("-")
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete as Click does, and what the default command takes, which can follow at once."""
+        """Complete as Click does, and what the default command takes."""
         found = super().shell_complete(ctx, incomplete)
         command = self.get_command(ctx, self.default) if self.default else None
         if command is None:
             return found
         inner = click.Context(command, parent=ctx, info_name=self.default, resilient_parsing=True)
         known = {item.value for item in found}
-        if not incomplete.startswith("-"):
-            target = next(param for param in command.params if isinstance(param, click.Argument))
-            return found + [item for item in target.shell_complete(inner, incomplete) if item.value not in known]
-        return found + [item for item in command.shell_complete(inner, incomplete) if item.value not in known]
+        target = next(param for param in command.params if isinstance(param, click.Argument))
+        of = command if incomplete.startswith("-") else target
+        return found + [item for item in of.shell_complete(inner, incomplete) if item.value not in known]
 
     def _refuse_misspelt(self, word: str, ctx: click.Context) -> None:
         """Refuse a first word that is almost a command: as a target it would be looked up and probed."""

@@ -53,3 +53,14 @@ def format_option(*forms: str, text: str = "Form of the answer.") -> Callable[[C
 def form_options(command: Command) -> Command:
     """Add -f and -o."""
     return added(command, format_option(), output_option)
+
+
+def options_of(command: click.Command) -> dict[str, click.Option]:
+    """Return a command's options by their long names, with _ for -."""
+    return {
+        long[2:].replace("-", "_"): param
+        for param in command.params
+        if isinstance(param, click.Option)
+        for long in param.opts
+        if long.startswith("--")
+    }

@@ -79,8 +79,7 @@ def _performed(words: list[str]) -> int:
 
 
 def _place(error: OSError) -> str:
-    """Return the file of an error, as the line's beginning: one with a name, or standard output, if that cannot be
-    written: a full disk behind it, or it was closed (`>&-`)."""
+    """Return the file of an error, as the line's beginning: standard output where that is full or closed (`>&-`)."""
     if error.filename:
         return f"{error.filename}: "
     try:
@@ -116,6 +115,6 @@ def _open_standard() -> None:
 
 
 def _leave_stdout() -> None:
-    """Drop what could not be written: Python would complain once more when it flushes at exit."""
+    """Drop what could not be written, or Python would complain once more at exit."""
     with suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

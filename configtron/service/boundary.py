@@ -87,7 +87,7 @@ def errors_of(arguments: tuple[Any, ...], named: dict[str, Any]) -> Iterator[Non
 
 
 def _one_line(message: str, arguments: tuple[Any, ...]) -> str:
-    """The message, in which a line's end of an argument is written \\n."""
+    """Return the message, in which a line's end of an argument is written \\n."""
     for argument in arguments:
         for text in (text for text in texts_in(argument) if "\n" in text):
             message = message.replace(text, text.replace("\n", "\\n"))

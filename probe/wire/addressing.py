@@ -72,7 +72,7 @@ class Addresses:
             window = coming.result() if coming is not None else []
 
     def look_up(self, vantage: str, host: str) -> Answer | None:
-        """The addresses of a name met on the way, or None while they are being asked for."""
+        """Return the addresses of a name met on the way, or None while they are being asked for."""
         if (vantage, host) not in self._asked:
             if len(self._asked) >= REMEMBERED:
                 self._asked.clear()

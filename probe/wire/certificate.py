@@ -14,7 +14,7 @@ NAMES_MOST = 5
 
 @lru_cache(maxsize=4096)
 def identity(certificate: bytes) -> tuple[tuple[str, Value], ...]:
-    """What identifies a DER certificate, as details: `sha256` always, the rest if it can be read.
+    """Return what identifies a DER certificate, as details: `sha256` always, the rest if it can be read.
 
     organisation, subject   O and CN of the subject; "" if it has none
     issuer                  CN of the issuer, or its O

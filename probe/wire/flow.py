@@ -120,7 +120,7 @@ class Flow:
                 return
 
     def recording(self) -> Recording:
-        """The finished trace with its frames."""
+        """Return the finished trace with its frames."""
         log = self.log
         a = self.about
         trace = Trace(
@@ -161,5 +161,5 @@ def beginning(
     now_ns: int,
     agent: str = "",
 ) -> Trace:
-    """The part of a trace that is known when it begins."""
+    """Return the part of a trace that is known when it begins."""
     return Trace(trace_id, target, vantage, probe, tuple(sorted(params)), now_ns, agent=agent)

@@ -115,7 +115,7 @@ def distance(number: int, base: int) -> int:
 
 
 def without_ethernet(frame: bytes) -> bytes | None:
-    """The IP packet inside an Ethernet frame, VLAN tags stripped; None if there is none."""
+    """Return the IP packet inside an Ethernet frame, VLAN tags stripped; None if there is none."""
     at = 12
     while frame[at : at + 2] in _ETHER_VLAN:
         at += 4
@@ -228,7 +228,7 @@ def checksum(data: bytes) -> int:
 
 
 def build(envelope: Envelope, segment: Segment, seq: int, ack: int) -> bytes:
-    """The IP packet of a segment, with absolute numbers `seq` and `ack`."""
+    """Return the IP packet of a segment, with absolute numbers `seq` and `ack`."""
     options = write_options(segment.options)
     size = 20 + len(options)
     offset = size << 2 | segment.flags >> 8 & 15
@@ -259,7 +259,7 @@ def snapped(found: Dissected, data: bytes, gso_size: int) -> bytes:
 
 
 def heard(found: Dissected, data: bytes, gso_size: int, numbers: Numbers, at: float, frame: int) -> list[Packet]:
-    """The wire segments of a heard frame, as Packets with relative numbers. `data` may be snapped."""
+    """Return the wire segments of a heard frame, as Packets with relative numbers. `data` may be snapped."""
     (version, _, _, _, _, ttl, tos, ident, df, flags, seq, ack, window, options, payload_at, _, length) = found
     if not numbers.settled:
         numbers.hear(seq, flags)
@@ -282,7 +282,7 @@ def heard(found: Dissected, data: bytes, gso_size: int, numbers: Numbers, at: fl
 
 
 def sent(data: bytes, numbers: Numbers, at: float, frame: int) -> Packet | None:
-    """The Packet of a frame that we sent."""
+    """Return the Packet of a frame that we sent."""
     found = dissect(data)
     if found is None:
         return None
@@ -297,5 +297,5 @@ def sent(data: bytes, numbers: Numbers, at: float, frame: int) -> Packet | None:
 
 
 def packed(address: str) -> bytes:
-    """An address's bytes, as an Envelope wants them."""
+    """Return an address's bytes, as an Envelope wants them."""
     return ip_address(address).packed

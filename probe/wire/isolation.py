@@ -83,7 +83,7 @@ class Isolation:
 
 
 def rules(table: str, ports: range) -> str:
-    """The one table: outgoing RSTs from our port range that are not ours go nowhere."""
+    """Return the one table: outgoing RSTs from our port range that are not ours go nowhere."""
     return (
         f"table inet {table} {{ chain quiet {{ type filter hook output priority 0; policy accept;"
         f" tcp sport {ports.start}-{ports.stop - 1} tcp flags & rst == rst meta mark != {MARK} drop; }}; }}"

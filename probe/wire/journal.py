@@ -25,7 +25,7 @@ BATCH = 1000
 
 
 def journal(folder: Path) -> Iterator[Result]:
-    """The results in a folder; a line that a kill cut short is cut off the file first."""
+    """Yield the results in a folder; a line that a kill cut short is cut off the file first."""
     path = folder / JOURNAL
     cut(path)
     if not path.exists():
@@ -101,7 +101,7 @@ class Ended:
 
 
 def ended(folder: Path) -> int:
-    """How many sessions have ended: the cheapest thing to watch from outside."""
+    """Return how many sessions have ended: the cheapest thing to watch from outside."""
     path = folder / ENDED
     return path.stat().st_size // MARK_BYTES if path.exists() else 0
 

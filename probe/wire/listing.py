@@ -50,7 +50,7 @@ def write_listing(targets: Iterable[Target], path: Path, seed: int, *, chunk_siz
 
 
 def listed(path: Path) -> Iterator[Target]:
-    """The targets in a file, as they are wanted."""
+    """Yield the targets in a file, as they are wanted."""
     with path.open("rb") as file:
         yield from _read(file)
 

@@ -75,7 +75,7 @@ class VantageSockets:
         self._view = memoryview(self._buffer)
 
     def fileno(self) -> int:
-        """The socket that becomes readable."""
+        """Return the socket that becomes readable."""
         return self._ear.fileno()
 
     def hear(self) -> list[Arrival]:

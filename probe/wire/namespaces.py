@@ -43,7 +43,7 @@ def addresses(netns: str) -> dict[str, str]:
 
 
 def owner(pid: int | None = None) -> str:
-    """A living process as "<pid>-<start time>"; "" of a dead one."""
+    """Return a living process as "<pid>-<start time>"; "" of a dead one."""
     pid = os.getpid() if pid is None else pid
     try:
         # The second field of /proc/PID/stat may hold spaces, so count from its closing bracket: state, ..., start time.
@@ -55,7 +55,7 @@ def owner(pid: int | None = None) -> str:
 
 
 def abandoned(name: str) -> bool:
-    """Whether a `configtron-<pid>-<start>...` (or with underscores) was left by a process that is gone."""
+    """Return whether a `configtron-<pid>-<start>...` (or with underscores) was left by a process that is gone."""
     parts = name.replace("_", "-").split("-")
     if len(parts) < 3 or parts[0] != _PREFIX or not (parts[1].isdigit() and parts[2].isdigit()):
         return False
@@ -63,7 +63,7 @@ def abandoned(name: str) -> bool:
 
 
 def is_own(name: str) -> bool:
-    """Whether a namespace is one that a living process of ours made."""
+    """Return whether a namespace is one that a living process of ours made."""
     return name.startswith(f"{_PREFIX}-") and name.count("-") >= 3 and not abandoned(name)
 
 
@@ -82,7 +82,7 @@ def sweep() -> list[str]:
 
 @contextmanager
 def throwaway(what: str) -> Iterator[str]:
-    """An empty namespace with its loopback up; its name. Removed on every exit path, swept at the next start."""
+    """Yield an empty namespace with its loopback up; its name. Removed on every exit path, swept at the next start."""
     sweep()
     name = f"{_PREFIX}-{owner()}-{what}{next(_serial)}"
     ip("netns", "add", name)
@@ -94,7 +94,7 @@ def throwaway(what: str) -> Iterator[str]:
 
 
 def _unused(taken: Iterable[str]) -> int:
-    """The first third octet of the benchmark net without an address on this host."""
+    """Return the first third octet of the benchmark net without an address on this host."""
     used = {a.split(".")[2] for a in taken if a.startswith(f"{BENCHMARK_NET}.")}
     return next(n for n in range(1, 255) if str(n) not in used)
 

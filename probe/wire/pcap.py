@@ -97,7 +97,7 @@ class EvidenceWriter:
         self._file.close()
 
     def _recover(self, resume_at: int | None) -> int:
-        """Where the last whole trace ends (`resume_at` at the latest); counts the packets before."""
+        """Return where the last whole trace ends (`resume_at` at the latest); counts the packets before."""
         good = packets = left = 0
         with self._path.open("rb") as file:
             for block in pcapng.blocks(file):
@@ -113,7 +113,7 @@ class EvidenceWriter:
 
 
 def encode(recording: Recording) -> tuple[bytes, int]:
-    """A trace's blocks, and how many of them count as packets."""
+    """Return a trace's blocks, and how many of them count as packets."""
     trace, frames = recording
     if not frames:
         return b"", 0
@@ -184,7 +184,7 @@ def _speaks_http2(trace: Trace) -> bool:
 
 
 def read_evidence(path: Path, *, offset: int = 0, end: int | None = None) -> Iterator[Trace]:
-    """The traces of a file, or of the part of it that an Evidence names."""
+    """Yield the traces of a file, or of the part of it that an Evidence names."""
     with path.open("rb") as file:
         check_opening(file, path)
         file.seek(max(offset, len(OPENING)))
@@ -201,7 +201,7 @@ def check_opening(file: IO[bytes], path: Path) -> None:
 
 
 def traces_in(blocks: Iterable[pcapng.Block], name: str) -> Iterator[tuple[Trace, Evidence]]:
-    """The traces of all blocks after the opening, and where each lies in the file of that name."""
+    """Yield the traces of all blocks after the opening, and where each lies in the file of that name."""
     keylog, reading, packets, began = "", None, 0, -1
     try:
         for block in blocks:
@@ -258,7 +258,7 @@ class _Reading:
             self._packets.insert(about.get("index", len(self._packets)), packet)
 
     def trace(self) -> Trace:
-        """The trace as it was."""
+        """Return the trace as it was."""
         about = self._about
         return Trace(
             id=about.get("id", ""),

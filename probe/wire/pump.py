@@ -208,7 +208,7 @@ class Pump:
             self._settle(post, key, flow)
 
     def _put_off(self, flow: Flow) -> bool:
-        """Whether the flow, unanswered until now, has to wait for its turn: what it may send next is a SYN."""
+        """Return whether the flow, unanswered until now, has to wait for its turn: what it may send next is a SYN."""
         if flow.turn_ns or not flow.unanswered:
             return False
         now = self.now()
@@ -268,7 +268,7 @@ class _Post:
             self._open(vantage, (vantage.interface, ""))
 
     def towards(self, address: str) -> VantageSockets | str:
-        """The station by which an address is reached, or why there is none."""
+        """Return the station by which an address is reached, or why there is none."""
         vantage = self.vantage
         if vantage.interface:
             return self.stations[vantage.interface, ""]
@@ -296,7 +296,7 @@ class _Post:
             station.close()
 
     def ends(self, target: Target, station: VantageSockets | str, now_ns: int) -> tuple[Key, Envelope]:
-        """A source port for a target, as the flow's key and envelope."""
+        """Return a source port for a target, as the flow's key and envelope."""
         remote = packed(target.address)
         source = bytes(len(remote)) if isinstance(station, str) else station.sources[len(remote)]
         if not source:

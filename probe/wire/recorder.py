@@ -58,7 +58,7 @@ class Recorder:
         return self._pump.now()
 
     def finished(self, timeout_s: float) -> list[Finished]:
-        """What came back, read and kept."""
+        """Return what came back, read and kept."""
         results = []
         for recording in self._pump.poll(timeout_s):
             trace = recording.trace

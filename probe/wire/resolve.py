@@ -42,7 +42,7 @@ def resolve(
 
 
 def asker(resolver: str, lifetime_s: float) -> dns.asyncresolver.Resolver:
-    """A resolver that asks that server ("address", "address:port", "[v6]:port"), or the host's own if ""."""
+    """Return a resolver that asks that server ("address", "address:port", "[v6]:port"), or the host's own if ""."""
     try:
         made = dns.asyncresolver.Resolver(configure=not resolver)
         if resolver:
@@ -75,7 +75,7 @@ async def _one(name: str, asked: dns.asyncresolver.Resolver, record: str) -> Ans
 
 
 def reason_of(error: Exception) -> str:
-    """The reason that an error of the resolver stands for."""
+    """Return the reason that an error of the resolver stands for."""
     if isinstance(error, dns.resolver.NoNameservers):
         return _refusal(error)
     return next((reason for kind, reason in REASONS if isinstance(error, kind)), "dns:malformed")
@@ -91,7 +91,7 @@ REASONS: tuple[tuple[type[Exception], str], ...] = (
 
 
 def _refusal(error: dns.resolver.NoNameservers) -> str:
-    """Why no server gave an answer: the last response's code, or that there was none."""
+    """Return why no server gave an answer: the last response's code, or that there was none."""
     tries = error.kwargs.get("errors") or ()
     for _, _, _, problem, response in reversed(tries):
         if response is not None:

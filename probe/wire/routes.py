@@ -45,7 +45,7 @@ def route_to(address: str, *, netns: str = "", source: str = "", interface: str 
 
 
 def is_local(address: str, netns: str = "") -> bool:
-    """Whether the kernel takes packets for that address as its own, in that namespace."""
+    """Return whether the kernel takes packets for that address as its own, in that namespace."""
     found = route_to(address, netns=netns)
     return found is not None and found.local
 

@@ -69,7 +69,7 @@ class Shard:
 
 
 def shard_from_json(text: str) -> Shard:
-    """The shard that `to_json` wrote."""
+    """Return the shard that `to_json` wrote."""
     try:
         row = json.loads(text)
         row["targets"] = tuple(Target(**t) for t in row["targets"])
@@ -122,7 +122,7 @@ def perform(
 
 
 def targets_of(shard: Shard, folder: Path) -> Iterator[Target]:
-    """The targets in their order, read as they are wanted."""
+    """Return the targets in their order, read as they are wanted."""
     return iter(order(shard.targets, shard.seed)) if shard.targets else listed(folder / TARGETS)
 
 

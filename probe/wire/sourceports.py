@@ -31,7 +31,7 @@ class SourcePorts:
         self._sweep_above = SWEEP_ABOVE
 
     def take(self, address: str, port: int, now_ns: int) -> int:
-        """A source port towards (address, port)."""
+        """Return a source port towards (address, port)."""
         end = self._ends.get((address, port))
         if end is None:
             self._sweep(now_ns)

@@ -18,7 +18,7 @@ ELSEWHERE = {4: "192.0.2.1", 6: "2001:db8::1"}
 
 
 def standing(vantage: Vantage, targets: Sequence[Target], versions: Sequence[int] = (4,)) -> Vantage:
-    """The vantage, checked. Without an interface it stays without: each target is met by its own (`routes.py`).
+    """Return the vantage, checked. Without an interface it stays without: each target is met by its own (`routes.py`).
 
     With an interface and no source address, the address is the one that the kernel would send from there.
 
@@ -67,7 +67,7 @@ def _check_source(vantage: Vantage) -> None:
 
 
 def _checked(vantage: Vantage) -> Vantage:
-    """The vantage, if its device exists."""
+    """Return the vantage, if its device exists."""
     try:
         ip("link", "show", "dev", vantage.interface, netns=vantage.netns)
     except Missing as error:

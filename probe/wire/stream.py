@@ -41,7 +41,7 @@ class Engine(Protocol):
         """Plaintext that came, and whether the stream has ended."""
 
     def session(self, error: str = "") -> Session:
-        """What was negotiated."""
+        """Return what was negotiated."""
 
 
 class Plain:
@@ -84,7 +84,7 @@ class StreamLog:
 
 
 def carry(script: StreamScript, target: Target, trust: EngineFactory) -> tuple[Script, StreamLog]:
-    """A stream script as a segment script, and the log that fills while it runs."""
+    """Return a stream script as a segment script, and the log that fills while it runs."""
     log = StreamLog()
     return _Carrier(target, trust, log).run(script), log
 
@@ -178,7 +178,7 @@ class _Carrier:
         yield from self._flush()
 
     def _hold(self, wish: Hold) -> Steps:
-        """What follows a handshake of its own accord (tickets) is heard and acknowledged before we ask."""
+        """Hear and acknowledge what follows a handshake of its own accord (tickets), before we ask."""
         connection = self._connection
         yield from connection.quiet(connection.now + PATIENCE_S)
         if came := connection.take():

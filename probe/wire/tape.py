@@ -41,7 +41,7 @@ class Record(NamedTuple):
 
 
 def records(stream: bytes) -> list[Record]:
-    """The records of one side's stream; what is cut off at the end counts as one."""
+    """Return the records of one side's stream; what is cut off at the end counts as one."""
     found = []
     at = 0
     while at < len(stream):
@@ -142,7 +142,7 @@ class Tape:
         return coming is not None and coming.way == "in" and coming.at <= at + TICK_S
 
     def session(self, error: str = "") -> Session:
-        """What was negotiated."""
+        """Return what was negotiated."""
         if error != self._session.error:
             raise Diverged(f"TLS\n  the recording: {self._session.error!r}\n  the script:    {error!r}")
         return self._session
@@ -166,7 +166,7 @@ class Tape:
         return left
 
     def _fails(self) -> bool:
-        """Whether the handshake fails now: what follows is an alert, our farewell, or nothing more."""
+        """Return whether the handshake fails now: what follows is an alert, our farewell, or nothing more."""
         following = self._wire.following
         if following is None or following.way == "out" and following.segment.flags & RST:
             return True
@@ -180,7 +180,7 @@ class Tape:
         return self._given > 0 and not left and _finished(self._heard)
 
     def _goes_on(self) -> bool:
-        """Whether what follows is new of ours, and nothing repeated."""
+        """Return whether what follows is new of ours, and nothing repeated."""
         following = self._wire.following
         if following is None or following.way != "out" or not following.segment.length:
             return False
@@ -195,7 +195,7 @@ class Tape:
 
 
 def _finished(stream: bytes) -> bool:
-    """Whether a server's stream holds its Finished: the handshake record behind its change of cipher."""
+    """Return whether a server's stream holds its Finished: the handshake record behind its change of cipher."""
     changed = False
     for record in records(stream):
         if changed and record.kind == HANDSHAKE and _whole(record):

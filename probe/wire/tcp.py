@@ -58,7 +58,7 @@ class Connection:
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will come."""
+        """Return whether nothing more will come."""
         return self.ended or bool(self.failed)
 
     def connect(self, until: float) -> Steps:
@@ -134,7 +134,7 @@ class Connection:
         return asking
 
     def take(self) -> bytes:
-        """The bytes that have come in order since the last call."""
+        """Return the bytes that have come in order since the last call."""
         data = b"".join(self._inbox)
         self._inbox.clear()
         return data

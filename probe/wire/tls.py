@@ -40,7 +40,7 @@ class Trust:
         self._secrets = os.memfd_create("keylog")
 
     def __call__(self, host: str, alpn: tuple[str, ...]) -> OpenSsl:
-        """An engine for one connection."""
+        """Return an engine for one connection."""
         if alpn not in self._contexts:
             self._contexts[alpn] = self._context(alpn)
         return OpenSsl(self._contexts[alpn], host, self._secrets)
@@ -123,7 +123,7 @@ class OpenSsl:
             raise EngineFailed(reason(problem)) from None
 
     def session(self, error: str = "") -> Session:
-        """What was negotiated, as far as it got."""
+        """Return what was negotiated, as far as it got."""
         version = self._tls.version() or "" if self._done else ""
         certificate = self._tls.getpeercert(binary_form=True) or b"" if self._done else b""
         alpn = self._tls.selected_alpn_protocol() or ""
@@ -137,7 +137,7 @@ class OpenSsl:
 
 
 def reason(problem: OSError, alert: int = -1) -> str:
-    """An OpenSSL error as a short named reason; `alert`: the number of one that came in clear."""
+    """Return an OpenSSL error as a short named reason; `alert`: the number of one that came in clear."""
     name = getattr(problem, "reason", None) or "unknown"
     if name == "unknown" and alert in NAMELESS_ALERTS:
         return f"tls:alert-{NAMELESS_ALERTS[alert]}"
@@ -150,7 +150,7 @@ def reason(problem: OSError, alert: int = -1) -> str:
 
 
 def _name(host: str) -> str | None:
-    """The name for SNI: none for an address (RFC 6066 section 3)."""
+    """Return the name for SNI: none for an address (RFC 6066 section 3)."""
     try:
         ip_address(host)
     except ValueError:

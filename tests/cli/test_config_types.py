@@ -10,8 +10,8 @@ import click
 import pytest
 
 from configtron.cli.configfile import load
-from configtron.cli.lazy import options_of
 from configtron.cli.manual import contexts
+from configtron.cli.options import options_of
 from configtron.cli.outermost import run
 from configtron.cli.root import root
 from configtron.model.errors import USAGE, BadInput

@@ -190,6 +190,13 @@ def test_every_command_has_help_and_the_tables_repeat_it() -> None:
             assert getattr(param, "help", "") or param.param_type_name == "argument", f"{ctx.command_path} {param.name}"
 
 
+def test_command_files_are_short() -> None:
+    """A command parses, calls one function of the service and prints: decisions and rendering are elsewhere."""
+    files = {file: len(file.read_text().splitlines()) for file in (ROOT / "configtron" / "cli").rglob("*.py")}
+    assert [file.name for file, lines in files.items() if lines > 120] == []
+    assert sum(files.values()) <= 4500
+
+
 def test_choices_of_the_help_are_those_of_the_tables() -> None:
     assert tuple(CLEAR) == PROFILES and set(SECURE) == set(PROFILES)
     assert tuple(backend.name for backend in uml.BACKENDS) == BACKENDS

@@ -26,7 +26,7 @@ DRIVERS: Mapping[str, str] = {
 
 
 def load(name: str, place: Place) -> Driver:
-    """The driver of that name for a place. Errors: `BadInput`."""
+    """Return the driver of that name for a place. Errors: `BadInput`."""
     if name not in DRIVERS:
         raise BadInput(f"no driver is called {name!r}; there is: {', '.join(DRIVERS)}")
     module, _, kind = DRIVERS[name].partition(":")

@@ -68,7 +68,7 @@ class EbpfDriver:
         return {} if self.missing() else reach.reaches(reach.kernel())
 
     def tried(self) -> str:
-        """Why this process cannot act though nothing is missing, one line: found out by loading a program.
+        """Return why this process cannot act though nothing is missing, one line: found out by loading a program.
 
         It does nothing, is attached nowhere, and is gone at once. "" if the kernel took it.
         """
@@ -163,7 +163,7 @@ class EbpfDriver:
             raise Refused(f"the kernel refused to move open connections: {error.strerror}") from error
 
     def listened(self) -> list[EbpfDriver]:
-        """The driver for each choice of listeners that is pinned here, whichever journal knows of it or none.
+        """Return the driver for each choice of listeners that is pinned here, whichever journal knows of it or none.
 
         Of a place that names listeners itself there are no others.
         """
@@ -227,7 +227,7 @@ class EbpfDriver:
         pins.group(self.place)
 
     def _in_force(self) -> Path | None:
-        """The place's folder while its program is attached to this very group, for this very namespace."""
+        """Return the place's folder while its program is attached to this very group, for this very namespace."""
         if _no_means() or pins.BPFFS not in pins.mounts("bpf"):
             return None
         here = pins.folder(self.place)
@@ -245,7 +245,7 @@ class EbpfDriver:
             return None
 
     def _folder(self, prefixes: Collection[str]) -> Path:
-        """The place's maps, made unless they are there; what a killed run or another version left is removed."""
+        """Return the place's maps, made unless they are there; what a killed run or another version left is removed."""
         here = pins.folder(self.place)
         for other in pins.folders(self.place):
             if other != here or self._in_force() is None:
@@ -308,7 +308,7 @@ class EbpfDriver:
 
 
 def _no_means() -> str:
-    """Why nothing can be done on this machine, wherever; "" if it can."""
+    """Return why nothing can be done on this machine, wherever; "" if it can."""
     try:
         library()
     except OSError:
@@ -319,5 +319,5 @@ def _no_means() -> str:
 
 
 def _may_look() -> bool:
-    """Whether what stands in the BPF file system can be seen from here: its folder is root's alone."""
+    """Return whether what stands in the BPF file system can be seen from here: its folder is root's alone."""
     return os.access(pins.BPFFS, os.R_OK | os.X_OK)

@@ -62,7 +62,7 @@ class UpdateStep:
     new: tuple[Key, RouteWay] | None
 
     def stale(self) -> tuple[Key, RouteWay] | None:
-        """The route that the prefix no longer has."""
+        """Return the route that the prefix no longer has."""
         return self.old if self.old and (self.new is None or self.new[0] != self.old[0]) else None
 
 
@@ -109,7 +109,7 @@ def _step(table: RouteTable, overlay: Overlay, prefix: str, parsed: Prefix, name
 
 
 def held(table: RouteTable, parsed: Prefix) -> tuple[Key, RouteWay] | None:
-    """The route of ours to that very prefix, None where there is none. Errors: `Unclear`."""
+    """Return the route of ours to that very prefix, None where there is none. Errors: `Unclear`."""
     found = _leading(table, parsed)
     if found is None or found.table not in (TABLE, MAIN):
         raise Unclear  # another program's rule comes before ours
@@ -121,7 +121,7 @@ def held(table: RouteTable, parsed: Prefix) -> tuple[Key, RouteWay] | None:
 
 
 def _leading(table: RouteTable, parsed: Prefix) -> Found | None:
-    """Where the prefix's first or last address leads, whichever no longer prefix hides."""
+    """Return where the prefix's first or last address leads, whichever no longer prefix hides."""
     version, address, length = parsed
     first = int.from_bytes(address, "big")
     last = first | (1 << (bits(version) - length)) - 1
@@ -145,7 +145,7 @@ def _check(table: RouteTable, step: UpdateStep) -> None:
 
 
 def hidden(prefix: str, other: int) -> str:
-    """The words for a rule that comes first."""
+    """Return the words for a rule that comes first."""
     return (
         f"{prefix}: a rule leads its clients to table {other} before table {TABLE} is looked up (ip rule); "
         "take that rule away, or use another driver: configtron tune doctor"

@@ -103,7 +103,7 @@ class KmodDriver:
         return REFUSED
 
     def before(self) -> str:
-        """The namespace's default congestion control, the one thing of the host's that we write over."""
+        """Return the namespace's default congestion control, the one thing of the host's that we write over."""
         return json.dumps({"tcp_congestion_control": self._control()})
 
     def apply(self, changes: Changes) -> Rules:
@@ -176,7 +176,7 @@ class KmodDriver:
 
     @contextmanager
     def _device(self) -> Iterator[Device]:
-        """The module's device, opened in the place's namespace."""
+        """Yield the module's device, opened in the place's namespace."""
         if why := self.missing():
             raise Missing(why)
         with self._opened() as device:
@@ -254,7 +254,7 @@ class KmodDriver:
             self._set_control(CONTROL)
 
     def _read_back(self, device: Device, changes: Changes, written: bytearray) -> Rules:
-        """What the kernel answers for each of the prefixes, whose profiles in `written` are forgotten first."""
+        """Return what the kernel answers for each of the prefixes, whose profiles in `written` are forgotten first."""
         names = device.profiles()
         profiles = {name: Profile(name, setting(device.settings(n))) for n, name in names.items()}
         numbers = profiles_of(written)

@@ -106,13 +106,13 @@ FLAGS: Mapping[str, int] = {
 
 
 def number(call: str) -> int:
-    """The request number of an ioctl(2), as _IOC() of asm-generic/ioctl.h makes it."""
+    """Return the request number of an ioctl(2), as _IOC() of asm-generic/ioctl.h makes it."""
     which, direction, layout = CALLS[call]
     return direction << 30 | STRUCTS[layout].size << 16 | MAGIC << 8 | which
 
 
 def pack(layout: str, **values: int | bytes) -> bytearray:
-    """A structure with these fields; the rest is zero."""
+    """Return a structure with these fields; the rest is zero."""
     fields = LAYOUTS[layout]
     absent = {name: b"" if code.endswith("s") else 0 for name, code in fields}
     return bytearray(STRUCTS[layout].pack(*(values.get(name, absent[name]) for name, _ in fields)))

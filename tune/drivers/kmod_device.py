@@ -60,7 +60,7 @@ class Device:
         return self._file
 
     def version(self) -> dict[str, int]:
-        """The interface's version, its features and limits."""
+        """Return the interface's version, its features and limits."""
         return {name: value for name, value in self._call("VERSION").items() if isinstance(value, int)}
 
     def parameters(self) -> list[Parameter]:

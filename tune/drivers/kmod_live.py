@@ -87,7 +87,7 @@ def _longest(table: Mapping[bytes, int], lengths: Collection[int], family: int, 
 
 
 def _give(device: Device, descriptor: int, profile: int, settings: Mapping[int, int | str]) -> bool:
-    """Whether the connection now has the profile."""
+    """Return whether the connection now has the profile."""
     try:
         held, found = device.of_socket(descriptor)
         lasting = {key: value for key, value in settings.items() if key not in BEGINNINGS}

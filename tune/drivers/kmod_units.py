@@ -98,7 +98,7 @@ REFUSED: Mapping[str, str] = {
 
 
 def reaches(parameters: Iterable[Parameter]) -> dict[str, Reach]:
-    """What the module of the running kernel sets, in the units of `knobs.py`."""
+    """Return what the module of the running kernel sets, in the units of `knobs.py`."""
     return {parameter.name: _reach(parameter) for parameter in parameters if parameter.settable}
 
 
@@ -164,7 +164,7 @@ def _number(knob: str, value: Value) -> int | str:
 
 
 def setting(numbers: Mapping[int, int | str]) -> tuple[tuple[str, Value], ...]:
-    """What `checked` made, back in our words."""
+    """Return what `checked` made, back in our words."""
     return tuple((KNOB_OF[key], _value(KNOB_OF[key], value)) for key, value in numbers.items())
 
 
@@ -193,13 +193,13 @@ def packed(prefixes: Mapping[str, int]) -> bytearray:
 
 
 def profiles_of(structures: bytearray) -> memoryview:
-    """The profile of each of `packed`, to be read and to be written."""
+    """Return the profile of each of `packed`, to be read and to be written."""
     words = memoryview(structures).cast("I")
     return words[PROFILE_WORD :: PREFIX.size // words.itemsize]
 
 
 def spelt(prefix: bytes) -> str:
-    """A structure's prefix as rules write it."""
+    """Return a structure's prefix as rules write it."""
     family, length, _, _, address = PREFIX.unpack(prefix)
     if family == socket.AF_INET:
         return f"{address[0]}.{address[1]}.{address[2]}.{address[3]}/{length}"

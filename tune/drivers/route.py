@@ -112,7 +112,7 @@ class RouteDriver:
             remembered.forget(table.net, self.place.netns, clamps)
 
     def _clamps(self) -> set[int]:
-        """The windows that profiles clamp: what the kernel may have copied from their routes."""
+        """Return the windows that profiles clamp: what the kernel may have copied from their routes."""
         settings = (dict(profile.settings) for profile in self._table.profiles().values())
         return {int(str(found["cwnd_clamp"])) for found in settings if "cwnd_clamp" in found}
 
@@ -160,7 +160,7 @@ class RouteDriver:
                 raise Refused(incremental_update.hidden(text(*key[:3]), found_by.table))
 
     def _changed(self, changes: Changes, want: Rules) -> Rules:
-        """What was changed, its routes read back already, its profiles from the notes."""
+        """Return what was changed, its routes read back already, its profiles from the notes."""
         back = {profile.name: profile for profile in self._table.profiles().values()}
         profiles = {name: back[name] for name in changes.profiles}
         return Rules(profiles, dict(changes.prefixes), want.default)
@@ -220,7 +220,7 @@ class RouteDriver:
             self._marked, self._seen = "", None
 
     def _digest(self) -> str:
-        """Which prefixes, whose, with what metrics; not by which way, which follows the main table."""
+        """Return which prefixes, whose, with what metrics; not by which way, which follows the main table."""
         seen = self._seen = self._table.seen()
         besides = (self._table.earlier(), _reached(seen), sorted(map(str, seen.profiles.items())), seen.foreign)
         digest = blake2b(repr(besides).encode(), digest_size=8)
@@ -262,7 +262,7 @@ class RouteDriver:
         return len(fresh) + len(stale)
 
     def ask(self, rules: Rules) -> Answers:
-        """What the kernel answers for clients of these rules, and where the main table now leads elsewhere."""
+        """Return what the kernel answers for clients of these rules, and where the main table now leads elsewhere."""
         table = self._table
         seen = table.seen()
         profiles = _numbered(seen.profiles, rules.profiles)
@@ -280,7 +280,7 @@ class RouteDriver:
         return () if self.missing() else self._table.others()
 
     def draft(self, rules: Rules) -> Draft:
-        """What `apply` would write for these rules, were nothing in force yet. Errors: those of `apply`."""
+        """Return what `apply` would write for these rules, were nothing in force yet. Errors: those of `apply`."""
         table, known = self._table, self._table.profiles()
         for profile in rules.profiles.values():
             check(profile, self.settable(), REFUSED, self.name)
@@ -300,14 +300,14 @@ class RouteDriver:
 
 
 def _reached(seen: SeenRoutes) -> list[tuple[int, int]]:
-    """The lengths of our prefixes that our rules reach; those of copies follow the main table."""
+    """Return the lengths of our prefixes that our rules reach; those of copies follow the main table."""
     held = lengths_of(key for key in seen.routes if not COPY <= key.metric < DEFAULT)
     return sorted((version, length) for version, lengths in held.items()
                   for length in lengths & seen.ruled.get(version, frozenset()))  # fmt: skip
 
 
 def _moved(seen: SeenRoutes, key: Key, way: RouteWay, *, again: bool) -> bool:
-    """Whether a route is to be led elsewhere, rather than left as another program wrote it."""
+    """Return whether a route is to be led elsewhere, rather than left as another program wrote it."""
     have = seen.routes.get(key)
     if have is None:
         return again or COPY <= key.metric < DEFAULT
@@ -315,7 +315,7 @@ def _moved(seen: SeenRoutes, key: Key, way: RouteWay, *, again: bool) -> bool:
 
 
 def _is_whole(seen: SeenRoutes, number: int, way: RouteWay) -> bool:
-    """Whether a route carries its profile's metrics, or leads nowhere."""
+    """Return whether a route carries its profile's metrics, or leads nowhere."""
     profile = seen.profiles.get(number)
     return way.kind != "unicast" or (profile is not None and holds(way.metrics, numbers(profile)))
 

@@ -73,13 +73,13 @@ class Notes:
 
 
 def pieces(notes: Mapping[int, str]) -> list[Key]:
-    """The routes that notes are written as. Errors: `BadInput`."""
+    """Return the routes that notes are written as. Errors: `BadInput`."""
     cut = {number: _cut(number, text.encode()) for number, text in notes.items()}
     return [_key(number, place, piece) for number, parts in cut.items() for place, piece in enumerate(parts)]
 
 
 def free(taken: Iterable[int]) -> Iterator[int]:
-    """Numbers that no note has, from 1. Errors: `BadInput` when they come to an end."""
+    """Yield numbers that no note has, from 1. Errors: `BadInput` when they come to an end."""
     held = set(taken)
     yield from (number for number in range(1, MOST_NOTES + 1) if number not in held)
     raise BadInput(f"there are {MOST_NOTES} profiles already; drop some: configtron tune profile drop NAME")
@@ -109,11 +109,11 @@ def _sum(text: bytes) -> bytes:
 
 
 def spelt(profile: Profile) -> str:
-    """A profile as a note."""
+    """Return a profile as a note."""
     return json.dumps({"profile": profile.name, "settings": dict(profile.settings)}, separators=(",", ":"))
 
 
 def profile_of(text: str) -> Profile | None:
-    """The profile that a note spells; None where it is another kind of note."""
+    """Return the profile that a note spells; None where it is another kind of note."""
     held = json.loads(text)
     return Profile(held["profile"], tuple(held["settings"].items())) if "profile" in held else None

@@ -78,7 +78,7 @@ def parse(prefix: str) -> Prefix:
 
 
 def text(version: int, address: bytes, length: int) -> str:
-    """A prefix as rules write it."""
+    """Return a prefix as rules write it."""
     if version == 6 and not any(address[:10]):
         return f"{IPv6Address(address)}/{length}"  # inet_ntop would write the end as an IPv4 address
     return f"{socket.inet_ntop(FAMILIES[version], address)}/{length}"
@@ -158,7 +158,7 @@ def _packed(address: str) -> bytes:
 
 
 def read(net: Netlink, version: int, table: int, protocol: int = 0) -> Iterator[Found]:
-    """The routes of one table that carry packets, or say that none may pass. Errors: `BadInput`, `Refused`."""
+    """Yield the routes of one table that carry packets, or say that none may pass. Errors: `BadInput`, `Refused`."""
     body = RTMSG.pack(FAMILIES[version], 0, 0, 0, TABLE_UNSPEC, protocol, 0, 0, 0)
     shapes: dict[bytes, tuple[int, RouteWay, int, int]] = {}
     for found in net.dump(GET_ROUTE, body + attribute(TABLE, struct.pack("=I", table))):

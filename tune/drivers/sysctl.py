@@ -108,7 +108,7 @@ class Noted:
         return Rules({profile.name: profile for profile in self.profiles.values()}, {}, self.default)
 
     def is_ours(self, knob: str, text: str) -> bool:
-        """Whether we wrote it; notes without that field count as yes."""
+        """Return whether we wrote it; notes without that field count as yes."""
         return text in self.ours.get(knob, (text,))
 
 
@@ -146,7 +146,7 @@ class SysctlDriver:
         return found | {control.knob: replace(control, values=values, note=note)}
 
     def untouched(self) -> Mapping[str, Value]:
-        """What each knob is without us: noted before the first change, else as the kernel has it."""
+        """Return what each knob is without us: noted before the first change, else as the kernel has it."""
         return {knob: _as_value(knob, text) for knob, text in json.loads(self.before()).items()}
 
     def reachable(self) -> Mapping[str, Reach]:
@@ -269,7 +269,7 @@ class SysctlDriver:
 
 
 def files(profile: Profile) -> dict[str, str]:
-    """A profile's settings as they would be written: the file's name below net.ipv4 -> its text."""
+    """Return a profile's settings as they would be written: the file's name below net.ipv4 -> its text."""
     return {BY_KNOB[knob].file: _spelt(knob, value) for knob, value in profile.settings}
 
 
@@ -278,12 +278,12 @@ def _text(knob: str) -> str:
 
 
 def _value(knob: str) -> Value:
-    """What the knob is now."""
+    """Return what the knob is now."""
     return _as_value(knob, _text(knob))
 
 
 def _as_value(knob: str, text: str) -> Value:
-    """A file's text as the knob's value."""
+    """Return a file's text as the knob's value."""
     switch = BY_KNOB[knob]
     if not text.isdigit():
         return text

@@ -125,7 +125,7 @@ class RouteTable:
             self.versions = (4, 6) if Path("/proc/sys/net/ipv6").exists() else (4,)
 
     def ground(self) -> Ground:
-        """The main table. Errors: `BadInput`, `Refused` where it cannot be covered."""
+        """Return the main table. Errors: `BadInput`, `Refused` where it cannot be covered."""
         found = (route for version in self.versions for route in read(self.net, version, MAIN))
         given = [RouteArguments(*route.key, route.way, route.tos) for route in found]
         return Ground(given, self._interface())
@@ -158,7 +158,7 @@ class RouteTable:
         return SeenRoutes(routes, self.profiles(), self.ruled(), frozenset(self.versions), tuple(foreign))
 
     def standing(self) -> SeenRoutes:
-        """The few: the default profile's routes, copies, and prefixes to which no route leads."""
+        """Return the few: the default profile's routes, copies, and prefixes to which no route leads."""
         found = (route for version in self.versions for route in read(self.net, version, TABLE, STANDING))
         routes = {route.key: route.way for route in found}
         return SeenRoutes(routes, self.profiles(), self.ruled(), frozenset(self.versions))
@@ -218,7 +218,7 @@ class RouteTable:
         return found
 
     def ours(self) -> str:
-        """How many routes, rules and names stand here by our hand, in words; "" if none do."""
+        """Return how many routes, rules and names stand here by our hand, in words; "" if none do."""
         routes = sum(1 for v in self.versions for ours in OURS for _ in read(self.net, v, TABLE, ours))
         rules = sum(len(self._rules(version)) for version in self.versions)
         names = len(self.notes.read())
@@ -265,7 +265,7 @@ def _rule(version: int, lookup: RouteLookup) -> bytes:
 
 
 def _ours(body: bytes) -> RouteLookup | None:
-    """A rule of our protocol number that leads to our table, or to the main one for what is long enough."""
+    """Return a rule of our protocol number that leads to our table, or to the main one for what is long enough."""
     found = attributes(body, RULE.size)
     (table,) = struct.unpack("=I", found.get(RULE_TABLE, bytes(4)))
     (rejected,) = struct.unpack("=I", found.get(RULE_REJECTED, b"\xff" * 4))

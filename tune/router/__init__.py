@@ -44,7 +44,7 @@ class Server:
     pid_file: str = ""
 
     def configured(self, config: str) -> Server:
-        """The same with that main configuration file."""
+        """Return the same with that main configuration file."""
         named = config or self.config[1]
         words = (self.config[0], named) if named else ()
         reload = (*self.reload, *words) if self.reload else ()
@@ -102,7 +102,7 @@ def rollback(at: Server, file: Path) -> None:
 
 
 def example_words() -> dict[str, str]:
-    """What an example of a configuration needs to know of this installation."""
+    """Return what an example of a configuration needs to know of this installation."""
     return {"python": sys.executable}
 
 

@@ -37,7 +37,7 @@ def tables(lines: Iterable[str]) -> Tables:
 
 
 def pool(held: Tables, address: str) -> str:
-    """The pool of an address; NULL for what is none."""
+    """Return the pool of an address; NULL for what is none."""
     try:
         asked = ip_address(address.strip())
     except ValueError:
@@ -52,7 +52,7 @@ def pool(held: Tables, address: str) -> str:
 
 
 def answers(held: Tables, asked: Iterable[str]) -> Iterator[str]:
-    """A line for each line."""
+    """Return a line for each line."""
     return (f"{pool(held, line)}\n" for line in asked)
 
 

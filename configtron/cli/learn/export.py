@@ -43,40 +43,35 @@ def export(name: str, log: int, last: int, only: tuple[str, ...], leaf: int, to_
     """Write a policy as rules, and the loss of each kind of rules against the policy itself.
 
     \b
-    cell     class and site -> profile: what an agent looks up
-    tree     a decision tree in words: what an operator reads
-    class    class -> profile over all its sites; prefix: the same for each prefix: what a stack can hold
-    profile  what the profiles of those are, knob by knob
-    loss     excess over the policy itself, as shares of page load time: median, 95th percentile and mean over clients
-    power    which gain over Default this log would show (`smallest`: with a chance of 80 %, for the median profile)
-    held-back  which classes keep Default, and which prefixes what they had, with the reason (docs/reasons.md)
+    cell       class and site -> profile: what an agent looks up
+    tree       a decision tree in words: what an operator reads
+    class      class -> profile over all its sites; prefix: the same for each prefix: what a stack can hold
+    profile    the settings of those, knob by knob
+    loss       excess over the policy itself, as shares of page load time: median, 95th percentile, mean over clients
+    power      which gain over Default this log would show (`smallest`: with a chance of 80 %, for the median profile)
+    held-back  classes that keep Default, prefixes that keep what they had, with the reason (docs/reasons.md)
 
-    Rules are made on the earlier half of the clients. Their loss is judged by the outcomes of the later half, not by
-    what the policy believes; where the log cannot show it, a reason stands in place of the numbers. Only the rules are
-    held out: the policy itself may have learned from the later half, too.
+    Rules are made on the earlier half of the clients; their loss is judged by the outcomes of the later half. Where the
+    log cannot show it, a reason stands in place of the numbers. The policy itself may have learned from both halves.
 
-    The loss `tune` is that of profiles as a driver of `configtron tune` can set them: knobs that the driver does not
-    reach by prefix stay at their default, and are named. It is the driver that `tune` would take here; where none is
-    here, the one that reaches most. Left out are values beyond the operator's bounds, and profiles that the guard calls
-    unfair: by --bound and --allow-unfair, as `configtron tune` takes them, and by its section of the settings file.
+    The loss `tune` is that of profiles as a driver of `configtron tune` can set them: the driver that `tune` would take
+    here, else the one that reaches most; knobs that it does not reach by prefix stay at their default, and are named.
+    Values beyond the operator's bounds and unfair profiles are left out (--bound, --allow-unfair, and `tune`'s section
+    of the settings file).
 
     A class gets a profile only where it is proven to be faster than Default: the lower bound of its gain is above 0.
-    All other classes keep Default. The bounds hold for all profiles and classes together, and for all tests of a
-    growing log together (an error of 5 %): the log is tested again when it has grown by a quarter; until then the
-    verdict stands. Only --to-tune makes a test; without it the verdict that stands is shown, or that none does. The
-    test needs propensities. With --to-tune these profiles, and their prefixes, are printed and
-    stored as wanted (`configtron tune profile list`); nothing is put in force: `configtron tune plan` shows what would
-    change. Prefixes that have a profile of an earlier export get their new one, or none. A profile or prefix that a
-    human set stays, and so do the clients within that prefix.
+    The bounds hold for all profiles and classes together, and for all tests of a growing log together (an error of
+    5 %): the log is tested again when it has grown by a quarter. Only --to-tune makes a test; without it the last
+    verdict is shown. The test needs propensities. --to-tune stores these profiles and prefixes as wanted (`configtron
+    tune profile list`); nothing is put in force: `configtron tune plan` shows what would change. Prefixes of an earlier
+    export get their new profile, or none. Profiles and prefixes that a human set stay, and the clients within them.
 
-    If the policy was made with a bound on damage to neighbours (`learn run --damage`), the rules for cells, classes and
-    prefixes keep to it; the tree, which merges classes, does not. --damage sets another bound, --damage-from takes
-    another tensor's measurements.
+    If the policy was made with a bound on damage to neighbours (`learn run --damage`), cells, classes and prefixes keep
+    to it; the tree, which merges classes, does not. --damage sets another bound, --damage-from takes another tensor.
 
-    With --unjudged what the policy prefers is exported without a test. A policy with a model over all cells and no
-    warm start prefers no value of a knob that was loaded less than 100 times: it would be a guess. With any other
-    policy, a class that has no load of its preferred profile gets the fastest one that its clients did load, else
-    Default; the row `tune` counts these classes.
+    --unjudged exports what the policy prefers, without a test. A policy with a model over all cells and no warm start
+    prefers no value of a knob that was loaded less than 100 times. With any other policy, a class without a load of its
+    preferred profile gets the fastest one that its clients did load, else Default; the row `tune` counts these classes.
 
     Exit code 0 also where nothing is proven. 2: no outcomes, no such policy, a log of other configurations than the
     policy's (with --to-tune), or --damage without a tensor that measured it.

@@ -13,11 +13,10 @@ from configtron.cli.options import FILE, form_options
 from configtron.cli.output import say
 from configtron.cli.settings import settings
 from configtron.cli.signals import terminated
-from configtron.model.errors import CONDITION, DONE, INTERRUPTED, NOTHING, PARTIAL, BadInput
+from configtron.model.errors import INTERRUPTED, BadInput
 
 if TYPE_CHECKING:
     from configtron.report.filling import Moment
-    from configtron.service.learning.measured import CellTally
     from configtron.service.learning.measuring import MeasureOptions
     from configtron.service.progress import Event
 
@@ -91,7 +90,8 @@ def measure(fail_on_unknown: bool, tensor: Path | None, status_updates_file: Pat
         tally, lines = measured.show_cells(options.db, found, lambda cells: write_cells(form, cells, out), tensor)
     for line in lines:
         say(line)
-    return INTERRUPTED if found.status == measuring.STOPPED else _code(tally, found.layout.cells, fail_on_unknown)
+    code = tally.code(found.layout.cells, fail_on_unknown=fail_on_unknown)
+    return INTERRUPTED if found.status == measuring.STOPPED else code
 
 
 def _options_of(study: str | None, smoke: bool, seed: int | None, server: str | None, jobs: int | None,
@@ -109,23 +109,11 @@ def _options_of(study: str | None, smoke: bool, seed: int | None, server: str | 
         return MeasureOptions(settings().db, resume=resume, **how)
     if name is None:
         raise BadInput(f"nothing to measure: name a study by --study {'|'.join(STUDIES)}, or --smoke")
-    where: dict[str, Any] = {
-        "seed": 1 if seed is None else seed,
-        "server": server or SERVERS[0],
-        "argv": tuple(sys.argv[1:]),
-    }
-    return MeasureOptions(settings().db, name, **what, **where, **how)
+    seed, server = 1 if seed is None else seed, server or SERVERS[0]
+    return MeasureOptions(settings().db, name, **what, seed=seed, server=server, argv=tuple(sys.argv[1:]), **how)
 
 
 def _moment_of(event: Event) -> tuple[Moment, bool] | None:
     from configtron.service.learning.measuring import MeasureProgress
 
     return (event.moment, event.last) if isinstance(event, MeasureProgress) else None
-
-
-def _code(tally: CellTally, cells: int, fail_on_unknown: bool) -> int:
-    if not tally.medians:
-        return NOTHING
-    if fail_on_unknown and tally.known < cells:
-        return CONDITION
-    return DONE if tally.medians == cells else PARTIAL

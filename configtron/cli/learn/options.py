@@ -18,7 +18,7 @@ LAST = 100_000
 
 
 def log_option(command: Command) -> Command:
-    """From which outcomes: `log` is a log's number, 0 for all, or -n for all that measured what log n did."""
+    """Add which outcomes are read: `log` is a log's number, 0 for all, or -n for all of the metric of log n."""
 
     @wraps(command)
     def chosen(*args: Any, log: int, metric: str, **rest: Any) -> Any:
@@ -42,19 +42,19 @@ def log_option(command: Command) -> Command:
 
 
 def policy_option(command: Command) -> Command:
-    """Which saved policy."""
+    """Add the saved policy."""
     return click.option("--policy", "name", default="", metavar="POLICY", shell_complete=learned,
                         help="Which; `learn status` lists them.  [default: the one saved last]")(command)  # fmt: skip
 
 
 def last_option(command: Command) -> Command:
-    """From how many outcomes."""
+    """Add how many outcomes are read."""
     return click.option("--last", type=click.IntRange(1), default=LAST, show_default=True, metavar="N",
                         help="From the latest N outcomes.")(command)  # fmt: skip
 
 
 def damage_options(command: Command) -> Command:
-    """The bound on damage to neighbours, and the tensor that measured it."""
+    """Add the bound on damage to neighbours, and the tensor that measured it."""
     most = click.option(
         "--damage", default="", metavar="BYTES",
         help="Serve no configuration by which neighbours lose more bytes for each byte of a page; none: no bound."

@@ -39,49 +39,44 @@ def run(name: str, policy: str, most: int | None, fresh: bool, form: str, output
     """Let a policy learn from the database's outcomes, in order of arrival, whatever policy decided them.
 
     For each outcome's client the policy first makes its own decision; profile, arm, class and propensity are stored
-    (table `decision`). Then it learns the outcome. Its state is saved with its decisions, in one transaction: after an
-    interruption or a kill, --policy NAME alone resumes, with the same result as an uninterrupted run (options that
-    were fixed when it was made are refused, --fresh begins anew, --outcomes counts from there). A policy that has read
-    all outcomes goes on with new ones; --name keeps several of a kind side by side.
+    (table `decision`). Then it learns the outcome. State and decisions are saved in one transaction: after a kill,
+    --policy NAME alone resumes, with the same result as an uninterrupted run (options that were fixed when it was made
+    are refused, --fresh starts anew). A policy that has read all outcomes goes on with new ones; --name stores several
+    of a kind.
 
-    With --watch each outcome is taken as a sample of its client's network: the policy decides for a client by the
-    medians of its earlier outcomes since the last change that a detector found in its round trips. How often clients
-    changed class, and after how many outcomes, is printed (`reclassified`, `latency` in JSON).
+    --watch takes each outcome as a sample of its client's network: the policy decides by the medians of the client's
+    outcomes since the last change that a detector found in its round trips. How often clients changed class, and after
+    how many outcomes, is printed (`reclassified`, `latency` in JSON).
 
-    With --classes auto members of a class may differ by 0.25 in ln(ms), beside the noise of single loads. That noise
-    is measured where the first 10 000 outcomes repeat a prefix, site and profile; it is printed, or why it is not
-    known, and whether even 64 classes, the most that are made, leave members further apart. --evolve splits a class
-    when its members come to differ by more, or two halves of it want different configurations; classes keep their
-    names.
+    --classes auto lets members of a class differ by 0.25 in ln(ms), beside the noise of single loads. The noise is
+    measured where the first 10 000 outcomes repeat a prefix, site and profile; a line reports it, and whether even 64
+    classes, the most that are made, leave members further apart. --evolve splits a class when its members differ by
+    more, or two halves of it want different configurations; classes keep their names.
 
-    The first 10 000 outcomes also decide which further features of a client count (queueing delay, runs of losses,
-    window, ...; network, country, device, browser: docs/fields.md): those that decide page load times beyond bandwidth,
-    round trip and loss, and beyond chance. Classes use these too, and they are printed. --features few skips the test.
+    The first 10 000 outcomes also select further features of clients (docs/fields.md): those that decide page load
+    times beyond bandwidth, round trip, loss and chance. Classes use these too; --features few skips the test.
 
     If --warm or --damage-from has measured what neighbours on the bottleneck lose (docs/tensor.md), a class is served
     no configuration by which they lost more than --damage bytes for each byte of a page, under conditions near that
-    class (the page itself takes 1.0). Measurements decide, not the name of a congestion control.
+    class (the page itself takes 1.0).
 
-    Configurations that `configtron tune` would refuse here are not chosen; how many and why is printed: they are beyond
-    the operator's bounds, or unfair to others' traffic (--bound, --allow-unfair, and `tune`'s section of the settings
-    file). Where damage was measured, it decides what is unfair, class by class, in place of these names. Outcomes of
-    such configurations are learned all the same. A knob that no driver sets by prefix may be chosen: a router sets the
-    HTTP version. --all-configurations chooses among all; the bound on damage stays.
+    Configurations that `configtron tune` would refuse here are not chosen; their number and the reasons are printed:
+    beyond the operator's bounds, or unfair to other traffic (--bound, --allow-unfair, and `tune`'s section of the
+    settings file). Where damage was measured, it replaces the list of unfair names, class by class. Outcomes of such
+    configurations are learned all the same. --all-configurations chooses among all; the bound on damage stays.
 
-    At 10 000 outcomes, and whenever they have doubled, the policy looks for knobs without effect. A knob is dead where
-    an effect of 3 % in the means of any two of class, site and other knobs would have been seen (one in twenty knobs
-    with just that effect is called dead all the same). It is not explored from then on: this and later runs print it
-    (`unexplored` in JSON), and the policy learns all outcomes once more without it. Effects that need three things
-    together may be given up with it.
+    At 10 000 outcomes, and at each doubling, the policy looks for knobs without effect. A knob is dead where an effect
+    of 3 % in the means of any two of class, site and other knobs would have been seen (one in twenty knobs with just
+    that effect is called dead). It is not explored any more: runs print it (`unexplored` in JSON), and the policy
+    learns all outcomes once more without it. Effects that need three things together may be lost with it.
 
-    --budget bounds what exploration may cost in all, as a share of Default's mean page load time, from the first
-    decision on; proven gains are spent on exploration too. Only policies that keep a budget take it. A configuration
-    that is several times slower is dropped between updates. `learn status` shows what is spent, and what is dropped.
-
-    Exit code 130: ended by Ctrl-C, SIGTERM or SIGHUP; it says how many outcomes are learned and saved by then.
+    --budget bounds the cost of exploration, as a share of Default's mean page load time; proven gains are spent on
+    exploration too. Only policies with a budget take it. A configuration that is several times slower is dropped
+    between updates. `learn status` shows both.
 
     `agreed` is the share of decisions in which policy and logger agree. A website that was not in the log when the
-    policy was made is modelled with all other such websites; a profile that was not asks for --fresh.
+    policy was made is modelled with all other such websites; a profile that was not asks for --fresh. Exit code 130:
+    ended by Ctrl-C, SIGTERM or SIGHUP; a line reports how many outcomes are saved.
     """
     from configtron.cli.display import EventLines
     from configtron.service.learning import running

@@ -115,5 +115,5 @@ def _check_resumed(options: ProbeOptions) -> None:
 
 
 def _typed(name: str) -> bool:
-    """Whether an option stands on the command line, and not only in the configuration."""
+    """Return whether an option stands on the command line, and not only in the configuration."""
     return click.get_current_context().get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE

@@ -46,7 +46,7 @@ class RunResult:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the run was ended before all targets were probed; `resume` goes on with it."""
+        """Return whether the run was ended before all targets were probed; `resume` goes on with it."""
         return self.status == INTERRUPTED
 
 

@@ -41,7 +41,7 @@ def locked(folder: Path, number: int, what: str = "run") -> Iterator[None]:
 
 
 def is_locked(folder: Path) -> bool:
-    """Whether a process runs that run now."""
+    """Return whether a process runs that run now."""
     try:
         with (folder / LOCK).open() as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

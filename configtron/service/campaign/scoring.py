@@ -50,7 +50,7 @@ def score_run(store: Store, number: int | None = None) -> LabScore:
 
 
 def is_of_the_lab(run: Run) -> bool:
-    """Whether a run was begun with --lab."""
+    """Return whether a run was begun with --lab."""
     return bool(json.loads(run.config).get("options", {}).get("lab"))
 
 
@@ -105,5 +105,5 @@ def judged(store: Store, run: Run) -> Iterator[Judged]:
 
 
 def shows_window(clear: Observation | None) -> bool:
-    """Whether the verdict in clear is an exact window, so that TLS need not be asked."""
+    """Return whether the verdict in clear is an exact window, so that TLS need not be asked."""
     return clear is not None and clear.grade in ("A", "B", "C")

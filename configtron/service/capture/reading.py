@@ -74,7 +74,7 @@ class CaptureReading:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every file was read to its end, and every frame."""
+        """Return whether every file was read to its end, and every frame."""
         return not (self._gathering.unread or any(self.counts[name] for name in UNREAD))
 
     def warnings(self) -> list[str]:

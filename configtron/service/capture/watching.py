@@ -63,7 +63,7 @@ class WatchResult:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the watch was ended by its caller."""
+        """Return whether the watch was ended by its caller."""
         return self.status == INTERRUPTED
 
 
@@ -95,7 +95,7 @@ class ContextWatch:
         self.number = store.begin_watch(source, config)
 
     def over(self) -> bool:
-        """Whether it is time to stop."""
+        """Return whether it is time to stop."""
         self._cancelled = self._cancelled or self._to.cancelled()
         return self._cancelled or (self._span_s is not None and self.elapsed_s >= self._span_s)
 

@@ -89,7 +89,7 @@ def _context(store: Outcomes, who: str, site: str, log: int) -> Context:
 
 
 def _words(who: str) -> dict[str, str]:
-    """A context's features as written. Errors: `BadInput` for one that is there twice: which is meant?"""
+    """Return a context's features as written. Errors: `BadInput` for one that is there twice: which is meant?"""
     pairs = [word.partition("=")[::2] for word in who.split(",")]
     words = dict(pairs)
     if len(words) < len(pairs):

@@ -53,7 +53,7 @@ class Tested:
         return found
 
     def proof(self, k: int, configuration: int) -> Proof | None:
-        """The proof of what a class gets; None for Default."""
+        """Return the proof of what a class gets; None for Default."""
         found = self.verdict.proven.get(k, ())
         return next((proof for proof in found if proof.configuration == configuration), None)
 
@@ -132,7 +132,7 @@ def trial_of(policy: TablePolicy, logged: Logged, grid: Grid) -> Trial:
 
 
 def _question(found: Learner, policy: TablePolicy, among: Mask, log: int) -> str:
-    """The same text as long as the same profiles are compared for the same policy."""
+    """Return the same text as long as the same profiles are compared for the same policy."""
     able = sha256(canonical([pairs_form(policy.grid.profiles[at].settings) for at in np.flatnonzero(among)]).encode())
     return canonical({"policy": found.id, "log": log, "profiles": able.hexdigest()[:16]})
 

@@ -157,7 +157,7 @@ def _patience(first: Logged, grid: Grid) -> int:
 
 
 def _grid(store: Outcomes, log: int) -> Grid:
-    """The log's configurations. Errors: `BadInput` for more of them than a policy can distinguish."""
+    """Return the log's configurations. Errors: `BadInput` for more of them than a policy can distinguish."""
     profiles = store.profiles(log)
     if len(profiles) > MOST_CONFIGURATIONS:
         values = Counter(name for name, _ in {one for profile in profiles for one in profile.settings})
@@ -171,7 +171,7 @@ def _grid(store: Outcomes, log: int) -> Grid:
 
 
 def _distinguished(store: Outcomes, log: int, configurations: int, progress: Progress) -> tuple[str, ...]:
-    """The sites that the policy will know; others are learned about together, as those are that come later."""
+    """Return the sites that the policy will know; others are learned about together, as those are that come later."""
     sites, most = store.sites(log), min(MOST_SITES, MOST_PAIRS // configurations)
     if len(sites) <= most:
         return sites

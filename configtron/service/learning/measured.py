@@ -9,6 +9,7 @@ from pathlib import Path
 
 from configtron.db.measuring import Measuring, ShardRow
 from configtron.lab.testbed.layout import Layout, tensor_of
+from configtron.model.errors import CONDITION, DONE, NOTHING, PARTIAL
 from configtron.model.records import canonical
 from configtron.model.repeats import FEW, WIDE
 from configtron.model.samples import Kept
@@ -40,6 +41,14 @@ class CellTally:
     def medians(self) -> int:
         """Return how many cells have a median."""
         return self.flags[""] + self.flags[FEW] + self.flags[WIDE]
+
+    def code(self, cells: int, *, fail_on_unknown: bool) -> int:
+        """Return the exit code of a measurement that should have so many cells."""
+        if not self.medians:
+            return NOTHING
+        if fail_on_unknown and self.known < cells:
+            return CONDITION
+        return DONE if self.medians == cells else PARTIAL
 
 
 def show_cells(

@@ -105,7 +105,7 @@ def _resumed(number: int, options: MeasureOptions, progress: Progress) -> Measur
 
 
 def layout_of(config: str) -> Layout:
-    """What a measurement was begun with. Errors: `BadInput`."""
+    """Return what a measurement was begun with. Errors: `BadInput`."""
     try:
         return Layout.from_json(json.dumps(json.loads(config)["layout"]))
     except (ValueError, KeyError, TypeError) as error:
@@ -113,7 +113,7 @@ def layout_of(config: str) -> Layout:
 
 
 def folder_of(store: Measuring, number: int) -> Path:
-    """Where a measurement's files lie: beside the database and named after it, under its number."""
+    """Return where a measurement's files lie: beside the database and named after it, under its number."""
     path = store.path.resolve()
     return path.with_name(f"{path.name}.measurements") / str(number)
 

@@ -75,7 +75,7 @@ class ImportOptions:
 
 
 def opened(file: BinaryIO, name: str, kind: str, *, strict: bool) -> tuple[Lines, Reading, str]:
-    """A file's lines, what is counted of them, and its kind. Errors: `BadInput` for a file of no known form."""
+    """Return a file's lines, what is counted of them, and its kind. Errors: `BadInput` for a file of no known form."""
     from configtron.learner.imports.kinds import HAR, kind_of
 
     reading = Reading(name, strict)
@@ -113,7 +113,7 @@ def _unpacked(file: BinaryIO) -> BinaryIO:
 
 
 def _raw(stream: BinaryIO, reading: Reading) -> Iterator[bytes]:
-    """Lines, those that are too long cut to one byte more than allowed; packed ones say if the file is torn."""
+    """Yield lines, those that are too long cut to one byte more than allowed; packed ones say if the file is torn."""
     try:
         while line := stream.readline(LINE_BYTES + 1):
             yield line
@@ -167,7 +167,7 @@ def _profile(text: str) -> Profile | None:
 
 
 def _history(db: Path, fixed: Profile | None, progress: Progress) -> InForce:
-    """What `configtron tune` had in force, by its journal in the same database."""
+    """Return what `configtron tune` had in force, by its journal in the same database."""
     from configtron.db.tuning import Tuning
     from configtron.learner.imports.inforce import Deployment, InForce
 
@@ -215,7 +215,7 @@ def _epoch_ns(text: str) -> int:
 
 
 def contexted(db: Path, which: str, window_s: float) -> Contexted | None:
-    """The contexts that outcomes are joined to; None for none. Errors: `BadInput`."""
+    """Return the contexts that outcomes are joined to; None for none. Errors: `BadInput`."""
     from configtron.learner.imports.joining import Contexted
 
     if which == "none" or (which == "all" and not db.is_file()):
@@ -245,7 +245,7 @@ def _kept(db: Path, which: str) -> Iterator[tuple[int, Context]]:
 
 
 def sightings(lines: Iterable[tuple[int, str]], reading: Reading) -> Iterator[Sighting]:
-    """The sightings of JSON Lines that `fingerprint live`, `socket` or `contexts` wrote."""
+    """Yield the sightings of JSON Lines that `fingerprint live`, `socket` or `contexts` wrote."""
     from configtron.learner.imports.contexts import sighting_of
     from configtron.learner.outcome_formats import objects
 

@@ -32,7 +32,7 @@ def expected_of(capture: Path) -> Path:
 
 
 def holds_connections(path: Path) -> bool:
-    """Whether a file has expected connections: its first line names the schema."""
+    """Return whether a file has expected connections: its first line names the schema."""
     try:
         with path.open(encoding="utf-8") as file:
             first = json.loads(file.readline())

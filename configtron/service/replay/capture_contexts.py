@@ -22,7 +22,7 @@ MAGIC = tuple(
 
 
 def is_capture(data: bytes) -> bool:
-    """Whether a file's bytes begin as a capture's."""
+    """Return whether a file's bytes begin as a capture's."""
     return data.startswith(MAGIC)
 
 

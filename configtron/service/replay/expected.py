@@ -138,7 +138,7 @@ def without_trials(record: str) -> str:
 
 
 def has_trials(record: str) -> bool:
-    """Whether a record shows the readings behind its verdicts."""
+    """Return whether a record shows the readings behind its verdicts."""
     return any("trials" in verdict for verdict in json.loads(record)["observations"].values())
 
 

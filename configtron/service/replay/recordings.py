@@ -60,7 +60,7 @@ class PacketReplay:
 
     @property
     def differs(self) -> bool:
-        """Whether a replay gave something else than what was expected."""
+        """Return whether a replay gave something else than what was expected."""
         return any(one.status in (DIVERGED, *WRONG) for one in self.played)
 
 

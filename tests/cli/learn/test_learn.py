@@ -250,7 +250,7 @@ def test_knobs_that_matter_and_knobs_that_do_not(filled: Typed, tmp_path: Path) 
     dead = {row["knob"] for row in rows(out) if row["kind"] == "dead" and not row["where"]}
     assert dead == {"pacing", "tcp_autocorking"}
     filled("learn", "run", "--policy", "default", "--classes", 4)
-    assert "no knob can be told dead" in filled("learn", "knobs", "--policy", "default")[2]
+    assert "no knob can be found dead" in filled("learn", "knobs", "--policy", "default")[2]
     assert filled("learn", "knobs", "--policy", "nobody")[0] == USAGE
     assert filled("learn", "knobs", "--policy", "default", "--tensor", "small.npz")[0] == USAGE
     assert filled("learn", "knobs", "--tensor", "l.db")[0] == USAGE

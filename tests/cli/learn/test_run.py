@@ -169,7 +169,7 @@ def test_sites_without_number_are_not_all_told_apart(
     typed("learn", "import", "o.jsonl")
     monkeypatch.setattr(lessons, "MOST_SITES", 3)
     code, _, err = typed("learn", "run", "--policy", "thompson")
-    assert code == DONE and "14 sites: the 3 with the most outcomes are told apart" in err
+    assert code == DONE and "14 sites: the 3 with the most outcomes are distinguished" in err
     with Outcomes(tmp_path / "l.db") as store:
         found = store.learner("thompson")
         assert found is not None and recipe_of(found.recipe).sites == ("more", "much", "s0")
@@ -190,13 +190,13 @@ def test_configurations_without_number_are_refused(
     typed("learn", "import", "o.jsonl")
     monkeypatch.setattr(lessons, "MOST_CONFIGURATIONS", 30)
     code, out, err = typed("learn", "run", "--policy", "mab_nc")
-    assert code == USAGE and out == "" and "the logs have 40 configurations, and a policy tells 30 apart" in err
+    assert code == USAGE and out == "" and "the logs have 40 configurations, and a policy distinguishes 30" in err
     assert "initcwnd rounded, which has 40 values" in err
     assert typed("learn", "evaluate", "--policy", "default", "--policy", "initcwnd=5,tcp_autocorking=1")[0] == DONE
     monkeypatch.setattr(lessons, "MOST_CONFIGURATIONS", 40)
     monkeypatch.setattr(lessons, "MOST_PAIRS", 100)
     code, _, err = typed("learn", "run", "--policy", "mab_nc", "--classes", 2)
-    assert code == DONE and "4 sites: the 2 with the most outcomes are told apart" in err
+    assert code == DONE and "4 sites: the 2 with the most outcomes are distinguished" in err
 
 
 @pytest.mark.parametrize(("apart", "said"), [(1.0, True), (0.0, False)])

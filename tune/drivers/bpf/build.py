@@ -24,7 +24,7 @@ _STRIP = "llvm-strip"
 
 
 def compiler() -> str:
-    """The compiler's name and version, in one line; "" where there is none."""
+    """Return the compiler's name and version, in one line; "" where there is none."""
     try:
         version = subprocess.run([objects.COMPILER, "--version"], check=True, capture_output=True, text=True).stdout
     except (OSError, subprocess.CalledProcessError):

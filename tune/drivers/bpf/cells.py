@@ -34,13 +34,13 @@ class _Options(ctypes.Structure):
 
 
 def slot_key(client: bytes) -> int:
-    """A slot without its profile, from a key of layout.py."""
+    """Return a slot without its profile, from a key of layout.py."""
     length_bits, address = _KEY.unpack(client)
     return int.from_bytes(address, sys.byteorder) << 16 | int(length_bits)
 
 
 def client_of(slot: int) -> bytes:
-    """A slot's key of layout.py."""
+    """Return a slot's key of layout.py."""
     address = (slot >> 32).to_bytes(4, sys.byteorder)
     return struct.pack("=I", slot >> 16 & 0xFFFF) + layout.MAPPED + address
 
@@ -58,7 +58,7 @@ def made(prefixes: int, slots: Collection[int] = ()) -> Map:
 
 
 def room(table: Map) -> int:
-    """How many prefixes it is made for."""
+    """Return how many prefixes it is made for."""
     return (table.most - 1) * A_CELL
 
 
@@ -70,7 +70,7 @@ def slots(table: Map) -> Iterator[int]:
 
 
 def number_of(table: Map, client: bytes) -> int:
-    """The profile of that very prefix; 0: it is not there."""
+    """Return the profile of that very prefix; 0: it is not there."""
     key, cells = slot_key(client), table.most - 1
     place = _home(key, cells)
     for passed in range(MOST_CELLS):
@@ -91,7 +91,7 @@ def _home(key: int, cells: int) -> int:
 
 
 def _filled(cells: int, there: Iterable[int]) -> bytes:
-    """The bytes of a table that holds these slots; b"" if too many of them fall together."""
+    """Return the bytes of a table that holds these slots; b"" if too many of them fall together."""
     every = [[0] * (SLOTS + 1) for _ in range(cells)]
     used = [0] * cells
     for slot in there:

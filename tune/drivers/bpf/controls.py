@@ -68,7 +68,7 @@ def withdraw_unused() -> None:
 
 
 def attached() -> bool:
-    """Whether a program of ours is at any control group, in all of the kernel."""
+    """Return whether a program of ours is at any control group, in all of the kernel."""
     found = False
     for descriptor in _all("link"):
         try:
@@ -80,7 +80,7 @@ def attached() -> bool:
 
 
 def _all(kind: str) -> Iterator[int]:
-    """A descriptor, to be closed, of each map or link that the kernel has; what goes meanwhile is left out."""
+    """Yield a descriptor, to be closed, of each map or link that the kernel has; what goes meanwhile is left out."""
     number = c_uint32()
     following, descriptor_of = (getattr(library(), f"bpf_{kind}_get_{what}") for what in ("next_id", "fd_by_id"))
     while not following(number.value, byref(number)):

@@ -82,7 +82,7 @@ LEAST_ROOM = 1024
 
 
 def profile_bytes(profile: Profile, ticks_per_s: int) -> bytes:
-    """A profile as the programs read it. Its values are within reach (`reach.py`)."""
+    """Return a profile as the programs read it. Its values are within reach (`reach.py`)."""
     settings = dict(profile.settings)
     steps = _steps(settings)
     synack_us = round(float(_number(settings.get("synack_rto", 0))) * US_PER_S)
@@ -110,7 +110,7 @@ def kernel_name(settings: Mapping[str, Value]) -> str:
 
 
 def profile_of(data: bytes) -> Profile:
-    """The profile that stands in the map."""
+    """Return the profile that stands in the map."""
     name, kernels, synack_us, _, rwnd, written, count = _HEAD.unpack_from(data)
     settings: dict[str, Value] = {knob: value for (knob, value), bit in _BITS.items() if written & bit}
     if asked := _text(kernels):
@@ -130,13 +130,13 @@ def profile_of(data: bytes) -> Profile:
 
 
 def asks_of(data: bytes) -> int:
-    """Which of the early questions a profile answers."""
+    """Return which of the early questions a profile answers."""
     _, _, synack_us, _, rwnd, *_ = _HEAD.unpack_from(data)
     return ASKS_SYNACK_RTO * bool(synack_us) | ASKS_RWND * bool(rwnd)
 
 
 def client(prefix: str) -> bytes:
-    """A prefix as the table's key. Errors: `BadInput` for what is no prefix."""
+    """Return a prefix as the table's key. Errors: `BadInput` for what is no prefix."""
     address, _, length = prefix.partition("/")
     try:
         if ":" in address:
@@ -147,7 +147,7 @@ def client(prefix: str) -> bytes:
 
 
 def prefix_of(key: bytes) -> str:
-    """The prefix of a key, as `ipaddress` prints it."""
+    """Return the prefix of a key, as `ipaddress` prints it."""
     length_bits, address = _CLIENT.unpack(key)
     if length_bits >= _MAPPED_BITS and address.startswith(MAPPED):
         return f"{inet_ntop(AF_INET, address[12:])}/{length_bits - _MAPPED_BITS}"
@@ -157,24 +157,24 @@ def prefix_of(key: bytes) -> str:
 
 
 def is_ipv4(key: bytes) -> bool:
-    """Whether a key is of IPv4's table."""
+    """Return whether a key is of IPv4's table."""
     return key.startswith(MAPPED, 4)
 
 
 def prefixes_of(keys: bytes, values: bytes, names: Mapping[int, str]) -> dict[str, str]:
-    """The whole table."""
+    """Return the whole table."""
     each = (keys[at : at + CLIENT_BYTES] for at in range(0, len(keys), CLIENT_BYTES))
     pairs = zip(each, MATCH.iter_unpack(values), strict=True)
     return {prefix_of(key): names[number] for key, (number, _) in pairs if number in names}
 
 
 def change(key: bytes, number: int | None) -> bytes:
-    """A change of the table as it is staged; None drops the prefix."""
+    """Return a change of the table as it is staged; None drops the prefix."""
     return _CHANGE.pack(number is None, key, number or 0)
 
 
 def room(prefixes: int) -> int:
-    """How many entries a table for so many prefixes has: a quarter more, or it would soon be made again.
+    """Return how many entries a table for so many prefixes has: a quarter more, or it would soon be made again.
 
     Errors: `Refused`.
     """
@@ -184,7 +184,7 @@ def room(prefixes: int) -> int:
 
 
 def listener_bytes(listener: ListenAddress) -> bytes:
-    """A listener as the table's key: its port, its address as a client's."""
+    """Return a listener as the table's key: its port, its address as a client's."""
     if not listener.address:
         return LISTENER.pack(listener.port, bytes(16))
     address = listener.address
@@ -193,7 +193,7 @@ def listener_bytes(listener: ListenAddress) -> bytes:
 
 
 def listener_of(key: bytes) -> ListenAddress:
-    """The listener of a key."""
+    """Return the listener of a key."""
     port, address = LISTENER.unpack(key)
     if not any(address):
         return ListenAddress(port)
@@ -202,7 +202,7 @@ def listener_of(key: bytes) -> ListenAddress:
 
 
 def no_lengths() -> bytes:
-    """A family's list of lengths, empty, with the mask of each."""
+    """Return a family's list of lengths, empty, with the mask of each."""
     every = (1 << _LONGEST_BITS) - 1
     masks = [every & every << place - 1 for place in range(1, PLACES)]
     rows = bytes(_LENGTH.size) + b"".join(_LENGTH.pack(mask.to_bytes(16, "big"), 0, 0) for mask in masks)

@@ -42,7 +42,7 @@ _PRIVATE = 0o700
 
 
 def cached(program: str, sources: Path | None = None) -> Path:
-    """Where the object file lies, or will lie; `sources` is the folder of a program that is not the driver's."""
+    """Return where the object file lies, or will lie; `sources` is the folder of a program that is not the driver's."""
     text = checksum(program, sources) + os.uname().machine
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "configtron" / "bpf"
     return folder / f"{program}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.bpf.o"
@@ -55,7 +55,7 @@ def checksum(program: str, sources: Path | None = None) -> str:
 
 
 def headers() -> bytes:
-    """What all programs share, one after the other."""
+    """Return what all programs share, one after the other."""
     return b"".join((SOURCES / name).read_bytes() for name in HEADERS)
 
 
@@ -65,7 +65,7 @@ def source(program: str, sources: Path | None = None) -> Path:
 
 @cache
 def shipped(program: str) -> Path | None:
-    """The object file that came with the package; None where it is not of the source that lies here."""
+    """Return the object file that came with the package; None where it is not of the source that lies here."""
     folder = next(name for name, target in TARGETS.items() if target == _native())
     try:
         made = json.loads((SHIPPED / MANIFEST).read_text())["sources"]
@@ -76,7 +76,7 @@ def shipped(program: str) -> Path | None:
 
 
 def missing() -> str:
-    """Why a program could not be had, one line; "" if all came with the package, are compiled or can be."""
+    """Return why a program could not be had, one line; "" if all came with the package, are compiled or can be."""
     left = [program for program in PROGRAMS if shipped(program) is None]
     if not left:
         return ""
@@ -91,7 +91,7 @@ def missing() -> str:
 
 
 def compiled(program: str, sources: Path | None = None) -> Path:
-    """The object file: the package's, the cache's, or compiled now.
+    """Return the object file: the package's, the cache's, or compiled now.
 
     Errors: `Missing`; `Refused` where another user could have written to the cache.
     """

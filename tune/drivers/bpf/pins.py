@@ -47,7 +47,7 @@ def mounts(kind: str) -> list[Path]:
 
 
 def _device(path: Path) -> str:
-    """Which file system stands at a path, as the table of mounts writes it; "" if there is no such path."""
+    """Return which file system stands at a path, as the table of mounts writes it; "" if there is no such path."""
     try:
         number = path.stat().st_dev
     except OSError:
@@ -56,7 +56,7 @@ def _device(path: Path) -> str:
 
 
 def group(place: Place) -> Path:
-    """The place's control group. Errors: `Missing` without version 2 of them, `BadInput` for no such group."""
+    """Return the place's control group. Errors: `Missing` without version 2 of them, `BadInput` for no such group."""
     roots = mounts("cgroup2")
     if not roots:
         raise Missing("control groups version 2 are not mounted; run: mount -t cgroup2 none DIRECTORY")
@@ -71,7 +71,7 @@ def group_id(place: Place) -> int:
 
 
 def folder(place: Place) -> Path:
-    """The place's folder, whether it is there or not."""
+    """Return the place's folder, whether it is there or not."""
     programs = headers() + source("sockops").read_bytes()
     return ROOT / f"{_checksum(programs)}-{_name(place)}"
 
@@ -82,7 +82,7 @@ def folders(place: Place) -> list[Path]:
 
 
 def _name(place: Place) -> str:
-    """The namespace that we are in has no name, but a number."""
+    """Return the namespace that we are in has no name, but a number."""
     where = place.netns or f"#{netns.cookie('')}"
     listen = f" {place.listen}" if place.listen else ""
     return _checksum(f"{where} {place.cgroup.strip('/')}{listen}".encode())
@@ -101,7 +101,7 @@ def mount() -> None:
 
 
 def private() -> str:
-    """Why pins made here would be gone with this command, one line; "" if they would not.
+    """Return why pins made here would be gone with this command, one line; "" if they would not.
 
     `ip netns exec` mounts a /sys of its own, by the name of the namespace, in a mount namespace that ends with its
     command. Other mount namespaces are there on purpose: a container's, a test's.
@@ -144,7 +144,7 @@ def remove(place_folder: Path) -> None:
 
 
 def remove_root() -> bool:
-    """Whether no place is left, in this BPF file system."""
+    """Return whether no place is left, in this BPF file system."""
     if ROOT.exists() and any(ROOT.iterdir()):
         return False
     with suppress(FileNotFoundError):

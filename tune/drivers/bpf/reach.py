@@ -103,7 +103,7 @@ def ticks_per_second() -> int:
 
 
 def reaches(able: Kernel) -> dict[str, Reach]:
-    """The table, narrowed to this kernel."""
+    """Return the table, narrowed to this kernel."""
     found = dict(REACHES)
     tick_s = 1 / able.ticks_per_s
     found["tcp_congestion_control"] = replace(found["tcp_congestion_control"], values=able.controls)
@@ -158,7 +158,7 @@ def _out_of_reach(profile: Profile, knob: str, value: Value, why: str) -> BadInp
 
 
 def _counted(knob: str) -> bool:
-    """Whether the knob takes whole numbers only."""
+    """Return whether the knob takes whole numbers only."""
     return KNOBS[knob].unit != "s" and knob not in ("tcp_congestion_control", "pacing")
 
 
@@ -178,7 +178,7 @@ def _no_struct_ops() -> str:
 
 
 def _controls() -> tuple[str, ...]:
-    """What can be asked for: what is registered, and what the paper names that a module would bring."""
+    """Return what can be asked for: what is registered, and what the paper names that a module would bring."""
     registered = AVAILABLE.read_text().split() if AVAILABLE.exists() else []
     listing = Path("/lib/modules") / platform.release() / "modules.dep"
     modules = set(re.findall(r"/tcp_(\w+)\.ko", listing.read_text())) if listing.exists() else set()
@@ -188,7 +188,7 @@ def _controls() -> tuple[str, ...]:
 
 @cache
 def _programs() -> tuple[frozenset[str], bool]:
-    """Which of our programs the kernel's types would let in."""
+    """Return which of our programs the kernel's types would let in."""
     if not (KERNEL_TYPES / "vmlinux").exists():
         return frozenset(), False
     types = point("btf__load_vmlinux_btf")

@@ -99,7 +99,7 @@ class Tables:
         return [layout.counted(lengths) for lengths in both]
 
     def room(self) -> tuple[int, int]:
-        """How many prefixes of IPv4 and of IPv6 there is room for."""
+        """Return how many prefixes of IPv4 and of IPv6 there is room for."""
         with closing(self._table(4)) as four, closing(self._table(6)) as six:
             return cells.room(four), six.most
 
@@ -111,7 +111,7 @@ class Tables:
         return self._place()[0]
 
     def listen(self) -> str:
-        """Which listeners they came to, as `Place` names them; "" all."""
+        """Return which listeners they came to, as `Place` names them; "" all."""
         keys, _ = self._maps["listeners"].all()
         each = (keys[at : at + layout.LISTENER.size] for at in range(0, len(keys), layout.LISTENER.size))
         return listeners_text(layout.listener_of(key).text for key in each) if keys else ""
@@ -235,7 +235,7 @@ class Tables:
             self._maps["prefixes4"].put(_ZERO, _NUMBER.pack(table.descriptor))
 
     def _table(self, family: int) -> Map:
-        """The prefixes of IPv4 or IPv6 that are in force."""
+        """Return the prefixes of IPv4 or IPv6 that are in force."""
         place = self._maps["prefixes4" if family == 4 else "prefixes"]
         return Map(call("bpf_map_get_fd_by_id", _NUMBER.unpack(place.get(_ZERO) or _ZERO)[0]))
 
