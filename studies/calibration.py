@@ -2,13 +2,13 @@
 """The study `calibration`: emulators for paths that the search knows by their flows only, in guests.
 
 Question   How near does a calibrated emulator come to its path, in flows that the search has not seen?
-Method     Each path is run twice `runs` times with each scheme: the search is told the first half, the error is over
-           the second. In rounds, all paths at once, each search asks for a few emulators and is told what the schemes
-           got over them, one run each. Random search is told as many, in the same space. What they take in the end is
+Method     Each path is run twice `runs` times with each scheme: the search sees the first half, the error is over
+           the second. In rounds, all paths at once, each search asks for a few emulators and gets what the schemes
+           got over them, one run each. Random search gets as many, in the same space. What they take in the end is
            run anew with other seeds, as often as the path, and so is the best of what the measurements suggested.
 Stop when  the budget is spent.
 Reads as   `calibrated.evaluated`: error by path, with the path's own from one half to the other beside it.
-Fails as   an emulator whose guest or flow failed is told to nobody and is spent; a path that failed is missing.
+Fails as   an emulator whose guest or flow failed is spent, and no search sees it; a path that failed is missing.
 Differs    from Pantheon: flows of `seconds` instead of 30, four of the kernel's schemes instead of a dozen, and
            paths of this testbed (`paths.py`).
 Source     Pantheon (Yan and others 2018), section 5.2
@@ -22,18 +22,18 @@ from dataclasses import dataclass, replace
 from configtron.lab.testbed.conditions import Condition
 from configtron.model.samples import digest
 from configtron.studies.emulation import calibration_result as calibrated
-from configtron.studies.emulation.calibration_result import Calibrated, Plan
+from configtron.studies.emulation.calibration_result import Calibrated, CalibrationPlan
 from configtron.studies.emulation.emulators import Emulator, starts_of
 from configtron.studies.emulation.paths import Path, foreign, hidden
 from configtron.studies.emulation.replication import Figures, Seen, mean_of, replication_error
 from configtron.studies.emulation.search import Chance, Search, Tried
 from configtron.studies.flows import flows
-from configtron.studies.flows.flows import Flow, Ran, Told, Trial
+from configtron.studies.flows.flows import Flow, Ran, Trial, TrialOutcome
 from configtron.studies.output.results import Evaluated
 from configtron.studies.registry.kinds import Arguments, ClaimsStudy, PartsProgress
 
-FULL = Plan(("bbr", "cubic", "reno", "vegas"), runs=4, seconds=8.0, budget=24, batch=6, hidden=5)
-SMOKE = Plan(("bbr", "cubic", "vegas"), runs=2, seconds=4.0, budget=18, batch=6, hidden=1)
+FULL = CalibrationPlan(("bbr", "cubic", "reno", "vegas"), runs=4, seconds=8.0, budget=24, batch=6, hidden=5)
+SMOKE = CalibrationPlan(("bbr", "cubic", "vegas"), runs=2, seconds=4.0, budget=18, batch=6, hidden=1)
 # What runs flows: `flows.run`.
 Runner = Callable[[Arguments, Mapping[str, Sequence[Trial]]], Ran]
 # A path of the smoke run is slow, and so quick to run.
@@ -54,7 +54,7 @@ def run(arguments: Arguments) -> Evaluated:
     return calibrate(arguments, plan, paths, flows.run)
 
 
-def calibrate(arguments: Arguments, plan: Plan, paths: Sequence[Path], perform: Runner) -> Evaluated:
+def calibrate(arguments: Arguments, plan: CalibrationPlan, paths: Sequence[Path], perform: Runner) -> Evaluated:
     """The study of these paths, whose flows `perform` runs. Errors: those of `perform`."""
     found, missing = _Calibration(arguments, plan, paths, perform).run()
     return calibrated.evaluated(found, plan, arguments.seed, missing)
@@ -77,8 +77,8 @@ class _Work:
 
 
 class _Calibration:
-    def __init__(self, arguments: Arguments, plan: Plan, paths: Sequence[Path], perform: Runner) -> None:
-        self._given, self._plan, self._paths, self._perform = arguments, plan, paths, perform
+    def __init__(self, arguments: Arguments, plan: CalibrationPlan, paths: Sequence[Path], perform: Runner) -> None:
+        self._arguments, self._plan, self._paths, self._perform = arguments, plan, paths, perform
         self._missing: list[str] = []
         self._rounds = -(-plan.budget // plan.batch)
         # the paths' own runs, the rounds, what chance asks for, what was taken
@@ -92,24 +92,24 @@ class _Calibration:
             self._round(number, works, min(left, self._plan.batch))
         return list(self._ended(works)), "; ".join(self._missing)
 
-    def _flows(self, stage: str, asked: Mapping[str, list[Trial]]) -> dict[str, list[Told]]:
+    def _flows(self, stage: str, asked: Mapping[str, list[Trial]]) -> dict[str, list[TrialOutcome]]:
         """Run these, by path, a few paths in a boot; what failed is noted and absent."""
         names = list(asked)
         boots = {f"{stage}-{at // TOGETHER + 1}": names[at : at + TOGETHER] for at in range(0, len(names), TOGETHER)}
-        arguments = replace(self._given, progress=lambda step: self._tell(step.done, step.now))
+        arguments = replace(self._arguments, progress=lambda step: self._report(step.done, step.now))
         ran = self._perform(
             arguments, {boot: [t for name in some for t in asked[name]] for boot, some in boots.items()}
         )
         self._done += len(boots)
         self._missing += [f"{boot} ({', '.join(boots[boot])}): {why}" for boot, why in ran.missing.items()]
-        found = dict[str, list[Told]]()
+        found = dict[str, list[TrialOutcome]]()
         for boot, some in boots.items():
-            told = iter(ran.told.get(boot, ()))
-            found |= {name: [next(told) for _ in asked[name]] for name in some if boot not in ran.missing}
+            outcomes = iter(ran.outcomes.get(boot, ()))
+            found |= {name: [next(outcomes) for _ in asked[name]] for name in some if boot not in ran.missing}
         return found
 
-    def _tell(self, done: int, now: str) -> None:
-        self._given.progress(PartsProgress(self._done + done, self._parts, now))
+    def _report(self, done: int, now: str) -> None:
+        self._arguments.progress(PartsProgress(self._done + done, self._parts, now))
 
     def _trials(self, condition: Condition, rivals: tuple[Flow, ...], seed: int) -> list[Trial]:
         """One run: a trial a scheme."""
@@ -122,31 +122,33 @@ class _Calibration:
             path.name: [
                 trial
                 for run in range(2 * self._plan.runs)
-                for trial in self._trials(path.condition(run), path.rivals, seed_of(self._given.seed, path.name, run))
+                for trial in self._trials(
+                    path.condition(run), path.rivals, seed_of(self._arguments.seed, path.name, run)
+                )
             ]
             for path in self._paths
         }
-        told = self._flows("paths", asked)
+        outcomes = self._flows("paths", asked)
         for path in self._paths:
-            runs = self._runs(told.get(path.name, []))
+            runs = self._runs(outcomes.get(path.name, []))
             if len(runs) < 2 * self._plan.runs:
                 self._missing.append(f"{path.name}: {2 * self._plan.runs - len(runs)} of its runs failed")
                 continue
             seen, held = mean_of(runs[: self._plan.runs]), mean_of(runs[self._plan.runs :])
-            seed = seed_of(self._given.seed, path.name, "search")
+            seed = seed_of(self._arguments.seed, path.name, "search")
             yield _Work(path, seen, held, Search(seen, seed=seed), Chance(seen, seed))
 
-    def _runs(self, told: Sequence[Told]) -> list[Seen]:
+    def _runs(self, outcomes: Sequence[TrialOutcome]) -> list[Seen]:
         """Trials as runs; those that failed are left out."""
         count = len(self._plan.schemes)
-        found = (self._seen(told[at : at + count]) for at in range(0, len(told), count))
+        found = (self._seen(outcomes[at : at + count]) for at in range(0, len(outcomes), count))
         return [one for one in found if one]
 
-    def _seen(self, told: Sequence[Told]) -> Seen:
+    def _seen(self, outcomes: Sequence[TrialOutcome]) -> Seen:
         """One run's figures; empty where a flow failed."""
-        if any(one.reason or one.flows[0].reason for one in told):
+        if any(one.reason or one.flows[0].reason for one in outcomes):
             return {}
-        pairs = zip(self._plan.schemes, told, strict=True)
+        pairs = zip(self._plan.schemes, outcomes, strict=True)
         return {scheme: Figures(one.flows[0].mbit, one.flows[0].late_ms) for scheme, one in pairs}
 
     def _round(self, number: int, works: Sequence[_Work], count: int) -> None:
@@ -157,19 +159,19 @@ class _Calibration:
             self._try("chance", asked)
 
     def _try(self, stage: str, asked: Mapping[str, tuple[Search | Chance, list[Emulator]]]) -> None:
-        """Run what each asks for, by path, and tell it."""
+        """Run what each search asks for, by path, and report the results to it."""
         trials = {
             name: [trial for at, one in enumerate(emulators) for trial in self._over(one, name, stage, at)]
             for name, (_, emulators) in asked.items()
         }
-        told, schemes = self._flows(stage, trials), len(self._plan.schemes)
-        for name, (who, emulators) in asked.items():
-            parts = [told.get(name, [])[at * schemes : (at + 1) * schemes] for at in range(len(emulators))]
+        outcomes, schemes = self._flows(stage, trials), len(self._plan.schemes)
+        for name, (search, emulators) in asked.items():
+            parts = [outcomes.get(name, [])[at * schemes : (at + 1) * schemes] for at in range(len(emulators))]
             seen = [self._seen(part) if part else {} for part in parts]
-            who.tell(Tried(emulator, one) for emulator, one in zip(emulators, seen, strict=True) if one)
+            search.observe(Tried(emulator, one) for emulator, one in zip(emulators, seen, strict=True) if one)
 
     def _over(self, emulator: Emulator, *words: object) -> list[Trial]:
-        return self._trials(emulator.condition(), (), seed_of(self._given.seed, *words))
+        return self._trials(emulator.condition(), (), seed_of(self._arguments.seed, *words))
 
     def _ended(self, works: Sequence[_Work]) -> Iterator[Calibrated]:
         """What each path's searches take, run anew."""
@@ -185,9 +187,9 @@ class _Calibration:
             ]
             for name, emulators in taken.items()
         }
-        told = self._flows("taken", asked)
+        outcomes = self._flows("taken", asked)
         for work in ready:
-            found = self._runs(told.get(work.path.name, []))
+            found = self._runs(outcomes.get(work.path.name, []))
             if len(found) < 3 * runs:
                 self._missing.append(f"{work.path.name}: a run of what was taken failed")
                 continue

@@ -25,24 +25,24 @@ FEW = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Way:
+class ClassesVariant:
     """One way to have classes. made: those to begin with; evolving: whether they are split."""
 
     made: Classes
     evolving: bool
 
 
-def ways(here: World, sigma_ln: float) -> dict[str, Way]:
+def variants(here: World, sigma_ln: float) -> dict[str, ClassesVariant]:
     """The ways that are compared. sigma_ln: bound of the one-sigma rule."""
     twenty = classes_of(here.tensor, CLASSES, here.seed)
     ruled = of_tensor(here.tensor, chance(here.seed, CLASS), sigma_ln=sigma_ln)
     few = classes_of(here.tensor, FEW, here.seed)
     return {
-        f"k = {CLASSES}": Way(twenty, False),
-        "one-sigma k": Way(ruled, False),
-        f"k = {CLASSES}, evolving": Way(twenty, True),
-        f"k = {FEW}": Way(few, False),
-        f"k = {FEW}, evolving": Way(few, True),
+        f"k = {CLASSES}": ClassesVariant(twenty, False),
+        "one-sigma k": ClassesVariant(ruled, False),
+        f"k = {CLASSES}, evolving": ClassesVariant(twenty, True),
+        f"k = {FEW}": ClassesVariant(few, False),
+        f"k = {FEW}, evolving": ClassesVariant(few, True),
     }
 
 
@@ -60,7 +60,7 @@ def classing(_: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
     """The ensemble on the same sessions under each way to have classes."""
     here, found = world(ground.tensor("spread", seed), sessions, seed), list[Point]()
     bound = divergence_of(measured_noise(here))
-    for row, way in ways(here, ALIKE_LN).items():
+    for row, way in variants(here, ALIKE_LN).items():
         made = here.policy("configtron", classes=way.made, divergence=bound if way.evolving else None)
         replay = lived(here, [made])
         median, p95 = quantiles(away(replay, last_half(replay)))

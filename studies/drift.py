@@ -18,18 +18,18 @@ LEARNERS = ("configtron", "thompson")
 # Where the generators of the drift and of what sessions show begin, beyond those of a world.
 MOVES, SAMPLES = 11, 12
 # When a manager that only has the history notices, as a share of all sessions: 2 000 of 40 000.
-TOLD = 0.05
+CORRECTED = 0.05
 
 
 def drift(_: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
-    """The same sessions under three histories: watched, told by somebody 2 000 sessions later, never told."""
+    """The same sessions under three histories: watched, corrected 2 000 sessions later, never corrected."""
     tensor = ground.tensor("spread", seed)
     here = world(tensor, sessions, seed, warm=ground.warm(tensor, "spread", seed))
     half = len(here.sessions) // 2
-    at_s, told = float(here.sessions.at_s[half]), float(here.sessions.at_s[half + round(TOLD * sessions)])
+    at_s, corrected_s = float(here.sessions.at_s[half]), float(here.sessions.at_s[half + round(CORRECTED * sessions)])
     never = _moved(here, at_s, np.inf)
     sight = watched(never, tensor, here.classes, chance(seed, SAMPLES), moved_s=at_s)
-    histories = {"watched": sight.sessions, "told": _moved(here, at_s, told - at_s), "never told": never}
+    histories = {"watched": sight.sessions, "told": _moved(here, at_s, corrected_s - at_s), "never told": never}
     found = _noticed(sight)
     for name in LEARNERS:
         for words, these in histories.items():
@@ -42,7 +42,7 @@ def _moved(here: World, at_s: float, noticed_s: float) -> Sessions:
 
 
 def _noticed(sight: Watched) -> list[Point]:
-    """What the watch came to; of what nobody did nothing is said."""
+    """Return what the watch noticed; without sessions of moved clients there is no point."""
     noticed, row = ~np.isnan(sight.after), "re-classification"
     found = [Point(row, "false, per 1000 sessions", 1000.0 * sight.restless)]
     if len(noticed):
@@ -63,7 +63,7 @@ def _lost(row: str, here: World, name: str) -> list[Point]:
     half = n // 2
     spans = {
         "median before": slice(half - n // 8, half),
-        "just after": slice(half, half + round(TOLD * n)),
+        "just after": slice(half, half + round(CORRECTED * n)),
         "a quarter later": slice(half + n // 8, half + n // 4),
     }
     return [Point(row, words, float(np.median(away(replay, rows)))) for words, rows in spans.items()]

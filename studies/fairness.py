@@ -29,7 +29,7 @@ from configtron.model.knobs import KNOBS
 from configtron.model.nouns import Profile, Value
 from configtron.model.samples import digest
 from configtron.studies.flows import flows, shares
-from configtron.studies.flows.flows import Flow, Told, Trial
+from configtron.studies.flows.flows import Flow, Trial, TrialOutcome
 from configtron.studies.flows.shares import Case
 from configtron.studies.output.results import Evaluated
 from configtron.studies.registry.kinds import Arguments, ClaimsStudy
@@ -48,7 +48,7 @@ SEED_DIGITS = 12
 
 
 @dataclass(frozen=True)
-class Plan:
+class FairnessPlan:
     """What is run: every configuration on every link, `runs` times. Keys of `values` are knobs of Table 1."""
 
     links: tuple[str, ...]
@@ -85,8 +85,8 @@ class Plan:
         return {part_name(link, scheme): self.trials(link, scheme, seed) for link, scheme in keys}
 
 
-FULL = Plan(LINKS, {name: KNOBS[name].values for name in TESTED})
-SMOKE = Plan(
+FULL = FairnessPlan(LINKS, {name: KNOBS[name].values for name in TESTED})
+SMOKE = FairnessPlan(
     ("access:cable/1", "access:dsl/2"),
     {"tcp_congestion_control": ("cubic", "bbr"), "initcwnd": (10,), "pacing": ("pfifo_fast",)},
     2, 12.0, 4.0,
@@ -102,14 +102,14 @@ def run(arguments: Arguments) -> Evaluated:
     """The study. Errors: `Missing`."""
     plan = SMOKE if arguments.smoke else FULL
     ran = flows.run(arguments, plan.parts(arguments.seed))
-    return evaluated(plan, ran.told, ran.missing, arguments.seed)
+    return evaluated(plan, ran.outcomes, ran.missing, arguments.seed)
 
 
-def cases(plan: Plan, told: Mapping[str, Sequence[Told]]) -> list[Case]:
+def cases(plan: FairnessPlan, outcomes: Mapping[str, Sequence[TrialOutcome]]) -> list[Case]:
     """What was found by link and configuration."""
     found = []
     for link, scheme in product(plan.links, plan.values[TESTED[0]]):
-        trials = told.get(part_name(link, scheme))
+        trials = outcomes.get(part_name(link, scheme))
         if trials is None:
             continue
         for at, configuration in enumerate(plan.configurations(scheme)):
@@ -119,9 +119,11 @@ def cases(plan: Plan, told: Mapping[str, Sequence[Told]]) -> list[Case]:
     return found
 
 
-def evaluated(plan: Plan, told: Mapping[str, Sequence[Told]], missing: Mapping[str, str], seed: int) -> Evaluated:
-    """Tables, plots and facts of what was told. Pure."""
-    found = cases(plan, told)
+def evaluated(
+    plan: FairnessPlan, outcomes: Mapping[str, Sequence[TrialOutcome]], missing: Mapping[str, str], seed: int
+) -> Evaluated:
+    """Return tables, plots and facts of the outcomes. Pure."""
+    found = cases(plan, outcomes)
     return Evaluated(
         "fairness",
         "A tuned flow among five that are not, over shallow buffers",

@@ -22,8 +22,8 @@ from configtron.studies.output.results import Cell, Curve, Curves, Evaluated, He
 from configtron.studies.registry.kinds import TENSOR, Arguments, ClaimsStudy, PartsProgress
 from configtron.studies.tensors import choices as trees
 from configtron.studies.tensors import claims
-from configtron.studies.tensors.comparison import TOP, Rival, beaten_at, rivals, wins
-from configtron.studies.tensors.improvement import Floats, Gain, Measured, gain, measured
+from configtron.studies.tensors.comparison import TOP, Rank, beaten_at, ranking, wins
+from configtron.studies.tensors.improvement import Floats, Gain, MeasuredCells, gain, measured
 from configtron.studies.tensors.weights import Weight, apart, weights
 
 # Chance is drawn only for intervals; the same for the same seed.
@@ -41,7 +41,7 @@ def run(arguments: Arguments) -> Evaluated:
         raise BadInput(f"{arguments.source}: the default configuration has no page load time anywhere")
     rng, sites = np.random.default_rng(arguments.seed), cells.tensor.sites
     parts = SITE_TREES * len(sites) + REST
-    found, ranked = gain(cells), [rivals(cells, at) for at in range(len(sites))]
+    found, ranked = gain(cells), [ranking(cells, at) for at in range(len(sites))]
     heavy = weights(cells, rng)
     arguments.progress(PartsProgress(REST, parts, "gains"))
     chosen = []
@@ -63,7 +63,7 @@ DIFFERS = (
 )
 
 
-def _method(cells: Measured) -> str:
+def _method(cells: MeasuredCells) -> str:
     shape = f"{len(cells.ms)} conditions, {len(cells.grid)} configurations, {len(cells.tensor.sites)} sites"
     failed = int((~np.isfinite(cells.ms)).sum())
     lost = f" {failed} cells have no median, as half their loads failed: slower than all." if failed else ""
@@ -74,11 +74,11 @@ def _method(cells: Measured) -> str:
     )
 
 
-def _ground(cells: Measured, arguments: Arguments) -> tuple[tuple[str, str], ...]:
+def _ground(cells: MeasuredCells, arguments: Arguments) -> tuple[tuple[str, str], ...]:
     return (("tensor", arguments.source), ("made by", cells.tensor.source), *cells.tensor.provenance)
 
 
-def _missing(cells: Measured, missing: tuple[str, ...]) -> str:
+def _missing(cells: MeasuredCells, missing: tuple[str, ...]) -> str:
     if not missing:
         return ""
     more = f" and {len(missing) - MOST_NAMES} more" if len(missing) > MOST_NAMES else ""
@@ -87,13 +87,17 @@ def _missing(cells: Measured, missing: tuple[str, ...]) -> str:
 
 
 def _tables(
-    cells: Measured, found: Gain, ranked: list[list[Rival]], heavy: list[Weight], chosen: list[list[trees.Choice]]
+    cells: MeasuredCells,
+    found: Gain,
+    ranked: list[list[Rank]],
+    heavy: list[Weight],
+    chosen: list[list[trees.TreeChoice]],
 ) -> list[Table]:
     tables = [_groups(cells, found), _worth(heavy), _best(cells, ranked), _wins(cells, ranked), _trees(cells, chosen)]
     return [*tables, *([_rules(cells)] if any(chosen) else []), _cells(cells, found)]
 
 
-def _groups(cells: Measured, found: Gain) -> Table:
+def _groups(cells: MeasuredCells, found: Gain) -> Table:
     """Gains by bandwidth, round trip, loss."""
     tensor, rows = cells.tensor, list[tuple[Cell, ...]]()
     names = (("bandwidth, Mbit/s", tensor.bandwidth_kbps / 1e3), ("round trip, ms", tensor.rtt_ms),
@@ -122,7 +126,7 @@ def _worth(heavy: list[Weight]) -> Table:
     return Table("knobs", "What each knob is worth", columns, rows, words)
 
 
-def _best(cells: Measured, ranked: list[list[Rival]]) -> Table:
+def _best(cells: MeasuredCells, ranked: list[list[Rank]]) -> Table:
     rows = [
         (site, cells.grid.profiles[one.configuration].name, *map(_percent, one[1:]))
         for site, every in zip(cells.tensor.sites, ranked, strict=True)
@@ -137,7 +141,7 @@ def _best(cells: Measured, ranked: list[list[Rival]]) -> Table:
     return Table("coverage", "In how many conditions each configuration is best", columns, rows, words)
 
 
-def _wins(cells: Measured, ranked: list[list[Rival]]) -> Table:
+def _wins(cells: MeasuredCells, ranked: list[list[Rank]]) -> Table:
     rows = []
     for at, site in enumerate(cells.tensor.sites):
         some = [one.configuration for one in ranked[at][:TOP]]
@@ -152,7 +156,7 @@ def _wins(cells: Measured, ranked: list[list[Rival]]) -> Table:
     return Table("wins", "The four that are best most often, pair by pair", columns, rows, words)
 
 
-def _trees(cells: Measured, chosen: list[list[trees.Choice]]) -> Table:
+def _trees(cells: MeasuredCells, chosen: list[list[trees.TreeChoice]]) -> Table:
     rows = [
         (site, one.way, _percent(one.hits), _percent(float(np.median(one.regret))),
          _percent(float(np.percentile(one.regret, 95))), _percent(float(one.regret.mean())))
@@ -164,7 +168,7 @@ def _trees(cells: Measured, chosen: list[list[trees.Choice]]) -> Table:
     return Table("trees", "A decision tree per site, on conditions it has not seen", columns, rows, words)
 
 
-def _rules(cells: Measured) -> Table:
+def _rules(cells: MeasuredCells) -> Table:
     rows = [
         (site, rule.asks, cells.grid.profiles[rule.configuration].name, rule.conditions)
         for at, site in enumerate(cells.tensor.sites)
@@ -173,7 +177,7 @@ def _rules(cells: Measured) -> Table:
     return Table("rules", "The trees' rules, of a cover", ("site", "if", "use", "conditions"), rows)
 
 
-def _cells(cells: Measured, found: Gain) -> Table:
+def _cells(cells: MeasuredCells, found: Gain) -> Table:
     """Every condition and site: the default, the best, how well both are known."""
     rows, beaten = [], [beaten_at(cells, at) for at in range(len(cells.tensor.sites))]
     for c, name in enumerate(cells.tensor.names):
@@ -192,7 +196,7 @@ def _cells(cells: Measured, found: Gain) -> Table:
     return Table("cells", "Every condition and site", columns, rows, words)
 
 
-def _plots(cells: Measured, found: Gain, ranked: list[list[Rival]], heavy: list[Weight]) -> list[Plot]:
+def _plots(cells: MeasuredCells, found: Gain, ranked: list[list[Rank]], heavy: list[Weight]) -> list[Plot]:
     series = []
     for at, site in enumerate(cells.tensor.sites):
         series.append(_distribution(site, found.papers[:, at]))
@@ -213,7 +217,7 @@ def _distribution(name: str, values: Floats) -> Curve:
     return Curve(name, steps)
 
 
-def _won(cells: Measured, site: int, ranked: list[Rival]) -> Heat:
+def _won(cells: MeasuredCells, site: int, ranked: list[Rank]) -> Heat:
     some = [one.configuration for one in ranked[:TOP]]
     shares = 100 * wins(cells, site, some)
     values = [[None if n == m else float(shares[n, m]) for m in range(len(some))] for n in range(len(some))]

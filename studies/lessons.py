@@ -4,7 +4,7 @@
 Question   A tensor says which of two configurations is faster; what happened on the wire that made it so?
 Method     Two configurations that differ in one knob load one page under one condition, several times, each time with
            the same losses for both; every packet is logged at both ends (`captured.py`). Of the repeats the one whose
-           ratio of page load times is the median is drawn, both configurations side by side on the same axes, and told
+           ratio of page load times is the median is drawn, both configurations side by side on the same axes, and read
            in figures out of its packets (`rising.py`).
 Reads as   A claim holds when the configuration that it says is faster was so in every repeat; in part when in most.
 Fails as   a load that failed counts for neither; a part that failed leaves its lesson out, and is named.
@@ -20,8 +20,8 @@ from typing import NamedTuple
 from configtron.lab.testbed import families
 from configtron.model.nouns import Profile, Value
 from configtron.studies.guests import captured
-from configtron.studies.guests.captured import Loaded, Wanted
-from configtron.studies.guests.parts import Done, Part, performed
+from configtron.studies.guests.captured import CaptureOrders, Loaded
+from configtron.studies.guests.parts import Part, PartResult, performed
 from configtron.studies.guests.time_sequence import ROUNDS, Risen, risen
 from configtron.studies.output.results import ABSENT, HOLDS, PARTLY, Cell, Evaluated, Fact, Sequences, Table
 from configtron.studies.registry.kinds import Arguments, ClaimsStudy
@@ -46,11 +46,11 @@ class Lesson(NamedTuple):
     slow: tuple[str, Mapping[str, Value]]
     fast: tuple[str, Mapping[str, Value]]
 
-    def wanted(self, arguments: Arguments) -> Wanted:
+    def wanted(self, arguments: Arguments) -> CaptureOrders:
         """The loads."""
         profiles = tuple(Profile(name, tuple(sorted({**PLAIN, **knobs}.items()))) for name, knobs in self.pair)
         repeats = SMOKE_REPEATS if arguments.smoke else REPEATS
-        return Wanted(self.condition, self.site, profiles, repeats, arguments.seed)
+        return CaptureOrders(self.condition, self.site, profiles, repeats, arguments.seed)
 
     @property
     def pair(self) -> tuple[tuple[str, Mapping[str, Value]], tuple[str, Mapping[str, Value]]]:
@@ -71,7 +71,7 @@ LESSONS = (
 )  # fmt: skip
 
 
-class Told(NamedTuple):
+class LessonOutcome(NamedTuple):
     """A lesson's loads: (slow, fast) page load times of each repeat in s, and the median pair as it rose."""
 
     lesson: Lesson
@@ -84,24 +84,25 @@ def run(arguments: Arguments) -> Evaluated:
     """The study. Errors: those of parts."""
     wanted = [Part(one.name, GUEST, one.wanted(arguments).to_json()) for one in LESSONS]
     done = performed(arguments, wanted)
-    told = [found for lesson, one in zip(LESSONS, done, strict=True) if (found := read(lesson, one)) is not None]
+    found = [found for lesson, one in zip(LESSONS, done, strict=True) if (found := read(lesson, one)) is not None]
     missing = "; ".join(f"{one.part.name}: {one.why or 'no load of both ended well'}" for one in done
-                        if one.part.name not in {found.lesson.name for found in told})  # fmt: skip
+                        if one.part.name not in {found.lesson.name for found in found})  # fmt: skip
     method = (
         "Two configurations that differ in one knob load one page, each repeat with the same losses for both. Drawn is "
         "the repeat with the median ratio: each segment where it left the servers, its bytes at the height at which "
         "they were first sent, a colour a connection; dashed: the page is there."
     )
     return Evaluated(
-        "lessons", "Why it is faster", "HotCloud 2017, sections 1 and 2", method, [_figures(told), _sent(told)],
-        [_drawn(one) for one in told], [fact(one) for one in told], DIFFERS, (("seed", str(arguments.seed)),), missing,
+        "lessons", "Why it is faster", "HotCloud 2017, sections 1 and 2", method, [_figures(found), _sent(found)],
+        [_drawn(one) for one in found], [fact(one) for one in found], DIFFERS,
+        (("seed", str(arguments.seed)),), missing,
     )  # fmt: skip
 
 
 DIFFERS = "The paper tells these effects from page load times; here each is shown by the loads' own packets."
 
 
-def read(lesson: Lesson, done: Done) -> Told | None:
+def read(lesson: Lesson, done: PartResult) -> LessonOutcome | None:
     """A part's loads; None where no repeat ended well for both. Errors: `BadInput` for logs that cannot be read."""
     if not done.text:
         return None
@@ -116,37 +117,39 @@ def read(lesson: Lesson, done: Done) -> Told | None:
     drawn = sorted(whole, key=lambda pair: pair[0].plt_ms / pair[1].plt_ms)[(len(whole) - 1) // 2]
     rtt_s = families.named(lesson.condition).rtt_ms / 1e3
     both = [risen(*captured.logs(done.folder, one), one.plt_ms / 1e3, rtt_s) for one in drawn]
-    return Told(lesson, [(slow.plt_ms / 1e3, fast.plt_ms / 1e3) for slow, fast in whole], both[0], both[1])
+    return LessonOutcome(lesson, [(slow.plt_ms / 1e3, fast.plt_ms / 1e3) for slow, fast in whole], both[0], both[1])
 
 
-def fact(told: Told) -> Fact:
+def fact(found: LessonOutcome) -> Fact:
     """Holds: faster in every repeat; in part: in most."""
-    lesson, faster = told.lesson, sum(fast < slow for slow, fast in told.pairs)
-    verdict = HOLDS if faster == len(told.pairs) else PARTLY if 2 * faster > len(told.pairs) else ABSENT
+    lesson, faster = found.lesson, sum(fast < slow for slow, fast in found.pairs)
+    verdict = HOLDS if faster == len(found.pairs) else PARTLY if 2 * faster > len(found.pairs) else ABSENT
     names = [name for name, _ in lesson.pair]
-    times = [median(times) for times in zip(*told.pairs, strict=True)]
+    times = [median(times) for times in zip(*found.pairs, strict=True)]
     ours = (
         f"{names[1]} {times[1]:.2f} s, {names[0]} {times[0]:.2f} s in the median; faster in {faster} of "
-        f"{len(told.pairs)} repeats ({lesson.site}, {lesson.condition})"
+        f"{len(found.pairs)} repeats ({lesson.site}, {lesson.condition})"
     )
-    return Fact(lesson.claim, lesson.paper, ours, verdict, _words(told, "; "))
+    return Fact(lesson.claim, lesson.paper, ours, verdict, _words(found, "; "))
 
 
-def _words(told: Told, between: str) -> str:
-    pairs = zip(told.lesson.pair, (told.slow, told.fast), strict=True)
+def _words(found: LessonOutcome, between: str) -> str:
+    pairs = zip(found.lesson.pair, (found.slow, found.fast), strict=True)
     return between.join(f"{name}: {one.words}" for (name, _), one in pairs)
 
 
-def _drawn(told: Told) -> Sequences:
-    lesson = told.lesson
-    panels = [(name, one.marks, one.plt_s) for (name, _), one in zip(lesson.pair, (told.slow, told.fast), strict=True)]
+def _drawn(found: LessonOutcome) -> Sequences:
+    lesson = found.lesson
+    panels = [
+        (name, one.marks, one.plt_s) for (name, _), one in zip(lesson.pair, (found.slow, found.fast), strict=True)
+    ]
     title = f"{lesson.claim} ({lesson.site}, {lesson.condition})."
-    return Sequences(title, panels, _words(told, " — "))
+    return Sequences(title, panels, _words(found, " — "))
 
 
-def _figures(told: Sequence[Told]) -> Table:
+def _figures(found: Sequence[LessonOutcome]) -> Table:
     rows: list[tuple[Cell, ...]] = []
-    for one in told:
+    for one in found:
         for (name, _), load in zip(one.lesson.pair, (one.slow, one.fast), strict=True):
             rows.append((one.lesson.name, name, round(load.plt_s, 3), round(load.rounds, 1), load.connections,
                          load.segments, load.lost, load.again, round(load.under_way / 1e3, 1),
@@ -156,10 +159,10 @@ def _figures(told: Sequence[Told]) -> Table:
     return Table("loads", "The loads that are drawn", columns, rows)
 
 
-def _sent(told: Sequence[Told]) -> Table:
+def _sent(found: Sequence[LessonOutcome]) -> Table:
     rows: list[tuple[Cell, ...]] = [
         (one.lesson.name, name, *(round(size / 1e3, 1) for size in load.sent_by[1:]))
-        for one in told
+        for one in found
         for (name, _), load in zip(one.lesson.pair, (one.slow, one.fast), strict=True)
     ]
     columns = ("lesson", "configuration", *(f"{n} RTT" for n in range(1, ROUNDS + 1)))

@@ -24,7 +24,7 @@ from configtron.lab.testbed.families import named
 from configtron.model.samples import digest
 from configtron.studies.flows import flows
 from configtron.studies.flows import ranking as standings
-from configtron.studies.flows.flows import SCHEMES, Flow, Told, Trial
+from configtron.studies.flows.flows import SCHEMES, Flow, Trial, TrialOutcome
 from configtron.studies.flows.ranking import Entry
 from configtron.studies.output.results import Evaluated
 from configtron.studies.registry.kinds import Arguments, ClaimsStudy
@@ -39,7 +39,7 @@ SEED_DIGITS = 12
 
 
 @dataclass(frozen=True)
-class Plan:
+class PantheonPlan:
     """What is run: every scheme over every path, `runs` times, for each of `counts` flows."""
 
     paths: tuple[str, ...] = PATHS
@@ -58,14 +58,14 @@ class Plan:
         ]
 
     def parts(self, seed: int) -> dict[str, list[Trial]]:
-        """Boots by name: one a path, number of flows and run; in an order that tells the time left early."""
+        """Boots by name: one a path, number of flows and run; in an order that shows the time left early."""
         keys = [key for key in product(range(self.runs), self.counts, self.paths)]
         return {
             part_name(path, count, run): self.trials(path, count, seed_of(seed, path, run)) for run, count, path in keys
         }
 
 
-SMOKE = Plan(("pantheon:2", "pantheon:7", "pantheon:16"), ("cubic", "vegas", "bbr"), COUNTS, 2, 4.0, 1.0)
+SMOKE = PantheonPlan(("pantheon:2", "pantheon:7", "pantheon:16"), ("cubic", "vegas", "bbr"), COUNTS, 2, 4.0, 1.0)
 
 
 def part_name(path: str, count: int, run: int) -> str:
@@ -80,23 +80,25 @@ def seed_of(seed: int, path: str, run: int) -> int:
 
 def run(arguments: Arguments) -> Evaluated:
     """The study. Errors: `Missing`."""
-    plan = SMOKE if arguments.smoke else Plan()
+    plan = SMOKE if arguments.smoke else PantheonPlan()
     ran = flows.run(arguments, plan.parts(arguments.seed))
-    return evaluated(plan, ran.told, ran.missing, arguments.seed)
+    return evaluated(plan, ran.outcomes, ran.missing, arguments.seed)
 
 
-def entries(plan: Plan, told: Mapping[str, Sequence[Told]]) -> list[Entry]:
+def entries(plan: PantheonPlan, outcomes: Mapping[str, Sequence[TrialOutcome]]) -> list[Entry]:
     """What was found by path, scheme and number of flows; runs in order, without those that are missing."""
     found = []
     for path, count, (at, scheme) in product(plan.paths, plan.counts, enumerate(plan.schemes)):
         names = [part_name(path, count, number) for number in range(plan.runs)]
-        found.append(Entry(path, scheme, count, tuple(told[name][at] for name in names if name in told)))
+        found.append(Entry(path, scheme, count, tuple(outcomes[name][at] for name in names if name in outcomes)))
     return found
 
 
-def evaluated(plan: Plan, told: Mapping[str, Sequence[Told]], missing: Mapping[str, str], seed: int) -> Evaluated:
-    """Tables, plots and facts of what was told. Pure."""
-    found = [entry for entry in entries(plan, told) if entry.runs]
+def evaluated(
+    plan: PantheonPlan, outcomes: Mapping[str, Sequence[TrialOutcome]], missing: Mapping[str, str], seed: int
+) -> Evaluated:
+    """Return tables, plots and facts of the outcomes. Pure."""
+    found = [entry for entry in entries(plan, outcomes) if entry.runs]
     return Evaluated(
         "pantheon",
         "Congestion controls over Pantheon's emulated paths",

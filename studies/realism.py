@@ -3,7 +3,7 @@
 
 The tensor is measured (`learn measure`), brought by --tensor. Three sets of configurations are judged beside one
 another: all; those that need no measurement of harm (`damage.unmeasured`); those within the bound on damage in each
-condition, bbr among them where it harms nobody.
+condition, bbr among them where it harms no neighbour.
 """
 
 from __future__ import annotations
@@ -209,13 +209,13 @@ def _damage(row: str, tensor: Tensor, condition: Codes, configuration: Codes, si
     if tensor.damage is None:
         return []
     lost = tensor.damage[condition, configuration, site].astype(np.float64)
-    told = ~np.isnan(lost)
-    if not told.any():
+    known_damage = ~np.isnan(lost)
+    if not known_damage.any():
         return []
     high = high_of(tensor)[condition, configuration]
     return [
-        Point(row, "damage, mean", float(lost[told].mean())),
-        Point(row, "sessions above the bound", float((high[told] > BOUND).mean())),
+        Point(row, "damage, mean", float(lost[known_damage].mean())),
+        Point(row, "sessions above the bound", float((high[known_damage] > BOUND).mean())),
     ]
 
 

@@ -45,9 +45,9 @@ def accuracy(_: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
     for whose, label in labels.items():
         for name, model in models.items():
             for which, fold in folds.items():
-                said = _crossed(model, columns, label, fold)
-                lost = tensor.lookup(condition, said, seen.site) / tensor.lookup(condition, label, seen.site) - 1.0
-                found += _mistaken(f"{name}, best {whose}", which, said != label, lost)
+                predicted = _crossed(model, columns, label, fold)
+                lost = tensor.lookup(condition, predicted, seen.site) / tensor.lookup(condition, label, seen.site) - 1.0
+                found += _mistaken(f"{name}, best {whose}", which, predicted != label, lost)
     return found
 
 
@@ -72,11 +72,11 @@ def _of_cell(tensor: Tensor, seen: Contexts, seed: int) -> Codes:
 
 def _crossed(model: object, columns: Floats, label: Codes, fold: Codes) -> Codes:
     """(n,) each session's label as a model says that was fitted on the other folds. fold (n,)."""
-    said = np.empty(len(label), dtype=np.int64)
+    predicted = np.empty(len(label), dtype=np.int64)
     for mine in np.unique(fold):
         model.fit(columns[fold != mine], label[fold != mine])  # type: ignore[attr-defined]
-        said[fold == mine] = model.predict(columns[fold == mine])  # type: ignore[attr-defined]
-    return said
+        predicted[fold == mine] = model.predict(columns[fold == mine])  # type: ignore[attr-defined]
+    return predicted
 
 
 STUDY = SessionsStudy(

@@ -74,6 +74,9 @@ EXEMPT = re.compile(
     r"|\bnobody will undo it\b|settings that nobody knows|a setting said twice"
     r"|[\"`:]desk\b|name = \"stories\""
     r"|\b(?:configtron|thompson), (?:never )?told\b|`(?:never )?told`|lease_left_s  keeper"
+    r"|\"(?:never )?told\": |somebody corrects the history|held against those told"
+    r"|Over the runs told|\"not told\"|does not tell its queue"
+    r"|The paper tells these effects|cannot be told from gain|no accuracy told|no tree need tell apart"
     r"|shorter than the log can tell|Freedman and Lane|place: dict.*\"told\":|place\[\"told\"\]"
 )
 TEXT = (".py", ".c", ".h", ".css", ".js", ".sh", ".toml", ".sql", ".md")
@@ -84,8 +87,7 @@ WORD = re.compile(r"[a-z]+")
 # Class names that several files define; rename one of them and take the name off. The list never grows.
 SAME_CLASS = frozenset(
     """
-    Choice Clients Engine Evidence Flow Ground Measured Noise Path Plan Read Row Rule Study Tables
-    Told Trial Verdict Wanted
+    Clients Engine Evidence Flow Ground Noise Path Row Rule Tables Trial Verdict
 """.split()
 )
 # Files that share their base name with another of the same package; the list never grows.

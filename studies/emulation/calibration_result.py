@@ -2,8 +2,8 @@
 """What a calibration found, as tables, plots and facts. Pure: its figures are arguments.
 
 Question   Is the mean replication error at most 17 % on paths whose parameters the search does not know?
-Method     The error is over runs of the path that the search was not told of, against runs of the emulator that it was
-           not told of. Beside it stands the path's own error from the runs told to those not told: what no emulator can
+Method     The error is over runs of the path that the search did not see, against runs of the emulator that it did
+           not see. Beside it stands the path's own error from the runs shown to those not shown: what no emulator can
            be asked to be below. Means over paths stand for hidden paths and for foreign ones apart, with 95 % intervals
            by Student's t over paths.
 Reads as   `Evaluated`.
@@ -42,8 +42,8 @@ MEAN_GOAL, ONE_PATH = 0.17, 0.144
 ROLES = ("search", "chance", "suggested")
 
 
-class Plan(NamedTuple):
-    """How much is done: runs of a path told, and as many not told; seconds of a flow; emulators a path and a boot."""
+class CalibrationPlan(NamedTuple):
+    """runs of a path that a search sees, as many unseen; seconds of a flow; emulators by path and boot."""
 
     schemes: tuple[str, ...]
     runs: int
@@ -56,31 +56,31 @@ class Plan(NamedTuple):
 class Calibrated(NamedTuple):
     """One path.
 
-    told, held   the mean of its runs that the search was told of, and of the others
+    shown, held  the mean of its runs that the search saw, and of the others
     taken        emulators by the search, by chance, and the best suggested by the measurements; found: their fresh runs
     tried        by the search and by chance, in order
     """
 
     path: Path
-    told: Seen
+    shown: Seen
     held: Seen
     taken: tuple[Emulator, Emulator, Emulator]
     found: tuple[Seen, ...]
     tried: tuple[Sequence[Tried], Sequence[Tried]]
 
     def error(self, role: str = "search") -> float:
-        """Of what was taken, over runs that nobody was told of."""
+        """Return the error of what was taken, over runs that no search saw."""
         return replication_error(self.held, self.found[ROLES.index(role)])
 
     @property
     def floor(self) -> float:
         """The path against itself."""
-        return replication_error(self.held, self.told)
+        return replication_error(self.held, self.shown)
 
 
-def progress(told: Seen, tried: Sequence[Tried]) -> list[float]:
+def progress(shown: Seen, tried: Sequence[Tried]) -> list[float]:
     """The least error seen, after each look."""
-    errors = [replication_error(told, one.seen) for one in tried]
+    errors = [replication_error(shown, one.seen) for one in tried]
     return [min(errors[: number + 1]) for number in range(len(errors))]
 
 
@@ -92,7 +92,7 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
     return (middle, math.nan, math.nan) if half is None else (middle, max(0.0, middle - half), middle + half)
 
 
-def evaluated(found: Sequence[Calibrated], plan: Plan, seed: int, missing: str = "") -> Evaluated:
+def evaluated(found: Sequence[Calibrated], plan: CalibrationPlan, seed: int, missing: str = "") -> Evaluated:
     """The study's answer."""
     schemes = ", ".join(plan.schemes)
     method = (
@@ -180,7 +180,7 @@ def _figures(found: Sequence[Calibrated]) -> Table:
 def _plots(found: Sequence[Calibrated]) -> list[Curves | Scatter]:
     if not found:
         return []
-    lines = [_line(name, [progress(one.told, one.tried[at]) for one in found]) for at, name in enumerate(ROLES[:2])]
+    lines = [_line(name, [progress(one.shown, one.tried[at]) for one in found]) for at, name in enumerate(ROLES[:2])]
     plots: list[Curves | Scatter] = [
         Curves("Least error seen so far, mean over paths", "emulators tried", "replication error in %", lines,
                words="Over the runs told, one noisy look each. The band is the 95 % interval of the mean over paths.")
@@ -218,7 +218,7 @@ def _mean_fact(by_kind: dict[str, list[Calibrated]]) -> Fact:
     if not means:
         return Fact(claim, paper, "", UNKNOWN)
     ours = "; ".join(
-        f"{_told(mean)} over {len(by_kind[kind])} {kind} (path itself: "
+        f"{_interval_text(mean)} over {len(by_kind[kind])} {kind} (path itself: "
         f"{100 * mean_interval([one.floor for one in by_kind[kind]])[0]:.1f} %)"
         for kind, mean in means.items()
     )
@@ -227,7 +227,7 @@ def _mean_fact(by_kind: dict[str, list[Calibrated]]) -> Fact:
     return Fact(claim, paper, ours, verdict, f"at most 17 %: {', '.join(within) or 'neither'}")
 
 
-def _told(mean: tuple[float, float, float]) -> str:
+def _interval_text(mean: tuple[float, float, float]) -> str:
     interval = "" if math.isnan(mean[1]) else f" ({100 * mean[1]:.1f} to {100 * mean[2]:.1f})"
     return f"{100 * mean[0]:.1f} %{interval}"
 
@@ -250,6 +250,6 @@ def _chance_fact(found: Sequence[Calibrated]) -> Fact:
         return Fact(claim, paper, "", UNKNOWN)
     wins = sum(one.error() < one.error("chance") for one in found)
     means = [mean_interval([one.error(role) for one in found]) for role in ROLES]
-    ours = f"on {wins} of {len(found)} paths; mean {_told(means[0])} against {_told(means[1])}"
+    ours = f"on {wins} of {len(found)} paths; mean {_interval_text(means[0])} against {_interval_text(means[1])}"
     verdict = HOLDS if wins == len(found) else PARTLY if 2 * wins > len(found) else ABSENT
-    return Fact(claim, paper, ours, verdict, f"the best of what the measurements suggest: {_told(means[2])}")
+    return Fact(claim, paper, ours, verdict, f"the best of what the measurements suggest: {_interval_text(means[2])}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A Gaussian process: what a smooth noisy function of a few coordinates is like where nobody has looked.
+"""A Gaussian process: the values of a smooth noisy function of a few coordinates where it was not sampled.
 
 Question   After some dozens of costly looks, what is the function elsewhere, and how surely?
 Method     Prior: a constant and a slope for each coordinate, which carry it beyond the points, and on top a Matern 5/2

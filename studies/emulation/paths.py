@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Paths that a calibration is tried on: each a condition a run, of which the search is told flows' figures only.
+"""Paths that a calibration is tried on: each a condition a run, of which the search sees only figures of flows.
 
 Question   Does an emulator found from flows stand for the path, where the path is an emulator and where it is none?
 Method     Hidden ones are drawn by seed from the emulators' own space: then what was drawn can be held against what

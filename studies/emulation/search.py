@@ -53,7 +53,7 @@ class Tried(NamedTuple):
 
 
 class Search:
-    """Ask and tell, by Bayesian optimisation. The same seed and the same figures ask for the same emulators."""
+    """Ask and observe, by Bayesian optimisation. The same seed and the same figures ask for the same emulators."""
 
     def __init__(self, path: Seen, *, seed: int, starts: Sequence[Emulator] | None = None) -> None:
         self.path, self.space = path, space_of(path)
@@ -70,14 +70,14 @@ class Search:
             given += self._promising(count - len(given))
         return given or spread(self.space, count, self._chance)
 
-    def tell(self, tried: Iterable[Tried]) -> None:
+    def observe(self, tried: Iterable[Tried]) -> None:
         """What came of it. Errors: ValueError for other schemes than the path's."""
         for one in tried:
             replication_error(self.path, one.seen)
             self.tried.append(one)
 
     def best(self) -> Emulator:
-        """What to take. Errors: ValueError before anything was told."""
+        """What to take. Errors: ValueError before anything was observed."""
         if not self.tried:
             raise ValueError("nothing was tried yet")
         expected = self._expected(self._fitted(), np.array([self._at(one.emulator) for one in self.tried]))
@@ -147,7 +147,7 @@ class Search:
 
 @dataclass
 class Chance:
-    """Ask and tell, by chance alone: what the search must beat with the same budget, in the same space."""
+    """Ask and observe, by chance alone: what the search must beat with the same budget, in the same space."""
 
     path: Seen
     seed: int
@@ -161,7 +161,7 @@ class Chance:
         """What to measure next."""
         return [self.space.emulator(unit) for unit in self._chance.random((count, COORDINATES))]
 
-    def tell(self, tried: Iterable[Tried]) -> None:
+    def observe(self, tried: Iterable[Tried]) -> None:
         """What came of it."""
         self.tried.extend(tried)
 

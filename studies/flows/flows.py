@@ -3,15 +3,15 @@
 
     trial = Trial(named("pantheon:2"), (Flow("cubic"), Flow("bbr", start_s=10)), duration_s=30, seed=3)
     found = run(arguments, {"mexico": [trial, ...]})      a boot a name, its trials one after another
-    found.told["mexico"][0].flows[1].mbit, .late_ms, .loss, .power
+    found.outcomes["mexico"][0].flows[1].mbit, .late_ms, .loss, .power
 
 Question   What does a congestion control make of a network when it has as much to send as the network takes?
 Method     Servers send to the client (`throttle.py`, in the guest); every packet is logged where it leaves its sender
            and where it arrives (`tap.py`), on one clock; `transits.py` makes figures of both logs. A scheme is set on
            the socket before the connection is there, at both ends, and asked back when data flows.
-Reads as   `Told`, one a trial in the order asked, with one `Flowed` a flow.
+Reads as   `TrialOutcome`, one a trial in the order asked, with one `FlowOutcome` a flow.
 Fails as   a flow has a reason: refused (the kernel has no such scheme), became-NAME (the kernel uses another, as DCTCP
-           does without ECN), not-connected, no-packet-arrived. A part that failed whole is the study's to tell.
+           does without ECN), not-connected, no-packet-arrived. The study reports a part that failed as a whole.
 Source     Pantheon (Yan and others 2018)
 """
 
@@ -79,24 +79,24 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class Flowed(FlowMetrics):
+class FlowOutcome(FlowMetrics):
     """What a flow got, and the scheme that the kernel used; `reason`: "" or why it is void."""
 
     scheme: str = field(kw_only=True)
 
 
 @dataclass(frozen=True)
-class Told:
+class TrialOutcome:
     """A trial's answer: its flows in order; `reason` is of the whole trial, when its stack was not as asked."""
 
-    flows: tuple[Flowed, ...]
+    flows: tuple[FlowOutcome, ...]
     reason: str = ""
 
 
 class Ran(NamedTuple):
-    """told: by the name it was asked under, a `Told` a trial; missing: of boots that failed, why."""
+    """outcomes: by the name of the request, a `TrialOutcome` a trial; missing: of boots that failed, why."""
 
-    told: Mapping[str, Sequence[Told]]
+    outcomes: Mapping[str, Sequence[TrialOutcome]]
     missing: Mapping[str, str]
 
 
@@ -107,8 +107,8 @@ def run(arguments: Arguments, trials: Mapping[str, Sequence[Trial]]) -> Ran:
     """
     wanted = [parts.Part(name, GUEST, orders_of(asked)) for name, asked in trials.items()]
     done = parts.performed(arguments, wanted)
-    told = {one.part.name: told_of(one.text) for one in done if not one.why}
-    return Ran(told, {one.part.name: one.why for one in done if one.why})
+    outcomes = {one.part.name: outcomes_of(one.text) for one in done if not one.why}
+    return Ran(outcomes, {one.part.name: one.why for one in done if one.why})
 
 
 def orders_of(trials: Sequence[Trial]) -> str:
@@ -146,25 +146,25 @@ def _trial(form: dict[str, object]) -> Trial:
     return Trial(condition, tuple(Flow(**flow) for flow in flows), configuration=configuration, **fields)  # type: ignore[arg-type]
 
 
-def told_text(told: Sequence[Told]) -> str:
+def outcomes_text(outcomes: Sequence[TrialOutcome]) -> str:
     """A line of JSON a trial. What is no number stands as null."""
-    forms: list[Json] = [{"reason": one.reason, "flows": [_flow_form(flow) for flow in one.flows]} for one in told]
+    forms: list[Json] = [{"reason": one.reason, "flows": [_flow_form(flow) for flow in one.flows]} for one in outcomes]
     return "".join(canonical(form) + "\n" for form in forms)
 
 
-def told_of(text: str) -> list[Told]:
-    """The inverse of `told_text`. Errors: `BadInput`."""
+def outcomes_of(text: str) -> list[TrialOutcome]:
+    """The inverse of `outcomes_text`. Errors: `BadInput`."""
     try:
         rows = [json.loads(line) for line in text.splitlines()]
-        return [Told(tuple(_flowed(form) for form in row["flows"]), row["reason"]) for row in rows]
+        return [TrialOutcome(tuple(_flowed(form) for form in row["flows"]), row["reason"]) for row in rows]
     except (ValueError, TypeError, KeyError) as error:
         raise BadInput(f"no figures of flows: {error}") from error
 
 
-def _flow_form(flow: Flowed) -> Json:
+def _flow_form(flow: FlowOutcome) -> Json:
     return asdict(flow) | {"late_ms": None if math.isnan(flow.late_ms) else flow.late_ms}
 
 
-def _flowed(form: dict[str, float | str | int | None]) -> Flowed:
+def _flowed(form: dict[str, float | str | int | None]) -> FlowOutcome:
     late = math.nan if form["late_ms"] is None else form["late_ms"]
-    return Flowed(**form | {"late_ms": late})  # type: ignore[arg-type]
+    return FlowOutcome(**form | {"late_ms": late})  # type: ignore[arg-type]

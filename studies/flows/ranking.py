@@ -15,7 +15,7 @@ from itertools import combinations
 from statistics import fmean, median
 
 from configtron.lab.testbed.families import named
-from configtron.studies.flows.flows import Flowed, Told
+from configtron.studies.flows.flows import FlowOutcome, TrialOutcome
 from configtron.studies.flows.spread import agreement, ellipse, jain, margin, mean, ranks
 from configtron.studies.output.results import (
     ABSENT,
@@ -51,9 +51,9 @@ class Entry:
     path: str
     scheme: str
     count: int
-    runs: tuple[Told, ...]
+    runs: tuple[TrialOutcome, ...]
 
-    def of(self, figure: Callable[[Sequence[Flowed]], float]) -> list[float]:
+    def of(self, figure: Callable[[Sequence[FlowOutcome]], float]) -> list[float]:
         """A figure of each run, where all flows of it are valid."""
         return [figure(run.flows) for run in self.runs if run.flows and not any(flow.reason for flow in run.flows)]
 
@@ -85,8 +85,8 @@ class Entry:
     @property
     def reason(self) -> str:
         """Why there is no figure; "" when there is one."""
-        said = [run.reason or next((flow.reason for flow in run.flows if flow.reason), "") for run in self.runs]
-        return "" if self.mbit else Counter(said).most_common(1)[0][0]
+        reasons = [run.reason or next((flow.reason for flow in run.flows if flow.reason), "") for run in self.runs]
+        return "" if self.mbit else Counter(reasons).most_common(1)[0][0]
 
 
 def capacity_mbit(path: str) -> float | None:
@@ -252,10 +252,10 @@ def _full(entries: Sequence[Entry]) -> Fact:
 def _nowhere_best(by_path: dict[str, dict[str, float]]) -> Fact:
     best = Counter(s for row in by_path.values() for s in row if row[s] >= max(row.values()) - TIE)
     scheme, most = best.most_common(1)[0]
-    told = ", ".join(f"{name} {count}" for name, count in best.most_common())
+    outcomes = ", ".join(f"{name} {count}" for name, count in best.most_common())
     ours = f"{scheme} on {most} of {len(by_path)} paths"
     verdict = ABSENT if most == len(by_path) else HOLDS
-    words = f"best by power or within {TIE:.0%} of it: {told}"
+    words = f"best by power or within {TIE:.0%} of it: {outcomes}"
     return Fact("no scheme is best on every path", "Pantheon: in words", ours, verdict, words)
 
 
@@ -281,9 +281,9 @@ def _share_of_best(by_path: dict[str, dict[str, float]]) -> Fact:
         return Fact(claim, paper, "-", UNKNOWN, f"not all of {', '.join(CT_SCHEMES)} were measured")
     scheme, most = first.most_common(1)[0]
     part = most / first.total()
-    told = ", ".join(f"{name} {count}" for name, count in first.most_common())
+    outcomes = ", ".join(f"{name} {count}" for name, count in first.most_common())
     verdict = HOLDS if part <= CT_MOST_BEST else ABSENT
-    return Fact(claim, paper, f"{scheme} on {part:.0%}", verdict, f"of CT's four, best by power: {told}")
+    return Fact(claim, paper, f"{scheme} on {part:.0%}", verdict, f"of CT's four, best by power: {outcomes}")
 
 
 def _bbr(entries: Sequence[Entry]) -> Fact:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 
 from configtron.model.nouns import Value
-from configtron.studies.flows.flows import Told
+from configtron.studies.flows.flows import TrialOutcome
 from configtron.studies.flows.spread import jain, margin, mean
 from configtron.studies.output.results import ABSENT, HOLDS, UNKNOWN, Cell, Curve, Curves, Fact, Heat, Plot, Table
 
@@ -30,7 +30,7 @@ class Case:
 
     link: str
     configuration: tuple[Value, ...]
-    runs: tuple[Told, ...]
+    runs: tuple[TrialOutcome, ...]
 
     @property
     def scheme(self) -> str:
@@ -38,7 +38,7 @@ class Case:
         return str(self.configuration[0])
 
     @property
-    def valid(self) -> list[Told]:
+    def valid(self) -> list[TrialOutcome]:
         """Runs in which every flow was what it should be; one that got nothing is an unfair share, not a failure."""
         return [run for run in self.runs if run.flows and all(flow.sent for flow in run.flows)]
 
@@ -62,8 +62,8 @@ class Case:
     @property
     def reason(self) -> str:
         """Why it has no index."""
-        said = [run.reason or next((flow.reason for flow in run.flows if flow.reason), "") for run in self.runs]
-        return "" if self.indices else next((word for word in said if word), "no-run")
+        reasons = [run.reason or next((flow.reason for flow in run.flows if flow.reason), "") for run in self.runs]
+        return "" if self.indices else next((word for word in reasons if word), "no-run")
 
 
 def tables(cases: Sequence[Case]) -> list[Table]:

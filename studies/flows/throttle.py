@@ -6,7 +6,7 @@ Method     One thread and one selector for all flows: a server writes when a thi
            reads when much has come (SO_RCVLOWAT), so no thread wakes for a packet. Competing flows are of a host of
            their own behind the servers' (competing_host.py): a configuration of the servers' stack is none of theirs.
 Stop when  the trial's time is over: servers reset their connections. The logs go on until nothing arrives.
-Reads as   `flows.Told` for each trial: the same seed in the same order gives the same text.
+Reads as   `flows.TrialOutcome` for each trial: the same seed in the same order gives the same text.
 Fails as   flows' reasons; a trial whose stack is not as asked has one for all; a link that is not as asked ends all.
 """
 
@@ -30,7 +30,7 @@ from configtron.lab.testbed.wires import CLIENT_DEVICE, FAR, ORIGINS_NET
 from configtron.linux.netns import inside
 from configtron.model.errors import BadInput, Mismatch
 from configtron.studies.flows import flows
-from configtron.studies.flows.flows import NOT_CONNECTED, REFUSED, Flow, Flowed, Told, Trial
+from configtron.studies.flows.flows import NOT_CONNECTED, REFUSED, Flow, FlowOutcome, Trial, TrialOutcome
 from configtron.studies.guests.parts import Means
 
 ORIGIN = "a.test"
@@ -52,12 +52,12 @@ TICK_S = 0.01
 
 
 def perform(orders: str, folder: Path, means: Means) -> str:
-    """A part of a study (`evaluate/parts.py`): `flows.orders_of` in, `flows.told_text` out."""
+    """A part of a study (`guests/parts.py`): `flows.orders_of` in, `flows.outcomes_text` out."""
     trials = flows.trials_of(orders)
     testbed = raise_testbed(trials[0].condition, [ORIGIN], player=Path(means.programs.player))
     try:
         ground = _Ground(testbed, means)
-        return flows.told_text([ground.run(trial) for trial in trials])
+        return flows.outcomes_text([ground.run(trial) for trial in trials])
     finally:
         testbed.close()
 
@@ -70,7 +70,7 @@ class _Ground:
         self._stack: ServerStack | None = None
         self._competing = ""
 
-    def run(self, trial: Trial) -> Told:
+    def run(self, trial: Trial) -> TrialOutcome:
         self.testbed.change(trial.condition, seed=trial.seed)
         if any(flow.rival for flow in trial.flows) and not self._competing:
             raise_host(COMPETING, [COMPETING_ADDRESS], COMPETING_BEHIND)
@@ -78,9 +78,9 @@ class _Ground:
         try:
             self._configure(trial)
         except (Mismatch, BadInput) as error:
-            return Told((), str(error))
+            return TrialOutcome((), str(error))
         with self.testbed.changing():
-            return Told(tuple(_Race(self.testbed, self._competing, trial).run()))
+            return TrialOutcome(tuple(_Race(self.testbed, self._competing, trial).run()))
 
     def _configure(self, trial: Trial) -> None:
         if trial.configuration is not None:
@@ -103,7 +103,7 @@ class _Race:
         self._open = ExitStack()
         self._open.callback(self._ready.close)
 
-    def run(self) -> list[Flowed]:
+    def run(self) -> list[FlowOutcome]:
         """Drive all flows to the end and read the logs."""
         last = FIRST_PORT + len(self._trial.flows) - 1
         into = FAR if self._testbed.condition and self._testbed.condition.is_played else CLIENT_DEVICE
@@ -183,14 +183,14 @@ class _Race:
             if asked and self._used[number] != asked:
                 self._reasons[number] = f"became-{self._used[number]}"
 
-    def _flowed(self, number: int, logs: Sequence[Seen], began_ns: int) -> Flowed:
+    def _flowed(self, number: int, logs: Sequence[Seen], began_ns: int) -> FlowOutcome:
         flow = self._trial.flows[number]
         sent, arrived = (log[(log["port"] == FIRST_PORT + number) & (log["payload"] > 0)] for log in logs)
         from_s = max(flow.start_s, self._trial.counted_from_s)
         from_ns, to_ns = (began_ns + round(at * 1e9) for at in (from_s, self._trial.duration_s))
         found = flow_metrics(transits(sent, arrived), from_ns, to_ns)
         absent = NOT_CONNECTED if number not in self._senders else SILENT if found.reason else ""
-        return Flowed(
+        return FlowOutcome(
             round(found.mbit, 6), round(found.late_ms, 6), round(found.loss, 9), found.bytes, found.sent,
             self._reasons[number] or absent, scheme=self._used[number] or flow.scheme,
         )  # fmt: skip

@@ -4,7 +4,7 @@
     perform(orders, folder, means) -> text
 
 Orders are JSON: condition, site, configurations (settings), repeats, seed. The text has a row a load: times as the
-client told them, and a checksum of each log, so equal texts mean equal packets. The logs are columns (`tap.PACKET`):
+client has them, and a checksum of each log, so equal texts mean equal packets. The logs are columns (`tap.PACKET`):
 `CONFIGURATION-REPEAT-server.npy` and `-client.npy`, beside the text. Repeat r meets the same losses under every
 configuration.
 """
@@ -39,7 +39,7 @@ HTTPS, HIGHEST = 443, 65535
 
 
 @dataclass(frozen=True)
-class Wanted:
+class CaptureOrders:
     """condition and site by name; configurations in the order in which they are loaded."""
 
     condition: str
@@ -55,7 +55,7 @@ class Wanted:
                           "repeats": self.repeats, "seed": self.seed})  # fmt: skip
 
     @classmethod
-    def from_json(cls, text: str) -> Wanted:
+    def from_json(cls, text: str) -> CaptureOrders:
         """The inverse. Errors: `BadInput`."""
         try:
             form = json.loads(text)
@@ -100,7 +100,7 @@ def _paths(folder: Path, configuration: int, repeat: int) -> list[Path]:
 
 def perform(orders: str, folder: Path, means: Means) -> str:
     """All loads. Errors: `BadInput`, `Mismatch` where a stack or a log is not as it should be."""
-    wanted = Wanted.from_json(orders)
+    wanted = CaptureOrders.from_json(orders)
     page, condition = shipped()[wanted.site], families.named(wanted.condition)
     shard = Orders(condition, wanted.configurations, (page,), Rule((wanted.repeats,)), wanted.seed)
     servers.certify([page], folder / TLS)
@@ -108,7 +108,7 @@ def perform(orders: str, folder: Path, means: Means) -> str:
         return canonical([list(row) for row in _loads(worked, wanted, folder)])
 
 
-def _loads(worked: Worked, wanted: Wanted, folder: Path) -> Sequence[Loaded]:
+def _loads(worked: Worked, wanted: CaptureOrders, folder: Path) -> Sequence[Loaded]:
     found = []
     for at, profile in enumerate(wanted.configurations):
         seen = worked.configure(at, profile)

@@ -10,7 +10,7 @@ In the guest the worker (`arguments.worker`, a module that knows the drivers) im
 whose text becomes the part's result, written whole or not at all; large things (captures) it writes into `folder`
 itself. The same part under the same seed gives the same text. A killed study loses the parts that were under way, one
 a job: a guest ends with its owner, and a result is renamed into place when it is complete. What a part ran on lies
-beside it and is told (`arguments.used`), since a study that was resumed may have parts of several kernels.
+beside it and is reported (`arguments.used`), since a study that was resumed may have parts of several kernels.
 
 Fails as   a part's own words in `Done.why`; what every part needs and is not there (root, a program) ends the study.
 """
@@ -33,7 +33,7 @@ from configtron.model.errors import DONE, PRIVILEGE, BadInput, Missing
 from configtron.model.records import canonical
 from configtron.studies.registry.kinds import Arguments, PartsProgress
 
-# In a part's folder: what it was told, what it found.
+# In a part's folder: its orders, its result.
 ORDERS, FOUND = "part.json", "found.txt"
 # Names that modules had when parts were stored by version 0.1.0: those parts are still complete.
 EARLIER_MODULES = {
@@ -53,7 +53,7 @@ class Part:
     orders: str
 
     def to_json(self, seed: int) -> str:
-        """What the guest is told."""
+        """Return the orders for the guest, JSON."""
         return canonical({"module": self.module, "orders": self.orders, "seed": seed})
 
 
@@ -65,7 +65,7 @@ class Means(NamedTuple):
     seed: int
 
 
-class Done(NamedTuple):
+class PartResult(NamedTuple):
     """A part that ended: its text and its folder, or why there is no text."""
 
     part: Part
@@ -81,11 +81,11 @@ class _Guest(NamedTuple):
     core: IO[bytes]
 
 
-def performed(arguments: Arguments, wanted: Sequence[Part]) -> list[Done]:
+def performed(arguments: Arguments, wanted: Sequence[Part]) -> list[PartResult]:
     """All of these, in their order. Errors: `Missing` for what no part can do without; else it is a part's `why`."""
     if len({part.name for part in wanted}) < len(wanted):
         raise BadInput("two parts of a study have one name")
-    found = {part.name: Done(part, arguments.folder / part.name, kept(arguments, part)) for part in wanted}
+    found = {part.name: PartResult(part, arguments.folder / part.name, kept(arguments, part)) for part in wanted}
     waiting = [part for part in wanted if not found[part.name].text]
     arguments.progress(PartsProgress(len(wanted) - len(waiting), len(wanted)))
     for ended in _run(arguments, waiting) if waiting else ():
@@ -109,7 +109,7 @@ def kept(arguments: Arguments, part: Part) -> str:
         return ""
 
 
-def _run(arguments: Arguments, parts: Sequence[Part]) -> Iterator[Done]:
+def _run(arguments: Arguments, parts: Sequence[Part]) -> Iterator[PartResult]:
     guests = measure.guests(arguments.worker)
     waiting, running = list(reversed(parts)), list[_Guest]()
     try:
@@ -141,26 +141,26 @@ def _boot(arguments: Arguments, part: Part, guests: measure.Guests) -> _Guest:
         raise
 
 
-def _ended(one: _Guest) -> Done:
+def _ended(one: _Guest) -> PartResult:
     one.core.close()
     code = one.running.poll()
     if code == DONE and (one.folder / FOUND).exists():
-        return Done(one.part, one.folder, (one.folder / FOUND).read_text())
+        return PartResult(one.part, one.folder, (one.folder / FOUND).read_text())
     words = measure.last_words(one.running)
     if code == PRIVILEGE:
         raise Missing(f"{one.part.name}: {words}")
-    return Done(one.part, one.folder, "", f"its guest ended with exit code {code}: {words}; see {one.folder}")
+    return PartResult(one.part, one.folder, "", f"its guest ended with exit code {code}: {words}; see {one.folder}")
 
 
 def perform(folder: Path, load: Loader, programs: Programs) -> None:
-    """In the guest: do the part that this folder tells of. Errors: `BadInput`, those of the part."""
+    """In the guest: do the part that this folder has orders for. Errors: `BadInput`, those of the part."""
     try:
-        told = json.loads((folder / ORDERS).read_text())
-        module, orders, seed = str(told["module"]), str(told["orders"]), int(told["seed"])
+        form = json.loads((folder / ORDERS).read_text())
+        module, orders, seed = str(form["module"]), str(form["orders"]), int(form["seed"])
     except (OSError, ValueError, KeyError) as error:
         raise BadInput(f"{folder / ORDERS}: not a part's orders: {error}") from error
-    act: Callable[[str, Path, Means], str] = import_module(module).perform
-    text = act(orders, folder, Means(load, programs, seed))
+    perform_part: Callable[[str, Path, Means], str] = import_module(module).perform
+    text = perform_part(orders, folder, Means(load, programs, seed))
     begun = folder / f"{FOUND}.begun"
     begun.write_text(text)
     begun.rename(folder / FOUND)

@@ -25,12 +25,12 @@ HTTPS = 443
 SYN, ACK = 0x02, 0x10
 # Sequence numbers wrap here.
 WRAP = 1 << 32
-# Round trips that `sent_by` tells.
+# Round trips that `sent_by` counts.
 ROUNDS = 8
 
 
 class Risen(NamedTuple):
-    """plt_s    as the client told; the other times are of the packets
+    """plt_s    as the client reported; the other times are of the packets
     lost      segments that left and did not arrive; again: sent once more
     under_way mean of bytes sent and not acknowledged, from the first segment until the page was there
     idle_s    with nothing under way: waiting for a request, or for a connection
@@ -79,7 +79,7 @@ class _Segment(NamedTuple):
 
 
 def risen(server: Seen, client: Seen, plt_s: float, rtt_s: float) -> Risen:
-    """A load from its logs (`tap.PACKET`), and what the client said it took."""
+    """A load from its logs (`tap.PACKET`), and the duration that the client reported."""
     syns = client[(client["peer"] == HTTPS) & (client["flags"] & SYN != 0)]
     zero = int(syns["at_ns"][0]) if len(syns) else 0
     server, client = server[server["at_ns"] >= zero], client[client["at_ns"] >= zero]
@@ -136,7 +136,7 @@ def _keys(rows: Seen, address: str, port: str) -> list[int]:
 
 
 def _named(data: Seen) -> list[tuple[int, int, int]]:
-    """What tells a packet from all others: connection, IP's number, sequence."""
+    """Return what identifies a packet: connection, IP's number, sequence."""
     numbers, sequences = data["number"].tolist(), data["sequence"].tolist()
     return list(zip(_keys(data, "source", "peer"), numbers, sequences, strict=True))
 

@@ -11,7 +11,7 @@ Method     CART with entropy over the conditions, each labelled with its fastest
 Reads as   hits: the tree's choice is the fastest; regret: its page load time over the fastest's, less one. Beside them
            the same of the default and of one configuration for all, chosen on the others too.
 Differs    from HotCloud's C4.5, which splits by gain ratio; on three numbers it asks much the same. Its accuracy is not
-           told; one counted on the conditions that a tree was grown on would be near one whatever the tree knows.
+           reported; one counted on the conditions that a tree was grown on would be near one whatever the tree knows.
 Source     Breiman et al., Classification and Regression Trees; HC section 3; CT section 4 (entropy, no depth limit)
 """
 
@@ -25,7 +25,7 @@ import numpy as np
 
 from configtron.model.errors import Missing
 from configtron.studies.tensors.comparison import NEAR
-from configtron.studies.tensors.improvement import Codes, Floats, Measured
+from configtron.studies.tensors.improvement import Codes, Floats, MeasuredCells
 
 FEATURES = ("bandwidth_kbps", "rtt_ms", "loss")
 # What a choice is made by; the last two are not trees.
@@ -34,7 +34,7 @@ EVERY, COVER, ONE, DEFAULT = "tree, every configuration", "tree, a cover", "one 
 LEAST = 4
 
 
-class Choice(NamedTuple):
+class TreeChoice(NamedTuple):
     """How one way of choosing does on conditions it has not seen: (conditions,) chosen and regret."""
 
     way: str
@@ -43,7 +43,7 @@ class Choice(NamedTuple):
     hits: float
 
 
-class Rule(NamedTuple):
+class TreeRule(NamedTuple):
     """A leaf of the tree over all conditions: what it asks, which configuration it gives, for how many of them."""
 
     asks: str
@@ -51,13 +51,13 @@ class Rule(NamedTuple):
     conditions: int
 
 
-def features(cells: Measured) -> Floats:
+def features(cells: MeasuredCells) -> Floats:
     """(conditions, 3)."""
     tensor = cells.tensor
     return np.stack([tensor.bandwidth_kbps, tensor.rtt_ms, tensor.loss], axis=1)
 
 
-def askable(cells: Measured, site: int) -> Codes:
+def askable(cells: MeasuredCells, site: int) -> Codes:
     """Conditions that a tree can be asked about: with three numbers, and with something that loads the site.
 
     A played trace has no one rate.
@@ -91,7 +91,7 @@ def one_for_all(ms: Floats) -> Codes:
     return np.full(len(ms), int(slower.mean(axis=0).argmin()), dtype=np.int64)
 
 
-def unseen(cells: Measured, site: int) -> list[Choice]:
+def unseen(cells: MeasuredCells, site: int) -> list[TreeChoice]:
     """Each way of choosing, on each condition without it; none with too few. Errors: `Missing` without scikit-learn."""
     some = askable(cells, site)
     if len(some) < LEAST:
@@ -111,13 +111,13 @@ def _leave_one_out(ms: Floats, asked: Floats, label: Callable[[Floats], Codes]) 
     return np.array(chosen, dtype=np.int64)
 
 
-def _choice(way: str, chosen: Codes, ms: Floats) -> Choice:
+def _choice(way: str, chosen: Codes, ms: Floats) -> TreeChoice:
     best = ms.min(axis=1)
     taken = ms[np.arange(len(ms)), chosen]
-    return Choice(way, chosen, taken / best - 1, float((taken == best).mean()))
+    return TreeChoice(way, chosen, taken / best - 1, float((taken == best).mean()))
 
 
-def rules(cells: Measured, site: int) -> list[Rule]:
+def rules(cells: MeasuredCells, site: int) -> list[TreeRule]:
     """The leaves of the cover's tree over all conditions, where there are enough. Errors: `Missing`."""
     some = askable(cells, site)
     if len(some) < LEAST:
@@ -125,12 +125,12 @@ def rules(cells: Measured, site: int) -> list[Rule]:
     asked, label = features(cells)[some], covered(cells.ms[some, :, site])
     grown = _grown(asked, label)
     tree, classes = grown.tree_, grown.classes_
-    found: list[Rule] = []
+    found: list[TreeRule] = []
 
     def walk(node: int, low: Floats, high: Floats) -> None:
         if tree.children_left[node] == tree.children_right[node]:
             at = int(classes[int(tree.value[node][0].argmax())])
-            found.append(Rule(_asked(low, high), at, int(tree.n_node_samples[node])))
+            found.append(TreeRule(_asked(low, high), at, int(tree.n_node_samples[node])))
             return
         feature, edge = int(tree.feature[node]), float(tree.threshold[node])
         walk(int(tree.children_left[node]), low, _with(high, feature, edge))
@@ -165,6 +165,6 @@ def _grown(asked: Floats, label: Codes) -> Any:
     except ImportError as error:
         raise Missing(f"scikit-learn: {error}; run: pip install 'configtron[learn]'") from error
     with warnings.catch_warnings():
-        # that nearly every condition has a label of its own is what is asked, and told
+        # that nearly every condition has a label of its own is what is asked, and reported
         warnings.simplefilter("ignore", UserWarning)
         return DecisionTreeClassifier(criterion="entropy", random_state=0).fit(asked, label)

@@ -14,14 +14,14 @@ from typing import NamedTuple
 import numpy as np
 
 from configtron.studies.output.results import ABSENT, HOLDS, PARTLY, UNKNOWN, Fact
-from configtron.studies.tensors.choices import COVER, DEFAULT, EVERY, ONE, Choice
-from configtron.studies.tensors.comparison import CC, Rival, clearly_best, per_value
+from configtron.studies.tensors.choices import COVER, DEFAULT, EVERY, ONE, TreeChoice
+from configtron.studies.tensors.comparison import CC, Rank, clearly_best, per_value
 from configtron.studies.tensors.improvement import (
     Figure,
     Flags,
     Floats,
     Gain,
-    Measured,
+    MeasuredCells,
     mean,
     over_conditions,
     percentile,
@@ -40,44 +40,44 @@ MUCH = 3.0
 ORDER = (CC, "initcwnd", "http_version")
 
 
-class Read(NamedTuple):
+class ClaimInputs(NamedTuple):
     """All that claims are read from."""
 
-    cells: Measured
+    cells: MeasuredCells
     gain: Gain
-    ranked: Sequence[Sequence[Rival]]
+    ranked: Sequence[Sequence[Rank]]
     heavy: Sequence[Weight]
     apart: Sequence[Apart]
-    chosen: Sequence[Sequence[Choice]]
+    chosen: Sequence[Sequence[TreeChoice]]
     rng: np.random.Generator
 
 
 def all_of(
-    cells: Measured,
+    cells: MeasuredCells,
     gain: Gain,
-    ranked: Sequence[Sequence[Rival]],
+    ranked: Sequence[Sequence[Rank]],
     heavy: Sequence[Weight],
     apart: Sequence[Apart],
-    chosen: Sequence[Sequence[Choice]],
+    chosen: Sequence[Sequence[TreeChoice]],
     rng: np.random.Generator,
 ) -> list[Fact]:
     """Every claim, in the papers' order."""
-    read = Read(cells, gain, ranked, heavy, apart, chosen, rng)
+    read = ClaimInputs(cells, gain, ranked, heavy, apart, chosen, rng)
     claims = (median_gain, tail_gain, where_gains_lie, made_of, dominance, coverage, congestion_controls, bbr, knobs)
     return [*(claim(read) for claim in claims), versions(cells), initial_windows(cells), tree(read)]
 
 
-def median_gain(read: Read) -> Fact:
+def median_gain(read: ClaimInputs) -> Fact:
     """HC: 10 % in the median."""
     return _gain(read, 50, "the best configuration beats the default in the median", f"{100 * MEDIAN:.0f} %", MEDIAN)
 
 
-def tail_gain(read: Read) -> Fact:
+def tail_gain(read: ClaimInputs) -> Fact:
     """HC: above 40 % at the 95th percentile."""
     return _gain(read, 95, "and by far at the 95th percentile", f"> {100 * TAIL:.0f} %", TAIL)
 
 
-def _gain(read: Read, share: float, claim: str, paper: str, wanted: float) -> Fact:
+def _gain(read: ClaimInputs, share: float, claim: str, paper: str, wanted: float) -> Fact:
     """Holds: the whole interval, by halves, is at the paper's figure or above. Partly: the figure lies within it."""
     papers = over_conditions(read.gain.papers, percentile(share), read.rng)
     if read.gain.halves is None:
@@ -94,7 +94,7 @@ def _reached(found: Figure, wanted: float) -> str:
     return HOLDS if found.low >= wanted else ABSENT if found.high < wanted else PARTLY
 
 
-def where_gains_lie(read: Read) -> Fact:
+def where_gains_lie(read: ClaimInputs) -> Fact:
     """Holds: the 95th percentile is at least twice the median, and a tenth of the cells has a fifth of the gain."""
     gains = _known(fair(read.gain))
     middle, end = float(np.percentile(gains, 50)), float(np.percentile(gains, 95))
@@ -107,7 +107,7 @@ def where_gains_lie(read: Read) -> Fact:
     return Fact("the gains are in the tail", "p95 4 times the median", ours, verdict, words)
 
 
-def made_of(read: Read) -> Fact:
+def made_of(read: ClaimInputs) -> Fact:
     """Holds: most of the tail as the paper has it. Partly: only with its own ends counted in."""
     claim, paper = "the tail is lossy and slow: loss above 2.5 %, below 1 Mbit/s", "68 % of tail conditions"
     tensor, gains = read.cells.tensor, fair(read.gain)
@@ -127,24 +127,24 @@ def made_of(read: Read) -> Fact:
     return Fact(claim, paper, f"{100 * shares[0]:.0f} % ({common[0]} are so)", verdict, words)
 
 
-def _makeup(cells: Measured, tail: Flags) -> str:
-    told = []
+def _makeup(cells: MeasuredCells, tail: Flags) -> str:
+    texts = []
     columns = (("loss %", 100 * cells.tensor.loss), ("Mbit/s", cells.tensor.bandwidth_kbps / 1e3),
                ("RTT ms", cells.tensor.rtt_ms))  # fmt: skip
     for unit, column in columns:
         spread = np.broadcast_to(column[:, None], tail.shape)[tail]
         values, counts = np.unique(spread[~np.isnan(spread)], return_counts=True)
-        told.append(f"{unit}: " + ", ".join(f"{v:g} x{n}" for v, n in zip(values, counts, strict=True)))
-    return "; ".join(told)
+        texts.append(f"{unit}: " + ", ".join(f"{v:g} x{n}" for v, n in zip(values, counts, strict=True)))
+    return "; ".join(texts)
 
 
-def _by_rate(cells: Measured, gains: Floats) -> str:
+def _by_rate(cells: MeasuredCells, gains: Floats) -> str:
     rates = cells.tensor.bandwidth_kbps
     some = [(rate, gains[rates == rate]) for rate in np.unique(rates[~np.isnan(rates)])]
     return ", ".join(f"{rate / 1e3:g}: {100 * float(np.nanmedian(one)):.1f} %" for rate, one in some)
 
 
-def dominance(read: Read) -> Fact:
+def dominance(read: ClaimInputs) -> Fact:
     """Holds: choosing for each condition gains over any one, surely and at every site. Partly: not surely.
 
     That none is the best everywhere is no sign of it: of many equal ones none is.
@@ -164,7 +164,7 @@ def dominance(read: Read) -> Fact:
     return Fact("no configuration strictly dominates", "none", ours, verdict, words)
 
 
-def _left(read: Read, site: int) -> tuple[str, Figure]:
+def _left(read: ClaimInputs, site: int) -> tuple[str, Figure]:
     """What choosing by condition gains over the one configuration that leaves least to gain; its name. By halves."""
     there = np.isfinite(read.cells.ms[:, :, site]).any(axis=1)
     gains = [fair(gained(read.cells, over=at))[there, site] for at in range(len(read.cells.grid))]
@@ -176,7 +176,7 @@ def _left(read: Read, site: int) -> tuple[str, Figure]:
     return read.cells.grid.profiles[least].name, over_conditions(gains[least], mean, read.rng)
 
 
-def coverage(read: Read) -> Fact:
+def coverage(read: ClaimInputs) -> Fact:
     """Holds: the one that is best most often is so in fewer than half of the conditions, at every site."""
     tops = [max(every, key=lambda one: one.best) for every in read.ranked]
     shares = [top.best for top in tops]
@@ -188,11 +188,11 @@ def coverage(read: Read) -> Fact:
                 ", ".join(f"{100 * share:.1f} %" for share in shares), verdict, words)  # fmt: skip
 
 
-def _name(read: Read, one: Rival) -> str:
+def _name(read: ClaimInputs, one: Rank) -> str:
     return read.cells.grid.profiles[one.configuration].name
 
 
-def congestion_controls(read: Read) -> Fact:
+def congestion_controls(read: ClaimInputs) -> Fact:
     """Holds: as the paper says. With four of them, one is best in a quarter at least."""
     claim, paper = "no congestion control is best for more than a quarter of networks", "25 %"
     values, ms = per_value(read.cells, CC)
@@ -201,21 +201,21 @@ def congestion_controls(read: Read) -> Fact:
     _, clear = clearly_best(read.cells, CC)
     sure = [float((clear == at).mean()) for at in range(len(values))]
     verdict = HOLDS if max(best) <= 0.25 else ABSENT
-    told = [f"{v} {100 * b:.0f} (sure {100 * s:.0f})" for v, b, s in zip(values, best, sure, strict=True)]
+    texts = [f"{v} {100 * b:.0f} (sure {100 * s:.0f})" for v, b, s in zip(values, best, sure, strict=True)]
     words = (
         f"of {len(values)} one is best in at least {100 / len(values):.0f} %, so the claim needs more of them than the "
         f"kernel has here; sure where its 95 % interval lies below all others: {100 * (clear >= 0).mean():.0f} % in all"
     )
-    return Fact(claim, paper, ", ".join(told) + " %", verdict, words)
+    return Fact(claim, paper, ", ".join(texts) + " %", verdict, words)
 
 
-def bbr(read: Read) -> Fact:
+def bbr(read: ClaimInputs) -> Fact:
     """Holds: three times worse in a tenth of the cells. Partly: anywhere."""
     claim, paper = "BBR is far worse than the best in many networks", "3 to 10 times"
     values, ms = per_value(read.cells, CC)
     if "bbr" not in values or len(values) < 2:
         return Fact(claim, paper, "-", UNKNOWN, "no BBR here")
-    # where nothing loads nobody is worse
+    # where nothing loads no configuration is worse
     ratio = ms[values.index("bbr")] / np.where(np.isfinite(ms).any(axis=0), ms.min(axis=0), np.nan)
     worst = np.unravel_index(int(np.nanargmax(ratio)), ratio.shape)
     many = float((ratio >= MUCH).mean())
@@ -232,7 +232,7 @@ def bbr(read: Read) -> Fact:
     return Fact(claim, paper, ours, verdict, words)
 
 
-def knobs(read: Read) -> Fact:
+def knobs(read: ClaimInputs) -> Fact:
     """Holds: in that order, each step sure. Partly: the first one is first. An order of two knobs says nothing."""
     claim, paper = "congestion control matters most, then ICW, then HTTP version, then the others", "in this order"
     names = [one.knob for one in read.heavy]
@@ -250,21 +250,21 @@ def knobs(read: Read) -> Fact:
     return Fact(claim, paper, f"{ours} points lost when held", verdict, steps)
 
 
-def tree(read: Read) -> Fact:
+def tree(read: ClaimInputs) -> Fact:
     """Holds: a tree errs less, in the mean, than the default and than one configuration for all, at every site."""
     claim, paper = "a tree per site chooses well", "C4.5, no accuracy told (CT: 95.6 %)"
     if not any(read.chosen):
         return Fact(claim, paper, "-", UNKNOWN, "too few conditions to leave one out")
-    wins, told = [], []
+    wins, texts = [], []
     for every, ranked in zip(read.chosen, read.ranked, strict=True):
         if not every:
-            told.append("too few conditions")
+            texts.append("too few conditions")
             continue
         by = {one.way: one for one in every}
         means = {way: float(by[way].regret.mean()) for way in by}
         wins.append(means[EVERY] < min(means[ONE], means[DEFAULT]))
         near = max(one.near for one in ranked)
-        told.append(
+        texts.append(
             f"mean regret {100 * means[EVERY]:.1f} %, of a cover's tree {100 * means[COVER]:.1f} %; one for all "
             f"{100 * means[ONE]:.1f} %, default {100 * means[DEFAULT]:.1f} %; it hits the very fastest in "
             f"{100 * by[EVERY].hits:.0f} %; one configuration is within 5 % of the best in {100 * near:.0f} %, so much "
@@ -273,7 +273,7 @@ def tree(read: Read) -> Fact:
     verdict = HOLDS if all(wins) else PARTLY if any(wins) else ABSENT
     middle = [next(one for one in every if one.way == EVERY) for every in read.chosen if every]
     ours = ", ".join(f"{100 * float(np.median(one.regret)):.1f} %" for one in middle) + " median regret, unseen"
-    return Fact(claim, paper, ours, verdict, first_of_sites(read.cells, told))
+    return Fact(claim, paper, ours, verdict, first_of_sites(read.cells, texts))
 
 
 def _known(values: Floats) -> Floats:
@@ -281,4 +281,4 @@ def _known(values: Floats) -> Floats:
     return found
 
 
-__all__ = ["Figure", "Read", "all_of"]
+__all__ = ["Figure", "ClaimInputs", "all_of"]

@@ -3,7 +3,7 @@
 
 Reads as   shares of conditions, per site. "Best" is the smallest median, ties count for each of them; "near" is within
            `NEAR` of it; "beaten" means that another configuration's 95 % interval lies wholly below. Where nothing has
-           loaded nobody is best. With many others luck beats too: of 97 equal ones with six loads each, one is beaten
+           loaded none is best. With many others luck beats too: of 97 equal ones with six loads each, one is beaten
            in a twentieth of conditions (tests/studies/test_hotcloud.py); so no claim rests on that.
 """
 
@@ -16,16 +16,16 @@ import numpy as np
 
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Value
-from configtron.studies.tensors.improvement import Codes, Flags, Floats, Measured
+from configtron.studies.tensors.improvement import Codes, Flags, Floats, MeasuredCells
 
-# Nobody notices a page that is a twentieth slower; the papers' gains begin at a tenth.
+# Users do not notice a page that is a twentieth slower; the papers' gains begin at a tenth.
 NEAR = 0.05
 # As many as HotCloud's table of wins holds.
 TOP = 4
 CC = "tcp_congestion_control"
 
 
-class Rival(NamedTuple):
+class Rank(NamedTuple):
     """One configuration at one site: shares of conditions in which it is best, near the best, beaten."""
 
     configuration: int
@@ -34,18 +34,18 @@ class Rival(NamedTuple):
     beaten: float
 
 
-def rivals(cells: Measured, site: int) -> list[Rival]:
+def ranking(cells: MeasuredCells, site: int) -> list[Rank]:
     """All configurations at a site, the one that is best most often first."""
     ms = cells.ms[:, :, site]
     least = ms.min(axis=1, keepdims=True)
     there = np.isfinite(least)
     best, near = _share(there & (ms == least)), _share(there & (ms <= least * (1 + NEAR)))
     beaten = _share(beaten_at(cells, site))
-    every = [Rival(at, float(best[at]), float(near[at]), float(beaten[at])) for at in range(len(cells.grid))]
+    every = [Rank(at, float(best[at]), float(near[at]), float(beaten[at])) for at in range(len(cells.grid))]
     return sorted(every, key=lambda one: (-one.best, -one.near, one.configuration))
 
 
-def beaten_at(cells: Measured, site: int) -> Flags:
+def beaten_at(cells: MeasuredCells, site: int) -> Flags:
     """(conditions, configurations): another one's interval lies wholly below."""
     found: Flags = cells.low_ms[:, :, site] > cells.high_ms[:, :, site].min(axis=1, keepdims=True)
     return found
@@ -56,14 +56,14 @@ def _share(flags: Flags) -> Floats:
     return found
 
 
-def wins(cells: Measured, site: int, some: list[int]) -> Floats:
+def wins(cells: MeasuredCells, site: int, some: list[int]) -> Floats:
     """(some, some): the share of conditions in which the row's configuration is faster than the column's."""
     ms = cells.ms[:, some, site]
     found: Floats = (ms[:, :, None] < ms[:, None, :]).mean(axis=0)
     return found
 
 
-def per_value(cells: Measured, knob: str) -> tuple[tuple[Value, ...], Floats]:
+def per_value(cells: MeasuredCells, knob: str) -> tuple[tuple[Value, ...], Floats]:
     """A knob's values and (values, conditions, sites): page load times of the best configuration with each."""
     if knob not in (one.name for one in cells.grid.knobs):
         raise BadInput(f"the tensor has no knob {knob}")
@@ -73,7 +73,7 @@ def per_value(cells: Measured, knob: str) -> tuple[tuple[Value, ...], Floats]:
     return tuple(values[at] for at in used), np.stack([cells.ms[:, column == at].min(axis=1) for at in used])
 
 
-def clearly_best(cells: Measured, knob: str) -> tuple[tuple[Value, ...], Codes]:
+def clearly_best(cells: MeasuredCells, knob: str) -> tuple[tuple[Value, ...], Codes]:
     """A knob's values and (conditions, sites): the one whose best interval lies below all the others', -1 for none."""
     values, _ = per_value(cells, knob)
     column = cells.grid.column(knob)
@@ -87,7 +87,7 @@ def clearly_best(cells: Measured, knob: str) -> tuple[tuple[Value, ...], Codes]:
     return values, found
 
 
-def at_settings(cells: Measured, **wanted: Value) -> list[int]:
+def at_settings(cells: MeasuredCells, **wanted: Value) -> list[int]:
     """Configurations with these settings."""
     return [
         at
@@ -96,7 +96,7 @@ def at_settings(cells: Measured, **wanted: Value) -> list[int]:
     ]
 
 
-def near_default(cells: Measured) -> Mapping[str, Value]:
+def near_default(cells: MeasuredCells) -> Mapping[str, Value]:
     """For each knob the value that stands for its default: the default, or the nearest that the whole grid has.
 
     HotCloud's windows are 3 to 18 without 10; 10 is measured in the default configuration alone, which has no others

@@ -50,7 +50,7 @@ class Figure(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class MeasuredCells:
     """A tensor's cells as floats: inf is a cell whose loads failed. (conditions, configurations, sites) each.
 
     low_ms, high_ms   95 % interval of the median; -inf and inf where there is none
@@ -81,7 +81,7 @@ class Gain(NamedTuple):
     halves: Floats | None
 
 
-def measured(tensor: Tensor) -> tuple[Measured, tuple[str, ...]]:
+def measured(tensor: Tensor) -> tuple[MeasuredCells, tuple[str, ...]]:
     """The cells of the conditions that were measured, and the names of those that were not. Errors: `BadInput`."""
     has: Flags = np.asarray(~np.isnan(tensor.median_ms).all(axis=(1, 2)))
     if not has.any():
@@ -94,9 +94,9 @@ def measured(tensor: Tensor) -> tuple[Measured, tuple[str, ...]]:
     kept = Tensor(tensor.grid, tensor.sites, names, *columns, tensor.source, tensor.provenance)
     if repeats is None:
         endless = np.full(ms.shape, np.inf)
-        return Measured(kept, ms, -endless, endless, None), missing
+        return MeasuredCells(kept, ms, -endless, endless, None), missing
     low, high, halves = _judged(repeats, _rule(tensor))
-    return Measured(kept, ms, low, high, halves), missing
+    return MeasuredCells(kept, ms, low, high, halves), missing
 
 
 def _rule(tensor: Tensor) -> Rule:
@@ -137,7 +137,7 @@ def _counts(flat: Floats, looks: tuple[int, ...]) -> Codes:
     return found
 
 
-def gain(cells: Measured, mask: Flags | None = None, over: int | None = None) -> Gain:
+def gain(cells: MeasuredCells, mask: Flags | None = None, over: int | None = None) -> Gain:
     """What the best of these configurations gains over the default, or over that one, per condition and site."""
     some = np.arange(len(cells.grid)) if mask is None else np.flatnonzero(mask)
     default = cells.default if over is None else over

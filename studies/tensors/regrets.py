@@ -2,11 +2,11 @@
 """What there is to learn on a measured tensor, and what of it a learner can know: no policy, no sessions.
 
 Question   How much slower than the best of each condition is the best that may be had with one configuration for all,
-           with one for what the features tell, with one for each condition; and is that real or the winner's curse?
+           with one for what the features show, with one for each condition; and is that real or the winner's curse?
 Method     A configuration's score in a condition is the geometric mean over sites of the median page load time.
            `perfect`: a learner who knows the whole tensor, but of a client only features that are a little off (ln
            deviations as sessions have them). For conditions drawn by their weights it is shown such features, weighs
-           every condition by how likely it shows the same (Bayes), and takes what is least slow in the mean: nobody who
+           every condition by how likely it shows the same (Bayes), and takes what is least slow in the mean: no learner
            is shown the same can do better. `held_out`: chosen on half of the loads, judged on the others.
 Stop when  `SHOWN` features were drawn for each condition; every (or `SPLITS`) splits into halves were made.
 Reads as   regret, a share: score over the best score that may be served there, less 1.
@@ -91,7 +91,7 @@ def perfect(
     off_ln: float,
     path_off_ln: float,
 ) -> Regrets:
-    """The best that anybody could do who is shown bandwidth, round trip, loss and those characteristics."""
+    """Return the regret of the best learner that sees bandwidth, round trip, loss and those characteristics."""
     columns, off = _columns(tensor, known, off_ln, path_off_ln)
     usual = np.where(np.isinf(regret), 0.0, regret)
     found = np.zeros(len(columns))

@@ -5,7 +5,7 @@ Question   Which knob matters: congestion control, then the initial window, then
 Method     Hold a knob at its default, choose the best of what is left, and count what that loses of the default's page
            load time, in points; and turn that knob only. Both by halves where there are repeats (`gains.py`), so that
            a knob with more values does not win by having more lots in the draw.
-Reads as   Means over conditions and sites; intervals over conditions; two knobs are told apart when the interval of
+Reads as   Means over conditions and sites; intervals over conditions; two knobs are distinguished when the interval of
            their difference, condition by condition, does not hold zero.
 Differs    from CT's Figure 9, which ranks knobs by what a model makes of them. Where the grid lacks the default
            (HotCloud's windows), the nearest value that it has stands in its place: `rivals.near_default`.
@@ -23,7 +23,7 @@ from configtron.studies.tensors.improvement import (
     Figure,
     Floats,
     Gain,
-    Measured,
+    MeasuredCells,
     gain,
     mean,
     over_conditions,
@@ -55,7 +55,7 @@ class Apart(NamedTuple):
         return self.difference.low > 0
 
 
-def weights(cells: Measured, rng: np.random.Generator) -> list[Weight]:
+def weights(cells: MeasuredCells, rng: np.random.Generator) -> list[Weight]:
     """Every knob of the grid that has more than one value, heaviest first."""
     held = near_default(cells)
     codes = {knob.name: knob.values.index(held[knob.name]) for knob in cells.grid.knobs}

@@ -9,14 +9,20 @@ from itertools import pairwise
 
 import pytest
 
-from configtron.studies.emulation.calibration_result import Calibrated, Plan, evaluated, mean_interval, progress
+from configtron.studies.emulation.calibration_result import (
+    Calibrated,
+    CalibrationPlan,
+    evaluated,
+    mean_interval,
+    progress,
+)
 from configtron.studies.emulation.emulators import Emulator
 from configtron.studies.emulation.paths import FOREIGN, HIDDEN, TRACES, foreign, hidden
 from configtron.studies.emulation.replication import Figures, Seen
 from configtron.studies.emulation.search import Tried
 from configtron.studies.output.results import ABSENT, HOLDS, PARTLY, UNKNOWN, Curves, Scatter
 
-PLAN = Plan(("bbr", "cubic"), runs=2, seconds=4.0, budget=3, batch=3, hidden=1)
+PLAN = CalibrationPlan(("bbr", "cubic"), runs=2, seconds=4.0, budget=3, batch=3, hidden=1)
 FOUND = Emulator(2.0, 30.0, 50, 0.01, "poisson")
 HELD: Seen = {"bbr": Figures(2.0, 50.0), "cubic": Figures(1.0, 100.0)}
 
@@ -38,7 +44,7 @@ def test_the_error_is_over_runs_that_nobody_was_told_of() -> None:
     assert [calibrated.error(role) for role in ("search", "chance", "suggested")] == pytest.approx([0.1, 0.4, 0.3])
     assert calibrated.floor == pytest.approx(0.05)
     # what was told decides nothing
-    assert calibrated._replace(told=off(9)).error() == calibrated.error()
+    assert calibrated._replace(shown=off(9)).error() == calibrated.error()
 
 
 def test_progress_never_worsens() -> None:

@@ -15,15 +15,15 @@ import pytest
 
 from configtron.studies import calibration
 from configtron.studies.calibration import SMOKE_MBIT, calibrate, run
-from configtron.studies.emulation.calibration_result import Plan
+from configtron.studies.emulation.calibration_result import CalibrationPlan
 from configtron.studies.emulation.emulators import Emulator
 from configtron.studies.emulation.paths import HIDDEN, Path, hidden
-from configtron.studies.flows.flows import Flowed, Ran, Told, Trial
+from configtron.studies.flows.flows import FlowOutcome, Ran, Trial, TrialOutcome
 from configtron.studies.output.results import HOLDS, UNKNOWN, Curves, Evaluated, Table
 from configtron.studies.registry.kinds import Arguments, PartsProgress
 from tests.studies.test_search import flows as formula
 
-PLAN = Plan(("bbr", "cubic", "vegas"), runs=3, seconds=4.0, budget=14, batch=4, hidden=1)
+PLAN = CalibrationPlan(("bbr", "cubic", "vegas"), runs=3, seconds=4.0, budget=14, batch=4, hidden=1)
 TRUTHS = (Emulator(2.0, 30.0, 60, 0.0, "constant"), Emulator(0.9, 12.0, 40, 0.004, "poisson"))
 
 
@@ -35,7 +35,7 @@ class World:
         self._boots, self._flows = boots, flows
 
     def perform(self, given: Arguments, trials: Mapping[str, Sequence[Trial]]) -> Ran:
-        told: dict[str, list[Told]] = {}
+        told: dict[str, list[TrialOutcome]] = {}
         for at, (name, asked) in enumerate(trials.items(), 1):
             assert name not in self.asked
             self.asked[name] = list(asked)
@@ -44,12 +44,12 @@ class World:
             given.progress(PartsProgress(at, len(trials), name))
         return Ran(told, {name: "no guest" for name in trials if name not in told})
 
-    def _told(self, name: str, number: int, trial: Trial) -> Told:
+    def _told(self, name: str, number: int, trial: Trial) -> TrialOutcome:
         scheme = trial.flows[0].scheme
         if self._flows == (name, number):
-            return Told((Flowed(0.0, math.nan, 1.0, 0, 9, "no-packet-arrived", scheme=scheme),))
+            return TrialOutcome((FlowOutcome(0.0, math.nan, 1.0, 0, 9, "no-packet-arrived", scheme=scheme),))
         figures = formula(emulator_of(trial.condition.name), trial.seed)[scheme]
-        return Told((Flowed(figures.mbit, figures.delay_ms, 0.0, 1, 1, scheme=scheme),))
+        return TrialOutcome((FlowOutcome(figures.mbit, figures.delay_ms, 0.0, 1, 1, scheme=scheme),))
 
 
 def emulator_of(name: str) -> Emulator:

@@ -10,22 +10,22 @@ import pytest
 
 from configtron.lab.uml.user_mode_linux import UmlVirtual
 from configtron.studies import fairness
-from configtron.studies.fairness import FULL, RIVALS, SMOKE, Plan, cases, evaluated, part_name
-from configtron.studies.flows.flows import Flowed, Told
+from configtron.studies.fairness import FULL, RIVALS, SMOKE, FairnessPlan, cases, evaluated, part_name
+from configtron.studies.flows.flows import FlowOutcome, TrialOutcome
 from configtron.studies.flows.shares import distribution
 from configtron.studies.output.results import ABSENT, HOLDS, UNKNOWN, Curves, Evaluated, Heat
 from configtron.studies.registry.kinds import Arguments
 
-PLAN = Plan(
+PLAN = FairnessPlan(
     ("access:3g/1", "access:dsl/2"),
     {"tcp_congestion_control": ("cubic", "vegas", "bbr"), "initcwnd": (4, 10), "pacing": ("pfifo_fast",)},
     2,
 )  # fmt: skip
 
 
-def told(tested: float, rivals: float = 1.0, reason: str = "") -> Told:
-    flows = [Flowed(mbit, 30.0, 0.0, 1, 1, scheme="x") for mbit in (tested, *[rivals] * RIVALS)]
-    return Told((), reason) if reason else Told(tuple(flows))
+def told(tested: float, rivals: float = 1.0, reason: str = "") -> TrialOutcome:
+    flows = [FlowOutcome(mbit, 30.0, 0.0, 1, 1, scheme="x") for mbit in (tested, *[rivals] * RIVALS)]
+    return TrialOutcome((), reason) if reason else TrialOutcome(tuple(flows))
 
 
 def found(tested: dict[str, float], reason: str = "") -> Evaluated:
@@ -99,7 +99,9 @@ def test_the_whole_study_is_48_configurations_on_8_links() -> None:
 
 
 def test_runs_go_to_their_configuration() -> None:
-    plan = Plan(("access:3g/1",), {"tcp_congestion_control": ("cubic",), "initcwnd": (4, 10), "pacing": ("fq",)}, 2)
+    plan = FairnessPlan(
+        ("access:3g/1",), {"tcp_congestion_control": ("cubic",), "initcwnd": (4, 10), "pacing": ("fq",)}, 2
+    )
     found = cases(plan, {part_name("access:3g/1", "cubic"): [told(1.0), told(1.0), told(9.0), told(9.0)]})
     assert [(case.configuration, round(case.index or 0, 3)) for case in found] == [
         (("cubic", 4, "fq"), 1.0),

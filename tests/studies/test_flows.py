@@ -16,12 +16,12 @@ from configtron.studies.flows.flows import (
     MOST_FLOWS,
     SCHEMES,
     Flow,
-    Flowed,
-    Told,
+    FlowOutcome,
     Trial,
+    TrialOutcome,
     orders_of,
-    told_of,
-    told_text,
+    outcomes_of,
+    outcomes_text,
     trials_of,
 )
 
@@ -39,14 +39,16 @@ def test_trials_survive_their_text() -> None:
 
 
 def test_answers_survive_their_text() -> None:
-    told = [Told((Flowed(11.5, 40.25, 0.01, 100, 9, scheme="cubic"),)), Told((), "not as asked")]
-    assert told_of(told_text(told)) == told
-    silent = told_of(told_text([Told((Flowed(0.0, math.nan, 0.0, 0, 0, "refused", scheme="lp"),))]))[0].flows[0]
+    told = [TrialOutcome((FlowOutcome(11.5, 40.25, 0.01, 100, 9, scheme="cubic"),)), TrialOutcome((), "not as asked")]
+    assert outcomes_of(outcomes_text(told)) == told
+    silent = outcomes_of(
+        outcomes_text([TrialOutcome((FlowOutcome(0.0, math.nan, 0.0, 0, 0, "refused", scheme="lp"),))])
+    )[0].flows[0]
     assert math.isnan(silent.late_ms) and math.isnan(silent.power) and silent.reason == "refused"
 
 
 def test_power_by_hand() -> None:
-    assert Flowed(10.0, 100.0, 0.0, 1, 1, scheme="cubic").power == pytest.approx(-2.302585)
+    assert FlowOutcome(10.0, 100.0, 0.0, 1, 1, scheme="cubic").power == pytest.approx(-2.302585)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +62,7 @@ def test_power_by_hand() -> None:
         lambda: Trial(PATH, (Flow(),)),
         lambda: trials_of("[{}]"),
         lambda: trials_of("nothing"),
-        lambda: told_of("[]"),
+        lambda: outcomes_of("[]"),
     ],
 )
 def test_what_is_none_is_refused(wrong) -> None:  # type: ignore[no-untyped-def]

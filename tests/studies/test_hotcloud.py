@@ -20,7 +20,7 @@ from configtron.studies.registry.kinds import Arguments
 from configtron.studies.tensors import choices as trees
 from configtron.studies.tensors import claims
 from configtron.studies.tensors import improvement as gains
-from configtron.studies.tensors.comparison import clearly_best, near_default, per_value, rivals, wins
+from configtron.studies.tensors.comparison import clearly_best, near_default, per_value, ranking, wins
 from configtron.studies.tensors.improvement import gain, measured, over_conditions, percentile
 from configtron.studies.tensors.weights import apart, weights
 from tests.support.studies.made import VALUES, tensor
@@ -95,7 +95,7 @@ def test_conditions_not_measured_are_left_out_and_named() -> None:
 
 def test_rivals_and_wins() -> None:
     cells, _ = measured(tensor(MS, NETWORKS))
-    found = {one.configuration: one for one in rivals(cells, 0)}
+    found = {one.configuration: one for one in ranking(cells, 0)}
     assert [found[at].best for at in range(4)] == [0, 0.25, 0.5, 0.25]
     # near: within a twentieth of 60, 80, 40, 95
     assert [found[at].near for at in range(4)] == [0, 0.25, 0.5, 0.5]
@@ -106,13 +106,13 @@ def test_rivals_and_wins() -> None:
 
 def test_equal_configurations_are_all_best_and_none_is_beaten() -> None:
     cells, _ = measured(tensor([[70, 70, 70, 70]], NETWORKS[:1]))
-    assert all((one.best, one.near, one.beaten) == (1, 1, 0) for one in rivals(cells, 0))
+    assert all((one.best, one.near, one.beaten) == (1, 1, 0) for one in ranking(cells, 0))
     _, sure = clearly_best(cells, "tcp_congestion_control")
     assert sure.tolist() == [[-1]]
     # without loss loads repeat to the bit: an interval is a point, and does not lie below itself
     same = np.repeat([[70.0, 70, 70, 80]], 6, axis=0).T[None, :, None]
     cells, _ = measured(tensor([[70, 70, 70, 80]], NETWORKS[:1], repeats=same))
-    assert [one.beaten for one in sorted(rivals(cells, 0), key=lambda one: one.configuration)] == [0, 0, 0, 1]
+    assert [one.beaten for one in sorted(ranking(cells, 0), key=lambda one: one.configuration)] == [0, 0, 0, 1]
 
 
 def test_per_value_takes_each_values_best() -> None:
@@ -174,7 +174,7 @@ def test_luck_dominates_nobody() -> None:
 def test_luck_beats_one_in_twenty() -> None:
     """What `rivals` says of 97 equal ones."""
     cells, _ = measured(noise(24, 97, 6))
-    assert np.mean([one.beaten for one in rivals(cells, 0)]) == pytest.approx(0.045, abs=0.02)
+    assert np.mean([one.beaten for one in ranking(cells, 0)]) == pytest.approx(0.045, abs=0.02)
 
 
 def test_a_site_that_nothing_loads_somewhere_is_nobodys(recwarn: pytest.WarningsRecorder) -> None:
@@ -184,7 +184,7 @@ def test_a_site_that_nothing_loads_somewhere_is_nobodys(recwarn: pytest.Warnings
     ms[4, :, 1] = repeats[4, :, 1] = np.nan
     holed = replace(made, median_ms=ms, repeats_ms=repeats)
     cells, _ = measured(holed)
-    assert sum(one.best for one in rivals(cells, 1)) == pytest.approx(4 / 5)
+    assert sum(one.best for one in ranking(cells, 1)) == pytest.approx(4 / 5)
     assert len(trees.askable(cells, 1)) == 4 and len(trees.askable(cells, 0)) == 5
     found = studied(holed)
     assert not any("nan" in f"{one.ours} {one.words}" for one in found.facts)

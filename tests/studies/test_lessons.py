@@ -15,10 +15,10 @@ from configtron.lab.testbed.tap import PACKET, Seen
 from configtron.model.errors import BadInput
 from configtron.model.records import canonical
 from configtron.studies import lessons
-from configtron.studies.guests.captured import Loaded, Wanted, logs
-from configtron.studies.guests.parts import Done, Part
+from configtron.studies.guests.captured import CaptureOrders, Loaded, logs
+from configtron.studies.guests.parts import Part, PartResult
 from configtron.studies.guests.time_sequence import ACK, SYN, Risen, risen
-from configtron.studies.lessons import LESSONS, Told
+from configtron.studies.lessons import LESSONS, LessonOutcome
 from configtron.studies.output.results import ABSENT, HOLDS, PARTLY
 from configtron.studies.registry.kinds import Arguments
 
@@ -85,9 +85,9 @@ def test_no_packet_is_no_error() -> None:
     assert found.idle_s == 1.0
 
 
-def told(*pairs: tuple[float, float]) -> Told:
+def told(*pairs: tuple[float, float]) -> LessonOutcome:
     nothing = Risen(1.0, 0.1, 1, 0, 0, 0, 0.0, 0.0, 0.0, (0,) * 9, ())
-    return Told(LESSONS[0], pairs, nothing, nothing)
+    return LessonOutcome(LESSONS[0], pairs, nothing, nothing)
 
 
 def test_a_claim_needs_every_repeat() -> None:
@@ -101,7 +101,7 @@ def test_lessons_are_of_things_that_there_are() -> None:
     for lesson in LESSONS:
         assert lesson.site in shipped() and families.named(lesson.condition).rtt_ms > 0
         wanted = lesson.wanted(Arguments(Path("x"), seed=4))
-        assert Wanted.from_json(wanted.to_json()) == wanted and wanted.repeats == lessons.REPEATS
+        assert CaptureOrders.from_json(wanted.to_json()) == wanted and wanted.repeats == lessons.REPEATS
         slow, fast = (dict(one.settings) for one in wanted.configurations)
         assert len(set(slow.items()) ^ set(fast.items())) == 2, "one knob"
     assert len({lesson.name for lesson in LESSONS}) == len(LESSONS)
@@ -116,9 +116,9 @@ def test_the_drawn_repeat_is_the_median_one(tmp_path: Path) -> None:
         for repeat in range(4):
             for end in ("server", "client"):
                 np.save(tmp_path / f"{at}-{repeat}-{end}.npy", np.zeros(0, PACKET))
-    found = lessons.read(LESSONS[0], Done(Part("x", "y", "z"), tmp_path, text))
+    found = lessons.read(LESSONS[0], PartResult(Part("x", "y", "z"), tmp_path, text))
     assert found is not None and len(found.pairs) == 3 and (found.slow.plt_s, found.fast.plt_s) == (0.2, 0.1)
-    assert lessons.read(LESSONS[0], Done(Part("x", "y", "z"), tmp_path, "", "failed")) is None
+    assert lessons.read(LESSONS[0], PartResult(Part("x", "y", "z"), tmp_path, "", "failed")) is None
     (tmp_path / "0-0-server.npy").write_bytes(b"no log")
     with pytest.raises(BadInput, match="cannot be read"):
         logs(tmp_path, Loaded(0, 0, 1.0, 1, "", ""))

@@ -12,12 +12,12 @@ import pytest
 
 from configtron.lab.uml.user_mode_linux import UmlVirtual
 from configtron.studies import pantheon
-from configtron.studies.flows.flows import REFUSED, SCHEMES, Flowed, Told
+from configtron.studies.flows.flows import REFUSED, SCHEMES, FlowOutcome, TrialOutcome
 from configtron.studies.output.results import ABSENT, HOLDS, PARTLY, UNKNOWN, Evaluated, Heat, Scatter, Table
-from configtron.studies.pantheon import PATHS, SMOKE, Plan, evaluated, part_name, seed_of
+from configtron.studies.pantheon import PATHS, SMOKE, PantheonPlan, evaluated, part_name, seed_of
 from configtron.studies.registry.kinds import Arguments
 
-PLAN = Plan(("pantheon:15", "pantheon:16", "pantheon:3"), ("cubic", "reno", "vegas", "bbr"), (1, 3), 2)
+PLAN = PantheonPlan(("pantheon:15", "pantheon:16", "pantheon:3"), ("cubic", "reno", "vegas", "bbr"), (1, 3), 2)
 # Mbit/s of one flow, by path and scheme: vegas is best on two paths, cubic on one, where bbr has a fifth.
 RATES = {
     "pantheon:15": {"cubic": 6.0, "reno": 5.0, "vegas": 10.0, "bbr": 8.0},
@@ -27,14 +27,15 @@ RATES = {
 Rate = Callable[[str, str, int], float]
 
 
-def flow(scheme: str, mbit: float, late_ms: float = 60.0) -> Flowed:
-    return Flowed(mbit, late_ms, 0.01, round(mbit * 3.75e6), 1000, scheme=scheme)
+def flow(scheme: str, mbit: float, late_ms: float = 60.0) -> FlowOutcome:
+    return FlowOutcome(mbit, late_ms, 0.01, round(mbit * 3.75e6), 1000, scheme=scheme)
 
 
 def found(rate: Rate = lambda path, scheme, run: RATES[path][scheme]) -> Evaluated:
     told = {
         part_name(path, count, run): [
-            Told(tuple(flow(scheme, rate(path, scheme, run) / count) for _ in range(count))) for scheme in PLAN.schemes
+            TrialOutcome(tuple(flow(scheme, rate(path, scheme, run) / count) for _ in range(count)))
+            for scheme in PLAN.schemes
         ]
         for path in PLAN.paths
         for count in PLAN.counts
@@ -118,8 +119,8 @@ def test_runs_make_intervals_and_ellipses() -> None:
 def test_what_was_refused_has_a_reason_and_no_figure() -> None:
     told = {
         part_name(path, 1, 0): [
-            Told((flow("cubic", 3.0),)),
-            Told((Flowed(0.0, math.nan, 0.0, 0, 0, REFUSED, scheme="none"),)),
+            TrialOutcome((flow("cubic", 3.0),)),
+            TrialOutcome((FlowOutcome(0.0, math.nan, 0.0, 0, 0, REFUSED, scheme="none"),)),
         ]
         for path in PLAN.paths
     }
@@ -136,9 +137,12 @@ def test_what_was_refused_has_a_reason_and_no_figure() -> None:
 
 def test_what_did_not_run_is_not_slow() -> None:
     """BBR is refused on one path: that is no path on which it is three times worse."""
-    refused = Told((Flowed(0.0, math.nan, 0.0, 0, 0, REFUSED, scheme="bbr"),))
+    refused = TrialOutcome((FlowOutcome(0.0, math.nan, 0.0, 0, 0, REFUSED, scheme="bbr"),))
     plan = replace(PLAN, schemes=("cubic", "bbr"), counts=(1,), runs=1)
-    told = {part_name(path, 1, 0): [Told((flow("cubic", 3.0),)), Told((flow("bbr", 3.0),))] for path in PLAN.paths}
+    told = {
+        part_name(path, 1, 0): [TrialOutcome((flow("cubic", 3.0),)), TrialOutcome((flow("bbr", 3.0),))]
+        for path in PLAN.paths
+    }
     told[part_name("pantheon:15", 1, 0)][1] = refused
     bbr = next(fact for fact in evaluated(plan, told, {}, 1).facts if "BBR" in fact.claim)
     assert (bbr.verdict, bbr.ours) == (ABSENT, "on 0 of 2 paths")
@@ -149,7 +153,7 @@ def test_nothing_told_is_nothing_found() -> None:
 
 
 def test_the_whole_study_is_every_scheme_on_every_path() -> None:
-    plan = Plan()
+    plan = PantheonPlan()
     assert plan.paths == PATHS and len(PATHS) == 18 and plan.schemes == SCHEMES
     parts = plan.parts(1)
     assert len(parts) == 18 * 2 * plan.runs and all(len(trials) == len(SCHEMES) for trials in parts.values())

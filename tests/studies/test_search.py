@@ -49,7 +49,7 @@ def path_of(hidden: Emulator, first: int = 0) -> dict[str, Figures]:
 
 def searched(search: Search | Chance, budget: int = BUDGET) -> Search | Chance:
     while len(search.tried) < budget:
-        search.tell(Tried(one, flows(one, 7)) for one in search.ask(BATCH))
+        search.observe(Tried(one, flows(one, 7)) for one in search.ask(BATCH))
     return search
 
 
@@ -158,7 +158,7 @@ def test_one_lucky_look_is_not_taken() -> None:
     path = path_of(HIDDEN[1])
     search = searched(Search(path, seed=5), 24)
     liar = Emulator(search.space.rates[1], search.space.delays[0], 900, 0.08, "poisson")
-    search.tell([Tried(liar, flows(liar, run)) for run in range(3)] + [Tried(liar, path)])
+    search.observe([Tried(liar, flows(liar, run)) for run in range(3)] + [Tried(liar, path)])
     assert min(search.tried, key=lambda one: replication_error(path, one.seen)).emulator == liar
     assert search.best() != liar
 
@@ -168,4 +168,4 @@ def test_figures_of_other_schemes_are_refused() -> None:
     with pytest.raises(ValueError, match="nothing was tried"):
         search.best()
     with pytest.raises(ValueError, match="held against"):
-        search.tell([Tried(HIDDEN[0], {"cubic": Figures(1, 1)})])
+        search.observe([Tried(HIDDEN[0], {"cubic": Figures(1, 1)})])
