@@ -33,7 +33,8 @@ CLEAN = tuple(
     configtron/cli/configfile.py configtron/cli/configvalue.py configtron/cli/completing.py configtron/cli/display.py
     configtron/cli/lazy.py configtron/cli/manual.py configtron/cli/options.py configtron/cli/outermost.py
     configtron/cli/output.py configtron/cli/root.py configtron/cli/settings.py configtron/cli/shard.py
-    configtron/cli/signals.py docs/probe.md learner configtron/service
+    configtron/cli/signals.py configtron/cli/replay docs/probe.md docs/recipes learner
+    configtron/service studies docs/experiments.md docs/studies.md benchmarks
 """.split()
 )
 # Words that no network engineer would search for, with the words of the field in their place.
