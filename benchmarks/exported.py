@@ -25,7 +25,7 @@ from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.judged import JudgedOutcomes, Loss, Share, halves, known_outcomes
 from configtron.learner.reached import Mask, reached
 from configtron.learner.rulebook import rulebook
-from configtron.learner.rules_export import RulesExport, export_rules, seen_of, served_by
+from configtron.learner.rules_export import RulesExport, export_rules, loaded_configurations, served_by
 from configtron.learner.sim.loop import Replay
 from configtron.learner.sim.world import World, tensor_of, warm_of, world
 from configtron.learner.table_policy import TablePolicy
@@ -69,7 +69,7 @@ def losses(made: TablePolicy, replay: Replay) -> tuple[Mapping[str, Loss | str],
 def _kept(
     made: TablePolicy, out: RulesExport, among: Mask, earlier: JudgedOutcomes, later: JudgedOutcomes, latest: Contexts
 ) -> Codes:
-    book = rulebook(made, earlier.contexts, latest=latest, among=among, seen=seen_of(made, earlier))
+    book = rulebook(made, earlier.contexts, latest=latest, among=among, seen=loaded_configurations(made, earlier))
     return served_by(made, out.by_site, out.book, book, later)["tune"]
 
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Claim: a target more costs less than a kilobyte of memory, however many there are.
+"""Claim: each further target takes less than a kilobyte of memory, however many targets there are.
 
     python -m benchmarks.memory [SMALL LARGE]      as root
 
 The program probes a town twice, with a thousand targets and with a hundred thousand (paths of 32 000 addresses), two
-connections each, everything kept. Printed: the largest resident set of each process as the kernel counted it, how long
-it took, and the calls in the database.
+connections each, with everything recorded. It prints each run's peak resident set (ru_maxrss), its seconds, and the
+number of probe connections in the database.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from configtron.model.errors import DONE
 
 SMALL, LARGE = 1000, 100_000
 ADDRESSES = 32_000
-# Targets under way, names looked up at once and remembered ports are bounded; what may still grow, per target.
-GROWTH_MOST_KB = 1.0
+# Active targets, parallel name look-ups and remembered ports have fixed limits; all else may take this much per target.
+GROWTH_MAX_KB_PER_TARGET = 1.0
 
 
 def main(small: int, large: int) -> int:
-    """A row a size; 1 if the larger one needs much more memory."""
+    """Print one row per number of targets; return 1 if a run fails, or if memory grows beyond the limit per target."""
     print(f"{'targets':>8} {'calls':>8} {'seconds':>8} {'largest resident set, MB':>25}")
     resident = []
     for count in (small, large):
@@ -45,7 +45,7 @@ def main(small: int, large: int) -> int:
             print(f"{count:8} {calls:8} {took:8.0f} {resident[-1]:25.1f}", flush=True)
             if os.waitstatus_to_exitcode(status) != DONE:
                 return 1
-    return 0 if 1024 * (resident[1] - resident[0]) <= GROWTH_MOST_KB * (large - small) else 1
+    return 0 if 1024 * (resident[1] - resident[0]) <= GROWTH_MAX_KB_PER_TARGET * (large - small) else 1
 
 
 if __name__ == "__main__":

@@ -63,11 +63,12 @@ RULES = (
     GradeRule(
         ("icw", "icw_tls", "cwnd_at_request"),
         agree_window,
-        "fresh data came one round trip after our ACK: before any timer, or after a tail loss probe",
+        "fresh data came one round trip after our ACK, which left before any timer or after a tail loss probe; "
+        "no doubt holds",
         "every other end of the flight, and every doubt (`fingerprint/window_proofs.py`)",
         LARGEST,
         "exact trials with the same number, and bounds of that number that support it",
-        also="A: at two segment sizes, and one exact trial offered SACK",
+        also="one trial is exact; A: at two segment sizes, and one exact trial offered SACK",
     ),
     GradeRule(
         ("icw_formula",),
@@ -79,7 +80,7 @@ RULES = (
     GradeRule(
         ("synack_rto",),
         agree_seconds,
-        "a repeat of the SYN-ACK came",
+        "a repeat of the SYN-ACK came (its retransmission timeout, RTO)",
         unlike="C if most agree on the shortest, else none",
         counts="trials within an eighth of the shortest",
         also=f"one of them sure (the first answer was the original, two gaps or more); A: or {AGREE_B} sure ones",
@@ -119,7 +120,7 @@ RULES = (
     GradeRule(
         ("data_rto",),
         agree_seconds,
-        "the first segment of the flight came again",
+        "the first segment of the flight came again (the retransmission timeout of data, RTO)",
         unlike="the shortest that two agree on; C if a regular trial shows another",
         counts="trials within an eighth of the shortest that two agree on",
         also="one of them regular (its gaps double); the handshake took no longer than the path",
@@ -128,7 +129,7 @@ RULES = (
     GradeRule(
         ("min_rto",),
         agree_seconds,
-        "never: it needs two round trips",
+        "never: the minimum RTO needs two round trips",
         unlike="the smallest; C if half or more show another",
         counts="trials that give the same minimum at unlike round trips",
         across=data_rto.across_least,

@@ -31,7 +31,7 @@ class Http2Frame(NamedTuple):
 
 
 def read_frames(data: bytes) -> list[Http2Frame]:
-    """Every whole frame; stops at bytes that are no frame."""
+    """Return every whole frame; stop at bytes that are no frame."""
     frames, at = [], 0
     while at + 9 <= len(data):
         length = int.from_bytes(data[at : at + 3], "big")
@@ -44,7 +44,7 @@ def read_frames(data: bytes) -> list[Http2Frame]:
 
 
 def settings_of(body: bytes) -> list[tuple[int, int]]:
-    """(identifier, value) in wire order."""
+    """Return the settings as (identifier, value), in wire order."""
     return [
         (int.from_bytes(body[i : i + 2], "big"), int.from_bytes(body[i + 2 : i + 6], "big"))
         for i in range(0, len(body) - len(body) % 6, 6)
@@ -52,7 +52,7 @@ def settings_of(body: bytes) -> list[tuple[int, int]]:
 
 
 def fields_of(frames: list[Http2Frame]) -> Fields:
-    """The fields of the first answer's head; none if there is none, or its block cannot be read."""
+    """Return the header fields of the first response; empty without a response, or if HPACK cannot decode its block."""
     at = next((i for i, frame in enumerate(frames) if frame.kind == HEADERS), None)
     if at is None:
         return ()
@@ -69,7 +69,7 @@ def fields_of(frames: list[Http2Frame]) -> Fields:
 
 
 def _fragment(frame: Http2Frame) -> bytes:
-    """A HEADERS frame's field block, without padding and priority (RFC 9113 6.2)."""
+    """Return a HEADERS frame's field block, without padding and priority (RFC 9113 6.2)."""
     body, padding = frame.body, 0
     if frame.flags & PADDED and body:
         body, padding = body[1:], body[0]

@@ -3,12 +3,13 @@
 
 Question   How many segments does the server send before it hears one ACK of its data?
 Method     Offer a chosen MSS, ask for a page, acknowledge nothing, count the distinct segments; then acknowledge all of
-           them at once with room for two and see whether fresh data comes out. With SACK offered (the edge run), a
-           Linux server's tail loss probe, one fresh segment alone, shows the window's edge; the early run does not
-           wait for any timer.
+           them at once with room for two and see whether fresh data comes out. The ACK must leave before any timer of
+           the server fired (the early run: a later one may only show the window after a timeout), or after a tail loss
+           probe: with SACK offered (the edge run), a Linux server's probe, one fresh segment alone, shows the window's
+           edge. `fingerprint/window_proofs.py` has the table of these proofs, and of the doubts about them.
 Stop when  the first byte is sent again (RTO), a tail loss probe comes (SACK), the response ends, or silence.
-Reads as   segments heard before the first repeat, plus those that fill the holes; exact if opening the gate brings
-           the next byte within one round trip, or if the tail loss probe carried fresh data; else a lower bound.
+Reads as   segments heard before the first repeat, plus those that fill the holes; exact if the ACK, in time
+           or after a tail loss probe, brings fresh data one round trip later; else a lower bound.
 Fails as   no-synack, refused, no-data, reset, synack-repeated (RFC 5681 3.1: the window may have collapsed), drops.
 Differs    from scamper's tbit: it counts the tail loss probe's segment as part of the window when SACK is offered;
            from COMSYS zmap: segments, not bytes; super-frames are split by the kernel's own gso_size;

@@ -94,7 +94,7 @@ def _fit(features: Floats, contexts: Contexts, configuration: Codes, log_ms: Flo
 
 
 def _within(log_ms: Floats) -> tuple[float, float]:
-    """What loads lie between, wild ones apart: five deviations of them all to either side."""
+    """Return what loads lie between, wild ones apart: five deviations of them all to either side."""
     middle = float(np.median(log_ms))
     reach = 5.0 * SIGMAS_PER_MAD * float(np.median(np.abs(log_ms - middle)))
     return middle - max(reach, NOISE_LN), middle + max(reach, NOISE_LN)

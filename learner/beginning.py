@@ -56,8 +56,8 @@ class Beginning:
 
 
 def divergence_of(found: Repeats) -> Divergence:
-    """A bound on the spread of single loads in a class: what members may differ by, and noise; and on the chance of a
-    split where all want the same."""
+    """Return a bound on the spread of single loads in a class: what members may differ by, and noise; and on the chance
+    of a split where all want the same."""
     return Divergence(float(np.hypot(ALIKE_LN, found.variance**0.5)), false_alarm=FALSE_ALARM)
 
 
@@ -70,7 +70,7 @@ def beginning(
     grid: Grid | None = None,
     features: str = "auto",
 ) -> Beginning:
-    """The offline start: k classes of these clients, or as many as keep their members alike (None).
+    """Return the offline start: k classes of these clients, or as many as keep their members alike (None).
 
     The rule wants page load times under one configuration; a log has many, so each one's mean difference to its sites
     is taken away. by_device: as many classes for every device of which there are outcomes enough, and for any client.
@@ -102,8 +102,8 @@ def beginning(
 
 
 def tally_of(logged: Logged, classes: Classes, grid: Grid) -> Tally:
-    """What was logged, by class and site, as at the class's centroid. Errors: `BadInput` for a profile that is none of
-    the grid's."""
+    """Return what was logged, by class and site, as at the class's centroid. Errors: `BadInput` for a profile that is
+    none of the grid's."""
     sites = len(logged.contexts.sites)
     site = np.where(logged.contexts.site < 0, sites, logged.contexts.site)
     network = classes.of(logged.contexts)
@@ -117,8 +117,11 @@ def tally_of(logged: Logged, classes: Classes, grid: Grid) -> Tally:
 
 
 def at_centroids(log_ms: Floats, row: Codes, configuration: Codes, network: Codes, away: Floats) -> Floats:
-    """(n,) ln(ms) less what its client's place in its class explains, and drawn in where far off. away (n, d) from the
-    centroid. The regression is on what rows and configurations leave, so it takes no configuration's effect away."""
+    """Return ln(ms), (n,), less what its client's place in its class explains, Huber-clipped where far off.
+
+    away (n, d) from the centroid. The regression is on what rows and configurations leave, so it takes no
+    configuration's effect away.
+    """
     if not len(log_ms):
         return log_ms
     found = log_ms

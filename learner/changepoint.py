@@ -128,7 +128,7 @@ class Detector:
 
 
 def changes(values: Floats, detector: Detector | None = None) -> list[Change]:
-    """All changes in a client's samples, (n,) positive."""
+    """Return all changes in a client's samples, (n,) positive."""
     with_, runs, found = detector or Detector(), no_runs(), []
     for value in values:
         runs, change = with_.step(runs, float(value))

@@ -187,7 +187,7 @@ class ClassCells:
 
 
 def has_classes(policy: TablePolicy) -> bool:
-    """Whether a policy divides clients by network class."""
+    """Return whether a policy divides clients by network class."""
     return isinstance(policy.cells, ClassCells)
 
 

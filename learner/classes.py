@@ -121,7 +121,7 @@ class Classes:
         return best
 
     def _assign_few(self, points: Floats, among: Codes) -> Codes:
-        """The same, all classes at once: the same sums in the same order, hence the same bits."""
+        """Return the same, all classes at once: the same sums in the same order, hence the same bits."""
         x, c, s = points[:, None, :], self.centroid[among], self.scale[among]
         square = ((x - c) / s) ** 2
         away = square[..., 0] + square[..., 1] + square[..., 2]
@@ -133,7 +133,7 @@ class Classes:
         return found
 
     def nouns(self) -> tuple[NetworkClass, ...]:
-        """The classes as an agent takes them."""
+        """Return the classes as an agent takes them."""
         return tuple(
             NetworkClass(
                 name,
@@ -252,12 +252,12 @@ def choose_k(
 
 
 def mean_spread(classes: Classes) -> float:
-    """How far members of one class differ in ln(ms), by members: what `choose_k` bounds."""
+    """Return how far members of one class differ in ln(ms), by members: what `choose_k` bounds."""
     return float(np.average(classes.spread, weights=np.maximum(classes.count, 1e-9)))
 
 
 def of_tensor(tensor: Tensor, rng: np.random.Generator, *, sigma_ln: float) -> Classes:
-    """The offline start: classes over a tensor's conditions, k by the one-sigma rule under Default."""
+    """Return the offline start: classes over a tensor's conditions, k by the one-sigma rule under Default."""
     conditions, sites = len(tensor.names), len(tensor.sites)
     each = np.repeat(np.arange(conditions), sites)
     site, axes = np.tile(np.arange(sites), conditions), axes_of(tensor)
@@ -269,6 +269,6 @@ def of_tensor(tensor: Tensor, rng: np.random.Generator, *, sigma_ln: float) -> C
 
 
 def axes_of(tensor: Tensor) -> tuple[Axis, ...]:
-    """Every characteristic of a tensor's conditions as an axis, if it differs among them."""
+    """Return every characteristic of a tensor's conditions as an axis, if it differs among them."""
     numbers = tensor.characteristics
     return tuple((name, ()) for name, column in numbers.items() if len(np.unique(column[~np.isnan(column)])) > 1)

@@ -5,9 +5,9 @@ Question   May a class be judged by the loads of this prefix?
 Method     Caps: in its class a prefix counts whole up to `loads`, or to the class's `share` where that is more; its
            k-th load beyond counts as the cap over k, so that all of them together grow with the logarithm.
            Quarantine: per prefix the mean of what its loads took beyond their expectation, of the latest `MEMORY`
-           loads or so, each drawn in. Members of a class may differ by `ALIKE_LN` and by their loads' noise; a prefix
-           further off than `FAR_SIGMAS` of both is not of the network that its features say: it counts nothing until
-           it is near again (by half of that, so that it does not come and go).
+           loads or so, each Huber-clipped. Members of a class may differ by `ALIKE_LN` and by their loads' noise; a
+           prefix further off than `FAR_SIGMAS` of both is not of the network that its features say: it counts
+           nothing until it is near again (by half of that, so that it does not come and go).
            Levels: where prefixes differ from their classes by more than members may, classes do not predict: then each
            load is taken relative to its prefix, and configurations are compared all the same.
            Facts of the kernel: no page is there before one round trip, the least that the kernel ever saw.

@@ -102,7 +102,7 @@ class Contexts:
         return found
 
     def row(self, i: int) -> Context:
-        """The i-th context."""
+        """Return the i-th context."""
         more = self[i : i + 1].further()[0] if self.numbers or self.names else {}
         kbps, rtt, loss = (float(column[i]) for column in (self.bandwidth_kbps, self.rtt_ms, self.loss))
         return Context(
@@ -152,7 +152,7 @@ def contexts_of(contexts: Sequence[Context], sites: tuple[str, ...] | None = Non
 
 
 def with_further(contexts: Contexts, further: Sequence[Mapping[str, Any]]) -> Contexts:
-    """The same contexts with what `Contexts.further` gave; a name that is no characteristic's is not taken."""
+    """Return the same contexts with what `Contexts.further` gave; a name that is no characteristic's is not taken."""
     some = {name for row in further for name in row}
     if not some:
         return contexts
@@ -188,7 +188,7 @@ def _codes(names: Sequence[str], vocabulary: tuple[str, ...] | None) -> tuple[Co
 
 
 def conditions_of(tensor: Tensor) -> Contexts:
-    """A tensor's conditions as contexts, one each, in their order, of no site."""
+    """Return a tensor's conditions as contexts, one each, in their order, of no site."""
     numbers = (tensor.bandwidth_kbps, tensor.rtt_ms, tensor.loss)
     none = np.zeros(len(tensor.names), dtype=np.int64)
     return Contexts(*numbers, none, (), numbers=tensor.characteristics)

@@ -140,7 +140,7 @@ class Contrasts:
         return Contexts(*numbers, site_codes(contexts, self.sites), (*self.sites, ""))
 
     def _factors(self, knob: int) -> Iterator[tuple[int, int]]:
-        """What a knob may depend on, by twos."""
+        """Yield what a knob may depend on, by twos."""
         return combinations([at for at in range(len(self.levels)) if at != knob + 2], 2)
 
     def _margins(self, knob: int) -> Iterator[tuple[int, int]]:
@@ -173,7 +173,7 @@ def _twins(grid: Grid) -> Codes:
 
 
 def _pairs(grid: Grid, twin: Codes) -> Iterator[_Pair]:
-    """Every knob's other values; none of a knob with too many, or of a value that has no default beside it."""
+    """Yield every knob's other values; none of a knob with too many, or of a value that has no default beside it."""
     for at in range(len(grid.knobs)):
         position, usual = grid.positions[:, at], grid.positions[grid.default, at]
         values = [value for value in np.unique(position) if value != usual]
@@ -185,8 +185,8 @@ def _pairs(grid: Grid, twin: Codes) -> Iterator[_Pair]:
 
 
 def _unseen(sums: Floats, came: Floats, share: float) -> float | None:
-    """The largest effect, root mean square over sessions in ln(ms), that may have stayed unseen; None if one was seen,
-    or too little was. sums (SUMS, 2, groups), came (groups,) sessions."""
+    """Return the largest effect, root mean square over sessions in ln(ms), that may have stayed unseen; None if one was
+    seen, or too little was. sums (SUMS, 2, groups), came (groups,) sessions."""
     _, w, ww, wr, wwr, wwrr = sums
     # of one load alone, one; of none as well
     each = np.divide(ww, w**2, out=np.ones(w.shape), where=w > 0)

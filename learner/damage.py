@@ -53,7 +53,7 @@ CONNECTIONS = {"http/1.1": 6, "h2": 1}
 
 
 def unmeasured(settings: Mapping[str, Value]) -> bool:
-    """Whether a configuration may be served where it was not measured what it takes from neighbours."""
+    """Return whether a configuration may be served where it was not measured what it takes from neighbours."""
     window = settings.get("initcwnd", 0)
     burst = float(window) if isinstance(window, int | float) and settings.get("pacing") != "fq" else 0.0
     own = settings.get("connections", CONNECTIONS.get(str(settings.get("http_version", "")), 1))
@@ -134,7 +134,7 @@ BASE = ("bandwidth_kbps", "rtt_ms", "loss")
 
 
 def bound_of(text: str) -> float | None:
-    """A bound as it is typed; None for "none". Errors: `BadInput`."""
+    """Parse a bound as it is typed; None for "none". Errors: `BadInput`."""
     if text == NONE:
         return None
     try:
@@ -153,7 +153,7 @@ def damage_bound(
     *,
     harmless: Callable[[Mapping[str, Value]], bool] = unmeasured,
 ) -> DamageBound:
-    """The bound for a grid's configurations, by a tensor's damage. Errors: `BadInput`."""
+    """Return the bound for a grid's configurations, by a tensor's damage. Errors: `BadInput`."""
     if tensor.damage is None:
         raise BadInput("the tensor does not say what neighbours lost (column `damage`); name one that has it")
     if not bound >= LEAST_BOUND:
@@ -190,8 +190,8 @@ def high_of(tensor: Tensor) -> Floats:
 
 
 def _place(grid: Grid, profile: Profile, usual: Mapping[str, Value | None]) -> int | None:
-    """Where a profile is in a tensor's grid; None where it was not measured, or sets what the tensor does not vary to
-    anything but what is usual."""
+    """Return where a profile is in a tensor's grid; None where it was not measured, or sets what the tensor does not
+    vary to anything but what is usual."""
     varied = {knob.name for knob in grid.knobs}
     given = [(name, value) for name, value in profile.settings if name in varied or value != usual.get(name)]
     try:
@@ -201,7 +201,8 @@ def _place(grid: Grid, profile: Profile, usual: Mapping[str, Value | None]) -> i
 
 
 def bounded(served: Served, allowed: Mask, row_class: Codes, grid: Grid) -> Served:
-    """A table whose every choice may be served: each other choice is replaced by the one with most settings in common.
+    """Return a table whose every choice may be served: each other choice is replaced by the one with most settings in
+    common.
 
     allowed (classes, configurations); row_class (R,) each row's class. Exploration draws from what every row may have.
     """

@@ -101,7 +101,7 @@ def difference(
 
 
 def _gain(shared: Floats, own: Floats, y: Floats, tried: Floats, half: Codes) -> float:
-    """What both halves' own best of what was tried is faster than the best for both, by members."""
+    """Return what both halves' own best of what was tried is faster than the best for both, by members."""
     both, each, width = _solved(shared, y), _solved(np.concatenate((shared, own), axis=1), y), tried.shape[1]
     common = int((tried @ both[:width]).argmin())
     expected = tried @ each[:width], tried @ (each[:width] + each[-width:])
@@ -145,7 +145,7 @@ def _apart(group: Codes, columns: Floats) -> Floats:
 
 
 def _drawn_in(y: Floats, shared: Floats) -> Floats:
-    """(n,) y with loads that are far from what knobs explain drawn in; far by what is left of all."""
+    """Return y, (n,), Huber-clipped around what knobs explain; the limit is a multiple of the residuals' MAD."""
     fitted = shared @ _solved(shared, y)
     left = y - fitted
     far = FAR_SIGMAS * max(SIGMAS_PER_MAD * float(np.median(np.abs(left))), LEAST_SIGMA_LN)

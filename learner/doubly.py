@@ -83,7 +83,7 @@ class Draws:
             yield table
 
     def placebos(self) -> Iterator[Draws]:
-        """The log as it judges placebos, of those that it tried."""
+        """Yield the log as it judges placebos, of those that it tried."""
         for table in self.others():
             placebo = replace(self, table=table)
             weight = placebo.weight()
@@ -115,7 +115,8 @@ class LoggerByKnob:
 
 
 def knobs_of(draws: Draws) -> LoggerByKnob:
-    """The logger's usual choices: in inverse proportion to the mean of 1 / propensity that each was drawn with."""
+    """Return the logger's usual choices: in inverse proportion to the mean of 1 / propensity that each was drawn
+    with."""
     width, counted = draws.table.shape[1], np.isfinite(draws.propensity)
     drawn, inverse = draws.configuration[counted], 1.0 / draws.propensity[counted]
     # A draw stands for as many sessions as it weighs.
@@ -138,7 +139,7 @@ class Drawn:
 
 
 def drawn_weights(draws: Draws, *missed: Floats) -> list[Drawn]:
-    """The candidate's weights, by what a model missed of each session, (n,), for each of several outcomes."""
+    """Return the candidate's weights, by what a model missed of each session, (n,), for each of several outcomes."""
     knobs, plain = knobs_of(draws), draws.weight()
     marginal = knobs.weight(draws)
     effects: list[list[Effect]] = [[] for _ in missed]

@@ -97,7 +97,7 @@ def _choices(policy: TablePolicy, row: int) -> tuple[Choice, ...]:
 
 
 def _effects(policy: TablePolicy, row: int) -> tuple[Effect, ...]:
-    """Each knob of the likeliest configuration that is off its default, and what putting it back would cost."""
+    """Return each knob of the likeliest configuration that is off its default, and what putting it back would cost."""
     grid = policy.grid
     likely = int(policy.served_.probabilities(len(grid))[row].argmax())
     expected = policy.expected_ln()[row]

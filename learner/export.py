@@ -50,7 +50,7 @@ class Export:
 
 
 def export(policy: TablePolicy, contexts: Contexts, *, least_leaf: int = EXPORT_LEAF) -> Export:
-    """The policy as rules. contexts: clients as they come, for the tree to be grown on. Errors: `BadInput`."""
+    """Return the policy as rules. contexts: clients as they come, for the tree to be grown on. Errors: `BadInput`."""
     classed(policy)
     row, _ = policy.where(contexts)
     known = row >= 0
@@ -65,12 +65,12 @@ def export(policy: TablePolicy, contexts: Contexts, *, least_leaf: int = EXPORT_
 
 
 def columns_of(policy: TablePolicy, contexts: Contexts) -> Floats:
-    """What the tree sees of those clients."""
+    """Return what the tree sees of those clients."""
     return tree_columns(contexts.points(), policy.site_codes(contexts), len(policy.sites))
 
 
 def relabelled(tree: Tree, columns: Floats, cost: Floats) -> Tree:
-    """The same tree, each leaf with the configuration that costs its clients least.
+    """Return the same tree, each leaf with the configuration that costs its clients least.
 
     columns (n, features); cost (n, configurations).
     """

@@ -107,7 +107,8 @@ class Power:
     least_ln: float
 
     def smallest(self, error_ln: float) -> float:
-        """The gain, as a share, that is found with probability `POWER`; infinite where nothing can be compared."""
+        """Return the gain, as a share, that is found with probability `POWER`; infinite where nothing can be
+        compared."""
         if not np.isfinite(error_ln):
             return float("inf")
         return float(-np.expm1(-(self.critical + NORMAL.inv_cdf(POWER)) * error_ln))
@@ -306,12 +307,13 @@ def _of_class(
 
 
 def _opposes(group: float, own: float, error: float) -> bool:
-    """Whether a class's own gain, drawn to the group's by a prior as wide as the group's gain, is none."""
+    """Return whether a class's own gain, drawn to the group's by a prior as wide as the group's gain, is none."""
     return error > 0.0 and group * error**2 + own * group**2 < 0.0
 
 
 def chosen(proofs: tuple[Proof, ...], wish: int) -> Proof:
-    """The policy's choice (wish), if proven and its gain not below another's lower bound; else the highest bound."""
+    """Return the policy's choice (wish), if proven and its gain not below another's lower bound; else the highest
+    bound."""
     mine = next((proof for proof in proofs if proof.configuration == wish), None)
     return mine if mine is not None and mine.gain_ln >= proofs[0].low_ln else proofs[0]
 
@@ -345,7 +347,7 @@ def _critical(scores: Floats, error: float) -> float:
 
 
 def _why_none(enough: Mask, whole: Mask, barred: Mask) -> str:
-    """Why none of the profiles could be compared."""
+    """Return why none of the profiles could be compared."""
     if not enough.any():
         return "few-loads"
     return "unbalanced" if (enough & barred).any() else "partly-tried" if (enough & ~whole).any() else "few-loads"

@@ -65,7 +65,7 @@ class DeadKnob:
 
 
 def knob_importance(tensor: Tensor, rng: np.random.Generator) -> list[Importance]:
-    """Each knob's importance over a tensor's conditions and sites; conditions are resampled whole."""
+    """Return each knob's importance over a tensor's conditions and sites; conditions are resampled whole."""
     found = []
     for at, knob in enumerate(tensor.grid.knobs):
         held = tensor.grid.positions[:, at] == tensor.grid.positions[tensor.grid.default, at]
@@ -81,7 +81,7 @@ def feature_importance(
     ms: Callable[[Codes], Floats],
     rng: np.random.Generator,
 ) -> list[Importance]:
-    """Each feature's importance to a policy as it stands. ms(configurations) -> (n,) page load times of these
+    """Return each feature's importance to a policy as it stands. ms(configurations) -> (n,) page load times of these
     clients."""
     likely = policy.served_.probabilities(len(policy.grid)).argmax(axis=1)
 
@@ -159,7 +159,8 @@ def _judged(pairs: Codes, tally: Tally, noise_ln: float, dead: Dead) -> DeadKnob
 
 
 def _compared(pairs: Codes, tally: Tally, noise_ln: float) -> tuple[int, float, float]:
-    """How many pairs were seen in one cell; sums of their squared differences, in units of noise, and of the noise."""
+    """Return how many pairs were seen in one cell; sums of their squared differences, in units of noise, and of the
+    noise."""
     one, two = tally.count[:, pairs[:, 0]], tally.count[:, pairs[:, 1]]
     both = (one > 0) & (two > 0)
     mean = tally.mean()
@@ -174,7 +175,7 @@ def proven(found: Sequence[DeadKnob]) -> tuple[Dead, ...]:
 
 
 def tensor_tally(tensor: Tensor) -> Tally:
-    """A tensor's repeats (or medians, as one load each) as sums per (condition, site) and configuration."""
+    """Return a tensor's repeats (or medians, as one load each) as sums per (condition, site) and configuration."""
     ms = tensor.median_ms[..., None] if tensor.repeats_ms is None else tensor.repeats_ms
     logs = np.log(ms.astype(np.float64)).transpose(0, 2, 1, 3).reshape(-1, len(tensor.grid), ms.shape[3])
     seen = ~np.isnan(logs)

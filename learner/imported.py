@@ -38,12 +38,12 @@ METHODS = (
 
 
 def is_imported(name: str) -> bool:
-    """Whether a policy's name is that of a class to import."""
+    """Return whether a policy's name is that of a class to import."""
     return MARK in name
 
 
 def imported(name: str) -> type[TablePolicy]:
-    """The class. Errors: `BadInput` for a module or a class that is not there, or a class that is no policy."""
+    """Return the class. Errors: `BadInput` for a module or a class that is not there, or a class that is no policy."""
     module, _, attribute = name.partition(MARK)
     if not all(part.isidentifier() for part in (*module.split("."), attribute)):
         raise BadInput(f"policy {name!r}: write package.module:Class")
@@ -60,7 +60,7 @@ def imported(name: str) -> type[TablePolicy]:
 
 
 def make_imported(name: str, setting: Setting) -> TablePolicy:
-    """The policy, made for a world; its table is checked now and after each update. Errors: `BadInput`."""
+    """Return the policy, made for a world; its table is checked now and after each update. Errors: `BadInput`."""
     kind = imported(name)
     with blamed(name):
         made = kind.make(setting)
@@ -70,7 +70,7 @@ def make_imported(name: str, setting: Setting) -> TablePolicy:
 
 
 def _checked(name: str, made: TablePolicy) -> TablePolicy:
-    """The policy, whose methods report errors in its name, and whose answers are checked."""
+    """Return the policy, whose methods report errors in its name, and whose answers are checked."""
     for method in METHODS:
         setattr(made, method, _blamed_method(name, getattr(made, method)))
     where, decide, update = made.where, made.decide, made.update
@@ -96,7 +96,7 @@ def _checked(name: str, made: TablePolicy) -> TablePolicy:
 
 
 def _blamed_method(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-    """The method, whose exceptions are one line."""
+    """Return the method, whose exceptions are one line."""
 
     def call(*given: Any, **named: Any) -> Any:
         with blamed(name):
@@ -123,7 +123,7 @@ def _kind(found: object) -> str:
 
 
 def _place(made: TablePolicy, method: str) -> str:
-    """Where the method of a policy's class stands, as file and line."""
+    """Return where the method of a policy's class stands, as file and line."""
     code = getattr(getattr(type(made), method), "__code__", None)
     return f"({code.co_filename}, line {code.co_firstlineno})" if code is not None else ""
 

@@ -35,7 +35,7 @@ def left(outcomes: int) -> int:
 
 
 def share(outcomes: int) -> float:
-    """What the look after so many outcomes may use of a knob's false alarms; 0: there is none."""
+    """Return what the look after so many outcomes may use of a knob's false alarms; 0: there is none."""
     number, rest = divmod(outcomes, FIRST)
     if rest or not number or number & (number - 1):
         return 0.0
@@ -44,5 +44,5 @@ def share(outcomes: int) -> float:
 
 
 def small(seen: Contrasts, outcomes: int) -> list[DeadKnob]:
-    """The knobs that are dead by what was seen, `outcomes` of them."""
+    """Return the knobs that are dead by what was seen, `outcomes` of them."""
     return [one for one in seen.found(share(outcomes)) if one.unseen <= SMALL]

@@ -110,7 +110,7 @@ def halves(outcomes: JudgedOutcomes) -> tuple[JudgedOutcomes, JudgedOutcomes]:
 def judged(
     policy: TablePolicy, earlier: JudgedOutcomes, later: JudgedOutcomes, rules: Mapping[str, Codes]
 ) -> dict[str, Loss | str]:
-    """What each rules' configurations, (later clients,), cost; or why that is not known."""
+    """Return what each rules' configurations, (later clients,), cost; or why that is not known."""
     if min(len(earlier), len(later)) < LEAST_OUTCOMES:
         few = f"{len(earlier)} earlier and {len(later)} later outcomes of known clients; {LEAST_OUTCOMES} of each are"
         return dict.fromkeys(rules, f"not known: {few} needed")
@@ -145,7 +145,8 @@ def _shares(every: Floats, without: Floats) -> tuple[Share, Share, Share]:
 
 
 def _groups(earlier: JudgedOutcomes, later: JudgedOutcomes) -> tuple[Codes, Codes]:
-    """Which part each client of either half is of: all of a prefix alike in both, where there are prefixes enough.
+    """Return which part each client of either half is of: all of a prefix alike in both, where there are prefixes
+    enough.
 
     Prefixes are counted off, those of later clients first: by their codes all of these could be of one part.
     """

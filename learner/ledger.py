@@ -94,7 +94,8 @@ class Account:
     carried: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
 
     def carry(self) -> Account:
-        """The account as it stands, from which cells are counted anew: they were cut, and mean others from now on."""
+        """Return the account as it stands, from which cells are counted anew: they were cut, and mean others from now
+        on."""
         return replace(self, carried=(self.base_ms, self.cost_ms, self.variance_ms2, self.sessions))
 
     def upper_ms(self) -> float:
@@ -102,8 +103,8 @@ class Account:
         return float(self.cost_ms + UPPER_ERRORS * self.variance_ms2**0.5)
 
     def saved_ms(self, budget: float, least_ms: float = 0.0) -> float:
-        """What may still be spent; negative: a debt. least_ms: what Default takes for as many sessions as the budget is
-        lent for at the start."""
+        """Return what may still be spent; negative: a debt. least_ms: what Default takes for as many sessions as the
+        budget is lent for at the start."""
         return budget * max(self.base_ms, least_ms) - self.upper_ms()
 
     def optimism_ln(self, deviation: float = LOAD_DEVIATION) -> float:
@@ -114,7 +115,8 @@ class Account:
         return float(max(mean + PLAN_ERRORS * deviation / loads**0.5, 0.0))
 
     def explores_for_free(self, deviation: float = LOAD_DEVIATION) -> bool:
-        """Whether loads of the unguarded part so far were faster than Default's, by `FREE_ERRORS` standard errors."""
+        """Return whether loads of the unguarded part so far were faster than Default's, by `FREE_ERRORS` standard
+        errors."""
         if self.harm_loads < FREE_LOADS:
             return False
         return bool(self.harm / self.harm_loads + FREE_ERRORS * deviation / self.harm_loads**0.5 < 0.0)
@@ -176,8 +178,8 @@ def entered(cells: Cells, seen: Interval, decided: Floats, default: int) -> Cell
 
 
 def off_ln(over_ln: Floats, weight: Floats, of_default: npt.NDArray[np.bool_]) -> float:
-    """What Default's own loads are over their expectation, ln, by the measure that all loads are entered by: a heavy
-    tail, a slow hour or an expectation that is off is no configuration's cost. (n,) each."""
+    """Return what Default's own loads are over their expectation, ln, by the measure that all loads are entered by: a
+    heavy tail, a slow hour or an expectation that is off is no configuration's cost. (n,) each."""
     some = weight * of_default
     total = float((some * np.clip(over_ln, -MOST_EXCESS_LN, FAR_LN)).sum())
     return total / (float(some.sum()) + OFF_LOADS)

@@ -41,22 +41,22 @@ class Evidence:
     shift: Floats
 
     def plus(self, other: Evidence) -> Evidence:
-        """Both."""
+        """Return the sum of both."""
         return Evidence(self.precision + other.precision, self.shift + other.shift)
 
     def times(self, share: float) -> Evidence:
-        """Counted `share` as much."""
+        """Return the same evidence, weighted by `share`."""
         return Evidence(share * self.precision, share * self.shift)
 
 
 def prior(knob_sd_ln: Floats, share: Floats) -> Evidence:
-    """Independent normal effects around zero: (f,) standard deviations times (q,) shares."""
+    """Return independent normal effects around zero: (f,) standard deviations times (q,) shares."""
     spread = np.outer(knob_sd_ln, share).ravel()
     return Evidence(np.diag(1.0 / spread**2), np.zeros(len(spread)))
 
 
 def weights(count: Floats, noise_ln: float, residual_ln: float) -> Floats:
-    """(cells, configurations) precision of each mean as a witness of the shared model."""
+    """Return the precision of each mean as an observation of the shared model, (cells, configurations)."""
     found: Floats = count / (noise_ln**2 + count * residual_ln**2)
     return found
 
@@ -71,7 +71,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Witnesses:
-    """What means say of each cell's f effects once its level is integrated out, by class.
+    """Sufficient statistics of each cell's f effects once its level is integrated out, by class.
 
     precision (classes, places, f, f), shift (classes, places, f): of T g(cell) + u(class), the cell's own effects
     integrated out, too; raw_precision (cells, f, f), raw_shift (cells, f): of the sum of all three.
@@ -101,7 +101,7 @@ class Known:
 
 
 def solved(evidence: Evidence) -> Known:
-    """Precision and shift as factor and mean."""
+    """Return precision and shift as factor and mean."""
     from scipy.linalg import cho_solve
 
     factor = np.asarray(np.linalg.cholesky(evidence.precision), dtype=np.float64)
@@ -119,7 +119,10 @@ def symmetric(n: int) -> tuple[Codes, Codes, Codes]:
 
 
 def witnesses(weight: Floats, mean_ln: Floats, features: Floats, places: int, spread: Spread) -> Witnesses:
-    """Sums over configurations. weight, mean_ln (cells, configurations); features (configurations, f)."""
+    """Return the sufficient statistics: sums over configurations.
+
+    weight, mean_ln (cells, configurations); features (configurations, f).
+    """
     f = features.shape[1]
     one, two, place = symmetric(f)
     wy, total, s = weight * mean_ln, weight.sum(axis=1) + LEVEL_PRECISION, weight @ features

@@ -47,14 +47,14 @@ class Logged:
         return Logged(*numbers, self.measured_at[rows], self.profiles, self.class_ids)
 
     def on(self, grid: Grid) -> Decisions:
-        """The decisions with configurations of a grid. Errors: `BadInput` for a profile that is none of its."""
+        """Return the decisions with configurations of a grid. Errors: `BadInput` for a profile that is none of its."""
         position = np.array([grid.index(profile) for profile in self.profiles], dtype=np.int64)
         d = self.decisions
         return Decisions(d.row, d.network, position[d.configuration], d.arm, d.propensity, d.expected_ms)
 
     def judging(self, grid: Grid) -> Decisions:
-        """The same, as a candidate over that grid is judged by them: a profile that was only taken for one of the
-        grid's (`Grid.dead`) counts as infinitely likely, that is, not at all. Else both would count for the one."""
+        """Return the same, as a candidate over that grid is judged by them: a profile that was only taken for one of
+        the grid's (`Grid.dead`) counts as infinitely likely, that is, not at all. Else both would count for the one."""
         mine = self.on(grid)
         own = np.array([grid.has(profile) for profile in self.profiles])
         return replace(mine, propensity=np.where(own[self.decisions.configuration], mine.propensity, np.inf))
@@ -86,7 +86,7 @@ def logged_of(outcomes: Sequence[Outcome]) -> Logged:
 
 
 def outcomes_of(logged: Logged, source: str) -> list[Outcome]:
-    """The same as nouns, one by one; what a column does not know is None."""
+    """Return the same as nouns, one by one; what a column does not know is None."""
     return [_outcome(logged, at, source) for at in range(len(logged))]
 
 
@@ -127,7 +127,7 @@ def taught(policy: BatchPolicy, logged: Logged, progress: Callable[[int], None] 
 
 
 def _decided(policy: BatchPolicy, here: Contexts, outcomes: Decisions, plt_ms: Floats) -> list[Decisions]:
-    """What the policy decides for contexts up to its next update, each by what outcomes before it changed."""
+    """Return what the policy decides for contexts up to its next update, each by what outcomes before it changed."""
     parts, at, chance = [], 0, policy.chances(len(here))
     while at < len(here):
         chosen = policy.decide(here[at:], chance[at:])
@@ -139,7 +139,7 @@ def _decided(policy: BatchPolicy, here: Contexts, outcomes: Decisions, plt_ms: F
 
 
 def grid_of(profiles: Sequence[Profile]) -> Grid:
-    """The grid that logged profiles are of: the live one, else their own settings, with Default.
+    """Return the grid that logged profiles are of: the live one, else their own settings, with Default.
 
     A knob's default is the table's (`configtron/model/knobs.py`) if it was logged, else the first value that was.
     """

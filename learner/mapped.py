@@ -53,7 +53,7 @@ class Mapped:
 
 
 def mapped(tensor: Tensor, grid: Grid, sites: tuple[str, ...]) -> Mapped:
-    """A tensor as these configurations and sites see it. Errors: `BadInput`."""
+    """Return a tensor as these configurations and sites see it. Errors: `BadInput`."""
     rated = tensor.rated()
     features = features_of(grid, rated.grid.profiles)
     usable = np.flatnonzero(~np.isnan(features).any(axis=1) & ~np.isnan(rated.median_ms).all(axis=(0, 2)))

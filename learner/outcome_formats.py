@@ -56,8 +56,8 @@ UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def outcomes(lines: Iterable[tuple[int, str]], source: str, reading: Reading) -> Iterator[Outcome]:
-    """Each numbered line's outcome; JSON Lines if the first begins with a brace, else CSV with a header. A bad line
-    is refused (`Reading.refuse`), and the next one read. Errors: `BadInput` for a header that is none."""
+    """Yield each numbered line's outcome; JSON Lines if the first begins with a brace, else CSV with a header. A bad
+    line is refused (`Reading.refuse`), and the next one read. Errors: `BadInput` for a header that is none."""
     numbered = iter(lines)
     at, first = next(numbered, (0, ""))
     if not at:
@@ -72,7 +72,7 @@ def outcomes(lines: Iterable[tuple[int, str]], source: str, reading: Reading) ->
 
 
 def objects(lines: Iterable[tuple[int, str]], reading: Reading) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The JSON object of each line; what is none is refused."""
+    """Yield the JSON object of each line; what is none is refused."""
     for number, line in lines:
         try:
             form = json.loads(line)
@@ -127,14 +127,14 @@ def _columns(columns: Iterable[str], where: str) -> list[str]:
 
 
 def _form(given: Mapping[str, str]) -> dict[str, Any]:
-    """A row of a CSV as the object that JSON Lines would have for it."""
+    """Return a row of a CSV as the object that JSON Lines would have for it."""
     context = {key: given[key] for key in (*NUMBERS, *WORDS, "asn") if key in given}
     rest = {key: given[key] for key in (*OF_DECISION, "plt_ms", "measured_at") if key in given}
     return {"context": context, "profile": {key: text for key, text in given.items() if key in KNOBS}, **rest}
 
 
 def outcome_of(form: Mapping[str, Any], source: str) -> Outcome:
-    """An outcome from its fields as a line of JSON has them. Errors: `BadInput`."""
+    """Return an outcome from its fields as a line of JSON has them. Errors: `BadInput`."""
     known = {"context", "profile", *OF_DECISION, "plt_ms", "measured_at"}
     if strange := sorted(set(form) - known):
         raise BadInput(f"{_shown(strange[0])} is no field of an outcome; there is: {', '.join(sorted(known))}")
@@ -157,7 +157,7 @@ def outcome_of(form: Mapping[str, Any], source: str) -> Outcome:
 
 
 def propensity_of(value: Any) -> float:
-    """How likely a configuration was. Errors: `BadInput`."""
+    """Return how likely a configuration was. Errors: `BadInput`."""
     propensity = _number("propensity", value)
     if not LEAST_PROPENSITY <= propensity <= 1:
         raise BadInput(f"propensity is {_shown(value)}; it is a probability, from {LEAST_PROPENSITY} to 1")
@@ -165,7 +165,7 @@ def propensity_of(value: Any) -> float:
 
 
 def context_of(form: Mapping[str, Any]) -> Context:
-    """A context from its features by name; numbers may be text. Errors: `BadInput`."""
+    """Return a context from its features by name; numbers may be text. Errors: `BadInput`."""
     if strange := sorted(set(form) - {*NUMBERS, *WORDS, "asn"}):
         raise BadInput(f"{_shown(strange[0])} is no feature of a context; there is: {', '.join((*NUMBERS, *WORDS))}")
     given: dict[str, Any] = {key: number_of(key, form[key]) for key in NUMBERS if form.get(key) is not None}
@@ -176,7 +176,7 @@ def context_of(form: Mapping[str, Any]) -> Context:
 
 
 def number_of(key: str, value: Any) -> float:
-    """A context's number of that name, from a number or text. Errors: `BadInput`."""
+    """Return a context's number of that name, from a number or text. Errors: `BadInput`."""
     number = _number(key, value)
     if not 0 <= number <= NUMBERS[key]:
         share = ", a share" if key in SHARES else ""
@@ -186,7 +186,7 @@ def number_of(key: str, value: Any) -> float:
 
 @lru_cache(REMEMBERED)
 def site_of(name: str) -> str:
-    """The name of a site if it can be kept and printed. Errors: `BadInput`."""
+    """Return the name of a site if it can be kept and printed. Errors: `BadInput`."""
     return _word("site", name)
 
 
@@ -206,7 +206,7 @@ def _unaddressed(context: Context) -> Context:
 
 @lru_cache(REMEMBERED)
 def _kept_prefix(prefix: str) -> str:
-    """The prefix of an address; a prefix without the bits below its length; other words as they are."""
+    """Return the prefix of an address; a prefix without the bits below its length; other words as they are."""
     if address := plain_text(prefix):
         return prefix_of(address)
     network = network_of(prefix) if LIKE_ADDRESS.fullmatch(prefix) else None
@@ -236,7 +236,7 @@ def _number(key: str, value: Any) -> float:
 
 
 def _whole(key: str, value: Any, most: int) -> int | None:
-    """A whole number that may be text; None for none."""
+    """Return a whole number that may be text; None for none."""
     if value is None:
         return None
     number = value

@@ -68,7 +68,7 @@ class CellModel(Protocol):
 
     @property
     def shared(self) -> bool:
-        """Whether it extends to configurations that a cell never loaded, by loads of other cells."""
+        """Return whether it extends to configurations that a cell never loaded, by loads of other cells."""
 
     def where(self, contexts: Contexts) -> tuple[Codes, Codes]:
         """Return the partition's cells; -1 also for clients whose outcomes contradict their features."""

@@ -15,7 +15,8 @@ MAPPED_BITS = 96
 
 
 def network_of(text: str) -> Network | None:
-    """An address or a prefix as a network, an address with a length as the network it is in; None for other words.
+    """Return an address or a prefix as a network, an address with a length as the network it is in; None for other
+    words.
 
     IPv4 inside IPv6 is IPv4. A zone (fe80::%eth0) is an interface's name, thus no network's.
     """
@@ -34,8 +35,8 @@ def network_of(text: str) -> Network | None:
 
 
 def longest(asked: Network, prefixes: Iterable[str]) -> tuple[str, ...]:
-    """The longest of these prefixes that contains all of what is asked for, in every way it is written (192.0.2.7/24
-    and 192.0.2.0/24 are one network); () if none does."""
+    """Return the longest of these prefixes that contains all of what is asked for, in every way it is written
+    (192.0.2.7/24 and 192.0.2.0/24 are one network); () if none does."""
     best: list[str] = []
     length = -1
     first, last = int(asked.network_address), int(asked.broadcast_address)

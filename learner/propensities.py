@@ -49,7 +49,7 @@ class Fitted:
 
     @property
     def flagged(self) -> bool:
-        """Whether the logged propensities are not those of their contexts."""
+        """Return whether the logged propensities are not those of their contexts."""
         return self.ln_e >= LN_FLAG
 
 

@@ -54,8 +54,10 @@ def unreached(grid: Grid, takes: Takes) -> tuple[str, ...]:
 
 
 def twins(grid: Grid, among: Mask) -> Codes:
-    """(configurations,) the one of `among` that shares most settings with each; of those that share as many, the one
-    nearest to Default. Itself, where it is among them."""
+    """Return for each configuration, (configurations,), the one of `among` that shares most settings with it.
+
+    Of tied configurations it is the one nearest to Default; a configuration of `among` stands for itself.
+    """
     at = grid.positions
     alike = (at[:, None, :] == at[None, :, :]).sum(axis=2) * (len(grid.knobs) + 1)
     alike = np.where(among[None, :], alike + (at == at[grid.default]).sum(axis=1)[None, :], -1)

@@ -88,7 +88,7 @@ class Watch:
         return None if client is None else _features(client.samples)
 
     def save(self) -> str:
-        """All clients as JSON text."""
+        """Return all clients as JSON text."""
         return encode({"watch": self.clients_})
 
     def restore(self, text: str) -> None:

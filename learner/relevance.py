@@ -189,7 +189,7 @@ def _p_value(basis: Floats, known: Flags, scores: Floats, rng: np.random.Generat
 
 
 def _axes(name: str, contexts: Contexts, column: Floats, scores: Floats) -> list[Axis]:
-    """A characteristic's one axis; a category's level and preference, where its values differ in them."""
+    """Return a characteristic's one axis; a category's level and preference, where its values differ in them."""
     if name in BY_NAME:
         return [(name, ())]
     words = contexts.named(name)[1]

@@ -3,13 +3,13 @@
 
 Question   By how much does ln(ms) spread when one client loads one page under one profile again?
 Method     Loads of one prefix, site and profile, in order of arrival: each less the one before, over the root of two.
-           Neighbours, so that a network that changes counts once; far differences are drawn in to `FAR_SIGMAS`
+           Neighbours, so that a network that changes counts once; far differences are clipped to `FAR_SIGMAS`
            deviations, so that the tail of loads counts and that change hardly does. Root of their mean square.
 Stop when  computed, once.
 Reads as   `Repeats`: sigma_ln, and from how many.
 Fails as   sigma_ln None, and `why` in words: no prefixes, fewer than `LEAST_REPEATS`, or half of them equal.
 Differs    CT says "one standard deviation" and not of what.
-Source     von Neumann 1941 (mean square successive difference); Huber 1964 (drawn in); Rousseeuw and Croux 1993 (MAD).
+Source     von Neumann 1941 (mean square successive difference); Huber 1964 (clipping); Rousseeuw and Croux 1993 (MAD).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Repeats:
 
 
 def repeats(prefix: Codes, site: Codes, configuration: Codes, log_ms: Floats) -> Repeats:
-    """The noise of single loads, (n,) each in order of arrival. prefix: -1 or empty where it is not known."""
+    """Return the noise of single loads, (n,) each in order of arrival. prefix: -1 or empty where it is not known."""
     known = prefix >= 0 if len(prefix) else np.zeros(len(log_ms), dtype=np.bool_)
     if not known.any():
         return Repeats(None, 0, "no outcome has a prefix, so none is known to repeat another")

@@ -72,7 +72,7 @@ def rulebook(
     instead: Codes | None = None,
     given: Codes | None = None,
 ) -> Rulebook:
-    """The policy for clients as they came.
+    """Return the policy for clients as they came.
 
     latest: where prefixes are by now, if that is not what the rules are made on; among: (configurations,) those that
     can be put in force; seen: (K, configurations) those that each class has loads of, where others must not be taken;
@@ -154,7 +154,7 @@ def _prefixes(policy: TablePolicy, contexts: Contexts) -> dict[int, int]:
 
 
 def _medians(contexts: Contexts, each: list[Codes]) -> Contexts:
-    """A row for each of these clients (row numbers): what `_median` says of them, all at once."""
+    """Return a row for each of these clients (row numbers): what `_median` says of them, all at once."""
     known = np.asarray(~np.isnan(contexts.points()).any(axis=1))
     some = [rows[known[rows]] for rows in each]
     last = np.array([mine[-1] if len(mine) else rows[0] for mine, rows in zip(some, each, strict=True)])

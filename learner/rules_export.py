@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""All that a policy hands to others, and what each of it costs: rules made on earlier clients, judged by later ones.
+"""Export a policy as rules made on the earlier half of clients, with each rule set's loss on the later half.
 
-Rules for this file: what is printed, stored and judged is one and the same; of the latest clients, rules use where
-their prefixes are by now, never how their pages loaded. What a stack is given, its class has loaded, or a model over
-all cells speaks for it.
+Rules for this file: the rules that are printed and stored are those that were judged; from the latest clients, rules
+take only the class of each prefix, never page load times. A stack gets only configurations that its class has loaded,
+unless a model over all cells predicts them.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from configtron.learner.table_policy import TablePolicy
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RulesExport:
-    """by_site: cells and the tree; book: a profile a class, of all knobs; tune: of those that can be put in force.
+    """by_site: rules by cell, and as a tree; book: one profile per class, over all configurations; tune: the same over
+    the configurations that a driver can put in force.
 
-    losses: of "cell", "tree", "class" and "tune" rules, or why one is not known; made_on: clients
+    losses: of "cell", "tree", "class" and "tune" rules, or why one is not known; made_on: number of earlier clients
     """
 
     by_site: Export
@@ -48,17 +49,18 @@ def export_rules(
     unjudged: str = "",
     proven: Callable[[Codes], Codes] | None = None,
 ) -> RulesExport:
-    """The policy as rules, from logged outcomes (n,).
+    """Return the policy as rules, from logged outcomes (n,).
 
-    among: (configurations,) what can be put in force by prefix; unjudged: why these outcomes say nothing of the policy
-    (their configurations are then nothing); proven: what each class may get, (K,), of what the policy wishes for it,
-    (K,). Errors: `BadInput` for a policy without classes, or no known client.
+    among: (configurations,) whether a driver can put it in force by prefix; unjudged: why these outcomes cannot judge
+    the policy ("": they can; otherwise their configurations are not used); proven: maps each class's preferred
+    configuration, (K,), to the one that it may get, (K,).
+    Errors: `BadInput` for a policy without classes, or no known client.
     """
     classed(policy)
     earlier, later = halves(known_outcomes(policy, contexts, configuration, ms))
     by_site = export(policy, earlier.contexts, least_leaf=least_leaf)
     book = rulebook(policy, earlier.contexts)
-    tune = tune_rules(policy, earlier, among, contexts, proven, loads=not unjudged)
+    tune = tune_rules(policy, earlier, among, contexts, proven, use_outcomes=not unjudged)
     rules = served_by(policy, by_site, book, tune, later)
     unknown: dict[str, Loss | str] = dict.fromkeys(rules, f"not known: {unjudged}")
     losses = unknown if unjudged else judged(policy, earlier, later, rules)
@@ -72,27 +74,31 @@ def tune_rules(
     latest: Contexts,
     proven: Callable[[Codes], Codes] | None = None,
     *,
-    loads: bool = True,
+    use_outcomes: bool = True,
 ) -> Rulebook:
-    """What a stack is given, as in `export_rules`. latest: where prefixes are by now; loads: whether earlier outcomes
-    speak for what a class gets."""
-    made_on = earlier.contexts
+    """Return the rules for a stack, with the arguments of `export_rules`.
+
+    latest: clients whose contexts show the present class of each prefix; use_outcomes: whether earlier outcomes
+    show which configurations a class has loaded, and which one is its fallback.
+    """
+    made_on, outcomes = earlier.contexts, earlier if use_outcomes else earlier[:0]
     if proven is None:
-        return _tune(policy, earlier if loads else earlier[:0], among, made_on, latest)
-    wishes = _tune(policy, earlier if loads else earlier[:0], among, made_on, latest[:0]).by_class
+        return _tune(policy, outcomes, among, made_on, latest)
+    wishes = _tune(policy, outcomes, among, made_on, latest[:0]).by_class
     return rulebook(policy, made_on, latest=latest, given=proven(wishes))
 
 
-def _tune(policy: TablePolicy, loads: JudgedOutcomes, among: Mask, made_on: Contexts, latest: Contexts) -> Rulebook:
-    """What a stack is given: `loads` are those that may speak for what a class gets."""
+def _tune(policy: TablePolicy, outcomes: JudgedOutcomes, among: Mask, made_on: Contexts, latest: Contexts) -> Rulebook:
+    """Return the rules for a stack; `outcomes` show which configurations each class has loaded."""
     if policy.model.shared:
         return rulebook(policy, made_on, latest=latest, among=among)
-    seen, instead = seen_of(policy, loads), fallback(policy, loads, among)
-    return rulebook(policy, made_on, latest=latest, among=among, seen=seen, instead=instead)
+    loaded = loaded_configurations(policy, outcomes)
+    fallback_configuration = fallback(policy, outcomes, among)
+    return rulebook(policy, made_on, latest=latest, among=among, seen=loaded, instead=fallback_configuration)
 
 
-def seen_of(policy: TablePolicy, outcomes: JudgedOutcomes) -> Mask:
-    """(classes, configurations) whether the policy, or one of these outcomes, saw a load of it in the class."""
+def loaded_configurations(policy: TablePolicy, outcomes: JudgedOutcomes) -> Mask:
+    """Return whether a class has a load of a configuration, in the policy or in these outcomes, (K, configurations)."""
     found = np.zeros((len(classed(policy).classes_), len(policy.grid)), dtype=np.bool_)
     if policy.LEARNS:
         found |= policy.cells.tally_.count.reshape(len(found), -1, len(policy.grid)).any(axis=1)
@@ -103,7 +109,7 @@ def seen_of(policy: TablePolicy, outcomes: JudgedOutcomes) -> Mask:
 def served_by(
     policy: TablePolicy, by_site: Export, book: Rulebook, tune: Rulebook, later: JudgedOutcomes
 ) -> dict[str, Codes]:
-    """Each kind of rules' configurations for those clients, (n,)."""
+    """Return the configurations, (n,), that each kind of rules gives the later clients, by kind."""
     return {
         "cell": np.asarray(policy.likeliest()[later.row]),
         "tree": by_site.tree.predict(columns_of(policy, later.contexts)),

@@ -56,11 +56,11 @@ class Recipe:
     budget: float = BUDGET
 
     def watch(self) -> Watch | None:
-        """The watch that has seen nothing, over the classes that the policy began with."""
+        """Return the watch that has seen nothing, over the classes that the policy began with."""
         return Watch(self.classes.nouns()) if self.watched else None
 
     def make(self, warm: Tensor | None = None) -> TablePolicy:
-        """The policy that has seen nothing. Errors: `BadInput` for one that only a simulated world can have."""
+        """Return the policy that has seen nothing. Errors: `BadInput` for one that only a simulated world can have."""
         if row_of(self.policy).oracle:
             raise BadInput(f"policy {self.policy} knows the truth: in simulation only (configtron replay sessions)")
         if warm is not None and warm.grid.rows != self.grid.rows and all(map(warm.grid.has, self.grid.profiles)):
@@ -80,7 +80,7 @@ class Recipe:
 
 
 def recipe_of(text: str) -> Recipe:
-    """The recipe that `Recipe.text` wrote. Errors: `BadInput`."""
+    """Return the recipe that `Recipe.text` wrote. Errors: `BadInput`."""
     found = decode(text).get("recipe")
     if not isinstance(found, Recipe):
         raise BadInput("this is no recipe of a policy; start it anew: configtron learn run --fresh")
@@ -88,7 +88,7 @@ def recipe_of(text: str) -> Recipe:
 
 
 def features_in(text: str) -> tuple[str, ...]:
-    """What the network classes of that recipe live over, by name. Errors: `BadInput`."""
+    """Return what the network classes of that recipe live over, by name. Errors: `BadInput`."""
     axes = recipe_of(text).classes.axes
     return tuple(dict.fromkeys(("bandwidth_kbps", "rtt_ms", "loss", *(name for name, _ in axes))))
 
@@ -109,15 +109,16 @@ def restore(text: str, policy: TablePolicy, watch: Watch | None) -> None:
 
 
 def classes_in(text: str) -> tuple[int, int]:
-    """How many network classes the policy of that state has; how many of them were split off. Errors: `BadInput`."""
+    """Return how many network classes the policy of that state has; how many of them were split off. Errors:
+    `BadInput`."""
     state = decode(text)
     own = _own(state)
     return len(own["class_ids_"]), own.get("splits_", 0)
 
 
 def set_aside_in(text: str) -> dict[str, int]:
-    """What the policy of that state leaves out of its classes, by reason (`clients.QUARANTINE_REASONS`): outcomes, and
-    prefixes as they stand; {} for a policy that does not ask. Errors: `BadInput`."""
+    """Return what the policy of that state leaves out of its classes, by reason (`clients.QUARANTINE_REASONS`):
+    outcomes, and prefixes as they stand; {} for a policy that does not ask. Errors: `BadInput`."""
     own = _own(decode(text))
     known = own.get("clients_")
     if not isinstance(known, Clients):
@@ -143,7 +144,7 @@ class Safety:
 
 
 def safety_in(text: str, recipe: Recipe) -> Safety | None:
-    """What the policy of that state has spent and dropped; None for one without a budget. Errors: `BadInput`."""
+    """Return what the policy of that state has spent and dropped; None for one without a budget. Errors: `BadInput`."""
     own = _own(decode(text))
     account, screen = own.get("account_"), own.get("screen_")
     if not isinstance(account, Account) or not isinstance(screen, Screen):

@@ -128,7 +128,7 @@ class Purse:
     ms: Floats
 
     def spend(self, cost_ms: float, deviation_ms: float) -> bool:
-        """Whether this load emptied it."""
+        """Return whether this load emptied it."""
         self.ms[1] += cost_ms
         self.ms[2] += deviation_ms * deviation_ms
         empty = self.ms[3] == 0.0 and self.ms[1] - PURSE_ERRORS * self.ms[2] ** 0.5 > self.ms[0]
@@ -137,12 +137,12 @@ class Purse:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing but Default is served until the next update."""
+        """Return whether nothing but Default is served until the next update."""
         return bool(self.ms[3] > 0)
 
 
 def purse(limit_ms: float) -> Purse:
-    """A purse of which nothing is spent."""
+    """Return a purse of which nothing is spent."""
     return Purse(np.array([limit_ms, 0.0, 0.0, 0.0]))
 
 
@@ -198,12 +198,12 @@ def _rest(offsets: Offsets, row: int, place: int, group: int, over_ln: float, of
 
 
 def _sure(offsets: Offsets, row: int, place: int, group: int) -> bool:
-    """Whether Default's loads since the last update say what this cell takes."""
+    """Return whether Default's loads since the last update say what this cell takes."""
     return bool(offsets.row[1, row] > 0 or min(offsets.place[1, place], offsets.group[1, group]) >= SURE_LOADS)
 
 
 def _evidence(above_ln: float, deviation: float) -> float:
-    """What one load says: from -1 (not harmful) to 1 (harmful)."""
+    """Return what one load says: from -1 (not harmful) to 1 (harmful)."""
     threshold = max(HARMFUL_LN, DEVIATIONS * deviation)
     return min(max((above_ln - threshold) / HARMFUL_LN, -1.0), 1.0)
 

@@ -61,7 +61,7 @@ def joined_searches(one: Searches, more: Searches) -> Searches:
 
 
 def advance(state: Searches, tally: Tally, rows: Codes, engine: Engine, stop: Stop) -> Searches:
-    """The searches after outcomes in these rows."""
+    """Return the searches after outcomes in these rows."""
     phase, testing, gain, since = state.phase.copy(), state.testing.copy(), state.gain.copy(), state.since.copy()
     for row in rows[phase[rows] != DONE]:
         count = tally.count[row]

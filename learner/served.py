@@ -116,7 +116,7 @@ def mixed(picks: Codes, arm: str, default: int, expected_ms: Floats, weight: Flo
 
 
 def within(served: Served, instead: Codes) -> Served:
-    """The table with another configuration in place of each, (configurations,); itself where it may stay."""
+    """Return the table with another configuration in place of each, (configurations,); itself where it may stay."""
     configuration, pool = instead[served.configuration], served.pool[instead[served.pool] == served.pool]
     if (configuration == served.configuration).all() and len(pool) == len(served.pool):
         return served

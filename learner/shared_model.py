@@ -2,7 +2,7 @@
 """The shared model as a part of a policy: evidence of all cells, warm start, candidates, fine classes.
 
 Question   What does everything that was seen say of every cell, and may the warm start be believed?
-Method     Loads are corrected for where in its class a client is, and drawn in where they are far beyond what was
+Method     Loads are corrected for where in its class a client is, and Huber-clipped where they are far beyond what was
            expected of a cell that has shown itself: one bad moment in twenty must not outweigh the other loads. Sums
            per cell and configuration go into `linear.Model`. The shared effects are found anew once loads have grown by
            a tenth, what is a class's or a cell's own at every update.
@@ -15,7 +15,7 @@ Stop when  never.
 Reads as   `model()`, from which a policy makes its table.
 Fails as   `BadInput` for a warm start of which nothing can be expressed by these knobs (`mapped.py`).
 Differs    from CT, which searches every cell on its own: docs/measurements/0019, 0022.
-Source     Lindley and Smith 1972; Huber 1964 (loads drawn in); Morris 1983 (a prior's scale from what was seen).
+Source     Lindley and Smith 1972; Huber 1964 (clipped loads); Morris 1983 (a prior's scale from what was seen).
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class SharedModel:
 
     @property
     def warm(self) -> bool:
-        """Whether it was made with a warm start."""
+        """Return whether it was made with a warm start."""
         return self._warm is not None
 
     def restrict(self, among: Mask) -> None:
@@ -160,7 +160,7 @@ class SharedModel:
         self.candidates_ = np.unique(self.candidates_)
 
     def model(self) -> Model:
-        """The posterior from all that was seen."""
+        """Return the posterior from all that was seen."""
         return self._posterior(self._witnesses())
 
     def _posterior(self, seen: Witnesses) -> Model:
@@ -181,13 +181,14 @@ class SharedModel:
         self.shared_loads_ = float(self.cells.tally_.count.sum())
 
     def _solved(self, trust: float, scale: float) -> Known:
-        """The shared effects by all that is known, with that trust in the warm start and that scale; solved once."""
+        """Return the shared effects by all that is known, with that trust in the warm start and that scale; solved
+        once."""
         if self._known is not None and self._known[0] is self.shared_ and self._known[1] == (trust, scale):
             return self._known[2]
         return solved(self._believed(trust, scale).plus(self.shared_))
 
     def _believed(self, trust: float, scale: float) -> Evidence:
-        """What is held before anything is seen, with that much trust in the warm start, and effects so large."""
+        """Return what is held before anything is seen, with that much trust in the warm start, and effects so large."""
         own = self._prior if scale == 1.0 else self._prior.times(1.0 / scale**2)
         return own if self._warm is None else own.plus(self._warm.evidence.times(trust))
 
@@ -250,7 +251,7 @@ class SharedModel:
 
     @property
     def distrusted(self) -> bool:
-        """Whether there is no warm start that what was seen bears out; then its templates are void, too."""
+        """Return whether there is no warm start that what was seen bears out; then its templates are void, too."""
         return self._warm is None or self.trust_ < LEAST_TRUST
 
     def expected_ln(self) -> Floats:
@@ -317,7 +318,7 @@ class SharedModel:
         return np.where(np.isnan(expected), self.usual_ln(self.rounds_ln_)[row], expected)
 
     def _clipped(self, seen: Seen) -> Seen:
-        """Loads corrected for where in its class a client is, and drawn in where they are far off."""
+        """Loads corrected for where in its class a client is, and Huber-clipped where they are far off."""
         known = seen.row >= 0
         network, point, row = seen.network[known], seen.point[known], seen.row[known]
         away = np.nan_to_num(point - self.cells.classes_.centroid[network])

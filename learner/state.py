@@ -63,7 +63,7 @@ def encode(state: dict[str, Any]) -> str:
 
 
 def decode(text: str) -> dict[str, Any]:
-    """The state that `encode` wrote. Errors: `BadInput` for text that it did not write."""
+    """Return the state that `encode` wrote. Errors: `BadInput` for text that it did not write."""
     try:
         state = _rich(json.loads(text))
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, zlib.error) as error:
@@ -74,7 +74,7 @@ def decode(text: str) -> dict[str, Any]:
 
 
 def rng_state(rng: np.random.Generator) -> dict[str, Any]:
-    """A generator's state: which kind, and where in its stream."""
+    """Return a generator's state: which kind, and where in its stream."""
     return dict(rng.bit_generator.state)
 
 
@@ -184,7 +184,7 @@ def _words(hint: object) -> str:
 
 
 def _is(value: object, hint: Any) -> bool:
-    """Whether a value is of a declared type, its parts too."""
+    """Return whether a value is of a declared type, its parts too."""
     origin, given = get_origin(hint), get_args(hint)
     if hint is Any:
         return True

@@ -100,7 +100,8 @@ class TablePolicy:
 
     @property
     def served_(self) -> Served:
-        """The table until the next update: of configurations that may be chosen, and within a bound on damage."""
+        """Return the table until the next update: of configurations that may be chosen, and within a bound on
+        damage."""
         return self.table.served
 
     @served_.setter
@@ -109,7 +110,7 @@ class TablePolicy:
 
     @property
     def bound(self) -> DamageBound | None:
-        """The bound on damage that the table is within."""
+        """Return the bound on damage that the table is within."""
         return self.table.bound
 
     def allowed(self) -> tuple[Mask, Codes]:

@@ -57,7 +57,7 @@ NO_TAIL = Tail(np.inf, 0.0, 0.0, 0.0, 0)
 
 
 def tail_of(ratio: Floats) -> Tail:
-    """The tail of (n,) positive ratios."""
+    """Return the tail of (n,) positive ratios."""
     from scipy.special import gammaincinv
 
     k = int(min(max(TAIL_SHARE * len(ratio), LEAST_TAIL), MOST_TAIL))

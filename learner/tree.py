@@ -57,11 +57,11 @@ class Tree:
         return found
 
     def rules(self) -> list[tuple[str, int, float]]:
-        """Every leaf as (condition in words, configuration, share), left to right."""
+        """Return every leaf as (condition in words, configuration, share), left to right."""
         return [rule for _, rule in self.leaves()]
 
     def leaves(self) -> list[tuple[int, tuple[str, int, float]]]:
-        """The same with each leaf's node."""
+        """Return the same with each leaf's node."""
         found: list[tuple[int, tuple[str, int, float]]] = []
         todo: list[tuple[int, tuple[str, ...]]] = [(0, ())]
         while todo:
@@ -99,7 +99,7 @@ def grow(
     least_split: int = LEAST_SPLIT,
     seed: int = 0,
 ) -> Tree:
-    """A tree for clients with unknown features left out. Errors: `BadInput` for no clients."""
+    """Return a tree for clients with unknown features left out. Errors: `BadInput` for no clients."""
     from sklearn.tree import DecisionTreeClassifier
 
     known = ~np.isnan(columns).any(axis=1)

@@ -77,7 +77,7 @@ class Estimate:
     reason: str = ""
 
     def holds(self, truth_ms: float) -> bool:
-        """Whether the interval covers a value."""
+        """Return whether the interval covers a value."""
         return self.low_ms <= truth_ms <= self.high_ms
 
 
@@ -104,7 +104,7 @@ def value(
     candidate: TablePolicy, contexts: Contexts, logged: Decisions, plt_ms: Floats, *, learned_from: bool = False,
     models: tuple[Loads, Loads] | None = None,
 ) -> Value:  # fmt: skip
-    """The candidate's value on n logged sessions. Rows are the candidate's own: it need not share the logger's
+    """Return the candidate's value on n logged sessions. Rows are the candidate's own: it need not share the logger's
     classes. learned_from: whether it learned from these sessions, so that no interval would mean anything. models: what
     `models_of` made of the same log on the candidate's grid, where several candidates are judged; None: it is made."""
     if not len(contexts):
@@ -249,7 +249,7 @@ def _estimates(weight: Floats, ms: Floats, terms: Floats, unmet: Floats, effecti
 
 
 def mean_of(terms: Floats, cluster: Codes | None = None) -> Estimate:
-    """The mean of (n,) terms and its interval; terms of one cluster, (n,) codes from 0, are drawn together."""
+    """Return the mean of (n,) terms and its interval; terms of one cluster, (n,) codes from 0, are drawn together."""
     return _around_clusters(terms, np.arange(len(terms)) if cluster is None else cluster)
 
 
@@ -286,8 +286,8 @@ def _own_lesson(found: Estimate) -> Estimate:
 
 
 def _by_fitted(found: Estimate, weight: Floats | None = None) -> Estimate:
-    """A value by fitted propensities. IPS and SNIPS have no interval: what they are off by, no spread of terms shows.
-    Nor has DR, (n,) weights given, where these show by their mean that the fit is no good."""
+    """Return a value by fitted propensities. IPS and SNIPS have no interval: what they are off by, no spread of terms
+    shows. Nor has DR, (n,) weights given, where these show by their mean that the fit is no good."""
     if weight is None or found.reason in ("log:partly-tried", "log:weights-above-one"):
         return found if np.isnan(found.ms) and weight is None else _without_interval(found.ms, BY_CONTEXT)
     return found if found.reason else replace(found, reason=BY_CONTEXT)
@@ -298,7 +298,8 @@ def _without_interval(ms: float, reason: str) -> Estimate:
 
 
 def _around(mean: float, terms: Floats, upper: float = UPPER_95, unmet: Floats | None = None) -> Estimate:
-    """The interval of a mean from its (n,) independent terms about it: Student's t, corrected for their skewness.
+    """Return the interval of a mean from its (n,) independent terms about it: Student's t, corrected for their
+    skewness.
 
     A few slow networks under large weights make terms so skewed that the plain interval, as far to either side, misses
     the truth above it; Hall's cubic transformation of t sets that right (Hall 1992), and is the plain one without skew.
@@ -352,7 +353,7 @@ class Crossed:
 
 
 def models_of(grid: Grid, contexts: Contexts, configuration: Codes, ms: Floats, half: Codes) -> tuple[Loads, Loads]:
-    """The regressions for the sessions of half 0 and of half 1, each fitted to the other."""
+    """Return the regressions for the sessions of half 0 and of half 1, each fitted to the other."""
     first, second = (np.flatnonzero(half != side) for side in (0, 1))
     if not len(first):
         first = second

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Output files, and plain lists in them. Light: commands that write nothing else import no more."""
+"""Open output files and write plain lists to them. Imports little, since every command that writes a file loads it."""
 
 from __future__ import annotations
 
@@ -43,8 +43,10 @@ def _named(path: str) -> Iterator[None]:
 
 
 def can_be_written(*files: str | Path | None) -> None:
-    """Check, before the work, that results can be written to the file; None and "-" can. A file that is
-    not there is made. Errors: `BadInput`."""
+    """Check, before the work, that results can be written to these files; create those that do not exist.
+
+    None and "-" (stdout) are not checked. Errors: `BadInput`.
+    """
     for file in files:
         if file is not None and str(file) != "-":
             try:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-# What `--tests` may name -> the probes that answer it.
+# Each name that `--tests` takes -> the probes that run for it.
 TESTS: dict[str, tuple[str, ...]] = {
     "icw": ("icw",),
     "icw_tls": ("icw_tls", "cwnd_at_request"),
@@ -16,7 +16,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     "h2": ("h2_settings",),
     "tls": ("tls_versions",),
 }
-# Plans of a run (`probe/profiles.py`), named by how many connections they make.
+# Profiles of a run; `probe/profiles.py` sets which connections each makes.
 PROFILES = ("quick", "standard", "full", "paper")
-# Ways to have the lab's hosts (`lab/uml/user_mode_linux.py`), best first.
+# Backends of the lab, best first: User-Mode Linux with virtual time, the same in real time
+# (`lab/uml/user_mode_linux.py`), network namespaces of this host.
 UML_VIRTUAL, UML_REAL, NETNS = BACKENDS = ("uml-virtual", "uml-real", "netns")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """`done` of `total` steps of the job named `what`. A notice has a total of 0 and its text in `what`."""
+    """`done` of `total` steps of the job `what` are finished. With a total of 0 it is a notice, with text `what`."""
 
     done: int
     total: int

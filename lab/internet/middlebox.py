@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Middleboxes: what happens on the way to and from a server's address, as rules for middlebox.bpf.c.
+"""Middleboxes in front of servers: rules for middlebox.bpf.c, by server address.
 
 Question   What does a prober meet that is neither the server's program nor its kernel?
 Method     A BPF program where packets enter and leave a pool's link looks up the server's address and drops, doubles,
            delays or writes over what its rule says. Another, at the vantages' links, leads a share of the connections
            to one address to a second server, as a load balancer does: by a hash of addresses and ports, so that a
            connection stays where it began.
-Differs    from a middlebox of the trade: it keeps no connections and makes no packets of its own but copies.
+Differs    from a commercial middlebox: it terminates no connection and makes no packets except copies.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ RULE = struct.Struct("=IIIIIIHHHHHH")
 SECOND_BACKEND = struct.Struct("=16sI")
 # enum drop of middlebox.bpf.c.
 DROPS = {"": 0, "syn": 1, "ack": 2, "request": 4}
-# Room for all that waits at once, of one connection or of all: nothing is dropped for want of it (tc-fq(8)).
+# Packet limits of the qdisc and of one flow, so high that fq drops no delayed packet; no pacing (tc-fq(8)).
 FQ = "fq limit 100000 flow_limit 20000 nopacing"
 
 
 @dataclass(frozen=True, slots=True)
 class MiddleboxRule:
-    """What a middlebox does before one server.
+    """The rule of a middlebox in front of one server. Zeros change nothing.
 
-    drop              "syn"; "ack", everything after it; or "request", what has a payload
+    drop              client packets that are dropped: "syn", the SYN; "ack", all others; "request", those with data
     loss_per_mille    packets lost by chance, each way
     late_per_mille    packets of the server held back for `late_ms`, by chance
-    copy_ms           a second SYN-ACK follows the first after so long
-    step_ms           the n-th SYN-ACK leaves n times so long after the first
-    mss_least, _most  the client's MSS is raised to the one and lowered to the other
-    rewrite           the SYN-ACK's `window` is written over, its `ttl` (0: not), its options' order (`rotate`)
+    copy_ms           a copy of the SYN-ACK follows it after this delay
+    step_ms           the n-th repeat of the SYN-ACK leaves n times this delay after the first SYN-ACK
+    mss_least, _most  the MSS option of the client's SYN is raised to the one at least and lowered to the other at most
+    rewrite           the SYN-ACK's `window`, its `ttl` (0: unchanged) and its options' order (`rotate`) are overwritten
     """
 
     drop: str = ""
@@ -61,11 +61,11 @@ class MiddleboxRule:
 
     @property
     def delays(self) -> bool:
-        """Whether it needs a queue that keeps packets until their time."""
+        """Return whether the rule needs a qdisc that holds packets until their departure time."""
         return bool(self.late_per_mille or self.copy_ms or self.step_ms)
 
     def packed(self) -> bytes:
-        """struct rule."""
+        """Return the rule as bytes, struct rule of middlebox.bpf.c."""
         words = (self.loss_per_mille, self.late_per_mille, self.late_ms, self.copy_ms, self.step_ms)
         halves = (self.mss_least, self.mss_most, self.rewrite, self.window, self.ttl, self.rotate)
         return RULE.pack(DROPS[self.drop], *words, *halves)
@@ -73,7 +73,7 @@ class MiddleboxRule:
 
 @dataclass(frozen=True, slots=True)
 class SecondBackend:
-    """Of the connections to `address`, `percent` go to `other`, which answers in its name."""
+    """`percent` of the connections to `address` go to the server `other`, whose answers carry `address` as source."""
 
     address: str
     other: str
@@ -89,13 +89,14 @@ def fill(pins: Path, rules: Iterable[tuple[str, MiddleboxRule]], second_backends
     """Write rules by address, and second backends both ways, into the maps."""
     bpf.fill(pins / "maps" / "rules", {bpf.key(address): rule.packed() for address, rule in rules})
     pairs = [(bpf.key(each.address), bpf.key(each.other), each.percent) for each in second_backends]
-    there = {address: SECOND_BACKEND.pack(other, percent) for address, other, percent in pairs}
-    bpf.fill(pins / "maps" / "second_backends", there)
+    by_address = {address: SECOND_BACKEND.pack(other, percent) for address, other, percent in pairs}
+    bpf.fill(pins / "maps" / "second_backends", by_address)
+    # The map "asked": second backend -> the address that the client connected to.
     bpf.fill(pins / "maps" / "asked", {other: address for address, other, _ in pairs})
 
 
 def attach(pins: Path, netns: str, interface: str, *, ingress: str, egress: str) -> None:
-    """One program for what comes in by the interface, one for what goes out; read back."""
+    """Attach one program to the interface's incoming packets and one to its outgoing ones; read both back."""
     with inside(netns):
         _tc("qdisc", "add", "dev", interface, "clsact")
         for way, program in (("ingress", ingress), ("egress", egress)):
@@ -106,7 +107,7 @@ def attach(pins: Path, netns: str, interface: str, *, ingress: str, egress: str)
 
 
 def keep_departure_times(netns: str, interface: str) -> None:
-    """A queue that sends each packet at its own time, and otherwise at once."""
+    """Add a qdisc that sends each packet at its departure time (skb->tstamp), or at once if it has none."""
     with inside(netns):
         _tc("qdisc", "add", "dev", interface, "root", *FQ.split())
         if "nopacing" not in _tc("qdisc", "show", "dev", interface):

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Namespaces, links, addresses and routes of a world; each server pool's routes read back.
+"""Create a world's namespaces, links, addresses and routes; read back the routes of each server pool.
 
-    v-na ... v-au   one namespace a vantage: eth0 with the region's delay, half of it each way
+    v-na ... v-au   one namespace per vantage; the link at its eth0 adds half the region's delay in each direction
     (here)          the router between all links
-    f-nginx ...     one namespace a server pool: a local route for all its addresses
-    dns             the name server, an address for each region's view
+    f-nginx ...     one namespace per server pool, with a local route for all its addresses
+    dns             the name server, with one address per region, each with that region's view
 
-With IPv6, every address has its other (addresses.py), on the same links.
+With IPv6, every IPv4 address has an IPv6 counterpart (addresses.py) on the same links.
 """
 
 from __future__ import annotations
@@ -21,9 +21,13 @@ from configtron.lab.internet.shares import CONGESTION_CONTROLS
 from configtron.lab.internet.world import GuestInternet, ServerPool, VantageLink
 from configtron.model.errors import Missing
 
+# Kinds of links: the second byte of their 10.x addresses (`world.py` has those of vantages and of the name server), and
+# a byte of their MAC addresses.
+VANTAGE_NET, DNS_NET, POOL_NET = 60, 61, 62
+
 
 def raise_all(world: GuestInternet) -> None:
-    """Everything but the programs."""
+    """Create the whole network of a world; the server programs start later."""
     has_six = 6 in world.versions
     _router(has_six)
     for link in world.links:
@@ -31,8 +35,8 @@ def raise_all(world: GuestInternet) -> None:
     for pool in world.server_pools:
         _raise_pool(pool, has_six)
     own = [link.resolver for link in world.links]
-    _pair("dns", "r-dns", 61, 0, "10.61.0.254", own)
-    _neighbours("r-dns", _mac(61, 0, 1), own)
+    _pair("dns", "r-dns", DNS_NET, 0, f"10.{DNS_NET}.0.254", own)
+    _neighbours("r-dns", _mac(DNS_NET, 0, 1), own)
 
 
 def _router(has_six: bool) -> None:
@@ -47,12 +51,12 @@ def _router(has_six: bool) -> None:
 
 
 def _mac(kind: int, number: int, end: int) -> str:
-    """Return a locally administered address that says what it belongs to."""
+    """Return a locally administered MAC address: the kind of link, its number, and which end."""
     return f"02:00:00:{kind:02x}:{number:02x}:{end:02x}"
 
 
 def _pair(netns: str, router_interface: str, kind: int, number: int, gateway: str, own: Sequence[str]) -> None:
-    """A namespace, its eth0, and the router's end; neighbours are permanent, so there is no ARP."""
+    """Create a namespace, its eth0 and the router's end; neighbour entries are permanent, so there is no ARP."""
     inner, outer = _mac(kind, number, 1), _mac(kind, number, 2)
     links.ip("", [
         f"netns add {netns}",
@@ -87,13 +91,13 @@ def _neighbours(router_interface: str, mac: str, addresses: Sequence[str]) -> No
 
 
 def _raise_vantage(link: VantageLink, has_six: bool) -> None:
-    _pair(link.netns, link.router_interface, 60, link.number, link.router_address, (link.kernel_address,))
+    _pair(link.netns, link.router_interface, VANTAGE_NET, link.number, link.router_address, (link.kernel_address,))
     known = [link.kernel_address, link.prober_address]
     if has_six:
-        _pair6(link.netns, link.router_interface, 60, link.number, link.router_address, link.kernel_address)
+        _pair6(link.netns, link.router_interface, VANTAGE_NET, link.number, link.router_address, link.kernel_address)
         known += [six(address) for address in known]
-    _neighbours(link.router_interface, _mac(60, link.number, 1), known)
-    # the prober's address is not the kernel's: what comes for it must not be sent on
+    _neighbours(link.router_interface, _mac(VANTAGE_NET, link.number, 1), known)
+    # the kernel does not own the prober's address: with forwarding on, it would route the prober's packets back out
     links.sysctl(link.netns, [("net/ipv4/ip_forward", "0"), ("net/ipv4/conf/all/rp_filter", "0")])
     if link.rtt_ms or link.loss_percent or link.duplicate_percent:
         ends = (("", link.router_interface, 0), (link.netns, "eth0", 1))
@@ -111,16 +115,16 @@ def _raise_vantage(link: VantageLink, has_six: bool) -> None:
 
 
 def _raise_pool(pool: ServerPool, has_six: bool) -> None:
-    own, router = f"10.62.{pool.number}.1", f"10.62.{pool.number}.254"
-    _pair(pool.netns, pool.router_interface, 62, pool.number, router, (own,))
-    _neighbours(pool.router_interface, _mac(62, pool.number, 1), (own,))
+    own, router = f"10.{POOL_NET}.{pool.number}.1", f"10.{POOL_NET}.{pool.number}.254"
+    _pair(pool.netns, pool.router_interface, POOL_NET, pool.number, router, (own,))
+    _neighbours(pool.router_interface, _mac(POOL_NET, pool.number, 1), (own,))
     links.ip("", [f"route add {pool.prefix} via {own} dev {pool.router_interface}"])
     links.ip(pool.netns, _routes(pool, pool.prefix, router, [route.prefix for route in pool.routes]))
     _check_routes(pool, "-4", [route.prefix for route in pool.routes])
     if has_six:
         prefixes = [six_prefix(route.prefix) for route in pool.routes]
-        _pair6(pool.netns, pool.router_interface, 62, pool.number, router, own)
-        _neighbours(pool.router_interface, _mac(62, pool.number, 1), (six(own),))
+        _pair6(pool.netns, pool.router_interface, POOL_NET, pool.number, router, own)
+        _neighbours(pool.router_interface, _mac(POOL_NET, pool.number, 1), (six(own),))
         links.ip6("", [f"route add {six_prefix(pool.prefix)} via {six(own)} dev {pool.router_interface}"])
         links.ip6(pool.netns, _routes(pool, six_prefix(pool.prefix), six(router), prefixes))
         _check_routes(pool, "-6", prefixes)
@@ -128,7 +132,7 @@ def _raise_pool(pool: ServerPool, has_six: bool) -> None:
 
 
 def _routes(pool: ServerPool, whole: str, router: str, prefixes: Sequence[str]) -> list[str]:
-    """Return rules and routes: all addresses are local, and their packets take the route of their prefix."""
+    """Return `ip` commands: all addresses of the pool are local, and a rule per prefix selects its route's table."""
     rules = [f"route add local {whole} dev lo"]
     for route, prefix in zip(pool.routes, prefixes, strict=True):
         rules.append(f"rule add from {prefix} lookup {route.table}")

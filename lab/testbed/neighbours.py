@@ -2,14 +2,15 @@
 """Bulk flows of other hosts through the same link while a page loads, and what the page costs them.
 
 Question   How many bytes do the neighbours lose for each byte of the page?
-Method     A namespace behind the servers' has a device, an address and a delay of its own for each neighbour, so that
-           their round trips are longer than the page's by up to as much again; a sender of the kernel's default stack
-           and cubic fills it, the client counts what it reads. Delays, and where in its sawtooth a flow is when the
-           page begins, are drawn from the load's seed: the same under every configuration. The same flows with the same
-           seed and no page say what they would have got. Counted is from the load's beginning to `AFTERWARDS_S`
-           after its end.
-Reads as   bytes: 1.0 for each byte of the page is what the page itself needs, 0 an idle link, more is damage.
-Fails as   `Missing`, `Mismatch` where the namespaces or a delay are not as asked.
+Method     A namespace behind the servers' has a device, an address and a delay for each neighbour: each neighbour's
+           round trip is one to two times the page's. A sender with the kernel's default stack and cubic always has data
+           to send; the client counts the bytes that it reads. The delays, and the phase of each flow's cubic sawtooth
+           at the page's start, are drawn from the load's seed: the same under every configuration. A run of the same
+           flows with the same seed and no page shows what they get alone. Bytes are counted from the page's start to
+           `AFTERWARDS_S` after its end.
+Reads as   neighbour bytes lost, to be divided by the page's bytes: 1.0 the page took its own size, 0 it used idle
+           capacity only, above 1 it hurt the neighbours.
+Fails as   `Missing`, `Mismatch` where a namespace or a delay is not as configured.
 Differs    from a share of the link: a page that is done sooner takes a larger share for a shorter time.
 """
 
@@ -34,23 +35,24 @@ from configtron.linux.qdisc import Qdiscs, differences, netem
 from configtron.model.errors import Mismatch
 
 NEIGHBOURS, PORT = "neighbours", 7100
-# The last of the origins' net but the router and the host of competing flows (`throttle.py`); devices are numbered
-# after the last of the router's.
+# Last byte of the first neighbour's address, above the origins' (`wires.MOST_ORIGINS`) and below the router's 254;
+# number of the servers' first device towards the neighbours, s5.
 FIRST_ADDRESS, FIRST_BEHIND = 240, 5
-# A flow of cubic has left slow start and lost once by then on links up to a megabyte's queue; as many queues' delays
-# are added for longer ones.
+# The warm-up lasts 4 s plus 4 drain times of the bottleneck queue: by then a cubic flow has left slow start and had
+# its first loss.
 WARM_S, WARM_QUEUES = 4.0, 4.0
-# So much more, drawn: longer than one period of cubic's sawtooth at these rates.
+# A random part of this is added to the warm-up; it is longer than one period of cubic's sawtooth at these rates.
 PHASE_S = 4.0
-# What the page did to them goes on so long: a window that was halved grows back.
+# s after the page's end in which lost bytes still count: a congestion window that was halved takes time to grow back.
 AFTERWARDS_S = 1.5
-# Without the page they are watched for so long; later than that counts as their mean until then.
+# s after the page's start for which the run without the page goes on; for later times `ByteLog.until` takes the mean
+# rate of the log's second half.
 ALONE_S = 15.0
-# Longest round trip of a neighbour in page's round trips.
+# Longest round trip of a neighbour, in round trips of the page.
 LONGEST = 2.0
-# The client is woken for so much, 13 ms at 10 Mbit/s.
+# SO_RCVLOWAT of the client: 16 KiB, 13 ms at 10 Mbit/s.
 LOW_WATER_BYTES = 1 << 14
-CHUNK, BIN = memoryview(bytes(1 << 20)), bytearray(1 << 20)
+CHUNK, DISCARD = memoryview(bytes(1 << 20)), bytearray(1 << 20)
 # SO_LINGER: on, 0 s; closing is a reset.
 RESET = struct.pack("ii", 1, 0)
 LOOK_EVERY_S = 0.25
@@ -58,7 +60,12 @@ LOOK_EVERY_S = 0.25
 
 @dataclass(frozen=True)
 class FlowStarts:
-    """What is drawn of a load's seed: each flow's added delay, ms; seconds from the flows' beginning to the page's."""
+    """When the flows start, and their delays, drawn from a load's seed.
+
+    added_ms   delay that each flow has beyond the page's round trip (ms)
+    start_s    from the flows' start to the page's start (s)
+    fraction   fraction of a second of the monotonic clock at which the flows start, 0 to 1
+    """
 
     added_ms: tuple[float, ...]
     start_s: float
@@ -76,14 +83,17 @@ class FlowStarts:
 
 @dataclass(frozen=True)
 class ByteLog:
-    """What the neighbours had got together, and when: seconds since their beginning, in order."""
+    """Bytes that all neighbours together had received (total_bytes) at each time (at_s), in order of time.
+
+    Times are in s since the flows' start; end_s: the time at which the log ends.
+    """
 
     at_s: Sequence[float]
     total_bytes: Sequence[int]
     end_s: float
 
     def until(self, at_s: float) -> float:
-        """Return bytes got before that moment; after the log's end as many a second as before it."""
+        """Return bytes received before a time (s); after the log's end, at the mean rate of the log's second half."""
         if at_s > self.end_s:
             half_s = self.end_s / 2
             rate = (self.until(self.end_s) - self.until(half_s)) / (self.end_s - half_s)
@@ -93,13 +103,13 @@ class ByteLog:
 
 
 def lost_bytes(alone: ByteLog, beside: ByteLog, begun_s: float, end_s: float) -> float:
-    """Return the bytes missing beside the page, from its beginning to `AFTERWARDS_S` after its end."""
+    """Return the bytes that neighbours lost to the page, from its start to `AFTERWARDS_S` after its end."""
     end_s += AFTERWARDS_S
     return (alone.until(end_s) - alone.until(begun_s)) - (beside.until(end_s) - beside.until(begun_s))
 
 
 class Neighbourhood:
-    """The neighbours' host, raised once a boot on a raised testbed; flows for a load at a time."""
+    """The neighbours' host, set up once per boot after the testbed; it runs the flows of one load at a time."""
 
     def __init__(self) -> None:
         """Errors: `Missing`."""
@@ -109,7 +119,7 @@ class Neighbourhood:
 
     @contextmanager
     def flows(self, plan: FlowStarts) -> Iterator[Flows]:
-        """Flows by that plan, until the block ends; they begin at a second's fraction that is the plan's."""
+        """Yield running flows with the plan's delays, until the block ends; they start at the plan's clock fraction."""
         self._delay(plan)
         now = time.monotonic()
         time.sleep((plan.fraction - now) % 1 + 1)
@@ -117,7 +127,7 @@ class Neighbourhood:
             yield flows
 
     def _delay(self, plan: FlowStarts) -> None:
-        """Errors: `Mismatch`."""
+        """Set the delays and read them back. Errors: `Mismatch`."""
         wanted = {f"v{n}": (netem(delay_ms=added, seed=1),) for n, added in enumerate(plan.added_ms)}
         self._qdiscs.put(wanted)
         found = self._qdiscs.read()
@@ -126,7 +136,7 @@ class Neighbourhood:
 
 
 class Flows:
-    """Senders that have always something to send, and a client that reads and counts, in a thread."""
+    """Senders that always have data to send, and a client that counts what it reads, all in one thread."""
 
     def __init__(self, addresses: Sequence[str]) -> None:
         self._over = threading.Event()
@@ -150,11 +160,11 @@ class Flows:
             client.connect((address, PORT))
             sender = listener.accept()[0]
         ends = ((sender, selectors.EVENT_WRITE, self._send), (client, selectors.EVENT_READ, self._receive))
-        for one, event, act in ends:
-            one.setblocking(False)
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
-            self._ready.register(one, event, act)
-            self._open.append(one)
+        for end, event, handler in ends:
+            end.setblocking(False)
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+            self._ready.register(end, event, handler)
+            self._open.append(end)
 
     def __enter__(self) -> Flows:
         self._thread.start()
@@ -183,8 +193,8 @@ class Flows:
         one.send(CHUNK)
 
     def _receive(self, one: socket.socket) -> None:
-        # MSG_TRUNC: the kernel counts and throws away
-        self._total += one.recv_into(BIN, 0, socket.MSG_TRUNC)
+        # MSG_TRUNC: the kernel counts the bytes and discards them without a copy
+        self._total += one.recv_into(DISCARD, 0, socket.MSG_TRUNC)
         self._at.append(time.monotonic() - self.began)
         self._totals.append(self._total)
 

@@ -31,7 +31,7 @@ JITTER = 0.01
 
 
 def gpyopt() -> Any:
-    """The library. Errors: `Missing`, with how to get it."""
+    """Return the library. Errors: `Missing`, with how to get it."""
     try:
         import GPyOpt
     except ImportError as error:

@@ -79,7 +79,7 @@ class Parser:
         self.zoneless = False
 
     def combined(self, line: str) -> Hit | str:
-        """A line of nginx or Apache: a hit, or why it is none. Errors: `BadInput`."""
+        """Read a line of nginx or Apache; return a hit, or why it is none. Errors: `BadInput`."""
         address, host, (time, request, status, referer, agent, _, rest) = self._combined(line)
         words = request.split(" ")
         if len(words) != 3:
@@ -90,7 +90,7 @@ class Parser:
                    "" if referer == "-" else referer, int(status), begin_s, end_s, fine, fields)  # fmt: skip
 
     def request(self, line: str) -> Hit:
-        """A line whose request counts, however long it took: what a beacon came with. Errors: `BadInput`."""
+        """Read a line whose request counts, however long it took: what a beacon came with. Errors: `BadInput`."""
         address, host, (time, request, status, _, agent, _, _) = self._combined(line)
         words, end_s = request.split(" "), self.seconds(time)
         path = words[1] if len(words) == 3 else ""
@@ -111,7 +111,7 @@ class Parser:
         raise BadInput("no line of an access log (combined format)")
 
     def haproxy(self, line: str) -> Hit | str:
-        """A line of HAProxy's HTTP log. Errors: `BadInput`."""
+        """Read a line of HAProxy's HTTP log; return a hit, or why it is none. Errors: `BadInput`."""
         found = HAPROXY.match(line)
         address = self._address(found[1]) if found else ""
         if found is None or not address:
@@ -148,7 +148,7 @@ class Parser:
         return began_s, dated_s if ends else dated_s + seconds, False, fields
 
     def _bare_seconds(self, words: Sequence[str]) -> float:
-        """How long a request took by a number that stands for itself. Errors: `BadInput`."""
+        """Return how long a request took by a number that stands for itself. Errors: `BadInput`."""
         word = next((word for word in words if word.replace(".", "", 1).isdigit()), None)
         if word is None:
             raise BadInput("how long the request took is not in it; log nginx's $request_time or Apache's %D")
@@ -170,7 +170,7 @@ class Parser:
         return known
 
     def seconds(self, text: str) -> float:
-        """A log's date as seconds since the epoch. Errors: `BadInput`."""
+        """Return a log's date as seconds since the epoch. Errors: `BadInput`."""
         known = self._times.get(text)
         if known is None:
             if len(self._times) >= REMEMBERED:

@@ -42,7 +42,7 @@ EPOCHS = ((1e11, 10**9), (1e14, 10**6), (1e17, 10**3), (1e20, 1))
 
 
 def boomerang(given: Mapping[str, Any], left: Counter[str]) -> Form | None:
-    """A beacon's outcome."""
+    """Return a beacon's outcome."""
     if given.get("http.initiator") not in (None, ""):
         left["of a request, not of a page (http.initiator)"] += 1
         return None
@@ -58,7 +58,7 @@ def boomerang(given: Mapping[str, Any], left: Counter[str]) -> Form | None:
 
 
 def boomerang_query(path: str) -> dict[str, str]:
-    """The parameters of a beacon in a request's path."""
+    """Return the parameters of a beacon in a request's path."""
     return dict(parse_qsl(path.partition("?")[2], keep_blank_values=True))
 
 
@@ -93,7 +93,7 @@ class Vitals:
 
 
 def archive(text: str, reading: Reading, epoch_ns: Any) -> Iterator[tuple[int, Form]]:
-    """The page loads of an HTTP archive, with each page's number from 1; a page that is none is refused
+    """Yield the page loads of an HTTP archive, with each page's number from 1; a page that is none is refused
     (`Reading.refuse`). `epoch_ns`: of a date as ISO 8601. Errors: `BadInput` for a file that is no archive."""
     try:
         log = json.loads(text)["log"]
@@ -122,7 +122,7 @@ def archive(text: str, reading: Reading, epoch_ns: Any) -> Iterator[tuple[int, F
 
 
 def _archived(page: Any, entries: list[Any], agent: str, epoch_ns: Any) -> Form | None:
-    """A page of an archive; None of one that has not loaded."""
+    """Return a page of an archive; None of one that has not loaded."""
     took = page.get("pageTimings", {}).get("onLoad")
     if took is None or took <= 0:
         return None
@@ -136,7 +136,7 @@ def _archived(page: Any, entries: list[Any], agent: str, epoch_ns: Any) -> Form 
 
 
 def made(given: Mapping[str, Any], took: Any) -> Form:
-    """An outcome's fields with what surrounds a beacon."""
+    """Return an outcome's fields with what surrounds a beacon."""
     form: Form = {"plt_ms": took, "address": word(given, CLIENT), "agent": word(given, AGENT),
                   "site": site_of(word(given, PAGE)), "measured_at": date_of(given)}  # fmt: skip
     context = given.get("context")
@@ -175,12 +175,12 @@ def site_of(url: str) -> str:
 
 
 def word(given: Mapping[str, Any], names: tuple[str, ...]) -> str:
-    """The first of these that is there."""
+    """Return the first of these that is there."""
     return next((str(given[name]) for name in names if given.get(name) not in (None, "")), "")
 
 
 def float_of(name: str, value: Any) -> float:
-    """A finite number. Errors: `BadInput`."""
+    """Return a finite number. Errors: `BadInput`."""
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):

@@ -47,7 +47,7 @@ class InForce:
         self._found: dict[tuple[str, int], Profile] = {}
 
     def of(self, address: str, begin: int, end: int) -> Profile | str:
-        """The profile of an address in that span, ns; or why it is not known."""
+        """Return the profile of an address in that span, ns; or why it is not known."""
         if not end:
             return NO_DATE if self._tables else UNTOUCHED
         if begin < self._known_since:
@@ -93,7 +93,7 @@ class _Table:
         self._lengths = sorted({(n.version, n.prefixlen) for n, _ in networks}, reverse=True)
 
     def settings(self, address: str) -> Settings:
-        """What that client gets."""
+        """Return what that client gets."""
         name = self._rules.default
         if address:
             found = ip_address(address)

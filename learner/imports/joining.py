@@ -83,7 +83,7 @@ class Contexted:
         return len(self._at)
 
     def fill(self, logged: Logged) -> Logged:
-        """The same outcomes with what contexts show of their networks."""
+        """Return the same outcomes with what contexts show of their networks."""
         begin = logged.measured_at - np.round(logged.plt_ms * 1e6).astype(np.int64)
         place = self._places(logged, begin)
         rows = np.flatnonzero(place >= 0)
@@ -116,7 +116,7 @@ class Contexted:
         return place
 
     def _code(self, prefix: str) -> int:
-        """The contexts' prefix that holds this one; -1 if none does."""
+        """Return the contexts' prefix that holds this one; -1 if none does."""
         known = self._prefixes.get(prefix, self._lengths.get(prefix))
         if known is None:
             asked = network_of(prefix)

@@ -77,7 +77,7 @@ class Wanted:
 
 
 def kind_of(lines: Iterable[str]) -> str:
-    """The kind of a file by its first lines; "" if none of them is of any."""
+    """Return the kind of a file by its first lines; "" if none of them is of any."""
     found = (_kind(line) for line in lines)
     return next((kind for kind in found if kind), "")
 
@@ -110,7 +110,7 @@ def _of_object(text: str) -> str:
 
 
 def imported(kind: str, lines: Iterable[tuple[int, str]], reading: Reading, wanted: Wanted) -> Iterator[Outcome]:
-    """The outcomes of a file of other programs' lines. Errors: `BadInput` where its form must be stated."""
+    """Yield the outcomes of a file of other programs' lines. Errors: `BadInput` where its form must be stated."""
     maker = _Maker(reading, wanted)
     if kind == BOOMERANG:
         return _beacons(lines, reading, maker, wanted)
@@ -122,7 +122,7 @@ def imported(kind: str, lines: Iterable[tuple[int, str]], reading: Reading, want
 
 
 def page_loads(text: str, reading: Reading, wanted: Wanted) -> Iterator[Outcome]:
-    """The outcomes of an HTTP archive. Errors: `BadInput`."""
+    """Yield the outcomes of an HTTP archive. Errors: `BadInput`."""
     reading.unit, maker = "page", _Maker(reading, wanted)
     for number, form in beacons.archive(text, reading, wanted.epoch_ns):
         yield from maker.beacon(number, form)
@@ -229,7 +229,8 @@ class _Maker:
         self._prefixes: dict[str, str] = {}
 
     def hit(self, number: int, hit: Hit, end_s: float) -> Outcome | None:
-        """The outcome of a request, or of the page view that began with it; None for what is counted as left out."""
+        """Return the outcome of a request, or of the page view that began with it; None for what is counted as left
+        out."""
         took_ms, wanted = round((end_s - hit.begin_s) * 1e3, 3), self._wanted
         if not LEAST_MS <= took_ms <= MOST_MS:
             self.reading.left["shorter than the log can tell" if took_ms < LEAST_MS else "longer than a day"] += 1
@@ -251,7 +252,7 @@ class _Maker:
             return None
 
     def _context(self, hit: Hit) -> Context:
-        """The client, the site and the round trip that the server's kernel measured. Errors: `BadInput`."""
+        """Return the client, the site and the round trip that the server's kernel measured. Errors: `BadInput`."""
         key = (hit.address, hit.agent)
         client = self._clients.get(key)
         if client is None:
@@ -268,7 +269,7 @@ class _Maker:
         )  # fmt: skip
 
     def _client(self, hit: Hit) -> Context:
-        """The client by its address and User-Agent. Errors: `BadInput`."""
+        """Return the client by its address and User-Agent. Errors: `BadInput`."""
         device, browser = device_of(hit.agent), browser_of(hit.agent)
         if self._wanted.places is None:
             return Context(prefix=self._prefix(hit.address), device=device, browser=browser)
@@ -277,7 +278,7 @@ class _Maker:
         return context_of(context)
 
     def beacon(self, number: int, form: beacons.Form) -> Iterator[Outcome]:
-        """The outcome of a beacon."""
+        """Yield the outcome of a beacon."""
         wanted = self._wanted
         try:
             took_ms, end = beacons.float_of("load time", form["plt_ms"]), form["measured_at"]
@@ -310,7 +311,7 @@ class _Maker:
             context.setdefault("region", region)
 
     def _profile(self, address: str, begin: int, end: int, named: str | None) -> Profile | str:
-        """What the line names, else what was stated of all, else what was in force; or why it is not known."""
+        """Return what the line names, else what was stated of all, else what was in force; or why it is not known."""
         if named:
             return _named(named, self._wanted.profiles)
         return self._wanted.profile or self._wanted.history.of(address, begin, end)
@@ -331,7 +332,7 @@ def _thousandth(name: str, field: str, text: str) -> float:
 
 
 def _named(text: str, profiles: Mapping[str, Profile]) -> Profile:
-    """A profile by name or by its settings, KNOB=VALUE;KNOB=VALUE. Errors: `BadInput`."""
+    """Return a profile by name or by its settings, KNOB=VALUE;KNOB=VALUE. Errors: `BadInput`."""
     from configtron.learner.imports.inforce import profile_of
     from configtron.model.tuning_json import setting_of
 

@@ -54,7 +54,7 @@ class View:
             self.urls.add(place_of(hit.host, hit.path))
 
     def named(self, referer: str) -> bool:
-        """Whether a Referer is the page or an object of it; hosts count where they are logged."""
+        """Return whether a Referer is the page or an object of it; hosts count where they are logged."""
         host, path = asked_by(referer)
         return (place_of(host, path) if self.page.host else path) in self.urls
 
@@ -150,7 +150,7 @@ class Views:
 
 
 def is_page(hit: Hit) -> bool:
-    """Whether a request is for a page, not for something on it."""
+    """Return whether a request is for a page, not for something on it."""
     if dest := hit.fields.get("dest"):
         return dest == "document"
     name = _bare(hit.path).rpartition("/")[2]
@@ -175,5 +175,5 @@ def place_of(host: str, path: str) -> str:
 
 
 def _bare(path: str) -> str:
-    """A path without query and fragment."""
+    """Return a path without query and fragment."""
     return path.partition("?")[0].partition("#")[0]

@@ -86,7 +86,7 @@ class Strength:
     cork: float = 1.0
 
     def off_by(self, sigma_ln: float, rng: np.random.Generator) -> Strength:
-        """Each strength off by its own factor: the world of a user whose emulator is not the internet."""
+        """Return each strength off by its own factor: the world of a user whose emulator is not the internet."""
         names = [field.name for field in fields(self)]
         factors = np.exp(sigma_ln * rng.standard_normal(len(names)))
         return replace(self, **{n: getattr(self, n) * float(f) for n, f in zip(names, factors, strict=True)})
@@ -105,7 +105,8 @@ def analytic(
     own_ln: float = OWN_LN,
     provenance: tuple[tuple[str, str], ...] = (),
 ) -> Tensor:
-    """A tensor of conditions x grid x sites (300 x 168 x 12 unless given). own_ln: every cell's own deviation, ln."""
+    """Return a tensor of conditions x grid x sites (300 x 168 x 12 unless given). own_ln: every cell's own deviation,
+    ln."""
     here = spread(300, rng) if conditions is None else conditions
     what = pages(12) if sites is None else sites
     which = live_grid() if grid is None else grid
@@ -119,12 +120,12 @@ def analytic(
 
 
 def idiosyncratic(rng: np.random.Generator, conditions: Conditions | None = None) -> Tensor:
-    """A harder world: a tenth of every cell is its own and no formula's."""
+    """Return a harder world: a tenth of every cell is its own and no formula's."""
     return analytic(rng, conditions=conditions, own_ln=IDIOSYNCRATIC_LN, provenance=(("variant", "idiosyncratic"),))
 
 
 def mis_specified(rng: np.random.Generator, conditions: Conditions | None = None) -> Tensor:
-    """An emulator that is wrong: other networks, every strength a third off, every cell 6 %. For warm starts."""
+    """Return an emulator that is wrong: other networks, every strength a third off, every cell 6 %. For warm starts."""
     strength = TEXTBOOK.off_by(STRENGTH_OFF_LN, rng)
     source = (("variant", "mis-specified"),)
     return analytic(rng, conditions=conditions, strength=strength, own_ln=CELL_OFF_LN, provenance=source)
@@ -174,7 +175,7 @@ class _Knobs:
 
     @classmethod
     def of(cls, grid: Grid) -> _Knobs:
-        """A grid's columns; what the grid lacks is at its default."""
+        """Return a grid's columns; what the grid lacks is at its default."""
         columns = []
         defaults = ("cubic", 10, "http/1.1", "pfifo_fast", 1)
         names = ("tcp_congestion_control", "initcwnd", "http_version", "pacing", "tcp_autocorking")

@@ -40,13 +40,13 @@ NUMBERS = ("bandwidth_kbps", "rtt_ms", "loss")
 
 
 def quoted(word: object) -> str:
-    """A file's own word as an error repeats it: quoted, on one line, not too long."""
+    """Return a file's own word as an error repeats it: quoted, on one line, not too long."""
     text = str(word)
     return repr(text if len(text) <= QUOTED else text[:QUOTED] + "...")
 
 
 def header_of(text: str) -> tuple[str, ...]:
-    """The words of a CSV's first line; empty where it begins with a number or a bracket."""
+    """Return the words of a CSV's first line; empty where it begins with a number or a bracket."""
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")
     if first.startswith(("[", "{")):
         return ()
@@ -66,7 +66,7 @@ def _is_number(word: str) -> bool:
 
 
 def csv_rows(text: str, name: str) -> tuple[tuple[str, ...], Iterator[tuple[str, dict[str, str]]]]:
-    """A CSV's columns, and its rows with where each stands; what a row lacks at its end is empty.
+    """Return a CSV's columns, and its rows with where each stands; what a row lacks at its end is empty.
 
     Errors: `BadInput` for a column that stands twice, a row longer than the header, or what is no CSV, by line.
     """
@@ -89,7 +89,7 @@ def _rows(
 
 
 def _filled(text: str, name: str) -> Iterator[tuple[int, list[str]]]:
-    """The lines that hold something, with their numbers."""
+    """Yield the lines that hold something, with their numbers."""
     lines = csv.reader((line[0] for line in LINE.finditer(text)), skipinitialspace=True, strict=True)
     while True:
         try:
@@ -103,7 +103,7 @@ def _filled(text: str, name: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def number(row: Mapping[str, str], key: str, where: str, most: float = math.inf) -> float:
-    """A CSV's number, finite, at least 0 and at most `most`. Errors: `BadInput`, which says where."""
+    """Return a CSV's number, finite, at least 0 and at most `most`. Errors: `BadInput`, which says where."""
     try:
         value = float(row[key])
     except ValueError:
@@ -116,14 +116,14 @@ def number(row: Mapping[str, str], key: str, where: str, most: float = math.inf)
 
 
 def network(row: Mapping[str, str], where: str, suffix: str = "") -> tuple[float, float, float]:
-    """A row's kbit/s, ms and share of packets lost. Errors: `BadInput` for what no network has."""
+    """Return a row's kbit/s, ms and share of packets lost. Errors: `BadInput` for what no network has."""
     kbps, rtt, loss = (number(row, f"{key}{suffix}", where) for key in NUMBERS)
     possible(Context(kbps, rtt, loss), where)
     return kbps, rtt, loss
 
 
 def possible(context: Context, where: str) -> Context:
-    """The same context, if a network can have its numbers; unknown ones may be anything. Errors: `BadInput`."""
+    """Return the same context, if a network can have its numbers; unknown ones may be anything. Errors: `BadInput`."""
     kbps, rtt, loss = context.bandwidth_kbps, context.rtt_ms, context.loss
     if not (kbps is None or 0 < kbps <= MOST_KBPS):
         raise BadInput(f"{where}: bandwidth must be above 0 and at most {MOST_KBPS:g} kbit/s, not {kbps:g}")
@@ -135,7 +135,7 @@ def possible(context: Context, where: str) -> Context:
 
 
 def near(at_s: float, first_s: float, where: str) -> float:
-    """The same time, if it is finite and within a year of another one. Errors: `BadInput`."""
+    """Return the same time, if it is finite and within a year of another one. Errors: `BadInput`."""
     if not math.isfinite(at_s):
         raise BadInput(f"{where}: a time must be finite, not {at_s}")
     if abs(at_s - first_s) > MOST_S:

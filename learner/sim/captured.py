@@ -55,7 +55,7 @@ def captured(seen: Clients, tensor: Tensor, n: int, rng: np.random.Generator, na
 
 
 def _pieces(seen: Sequence[tuple[float, Context]]) -> tuple[list[Piece], int]:
-    """A client's times without change, and how many contexts it has; none where it is never known whole."""
+    """Return a client's times without change, and how many contexts it has; none where it is never known whole."""
     seen = sorted(seen, key=lambda pair: pair[0])
     try:
         at_s = np.array([at for at, _ in seen])
@@ -65,7 +65,8 @@ def _pieces(seen: Sequence[tuple[float, Context]]) -> tuple[list[Piece], int]:
 
 
 def clients_of(text: str, name: str = "contexts") -> Clients:
-    """The clients of contexts as JSON Lines; lines of another schema are left out. Errors: `BadInput`, by line."""
+    """Return the clients of contexts as JSON Lines; lines of another schema are left out. Errors: `BadInput`, by
+    line."""
     found: dict[str, list[tuple[float, Context]]] = {}
     first_s = None
     for number, line in enumerate(text.split("\n"), 1):
@@ -82,7 +83,7 @@ def clients_of(text: str, name: str = "contexts") -> Clients:
 
 
 def _form(line: str, where: str) -> dict[str, Any] | None:
-    """A line's object, if it is a context."""
+    """Return a line's object, if it is a context."""
     try:
         form = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -93,7 +94,7 @@ def _form(line: str, where: str) -> dict[str, Any] | None:
 
 
 def _context(form: dict[str, Any], where: str) -> Context:
-    """What is known of the client. A bandwidth or round trip of 0 was too small to be measured: unknown."""
+    """Return what is known of the client. A bandwidth or round trip of 0 was too small to be measured: unknown."""
     context = form.get("context")
     if not isinstance(context, dict):
         raise BadInput(f"{where}: no context: `context` must be an object")
@@ -105,7 +106,7 @@ def _context(form: dict[str, Any], where: str) -> Context:
 
 
 def _number(form: dict[str, Any], key: str, where: str) -> float | None:
-    """A finite number; None where it is unknown."""
+    """Return a finite number; None where it is unknown."""
     value = form.get(key)
     if value is None:
         return None
@@ -119,7 +120,7 @@ def _number(form: dict[str, Any], key: str, where: str) -> float | None:
 
 
 def _together(found: list[Sessions], prefixes: tuple[str, ...], tensor: Tensor) -> Sessions:
-    """All clients' sessions in order of arrival."""
+    """Return all clients' sessions in order of arrival."""
     names = ("at_s", "condition", "change_s", "after")
     columns = {key: np.concatenate([getattr(one, key) for one in found]) for key in names}
     seen = {key: np.concatenate([getattr(one.seen, key) for one in found]) for key in (*NUMBERS, "site")}

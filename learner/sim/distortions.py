@@ -63,7 +63,7 @@ class Row:
 
 
 def _reported(world: World, more: Reports) -> World:
-    """The world with further reports on top of those it has."""
+    """Return the world with further reports on top of those it has."""
     return replace(world, reports=(world.reports or as_happened(len(world.sessions))).then(more))
 
 
@@ -75,7 +75,8 @@ def _bots(world: World, rng: np.random.Generator) -> World:
 
 
 def _crawler(world: World, rng: np.random.Generator) -> World:
-    """A prefix of its own, on the network of one of the prefixes, in place of a tenth of all sessions."""
+    """Return the world with one more prefix, on the network of one of the prefixes, in place of a tenth of all
+    sessions."""
     sessions, n = world.sessions, len(world.sessions)
     seen, its = sessions.seen, rng.random(n) < BAD_SHARE
     host = int(rng.integers(n))
@@ -116,13 +117,13 @@ def _stale(world: World, rng: np.random.Generator) -> World:
 
 
 def _shown(sessions: Sessions, *numbers: Floats) -> Sessions:
-    """The same sessions, of which a policy is shown other features, in the order of FEATURES."""
+    """Return the same sessions, of which a policy is shown other features, in the order of FEATURES."""
     kbps, rtt_ms, loss = numbers
     return replace(sessions, seen=replace(sessions.seen, bandwidth_kbps=kbps, rtt_ms=rtt_ms, loss=loss))
 
 
 def _wrong(world: World, rng: np.random.Generator) -> World:
-    """Each prefix's features by factors of its own, the same in all its sessions."""
+    """Return the world in which each prefix's features are off by factors of its own, the same in all its sessions."""
     seen = world.sessions.seen
     off = np.exp(WRONG_LN * rng.standard_normal((3, len(seen.prefixes))))[:, seen.prefix]
     numbers = (seen.bandwidth_kbps * off[0], seen.rtt_ms * off[1], np.minimum(seen.loss * off[2], 1.0))
@@ -179,7 +180,7 @@ DISTORTIONS = {
 
 
 def distorted(world: World, names: Iterable[str]) -> World:
-    """The world under these distortions, in their order. Errors: `BadInput` for an unknown name."""
+    """Return the world under these distortions, in their order. Errors: `BadInput` for an unknown name."""
     for at, name in enumerate(names):
         if name not in DISTORTIONS:
             raise BadInput(f"no distortion is called {name!r}; there is: {', '.join(DISTORTIONS)}")

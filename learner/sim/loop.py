@@ -180,12 +180,12 @@ class Replay:
         self.updates_ = max(self.updates_, math.ceil(coming / self.interval_s) - 1)
 
     def _back_s(self, rows: Codes) -> Floats:
-        """When the outcome of each of these sessions can be learned from."""
+        """Return when the outcome of each of these sessions can be learned from."""
         back_s: Floats = self.sessions.at_s[rows] + self._lasts_s(rows) + self.delay_s
         return back_s
 
     def _lasts_s(self, rows: Codes) -> Floats | float:
-        """How long those loads take on the clock, whatever is reported of them."""
+        """Return how long those loads take on the clock, whatever is reported of them."""
         if self.at_once:
             return 0.0
         if self.reports is None:
@@ -193,7 +193,7 @@ class Replay:
         return self.reports.lasted(self.plt_ms_[rows], self.median_ms_[rows], rows) / 1000.0
 
     def save(self) -> str:
-        """All of it as JSON text: where it stands, what happened, the managers' states."""
+        """Return all of it as JSON text: where it stands, what happened, the managers' states."""
         own: dict[str, Any] = {name: getattr(self.decisions_, name)[: self.at_] for name in DECISION_COLUMNS}
         own |= {"median_ms": self.median_ms_[: self.at_], "plt_ms": self.plt_ms_[: self.at_]}
         place: dict[str, Any] = {"at": self.at_, "told": self.observed_, "updates": self.updates_}

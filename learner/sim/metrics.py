@@ -98,7 +98,7 @@ def away(replay: Replay, rows: slice = slice(None)) -> Floats:
 
 
 def quantile(values: Floats, share: float, whose: Codes) -> Measured:
-    """A quantile; whose: (n,) the prefix of each."""
+    """Return a quantile; whose: (n,) the prefix of each."""
     ordered, n = np.sort(values), len(values)
     found = float(np.quantile(ordered, share))
     slack = _slack((values <= found).astype(np.float64) - share, whose)
@@ -109,7 +109,7 @@ def quantile(values: Floats, share: float, whose: Codes) -> Measured:
 
 
 def mean(values: Floats, whose: Codes) -> Measured:
-    """A mean; whose: (n,) the prefix of each."""
+    """Return a mean; whose: (n,) the prefix of each."""
     middle = float(values.mean())
     slack = _slack(values - middle, whose)
     return Measured(middle, middle - slack, middle + slack)
@@ -125,7 +125,7 @@ def _slack(rest: Floats, whose: Codes) -> float:
 
 
 def over(values: list[float]) -> Measured:
-    """The mean over seeds, at least two, and Student's interval."""
+    """Return the mean over seeds, at least two, and Student's interval."""
     n, middle = len(values), float(np.mean(values))
     slack = student(n - 1) * float(np.std(values, ddof=1)) / np.sqrt(n)
     return Measured(middle, float(middle - slack), float(middle + slack))

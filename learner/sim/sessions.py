@@ -51,7 +51,7 @@ class Sessions:
         return len(self.at_s)
 
     def truth(self, tensor: Tensor, rows: slice) -> Contexts:
-        """What Optimal is shown: the true conditions."""
+        """Return what Optimal is shown: the true conditions."""
         code, seen = self.condition[rows], self.seen[rows]
         numbers = (tensor.bandwidth_kbps[code], tensor.rtt_ms[code], tensor.loss[code])
         further = {name: column[code] for name, column in tensor.characteristics.items()}
@@ -113,7 +113,7 @@ def drifted(
     off_ln: float = USUAL.off_ln,
     path_off_ln: float = USUAL.path_off_ln,
 ) -> Sessions:
-    """The same sessions, but a share of prefixes moves to another condition at `at_s`, which the history learns
+    """Return the same sessions, but a share of prefixes moves to another condition at `at_s`, which the history learns
     `noticed_s` seconds later: re-classification latency."""
     prefixes = len(sessions.seen.prefixes)
     moving = rng.random(prefixes) < share
@@ -147,7 +147,7 @@ def _path(tensor: Tensor, condition: Codes, off_ln: float, rng: np.random.Genera
 
 
 def networks_of(tensor: Tensor) -> Contexts:
-    """The tensor's conditions as a policy would be shown them: one context each, in their order, of no site."""
+    """Return the tensor's conditions as a policy would be shown them: one context each, in their order, of no site."""
     return conditions_of(tensor)
 
 

@@ -63,7 +63,7 @@ class Piece:
 
 
 def mahimahi(text: str, name: str = "trace") -> Rates:
-    """A Mahimahi link trace. Errors: `BadInput` for what is none, by line."""
+    """Read a Mahimahi link trace. Errors: `BadInput` for what is none, by line."""
     at_ms = [0]
     for line, word in _lines(text):
         where = f"{name}, line {line}"
@@ -96,7 +96,7 @@ def steps(text: str, name: str = "trace") -> Rates:
 
 
 def pieces(rates: Rates, rtt_ms: float, loss: float, detector: Detector | None = None) -> list[Piece]:
-    """A link's times without change; such traces have no round trip and no loss, so the caller says which."""
+    """Return a link's times without change; such traces have no round trip and no loss, so the caller says which."""
     starts = [0, *(change.since for change in changes(rates.kbps, detector)), len(rates.kbps)]
     at = np.append(rates.at_s, rates.end_s)
     return [
@@ -205,7 +205,7 @@ def _whole(word: str, where: str) -> int:
 
 
 def _step(pair: Sequence[object], where: str) -> tuple[float, float]:
-    """A pair's s and Mbit/s."""
+    """Return a pair's time (s) and rate (Mbit/s)."""
     try:
         at_s, mbps = (float(value) for value in pair)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):

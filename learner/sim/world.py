@@ -47,24 +47,25 @@ class World:
     reports: Reports | None = None
 
     def policy(self, name: str, manager: int = 0, **changed: object) -> TablePolicy:
-        """A policy for this world, updated by the loop's clock; each manager has chance of its own."""
+        """Return a policy for this world, updated by the loop's clock; each manager has chance of its own."""
         rng = chance(self.seed, POLICY, manager)
         tensor = self.tensor
         setting = Setting(tensor.grid, tensor.sites, self.classes, rng, 0, self.warm, tensor)
         return policy(name, replace(setting, **changed))  # type: ignore[arg-type]
 
     def noise(self) -> np.random.Generator:
-        """The loads' own chance."""
+        """Return the loads' own chance."""
         return chance(self.seed, NOISE)
 
 
 def chance(seed: int, part: int, more: int = 0) -> np.random.Generator:
-    """The generator of one part of a world."""
+    """Return the generator of one part of a world."""
     return np.random.default_rng((seed, part, more))
 
 
 def tensor_of(source: str, seed: int, variant: str = "analytic") -> Tensor:
-    """An analytic tensor whose networks have a source's shape. Errors: `BadInput` for another variant or shape."""
+    """Return an analytic tensor whose networks have a source's shape. Errors: `BadInput` for another variant or
+    shape."""
     if variant not in ANALYTIC:
         raise BadInput(f"no tensor is called {variant!r}; there is: {', '.join(ANALYTIC)}, or a tensor's file")
     rng = chance(seed, TENSOR)
@@ -72,8 +73,8 @@ def tensor_of(source: str, seed: int, variant: str = "analytic") -> Tensor:
 
 
 def without_gaps(tensor: Tensor) -> Tensor:
-    """The tensor without gaps, since sessions ask for every cell: without conditions that have no one rate or where
-    Default was not measured; of the rest, without those conditions and configurations that lose the fewest cells
+    """Return the tensor without gaps, since sessions ask for every cell: without conditions that have no one rate or
+    where Default was not measured; of the rest, without those conditions and configurations that lose the fewest cells
     (`whole`). Errors: `BadInput` where nothing but Default is left."""
     tensor = tensor.rated()
     missing = np.isnan(tensor.median_ms)
@@ -107,8 +108,8 @@ def whole(holes: Mask, default: int) -> tuple[Codes, Codes]:
 
 
 def warm_of(tensor: Tensor, source: str, seed: int) -> Tensor:
-    """An emulator's tensor over the same sites, wrong as emulators are. Errors: `BadInput` where the tensor's sites or
-    configurations are not the formula's: an emulator of that world must be brought."""
+    """Return an emulator's tensor over the same sites, wrong as emulators are. Errors: `BadInput` where the tensor's
+    sites or configurations are not the formula's: an emulator of that world must be brought."""
     rng = chance(seed, WARM)
     found = mis_specified(rng, draw(source if source in sources() else "spread", CONDITIONS, rng))
     if found.sites != tensor.sites or found.grid.profiles != tensor.grid.profiles:
@@ -117,7 +118,7 @@ def warm_of(tensor: Tensor, source: str, seed: int) -> Tensor:
 
 
 def seeing(tensor: Tensor, characteristics: Collection[str]) -> Tensor:
-    """The tensor with those characteristics alone, so that classes and sessions have no others."""
+    """Return the tensor with those characteristics alone, so that classes and sessions have no others."""
     return replace(
         tensor,
         characteristics={name: column for name, column in tensor.characteristics.items() if name in characteristics},
@@ -135,13 +136,13 @@ def world(
     arrivals: Arrivals = USUAL,
     spread: Noise | None = None,
 ) -> World:
-    """A world over a tensor: n drawn sessions, or those given; loads spread as `Noise` does, or as given."""
+    """Return a world over a tensor: n drawn sessions, or those given; loads spread as `Noise` does, or as given."""
     found = drawn(tensor, n, chance(seed, SESSIONS), arrivals) if sessions is None else sessions
     return World(tensor, found, classes_of(tensor, classes, seed), warm, seed, spread or Noise())
 
 
 def classes_of(tensor: Tensor, k: int, seed: int) -> Classes:
-    """The offline start: k classes over a tensor's conditions."""
+    """Return the offline start: k classes over a tensor's conditions."""
     axes = axes_of(tensor)
     return fit(points_of(networks_of(tensor), axes), k, chance(seed, CLASS), axes)
 

@@ -40,7 +40,7 @@ Settings = tuple[Value, ...]
 
 
 def cells(text: str, name: str = "world") -> Tensor:
-    """The tensor of a CSV of loads. Errors: `BadInput`, by line."""
+    """Return the tensor of a CSV of loads. Errors: `BadInput`, by line."""
     columns, rows = csv_rows(text, name)
     if absent := [column for column in NEEDED if column not in columns]:
         raise BadInput(
@@ -92,7 +92,7 @@ def _ms(row: Mapping[str, str], where: str) -> float:
 
 
 def _value(knob: str, word: str, where: str) -> Value:
-    """What a knob was set to: as the knob has it if we know it, else a number or a name."""
+    """Return what a knob was set to: as the knob has it if we know it, else a number or a name."""
     if knob in KNOBS:
         try:
             return setting(knob, word)

@@ -66,7 +66,7 @@ class Brought:
 
 
 def read(file: BinaryIO, name: str = "world") -> Brought:
-    """A world from an open file, either form. Errors: `BadInput`."""
+    """Return a world from an open file, either form. Errors: `BadInput`."""
     if is_zipfile(file):
         tensor = read_tensor(file, name)
         file.seek(0)
@@ -114,7 +114,8 @@ def _brought(tensor: Tensor, extra: dict[str, Any], name: str) -> Brought:
 
 
 def _numbers(given: Any, kind: type, name: str) -> dict[str, Any]:
-    """A dataclass's numbers as a header has them. Errors: `BadInput` for a name that is none, or a number below 0."""
+    """Return a dataclass's numbers as a header has them. Errors: `BadInput` for a name that is none, or a number below
+    0."""
     whole_ones = {field.name: field.type in (int, "int") for field in fields(kind)}
     if not isinstance(given, dict):
         raise BadInput(f"{name}: {kind.__name__.lower()} is no object; {SEE}")
@@ -146,7 +147,7 @@ def _noise(given: Any, tensor: Tensor, name: str) -> Noise:
 
 
 def pooled(tensor: Tensor) -> Pooled:
-    """Each load's ratio to its cell's median, all cells together; cells loaded once have no ratio."""
+    """Return each load's ratio to its cell's median, all cells together; cells loaded once have no ratio."""
     assert tensor.repeats_ms is not None
     often = (~np.isnan(tensor.repeats_ms)).sum(axis=-1, keepdims=True) > 1
     ratios = np.where(often, tensor.repeats_ms / tensor.median_ms[..., None], np.nan).ravel()
@@ -187,7 +188,7 @@ def _sessions(tensor: Tensor, given: dict[str, Any], prefixes: Any, name: str) -
 
 
 def whole(world: Brought, name: str, *, spread: bool = True) -> Brought:
-    """The world without gaps, and with its repeats' noise where it has no other (spread). Errors: `BadInput`."""
+    """Return the world without gaps, and with its repeats' noise where it has no other (spread). Errors: `BadInput`."""
     tensor = world.tensor
     default = tensor.median_ms[:, tensor.grid.default]
     usable = ~np.isnan(default).any(axis=1) & ~np.isnan(tensor.bandwidth_kbps + tensor.rtt_ms + tensor.loss)
@@ -226,14 +227,14 @@ def _kept(sessions: Sessions | None, kept: Codes, before: int, name: str) -> tup
 
 
 def first(sessions: Sessions, n: int) -> Sessions:
-    """The first n sessions."""
+    """Return the first n sessions."""
     rows = slice(n)
     columns = (sessions.at_s[rows], sessions.condition[rows], sessions.change_s[rows], sessions.after[rows])
     return Sessions(*columns, sessions.seen[rows])
 
 
 def header(world: Brought) -> dict[str, Any]:
-    """What stands under the header's key."""
+    """Return what stands under the header's key."""
     noise: dict[str, Any] = {"kind": REPEATS}
     if not isinstance(world.noise, Pooled):
         noise = {"kind": LOGNORMAL, **asdict(world.noise)}

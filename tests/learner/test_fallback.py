@@ -14,7 +14,7 @@ from configtron.learner.fallback import LEAST_LOADS, fallback
 from configtron.learner.judged import JudgedOutcomes, known_outcomes
 from configtron.learner.reached import reached
 from configtron.learner.rulebook import rulebook
-from configtron.learner.rules_export import export_rules, seen_of
+from configtron.learner.rules_export import export_rules, loaded_configurations
 from rigs.worlds import SITES, clients, small_classes, small_tensor
 
 TENSOR, WARM = small_tensor(), small_tensor(seed=9)
@@ -99,7 +99,7 @@ def test_it_is_handed_over_where_the_best_was_never_loaded() -> None:
     out = export_rules(made, contexts, configuration, ms, among).tune
     assert out.instead > 0 and (out.by_class[free.by_class != DEFAULT] == spare).mean() > 0.9
     assert (out.by_class[free.by_class == DEFAULT] == DEFAULT).all()
-    seen = seen_of(made, known_outcomes(made, contexts, configuration, ms))
+    seen = loaded_configurations(made, known_outcomes(made, contexts, configuration, ms))
     at = np.arange(len(seen))
     assert (seen[at, out.by_class] | (out.by_class == DEFAULT)).all()
     assert out.instead + out.unseen == (free.by_class != DEFAULT).sum()

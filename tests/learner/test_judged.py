@@ -16,7 +16,7 @@ from configtron.learner.export import export
 from configtron.learner.judged import LEAST_OUTCOMES, JudgedOutcomes, Loss, _groups, halves, judged, known_outcomes
 from configtron.learner.reached import reached
 from configtron.learner.rulebook import rulebook
-from configtron.learner.rules_export import RulesExport, export_rules, seen_of, served_by
+from configtron.learner.rules_export import RulesExport, export_rules, loaded_configurations, served_by
 from rigs.worlds import SITES, clients, lived, small_classes, small_tensor
 
 TENSOR, WARM = small_tensor(), small_tensor(seed=9)
@@ -162,7 +162,10 @@ def test_a_fifth_that_is_nearly_all_is_a_reason() -> None:
 def test_nobody_is_handed_what_nobody_has_seen(name: str) -> None:
     """Of a policy that only knows its own loads; a model over all cells speaks for what a class never loaded."""
     made, contexts, _, configuration, ms = lives(name, 2000)
-    default, loaded = TENSOR.grid.default, seen_of(made, known_outcomes(made, contexts, configuration, ms)[:0])
+    default, loaded = (
+        TENSOR.grid.default,
+        loaded_configurations(made, known_outcomes(made, contexts, configuration, ms)[:0]),
+    )
     for k, count in enumerate(made.cells.tally_.count.reshape(len(loaded), -1, len(TENSOR.grid)).sum(axis=1)):
         assert (loaded[k] == (count > 0)).all()
     # every class does best with what is out of reach, and its twin within reach was never loaded

@@ -19,10 +19,11 @@ from configtron.service import campaign
 @click.command(short_help="Write a run for other programs.")
 @click.argument("run", callback=run_number, shell_complete=runs)
 @click.option("-f", "--format", "form", type=click.Choice(["jsonl", "csv", "results"]), default="jsonl",
-              show_default=True, help="Records; rows; or single readings, a line per connection.")  # fmt: skip
+              show_default=True, help="jsonl: one record per target and vantage; csv: one row per verdict; "
+              "results: one line per probe connection.")  # fmt: skip
 @output_option
 def export(run: int, form: str, output_file: str) -> int:
-    """Write a run (a number, or last) for other programs; records fit the shipped report/probe.schema.json."""
+    """Write a run (a number, or last) for other programs; jsonl records fit the shipped report/probe.schema.json."""
     with campaign.open_runs(settings().db) as store:
         found = campaign.find_run(store, run)
         with opened(output_file) as out:

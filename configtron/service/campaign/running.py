@@ -3,7 +3,8 @@
 
 A run owns a folder beside the database, named by its number: a folder a shard (`results.jsonl`, a pcapng a vantage),
 and for a lab run the truth. The folder is written first and the database from it, so a resumed run finds in the
-folder what the database may have missed.
+folder what the database may have missed. A resumed run skips the sessions that have ended, by
+`probe/wire/journal.py`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Recover what a killed process, a reboot or the end of a lease left behind."""
+"""Recover what a killed process, a reboot or the end of a lease left behind.
+
+A killed apply is the state `writing`: its watchdog undoes it, or the next command that runs recovery; `begun` wrote
+nothing.
+"""
 
 from __future__ import annotations
 

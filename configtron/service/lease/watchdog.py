@@ -4,7 +4,8 @@
     python -m configtron.service.lease.watchdog DATABASE NUMBER
 
 It reads the journal four times a second and holds nothing open between. It ends when the transaction is over, kept or
-replaced, so none is left after a rollback. It works in the network namespace that it was started in.
+replaced, so none is left after a rollback. It works in the network namespace that it was started in. A lease lasts
+`LEASE_S` (60 s, `configtron/service/lease/options.py`) unless the apply sets another length.
 """
 
 from __future__ import annotations
