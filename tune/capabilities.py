@@ -28,6 +28,9 @@ SETTABLE = (
     *(knob.name for knob in NAMED_BY_HC), *SETTINGS,
 )  # fmt: skip
 
+# What a server's operator sets for what a prober measures.
+SET_INSTEAD = {"icw": "initcwnd", "icw_tls": "initcwnd", "rwin": "initrwnd", "rwin_first_ack": "initrwnd"}
+
 HEAD = """# What each driver can set
 
 `connection`: of each connection from its first segment on, by its client's prefix. `prefix`: of a prefix, by the
@@ -149,6 +152,9 @@ def refusal(knob: str, value: Value, drivers: Mapping[str, Tables]) -> str:
         return f"is beyond what any driver takes: {spans}"
     if knob in UNSUPPORTED and knob not in POOLED:
         return f"can be set by no driver: {UNSUPPORTED[knob]}"
+    if knob not in SETTABLE and knob not in POOLED:
+        instead = f"; {SET_INSTEAD[knob]} is set in its place" if knob in SET_INSTEAD else ""
+        return f"can be set by no driver: it is measured on servers{instead}"
     known = KNOBS[knob].values if knob in SETTABLE else ()
     if known and value not in known:
         return f"is none of its values: {', '.join(map(value_text, known))}"

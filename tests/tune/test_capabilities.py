@@ -109,6 +109,8 @@ def test_none_of_its_values() -> None:
 def test_what_no_driver_sets_still_has_its_values() -> None:
     assert refusal("tcp_low_latency", 7, tables()) == "is none of its values: 0, 1"
     assert refusal("tcp_low_latency", 1, tables()) == refusal("tls_version", "1.3", tables()) == ""
+    assert refusal("icw", 10, tables()).endswith("measured on servers; initcwnd is set in its place")
+    assert refusal("wscale", 7, tables()).endswith("it is measured on servers")
     assert refusal("init_rto", 2, tables()).startswith("can be set by no driver: one name for two timers")
     assert refusal("tcp_rmem", 5, tables()).startswith("can be set by no driver: three numbers")
     assert refusal("tcp_congestion_control", "any_at_all", tables()) == "", "kernels differ: the plan asks this one"

@@ -150,7 +150,9 @@ def _safety(safety: Safety | None) -> Iterator[Row]:
     """Yield what a budget has come to, and which configurations are dropped, where one is kept."""
     if safety is None:
         return
-    about = f"of a budget of {safety.budget:g}; {safety.unproven:.3g} of sessions get what is not proven"
+    beyond = safety.spent > safety.budget
+    other = " (an estimate; a log's decisions are another policy's, which keeps no budget)" if beyond else ""
+    about = f"of a budget of {safety.budget:g}{other}; {safety.unproven:.3g} of sessions explore"
     yield {"kind": "budget", "what": "spent", "excess": rounded(safety.spent), "about": about}
     for name in safety.dropped:
         yield {"kind": "dropped", "what": name, "about": "several times slower than Default"}
