@@ -44,7 +44,9 @@ def test_both_show_the_same_load(found: list[dict[str, Any]]) -> None:
     """Queue and window by packets are the kernel's; what only one of them can have is unknown to the other."""
     for one in found:
         live, socket = (one[form]["context"] for form in ("live", "socket"))
-        assert live["queue_ms"] == pytest.approx(socket["queue_ms"], rel=0.2, abs=5), one["link"]["name"]
+        # The kernel smooths its round trips (a new one counts an eighth), a capture averages all of them.
+        most = max(5.0, 0.05 * one["link"]["rtt_ms"])
+        assert live["queue_ms"] == pytest.approx(socket["queue_ms"], rel=0.2, abs=most), one["link"]["name"]
         assert live["window_bytes"] == pytest.approx(socket["window_bytes"], rel=0.2)
         assert live["ack_gap_ms"] > 0 and 0 < live["delivery_share"] <= 1 and socket["reordering"] >= 3
         assert ("loss_run" in live) == (live["loss"] > 0) and live.get("loss_run", 1) >= 1

@@ -24,7 +24,7 @@ def test_a_watch_that_saw_nothing_says_so(tmp_path: Path) -> None:
     assert done.returncode == NOTHING and done.stderr == "sockets: 0 connections reported; 0 dropped\n"
     for name in ("1", "last"):
         done = said(tmp_path, "contexts", name)
-        assert (done.returncode, done.stdout, done.stderr) == (NOTHING, "", "configtron: watch 1: kept no context\n")
+        assert (done.returncode, done.stdout, done.stderr) == (NOTHING, "", "configtron: watch 1: stored no context\n")
 
 
 def test_the_list_of_watches_speaks_every_form(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_the_nearest_command_is_named(words: tuple[str, ...], meant: str, capsys
 
 def test_where_none_is_near_all_are_named(capsys: Spoken) -> None:
     assert run(["replay", "xyz"]) == USAGE
-    assert "There is: packets, sessions." in capsys.readouterr().err
+    assert "There is: packets, sessions, study." in capsys.readouterr().err
 
 
 def offered(*words: str, begun: str = "") -> list[str]:

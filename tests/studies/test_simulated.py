@@ -27,6 +27,11 @@ STUDIES = {one.name: one for one in catalogue.every((SESSIONS,)) if isinstance(o
 STUDY = SessionsStudy("x", "X", "CT", "claims", lambda *_: [], "differs", figures={("a", "gain"): "0.19"})
 
 
+def small_worlds(monkeypatch: pytest.MonkeyPatch, conditions: int) -> None:
+    """Make worlds of so many network conditions."""
+    monkeypatch.setattr(worlds, "CONDITIONS", conditions)
+
+
 def test_numbers_are_means_over_worlds() -> None:
     found = summed(STUDY, [[Point("a", "gain", 1.0), Point("a", "gain", 9.0, 5.0)], [Point("a", "gain", 3.0)]])
     table, curve = found
@@ -47,7 +52,7 @@ def test_worlds_without_the_number_are_not_counted() -> None:
 
 def test_searches_that_are_given_up_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tried are the same counts either way: only the share says that some are no arrivals."""
-    monkeypatch.setattr(worlds, "CONDITIONS", 30)
+    small_worlds(monkeypatch, 30)
     whole = by(STUDIES["starts"].part("", 3, 0, Ground()))
     monkeypatch.setattr(starts, "MOST", starts.FIRST)
     cut = by(STUDIES["starts"].part("", 3, 0, Ground()))
@@ -59,7 +64,7 @@ def test_searches_that_are_given_up_are_told_apart(monkeypatch: pytest.MonkeyPat
 @pytest.fixture(params=sorted(STUDIES))
 def studied(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, list[Point]]]:
     """Each study's first part, on a world of 40 networks."""
-    monkeypatch.setattr(worlds, "CONDITIONS", 40)
+    small_worlds(monkeypatch, 40)
     # An hour instead of two days: thirty updates instead of a thousand.
     monkeypatch.setattr(updates, "DAYS", 0.05)
     name: str = request.param
@@ -83,14 +88,14 @@ def by(points: list[Point]) -> dict[tuple[str, str], float]:
 
 
 def test_the_same_seed_is_the_same_world(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worlds, "CONDITIONS", 30)
+    small_worlds(monkeypatch, 30)
     part = STUDIES["convergence"].part
     one, again, other = (part("", seed, 400, Ground()) for seed in (3, 3, 4))
     assert one == again and one != other
 
 
 def test_arms_are_shares_of_sessions_that_there_were(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worlds, "CONDITIONS", 30)
+    small_worlds(monkeypatch, 30)
     points = STUDIES["arms"].part("", 3, 2000, Ground())
     totals: dict[tuple[str, float | None], float] = {}
     for point in points:
@@ -102,7 +107,7 @@ def test_arms_are_shares_of_sessions_that_there_were(monkeypatch: pytest.MonkeyP
 
 def test_gains_are_ordered_as_they_must_be(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody beats the oracle at the mean of these; the curve of a distribution rises."""
-    monkeypatch.setattr(worlds, "CONDITIONS", 30)
+    small_worlds(monkeypatch, 30)
     points = STUDIES["gains"].part("fcc", 3, 1500, Ground())
     found = by(points)
     assert found["fcc optimal", "median gain"] > 0
@@ -114,7 +119,7 @@ def test_gains_are_ordered_as_they_must_be(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_what_is_hidden_is_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worlds, "CONDITIONS", 30)
+    small_worlds(monkeypatch, 30)
     here = world(tensor_of("spread", 3), 200, 3)
     seen = here.sessions.seen
     without: Any = blind(here, "mab_nc", ("site", "loss"))
@@ -217,7 +222,7 @@ def test_a_model_that_knows_networks_again_is_told_from_one_that_knows_new_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each network's own best is nearly a name: forty networks are known again, and a new one is hardly guessed."""
-    monkeypatch.setattr(worlds, "CONDITIONS", 40)
+    small_worlds(monkeypatch, 40)
     found = by(STUDIES["trees"].part("", 3, 1500, Ground()))
     row = "random forest, best its own"
     assert found[row, "accuracy, networks seen"] > found[row, "accuracy, networks unseen"] + 0.2
@@ -225,7 +230,7 @@ def test_a_model_that_knows_networks_again_is_told_from_one_that_knows_new_ones(
 
 
 def test_classes_are_split_where_they_may_evolve_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worlds, "CONDITIONS", 40)
+    small_worlds(monkeypatch, 40)
     found = by(STUDIES["classes"].part("", 3, 6000, Ground()))
     splits = {row: y for (row, column), y in found.items() if column == "splits"}
     assert splits["k = 5, evolving"] > 0 and not any(y for row, y in splits.items() if "evolving" not in row)

@@ -82,9 +82,9 @@ OPTIONS = (
                       " that."),
     click.option("--log", "keep_log", is_flag=True, help="Keep outcomes in the database, for `configtron learn`."),
     # The earlier spelling of `replay study`.
-    click.option("--study", "studies", multiple=True, hidden=True),
-    click.option("--seeds", type=click.IntRange(2), default=SEEDS, hidden=True),
-    click.option("--html", type=click.Path(dir_okay=False), hidden=True),
+    click.option("--study", "studies", multiple=True, hidden=True, help="See `replay study`."),
+    click.option("--seeds", type=click.IntRange(2), default=SEEDS, hidden=True, help="See `replay study`."),
+    click.option("--html", type=click.Path(dir_okay=False), hidden=True, help="See `replay study`."),
     click.option("--resume", default=None, is_flag=False, flag_value="last", metavar="[N]",
                  help="Go on with a replay that was interrupted: a number, or the latest."),
 )
