@@ -237,11 +237,13 @@ def settled(
 
 
 def share_of_cost(over_ln: Floats, expected_ln: Floats) -> Floats:
-    """Cost of loads as a share of Default's time: exponential in what was expected and in what is far beyond, linear in
-    between, so that noise has mean 0."""
-    expected, large = np.clip(expected_ln, -MOST_EXCESS_LN, MOST_EXCESS_LN), FAR_LN
+    """Return the cost of loads as a share of Default's time: exponential in the expectation and far beyond it.
+
+    It is linear in between, so that noise has mean 0.
+    """
+    expected = np.clip(expected_ln, -MOST_EXCESS_LN, MOST_EXCESS_LN)
     rest = np.clip(over_ln, -FAR_LN, FAR_LN) - expected
-    beyond = np.maximum(rest, np.expm1(rest) - (np.expm1(large) - large))
+    beyond = np.maximum(rest, np.expm1(rest) - (np.expm1(FAR_LN) - FAR_LN))
     found: Floats = np.maximum(np.expm1(expected) + np.exp(expected) * beyond, -1.0)
     return found
 

@@ -82,8 +82,7 @@ def aim(have: Rules, want: Rules, holdback: PrefixShare, canary: PrefixShare) ->
     held = _held_back(want, holdback)
     if canary.fraction < 1:
         held = _canary_only(have, held, canary)
-    used = {held.default, *held.prefixes.values()} - {""}
-    return replace(held, profiles={name: held.profiles[name] for name in sorted(used)})
+    return replace(held, profiles={name: held.profiles[name] for name in sorted(held.used)})
 
 
 def _held_back(want: Rules, holdback: PrefixShare) -> Rules:

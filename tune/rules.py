@@ -38,8 +38,7 @@ def canonical(prefix: str) -> str:
 
 def check(rules: Rules) -> Rules:
     """Return the rules themselves, once every name in them is a profile's. Errors: `BadInput`."""
-    wanted = {rules.default, *rules.prefixes.values()} - {""}
-    if absent := sorted(wanted - rules.profiles.keys()):
+    if absent := sorted(rules.used - rules.profiles.keys()):
         known = ", ".join(sorted(rules.profiles)) or "none"
         remedy = f"make it: configtron tune profile set {absent[0]} KNOB=VALUE"
         raise BadInput(f"no profile is called {absent[0]!r} (there is: {known}); {remedy}")

@@ -82,6 +82,11 @@ class Rules:
     prefixes: Mapping[str, str] = field(default_factory=dict)
     default: str = ""
 
+    @property
+    def used(self) -> frozenset[str]:
+        """Return the names of the profiles that some client has."""
+        return frozenset((self.default, *self.prefixes.values())) - {""}
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:

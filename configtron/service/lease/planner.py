@@ -150,8 +150,7 @@ def chosen(context: LeaseContext, options: LeaseOptions, want: Rules) -> Driver:
 
 def _first_able(drivers: Mapping[str, Driver], want: Rules) -> Driver:
     """Return the first driver that reaches all that is wanted. Errors: `Missing`, with what each lacks."""
-    used = {*want.prefixes.values(), want.default} & want.profiles.keys()
-    knobs = {knob for name in used for knob, _ in want.profiles[name].settings}
+    knobs = {knob for name in want.used & want.profiles.keys() for knob, _ in want.profiles[name].settings}
     why = []
     for name, driver in drivers.items():
         lack = driver.missing() or _short_of(driver, knobs, prefixes=bool(want.prefixes))
