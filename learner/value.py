@@ -58,8 +58,6 @@ LEAST_PREFIXES = 10.0
 ENDS_95 = 1.96
 # By how much a row differs from what the model says: a ninth. With loads that differ by 0.25 that is PRIOR_LOADS.
 ROW_RATIO = 0.112
-# How far weights by fitted propensities may be off a mean of one and still be scaled.
-MOST_SCALED = 1.5
 BY_CONTEXT = "log:propensity-depends-on-context"
 # Loads by which a cell's configuration is drawn to what cell and configuration make on their own.
 PRIOR_LOADS = 5.0
@@ -152,13 +150,6 @@ def _table_of(candidate: TablePolicy, contexts: Contexts) -> tuple[Floats, Codes
     unknown[0, candidate.grid.default] = 1.0
     table = np.concatenate((table, unknown))
     return table, np.where(row < 0, len(table) - 1, row)
-
-
-def _of_mean_one(propensity: Floats, chance: Floats) -> Floats:
-    """(n,) fitted propensities, so scaled that weights have a mean of one, as those of right ones do, where that is
-    within what a fit is off by; beyond it, what is wrong has a reason of its own. chance: (n,) the candidate's."""
-    mean = float((chance / propensity).mean())
-    return propensity * mean if 1.0 / MOST_SCALED < mean < MOST_SCALED else propensity
 
 
 def clusters_of(contexts: Contexts) -> tuple[Codes, Codes]:
