@@ -129,7 +129,7 @@ def knobs_of(draws: Draws) -> LoggerByKnob:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Drawn:
+class DrawnWeight:
     """(n,) weights, drawn towards what knobs alone add; share: of the rest that was kept; deviation: of what that
     leaves out, in the outcome's unit."""
 
@@ -138,7 +138,7 @@ class Drawn:
     deviation: float
 
 
-def drawn_weights(draws: Draws, *missed: Floats) -> list[Drawn]:
+def drawn_weights(draws: Draws, *missed: Floats) -> list[DrawnWeight]:
     """Return the candidate's weights, by what a model missed of each session, (n,), for each of several outcomes."""
     knobs, plain = knobs_of(draws), draws.weight()
     marginal = knobs.weight(draws)
@@ -155,22 +155,22 @@ def drawn_weights(draws: Draws, *missed: Floats) -> list[Drawn]:
 Effect = tuple[float, float, float]
 
 
-def _drawn(plain: Floats, marginal: Floats, own: Effect, placebos: list[Effect]) -> Drawn:
+def _drawn(plain: Floats, marginal: Floats, own: Effect, placebos: list[Effect]) -> DrawnWeight:
     effects = np.array([one for one in placebos if one[2] > 0.0]).reshape(-1, 3)
     # A placebo that met no slow network by chance has too small an effect and too small a variance at once; all of them
     # together know what a weight's square costs.
     cost = float(effects[:, 1].sum() / max(float(effects[:, 2].sum()), 1e-300))
     chance = max(own[1], cost * own[2])
     if len(effects) < LEAST_PLACEBOS or own[1] <= 0.0 or cost <= 0.0:
-        return Drawn(plain, 1.0, 0.0)
+        return DrawnWeight(plain, 1.0, 0.0)
     square = between(effects[:, 0], cost * effects[:, 2])
     if own[0] ** 2 > STANDS_OUT**2 * (square + chance):
-        return Drawn(plain, 1.0, 0.0)
+        return DrawnWeight(plain, 1.0, 0.0)
     share = square / (square + chance)
-    return Drawn(marginal + share * (plain - marginal), share, (1.0 - share) * float(np.sqrt(square)))
+    return DrawnWeight(marginal + share * (plain - marginal), share, (1.0 - share) * float(np.sqrt(square)))
 
 
-def tail_weights(draws: Draws, how: Drawn, beyond: npt.NDArray[np.bool_], modelled: Floats) -> Drawn:
+def tail_weights(draws: Draws, how: DrawnWeight, beyond: npt.NDArray[np.bool_], modelled: Floats) -> DrawnWeight:
     """Weights of loads in the tail, (n,) `beyond`; deviation: of the candidate's share of them over the log's share.
 
     modelled: (n,) what a load of that session takes. One where configurations have the tail in common, `how`'s where
@@ -179,14 +179,14 @@ def tail_weights(draws: Draws, how: Drawn, beyond: npt.NDArray[np.bool_], modell
     share, n = float(beyond.mean()), len(beyond)
     effects, chance = _tail_shares(draws, beyond, share)
     if len(effects) < LEAST_PLACEBOS:
-        return Drawn(how.weight, 1.0, 0.0)
+        return DrawnWeight(how.weight, 1.0, 0.0)
     off = (how.weight - 1.0) * modelled
     error = float(np.sqrt(share * (1.0 - share) * (off**2).sum())) / n
     own, met = float((off * (beyond - share)).mean()), how.weight * modelled * beyond
     known = own < 0.0 or float(met.sum()) ** 2 >= LEAST_MET * float((met**2).sum())
     if known and abs(own) > STANDS_OUT * error:
-        return Drawn(how.weight, 1.0, 0.0)
-    return Drawn(np.ones(n), 0.0, float(np.sqrt(between(effects, chance))))
+        return DrawnWeight(how.weight, 1.0, 0.0)
+    return DrawnWeight(np.ones(n), 0.0, float(np.sqrt(between(effects, chance))))
 
 
 def _tail_shares(draws: Draws, beyond: npt.NDArray[np.bool_], share: float) -> tuple[Floats, Floats]:

@@ -32,7 +32,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from configtron.learner.columns import Codes, Contexts, Decisions, Floats
-from configtron.learner.doubly import Drawn, Draws, clustered, drawn_weights, tail_weights
+from configtron.learner.doubly import DrawnWeight, Draws, clustered, drawn_weights, tail_weights
 from configtron.learner.loads import Loads
 from configtron.learner.propensities import fitted
 from configtron.learner.table_policy import TablePolicy
@@ -196,12 +196,12 @@ def _both_means(draws: Draws, crossed: Crossed, ms: Floats) -> tuple[Estimate, E
     return dr, _typical(typical, draws, crossed, missed_ln)
 
 
-def _of_terms(how: Drawn, draws: Draws, expected: Floats, missed: Floats) -> Estimate:
+def _of_terms(how: DrawnWeight, draws: Draws, expected: Floats, missed: Floats) -> Estimate:
     found = _around_clusters(expected + how.weight * missed, draws.cluster)
     return _wider(found, ENDS_95 * how.deviation, ENDS_95 * how.deviation)
 
 
-def _typical(how: Drawn, draws: Draws, crossed: Crossed, missed_ln: Floats) -> Estimate:
+def _typical(how: DrawnWeight, draws: Draws, crossed: Crossed, missed_ln: Floats) -> Estimate:
     found = _of_terms(how, draws, crossed.expected_ln, missed_ln)
     ms, low_ms, high_ms = (float(np.exp(end)) for end in (found.ms, found.low_ms, found.high_ms))
     return Estimate(ms, low_ms, high_ms)

@@ -16,7 +16,7 @@ from ipaddress import ip_address
 
 from configtron.model.nouns import Profile
 from configtron.tune.metrics import BY_NUMBER, LOCK
-from configtron.tune.route_table import COPY, PROTOCOL, Hop, Key, RouteWay, hand, lengths_of, lookups
+from configtron.tune.route_table import COPY, PROTOCOL, Hop, RouteKey, RouteWay, hand, lengths_of, lookups
 
 # A route's own metrics that iproute2 can say, by RTAX number; those of profiles are in `metrics.py`.
 WORDS = {2: "mtu", 6: "ssthresh", 8: "advmss", 9: "reordering", 10: "hoplimit", 17: "fastopen_no_cookie"}
@@ -33,8 +33,8 @@ class Draft:
     interfaces      index -> name
     """
 
-    routes: Mapping[Key, RouteWay]
-    notes: Sequence[Key]
+    routes: Mapping[RouteKey, RouteWay]
+    notes: Sequence[RouteKey]
     table: int
     notes_table: int
     preference: int
@@ -64,7 +64,7 @@ def _kind(way: RouteWay) -> str:
     return "" if way.kind == "unicast" else way.kind
 
 
-def _prefix(key: Key) -> str:
+def _prefix(key: RouteKey) -> str:
     return f"{ip_address(key.address)}/{key.length}"
 
 
@@ -130,7 +130,7 @@ def _rules(draft: Draft, version: int, lengths: Iterable[int]) -> Iterator[str]:
         yield ""
 
 
-def _section(key: Key, way: RouteWay, draft: Draft) -> Iterator[str]:
+def _section(key: RouteKey, way: RouteWay, draft: Draft) -> Iterator[str]:
     yield from ("[Route]", f"Destination={_prefix(key)}", f"Table={draft.table}", f"Metric={key.metric}")
     yield f"Protocol={hand(key, way)}"
     if way.kind != "unicast":

@@ -69,7 +69,7 @@ class RouteWay(NamedTuple):
 THROW = RouteWay("throw")
 
 
-class Key(NamedTuple):
+class RouteKey(NamedTuple):
     """Which route: IP version, address in network order, prefix length, metric."""
 
     version: int
@@ -113,7 +113,7 @@ def lookups(version: int, lengths: Iterable[int]) -> tuple[RouteLookup, ...]:
     return tuple(found)
 
 
-def lengths_of(routes: Iterable[Key]) -> dict[int, frozenset[int]]:
+def lengths_of(routes: Iterable[RouteKey]) -> dict[int, frozenset[int]]:
     """Return the lengths of prefixes by IP version."""
     found: dict[int, set[int]] = {}
     for key in routes:
@@ -121,7 +121,7 @@ def lengths_of(routes: Iterable[Key]) -> dict[int, frozenset[int]]:
     return {version: frozenset(lengths) for version, lengths in found.items()}
 
 
-def hand(key: Key, way: RouteWay) -> int:
+def hand(key: RouteKey, way: RouteWay) -> int:
     """By which of our hands a route is."""
     return STANDING if key.metric >= COPY or way.kind == "throw" else PROTOCOL
 
@@ -216,15 +216,15 @@ class Overlay:
             self._made[id(way), name] = made
         return made
 
-    def of(self, prefix: str, parsed: tuple[int, bytes, int], name: str) -> tuple[Key, RouteWay]:
+    def of(self, prefix: str, parsed: tuple[int, bytes, int], name: str) -> tuple[RouteKey, RouteWay]:
         """Return the route of one prefix. Errors: `Refused`."""
         version, address, length = parsed
         way = self.ground.leads(version, int.from_bytes(address, "big"), length)
         if way is THROW and self.ground.interface:
             raise Refused(f"{prefix}: its clients are not reached through the interface that was named")
-        return Key(version, address, length, self.profiles[name].number), self.covered(way, name)
+        return RouteKey(version, address, length, self.profiles[name].number), self.covered(way, name)
 
-    def all(self, rules: Rules, parsed: Mapping[str, tuple[int, bytes, int]]) -> dict[Key, RouteWay]:
+    def all(self, rules: Rules, parsed: Mapping[str, tuple[int, bytes, int]]) -> dict[RouteKey, RouteWay]:
         """Every route that the rules need."""
         routes = dict(self.of(prefix, parsed[prefix], name) for prefix, name in rules.prefixes.items())
         routes.update(self._copies(rules, parsed))
@@ -232,10 +232,12 @@ class Overlay:
             number = DEFAULT + self.profiles[rules.default].number
             for version in (4, 6):
                 way = self.covered(self.ground.leads(version, 0, 0), rules.default)
-                routes[Key(version, bytes(bits(version) // 8), 0, number)] = way
+                routes[RouteKey(version, bytes(bits(version) // 8), 0, number)] = way
         return routes
 
-    def _copies(self, rules: Rules, parsed: Mapping[str, tuple[int, bytes, int]]) -> Iterator[tuple[Key, RouteWay]]:
+    def _copies(
+        self, rules: Rules, parsed: Mapping[str, tuple[int, bytes, int]]
+    ) -> Iterator[tuple[RouteKey, RouteWay]]:
         """Routes of the main table that a wider route of ours would hide."""
         named = {parsed[prefix]: name for prefix, name in rules.prefixes.items()}
         lengths = {version: sorted({p[2] for p in named if p[0] == version}, reverse=True) for version in (4, 6)}
@@ -246,7 +248,7 @@ class Overlay:
             around = (cut(version, number, shorter) for shorter in lengths[version] if shorter < length)
             name = next((named[key] for key in around if key in named), rules.default)
             if name:
-                key = Key(version, number.to_bytes(size, "big"), length, COPY + self.profiles[name].number)
+                key = RouteKey(version, number.to_bytes(size, "big"), length, COPY + self.profiles[name].number)
                 yield key, self.covered(way, name)
 
 

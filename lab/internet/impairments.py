@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 
 from configtron.lab.internet import misbehaving
 from configtron.lab.internet.middlebox import MiddleboxRule
-from configtron.lab.internet.mixes import OTHER_PROGRAM, Mix
+from configtron.lab.internet.mixes import OTHER_PROGRAM, ServerMix
 from configtron.lab.internet.sites import Site
 from configtron.model.nouns import Value
 
@@ -67,7 +67,7 @@ class Impairment:
     only: tuple[str, ...] = ()
     only_h2: bool = False
     middlebox: MiddleboxRule | None = None
-    mix: Mix | None = None
+    mix: ServerMix | None = None
     allowed: tuple[Allowance, ...] = ()
 
     def suits(self, site: Site) -> bool:
@@ -240,7 +240,7 @@ IMPAIRMENTS: tuple[Impairment, ...] = (
         "mixed-icw",
         1.5,
         "half of the connections meet a server with another initial window",
-        mix=Mix("icw"),
+        mix=ServerMix("icw"),
         allowed=MIXED,
     ),
     Impairment(
@@ -248,7 +248,7 @@ IMPAIRMENTS: tuple[Impairment, ...] = (
         1.5,
         "half of the connections meet a server that announces other HTTP/2 settings",
         only_h2=True,
-        mix=Mix("settings"),
+        mix=ServerMix("settings"),
         allowed=MIXED,
     ),
     Impairment(
@@ -256,14 +256,14 @@ IMPAIRMENTS: tuple[Impairment, ...] = (
         1.5,
         "two connections of five meet another server program",
         only=tuple(OTHER_PROGRAM),
-        mix=Mix("program", 40),
+        mix=ServerMix("program", 40),
         allowed=MIXED,
     ),
     Impairment(
         "mixed-abroad",
         2.0,
         "in one region, away from the baseline, two connections of five meet another initial window",
-        mix=Mix("icw", 40, abroad=True),
+        mix=ServerMix("icw", 40, abroad=True),
         allowed=MIXED,
     ),
     # The server's own kernel.

@@ -21,7 +21,7 @@ OTHER_PROGRAM = {"nginx": "apache", "apache": "nginx"}
 
 
 @dataclass(frozen=True, slots=True)
-class Mix:
+class ServerMix:
     """What the second face has of its own, "icw", "settings" or "program"; for how many connections; where."""
 
     kind: str
@@ -29,7 +29,7 @@ class Mix:
     abroad: bool = False
 
 
-def mixed(rng: random.Random, site: Site, mix: Mix, regions: Sequence[Region]) -> Site:
+def mixed(rng: random.Random, site: Site, mix: ServerMix, regions: Sequence[Region]) -> Site:
     """Return the site with second faces. A region that is left alone has no impairment."""
     away = [i for i, region in enumerate(regions) if region.name != BASELINE]
     where = {rng.choice(away)} if mix.abroad and away else set(range(len(regions)))

@@ -14,7 +14,7 @@ import pytest
 
 from configtron.lab.internet import truth
 from configtron.lab.internet.draw import REGIONS, Internet, draw
-from configtron.lab.internet.mixes import Mix, mixed
+from configtron.lab.internet.mixes import ServerMix, mixed
 from configtron.lab.internet.sites import BASELINE, Site
 from configtron.lab.internet.truth import oracle
 from configtron.lab.internet.world import GuestInternet, world
@@ -110,7 +110,7 @@ def raised_mix() -> tuple[GuestInternet, Site, Site]:
     drawn = draw(1, [f"s{n}.example" for n in range(40)], (NA,), impairments=True)
     calm = (site for site in drawn.sites if site.program == "nginx" and not site.servers[0].impairment)
     plain, site, *_ = (site for site in calm if not site.servers[0].stack)
-    two = mixed(random.Random(1), site, Mix("program", 40), (NA,))
+    two = mixed(random.Random(1), site, ServerMix("program", 40), (NA,))
     first = two.servers[0]
     assert first.other
     other = replace(first.other, address="10.12.255.9")

@@ -18,7 +18,7 @@ from configtron.model.tuning import Place, Rules
 from configtron.tune.drivers.route import RouteDriver
 from configtron.tune.drivers.sysctl import FOLDER
 from configtron.tune.export import Draft, iproute2, networkd
-from configtron.tune.route_table import THROW, Hop, Key, RouteWay
+from configtron.tune.route_table import THROW, Hop, RouteKey, RouteWay
 from configtron.tune.rules import difference
 from tests.support.tune.routed import everything, ip, several
 from tests.support.tune.two_hosts import Hosts, two_hosts
@@ -106,11 +106,13 @@ def test_nothing_wanted_is_nothing_stated(tmp_path: Path, capsys: Spoken) -> Non
 
 DRAFT = Draft(
     {
-        Key(4, bytes((10, 1, 0, 0)), 16, 1): RouteWay(
+        RouteKey(4, bytes((10, 1, 0, 0)), 16, 1): RouteWay(
             hops=(Hop(2, "10.9.0.2"),), metrics=((1, 1 << 13), (3, 9000), (11, 30), (13, 20), (15, 1), (16, "bbr"))
         ),
-        Key(4, bytes((10, 2, 0, 0)), 16, 1): THROW,
-        Key(6, bytes(16), 0, 20001): RouteWay(hops=(Hop(2, "fd09::2", 1), Hop(3, "fd08::2", 5)), metrics=((11, 4),)),
+        RouteKey(4, bytes((10, 2, 0, 0)), 16, 1): THROW,
+        RouteKey(6, bytes(16), 0, 20001): RouteWay(
+            hops=(Hop(2, "fd09::2", 1), Hop(3, "fd08::2", 5)), metrics=((11, 4),)
+        ),
     },
     (),
     table=7,

@@ -20,10 +20,10 @@ from configtron.tune.route_table import (
     THROW,
     Ground,
     Hop,
-    Key,
     Numbered,
     Overlay,
     RouteArguments,
+    RouteKey,
     RouteLookup,
     RouteWay,
     bits,
@@ -71,11 +71,11 @@ addresses = st.one_of(
 )
 
 
-def kernel(routes: dict[Key, RouteWay], version: int, packed: bytes) -> tuple[Key, RouteWay] | None:
+def kernel(routes: dict[RouteKey, RouteWay], version: int, packed: bytes) -> tuple[RouteKey, RouteWay] | None:
     """The longest prefix, of these the lowest metric, as fib_trie.c and ip6_fib.c look up."""
     width, number = len(packed) * 8, int.from_bytes(packed, "big")
 
-    def within(key: Key) -> bool:
+    def within(key: RouteKey) -> bool:
         shift = width - key.length
         return key.version == version and number >> shift == int.from_bytes(key.address, "big") >> shift
 
@@ -83,7 +83,7 @@ def kernel(routes: dict[Key, RouteWay], version: int, packed: bytes) -> tuple[Ke
     return min(holding, key=lambda item: (-item[0].length, item[0].metric), default=None)
 
 
-def made(given: list[RouteArguments], wanted: Rules) -> dict[Key, RouteWay]:
+def made(given: list[RouteArguments], wanted: Rules) -> dict[RouteKey, RouteWay]:
     return Overlay(Ground(given), NUMBERED).all(wanted, {prefix: parsed(prefix) for prefix in wanted.prefixes})
 
 
@@ -91,7 +91,7 @@ def made(given: list[RouteArguments], wanted: Rules) -> dict[Key, RouteWay]:
 def test_packets_go_where_they_went_with_their_profile(
     given_routes: list[RouteArguments], wanted: Rules, address: IPv4Address | IPv6Address
 ) -> None:
-    before = kernel({Key(*r[:4]): r.way for r in reversed(given_routes)}, address.version, address.packed)
+    before = kernel({RouteKey(*r[:4]): r.way for r in reversed(given_routes)}, address.version, address.packed)
     found = kernel(made(given_routes, wanted), address.version, address.packed)
     profile = lookup(wanted, str(address))
     if found is None or found[1] is THROW:
@@ -112,7 +112,9 @@ def test_no_two_routes_of_one_prefix_have_one_metric_and_rules_come_first(
             assert found[0].metric < COPY
 
 
-def by_rules(main: dict[Key, RouteWay], ours: dict[Key, RouteWay], version: int, packed: bytes) -> RouteWay | None:
+def by_rules(
+    main: dict[RouteKey, RouteWay], ours: dict[RouteKey, RouteWay], version: int, packed: bytes
+) -> RouteWay | None:
     """The way by our rules and then the main table's own, as fib_rules.c goes through them."""
     for one in (*lookups(version, lengths_of(ours).get(version, ())), RouteLookup(main=True, longest_rejected=-1)):
         found = kernel(main if one.main else ours, version, packed)
@@ -126,7 +128,7 @@ def test_a_longer_route_wins_that_came_after_ours(
     given_routes: list[RouteArguments], later: list[RouteArguments], wanted: Rules, address: IPv4Address | IPv6Address
 ) -> None:
     ours = made(given_routes, wanted)
-    main = {Key(*r[:4]): r.way for r in reversed([*given_routes, *later])}
+    main = {RouteKey(*r[:4]): r.way for r in reversed([*given_routes, *later])}
     version, packed = address.version, address.packed
     alone, own = kernel(main, version, packed), kernel(ours, version, packed)
     way = by_rules(main, ours, version, packed)
@@ -163,7 +165,7 @@ def test_the_default_has_one_route_for_all_that_no_other_holds() -> None:
 def test_of_two_routes_to_a_prefix_the_kernels_is_read() -> None:
     """A run that was killed after it made the new route, before it took the old one away."""
     profiles = {numbered.number: PROFILES[name] for name, numbered in NUMBERED.items()}
-    ways = {Key(4, bytes(4), 8, n): RouteWay(metrics=numbers(profile)) for n, profile in profiles.items()}
+    ways = {RouteKey(4, bytes(4), 8, n): RouteWay(metrics=numbers(profile)) for n, profile in profiles.items()}
     for order in (ways.items(), reversed(ways.items())):
         seen = SeenRoutes(dict(order), profiles, {4: frozenset({8})}, frozenset({4, 6}))
         assert seen.rules().prefixes == {"0.0.0.0/8": "slow"}

@@ -19,7 +19,7 @@ from configtron.tune.drivers.route_annotations import free, spelt
 from configtron.tune.drivers.routes import Found, Prefix, match
 from configtron.tune.drivers.table import LOCAL, MAIN, TABLE, RouteTable, SeenRoutes
 from configtron.tune.metrics import numbers
-from configtron.tune.route_table import PROTOCOL, Ground, Key, Numbered, Overlay, RouteWay, bits, hold, overlaid
+from configtron.tune.route_table import PROTOCOL, Ground, Numbered, Overlay, RouteKey, RouteWay, bits, hold, overlaid
 
 # Above it reading the whole table costs less than looking up each.
 FEW = 1000
@@ -58,10 +58,10 @@ class UpdateStep:
 
     prefix: str
     parsed: Prefix
-    old: tuple[Key, RouteWay] | None
-    new: tuple[Key, RouteWay] | None
+    old: tuple[RouteKey, RouteWay] | None
+    new: tuple[RouteKey, RouteWay] | None
 
-    def stale(self) -> tuple[Key, RouteWay] | None:
+    def stale(self) -> tuple[RouteKey, RouteWay] | None:
         """Return the route that the prefix no longer has."""
         return self.old if self.old and (self.new is None or self.new[0] != self.old[0]) else None
 
@@ -108,7 +108,7 @@ def _step(table: RouteTable, overlay: Overlay, prefix: str, parsed: Prefix, name
     return UpdateStep(prefix, parsed, held(table, parsed), overlay.of(prefix, parsed, name))
 
 
-def held(table: RouteTable, parsed: Prefix) -> tuple[Key, RouteWay] | None:
+def held(table: RouteTable, parsed: Prefix) -> tuple[RouteKey, RouteWay] | None:
     """Return the route of ours to that very prefix, None where there is none. Errors: `Unclear`."""
     found = _leading(table, parsed)
     if found is None or found.table not in (TABLE, MAIN):

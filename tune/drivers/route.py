@@ -37,7 +37,7 @@ from configtron.tune.drivers.table import LOCAL, NOTES_TABLE, RULE_PREFERENCE, T
 from configtron.tune.export import Draft
 from configtron.tune.listeners import BY_EBPF_ALONE
 from configtron.tune.metrics import METRICS, REFUSED, check, holds, numbers
-from configtron.tune.route_table import COPY, DEFAULT, Ground, Key, Numbered, Overlay, RouteWay, lengths_of
+from configtron.tune.route_table import COPY, DEFAULT, Ground, Numbered, Overlay, RouteKey, RouteWay, lengths_of
 from configtron.tune.rules import after
 from configtron.tune.rules import check as check_names
 
@@ -135,7 +135,7 @@ class RouteDriver:
 
     def _routes(
         self, ground: Ground, profiles: Mapping[int, Profile], want: Rules, parsed: Mapping[str, Prefix]
-    ) -> dict[Key, RouteWay]:
+    ) -> dict[RouteKey, RouteWay]:
         numbered = {profile.name: Numbered(number, numbers(profile)) for number, profile in profiles.items()}
         whole = {prefix: parsed.get(prefix) or parse(prefix) for prefix in want.prefixes}
         routes = Overlay(ground, numbered).all(want, whole)
@@ -146,7 +146,7 @@ class RouteDriver:
                 raise Refused(f"{prefix}: IPv6 is off here (no /proc/sys/net/ipv6)")
         return {key: way for key, way in routes.items() if key.version == 4}
 
-    def _read_back(self, routes: Mapping[Key, RouteWay]) -> None:
+    def _read_back(self, routes: Mapping[RouteKey, RouteWay]) -> None:
         """Errors: `Refused` unless the whole table is as it was to be, and the kernel's lookups reach it."""
         seen = self._table.seen()
         if seen.routes != routes:
@@ -306,7 +306,7 @@ def _reached(seen: SeenRoutes) -> list[tuple[int, int]]:
                   for length in lengths & seen.ruled.get(version, frozenset()))  # fmt: skip
 
 
-def _moved(seen: SeenRoutes, key: Key, way: RouteWay, *, again: bool) -> bool:
+def _moved(seen: SeenRoutes, key: RouteKey, way: RouteWay, *, again: bool) -> bool:
     """Return whether a route is to be led elsewhere, rather than left as another program wrote it."""
     have = seen.routes.get(key)
     if have is None:

@@ -23,7 +23,7 @@ from configtron.linux.netlink import Netlink
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile
 from configtron.tune.drivers.routes import Writer, read
-from configtron.tune.route_table import Key, RouteWay
+from configtron.tune.route_table import RouteKey, RouteWay
 
 # An IPv4 address.
 PIECE_BYTES = 4
@@ -61,7 +61,7 @@ class Notes:
         """Take all away."""
         self.drop(list(self._pieces()))
 
-    def _forget(self, keys: Iterable[Key]) -> None:
+    def _forget(self, keys: Iterable[RouteKey]) -> None:
         self._net.write((self._writer.delete(key, BLACKHOLE) for key in keys), forgiven=(errno.ESRCH,))
 
     def _pieces(self) -> dict[int, dict[int, bytes]]:
@@ -72,7 +72,7 @@ class Notes:
         return found
 
 
-def pieces(notes: Mapping[int, str]) -> list[Key]:
+def pieces(notes: Mapping[int, str]) -> list[RouteKey]:
     """Return the routes that notes are written as. Errors: `BadInput`."""
     cut = {number: _cut(number, text.encode()) for number, text in notes.items()}
     return [_key(number, place, piece) for number, parts in cut.items() for place, piece in enumerate(parts)]
@@ -85,8 +85,8 @@ def free(taken: Iterable[int]) -> Iterator[int]:
     raise BadInput(f"there are {MOST_NOTES} profiles already; drop some: configtron tune profile drop NAME")
 
 
-def _key(number: int, place: int, piece: bytes) -> Key:
-    return Key(4, piece, 32, number << PLACE_BITS | place)
+def _key(number: int, place: int, piece: bytes) -> RouteKey:
+    return RouteKey(4, piece, 32, number << PLACE_BITS | place)
 
 
 def _cut(number: int, text: bytes) -> list[bytes]:

@@ -35,7 +35,7 @@ from configtron.tune.drivers.routes import CC_ALGORITHM, Found, Prefix, match, p
 from configtron.tune.drivers.rule import RoutingRule
 from configtron.tune.drivers.rule import parse as parse_rule
 from configtron.tune.drivers.table import LOCAL, MAIN, TABLE, RouteTable, SeenRoutes
-from configtron.tune.route_table import COPY, DEFAULT, Key, RouteWay, bits
+from configtron.tune.route_table import COPY, DEFAULT, RouteKey, RouteWay, bits
 
 # Prefixes that are looked up. If 2 % of many prefixes are diverted, 256 lookups find one with a probability of 99 %.
 SAMPLE = 256
@@ -58,8 +58,8 @@ class Question(NamedTuple):
 class ExpectedRoute:
     """The routes that the rules require, for longest-prefix lookups by a client's address."""
 
-    def __init__(self, routes: Mapping[Key, RouteWay]) -> None:
-        self._by_length: dict[int, dict[int, dict[int, tuple[Key, RouteWay]]]] = {4: {}, 6: {}}
+    def __init__(self, routes: Mapping[RouteKey, RouteWay]) -> None:
+        self._by_length: dict[int, dict[int, dict[int, tuple[RouteKey, RouteWay]]]] = {4: {}, 6: {}}
         for key, way in routes.items():
             at = int.from_bytes(key.address, "big") >> (bits(key.version) - key.length)
             table = self._by_length[key.version].setdefault(key.length, {})
@@ -67,7 +67,7 @@ class ExpectedRoute:
                 table[at] = key, way
         self._lengths = {version: sorted(tables, reverse=True) for version, tables in self._by_length.items()}
 
-    def of(self, version: int, address: bytes) -> tuple[Key, RouteWay] | None:
+    def of(self, version: int, address: bytes) -> tuple[RouteKey, RouteWay] | None:
         """Return the longest route that contains an address; None without one, or if that route is `throw`."""
         number = int.from_bytes(address, "big")
         for length in self._lengths[version]:
@@ -78,7 +78,7 @@ class ExpectedRoute:
 
 
 def ask(
-    table: RouteTable, netns: str, seen: SeenRoutes, routes: Mapping[Key, RouteWay], prefixes: Iterable[str]
+    table: RouteTable, netns: str, seen: SeenRoutes, routes: Mapping[RouteKey, RouteWay], prefixes: Iterable[str]
 ) -> Answers:
     """Compare what the kernel has and answers with the routes that the rules require for the prefixes and the default.
 
@@ -120,7 +120,7 @@ def diverted(table: RouteTable, prefixes: Iterable[Prefix]) -> tuple[Prefix, int
     return None
 
 
-def _against_main(seen: SeenRoutes, routes: Mapping[Key, RouteWay], netns: str) -> Iterator[Difference]:
+def _against_main(seen: SeenRoutes, routes: Mapping[RouteKey, RouteWay], netns: str) -> Iterator[Difference]:
     """Return where our table differs from the routes that the main table requires now.
 
     A prefix of the rules that has no route in our table is not reported here: reading the rules back shows it.
@@ -150,7 +150,7 @@ def _spread(prefixes: list[str]) -> list[str]:
     return [prefixes[place * len(prefixes) // SAMPLE] for place in range(SAMPLE)]
 
 
-def _defaults(routes: Mapping[Key, RouteWay], versions: Iterable[int]) -> list[str]:
+def _defaults(routes: Mapping[RouteKey, RouteWay], versions: Iterable[int]) -> list[str]:
     there = {key.version for key in routes if key.length == 0 and key.metric >= DEFAULT}
     return [text(version, bytes(bits(version) // 8), 0) for version in versions if version in there]
 
@@ -212,7 +212,7 @@ def _looked_up(
             yield Difference(scope, "lookup", f"table {TABLE}, {words(want[1], netns)}", f"{got}{asked}")
 
 
-def _is(found: Found, key: Key, way: RouteWay) -> bool:
+def _is(found: Found, key: RouteKey, way: RouteWay) -> bool:
     return found.table == TABLE and (found.key, found.way) == (key, way)
 
 

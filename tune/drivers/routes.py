@@ -36,7 +36,7 @@ from configtron.linux.rtnetlink import (
     VIA,
 )
 from configtron.model.errors import BadInput
-from configtron.tune.route_table import Hop, Key, RouteWay
+from configtron.tune.route_table import Hop, RouteKey, RouteWay
 
 CC_ALGORITHM = 16  # the one metric that is a name
 KINDS = {1: "unicast", 6: "blackhole", 7: "unreachable", 8: "prohibit", 9: "throw"}
@@ -56,7 +56,7 @@ Prefix = tuple[int, bytes, int]
 class Found(NamedTuple):
     """A route as read: its key, and besides which table, by whose hand (protocol), for which type of service."""
 
-    key: Key
+    key: RouteKey
     way: RouteWay
     table: int
     protocol: int
@@ -90,11 +90,11 @@ class Writer:
     hand   by whose hand (protocol) a route is to be
     """
 
-    def __init__(self, table: int, hand: Callable[[Key, RouteWay], int]) -> None:
+    def __init__(self, table: int, hand: Callable[[RouteKey, RouteWay], int]) -> None:
         self.table, self._hand = table, hand
         self._known: dict[tuple[int, int, int, int], tuple[bytes, bytes, RouteWay]] = {}
 
-    def new(self, key: Key, way: RouteWay) -> tuple[int, int, bytes]:
+    def new(self, key: RouteKey, way: RouteWay) -> tuple[int, int, bytes]:
         """Make a route, or put it in place of the one with the same key."""
         version, address, length, metric = key
         # by identity, which is quick; the way is kept, so no other gets its identity
@@ -103,21 +103,21 @@ class Writer:
             known = self._known[version, length, metric, id(way)] = (*self._around(key, way), way)
         return NEW_ROUTE, CREATE | REPLACE, known[0] + address + known[1]
 
-    def _around(self, key: Key, way: RouteWay) -> tuple[bytes, bytes]:
+    def _around(self, key: RouteKey, way: RouteWay) -> tuple[bytes, bytes]:
         flags = ONLINK if len(way.hops) == 1 and way.hops[0].onlink else 0
         scope = way.scope if way.kind == "unicast" else 0
         head = self._head(key, way, scope, NUMBERS[way.kind], flags) + DST_HEAD[len(key.address)]
         return head, self._place(key) + _hops(key.version, way) + _metrics(way)
 
-    def delete(self, key: Key, way: RouteWay) -> tuple[int, int, bytes]:
+    def delete(self, key: RouteKey, way: RouteWay) -> tuple[int, int, bytes]:
         """Take away the one route with that key, if it is by our hand."""
         return DEL_ROUTE, 0, self._head(key, way, NOWHERE, 0, 0) + attribute(DST, key.address) + self._place(key)
 
-    def _head(self, key: Key, way: RouteWay, scope: int, kind: int, flags: int) -> bytes:
+    def _head(self, key: RouteKey, way: RouteWay, scope: int, kind: int, flags: int) -> bytes:
         protocol = self._hand(key, way)
         return RTMSG.pack(FAMILIES[key.version], key.length, 0, 0, TABLE_UNSPEC, protocol, scope, kind, flags)
 
-    def _place(self, key: Key) -> bytes:
+    def _place(self, key: RouteKey) -> bytes:
         return attribute(TABLE, struct.pack("=I", self.table)) + attribute(PRIORITY, struct.pack("=I", key.metric))
 
 
@@ -177,7 +177,7 @@ def _found(body: bytes, shapes: dict[bytes, tuple[int, RouteWay, int, int]]) -> 
     if shape is None:
         shape = shapes[rest] = _shape(body)
     metric, way, table, protocol = shape
-    return Found(Key(version, address, length, metric), way, table, protocol, body[3])
+    return Found(RouteKey(version, address, length, metric), way, table, protocol, body[3])
 
 
 def _destination(body: bytes, size: int) -> int:

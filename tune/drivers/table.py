@@ -34,8 +34,8 @@ from configtron.tune.route_table import (
     PROTOCOL,
     STANDING,
     Ground,
-    Key,
     RouteArguments,
+    RouteKey,
     RouteLookup,
     RouteWay,
     hand,
@@ -64,7 +64,7 @@ class SeenRoutes:
     foreign    other programs' routes in our table
     """
 
-    routes: Mapping[Key, RouteWay]
+    routes: Mapping[RouteKey, RouteWay]
     profiles: Mapping[int, Profile]
     ruled: Mapping[int, frozenset[int]]
     versions: frozenset[int]
@@ -147,7 +147,7 @@ class RouteTable:
 
     def seen(self) -> SeenRoutes:
         """All that stands in our table."""
-        routes: dict[Key, RouteWay] = {}
+        routes: dict[RouteKey, RouteWay] = {}
         foreign: list[Found] = []
         for version in self.versions:
             for route in read(self.net, version, TABLE):
@@ -163,14 +163,14 @@ class RouteTable:
         routes = {route.key: route.way for route in found}
         return SeenRoutes(routes, self.profiles(), self.ruled(), frozenset(self.versions))
 
-    def change(self, have: Mapping[Key, RouteWay], want: Mapping[Key, RouteWay]) -> int:
+    def change(self, have: Mapping[RouteKey, RouteWay], want: Mapping[RouteKey, RouteWay]) -> int:
         """Write what is new or other, then take away what is too much; how many. Errors: `Refused`."""
         fresh = [(key, way) for key, way in want.items() if have.get(key) != way]
         stale = [(key, way) for key, way in have.items() if key not in want]
         self.write(fresh, stale)
         return len(fresh) + len(stale)
 
-    def write(self, fresh: Iterable[tuple[Key, RouteWay]], stale: Iterable[tuple[Key, RouteWay]]) -> None:
+    def write(self, fresh: Iterable[tuple[RouteKey, RouteWay]], stale: Iterable[tuple[RouteKey, RouteWay]]) -> None:
         """Routes to make or replace, then routes to take away; a prefix that changes its profile is never without."""
         # on the link first: IPv6 looks a gateway up in the very table that its route goes to
         fresh = sorted(fresh, key=lambda item: bool(item[1].hops and item[1].hops[0].gateway))
@@ -276,7 +276,7 @@ def _ours(body: bytes) -> RouteLookup | None:
     return RouteLookup(table == MAIN, -1 if rejected == REJECTS_NOTHING else rejected)
 
 
-def _half(fresh: list[tuple[Key, RouteWay]], no: NetlinkError) -> str:
+def _half(fresh: list[tuple[RouteKey, RouteWay]], no: NetlinkError) -> str:
     key = fresh[no.position][0]
     where = "the default profile" if key.metric >= DEFAULT else text(*key[:3])
     return (
