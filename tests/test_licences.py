@@ -37,7 +37,8 @@ def expected(name: str) -> str:
     """The licence that a file of code must name, by what runs it."""
     if name == "kmod/configtron.h":
         return f"{KERNEL} WITH Linux-syscall-note"
-    if name.endswith(".bpf.c") or name.startswith("tune/drivers/bpf/") and name.endswith(".h"):
+    # Compiled into the module and into the BPF programs.
+    if name == "kmod/draw.h" or name.endswith(".bpf.c") or name.startswith("tune/drivers/bpf/") and name.endswith(".h"):
         return BPF
     if name.startswith(("kmod/", "tests/support/kmod/planted/")):
         return KERNEL

@@ -14,13 +14,16 @@ Not every driver can do everything. What only some can do is a protocol of its o
     Asker           ask the kernel what clients would get
     Original        read what the kernel has without us
     Inventory       list what it made by marks in the kernel
+    Drawing         draw each client's profile from its class's mix, and record its connections
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
+from configtron.model.close_records import CloseRecord, OpenRecord
+from configtron.model.draw import Mix, Plan
 from configtron.model.nouns import Context, Decision, Outcome, Packet, Segment, Value
 from configtron.model.tuning import Answers, Changes, Place, Reach, Rules
 
@@ -163,6 +166,38 @@ class Inventory(Protocol):
 
     def others(self) -> tuple[str, ...]:
         """What others have put among ours, one line each with how to take it away; `revert` leaves it there."""
+
+
+@runtime_checkable
+class Drawing(Protocol):
+    """A driver whose kernel part draws each client's profile from the mix of the class that its prefix names.
+
+    There are two halves, each a plan and its mixes, and one word that turns from one to the other: a plan that was
+    changed in place would be read torn. Mixes change only together with the epoch. Once a plan is in force, nothing of
+    the driver applies to new connections when its lease has passed, though every process of ours be dead.
+    """
+
+    def load_plan(self, plan: Plan, mixes: Mapping[str, Mix]) -> None:
+        """Prepare the idle half: a plan, and the mix of each class by the name of the profile that prefixes point to.
+
+        Nothing of it is in force before `turn`. Errors: `BadInput` for the name of no profile, and for other mixes
+        under the key and epoch that are in force; `Missing` where the driver's rules are not in force.
+        """
+
+    def turn(self) -> None:
+        """Put the loaded half in force with one store, its lease too. Errors: `BadInput` where none is loaded."""
+
+    def renew(self, until_ns: int) -> None:
+        """Let the lease end at a time of CLOCK_BOOTTIME, ns; cheap enough for every second."""
+
+    def records(self) -> Iterator[OpenRecord | CloseRecord]:
+        """Hand out the records that wait, each once; ends when none is left. One reader at a time."""
+
+    def lost_records(self) -> int:
+        """Return how many records found no room since the rules came in force."""
+
+    def drop_plan(self) -> None:
+        """Leave no plan in force and none loaded: prefixes have the profile that they point to, as without a draw."""
 
 
 class Policy(Protocol):

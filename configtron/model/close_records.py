@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: MIT
+"""Records of connections that clients opened to this host: one when it is established, one when it has ended.
+
+A driver whose kernel part draws hands them out (`protocols.Drawing`). The driver's reader, which runs as root, cuts the
+client's address to its prefix before a record is made: none of these types can hold an address. Unknown is None, never
+0. Times are ns of CLOCK_BOOTTIME, which counts suspended time and never steps.
+
+Named tuples, not dataclasses: a busy server makes ten thousand a second.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+# How a connection ended: both sides closed it; the client reset it; this host reset it or gave up an orphaned socket;
+# the client did not answer any more.
+CLOSED, RESET, ABORTED, TIMED_OUT = "closed", "reset", "aborted", "timed-out"
+ENDINGS = (CLOSED, RESET, ABORTED, TIMED_OUT)
+
+
+class OpenRecord(NamedTuple):
+    """A connection that has been established, and what was drawn for it.
+
+    prefix        the client's, cut to /24 or /48
+    cookie        SO_COOKIE of the socket, unique until the next boot
+    class_name    the profile whose mix was drawn from; None where no mix was
+    arm           place in the mix; None where the client is held back, or no mix was drawn from
+    profile       its name, "" for the untouched stack
+    version       of the profile: a number that changes when its settings change
+    epoch         of the plan that was in force
+    band          of the handshake's round trip, from 1, where the class was found by it
+    rtt_us        round trip of the handshake; with TCP_DEFER_ACCEPT the client's thinking counts, with SYN cookies it
+                  can be tens of ms too long
+    window_cut    the kernel had cut the initial window after repeated SYN-ACKs, so the profile's was not set
+    """
+
+    prefix: str
+    local_port: int
+    remote_port: int
+    start_ns: int
+    cookie: int | None
+    class_name: str | None
+    arm: int | None
+    held: bool
+    profile: str
+    version: int | None
+    epoch: int | None
+    band: int | None
+    rtt_us: int | None
+    window_cut: bool
+
+
+class CloseRecord(NamedTuple):
+    """A connection that has ended. What belongs to its beginning is repeated, for its open record can be lost.
+
+    min_rtt_us      the kernel's windowed minimum (tcp_min_rtt_wlen)
+    max_cwnd        segments; the largest that was seen, once per round trip and at the end
+    bytes_acked     that the client acknowledged
+    segments        data segments sent, the repeated ones too
+    retransmits     segments sent again
+    app_limited     share of the connection's life in which this host had nothing to send
+    rwnd_limited    share of the time with data to send in which the client's window did not let it
+    delivery_kbps   largest rate at which data arrived while the network, not the application, was the limit
+    ending          one of `ENDINGS`
+    """
+
+    opened: OpenRecord
+    end_ns: int
+    min_rtt_us: int | None
+    max_cwnd: int | None
+    bytes_acked: int
+    bytes_received: int
+    segments: int
+    retransmits: int
+    app_limited: float | None
+    rwnd_limited: float | None
+    delivery_kbps: float | None
+    ending: str | None
