@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from benchmarks.evidence_rows import LAB, LONG, ROWS, SHORT, Row
+from benchmarks.evidence_rows import LAB, LONG, ROWS, SHORT, PaperRow
 from rigs import ROOT
 
 HEAD = ("paper", "what", "paper's figure", "ours", "command", "s")
@@ -44,7 +44,7 @@ def run(command: str) -> tuple[str, float]:
     return done.stdout, time.monotonic() - began
 
 
-def table(rows: Iterable[Row], chosen: Callable[[Row], bool], how: Run) -> tuple[list[tuple[str, ...]], int]:
+def table(rows: Iterable[PaperRow], chosen: Callable[[PaperRow], bool], how: Run) -> tuple[list[tuple[str, ...]], int]:
     """The table's lines and how many figures are missing; each command runs once."""
     outputs: dict[str, tuple[str, float] | str] = {}
     lines, missing = [], 0
@@ -68,7 +68,7 @@ def table(rows: Iterable[Row], chosen: Callable[[Row], bool], how: Run) -> tuple
     return lines, missing
 
 
-def _figure(row: Row, output: str) -> str:
+def _figure(row: PaperRow, output: str) -> str:
     try:
         return row.read(output).strip().replace("|", "/")
     except LookupError as error:
@@ -98,7 +98,7 @@ def main(words: list[str] | None = None) -> int:
     arguments = parser.parse_args(words)
     costs = {SHORT} | ({LONG} if arguments.long else set()) | ({LAB} if arguments.lab else set())
 
-    def chosen(row: Row) -> bool:
+    def chosen(row: PaperRow) -> bool:
         if arguments.only:
             return any(word in text for word in arguments.only for text in (row.paper, row.what, row.command))
         return row.cost in costs

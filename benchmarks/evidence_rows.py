@@ -18,7 +18,7 @@ Read = Callable[[str], str]
 SHORT, LONG, LAB = "short", "long", "lab"
 
 
-class Row(NamedTuple):
+class PaperRow(NamedTuple):
     """One figure. `read` takes the command's output and gives ours as printed; it raises where it is not there."""
 
     paper: str
@@ -85,8 +85,8 @@ TESTS = "python -m pytest -q -p no:cacheprovider"
 PASSED = found(r"(\d+) passed", "{} tests pass")
 
 
-def _table_2(knob: str, theirs: str) -> Row:
-    return Row("CT Table 2", knob, theirs, TABLE_2, shares(knob), LAB)
+def _table_2(knob: str, theirs: str) -> PaperRow:
+    return PaperRow("CT Table 2", knob, theirs, TABLE_2, shares(knob), LAB)
 
 
 def _median(shape: str) -> Read:
@@ -103,59 +103,63 @@ ROWS = (
     _table_2("icw", "10 62 %, 4 20.5 %, 24 5.3 %; 6.9 %"),
     _table_2("synack_rto", "0.3 s 9.2 %, 1 s 82.6 %, 3 s 8.2 %; 2.3 %"),
     _table_2("rwin", "29200 57.4 %, 14600 8.2 %, 42780 6.8 %; 3.6 %"),
-    Row("CT Table 1", "knobs", "768 configurations", f"{TESTS} tests/test_knobs.py", PASSED),
-    Row("CT Table 3", "the six calls", "-", f"{TESTS} tests/tune/test_profiles.py", PASSED),
-    Row("CT 4, 5", "the ensemble", "4 samples, 7 tested, 5 %, 80", f"{TESTS} tests/learner/test_ensemble.py", PASSED),
-    Row("CT 6.2", "75th percentile of round trips", "34 ms FCC, CAIDA; > 100 ms Pantheon, MAWI",
+    PaperRow("CT Table 1", "knobs", "768 configurations", f"{TESTS} tests/test_knobs.py", PASSED),
+    PaperRow("CT Table 3", "the six calls", "-", f"{TESTS} tests/tune/test_profiles.py", PASSED),
+    PaperRow("CT 4, 5", "the ensemble", "4 samples, 7 tested, 5 %, 80",
+        f"{TESTS} tests/learner/test_ensemble.py", PASSED),
+    PaperRow("CT 6.2", "75th percentile of round trips", "34 ms FCC, CAIDA; > 100 ms Pantheon, MAWI",
         f"{TESTS} tests/learner/test_analytic.py -k round_trips", PASSED),
-    Row("CT 6", "Default's median page load time (put in)", "Pantheon 2.6 s, MAWI 4.7 s, FCC 2.5 s, CAIDA 2.5 s",
+    PaperRow("CT 6", "Default's median page load time (put in)", "Pantheon 2.6 s, MAWI 4.7 s, FCC 2.5 s, CAIDA 2.5 s",
         SHAPES, several(*((name, _median(name)) for name in ("pantheon", "mawi", "fcc", "caida")))),
-    Row("CT Fig. 6b", "arms from update 100 on", "GP falls, tree rises", study("arms", "--seeds 2"),
+    PaperRow("CT Fig. 6b", "arms from update 100 on", "GP falls, tree rises", study("arms", "--seeds 2"),
         several(("gp", cell("gp", "updates 100 on", "{:.2f}")), ("tree", cell("tree", "updates 100 on", "{:.2f}")))),
-    Row("CT Fig. 9", "excess at the median without congestion control, ICW, HTTP version", "in this order",
+    PaperRow("CT Fig. 9", "excess at the median without congestion control, ICW, HTTP version", "in this order",
         study("knobs"), several(*((name, cell(knob, "median excess", "{:.3f}")) for name, knob in (
             ("congestion control", "tcp_congestion_control"), ("ICW", "initcwnd"), ("HTTP", "http_version"))))),
-    Row("CT 4", "configurations tried until near the best", "a hypercube needs 2 to 3 times fewer", study("starts"),
+    PaperRow("CT 4", "configurations tried until near the best", "a hypercube needs 2 to 3 times fewer",
+        study("starts"),
         several(("hypercube", cell("lhc", "mean tried")), ("random", cell("random", "mean tried")))),
-    Row("CT 6", "space that BO per client tests", "> 90 %, without reaching its goal", study("explored"),
+    PaperRow("CT 6", "space that BO per client tests", "> 90 %, without reaching its goal", study("explored"),
         cell("per client", "median share tested", "{:.1f} %", 100.0)),
-    Row("CT 4", "cross-validated accuracy on networks seen", "SVM 93.3, tree 95.6, forest 96.1 %", study("trees"),
+    PaperRow("CT 4", "cross-validated accuracy on networks seen", "SVM 93.3, tree 95.6, forest 96.1 %", study("trees"),
         several(*((name, cell(f"{row}, best of its class and site", "seen", "{:.1f} %", 100.0)) for name, row in (
             ("SVM", "SVM"), ("tree", "decision tree"), ("forest", "random forest"))))),
-    Row("CT 4, 6", "moved clients that are noticed", "no latency given", study("drift"),
+    PaperRow("CT 4, 6", "moved clients that are noticed", "no latency given", study("drift"),
         several(("", found(r"share of moved clients noticed,,([0-9.]+)", "share {}")),
                 ("median sessions until", found(r"median sessions until,,([0-9.]+)")))),
-    Row("CT Fig. 8", "distance at the 95th percentile, all features and latency alone", "latency is the base",
+    PaperRow("CT Fig. 8", "distance at the 95th percentile, all features and latency alone", "latency is the base",
         study("features"), several(("all", cell("configtron, all features", "p95 distance")),
                                    ("latency", cell("configtron, latency alone", "p95 distance")))),
-    Row("CT 4", "classes that evolve from 20", "in words", study("classes"), found(r"evolving.*?,,([0-9.]+)"), LONG),
-    Row("CT Figs 1, 4, 5", "ConfigTron's gain at the median", "Pantheon 19, MAWI 16, FCC 11.2, CAIDA 10.1 %",
+    PaperRow("CT 4", "classes that evolve from 20", "in words", study("classes"),
+        found(r"evolving.*?,,([0-9.]+)"), LONG),
+    PaperRow("CT Figs 1, 4, 5", "ConfigTron's gain at the median", "Pantheon 19, MAWI 16, FCC 11.2, CAIDA 10.1 %",
         study("gains", "--seeds 3"), several(*((name, cell(f"{name} configtron", "median gain", "{:.1f} %", 100.0))
                                                for name in ("pantheon", "mawi", "fcc", "caida"))), LONG),
-    Row("CT Figs 1, 4, 5", "the oracle's gain at the median", "8 to 18 %",
+    PaperRow("CT Figs 1, 4, 5", "the oracle's gain at the median", "8 to 18 %",
         study("gains", "--seeds 3"), several(*((name, cell(f"{name} optimal", "median gain", "{:.1f} %", 100.0))
                                                for name in ("pantheon", "mawi", "fcc", "caida"))), LONG),
-    Row("CT 6.4.1", "a global manager's gain in the tail (17 % overlap is put in)", "below 2 %",
+    PaperRow("CT 6.4.1", "a global manager's gain in the tail (17 % overlap is put in)", "below 2 %",
         study("managers", "--seeds 3"), cell("configtron, global against local", "tail gain", "{:.1f} %", 100.0), LONG),
-    Row("CT 6.1", "16 M sessions under a fixed policy", "about 16 M sessions",
+    PaperRow("CT 6.1", "16 M sessions under a fixed policy", "about 16 M sessions",
         "python -m benchmarks.simulator speed 1 0", found(r"^default +.*?; (\d+ s for 16 M)"), LONG),
-    Row("CT 6", "the update's cost", "10 k sessions in about 2 min", "python -m benchmarks.learner",
+    PaperRow("CT 6", "the update's cost", "10 k sessions in about 2 min", "python -m benchmarks.learner",
         found(r"([^\n]*10[ ,]?000[^\n]*)"), LONG),
-    Row("-", "replays in which 95 % intervals hold the truth", "-", "python -m benchmarks.offpolicy",
+    PaperRow("-", "replays in which 95 % intervals hold the truth", "-", "python -m benchmarks.offpolicy",
         found(r"([^\n]*%[^\n]*)"), LONG),
-    Row("CT 6", "distance from the best by policy", "Figs 4 to 6", "python -m benchmarks.simulator goals",
+    PaperRow("CT 6", "distance from the best by policy", "Figs 4 to 6", "python -m benchmarks.simulator goals",
         found(r"^thompson +([^\n]*)"), LONG),
-    Row("-", "where that distance comes from", "-", "python -m benchmarks.regret", found(r"([^\n]+)\n*\Z"), LONG),
-    Row("CT 5", "what exported rules lose", "-", "python -m benchmarks.exported", found(r"([^\n]+)\n*\Z"), LONG),
-    Row("-", "outside bandits on the same sessions", "-", "python -m benchmarks.rivals", found(r"([^\n]+)\n*\Z"), LONG),
-    Row("CT 6", "what slow_start_after_idle does where nothing rests", "left out of the tensor",
+    PaperRow("-", "where that distance comes from", "-", "python -m benchmarks.regret", found(r"([^\n]+)\n*\Z"), LONG),
+    PaperRow("CT 5", "what exported rules lose", "-", "python -m benchmarks.exported", found(r"([^\n]+)\n*\Z"), LONG),
+    PaperRow("-", "outside bandits on the same sessions", "-", "python -m benchmarks.rivals",
+        found(r"([^\n]+)\n*\Z"), LONG),
+    PaperRow("CT 6", "what slow_start_after_idle does where nothing rests", "left out of the tensor",
         "python -m benchmarks.dead_knobs", found(r"tcp_slow_start_after_idle 1 or 0: (\d+ of \d+ cells identical)"),
         LAB),
-    Row("CT 6.4.3", "set-up time under the eBPF driver at 100 000 prefixes, p50",
+    PaperRow("CT 6.4.3", "set-up time under the eBPF driver at 100 000 prefixes, p50",
         "no latency, < 1 % CPU; LD_PRELOAD +2.2 %, a VM each +20 %", "python -m benchmarks.tune ebpf",
         found(r"^ebpf +100000 +\S+ \[[^]]*\] +(\S+) "), LAB),
-    Row("CT Fig. 7", "cases with Jain's index above 0.95", "> 50 %, > 90 % without BBR",
+    PaperRow("CT Fig. 7", "cases with Jain's index above 0.95", "> 50 %, > 90 % without BBR",
         "configtron replay study fairness", found(r"(\d+ %)"), LAB),
-    Row("PN 5.2", "replication error", "within 17 %, 14.4 % on one path",
+    PaperRow("PN 5.2", "replication error", "within 17 %, 14.4 % on one path",
         "configtron replay study calibration", found(r"([0-9.]+ %)"), LAB),
 )  # fmt: skip

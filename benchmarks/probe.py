@@ -48,7 +48,7 @@ PORTS = range(1024, 32768)
 CLAIM_PER_S = 500
 
 
-class Row(NamedTuple):
+class Probed(NamedTuple):
     """What one way gave: connections, seconds by the clock on the wall and of the prober, how many were right."""
 
     count: int
@@ -57,9 +57,9 @@ class Row(NamedTuple):
     right: int
     wrong: int
 
-    def __add__(self, other: object) -> Row:
-        assert isinstance(other, Row)
-        return Row(*(a + b for a, b in zip(self, other, strict=True)))
+    def __add__(self, other: object) -> Probed:
+        assert isinstance(other, Probed)
+        return Probed(*(a + b for a, b in zip(self, other, strict=True)))
 
 
 def set_window(standing: Town, segments: int) -> None:
@@ -80,7 +80,7 @@ def losing(standing: Town, percent: int) -> Iterator[None]:
     yield
 
 
-def ours(standing: Town, count: int, window: int, params: dict[str, Value]) -> tuple[Row, Row, Row]:
+def ours(standing: Town, count: int, window: int, params: dict[str, Value]) -> tuple[Probed, Probed, Probed]:
     """Our rows, all readings and the exact ones, and the span's over the same packets."""
     call = [Call("icw", tuple(sorted(params.items())), Target(lit(n), lit(n))) for n in range(count)]
     vantage = standing.vantages[0]
@@ -113,13 +113,13 @@ def ours(standing: Town, count: int, window: int, params: dict[str, Value]) -> t
     right = sum(o.value == window for o in exact)
     overclaims = len([o for o in read if o.value is not None]) - right - bounds_too
     return (
-        Row(count, wall, cpu, right + bounds_too, overclaims),
-        Row(count, wall, cpu, right, len(exact) - right),
-        Row(count, wall, cpu, spans.count(window), sum(s not in (0, window) for s in spans)),
+        Probed(count, wall, cpu, right + bounds_too, overclaims),
+        Probed(count, wall, cpu, right, len(exact) - right),
+        Probed(count, wall, cpu, spans.count(window), sum(s not in (0, window) for s in spans)),
     )
 
 
-def scapys(standing: Town, window: int) -> Row:
+def scapys(standing: Town, window: int) -> Probed:
     """The row of scapy's way."""
     vantage = standing.vantages[0]
     words = [sys.executable, "-m", "benchmarks.naive", lit(window), str(SCAPY), vantage.source_address]
@@ -129,7 +129,7 @@ def scapys(standing: Town, window: int) -> Row:
     counts = [int(line) for line in process.stdout]
     _, _, usage = os.wait4(process.pid, 0)
     right = counts.count(window)
-    return Row(SCAPY, time.monotonic() - began, usage.ru_utime + usage.ru_stime, right, len(counts) - right)
+    return Probed(SCAPY, time.monotonic() - began, usage.ru_utime + usage.ru_stime, right, len(counts) - right)
 
 
 def main(count: int) -> int:
@@ -138,7 +138,7 @@ def main(count: int) -> int:
     holds = True
     with town() as standing:
         for percent in LOSSES_PERCENT:
-            rows: dict[str, Row] = {}
+            rows: dict[str, Probed] = {}
             with losing(standing, percent):
                 for window in WINDOWS:
                     set_window(standing, window)

@@ -39,7 +39,7 @@ from configtron.lab.testbed.shard import ORDERS, Orders
 from configtron.lab.testbed.studies import STUDIES
 from configtron.lab.uml import user_mode_linux as uml
 from configtron.model.errors import DONE, USAGE, ConfigtronError
-from configtron.model.repeats import Rule
+from configtron.model.repeats import StoppingRule
 
 WORKER = "configtron.cli.shard"
 PARTS = ("speed", "smoke", "same", "kill", "grid")
@@ -111,7 +111,7 @@ def speed() -> bool:
     every, _ = took([replace(orders, seed=seed) for seed in range(CORES)], CORES, guests)
     print(f"{CORES} guests on {CORES} cores    {every}")
     real = measure.guests(WORKER, uml.UmlVirtual("uml-real-time", virtual_time=False))
-    slow, _ = took([replace(orders, rule=Rule((REAL_LOADS,)))], 1, real)
+    slow, _ = took([replace(orders, rule=StoppingRule((REAL_LOADS,)))], 1, real)
     print(f"one guest in real time {slow}")
     print(f"loads/s beside real time: {one.loads / one.wall_s / (slow.loads / slow.wall_s):.0f} times in one guest")
     idle = every.loads / every.cpu_s * CORES
@@ -121,7 +121,7 @@ def speed() -> bool:
 
 def bare(orders: Orders) -> Orders:
     """The same with one load: what a boot costs."""
-    return replace(orders, configurations=orders.configurations[:1], pages=orders.pages[:1], rule=Rule((1,)))
+    return replace(orders, configurations=orders.configurations[:1], pages=orders.pages[:1], rule=StoppingRule((1,)))
 
 
 def smoke() -> bool:

@@ -42,7 +42,7 @@ from configtron.lab.testbed.studies import SITES
 from configtron.lab.uml import user_mode_linux as uml
 from configtron.lab.uml.enclosure import GuestJob, Running
 from configtron.model.errors import DONE, USAGE, ConfigtronError, Missing
-from configtron.model.repeats import Rule
+from configtron.model.repeats import StoppingRule
 from rigs import ROOT
 
 LOADS = 30
@@ -148,7 +148,7 @@ def load_of(orders: Orders, times: int, client: str = "") -> Cost:
     """A load's: CPU seconds from many, stops from few."""
 
     def loaded(so_often: int) -> Callable[[uml.UmlVirtual], None]:
-        return shard(replace(orders, rule=Rule((so_often,))), client)
+        return shard(replace(orders, rule=StoppingRule((so_often,))), client)
 
     one, each = cost(loaded(1)), len(orders.configurations)
     few = cost(loaded(COUNTED_LOADS)).less(one, (COUNTED_LOADS - 1) * each)

@@ -21,7 +21,7 @@ from benchmarks.tune_kills import INSIDE
 from configtron.model.tuning import Changes, Place
 from configtron.tune.drivers import load
 from rigs.isolation import with_own_pins
-from rigs.tune_ground import Ground, ground
+from rigs.tune_sandbox import TuneSandbox, tune_sandbox
 
 TIMES = 10
 SIZES = (4, 100_000)
@@ -31,13 +31,13 @@ PATIENCE_S = 20.0
 LEASE_S = 60.0
 
 
-def fill(here: Ground, size: int) -> None:
+def fill(here: TuneSandbox, size: int) -> None:
     """So many prefixes more."""
     lines = "".join(f"10.{128 + (n >> 14)}.{n >> 6 & 255}.{(n & 63) << 2}/30 web\n" for n in range(size))
     subprocess.run(here.command("prefix", "import", "-"), input=lines, text=True, check=True, stdout=subprocess.DEVNULL)
 
 
-def touch(here: Ground, turn: int) -> str:
+def touch(here: TuneSandbox, turn: int) -> str:
     """Make an external change; return its scope."""
     if here.driver == "sysctl":
         knob, value = (("tcp_autocorking", 1), ("tcp_slow_start_after_idle", 1))[turn % 2]
@@ -55,7 +55,7 @@ def touch(here: Ground, turn: int) -> str:
     return prefix
 
 
-def seen(here: Ground, times: int) -> list[float]:
+def seen(here: TuneSandbox, times: int) -> list[float]:
     """Return how long each change took to be reported, s."""
     rng, took = random.Random(1), []
     words = here.command("watch", "-f", "jsonl")
@@ -88,7 +88,7 @@ def main(arguments: list[str]) -> int:
     slow = False
     for driver in arguments[2:] or DRIVERS:
         for size in SIZES if driver != "sysctl" else SIZES[:1]:
-            with ground(driver) as here:
+            with tune_sandbox(driver) as here:
                 if driver != "sysctl":
                     fill(here, max(size, times))
                 here.run("apply", *here.where, "--lease", str(LEASE_S))

@@ -8,17 +8,28 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from configtron.learner.engines import ENGINES, GRID
-    from configtron.learner.policy_row import Row
+    from configtron.learner.policy_row import PolicyRow
     from configtron.learner.registry import POLICIES, PREFERRED, policy, row_of, untaken
     from configtron.learner.setting import Setting
     from configtron.learner.table_policy import TablePolicy
 
-__all__ = ["ENGINES", "GRID", "POLICIES", "PREFERRED", "Row", "Setting", "TablePolicy", "policy", "row_of", "untaken"]
+__all__ = [
+    "ENGINES",
+    "GRID",
+    "POLICIES",
+    "PREFERRED",
+    "PolicyRow",
+    "Setting",
+    "TablePolicy",
+    "policy",
+    "row_of",
+    "untaken",
+]
 
 _MODULES = {
     **dict.fromkeys(("ENGINES", "GRID"), "engines"),
     **dict.fromkeys(("POLICIES", "PREFERRED", "policy", "row_of", "untaken"), "registry"),
-    "Row": "policy_row",
+    "PolicyRow": "policy_row",
     "Setting": "setting",
     "TablePolicy": "table_policy",
 }

@@ -94,8 +94,8 @@ class Clients:
         more = np.bincount(client[expected], minlength=BUCKETS)
         fading = np.maximum(1.0 - more / MEMORY, 0.0)
         count = self.count * fading + more
-        drawn_in = np.clip(rest[expected], -MOST_LN, MOST_LN)
-        total = self.total * fading + np.bincount(client[expected], weights=drawn_in, minlength=BUCKETS)
+        clipped = np.clip(rest[expected], -MOST_LN, MOST_LN)
+        total = self.total * fading + np.bincount(client[expected], weights=clipped, minlength=BUCKETS)
         far = np.abs(total) / np.maximum(count, 1.0) / np.sqrt(ALIKE_LN**2 + noise_ln**2 / np.maximum(count, 1.0))
         bound = np.where(self.out, BACK_SHARE, 1.0) * FAR_SIGMAS
         return Clients(count, total, ever, (count >= LEAST_LOADS) & (far > bound), capped)

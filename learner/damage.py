@@ -28,7 +28,7 @@ import numpy as np
 
 from configtron.learner.classes import Classes
 from configtron.learner.columns import Codes, Contexts, Floats, conditions_of
-from configtron.learner.reached import Mask, twins
+from configtron.learner.reached import Mask, tied_configurations
 from configtron.learner.served import Served
 from configtron.learner.state import keep
 from configtron.model.congestion import FAIR
@@ -206,7 +206,9 @@ def bounded(served: Served, allowed: Mask, row_class: Codes, grid: Grid) -> Serv
 
     allowed (classes, configurations); row_class (R,) each row's class. Exploration draws from what every row may have.
     """
-    stand_in = {key: twins(grid, np.frombuffer(key, dtype=np.bool_)) for key in {row.tobytes() for row in allowed}}
+    stand_in = {
+        key: tied_configurations(grid, np.frombuffer(key, dtype=np.bool_)) for key in {row.tobytes() for row in allowed}
+    }
     instead = np.stack([stand_in[row.tobytes()] for row in allowed])
     configuration = np.take_along_axis(instead[row_class], served.configuration, axis=1)
     exploring = np.unique(row_class[served.explore > 0])

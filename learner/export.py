@@ -31,7 +31,7 @@ EXPORT_LEAF = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ClassRule:
     """One class and site's profile. weight: how much of the cell's sessions had it already; site "": any other."""
 
     class_id: str
@@ -44,7 +44,7 @@ class Rule:
 class Export:
     """Rules by class, the tree, its rules in words (condition, profile, share of clients)."""
 
-    rules: tuple[Rule, ...]
+    rules: tuple[ClassRule, ...]
     tree: Tree
     tree_rules: tuple[tuple[str, Profile, float], ...]
 
@@ -83,11 +83,11 @@ def relabelled(tree: Tree, columns: Floats, cost: Floats) -> Tree:
     return replace(tree, label=label, share=share)
 
 
-def _rules(policy: TablePolicy, single: Codes, table: Floats) -> tuple[Rule, ...]:
+def _rules(policy: TablePolicy, single: Codes, table: Floats) -> tuple[ClassRule, ...]:
     width = len(policy.sites) + 1
     names = (*policy.sites, "")
     return tuple(
-        Rule(
+        ClassRule(
             policy.class_ids_[row // width],
             names[row % width],
             policy.grid.profiles[configuration],

@@ -71,7 +71,7 @@ HELD_REASONS = {
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Trial:
+class LoggedLoads:
     """n loads of known classes, (n,) each; cluster: number of the prefix, whose loads are correlated."""
 
     contexts: Contexts
@@ -122,7 +122,7 @@ class Power:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class GainVerdict:
     """proven: class -> what is proven for it; held: class -> why nothing is."""
 
     proven: Mapping[int, tuple[Proof, ...]]
@@ -176,7 +176,7 @@ def pairings(grid: Grid, candidates: Codes, dear: Floats, *, direct: bool = Fals
 class Compared:
     """All profiles of `among` against Default, in any group of loads."""
 
-    def __init__(self, trial: Trial, grid: Grid, among: Mask):
+    def __init__(self, trial: LoggedLoads, grid: Grid, among: Mask):
         self.trial, self.grid = trial, grid
         self.candidates: Codes = np.flatnonzero(among & (np.arange(len(grid)) != grid.default))
         self.inverse = 1.0 / trial.propensity
@@ -262,7 +262,7 @@ class Compared:
         return Comparison(gain, error, freedom, error > 0.0), sums
 
 
-def examined(compared: Compared, groups: tuple[Group, ...], names: tuple[str, ...], error: float) -> Verdict:
+def examined(compared: Compared, groups: tuple[Group, ...], names: tuple[str, ...], error: float) -> GainVerdict:
     """Compare every group, with a total error of `error`, and conclude for each class (names: their ids)."""
     trial, per_level = compared.trial, np.bincount([group.level for group in groups], minlength=len(LEVEL_SHARES))
     barred, of_class = compared.unbalanced(), _rows_of(trial.network, len(names))
@@ -285,7 +285,7 @@ def examined(compared: Compared, groups: tuple[Group, ...], names: tuple[str, ..
             proven[k] = proofs
         else:
             held[k] = "slower-here" if slower else (whole.reason or "not-proven")
-    return Verdict(proven, held, tuple(power))
+    return GainVerdict(proven, held, tuple(power))
 
 
 def _of_class(
@@ -353,7 +353,7 @@ def _why_none(enough: Mask, whole: Mask, barred: Mask) -> str:
     return "unbalanced" if (enough & barred).any() else "partly-tried" if (enough & ~whole).any() else "few-loads"
 
 
-def _mean_inverse(trial: Trial, configurations: int) -> Floats:
+def _mean_inverse(trial: LoggedLoads, configurations: int) -> Floats:
     """(configurations,) mean inverse propensity, by the loads there are; infinite where there are none."""
     total = np.bincount(trial.configuration, weights=trial.propensity**-2.0, minlength=configurations)
     return np.where(total > 0.0, total / len(trial), np.inf)

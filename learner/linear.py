@@ -70,7 +70,7 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Witnesses:
+class SufficientStatistics:
     """Sufficient statistics of each cell's f effects once its level is integrated out, by class.
 
     precision (classes, places, f, f), shift (classes, places, f): of T g(cell) + u(class), the cell's own effects
@@ -118,7 +118,9 @@ def symmetric(n: int) -> tuple[Codes, Codes, Codes]:
     return one, two, place
 
 
-def witnesses(weight: Floats, mean_ln: Floats, features: Floats, places: int, spread: Spread) -> Witnesses:
+def sufficient_statistics(
+    weight: Floats, mean_ln: Floats, features: Floats, places: int, spread: Spread
+) -> SufficientStatistics:
     """Return the sufficient statistics: sums over configurations.
 
     weight, mean_ln (cells, configurations); features (configurations, f).
@@ -134,10 +136,12 @@ def witnesses(weight: Floats, mean_ln: Floats, features: Floats, places: int, sp
     left = lost @ precision
     np.subtract(precision, left, out=left)
     rest = shift - (lost @ shift[:, :, None])[:, :, 0]
-    return Witnesses(left.reshape(-1, places, f, f), rest.reshape(-1, places, f), precision, shift, own, spread)
+    return SufficientStatistics(
+        left.reshape(-1, places, f, f), rest.reshape(-1, places, f), precision, shift, own, spread
+    )
 
 
-def evidence(seen: Witnesses, cells: Floats) -> Evidence:
+def evidence(seen: SufficientStatistics, cells: Floats) -> Evidence:
     """Return the evidence about T. cells (cells, q). Classes that saw nothing would add nothing but time."""
     classes, places, f, _ = seen.precision.shape
     q = cells.shape[1]
@@ -171,7 +175,7 @@ class Model:
     def __init__(
         self,
         known: Known,
-        seen: Witnesses,
+        seen: SufficientStatistics,
         features: Floats,
         cells: Floats,
         count: Floats,

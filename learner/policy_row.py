@@ -14,7 +14,7 @@ LAST = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PolicyRow:
     """A policy: how to make it, and what it is, in a few words.
 
     oracle: it needs the truth; takes: which of `warm`, `engine`, `evolve`, `by-device` and `budget` make a difference

@@ -53,7 +53,7 @@ def unreached(grid: Grid, takes: Takes) -> tuple[str, ...]:
     )
 
 
-def twins(grid: Grid, among: Mask) -> Codes:
+def tied_configurations(grid: Grid, among: Mask) -> Codes:
     """Return for each configuration, (configurations,), the one of `among` that shares most settings with it.
 
     Of tied configurations it is the one nearest to Default; a configuration of `among` stands for itself.

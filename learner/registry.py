@@ -10,7 +10,7 @@ from pkgutil import iter_modules
 
 from configtron.learner import policies
 from configtron.learner.imported import imported, is_imported, make_imported
-from configtron.learner.policy_row import Row
+from configtron.learner.policy_row import PolicyRow
 from configtron.learner.setting import CLASSES, WARM, Setting
 from configtron.learner.table_policy import TablePolicy
 from configtron.model.errors import BadInput
@@ -19,28 +19,30 @@ from configtron.model.errors import BadInput
 PREFERRED = "thompson"
 
 
-def _found() -> dict[str, Row]:
+def _found() -> dict[str, PolicyRow]:
     """Return the rows of every file of the folder, in the order of their places."""
     files = [import_module(f"{policies.__name__}.{module.name}") for module in iter_modules(policies.__path__)]
-    rows: list[Row] = [row for file in files for row in file.ROWS]
+    rows: list[PolicyRow] = [row for file in files for row in file.ROWS]
     return {row.name: row for row in sorted(rows, key=lambda row: (row.place, row.name))}
 
 
 POLICIES = _found()
 
 
-def row_of(name: str) -> Row:
+def row_of(name: str) -> PolicyRow:
     """Return a policy of POLICIES, or the class that "package.module:Class" names. Errors: `BadInput`."""
     if is_imported(name):
         imported(name)
-        return Row(name, lambda setting: make_imported(name, setting), "a policy of your own", takes=WARM + CLASSES)
+        return PolicyRow(
+            name, lambda setting: make_imported(name, setting), "a policy of your own", takes=WARM + CLASSES
+        )
     if name not in POLICIES:
         raise BadInput(f"no policy is called {name!r}; there is: {', '.join(POLICIES)}, or package.module:Class")
     return POLICIES[name]
 
 
 def untaken(names: Iterable[str], what: str) -> str:
-    """Return why `what`, as in `Row.takes`, would make no difference to any of these policies; "" where it would."""
+    """Return why `what`, as in `PolicyRow.takes`, makes no difference to any of these policies; "" where it does."""
     names = tuple(names)
     if any(what in row_of(name).takes for name in names):
         return ""

@@ -12,7 +12,7 @@ import numpy as np
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.damage import DamageBound, bounded
 from configtron.learner.parts import Partition
-from configtron.learner.reached import Mask, twins
+from configtron.learner.reached import Mask, tied_configurations
 from configtron.learner.served import Served, always, within
 from configtron.model.grid import Grid
 
@@ -34,7 +34,7 @@ class ServedTable:
     def put(self, served: Served) -> None:
         """Serve this table from now on."""
         if self.among is not None:
-            served = within(served, twins(self.grid, self.among))
+            served = within(served, tied_configurations(self.grid, self.among))
         if self.bound is not None:
             mask, of_row = self.allowed()
             served = bounded(served, mask if self.among is None else mask & self.among, of_row, self.grid)

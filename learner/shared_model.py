@@ -31,7 +31,17 @@ from configtron.learner.clients import CAP, Cap, Clients, buckets_of, no_clients
 from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.features import cell_features, configuration_features, rounds_of
 from configtron.learner.influence import FIRST_LOADS, WHOLE_SIGMAS, first_expected, spread_of, unknown_ln, weights_of
-from configtron.learner.linear import Evidence, Known, Model, Witnesses, evidence, prior, solved, weights, witnesses
+from configtron.learner.linear import (
+    Evidence,
+    Known,
+    Model,
+    SufficientStatistics,
+    evidence,
+    prior,
+    solved,
+    sufficient_statistics,
+    weights,
+)
 from configtron.learner.mapped import mapped
 from configtron.learner.observed import Seen, joined
 from configtron.learner.reached import Mask
@@ -140,7 +150,7 @@ class SharedModel:
         self._prior = prior(knob_sd, cell_features(classes.centroid, self.rounds_ln_, classes.axes)[1])
         self.slopes_ = no_slopes(len(classes), classes.centroid.shape[1])
         self.expected_: Floats = np.full((cells.rows, len(grid)), np.nan)
-        self._look(self._witnesses())
+        self._look(self._statistics())
 
     @classmethod
     def of(cls, setting: Setting, options: ModelOptions) -> SharedModel:
@@ -161,9 +171,9 @@ class SharedModel:
 
     def model(self) -> Model:
         """Return the posterior from all that was seen."""
-        return self._posterior(self._witnesses())
+        return self._posterior(self._statistics())
 
-    def _posterior(self, seen: Witnesses) -> Model:
+    def _posterior(self, seen: SufficientStatistics) -> Model:
         cells, _ = cell_features(self.cells.classes_.centroid, self.rounds_ln_, self.cells.classes_.axes)
         count, mean = self.cells.tally_.count, np.nan_to_num(self.cells.tally_.mean())
         noise = self.cells.tally_.noise_ln(FIRST_NOISE_LN)
@@ -174,7 +184,7 @@ class SharedModel:
         how = {"noise_ln": noise, "residual_ln": self.options.residual_ln}
         return Model(known, seen, self._features, cells, count, mean, usual_ln=self._usual_excess_ln(), **how)
 
-    def _look(self, seen: Witnesses) -> None:
+    def _look(self, seen: SufficientStatistics) -> None:
         """What all loads say of the shared effects."""
         cells, _ = cell_features(self.cells.classes_.centroid, self.rounds_ln_, self.cells.classes_.axes)
         self.shared_: Evidence = evidence(seen, cells)
@@ -192,12 +202,12 @@ class SharedModel:
         own = self._prior if scale == 1.0 else self._prior.times(1.0 / scale**2)
         return own if self._warm is None else own.plus(self._warm.evidence.times(trust))
 
-    def _witnesses(self) -> Witnesses:
+    def _statistics(self) -> SufficientStatistics:
         noise, places = self.cells.tally_.noise_ln(FIRST_NOISE_LN), len(self.sites) + 1
         weight = weights(self.cells.tally_.count, noise, self.options.residual_ln)
         spread = self._plain if self._warm is None or self.distrusted else self._warm.spread
         beyond_usual = np.nan_to_num(self.cells.tally_.mean()) - self._usual_excess_ln()
-        return witnesses(weight, beyond_usual, self._features, places, spread)
+        return sufficient_statistics(weight, beyond_usual, self._features, places, spread)
 
     def _usual_excess_ln(self) -> Floats:
         """(configurations,) excess over Default, ln, that is expected before anything is seen."""
@@ -352,11 +362,11 @@ class SharedModel:
 
     def update(self, updates: int) -> Model:
         """Return the posterior after the outcomes taken; what is expected of cells is by it from now on."""
-        sums = self._witnesses()
+        sums = self._statistics()
         if self.cells.tally_.count.sum() >= GROWTH * self.shared_loads_:
             self._look(sums)
         if self._judge_beliefs(updates):
-            sums = self._witnesses()
+            sums = self._statistics()
             self._look(sums)
         model = self._posterior(sums)
         level = model.levels()

@@ -23,7 +23,7 @@ import numpy as np
 from configtron.learner.classes import points_of
 from configtron.learner.columns import Codes, Floats, conditions_of
 from configtron.learner.features import NETWORK_COLUMNS, SITE_SHARE, cell_features, rounds_sums
-from configtron.learner.linear import Evidence, Spread, evidence, witnesses
+from configtron.learner.linear import Evidence, Spread, evidence, sufficient_statistics
 from configtron.learner.mapped import Mapped, filled
 from configtron.model.nouns import Axis
 
@@ -72,7 +72,7 @@ def emulated(warm: Mapped, knob_sd_ln: Floats, loads: float, sites: int, axes: t
     cells, share = _placed(found[inner], share, warm.place, sites)
     spread = _spread(warm, filled(log_ms), cells, share, knob_sd_ln)
     weight = loads / max(int(measured.sum()), 1) * measured / FIRST_NOISE_LN**2
-    shown = evidence(witnesses(weight, np.nan_to_num(log_ms), features, len(warm.place), spread), cells)
+    shown = evidence(sufficient_statistics(weight, np.nan_to_num(log_ms), features, len(warm.place), spread), cells)
     # Round trips by place: what is no site of the policy's counts as any other's.
     places = np.full((len(points), sites + 1), np.nan)
     for at in np.unique(warm.place):

@@ -3,8 +3,8 @@
 
 The parameter `packets` is text without scapy, so that a recording replays without it: items separated by a space,
 `TOS:HEX` (the type of service in hexadecimal, then the TCP header and payload, with sequence numbers relative to each
-side's initial one) or `wait:SECONDS`, how long to listen after each packet from there on. `probe/wire/craft.py` makes
-it of a user's template.
+side's initial one) or `wait:SECONDS`, how long to listen after each packet from there on.
+`probe/wire/packet_template.py` makes it of a user's template.
 """
 
 from __future__ import annotations

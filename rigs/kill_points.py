@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from configtron.service.lease.processes import alive, end
-from rigs.tune_ground import Ground, differs, ground
+from rigs.tune_sandbox import TuneSandbox, differs, tune_sandbox
 
 # Short, so that a run is short; long enough for a Python to start on a busy machine.
 LEASE_S = 2.0
@@ -46,7 +46,7 @@ class Point(NamedTuple):
         return (self,) if self.number == 1 else (self, Point(self.call, self.number // 2))
 
 
-def points(here: Ground, words: Sequence[str], count: int) -> list[Point]:
+def points(here: TuneSandbox, words: Sequence[str], count: int) -> list[Point]:
     """The calls of one run, from the lock on, thinned to about so many."""
     log = here.folder / "calls"
     subprocess.run(["strace", "-qq", "-o", str(log), *here.command(*words)], check=True, stdout=subprocess.DEVNULL)
@@ -65,7 +65,7 @@ def points(here: Ground, words: Sequence[str], count: int) -> list[Point]:
     return [found[int((n + 0.5) * step)] for n in range(min(count, len(found)))]
 
 
-def kill_at(here: Ground, point: Point, words: Sequence[str]) -> bool:
+def kill_at(here: TuneSandbox, point: Point, words: Sequence[str]) -> bool:
     """Run a command that dies at that point; whether it did: with a call less than in the run before, it lives."""
     inject = f"inject={point.call}:signal=KILL:when={point.number}"
     command = ["strace", "-qq", "-o", "/dev/null", "-e", f"trace={point.call}", "-e", inject, *here.command(*words)]
@@ -73,7 +73,7 @@ def kill_at(here: Ground, point: Point, words: Sequence[str]) -> bool:
     return done.returncode in (-signal.SIGKILL, 128 + signal.SIGKILL)
 
 
-def restored(here: Ground, baseline: str, within_s: float) -> float | None:
+def restored(here: TuneSandbox, baseline: str, within_s: float) -> float | None:
     """Wait for the baseline, with every act over and no watchdog left; after how long, or None."""
     began = time.monotonic()
     watchdogs: set[str] = set()
@@ -87,7 +87,7 @@ def restored(here: Ground, baseline: str, within_s: float) -> float | None:
 
 
 def round_of(
-    here: Ground, baseline: str, point: Point, words: Sequence[str], within_s: float, *, both: bool
+    here: TuneSandbox, baseline: str, point: Point, words: Sequence[str], within_s: float, *, both: bool
 ) -> tuple[bool, float | None]:
     """One kill and what came of it: whether it fell, and how long until the baseline stood.
 
@@ -111,7 +111,7 @@ def campaign(driver: str, verb: str, count: int, slack_s: float = SLACK_S) -> bo
     """Kill one command at its points; prints the line, False if the baseline ever failed to come back."""
     lease_s = GUEST_LEASE_S if driver == "kmod" else LEASE_S
     within_s = lease_s + slack_s
-    with ground(driver) as here:
+    with tune_sandbox(driver) as here:
         baseline = here.state()
         # A rollback is to find something, and a run that is only looked at to end: their leases do not end meanwhile.
         lasting = ("apply", *here.where, "--lease", f"{LONG_S:g}")

@@ -9,13 +9,13 @@ from configtron.learner.columns import ARMS
 from configtron.learner.sim.loop import Replay
 from configtron.learner.sim.world import world
 from configtron.studies.simulated.ensemble_updates import AT, SPANS, between, ensemble
-from configtron.studies.simulated.ground import Ground
 from configtron.studies.simulated.points import Plot, Point, SessionsStudy, lived
+from configtron.studies.simulated.tensor_source import TensorSource
 
 
-def arms(_: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
+def arms(_: str, seed: int, sessions: int, source: TensorSource) -> list[Point]:
     """Which arm decided, by update."""
-    here, found = world(ground.tensor("spread", seed), sessions, seed), []
+    here, found = world(source.tensor("spread", seed), sessions, seed), []
     replay = lived(here, [ensemble(here)])
     shown = ("default", "lhc", "gp", "epsilon", "tree", "greedy")
     for name, (first, last) in SPANS.items():

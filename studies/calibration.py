@@ -24,7 +24,7 @@ from configtron.model.samples import digest
 from configtron.studies.emulation import calibration_result as calibrated
 from configtron.studies.emulation.calibration_result import Calibrated, CalibrationPlan
 from configtron.studies.emulation.emulators import Emulator, starts_of
-from configtron.studies.emulation.paths import Path, foreign, hidden
+from configtron.studies.emulation.paths import EmulatedPath, foreign, hidden
 from configtron.studies.emulation.replication import Figures, Seen, mean_of, replication_error
 from configtron.studies.emulation.search import Chance, Search, Tried
 from configtron.studies.flows import flows
@@ -54,7 +54,7 @@ def run(arguments: Arguments) -> Evaluated:
     return calibrate(arguments, plan, paths, flows.run)
 
 
-def calibrate(arguments: Arguments, plan: CalibrationPlan, paths: Sequence[Path], perform: Runner) -> Evaluated:
+def calibrate(arguments: Arguments, plan: CalibrationPlan, paths: Sequence[EmulatedPath], perform: Runner) -> Evaluated:
     """The study of these paths, whose flows `perform` runs. Errors: those of `perform`."""
     found, missing = _Calibration(arguments, plan, paths, perform).run()
     return calibrated.evaluated(found, plan, arguments.seed, missing)
@@ -69,7 +69,7 @@ def seed_of(*words: object) -> int:
 class _Work:
     """One path: what is known of it, and who searches."""
 
-    path: Path
+    path: EmulatedPath
     seen: Seen
     held: Seen
     search: Search
@@ -77,7 +77,9 @@ class _Work:
 
 
 class _Calibration:
-    def __init__(self, arguments: Arguments, plan: CalibrationPlan, paths: Sequence[Path], perform: Runner) -> None:
+    def __init__(
+        self, arguments: Arguments, plan: CalibrationPlan, paths: Sequence[EmulatedPath], perform: Runner
+    ) -> None:
         self._arguments, self._plan, self._paths, self._perform = arguments, plan, paths, perform
         self._missing: list[str] = []
         self._rounds = -(-plan.budget // plan.batch)

@@ -15,8 +15,8 @@ from configtron.learner.sim.loop import loads
 from configtron.learner.sim.metrics import away
 from configtron.learner.sim.noise import Noise
 from configtron.learner.sim.world import CLASS, CLASSES, World, chance, classes_of, world
-from configtron.studies.simulated.ground import Ground
 from configtron.studies.simulated.points import Point, SessionsStudy, last_half, lived, quantiles
+from configtron.studies.simulated.tensor_source import TensorSource
 
 # Where the generator of the loads begins that noise is measured on; and sessions that are: as `learn run`'s first.
 LOADS, FIRST = 23, 10_000
@@ -56,9 +56,9 @@ def measured_noise(here: World) -> Repeats:
     return repeats(seen.prefix, seen.site, default, log_ms)
 
 
-def classing(_: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
+def classing(_: str, seed: int, sessions: int, source: TensorSource) -> list[Point]:
     """The ensemble on the same sessions under each way to have classes."""
-    here, found = world(ground.tensor("spread", seed), sessions, seed), list[Point]()
+    here, found = world(source.tensor("spread", seed), sessions, seed), list[Point]()
     bound = divergence_of(measured_noise(here))
     for row, way in variants(here, ALIKE_LN).items():
         made = here.policy("configtron", classes=way.made, divergence=bound if way.evolving else None)

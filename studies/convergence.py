@@ -9,8 +9,8 @@ from configtron.learner.sim.metrics import away
 from configtron.learner.sim.world import World, world
 from configtron.learner.table_policy import TablePolicy
 from configtron.studies.simulated.ensemble_updates import AT, SPANS, between, ensemble
-from configtron.studies.simulated.ground import Ground
 from configtron.studies.simulated.points import Plot, Point, SessionsStudy, lived, quantiles
+from configtron.studies.simulated.tensor_source import TensorSource
 
 POLICIES: dict[str, Callable[[World], TablePolicy]] = {
     "configtron": ensemble,
@@ -21,9 +21,9 @@ POLICIES: dict[str, Callable[[World], TablePolicy]] = {
 }
 
 
-def convergence(_: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
+def convergence(_: str, seed: int, sessions: int, source: TensorSource) -> list[Point]:
     """Distance from the best by update, median and 95th percentile."""
-    here, found = world(ground.tensor("spread", seed), sessions, seed), []
+    here, found = world(source.tensor("spread", seed), sessions, seed), []
     for row, make in POLICIES.items():
         replay = lived(here, [make(here)])
         for name, (first, last) in SPANS.items():

@@ -10,8 +10,8 @@ import numpy as np
 from configtron.learner.sim.metrics import away
 from configtron.learner.sim.sessions import Sessions, drifted
 from configtron.learner.sim.world import World, chance, world
-from configtron.studies.simulated.ground import Ground
 from configtron.studies.simulated.points import Point, SessionsStudy, lived, quantiles
+from configtron.studies.simulated.tensor_source import TensorSource
 from configtron.studies.simulated.watched import Watched, watched
 
 LEARNERS = ("configtron", "thompson")
@@ -21,10 +21,10 @@ MOVES, SAMPLES = 11, 12
 CORRECTED = 0.05
 
 
-def drift(_: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
+def drift(_: str, seed: int, sessions: int, source: TensorSource) -> list[Point]:
     """The same sessions under three histories: watched, corrected 2 000 sessions later, never corrected."""
-    tensor = ground.tensor("spread", seed)
-    here = world(tensor, sessions, seed, warm=ground.warm(tensor, "spread", seed))
+    tensor = source.tensor("spread", seed)
+    here = world(tensor, sessions, seed, warm=source.warm(tensor, "spread", seed))
     half = len(here.sessions) // 2
     at_s, corrected_s = float(here.sessions.at_s[half]), float(here.sessions.at_s[half + round(CORRECTED * sessions)])
     never = _moved(here, at_s, np.inf)

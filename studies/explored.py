@@ -7,16 +7,16 @@ from configtron.learner.policies.bayesian import BayesianSearch
 from configtron.learner.searches import DONE
 from configtron.learner.sim.sessions import Arrivals
 from configtron.learner.sim.world import world
-from configtron.studies.simulated.ground import Ground
 from configtron.studies.simulated.points import Point, SessionsStudy, lived, quantiles
+from configtron.studies.simulated.tensor_source import TensorSource
 
 # Client networks of the study of single clients: each has sessions enough to test everything.
 PREFIXES, EVERY_S = 40, 4.0
 
 
-def explored(_: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
+def explored(_: str, seed: int, sessions: int, source: TensorSource) -> list[Point]:
     """Share of the space that Bayesian optimisation tests, per client and per class and site, and who is done."""
-    tensor, found = ground.tensor("spread", seed), []
+    tensor, found = source.tensor("spread", seed), []
     here = world(tensor, sessions, seed, arrivals=Arrivals(prefixes=PREFIXES))
     for row, name in (("per client", "bo"), ("per class and site", "bo_nc")):
         made = here.policy(name)

@@ -14,8 +14,8 @@ from configtron.learner.sim.metrics import away
 from configtron.learner.sim.world import CLASSES, World, chance, classes_of, world
 from configtron.learner.table_policy import TablePolicy
 from configtron.model.tensor import Tensor
-from configtron.studies.simulated.ground import Ground
 from configtron.studies.simulated.points import RESAMPLING, Point, SessionsStudy, last_half, lived, quantiles
+from configtron.studies.simulated.tensor_source import TensorSource
 
 # Share of sites, from the heaviest on, that count as complex.
 COMPLEX = 0.25
@@ -75,9 +75,9 @@ def blind(here: World, name: str, hidden: tuple[str, ...]) -> TablePolicy:
     return Blind(made, hidden, usual)  # type: ignore[return-value]
 
 
-def features(_: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
+def features(_: str, seed: int, sessions: int, source: TensorSource) -> list[Point]:
     """Each learner with all features, and without some."""
-    here, found = world(ground.tensor("spread", seed), sessions, seed), []
+    here, found = world(source.tensor("spread", seed), sessions, seed), []
     heavy = _heaviest(here.tensor)
     for name in LEARNERS:
         for words, hidden in HIDDEN.items():

@@ -8,8 +8,8 @@ import numpy as np
 from configtron.learner.sim.conditions import DEFAULT_MEDIAN_MS
 from configtron.learner.sim.metrics import WORSE, default_ms
 from configtron.learner.sim.world import world
-from configtron.studies.simulated.ground import MEASURED, Ground
 from configtron.studies.simulated.points import Plot, Point, SessionsStudy, last_half, lived
+from configtron.studies.simulated.tensor_source import MEASURED, TensorSource
 
 POLICIES = (
     "static", "reuse", "brute", "brute_nc", "bo", "bo_nc", "cherrypick_nc", "mab_nc", "offline", "configtron",
@@ -25,10 +25,10 @@ TAILS = {95: "tail", 99: "p99"}
 SHARES = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99)
 
 
-def part(trace: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
+def part(trace: str, seed: int, sessions: int, source: TensorSource) -> list[Point]:
     """One trace: every policy on the same sessions; after learning, which is the last half of them."""
-    tensor = ground.tensor(trace, seed)
-    here, found = world(tensor, sessions, seed, warm=ground.warm(tensor, trace, seed)), []
+    tensor = source.tensor(trace, seed)
+    here, found = world(tensor, sessions, seed, warm=source.warm(tensor, trace, seed)), []
     for name in POLICIES if here.warm is not None else [name for name in POLICIES if name not in FROM_EMULATORS]:
         replay = lived(here, [here.policy(name)])
         rows, row = last_half(replay), f"{trace} {name}"

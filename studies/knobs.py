@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from configtron.learner.importance import knob_importance
 from configtron.learner.sim.world import chance
-from configtron.studies.simulated.ground import Ground
 from configtron.studies.simulated.points import RESAMPLING, Point, SessionsStudy
+from configtron.studies.simulated.tensor_source import TensorSource
 
 
-def knobs(_: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
+def knobs(_: str, seed: int, sessions: int, source: TensorSource) -> list[Point]:
     """Each knob held at its default, all else chosen best. Sessions play no part."""
     del sessions
     found = []
-    for knob in knob_importance(ground.tensor("spread", seed), chance(seed, RESAMPLING)):
+    for knob in knob_importance(source.tensor("spread", seed), chance(seed, RESAMPLING)):
         found += [
             Point(knob.name, "median excess", knob.median, own=(knob.median_low, knob.median_high)),
             Point(knob.name, "p95 excess", knob.p95, own=(knob.p95_low, knob.p95_high)),

@@ -11,17 +11,17 @@ from configtron.learner.sim.metrics import away
 from configtron.learner.sim.sessions import USUAL, Sessions, drawn
 from configtron.learner.sim.world import SESSIONS, chance, world
 from configtron.model.tensor import Tensor
-from configtron.studies.simulated.ground import Ground
 from configtron.studies.simulated.points import Point, SessionsStudy, last_half, lived, quantiles, tail_ms
+from configtron.studies.simulated.tensor_source import TensorSource
 
 # Networks of each PoP's own, and share of its prefixes whose network is another's: CT's 17 %.
 OF_A_POP, OVERLAP = 75, 0.17
 LEARNERS = ("configtron", "thompson")
 
 
-def local(_: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
+def local(_: str, seed: int, sessions: int, source: TensorSource) -> list[Point]:
     """Four PoPs, one a trace, each with its own manager, or all with one."""
-    tensor, homes = ground.parted(tuple(DEFAULT_MEDIAN_MS), OF_A_POP, seed)
+    tensor, homes = source.parted(tuple(DEFAULT_MEDIAN_MS), OF_A_POP, seed)
     here = world(tensor, 0, seed, sessions=_homed(tensor, homes, sessions, seed))
     found = []
     for name in LEARNERS:

@@ -20,8 +20,8 @@ from configtron.learner.sim.sessions import USUAL
 from configtron.learner.sim.world import CLASSES, chance, classes_of, seeing, world
 from configtron.learner.table_policy import TablePolicy
 from configtron.model.tensor import Tensor
-from configtron.studies.simulated.ground import Ground
 from configtron.studies.simulated.points import Point, SessionsStudy, last_half, lived
+from configtron.studies.simulated.tensor_source import TensorSource
 from configtron.studies.tensors.regrets import Regrets, excess, held_out, perfect, scores, static
 
 SESSIONS = 20_000
@@ -42,9 +42,9 @@ SPREAD = "spread"
 ALL, UNMEASURED, BOUNDED = "all", "no harm assumed", "bounded"
 
 
-def part(_: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
+def part(_: str, seed: int, sessions: int, source: TensorSource) -> list[Point]:
     """Everything on one tensor; seeds are of sessions, chance and what is shown."""
-    tensor = ground.tensor("spread", seed)
+    tensor = source.tensor("spread", seed)
     sets, score = _sets(tensor), scores(tensor.median_ms.astype(np.float64))
     found = []
     for name, allowed in sets.items():

@@ -11,8 +11,8 @@ from configtron.learner.engines.lhc import latin
 from configtron.learner.sim.world import NOISE, chance
 from configtron.learner.templates import templates
 from configtron.model.tensor import Tensor
-from configtron.studies.simulated.ground import Ground
 from configtron.studies.simulated.points import Point, SessionsStudy
+from configtron.studies.simulated.tensor_source import TensorSource
 
 # First samples, and where a search is taken to have arrived: within five per cent of the best.
 FIRST, NEAR = 4, 0.05
@@ -20,11 +20,11 @@ FIRST, NEAR = 4, 0.05
 CELLS, MOST = 60, 60
 
 
-def starts(_: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
+def starts(_: str, seed: int, sessions: int, source: TensorSource) -> list[Point]:
     """Configurations tried until one is near the best, from several starts, without noise. Sessions play no part."""
     del sessions
-    tensor, rng = ground.tensor("spread", seed), chance(seed, NOISE)
-    emulated = ground.warm(tensor, "spread", seed)
+    tensor, rng = source.tensor("spread", seed), chance(seed, NOISE)
+    emulated = source.warm(tensor, "spread", seed)
     names = ("lhc", "random", "one knob at a time", *(() if emulated is None else ("ranked",)))
     engine, tried = GridEngine(tensor.grid), dict[str, list[tuple[int, bool]]]((name, []) for name in names)
     for _cell in range(CELLS):

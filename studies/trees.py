@@ -11,14 +11,14 @@ from configtron.learner.sim.sessions import networks_of
 from configtron.learner.sim.world import CLASSES, chance, classes_of, world
 from configtron.learner.tree import LEAST_LEAF, tree_columns
 from configtron.model.tensor import Tensor
-from configtron.studies.simulated.ground import Ground
 from configtron.studies.simulated.points import Point, SessionsStudy
+from configtron.studies.simulated.tensor_source import TensorSource
 
 # Folds of the cross-validation, and where the generator begins that deals networks out to them.
 FOLDS, FOLDING = 5, 19
 
 
-def accuracy(_: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
+def accuracy(_: str, seed: int, sessions: int, source: TensorSource) -> list[Point]:
     """Cross-validated accuracy of three kinds of models, and what their mistakes cost."""
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.pipeline import make_pipeline
@@ -26,7 +26,7 @@ def accuracy(_: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
     from sklearn.svm import SVC
     from sklearn.tree import DecisionTreeClassifier
 
-    tensor = ground.tensor("spread", seed)
+    tensor = source.tensor("spread", seed)
     here = world(tensor, sessions, seed)
     seen, condition = here.sessions.seen, here.sessions.condition
     columns = tree_columns(seen.points(), seen.site, len(tensor.sites))

@@ -6,8 +6,8 @@ from __future__ import annotations
 from configtron.learner.sim.metrics import away
 from configtron.learner.sim.sessions import Arrivals
 from configtron.learner.sim.world import world
-from configtron.studies.simulated.ground import Ground
 from configtron.studies.simulated.points import Plot, Point, SessionsStudy, last_half, lived, quantiles, tail_ms
+from configtron.studies.simulated.tensor_source import TensorSource
 
 # Of those that can be updated some thousand times in a study that people wait for.
 UPDATED = ("configtron", "mab_nc")
@@ -16,10 +16,10 @@ DAY_S, DAYS = 86_400.0, 2.0
 INTERVALS_S = {"2 min": 120.0, "15 min": 900.0, "1 h": 3600.0, "6 h": 21_600.0, "1 day": DAY_S}
 
 
-def updates(_: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
+def updates(_: str, seed: int, sessions: int, source: TensorSource) -> list[Point]:
     """The same two days, learned from more and more rarely."""
     arrivals = Arrivals(per_s=sessions / (DAYS * DAY_S))
-    here, found = world(ground.tensor("spread", seed), sessions, seed, arrivals=arrivals), []
+    here, found = world(source.tensor("spread", seed), sessions, seed, arrivals=arrivals), []
     for name in UPDATED:
         for row, interval_s in INTERVALS_S.items():
             replay = lived(here, [here.policy(name)], interval_s)

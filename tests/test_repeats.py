@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configtron.model.errors import BadInput
-from configtron.model.repeats import FEW, WIDE, Rule, judge, misses, ranks
+from configtron.model.repeats import FEW, WIDE, StoppingRule, judge, misses, ranks
 
 
 def test_error_is_spent_once_over_all_looks() -> None:
@@ -33,13 +33,13 @@ def test_no_rule_promises_more_than_its_error(looks: list[int]) -> None:
 def test_five_loads_have_no_interval() -> None:
     """The papers' five repeats: what a median of five is called is never "settled", however alike they are."""
     for count in range(1, 6):
-        found = judge([100.0] * count, Rule((count,)))
+        found = judge([100.0] * count, StoppingRule((count,)))
         assert (found.median_ms, found.low_ms, found.high_ms, found.flag) == (100.0, None, None, FEW)
-    assert judge([100.0] * 6, Rule((6,))).settled
+    assert judge([100.0] * 6, StoppingRule((6,))).settled
 
 
 def test_stops_at_the_first_look_that_settles() -> None:
-    rule = Rule()
+    rule = StoppingRule()
     assert rule.more([]) == 6 and rule.more([100.0] * 5) == 1
     assert rule.more([95.0, 96, 100, 100, 104, 105]) == 0
     wild = [50.0, 60, 100, 100, 140, 150]
@@ -49,26 +49,26 @@ def test_stops_at_the_first_look_that_settles() -> None:
 
 def test_interval_is_of_the_look_before() -> None:
     """Between two looks the ranks of the earlier one hold: by hand, of eight loads the fastest and the slowest."""
-    found = judge([8.0, 1, 2, 3, 4, 5, 6, 7], Rule())
+    found = judge([8.0, 1, 2, 3, 4, 5, 6, 7], StoppingRule())
     assert (found.median_ms, found.low_ms, found.high_ms) == (4.5, 1.0, 8.0)
-    assert judge([float(n) for n in range(1, 13)], Rule())[:3] == (6.5, 2.0, 11.0)
+    assert judge([float(n) for n in range(1, 13)], StoppingRule())[:3] == (6.5, 2.0, 11.0)
 
 
 def test_failed_loads_are_slower_than_all_others() -> None:
     some = [100.0] * 5 + [math.inf]
-    found = judge(some, Rule(), ["timeout"])
+    found = judge(some, StoppingRule(), ["timeout"])
     assert (found.median_ms, found.high_ms, found.flag) == (100.0, None, WIDE)
-    lost = judge([100.0] * 2 + [math.inf] * 4, Rule(), ["timeout", "closed", "timeout", "timeout"])
+    lost = judge([100.0] * 2 + [math.inf] * 4, StoppingRule(), ["timeout", "closed", "timeout", "timeout"])
     assert (lost.median_ms, lost.flag) == (None, "timeout")
-    even = judge([100.0] * 3 + [math.inf] * 3, Rule(), ["closed"] * 3)
+    even = judge([100.0] * 3 + [math.inf] * 3, StoppingRule(), ["closed"] * 3)
     assert even.median_ms is None
-    assert judge([], Rule()).flag == FEW
+    assert judge([], StoppingRule()).flag == FEW
 
 
 @pytest.mark.parametrize("looks", [(), (0,), (6, 6), (12, 6)])
 def test_looks_must_rise(looks: tuple[int, ...]) -> None:
     with pytest.raises(BadInput, match="looks"):
-        Rule(looks)
+        StoppingRule(looks)
 
 
 @pytest.mark.parametrize("spread", [0.02, 0.08, 0.3])
@@ -77,7 +77,7 @@ def test_stopping_early_keeps_the_promise(spread: float) -> None:
 
     Planted: with the ranks that each look could use alone (1, 3, 7) and spread 0.08 it is more than that.
     """
-    rng, rule, wrong = random.Random(1), Rule(), 0
+    rng, rule, wrong = random.Random(1), StoppingRule(), 0
     for _ in range(4000):
         seen: list[float] = []
         while more := rule.more(seen):

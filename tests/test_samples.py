@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from configtron.model.errors import BadInput
-from configtron.model.repeats import FEW, Rule
+from configtron.model.repeats import FEW, StoppingRule
 from configtron.model.samples import (
     Sample,
     Stack,
@@ -37,7 +37,7 @@ def test_a_shard_comes_back_as_it_was() -> None:
 
 
 def test_every_cell_is_judged_the_unmeasured_too() -> None:
-    cells = judged(filled_of(LINES, "x"), 3, ["news", "shop"], Rule())
+    cells = judged(filled_of(LINES, "x"), 3, ["news", "shop"], StoppingRule())
     found = [(cell.configuration, cell.site, cell.verdict.median_ms, cell.verdict.flag) for cell in cells]
     assert found == [
         (0, "news", 102.5, ""),

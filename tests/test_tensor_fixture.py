@@ -12,12 +12,12 @@ import pytest
 from configtron.cli.outermost import run
 from configtron.lab.testbed.studies import STUDIES
 from configtron.model.errors import DONE
-from configtron.model.repeats import Rule, judge
+from configtron.model.repeats import StoppingRule, judge
 from configtron.model.tensor import Tensor, read
 from rigs import ROOT
 
 FILE = ROOT / "fixtures" / "tensor" / "smoke.npz"
-STUDY, RULE = STUDIES["smoke"], Rule((6, 12, 24))
+STUDY, RULE = STUDIES["smoke"], StoppingRule((6, 12, 24))
 # A configuration loads a page anew in another sequence: the loss-free cells differ by the six connections' chaos alone.
 AGREES = 0.05
 

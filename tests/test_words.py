@@ -85,15 +85,6 @@ TEXT = (".py", ".c", ".h", ".css", ".js", ".sh", ".toml", ".sql", ".md")
 SCRIPTS = ("Makefile", ".ci/")
 WORD = re.compile(r"[a-z]+")
 
-# Class names that several files define; rename one of them and take the name off. The list never grows.
-SAME_CLASS = frozenset(
-    """
-    Clients Engine Evidence Flow Ground Noise Path Row Rule Tables Trial Verdict
-""".split()
-)
-# Files that share their base name with another of the same package; the list never grows.
-SAME_BASE = frozenset(["probe/craft"])
-
 
 def words(text: str) -> list[str]:
     """Return the lower-case words of a line, those inside snake_case and CamelCase names too."""
@@ -155,7 +146,7 @@ def classes() -> dict[str, set[str]]:
 
 
 def test_no_class_name_is_defined_twice() -> None:
-    found = {name: sorted(files) for name, files in classes().items() if len(files) > 1 and name not in SAME_CLASS}
+    found = {name: sorted(files) for name, files in classes().items() if len(files) > 1}
     assert found == {}
 
 
@@ -170,7 +161,7 @@ def test_no_base_name_is_twice_in_a_package() -> None:
     for _, file in sources():
         if not file.stem.startswith("__"):
             found[f"{package(file)}/{file.stem}"].append(str(file.relative_to(ROOT)))
-    assert {name: files for name, files in found.items() if len(files) > 1 and name not in SAME_BASE} == {}
+    assert {name: files for name, files in found.items() if len(files) > 1} == {}
 
 
 def test_each_column_table_has_a_name_of_its_own() -> None:

@@ -46,7 +46,7 @@ Made from the drivers' own tables by `python -m configtron.cli.manual docs`.
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
+class DriverTables:
     """What a driver's module says: knob -> how far it reaches, knob -> why it does not; whether it also reaches what
     is open already; whether it can keep to some listeners.
     """
@@ -72,7 +72,7 @@ class CapabilityCell:
         return self.reach.per if self.reach else "-"
 
 
-def cells(drivers: Mapping[str, Tables]) -> Iterator[CapabilityCell]:
+def cells(drivers: Mapping[str, DriverTables]) -> Iterator[CapabilityCell]:
     """Every cell, a knob at a time."""
     for knob in SETTABLE:
         for driver, tables in drivers.items():
@@ -84,7 +84,7 @@ NAMES_HEAD = (
 )
 
 
-def page(drivers: Mapping[str, Tables]) -> str:
+def page(drivers: Mapping[str, DriverTables]) -> str:
     """Return the page, in Markdown."""
     return "\n".join(
         [
@@ -98,7 +98,7 @@ def page(drivers: Mapping[str, Tables]) -> str:
     )
 
 
-def _matrix(drivers: Mapping[str, Tables]) -> Iterator[str]:
+def _matrix(drivers: Mapping[str, DriverTables]) -> Iterator[str]:
     yield f"| knob | {' | '.join(drivers)} |"
     yield "|---" * (len(drivers) + 1) + "|"
     rows: dict[str, list[str]] = {}
@@ -122,7 +122,7 @@ def _names() -> Iterator[str]:
         yield f"| `{knob}` | {key} | {option} | {names.metric or '-'} | {sysctl} |"
 
 
-def _driver(name: str, tables: Tables) -> Iterator[str]:
+def _driver(name: str, tables: DriverTables) -> Iterator[str]:
     yield from (f"## {name}", "", "| knob | takes | remark |", "|---|---|---|")
     for knob, reach in tables.reaches.items():
         yield f"| `{knob}` | {_takes(reach)} | {reach.note} |"
@@ -138,7 +138,7 @@ def _takes(reach: Reach) -> str:
     return f"{reach_text(reach)} {knob.unit}".strip()
 
 
-def refusal(knob: str, value: Value, drivers: Mapping[str, Tables]) -> str:
+def refusal(knob: str, value: Value, drivers: Mapping[str, DriverTables]) -> str:
     """Return why no driver on any kernel sets a knob to that value, with the bounds; "" where one does."""
     takers: dict[str, list[str]] = {}
     for name, tables in drivers.items():

@@ -134,7 +134,7 @@ class Numbered:
     metrics: tuple[tuple[int, int | str], ...]
 
 
-class Ground:
+class MainTable:
     """The main table, asked which of its routes leads to a prefix."""
 
     def __init__(self, given: Iterable[RouteArguments], interface: int = 0) -> None:
@@ -199,10 +199,10 @@ def merged(
 
 
 class Overlay:
-    """Makes routes over one ground; the same profile over the same way is one object, however many prefixes."""
+    """Makes routes over the main table; the same profile over the same way is one object, however many prefixes."""
 
-    def __init__(self, ground: Ground, profiles: Mapping[str, Numbered]) -> None:
-        self.ground = ground
+    def __init__(self, main: MainTable, profiles: Mapping[str, Numbered]) -> None:
+        self.main = main
         self.profiles = profiles
         self._made: dict[tuple[int, str], RouteWay] = {}
 
@@ -219,8 +219,8 @@ class Overlay:
     def of(self, prefix: str, parsed: tuple[int, bytes, int], name: str) -> tuple[RouteKey, RouteWay]:
         """Return the route of one prefix. Errors: `Refused`."""
         version, address, length = parsed
-        way = self.ground.leads(version, int.from_bytes(address, "big"), length)
-        if way is THROW and self.ground.interface:
+        way = self.main.leads(version, int.from_bytes(address, "big"), length)
+        if way is THROW and self.main.interface:
             raise Refused(f"{prefix}: its clients are not reached through the interface that was named")
         return RouteKey(version, address, length, self.profiles[name].number), self.covered(way, name)
 
@@ -231,7 +231,7 @@ class Overlay:
         if rules.default:
             number = DEFAULT + self.profiles[rules.default].number
             for version in (4, 6):
-                way = self.covered(self.ground.leads(version, 0, 0), rules.default)
+                way = self.covered(self.main.leads(version, 0, 0), rules.default)
                 routes[RouteKey(version, bytes(bits(version) // 8), 0, number)] = way
         return routes
 
@@ -241,7 +241,7 @@ class Overlay:
         """Routes of the main table that a wider route of ours would hide."""
         named = {parsed[prefix]: name for prefix, name in rules.prefixes.items()}
         lengths = {version: sorted({p[2] for p in named if p[0] == version}, reverse=True) for version in (4, 6)}
-        for (version, length, number), way in self.ground.routes:
+        for (version, length, number), way in self.main.routes:
             size = bits(version) // 8
             if length == 0 or (version, number.to_bytes(size, "big"), length) in named:
                 continue
@@ -258,9 +258,9 @@ def cut(version: int, number: int, length: int) -> tuple[int, bytes, int]:
     return version, (number >> (width - length) << (width - length)).to_bytes(width // 8, "big"), length
 
 
-def overlaid(ground: Ground, parsed: Iterable[tuple[int, bytes, int]]) -> bool:
+def overlaid(main: MainTable, parsed: Iterable[tuple[int, bytes, int]]) -> bool:
     """Whether a prefix holds, or is, a route of the main table: then others than its own route change with it."""
-    return hold(parsed, (key for key, _ in ground.routes))
+    return hold(parsed, (key for key, _ in main.routes))
 
 
 def hold(prefixes: Iterable[tuple[int, bytes, int]], others: Iterable[tuple[int, int, int]]) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.sealed.play import Array, Chooser, Ground
+from benchmarks.sealed.play import Array, Chooser, DrawnWorld
 from configtron.learner import POLICIES, PREFERRED, Setting, policy
 from configtron.learner.columns import Codes, Contexts, Decisions, Floats
 
@@ -31,11 +31,11 @@ class Ours:
 
     step = STEP
 
-    def __init__(self, name: str, ground: Ground, *, warm: bool):
-        rng = np.random.default_rng((ground.seed, 11))
-        tensor, start = ground.tensor, ground.warm if warm else None
-        weight = np.bincount(ground.sessions.condition, minlength=len(tensor.names)).astype(np.float64)
-        setting = Setting(tensor.grid, tensor.sites, ground.classes, rng, ground.interval, start, tensor, weight)
+    def __init__(self, name: str, world: DrawnWorld, *, warm: bool):
+        rng = np.random.default_rng((world.seed, 11))
+        tensor, start = world.tensor, world.warm if warm else None
+        weight = np.bincount(world.sessions.condition, minlength=len(tensor.names)).astype(np.float64)
+        setting = Setting(tensor.grid, tensor.sites, world.classes, rng, world.interval, start, tensor, weight)
         self.made = policy(name, setting)
         self.chosen: Decisions
 
@@ -52,12 +52,12 @@ class Theirs:
 
     step = 1_000_000
 
-    def __init__(self, ground: Ground):
-        self.ground, self.arms = ground, len(ground.tensor.grid)
-        self.rng = np.random.default_rng((ground.seed, 12))
-        cells = len(ground.classes) * len(ground.tensor.sites)
+    def __init__(self, world: DrawnWorld):
+        self.world, self.arms = world, len(world.tensor.grid)
+        self.rng = np.random.default_rng((world.seed, 12))
+        cells = len(world.classes) * len(world.tensor.sites)
         self.total, self.count = np.zeros(cells), np.zeros(cells)
-        points = _logarithms(ground.tensor.bandwidth_kbps, ground.tensor.rtt_ms, ground.tensor.loss)
+        points = _logarithms(world.tensor.bandwidth_kbps, world.tensor.rtt_ms, world.tensor.loss)
         self.middle, self.spread = points.mean(axis=0), np.maximum(points.std(axis=0), 0.1)
         self.fitted = False
 
@@ -76,7 +76,7 @@ class Theirs:
             return np.atleast_1d(np.asarray(self.picks(seen), dtype=np.int64))
 
     def observe(self, seen: Contexts, picks: Codes, ms: Floats) -> None:
-        cell = self.ground.classes.of(seen) * len(seen.sites) + seen.site
+        cell = self.world.classes.of(seen) * len(seen.sites) + seen.site
         np.add.at(self.total, cell, np.log(ms))
         np.add.at(self.count, cell, 1.0)
         with warnings.catch_warnings():
@@ -98,11 +98,11 @@ def _logarithms(kbps: Array, rtt_ms: Array, loss: Array) -> Array:
 class MabWiser(Theirs):
     """MABWiser's LinUCB."""
 
-    def __init__(self, ground: Ground):
-        super().__init__(ground)
+    def __init__(self, world: DrawnWorld):
+        super().__init__(world)
         from mabwiser.mab import MAB, LearningPolicy
 
-        self.bandit = MAB(list(range(self.arms)), LearningPolicy.LinUCB(alpha=1.0), seed=ground.seed % 2**31)
+        self.bandit = MAB(list(range(self.arms)), LearningPolicy.LinUCB(alpha=1.0), seed=world.seed % 2**31)
 
     def picks(self, seen: Contexts) -> Any:
         return self.bandit.predict(self.features(seen))
@@ -115,12 +115,12 @@ class MabWiser(Theirs):
 class Bandits(Theirs):
     """contextualbandits: LinUCB on the reward itself, BootstrappedUCB on whether it is above 0."""
 
-    def __init__(self, ground: Ground, kind: str):
-        super().__init__(ground)
+    def __init__(self, world: DrawnWorld, kind: str):
+        super().__init__(world)
         from contextualbandits.online import BootstrappedUCB, LinUCB
         from sklearn.linear_model import SGDClassifier
 
-        seed = ground.seed % 2**31
+        seed = world.seed % 2**31
         self.binary = kind != "LinUCB"
         if self.binary:
             base = SGDClassifier(loss="log_loss", random_state=seed)
@@ -140,14 +140,14 @@ class Bandits(Theirs):
 class Vowpal(Theirs):
     """Vowpal Wabbit with action-dependent features. Choices are drawn by its probabilities, which it learns with."""
 
-    def __init__(self, ground: Ground, arguments: str):
-        super().__init__(ground)
+    def __init__(self, world: DrawnWorld, arguments: str):
+        super().__init__(world)
         from vowpalwabbit import Workspace
 
-        seed = ground.seed % 2**31
+        seed = world.seed % 2**31
         asked = f"--cb_explore_adf {arguments} -q NA -q SA -q AA --quiet --random_seed {seed}"
         self.workspace = Workspace(asked)
-        settings = [profile.settings for profile in ground.tensor.grid.profiles]
+        settings = [profile.settings for profile in world.tensor.grid.profiles]
         self.actions = ["|A " + " ".join(f"{knob}={value}" for knob, value in one) for one in settings]
         self.likely: list[float] = []
 
@@ -172,11 +172,11 @@ class Vowpal(Theirs):
         return [f"shared |N {name} |S site=s{site}" for name, site in zip(names, seen.site.tolist(), strict=True)]
 
 
-THEIRS: dict[str, Callable[[Ground], Chooser]] = {
+THEIRS: dict[str, Callable[[DrawnWorld], Chooser]] = {
     "mabwiser LinUCB": MabWiser,
-    "vw squarecb": lambda ground: Vowpal(ground, "--squarecb"),
-    "contextualbandits LinUCB": lambda ground: Bandits(ground, "LinUCB"),
-    "contextualbandits BootstrappedUCB": lambda ground: Bandits(ground, "BootstrappedUCB"),
+    "vw squarecb": lambda world: Vowpal(world, "--squarecb"),
+    "contextualbandits LinUCB": lambda world: Bandits(world, "LinUCB"),
+    "contextualbandits BootstrappedUCB": lambda world: Bandits(world, "BootstrappedUCB"),
 }
 
 
@@ -196,12 +196,12 @@ def roster() -> tuple[str, ...]:
     return ("default", *ORACLES, *ours, *warm, *THEIRS)
 
 
-def chooser(row: str, ground: Ground) -> Chooser:
+def chooser(row: str, world: DrawnWorld) -> Chooser:
     """A row's chooser. Errors: `ImportError` where its library is absent."""
     if row in THEIRS:
-        return THEIRS[row](ground)
+        return THEIRS[row](world)
     name = row.removesuffix(WARM)
-    return Ours(name, ground, warm=name != row)
+    return Ours(name, world, warm=name != row)
 
 
 def learns(row: str) -> bool:

@@ -36,7 +36,7 @@ def chance(rng: Rng, n: int) -> Array:
 
 
 def world(kind: str, tensor: Tensor, n: int, rng: Rng) -> tuple[Tensor, Sessions, Array, Array]:
-    """(tensor, sessions, scale, instead) under a distortion, or PLAIN; scale and instead as in `play.Ground`."""
+    """(tensor, sessions, scale, instead) under a distortion, or PLAIN; scale and instead as in `play.DrawnWorld`."""
     if kind == "missing":
         tensor = _missing(tensor, rng)
     arrivals = replace(ARRIVALS, off_ln=WRONG_LN) if kind == "wrong" else ARRIVALS

@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.sealed import distort
 from benchmarks.sealed.distort import PLAIN
 from benchmarks.sealed.families import FAMILIES, LEAST_NETWORKS, MOST_NETWORKS, OTHER, SITES
-from benchmarks.sealed.play import Ground
+from benchmarks.sealed.play import DrawnWorld
 from configtron.learner.classes import fit
 from configtron.learner.sim.noise import Noise
 from configtron.learner.sim.sessions import Sessions, networks_of
@@ -28,7 +28,7 @@ from configtron.model.tensor import Tensor
 from rigs import ROOT
 
 MEASURED = ROOT / "fixtures" / "tensor" / "versions.npz"
-CLASSES, OFTEN, FEW = 20, 500, 50
+CLASSES, UPDATE_EVERY, UPDATE_EVERY_LAB = 20, 500, 50
 ANALYTIC, LAB, FILE = "analytic", "measured", "file"
 
 
@@ -42,7 +42,7 @@ class Spec:
     sessions: int
     number: int = 0
     kind: str = PLAIN
-    interval: int = OFTEN
+    interval: int = UPDATE_EVERY
     path: str = ""
     networks: int = 0
 
@@ -57,7 +57,7 @@ def standard(brought: tuple[str, ...] = ()) -> tuple[Spec, ...]:
     short = [_spec(family, number, 20_000) for family, many in names for number in range(1, many + 1)]
     long = [_spec(family, 4, 60_000) for family in ("rounds", "forest", "classes", ANALYTIC)]
     bent = [Spec(f"rounds 1, {kind}", "rounds", 20_000, 1, kind) for kind in distort.DISTORTIONS]
-    lab = [Spec("measured, 6 k by 50", LAB, 6000, interval=FEW)]
+    lab = [Spec("measured, 6 k by 50", LAB, 6000, interval=UPDATE_EVERY_LAB)]
     return (*short, *lab, *bent, *long, *files(brought, 20_000))
 
 
@@ -65,7 +65,7 @@ def quick(brought: tuple[str, ...] = ()) -> tuple[Spec, ...]:
     """Each kind of world once, small: whether everything works, not who is ahead."""
     plain = [Spec(f"{family} 1, quick", family, 1000, 1, networks=24) for family in FAMILIES]
     bent = [Spec(f"forest 1, {kind}, quick", "forest", 1000, 1, kind, networks=24) for kind in distort.DISTORTIONS[:2]]
-    return (*plain, *bent, Spec("measured, quick", LAB, 600, interval=FEW), *files(brought, 1000))
+    return (*plain, *bent, Spec("measured, quick", LAB, 600, interval=UPDATE_EVERY_LAB), *files(brought, 1000))
 
 
 def files(paths: tuple[str, ...], sessions: int) -> tuple[Spec, ...]:
@@ -106,7 +106,7 @@ def _read(file: Path) -> Brought:
 
 
 @lru_cache(maxsize=2)
-def made(spec: Spec, seed: int, folder: Path) -> Ground:
+def made(spec: Spec, seed: int, folder: Path) -> DrawnWorld:
     """Make a world. Errors: `BadInput` for a file that is no world."""
     brought = _read(Path(spec.path) if spec.family == FILE else MEASURED) if spec.family in (FILE, LAB) else None
     if brought is not None:
@@ -128,7 +128,7 @@ def made(spec: Spec, seed: int, folder: Path) -> Ground:
         instead = np.full(len(sessions), np.nan)
     classes = fit(networks_of(whole).points(), CLASSES, rng_of(seed, spec.name, "classes"))
     number = int(rng.integers(2**31))
-    return Ground(spec.name, whole, sessions, classes, scale, instead, warm, spec.interval, number)
+    return DrawnWorld(spec.name, whole, sessions, classes, scale, instead, warm, spec.interval, number)
 
 
 def _own(brought: Brought, sessions: Sessions, most: int, rng: np.random.Generator) -> tuple[Sessions, np.ndarray]:

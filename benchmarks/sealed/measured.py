@@ -16,7 +16,7 @@ from pathlib import Path
 
 from configtron.lab.testbed.studies import STUDIES, MeasurementStudy, grid_of
 from configtron.model.errors import DONE, INTERRUPTED
-from configtron.model.repeats import Rule
+from configtron.model.repeats import StoppingRule
 from configtron.report.cells import write_table
 from configtron.service.learning.measured import show_cells
 from configtron.service.learning.measuring import STOPPED, MeasureOptions, MeasureProgress, fill
@@ -45,7 +45,7 @@ def main(words: list[str]) -> int:
     folder = Path(words[1]) if len(words) > 1 else Path(words[0]).parent
     some = conditions()[slice(*map(int, words[2:4]))] if len(words) > 2 else conditions()
     study = MeasurementStudy(
-        NAME, "congestion controls and versions of HTTP", some, grid_of(GRID), SITES, Rule((LOADS,))
+        NAME, "congestion controls and versions of HTTP", some, grid_of(GRID), SITES, StoppingRule((LOADS,))
     )
     assert isinstance(STUDIES, dict)
     STUDIES[NAME] = study

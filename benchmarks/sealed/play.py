@@ -26,7 +26,7 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Ground:
+class DrawnWorld:
     """A world with all its random numbers drawn.
 
     scale      (n,) noise factor of each load, with the time of day
@@ -56,25 +56,25 @@ class Chooser(Protocol):
     def observe(self, seen: Contexts, picks: Codes, ms: Floats) -> None: ...
 
 
-def play(chooser: Chooser, ground: Ground) -> dict[str, Any]:
+def play(chooser: Chooser, world: DrawnWorld) -> dict[str, Any]:
     """Run it over all sessions; the figures of `judged`, and CPU seconds."""
-    n, sessions, tensor = len(ground.sessions), ground.sessions, ground.tensor
+    n, sessions, tensor = len(world.sessions), world.sessions, world.tensor
     ms, picks = np.empty(n), np.zeros(n, dtype=np.int64)
     before = time.process_time()
-    step = min(chooser.step, ground.interval)
+    step = min(chooser.step, world.interval)
     for at in range(0, n, step):
         rows = slice(at, min(n, at + step))
         seen = sessions.seen[rows]
         picks[rows] = chooser.choose(seen)
         ms[rows] = loads(sessions, tensor, picks[rows], rows)
-        reported = np.where(np.isnan(ground.instead[rows]), ms[rows] * ground.scale[rows], ground.instead[rows])
+        reported = np.where(np.isnan(world.instead[rows]), ms[rows] * world.scale[rows], world.instead[rows])
         chooser.observe(seen, picks[rows], reported)
-    return judged(ground, ms, picks) | {"cpu_s": round(time.process_time() - before, 2)}
+    return judged(world, ms, picks) | {"cpu_s": round(time.process_time() - before, 2)}
 
 
-def judged(ground: Ground, ms: Floats, picks: Codes) -> dict[str, Any]:
+def judged(world: DrawnWorld, ms: Floats, picks: Codes) -> dict[str, Any]:
     """Figures over all sessions, the first thousand and the last half; excess by prefix for paired comparisons."""
-    n, sessions, tensor = len(ms), ground.sessions, ground.tensor
+    n, sessions, tensor = len(ms), world.sessions, world.tensor
     everything, last = slice(0, n), slice(n // 2, n)
     best = loads(sessions, tensor, tensor.best[sessions.condition, sessions.seen.site], everything)
     default = loads(sessions, tensor, np.full(n, tensor.grid.default), everything)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import evidence
-from benchmarks.evidence_rows import LAB, LONG, ROWS, SHORT, Row, cell, found, several, shares
+from benchmarks.evidence_rows import LAB, LONG, ROWS, SHORT, PaperRow, cell, found, several, shares
 from rigs import ROOT
 
 CSV = "study,row,column,x,value,low,high,worlds,paper\nknobs,initcwnd,p95 excess,,0.186,0,0,2,\nknobs,a,b,3,9,0,0,2,\n"
@@ -43,8 +43,9 @@ def test_a_command_runs_once_and_what_fails_is_reported() -> None:
         return "figure 7", 3.0
 
     rows = (
-        Row("CT 1", "one", "6", "works", found(r"figure (\d)")), Row("CT 1", "two", "-", "works", found("moon")),
-        Row("CT 2", "three", "-", "broken", found("x")), Row("CT 3", "four", "-", "slow", found("x"), LONG),
+        PaperRow("CT 1", "one", "6", "works", found(r"figure (\d)")),
+        PaperRow("CT 1", "two", "-", "works", found("moon")),
+        PaperRow("CT 2", "three", "-", "broken", found("x")), PaperRow("CT 3", "four", "-", "slow", found("x"), LONG),
     )  # fmt: skip
     lines, missing = evidence.table(rows, lambda row: row.cost == SHORT, how)
     assert ran == ["works", "broken"] and missing == 2
@@ -67,7 +68,7 @@ def test_a_command_that_fails_is_an_error() -> None:
         evidence.run("exit 3")
 
 
-def lacking(row: Row) -> list[str]:
+def lacking(row: PaperRow) -> list[str]:
     """Return what a row names that does not exist."""
     modules = [f"{one.replace('.', '/')}.py" for one in re.findall(r"python -m (benchmarks\.\w+)", row.command)]
     paths = [*modules, *re.findall(r"tests/\S+\.py", row.command)]

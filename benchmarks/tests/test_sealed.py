@@ -19,7 +19,7 @@ from benchmarks.sealed import suite as sealed
 from benchmarks.sealed.choosers import FAIR, Ours, chooser, roster
 from benchmarks.sealed.families import FAMILIES, SITES, networks
 from benchmarks.sealed.ground import Spec, made, rng_of, tensor
-from benchmarks.sealed.play import Ground, difference, play
+from benchmarks.sealed.play import DrawnWorld, difference, play
 from benchmarks.sealed.rounds import Pages, Paths, times_ms
 from configtron.learner import POLICIES, PREFERRED
 from configtron.model.errors import BadInput
@@ -242,7 +242,7 @@ def test_a_brought_world_is_played(tmp_path: Path) -> None:
     here = made(Spec(file.name, "file", 300, path=str(file)), SEED, tmp_path)
     found = play(chooser("static", here), here)
     assert found["sessions"] == 300 and found["excess_ms"] < found["default_ms"] and here.warm is None
-    assert isinstance(here, Ground) and isinstance(here.tensor.grid, Grid)
+    assert isinstance(here, DrawnWorld) and isinstance(here.tensor.grid, Grid)
 
 
 def test_worlds_are_kept_as_files_that_can_be_played_again(folder: Path) -> None:

@@ -31,7 +31,7 @@ FEW, WIDE = "few-loads", "wide-interval"
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class StoppingRule:
     """When to stop.
 
     looks       numbers of loads after which the interval is looked at; the last is where it ends in any case
@@ -73,7 +73,7 @@ class Verdict(NamedTuple):
         return not self.flag
 
 
-def judge(plt_ms: Sequence[float], rule: Rule, reasons: Sequence[str] = ()) -> Verdict:
+def judge(plt_ms: Sequence[float], rule: StoppingRule, reasons: Sequence[str] = ()) -> Verdict:
     """The verdict on page load times in the order they were measured; `reasons` are those of the failed, as many."""
     count, ordered = len(plt_ms), sorted(plt_ms)
     found = middle(ordered) if ordered else math.inf
@@ -89,7 +89,7 @@ def judge(plt_ms: Sequence[float], rule: Rule, reasons: Sequence[str] = ()) -> V
     return Verdict(found, low, None if math.isinf(high) else high, count, "" if near else WIDE)
 
 
-def _rank(count: int, rule: Rule) -> int:
+def _rank(count: int, rule: StoppingRule) -> int:
     """The rank that an interval of so many loads may use; 0: there is none. Between looks, that of the look before."""
     # more loads at the same rank only err less on a wider interval, so the rank of the look before is safe
     passed = [rank for look, rank in zip(rule.looks, ranks(rule.looks, rule.error), strict=True) if look <= count]

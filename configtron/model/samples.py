@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Value
 from configtron.model.records import canonical
-from configtron.model.repeats import Rule, Verdict, judge
+from configtron.model.repeats import StoppingRule, Verdict, judge
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -171,7 +171,7 @@ def _pairs(form: Mapping[str, Any]) -> Pairs:
     return tuple(sorted((str(name), str(value)) for name, value in form.items()))
 
 
-def judged(filled: Filled, configurations: int, sites: Iterable[str], rule: Rule) -> tuple[Cell, ...]:
+def judged(filled: Filled, configurations: int, sites: Iterable[str], rule: StoppingRule) -> tuple[Cell, ...]:
     """Every cell of a shard, those that were not measured too: by configuration, then site."""
     held: dict[tuple[int, str], list[Sample]] = {}
     for sample in filled.samples:
@@ -186,7 +186,7 @@ def judged(filled: Filled, configurations: int, sites: Iterable[str], rule: Rule
     )  # fmt: skip
 
 
-def _verdict(samples: list[Sample], rule: Rule, refused: str) -> Verdict:
+def _verdict(samples: list[Sample], rule: StoppingRule, refused: str) -> Verdict:
     if refused:
         return Verdict(None, None, None, len(samples), refused)
     return judge(slowness(samples), rule, [sample.failed for sample in samples if sample.failed])

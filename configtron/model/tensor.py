@@ -4,7 +4,7 @@
 Question   How long does this site load under this configuration on this network?
 Method     A table of medians over repeated loads, by the lab (`learn measure`) or by a formula (the simulator's).
 Stop when  looked up; between conditions nothing is interpolated.
-Reads as   milliseconds, with noise if a `Noise` and a generator are handed in.
+Reads as   milliseconds, with noise if a `NoiseFactors` and a generator are handed in.
 Fails as   `BadInput` for a file that is none, of another version, or whose columns do not fit one another; a cell that
            was never measured is NaN and is named by `missing`.
 Differs    from CT's in that repeats and provenance stay with the medians.
@@ -65,7 +65,7 @@ Codes = npt.NDArray[np.int64]
 Single = npt.NDArray[np.float32]
 
 
-class Noise(Protocol):
+class NoiseFactors(Protocol):
     """How much one page load differs from the median; the learner's simulator has some."""
 
     def factors(self, n: int, rng: np.random.Generator) -> Floats:
@@ -143,7 +143,7 @@ class Tensor:
         return found
 
     def load(
-        self, condition: Codes, configuration: Codes, site: Codes, noise: Noise, rng: np.random.Generator
+        self, condition: Codes, configuration: Codes, site: Codes, noise: NoiseFactors, rng: np.random.Generator
     ) -> Floats:
         """(n,) page load times, ms, each with its own noise."""
         return self.lookup(condition, configuration, site) * noise.factors(len(condition), rng)

@@ -24,7 +24,7 @@ from configtron.model.grid import Grid
 from configtron.model.knobs import KNOBS
 from configtron.model.nouns import Knob
 from configtron.model.records import canonical, value_form, value_of
-from configtron.model.repeats import Rule
+from configtron.model.repeats import StoppingRule
 from configtron.model.samples import Kept
 from configtron.model.tensor import Tensor
 
@@ -40,7 +40,7 @@ class Layout:
     conditions: tuple[Condition, ...]
     grid: Grid
     pages: tuple[PageModel, ...]
-    rule: Rule
+    rule: StoppingRule
     seed: int
     server: str = "nginx"
     per_prefix: str = "route"
@@ -88,7 +88,7 @@ class Layout:
                 tuple(Condition.from_json(json.dumps(condition)) for condition in form["conditions"]),
                 Grid(knobs, tuple(tuple(row) for row in form["configurations"])),
                 tuple(PageModel.from_json(json.dumps(page)) for page in form["pages"]),
-                Rule(tuple(rule["looks"]), rule["tolerance"], rule["error"]),
+                StoppingRule(tuple(rule["looks"]), rule["tolerance"], rule["error"]),
                 form["seed"],
                 form["server"],
                 form["per_prefix"],

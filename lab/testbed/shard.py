@@ -3,8 +3,9 @@
 
 Question   How can a hundred thousand page loads be measured so that any of them can be measured again, bit for bit?
 Method     A shard is what one boot does: the network of one condition is raised once, then configurations in order,
-           pages in order, loads until `repeats.Rule` is content. Before each load the network's chance starts anew from
-           a seed made of the measurement's seed, the page and the repeat: every configuration meets the same losses.
+           pages in order, loads until `repeats.StoppingRule` is content. Before each load the network's chance starts
+           anew from a seed made of the measurement's seed, the page and the repeat: all configurations meet the same
+           losses.
 Stop when  all cells are done. The file's last line marks that; without it the shard is done again, whole.
 Reads as   `samples.py`: one line each for the kernel's account of network and stack, and for each load.
 Fails as   a configuration that does not read back as asked has no loads but a reason (stack-not-as-asked,
@@ -39,7 +40,7 @@ from configtron.model.errors import BadInput, Mismatch
 from configtron.model.knobs import KNOBS
 from configtron.model.nouns import Profile
 from configtron.model.records import canonical, pairs_form, pairs_of
-from configtron.model.repeats import Rule
+from configtron.model.repeats import StoppingRule
 from configtron.model.samples import (
     Sample,
     digest,
@@ -76,7 +77,7 @@ class Orders:
     condition: Condition
     configurations: tuple[Profile, ...]
     pages: tuple[PageModel, ...]
-    rule: Rule
+    rule: StoppingRule
     seed: int
     server: str = "nginx"
     per_prefix: str = "route"
@@ -110,7 +111,7 @@ class Orders:
                 Condition.from_json(json.dumps(form["condition"])),
                 tuple(Profile(name, pairs_of(settings)) for name, settings in form["configurations"]),
                 tuple(PageModel.from_json(json.dumps(page)) for page in form["pages"]),
-                Rule(tuple(rule["looks"]), rule["tolerance"], rule["error"]),
+                StoppingRule(tuple(rule["looks"]), rule["tolerance"], rule["error"]),
                 form["seed"],
                 form["server"],
                 form["per_prefix"],

@@ -26,7 +26,7 @@ from configtron.model.errors import BadInput
 from configtron.model.grid import Grid
 from configtron.model.knobs import TUNABLE
 from configtron.model.nouns import Knob, Value
-from configtron.model.repeats import Rule
+from configtron.model.repeats import StoppingRule
 
 # Knobs that are measured; the others of Table 1 stay as they are.
 ALIVE = ("tcp_congestion_control", "initcwnd", "pacing", "http_version")
@@ -43,7 +43,7 @@ class MeasurementStudy:
     conditions: tuple[str, ...]
     grid: Grid
     sites: tuple[str, ...]
-    rule: Rule
+    rule: StoppingRule
 
     @property
     def cells(self) -> int:
@@ -136,21 +136,21 @@ STUDIES: Mapping[str, MeasurementStudy] = {
     study.name: study
     for study in (
         MeasurementStudy("hotcloud", "HotCloud's 48 conditions and 96 configurations, and the default", _HOTCLOUD,
-              grid_of(_TABLE2), SITES, Rule()),
+              grid_of(_TABLE2), SITES, StoppingRule()),
         MeasurementStudy("configtron",
               "ConfigTron's 96 configurations over HotCloud's conditions, access links, Pantheon's paths",
-              (*_HOTCLOUD, *_ACCESS, *_PATHS), grid_of(_TABLE1), SITES, Rule()),
+              (*_HOTCLOUD, *_ACCESS, *_PATHS), grid_of(_TABLE1), SITES, StoppingRule()),
         MeasurementStudy("smoke", "576 cells, each loaded once: whether everything works, not how fast anything is",
               tuple(f"hotcloud:{mbit}/{rtt}/{loss}" for mbit, rtt, loss in product((1, 5), (50, 150, 250), (0, 2.5))),
-              grid_of(_SMOKE), ("search", "mail", "yardstick"), Rule((1,))),
+              grid_of(_SMOKE), ("search", "mail", "yardstick"), StoppingRule((1,))),
         MeasurementStudy("realism",
               "harder networks: shallow buffers, neighbours, bursty loss, policers, windows, gathered ACKs",
               tuple(row.condition for row in realism.ROWS), _realism_grid(), ("search", "reference", "shop"),
-              Rule((6,))),
+              StoppingRule((6,))),
         MeasurementStudy("visits",
               "six of these networks: first visits, think time, resumed TLS sessions, warm connections",
               tuple(f"{name}{option}" for name in realism.VISITED for option in realism.VISITS), _visits_grid(),
-              ("search", "reference", "shop"), Rule((2,))),
+              ("search", "reference", "shop"), StoppingRule((2,))),
     )
 }  # fmt: skip
 

@@ -14,7 +14,7 @@ from configtron.learner.class_cells import ClassCells
 from configtron.learner.columns import ARM
 from configtron.learner.observed import Seen
 from configtron.learner.parts import Saved
-from configtron.learner.policy_row import Row
+from configtron.learner.policy_row import PolicyRow
 from configtron.learner.prefix_cells import PrefixCells
 from configtron.learner.searches import DONE, FIRST, Stop, observed_best
 from configtron.learner.served import Served
@@ -73,8 +73,8 @@ def cherrypick(s: Setting) -> BayesianSearch:
 
 
 ROWS = (
-    Row("bo", BayesianSearch, "Bayesian optimisation per prefix", takes=ENGINE, place=5),
-    Row("bo_nc", lambda s: BayesianSearch(s, ClassCells.of(s)), "the same per class and site", takes=ENGINE + CLASSES,
-        place=6),
-    Row("cherrypick_nc", cherrypick, "the same by CherryPick's numbers", takes=ENGINE + CLASSES, place=7),
+    PolicyRow("bo", BayesianSearch, "Bayesian optimisation per prefix", takes=ENGINE, place=5),
+    PolicyRow("bo_nc", lambda s: BayesianSearch(s, ClassCells.of(s)), "the same per class and site",
+        takes=ENGINE + CLASSES, place=6),
+    PolicyRow("cherrypick_nc", cherrypick, "the same by CherryPick's numbers", takes=ENGINE + CLASSES, place=7),
 )  # fmt: skip

@@ -9,7 +9,7 @@ from configtron.learner.class_cells import ClassCells
 from configtron.learner.columns import ARM
 from configtron.learner.observed import Seen
 from configtron.learner.parts import Saved
-from configtron.learner.policy_row import Row
+from configtron.learner.policy_row import PolicyRow
 from configtron.learner.prefix_cells import PrefixCells
 from configtron.learner.searches import observed_best
 from configtron.learner.served import Served
@@ -54,7 +54,7 @@ def exhausting(tally: Tally, default: int) -> Served:
 
 
 ROWS = (
-    Row("brute", Brute, "every configuration once per prefix, then its best", place=3),
-    Row("brute_nc", lambda s: Brute(s, ClassCells.of(s)), "every configuration once per class and site, then its best",
-        takes=CLASSES, place=4),
+    PolicyRow("brute", Brute, "every configuration once per prefix, then its best", place=3),
+    PolicyRow("brute_nc", lambda s: Brute(s, ClassCells.of(s)),
+        "every configuration once per class and site, then its best", takes=CLASSES, place=4),
 )  # fmt: skip

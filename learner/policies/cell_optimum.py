@@ -14,7 +14,7 @@ from configtron.learner.cell_best import cell_best
 from configtron.learner.class_cells import ClassCells
 from configtron.learner.columns import conditions_of
 from configtron.learner.parts import Saved
-from configtron.learner.policy_row import Row
+from configtron.learner.policy_row import PolicyRow
 from configtron.learner.served import always
 from configtron.learner.setting import Setting
 from configtron.learner.table_policy import TablePolicy
@@ -43,6 +43,6 @@ class CellOptimum(TablePolicy):
 
 
 ROWS = (
-    Row("cell_optimum", CellOptimum, "fastest on the mean of each class and site: the ceiling of the classes given",
-        oracle=True, place=17),
+    PolicyRow("cell_optimum", CellOptimum,
+        "fastest on the mean of each class and site: the ceiling of the classes given", oracle=True, place=17),
 )  # fmt: skip

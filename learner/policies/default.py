@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from configtron.learner.parts import OneCell
-from configtron.learner.policy_row import Row
+from configtron.learner.policy_row import PolicyRow
 from configtron.learner.served import always
 from configtron.learner.setting import Setting
 from configtron.learner.table_policy import TablePolicy
@@ -52,6 +52,6 @@ class Default(TablePolicy):
 
 
 ROWS = (
-    Row("default", Default.make, "the untouched stack for everybody", place=1),
-    Row("static", Static.make, "the best one configuration for everybody, in hindsight", oracle=True, place=2),
+    PolicyRow("default", Default.make, "the untouched stack for everybody", place=1),
+    PolicyRow("static", Static.make, "the best one configuration for everybody, in hindsight", oracle=True, place=2),
 )

@@ -32,7 +32,7 @@ from configtron.learner.class_cells import ClassCells
 from configtron.learner.columns import ARM, Codes, Floats
 from configtron.learner.observed import Seen
 from configtron.learner.parts import Saved
-from configtron.learner.policy_row import Row
+from configtron.learner.policy_row import PolicyRow
 from configtron.learner.searches import DONE, FIRST, Searches, Stop, observed_best, shrunk_best
 from configtron.learner.served import Served
 from configtron.learner.setting import CLASSES, ENGINE, Setting
@@ -204,8 +204,9 @@ def unbounded(s: Setting) -> Ensemble:
 
 
 ROWS = (
-    Row("configtron", Ensemble, "the paper's ensemble, a quarter of a cell's sessions testing while it is searched",
+    PolicyRow("configtron", Ensemble,
+        "the paper's ensemble, a quarter of a cell's sessions testing while it is searched",
         takes=ENGINE + CLASSES, place=11),
-    Row("configtron_unbounded", unbounded, "the same, all of a cell's sessions testing while it is searched",
+    PolicyRow("configtron_unbounded", unbounded, "the same, all of a cell's sessions testing while it is searched",
         takes=ENGINE + CLASSES, place=12),
 )  # fmt: skip

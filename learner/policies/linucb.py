@@ -12,7 +12,7 @@ from configtron.learner.class_cells import ClassCells
 from configtron.learner.linear import Model
 from configtron.learner.observed import Seen
 from configtron.learner.parts import Saved
-from configtron.learner.policy_row import Row
+from configtron.learner.policy_row import PolicyRow
 from configtron.learner.served import Served, always
 from configtron.learner.setting import CLASSES, WARM, Setting
 from configtron.learner.shared_model import PLAIN_MODEL, ModelOptions, SharedModel
@@ -58,4 +58,4 @@ class LinUcb(TablePolicy):
         return always(picks, "linucb", self.grid.default, expected)
 
 
-ROWS = (Row("linucb", LinUcb.make, "LinUCB over the same model", takes=WARM + CLASSES, place=14),)
+ROWS = (PolicyRow("linucb", LinUcb.make, "LinUCB over the same model", takes=WARM + CLASSES, place=14),)

@@ -13,7 +13,7 @@ from configtron.learner.class_cells import ClassCells
 from configtron.learner.columns import ARM
 from configtron.learner.observed import Seen
 from configtron.learner.parts import Saved
-from configtron.learner.policy_row import Row
+from configtron.learner.policy_row import PolicyRow
 from configtron.learner.searches import observed_best
 from configtron.learner.served import Served
 from configtron.learner.setting import CLASSES, Setting
@@ -48,4 +48,4 @@ class Bandit(TablePolicy):
         return Served(best[:, None], arm[:, None], ones, np.exp(mean)[:, None], explore, every, self.grid.default)
 
 
-ROWS = (Row("mab_nc", Bandit, "epsilon-greedy per class and site", takes=CLASSES, place=8),)
+ROWS = (PolicyRow("mab_nc", Bandit, "epsilon-greedy per class and site", takes=CLASSES, place=8),)

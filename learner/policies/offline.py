@@ -14,7 +14,7 @@ from configtron.learner.cell_best import cell_best
 from configtron.learner.class_cells import ClassCells
 from configtron.learner.columns import conditions_of
 from configtron.learner.parts import Saved
-from configtron.learner.policy_row import Row
+from configtron.learner.policy_row import PolicyRow
 from configtron.learner.served import always
 from configtron.learner.setting import DEVICE, WARM, Setting
 from configtron.learner.table_policy import TablePolicy
@@ -53,4 +53,4 @@ class Offline(TablePolicy):
         return (self.cells,)
 
 
-ROWS = (Row("offline", Offline, "the warm tensor's word, for good", takes=WARM + DEVICE, place=9),)
+ROWS = (PolicyRow("offline", Offline, "the warm tensor's word, for good", takes=WARM + DEVICE, place=9),)

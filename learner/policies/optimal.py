@@ -13,7 +13,7 @@ import numpy as np
 
 from configtron.learner.columns import Codes, Contexts, Floats, conditions_of, site_codes
 from configtron.learner.damage import DamageBound
-from configtron.learner.policy_row import Row
+from configtron.learner.policy_row import PolicyRow
 from configtron.learner.reached import Mask
 from configtron.learner.served import always
 from configtron.learner.setting import Setting
@@ -79,4 +79,4 @@ class Optimal(TablePolicy):
         self.served_ = always(tensor.best.ravel(), "optimal", tensor.grid.default, expected)
 
 
-ROWS = (Row("optimal", Optimal, "the fastest for the true network and the site", oracle=True, place=16),)
+ROWS = (PolicyRow("optimal", Optimal, "the fastest for the true network and the site", oracle=True, place=16),)

@@ -17,7 +17,7 @@ import numpy as np
 from configtron.learner.columns import Codes
 from configtron.learner.observed import Seen
 from configtron.learner.parts import Saved
-from configtron.learner.policy_row import Row
+from configtron.learner.policy_row import PolicyRow
 from configtron.learner.prefix_cells import PrefixCells
 from configtron.learner.searches import observed_best
 from configtron.learner.served import always
@@ -76,4 +76,4 @@ class Reuse(TablePolicy):
         self.kept_ = found
 
 
-ROWS = (Row("reuse", Reuse, "what a prefix's last connections did well with", place=10),)
+ROWS = (PolicyRow("reuse", Reuse, "what a prefix's last connections did well with", place=10),)

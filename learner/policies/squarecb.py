@@ -14,7 +14,7 @@ from configtron.learner.columns import ARM
 from configtron.learner.linear import Model
 from configtron.learner.observed import Seen
 from configtron.learner.parts import Saved
-from configtron.learner.policy_row import Row
+from configtron.learner.policy_row import PolicyRow
 from configtron.learner.served import Served
 from configtron.learner.setting import CLASSES, WARM, Setting
 from configtron.learner.shared_model import PLAIN_MODEL, ModelOptions, SharedModel
@@ -65,4 +65,4 @@ class SquareCb(TablePolicy):
         return Served(picks, arm, weight, expected, np.zeros(self.cells.rows), nothing, self.grid.default)
 
 
-ROWS = (Row("squarecb", SquareCb.make, "SquareCB over the same model", takes=WARM + CLASSES, place=15),)
+ROWS = (PolicyRow("squarecb", SquareCb.make, "SquareCB over the same model", takes=WARM + CLASSES, place=15),)

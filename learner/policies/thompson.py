@@ -33,7 +33,7 @@ from configtron.learner.dropping import Dropping
 from configtron.learner.linear import Model, weights
 from configtron.learner.observed import Seen
 from configtron.learner.parts import Saved
-from configtron.learner.policy_row import Row
+from configtron.learner.policy_row import PolicyRow
 from configtron.learner.reached import Mask
 from configtron.learner.screening import purse
 from configtron.learner.served import Served
@@ -247,6 +247,6 @@ class Thompson(TablePolicy):
 
 
 ROWS = (
-    Row("thompson", Thompson.make, "linear Thompson sampling over all cells, within a budget",
+    PolicyRow("thompson", Thompson.make, "linear Thompson sampling over all cells, within a budget",
         takes=WARM + CLASSES + SPENDS, place=13),
 )  # fmt: skip

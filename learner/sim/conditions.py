@@ -87,7 +87,7 @@ SHAPES: dict[str, Shape] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class CalibratedPath:
     """One of Pantheon's calibrated emulators. share: of sessions; ours, the source has none: mostly the slower ones."""
 
     name: str
@@ -99,12 +99,12 @@ class Path:
 
 
 PANTHEON = (
-    Path("nepal-wifi", 0.57, 28.0, 0.0477, 14.0, 0.05),
-    Path("mexico-cellular", 2.64, 88.0, 0.0, 130.0, 0.29),
-    Path("colombia-cellular", 3.04, 130.0, 0.0, 426.0, 0.30),
-    Path("india-wired", 100.42, 27.0, 0.0, 173.0, 0.12),
-    Path("korea-china-wired", 77.72, 51.0, 0.0006, 94.0, 0.12),
-    Path("mexico-wired", 114.68, 45.0, 0.0, 450.0, 0.12),
+    CalibratedPath("nepal-wifi", 0.57, 28.0, 0.0477, 14.0, 0.05),
+    CalibratedPath("mexico-cellular", 2.64, 88.0, 0.0, 130.0, 0.29),
+    CalibratedPath("colombia-cellular", 3.04, 130.0, 0.0, 426.0, 0.30),
+    CalibratedPath("india-wired", 100.42, 27.0, 0.0, 173.0, 0.12),
+    CalibratedPath("korea-china-wired", 77.72, 51.0, 0.0006, 94.0, 0.12),
+    CalibratedPath("mexico-wired", 114.68, 45.0, 0.0, 450.0, 0.12),
 )
 
 

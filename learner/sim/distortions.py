@@ -54,7 +54,7 @@ Distort = Callable[[World, np.random.Generator], World]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Distortion:
     """A distortion; help: one line for the user."""
 
     name: str
@@ -165,16 +165,18 @@ def _unmeasured(world: World, rng: np.random.Generator) -> World:
 DISTORTIONS = {
     row.name: row
     for row in (
-        Row("bots", _bots, "a tenth of outcomes are reported by bots: 1 ms, or a thousand times the load"),
-        Row("crawler", _crawler, "a tenth of sessions are one prefix's, whose loads no configuration changes"),
-        Row("clocks", _clocks, "a tenth of outcomes are off by up to 1000 times, either way"),
-        Row("tails", _tails, "three loads in ten meet a Pareto tail of exponent 1"),
-        Row("diurnal", _diurnal, "all loads rise and fall by a factor of two, three cycles a replay"),
-        Row("stale", _stale, "half of the prefixes move to other networks, and their features stay the old ones"),
-        Row("wrong", _wrong, "each prefix's features have an error of 0.6 in ln"),
-        Row("shuffled", _shuffled, "60 % of the prefixes are shown another prefix's features"),
-        Row("unknown-features", _unknown, "each feature is unknown in 30 % of sessions"),
-        Row("missing-cells", _unmeasured, "60 % of the warm start's cells were never measured"),
+        Distortion("bots", _bots, "a tenth of outcomes are reported by bots: 1 ms, or a thousand times the load"),
+        Distortion("crawler", _crawler, "a tenth of sessions are one prefix's, whose loads no configuration changes"),
+        Distortion("clocks", _clocks, "a tenth of outcomes are off by up to 1000 times, either way"),
+        Distortion("tails", _tails, "three loads in ten meet a Pareto tail of exponent 1"),
+        Distortion("diurnal", _diurnal, "all loads rise and fall by a factor of two, three cycles a replay"),
+        Distortion(
+            "stale", _stale, "half of the prefixes move to other networks, and their features stay the old ones"
+        ),
+        Distortion("wrong", _wrong, "each prefix's features have an error of 0.6 in ln"),
+        Distortion("shuffled", _shuffled, "60 % of the prefixes are shown another prefix's features"),
+        Distortion("unknown-features", _unknown, "each feature is unknown in 30 % of sessions"),
+        Distortion("missing-cells", _unmeasured, "60 % of the warm start's cells were never measured"),
     )
 }
 

@@ -37,7 +37,7 @@ class Recording(NamedTuple):
     frames: tuple[Frame, ...]
 
 
-class Flow:
+class ProbeFlow:
     """A player on a wire. The owner of sockets and clock calls `start`, `arrive` and `lapse`."""
 
     def __init__(

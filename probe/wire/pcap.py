@@ -56,7 +56,7 @@ class About(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class TraceLocation:
     """Where a trace lies: bytes offset..end of a file, and the number Wireshark gives its first frame."""
 
     file: str
@@ -80,13 +80,13 @@ class EvidenceWriter:
             self._file.write(OPENING)
         self._at = at or len(OPENING)
 
-    def append(self, recording: Recording) -> Evidence:
+    def append(self, recording: Recording) -> TraceLocation:
         """Write a trace; where it lies. A trace without frames leaves none."""
         data, packets = encode(recording)
         self._file.write(data)
         offset, self._at = self._at, self._at + len(data)
         first, self._packets = self._packets + 1, self._packets + packets
-        return Evidence(self._path.name, offset, self._at, first, len(recording.frames))
+        return TraceLocation(self._path.name, offset, self._at, first, len(recording.frames))
 
     def flush(self) -> None:
         """Hand everything over: from now on neither a killed process nor a killed guest loses any of it."""
@@ -200,7 +200,7 @@ def check_opening(file: IO[bytes], path: Path) -> None:
         )
 
 
-def traces_in(blocks: Iterable[pcapng.Block], name: str) -> Iterator[tuple[Trace, Evidence]]:
+def traces_in(blocks: Iterable[pcapng.Block], name: str) -> Iterator[tuple[Trace, TraceLocation]]:
     """Yield the traces of all blocks after the opening, and where each lies in the file of that name."""
     keylog, reading, packets, began = "", None, 0, -1
     try:
@@ -215,7 +215,7 @@ def traces_in(blocks: Iterable[pcapng.Block], name: str) -> Iterator[tuple[Trace
                 if reading is None or "id" in about:
                     reading, keylog = _Reading(about, keylog, packets), ""
                 if reading.take(captured, about):
-                    yield reading.trace(), Evidence(name, began, block.end, reading.first, reading.frames)
+                    yield reading.trace(), TraceLocation(name, began, block.end, reading.first, reading.frames)
                     reading, began = None, -1
     except (ValueError, KeyError, TypeError, IndexError, struct.error) as error:
         raise BadInput(f"{name}: packet {packets} is not as `configtron probe` writes them: {error}") from error

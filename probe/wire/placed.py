@@ -12,10 +12,10 @@ from typing import IO, cast
 from configtron.model import pcapng
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Trace
-from configtron.probe.wire.pcap import Evidence, check_opening, traces_in
+from configtron.probe.wire.pcap import TraceLocation, check_opening, traces_in
 
 
-def read_placed(path: Path) -> Iterator[tuple[Trace, Evidence]]:
+def read_placed(path: Path) -> Iterator[tuple[Trace, TraceLocation]]:
     """All traces of a file, which may be compressed (gz), and where each lies."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:

@@ -29,7 +29,7 @@ from configtron.model.errors import BadInput
 from configtron.model.nouns import Target, Trace, Value, Vantage
 from configtron.probe import PROBES
 from configtron.probe.script import Script, StreamScript
-from configtron.probe.wire.flow import Flow, Recording, beginning
+from configtron.probe.wire.flow import ProbeFlow, Recording, beginning
 from configtron.probe.wire.frames import Envelope, dissect, packed
 from configtron.probe.wire.isolation import Isolation
 from configtron.probe.wire.live import AT_ONCE, Unsuitable, VantageSockets
@@ -124,7 +124,7 @@ class Pump:
         station = post.towards(target.address)
         key, envelope = post.ends(target, station, now_ns)
         about = beginning(trace_id, target, vantage, probe, params, now_ns, self._agent)
-        flow = Flow(about, script, partial(post.say, station), envelope, self._random.getrandbits(32), log=log)
+        flow = ProbeFlow(about, script, partial(post.say, station), envelope, self._random.getrandbits(32), log=log)
         post.flows[key] = flow
         flow.start()
         self._settle(post, key, flow)
@@ -207,7 +207,7 @@ class Pump:
                     self._turns.settled(self.now() if flow.sent > sent else None)
             self._settle(post, key, flow)
 
-    def _put_off(self, flow: Flow) -> bool:
+    def _put_off(self, flow: ProbeFlow) -> bool:
         """Return whether the flow, unanswered until now, has to wait for its turn: what it may send next is a SYN."""
         if flow.turn_ns or not flow.unanswered:
             return False
@@ -216,7 +216,7 @@ class Pump:
         flow.turn_ns = int(at * 1e9)
         return at > now
 
-    def _settle(self, post: _Post, key: Key, flow: Flow) -> None:
+    def _settle(self, post: _Post, key: Key, flow: ProbeFlow) -> None:
         """After a step: finish, or make sure that the next deadline is in the heap (a later entry renews itself)."""
         if flow.turn_ns and not flow.unanswered:
             # The answer came while the repeat was waiting for its turn; if it has been sent, then just now.
@@ -262,7 +262,7 @@ class _Post:
     def __init__(self, vantage: Vantage, ports: range, random: Random, clock: SteadyClock, epoll: select.epoll) -> None:
         self.vantage, self._range, self._clock, self._epoll = vantage, ports, clock, epoll
         self.ports = SourcePorts(ports, random)
-        self.flows: dict[Key, Flow] = {}
+        self.flows: dict[Key, ProbeFlow] = {}
         self.stations: dict[tuple[str, str], VantageSockets] = {}
         if vantage.interface:
             self._open(vantage, (vantage.interface, ""))

@@ -17,7 +17,7 @@ from configtron.model.records import Result
 from configtron.probe import PROBES
 from configtron.probe.play import Recorded, Unsendable, play
 from configtron.probe.script import Script, StreamScript
-from configtron.probe.wire.pcap import Evidence
+from configtron.probe.wire.pcap import TraceLocation
 from configtron.probe.wire.result import result_of
 from configtron.probe.wire.stream import StreamLog, carry
 from configtron.probe.wire.tape import Tape
@@ -63,7 +63,7 @@ def replayed(trace: Trace) -> Trace:
     return again
 
 
-def reread(trace: Trace, place: Evidence, origin: Target, file: str) -> Result:
+def reread(trace: Trace, place: TraceLocation, origin: Target, file: str) -> Result:
     """The result of a trace played again. `origin` is the target that the run knew, `file` as results name it."""
     again = replayed(trace)
     return result_of(again, replace(place, file=file), origin)

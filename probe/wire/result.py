@@ -13,10 +13,10 @@ from configtron.model.nouns import Observation, Target, Trace
 from configtron.model.records import Result
 from configtron.probe.provider import provider
 from configtron.probe.wire.certificate import identity
-from configtron.probe.wire.pcap import Evidence
+from configtron.probe.wire.pcap import TraceLocation
 
 
-def result_of(trace: Trace, place: Evidence, origin: Target) -> Result:
+def result_of(trace: Trace, place: TraceLocation, origin: Target) -> Result:
     """All that the trace says. `origin` is the target as the run knows it; the trace may have been led elsewhere."""
     return Result(
         trace.id, trace.vantage, named(trace.target, origin), trace.probe, trace.params, trace.started_at,

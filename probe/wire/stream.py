@@ -22,7 +22,7 @@ class EngineFailed(Exception):
     """TLS gave up; the message is the named reason."""
 
 
-class Engine(Protocol):
+class TlsEngine(Protocol):
     """TLS without a socket."""
 
     def shake(self) -> bool:
@@ -72,7 +72,7 @@ class Plain:
         return Session(error=error)
 
 
-EngineFactory = Callable[[str, tuple[str, ...]], Engine]  # host, ALPN names
+EngineFactory = Callable[[str, tuple[str, ...]], TlsEngine]  # host, ALPN names
 
 
 @dataclass(slots=True)
@@ -96,7 +96,7 @@ class _Carrier:
         self._log = log
         self._connection = Connection()
         self._offer = Offer()
-        self._engine: Engine = Plain()
+        self._engine: TlsEngine = Plain()
 
     def run(self, script: StreamScript) -> Script:
         answer: Session | Message | None = None

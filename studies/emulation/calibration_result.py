@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from configtron.studies.emulation.emulators import Emulator
-from configtron.studies.emulation.paths import FOREIGN, HIDDEN, Path
+from configtron.studies.emulation.paths import FOREIGN, HIDDEN, EmulatedPath
 from configtron.studies.emulation.replication import Seen, replication_error
 from configtron.studies.emulation.search import Tried
 from configtron.studies.flows import spread
@@ -61,7 +61,7 @@ class Calibrated(NamedTuple):
     tried        by the search and by chance, in order
     """
 
-    path: Path
+    path: EmulatedPath
     shown: Seen
     held: Seen
     taken: tuple[Emulator, Emulator, Emulator]

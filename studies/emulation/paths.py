@@ -5,7 +5,7 @@ Question   Does an emulator found from flows stand for the path, where the path 
 Method     Hidden ones are drawn by seed from the emulators' own space: then what was drawn can be held against what
            was found. Foreign ones are of no five numbers: cellular traces met at another moment in each run, a link
            shared with another flow, one that changes while it is used, one whose acknowledgements come in bursts.
-Reads as   `Path`: what to run for its n-th run, and the truth where there is one.
+Reads as   `EmulatedPath`: what to run for its n-th run, and the truth where there is one.
 Differs    from Pantheon, whose paths are the internet's: that is not here. Traces have a queue of `TRACE_QUEUE`
            packets; Mahimahi's have none, and behind those a flow of cubic is as late as it is long.
 Source     Pantheon (Yan and others 2018), section 5.2
@@ -40,7 +40,7 @@ ACK_KBIT, ACK_BURST = 600.0, 10
 
 
 @dataclass(frozen=True)
-class Path:
+class EmulatedPath:
     """condition: of the n-th run; rivals: other flows that are always there; truth: what it is, if it is an emulator.
 
     kind   `HIDDEN` or `FOREIGN`
@@ -54,7 +54,7 @@ class Path:
     truth: Emulator | None = None
 
 
-def hidden(count: int, seed: int, most_mbit: float = RATES[1]) -> list[Path]:
+def hidden(count: int, seed: int, most_mbit: float = RATES[1]) -> list[EmulatedPath]:
     """Drawn from the emulators' space, the same for the same seed."""
     chance, found = random.Random(f"{seed} hidden paths"), []
     for number in range(1, count + 1):
@@ -64,21 +64,22 @@ def hidden(count: int, seed: int, most_mbit: float = RATES[1]) -> list[Path]:
         kind = chance.choice(KINDS)
         truth = Emulator(round(rate, 3), round(delay, 2), round(queue), round(loss * (number % 2), 5), kind)
         words = "drawn from the emulators' space"
-        found.append(Path(f"hidden-{number}", HIDDEN, words, _always(truth.condition()), truth=truth))
+        found.append(EmulatedPath(f"hidden-{number}", HIDDEN, words, _always(truth.condition()), truth=truth))
     return found
 
 
-def foreign() -> list[Path]:
+def foreign() -> list[EmulatedPath]:
     """Of no five numbers."""
     traces = [
-        Path(name, FOREIGN, f"the cellular trace {name}, another moment each run", _trace(name)) for name in TRACES
+        EmulatedPath(name, FOREIGN, f"the cellular trace {name}, another moment each run", _trace(name))
+        for name in TRACES
     ]
     rival = (Flow("cubic", rival=True),)
     return [
         *traces,
-        Path("crossed", FOREIGN, "shared with a flow of cubic", _always(_even("crossed", *CROSSED)), rival),
-        Path("waning", FOREIGN, "half the rate, later and lossy from 2.5 to 5 s", _always(named(WANING))),
-        Path("gathered", FOREIGN, "acknowledgements all 200 ms", _always(_gathered())),
+        EmulatedPath("crossed", FOREIGN, "shared with a flow of cubic", _always(_even("crossed", *CROSSED)), rival),
+        EmulatedPath("waning", FOREIGN, "half the rate, later and lossy from 2.5 to 5 s", _always(named(WANING))),
+        EmulatedPath("gathered", FOREIGN, "acknowledgements all 200 ms", _always(_gathered())),
     ]
 
 

@@ -31,7 +31,7 @@ from configtron.lab.testbed.wires import CLIENT_DEVICE
 from configtron.model.errors import BadInput, Mismatch
 from configtron.model.nouns import Profile
 from configtron.model.records import Json, canonical, pairs_form, pairs_of
-from configtron.model.repeats import Rule
+from configtron.model.repeats import StoppingRule
 from configtron.studies.guests.parts import Means
 
 # Servers listen here, and clients' ports are above: one filter sees both directions.
@@ -102,7 +102,7 @@ def perform(orders: str, folder: Path, means: Means) -> str:
     """All loads. Errors: `BadInput`, `Mismatch` where a stack or a log is not as it should be."""
     wanted = CaptureOrders.from_json(orders)
     page, condition = shipped()[wanted.site], families.named(wanted.condition)
-    shard = Orders(condition, wanted.configurations, (page,), Rule((wanted.repeats,)), wanted.seed)
+    shard = Orders(condition, wanted.configurations, (page,), StoppingRule((wanted.repeats,)), wanted.seed)
     servers.certify([page], folder / TLS)
     with raised(shard, folder, means.load, means.programs) as worked:
         return canonical([list(row) for row in _loads(worked, wanted, folder)])

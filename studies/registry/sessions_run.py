@@ -14,8 +14,8 @@ from configtron.service.progress import Cancelled, Progress
 from configtron.service.replay.origin import Say, check_unchanged, hashed, tensor_of_file
 from configtron.service.replay.session_job import Job, JobResult, PartContext, StopRequested, run_job
 from configtron.studies.registry.catalogue import sessions_study_of
-from configtron.studies.simulated.ground import Ground
 from configtron.studies.simulated.points import Point, SessionsStudy, Summary, summed
+from configtron.studies.simulated.tensor_source import TensorSource
 
 # The kind of these jobs in the database.
 KIND = "study"
@@ -40,7 +40,7 @@ def job_of(names: Sequence[str], options: SessionsOptions, say: Say) -> Job:
     studies = [sessions_study_of(name) for name in dict.fromkeys(names)]
     seeds = range(options.seed, options.seed + options.seeds)
     files = hashed([options.tensor])
-    under = ground(options.tensor, files, say)
+    under = tensor_source(options.tensor, files, say)
     parts = [
         (study.name, label, seed)
         for study in studies
@@ -56,10 +56,10 @@ def run(db: Path, job: Job | None, resume: str, progress: Progress, stopping: Ca
     return run_job(db, job, resume, {KIND: part}, progress, stopping)
 
 
-def ground(tensor: str, files: tuple[tuple[str, str], ...], say: Say) -> Ground:
+def tensor_source(tensor: str, files: tuple[tuple[str, str], ...], say: Say) -> TensorSource:
     """Return the tensors of the worlds. Errors: `BadInput` for a file that cannot be read, or has changed."""
     check_unchanged(files)
-    return Ground(tensor) if tensor in ANALYTIC else Ground(brought=tensor_of_file(tensor, say))
+    return TensorSource(tensor) if tensor in ANALYTIC else TensorSource(brought=tensor_of_file(tensor, say))
 
 
 def part(job: Job, position: int, state: str, context: PartContext) -> list[tuple[Any, ...]]:
@@ -70,7 +70,7 @@ def part(job: Job, position: int, state: str, context: PartContext) -> list[tupl
     name, label, seed = job.config["parts"][position]
     study = sessions_study_of(name)
     context.say(f"study {name}{f' {label}' if label else ''}, seed {seed}: part {position + 1} of {job.parts}")
-    under = ground(job.config["tensor"], tuple(job.config["files"].items()), context.say)
+    under = tensor_source(job.config["tensor"], tuple(job.config["files"].items()), context.say)
     sessions = min(job.config["sessions"] or study.sessions, study.sessions)
     return [tuple(point) for point in study.points(label, seed, sessions, under)]
 

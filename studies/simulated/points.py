@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What a study is: worlds of several seeds, what is read from each, the paper's figures beside ours.
 
-A study is a function of (label, seed, sessions, ground) that gives points; labels are what it compares apart (traces).
+A study is a function of (label, seed, sessions, source) that gives points; labels are what it compares apart (traces).
 Each point is one number of one world; over worlds they become a mean with Student's interval. Points with an x are a
 curve's, the others a table's.
 """
@@ -19,7 +19,7 @@ from configtron.learner.sim.loop import Replay
 from configtron.learner.sim.metrics import Measured, over
 from configtron.learner.sim.world import World, pops_of
 from configtron.learner.table_policy import TablePolicy
-from configtron.studies.simulated.ground import Ground
+from configtron.studies.simulated.tensor_source import TensorSource
 
 # Seconds between updates unless a study sweeps them: 500 sessions.
 EVERY_S = 50.0
@@ -53,7 +53,7 @@ class SessionsStudy:
     """A row of the checklist.
 
     paper      where in the paper; claim: what it says there
-    part       (label, seed, sessions, ground) -> points
+    part       (label, seed, sessions, source) -> points
     sessions   of a world, at most
     figures    the paper's own, by (row, column)
     differs    what keeps ours from being the paper's, in words
@@ -65,7 +65,7 @@ class SessionsStudy:
     title: str
     paper: str
     claim: str
-    part: Callable[[str, int, int, Ground], list[Point]]
+    part: Callable[[str, int, int, TensorSource], list[Point]]
     differs: str
     labels: tuple[str, ...] = ("",)
     sessions: int = 60_000
@@ -81,9 +81,9 @@ class SessionsStudy:
         """What it reproduces, one line."""
         return self.title
 
-    def points(self, label: str, seed: int, sessions: int, ground: Ground) -> list[Point]:
+    def points(self, label: str, seed: int, sessions: int, source: TensorSource) -> list[Point]:
         """Return one world's points that have a finite number: no other can be averaged, or stored as JSON."""
-        found = self.part(label, seed, sessions, ground)
+        found = self.part(label, seed, sessions, source)
         return [one for one in found if np.isfinite(one.y) and (one.x is None or np.isfinite(one.x))]
 
 

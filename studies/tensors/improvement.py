@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid
-from configtron.model.repeats import Rule, ranks
+from configtron.model.repeats import StoppingRule, ranks
 from configtron.model.tensor import Tensor
 
 Floats = npt.NDArray[np.float64]
@@ -99,15 +99,15 @@ def measured(tensor: Tensor) -> tuple[MeasuredCells, tuple[str, ...]]:
     return MeasuredCells(kept, ms, low, high, halves), missing
 
 
-def _rule(tensor: Tensor) -> Rule:
+def _rule(tensor: Tensor) -> StoppingRule:
     looks = dict(tensor.provenance).get("looks", "")
     try:
-        return Rule(tuple(int(look) for look in looks.split(","))) if looks else Rule()
+        return StoppingRule(tuple(int(look) for look in looks.split(","))) if looks else StoppingRule()
     except ValueError as error:
         raise BadInput(f"the tensor's provenance says looks {looks!r}, which are no numbers of loads") from error
 
 
-def _judged(repeats: Floats, rule: Rule) -> tuple[Floats, Floats, Floats | None]:
+def _judged(repeats: Floats, rule: StoppingRule) -> tuple[Floats, Floats, Floats | None]:
     """Intervals and halves of cells. A load that failed is slower than all; loads end at a look."""
     flat = repeats.reshape(-1, repeats.shape[-1])
     low, high = np.full(len(flat), -np.inf), np.full(len(flat), np.inf)

@@ -61,7 +61,7 @@ class PublishedCells(NamedTuple):
     tensor: Tensor
     score: Floats
     stacks: tuple[NamedStack, ...]
-    at: tuple[realism.Row, ...]
+    at: tuple[realism.LabRow, ...]
 
     def allowed(self, name: str) -> Flags:
         """(conditions, configurations) the set of that name."""

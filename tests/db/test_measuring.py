@@ -17,13 +17,13 @@ import pytest
 from configtron.db.measuring import Measuring, ShardRow
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile
-from configtron.model.repeats import Rule
+from configtron.model.repeats import StoppingRule
 from configtron.model.samples import Filled, Sample, Stack, judged
 from rigs import ROOT
 
 PROFILES = tuple(Profile(str(n), (("http_version", "h2"), ("initcwnd", n))) for n in (10, 30))
 SITES = ("news", "shop")
-RULE = Rule()
+RULE = StoppingRule()
 
 
 def filled(condition: str = "a", first_ms: float = 100.0) -> Filled:

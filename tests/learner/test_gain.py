@@ -10,7 +10,17 @@ import pytest
 
 from configtron.learner.classes import Classes, fit
 from configtron.learner.columns import Codes, Contexts, Floats
-from configtron.learner.gain import ERROR, Compared, Proof, Trial, Verdict, chosen, error_of, examined, pairings
+from configtron.learner.gain import (
+    ERROR,
+    Compared,
+    GainVerdict,
+    LoggedLoads,
+    Proof,
+    chosen,
+    error_of,
+    examined,
+    pairings,
+)
 from configtron.learner.groups import groups
 from configtron.model.grid import Grid, live_grid
 from configtron.model.knobs import KNOBS
@@ -31,7 +41,7 @@ def small() -> Grid:
 
 
 def trial(seed: int, grid: Grid, n: int, *, gain: Floats | None = None, favour: float = 0.0, hidden: bool = False,
-          tail: float = 0.0) -> tuple[Trial, Classes]:  # fmt: skip
+          tail: float = 0.0) -> tuple[LoggedLoads, Classes]:  # fmt: skip
     """n loads; gain: ln(ms) that each configuration saves; favour: how much likelier one configuration is where round
     trips are long, which the propensities say, unless hidden; tail: degrees of freedom of a load's noise."""
     rng = np.random.default_rng(seed)
@@ -52,16 +62,16 @@ def trial(seed: int, grid: Grid, n: int, *, gain: Floats | None = None, favour: 
     if gain is not None:
         ln -= gain[configuration]
     classes = fit(contexts[:300].points(), 6, np.random.default_rng(1))
-    return Trial(contexts, classes.of(contexts), configuration, propensity, np.exp(ln), prefix), classes
+    return LoggedLoads(contexts, classes.of(contexts), configuration, propensity, np.exp(ln), prefix), classes
 
 
-def verdict(found: Trial, classes: Classes, grid: Grid, error: float = ERROR) -> Verdict:
+def verdict(found: LoggedLoads, classes: Classes, grid: Grid, error: float = ERROR) -> GainVerdict:
     loads = np.bincount(found.network, minlength=len(classes)).astype(np.float64)
     compared = Compared(found, grid, np.ones(len(grid), dtype=np.bool_))
     return examined(compared, groups(classes.centroid, loads), classes.ids, error)
 
 
-def best(found: Verdict) -> Codes:
+def best(found: GainVerdict) -> Codes:
     return np.array([proofs[0].configuration for proofs in found.proven.values()], dtype=np.int64)
 
 
@@ -117,8 +127,8 @@ def test_few_loads_and_no_default_are_reasons() -> None:
     assert set(verdict(*trial(7, small(), 60), small()).held.values()) == {"few-loads"}
     made, classes = trial(8, small(), 3000)
     tried = np.flatnonzero(made.configuration >= 4)
-    rest = Trial(made.contexts[tried], made.network[tried], made.configuration[tried], made.propensity[tried] * 2.0,
-                 made.ms[tried], made.cluster[tried])  # fmt: skip
+    rest = LoggedLoads(made.contexts[tried], made.network[tried], made.configuration[tried],
+                       made.propensity[tried] * 2.0, made.ms[tried], made.cluster[tried])  # fmt: skip
     found = verdict(rest, classes, small())
     assert {2, 3} & {proof.configuration for proofs in found.proven.values() for proof in proofs} == set()
 

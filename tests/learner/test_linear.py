@@ -14,12 +14,12 @@ from configtron.learner.linear import (
     Evidence,
     Model,
     Spread,
-    Witnesses,
+    SufficientStatistics,
     evidence,
     prior,
     solved,
+    sufficient_statistics,
     weights,
-    witnesses,
 )
 from configtron.learner.mapped import mapped
 from configtron.learner.templates import regret, templates
@@ -45,7 +45,7 @@ def small_problem() -> tuple[np.ndarray, ...]:
 
 
 def small_model(features, cells, count, mean, known=None):  # type: ignore[no-untyped-def]
-    seen: Witnesses = witnesses(weights(count, NOISE, RESIDUAL), mean, features, PLACES, SPREAD)
+    seen: SufficientStatistics = sufficient_statistics(weights(count, NOISE, RESIDUAL), mean, features, PLACES, SPREAD)
     known = known or prior(KNOB_SD, SHARE).plus(evidence(seen, cells))
     return Model(solved(known), seen, features, cells, count, mean, noise_ln=NOISE, residual_ln=RESIDUAL)
 

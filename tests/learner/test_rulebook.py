@@ -10,7 +10,7 @@ import pytest
 
 from configtron.learner import Setting, policy
 from configtron.learner.columns import Contexts
-from configtron.learner.reached import met, reached, twins, unreached
+from configtron.learner.reached import met, reached, tied_configurations, unreached
 from configtron.learner.rulebook import present, rulebook
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Value
@@ -83,13 +83,13 @@ def test_what_nobody_can_put_in_force_is_left_at_its_default(name: str) -> None:
         total = np.array([cost[row[network == k]].sum(axis=0) for k in range(len(book.classes))])
         ours = total[np.arange(len(total)), book.by_class]
         assert ours == pytest.approx(total.min(axis=1), rel=1e-12), "or a tie of the best"
-        assert (book.by_class != twins(TENSOR.grid, among)[every.by_class]).any()
+        assert (book.by_class != tied_configurations(TENSOR.grid, among)[every.by_class]).any()
 
 
 def test_the_nearest_within_reach_shares_most_settings() -> None:
     grid = TENSOR.grid
     among = reached(grid, lambda knob, _: knob != "http_version")
-    found, column = twins(grid, among), grid.column("http_version")
+    found, column = tied_configurations(grid, among), grid.column("http_version")
     away = (grid.positions != grid.positions[found]).sum(axis=1)
     assert (found[among] == np.flatnonzero(among)).all() and (away[~among] == 1).all()
     assert (column[found] == column[grid.default]).all()

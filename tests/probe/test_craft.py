@@ -16,7 +16,7 @@ from configtron.probe.script import Send
 from tests.probe.test_options import TARGET, seen
 
 pytest.importorskip("scapy", reason="templates are written in Scapy's words")
-from configtron.probe.wire.craft import read_template
+from configtron.probe.wire.packet_template import read_template
 
 TEMPLATE = """
 # a SYN with an option that nobody knows, then a request of one byte too few

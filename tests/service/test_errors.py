@@ -49,7 +49,7 @@ class Files:
         self.learned, self.tuned, self.runs = (folder / f"{name}.db" for name in ("learned", "tuned", "runs"))
         with (folder / "outcomes.csv").open("rb") as file:
             learning.import_file(file, "outcomes.csv", learning.ImportOptions(self.learned))
-        learning.run(learning.LearnOptions(self.learned, "mab_nc", making=learning.Making(classes="2")))
+        learning.run(learning.LearnOptions(self.learned, "mab_nc", policy_options=learning.PolicyOptions(classes="2")))
         lease.set_profile(self.tuned, "web", ["initcwnd=20"])
         lease.set_prefixes(self.tuned, {"192.0.2.0/24": "web"})
         from configtron.db.store import Store
@@ -173,7 +173,7 @@ def of_learning(files: Files) -> dict[str, Iterator[tuple[str, Call]]]:
     def taught(**options: Any) -> object:
         return learning.run(learning.LearnOptions(db, policy="mab_nc", fresh=True, **options))
 
-    making = learning.Making(classes="2")
+    making = learning.PolicyOptions(classes="2")
     return {
         "import_file": itertools.chain(
             with_options(load, learning.ImportOptions(files.new()), files),
@@ -181,7 +181,7 @@ def of_learning(files: Files) -> dict[str, Iterator[tuple[str, Call]]]:
         ),
         "run": itertools.chain(
             with_options(learning.run, learning.LearnOptions(db, policy="mab_nc"), files),
-            with_options(lambda how: taught(making=how), making, files),
+            with_options(lambda how: taught(policy_options=how), making, files),
         ),
         "evaluate": with_options(learning.evaluate, learning.EvaluateOptions(db, ("mab_nc",)), files),
         "explain": with_options(learning.explain, learning.ExplainOptions(db, "192.0.2.7"), files),
@@ -307,7 +307,7 @@ MADE: dict[str, Callable[[Files], dict[str, Iterator[tuple[str, Call]]]]] = {
 OF_RESULTS = {
     "campaign": {"baseline_of", "judged", "records_of", "run_folder", "status_of", "vantages_of_run"},
     "capture": {"proofs_of", "watch_rows"},
-    "learning": {"knobs_of_tensor", "revived", "saved"},
+    "learning": {"knobs_of_tensor", "restored_policy", "saved"},
     "lease": {"driver_names", "knobs"},
     "replay": set(),
 }

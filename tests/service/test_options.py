@@ -19,15 +19,15 @@ DB = Path("absent.db")
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: learning.Making(update_every=-5), "update_every: -5 is no whole number from 1"),
-        (lambda: learning.Making(update_every=0), "update_every: 0 is no"),
-        (lambda: learning.Making(update_every=2.5), "update_every: 2.5 is no whole number"),
-        (lambda: learning.Making(update_every=True), "update_every: True is no whole number"),
-        (lambda: learning.Making(budget=-1.0), "budget: -1.0 is no number from 0 to 1"),
-        (lambda: learning.Making(budget=5.0), "budget: 5.0"),
-        (lambda: learning.Making(budget=nan), "budget: nan"),
-        (lambda: learning.Making(seed=-1), "seed: -1 is no whole number from 0"),
-        (lambda: learning.Making(features="many"), "features: 'many' is neither auto nor few"),
+        (lambda: learning.PolicyOptions(update_every=-5), "update_every: -5 is no whole number from 1"),
+        (lambda: learning.PolicyOptions(update_every=0), "update_every: 0 is no"),
+        (lambda: learning.PolicyOptions(update_every=2.5), "update_every: 2.5 is no whole number"),
+        (lambda: learning.PolicyOptions(update_every=True), "update_every: True is no whole number"),
+        (lambda: learning.PolicyOptions(budget=-1.0), "budget: -1.0 is no number from 0 to 1"),
+        (lambda: learning.PolicyOptions(budget=5.0), "budget: 5.0"),
+        (lambda: learning.PolicyOptions(budget=nan), "budget: nan"),
+        (lambda: learning.PolicyOptions(seed=-1), "seed: -1 is no whole number from 0"),
+        (lambda: learning.PolicyOptions(features="many"), "features: 'many' is neither auto nor few"),
         (lambda: learning.LearnOptions(DB, most=-1), "most: -1 is no whole number from 1, or None for all"),
         (lambda: learning.EvaluateOptions(DB, last=-4), "last: -4"),
         (lambda: learning.ExportOptions(DB, leaf=0), "leaf: 0 is no whole number from 1"),
@@ -47,8 +47,8 @@ def test_a_value_out_of_range_names_option_value_and_range(make: Callable[[], ob
 
 
 def test_the_bounds_themselves_are_allowed() -> None:
-    assert learning.Making(update_every=1, budget=0, seed=0).budget == 0
-    assert learning.Making(budget=1.0).budget == 1.0
+    assert learning.PolicyOptions(update_every=1, budget=0, seed=0).budget == 0
+    assert learning.PolicyOptions(budget=1.0).budget == 1.0
 
 
 @pytest.mark.parametrize("lease_s", [nan, -1, inf])

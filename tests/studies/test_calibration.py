@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path as Folder
+from pathlib import EmulatedPath as Folder
 
 import pytest
 
@@ -17,7 +17,7 @@ from configtron.studies import calibration
 from configtron.studies.calibration import SMOKE_MBIT, calibrate, run
 from configtron.studies.emulation.calibration_result import CalibrationPlan
 from configtron.studies.emulation.emulators import Emulator
-from configtron.studies.emulation.paths import HIDDEN, Path, hidden
+from configtron.studies.emulation.paths import HIDDEN, EmulatedPath, hidden
 from configtron.studies.flows.flows import FlowOutcome, Ran, Trial, TrialOutcome
 from configtron.studies.output.results import HOLDS, UNKNOWN, Curves, Evaluated, Table
 from configtron.studies.registry.kinds import Arguments, PartsProgress
@@ -59,7 +59,7 @@ def emulator_of(name: str) -> Emulator:
 
 def studied(world: World, tell: list[PartsProgress] | None = None) -> Evaluated:
     paths = [
-        Path(f"hidden-{number}", HIDDEN, "", lambda run, one=truth: one.condition(), truth=truth)  # type: ignore[misc]
+        EmulatedPath(f"hidden-{number}", HIDDEN, "", lambda run, one=truth: one.condition(), truth=truth)  # type: ignore[misc]
         for number, truth in enumerate(TRUTHS, 1)
     ]
     steps = tell if tell is not None else []

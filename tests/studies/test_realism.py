@@ -11,8 +11,8 @@ import pytest
 from configtron.learner.sim.sessions import USUAL
 from configtron.learner.sim.world import whole, without_gaps
 from configtron.studies.realism import STUDY, family_of
-from configtron.studies.simulated.ground import Ground
 from configtron.studies.simulated.points import Point
+from configtron.studies.simulated.tensor_source import TensorSource
 from configtron.studies.tensors.regrets import Regrets, excess, held_out, perfect, scores, static
 from tests.learner.test_damage import BBR, SHALLOW, TENSOR
 from tests.learner.test_relevance import twins
@@ -61,7 +61,7 @@ def test_chance_gains_nothing_on_loads_that_it_was_not_chosen_on(differ: float, 
 
 
 def points(tensor=TENSOR, sessions: int = 3000) -> dict[tuple[str, str], float]:  # type: ignore[no-untyped-def]
-    found = STUDY.points("", 1, sessions, Ground(brought=tensor))
+    found = STUDY.points("", 1, sessions, TensorSource(brought=tensor))
     return {(point.row, point.column): point.y for point in found}
 
 
@@ -119,7 +119,7 @@ def test_every_study_leaves_out_what_is_no_number() -> None:
     """No study filters for itself: a mean of infinity is none, and JSON has no such number."""
     bad = [Point("a", "b", np.inf), Point("a", "c", np.nan), Point("a", "d", 1.0, np.inf), Point("a", "e", 2.0)]
     study = replace(STUDY, part=lambda *_: bad)
-    assert study.points("", 1, 1, Ground()) == bad[3:]
+    assert study.points("", 1, 1, TensorSource()) == bad[3:]
 
 
 def test_families_are_kinds_of_networks() -> None:

@@ -18,8 +18,8 @@ from configtron.studies import starts, updates
 from configtron.studies.features import blind
 from configtron.studies.registry import catalogue
 from configtron.studies.registry.kinds import SESSIONS
-from configtron.studies.simulated.ground import Ground
 from configtron.studies.simulated.points import Point, SessionsStudy, summed
+from configtron.studies.simulated.tensor_source import TensorSource
 from rigs import ROOT
 from rigs.worlds import small_tensor
 
@@ -53,9 +53,9 @@ def test_worlds_without_the_number_are_not_counted() -> None:
 def test_searches_that_are_given_up_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tried are the same counts either way: only the share says that some are no arrivals."""
     small_worlds(monkeypatch, 30)
-    whole = by(STUDIES["starts"].part("", 3, 0, Ground()))
+    whole = by(STUDIES["starts"].part("", 3, 0, TensorSource()))
     monkeypatch.setattr(starts, "MOST", starts.FIRST)
-    cut = by(STUDIES["starts"].part("", 3, 0, Ground()))
+    cut = by(STUDIES["starts"].part("", 3, 0, TensorSource()))
     for name in ("lhc", "random"):
         assert cut[name, "mean tried"] <= starts.FIRST and 0.0 < cut[name, "share never near"] < 1.0
         assert whole[name, "share never near"] < cut[name, "share never near"]
@@ -69,7 +69,7 @@ def studied(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(updates, "DAYS", 0.05)
     name: str = request.param
     study = STUDIES[name]
-    yield name, study.part(study.labels[0], 3, 600, Ground())
+    yield name, study.part(study.labels[0], 3, 600, TensorSource())
 
 
 def test_parts_give_numbers_that_the_paper_can_stand_beside(studied: tuple[str, list[Point]]) -> None:
@@ -90,13 +90,13 @@ def by(points: list[Point]) -> dict[tuple[str, str], float]:
 def test_the_same_seed_is_the_same_world(monkeypatch: pytest.MonkeyPatch) -> None:
     small_worlds(monkeypatch, 30)
     part = STUDIES["convergence"].part
-    one, again, other = (part("", seed, 400, Ground()) for seed in (3, 3, 4))
+    one, again, other = (part("", seed, 400, TensorSource()) for seed in (3, 3, 4))
     assert one == again and one != other
 
 
 def test_arms_are_shares_of_sessions_that_there_were(monkeypatch: pytest.MonkeyPatch) -> None:
     small_worlds(monkeypatch, 30)
-    points = STUDIES["arms"].part("", 3, 2000, Ground())
+    points = STUDIES["arms"].part("", 3, 2000, TensorSource())
     totals: dict[tuple[str, float | None], float] = {}
     for point in points:
         totals[point.column, point.x] = totals.get((point.column, point.x), 0.0) + point.y
@@ -108,7 +108,7 @@ def test_arms_are_shares_of_sessions_that_there_were(monkeypatch: pytest.MonkeyP
 def test_gains_are_ordered_as_they_must_be(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody beats the oracle at the mean of these; the curve of a distribution rises."""
     small_worlds(monkeypatch, 30)
-    points = STUDIES["gains"].part("fcc", 3, 1500, Ground())
+    points = STUDIES["gains"].part("fcc", 3, 1500, TensorSource())
     found = by(points)
     assert found["fcc optimal", "median gain"] > 0
     assert found["fcc optimal", "median gain"] >= max(y for (_, column), y in found.items() if column == "median gain")
@@ -132,14 +132,16 @@ def test_what_is_hidden_is_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def measured() -> Ground:
+def measured() -> TensorSource:
     """The second data set of every study: what the lab measured, 12 networks x 16 configurations x 3 sites."""
     with (ROOT / "fixtures" / "tensor" / "smoke.npz").open("rb") as file:
-        return Ground(brought=read(file))
+        return TensorSource(brought=read(file))
 
 
 @pytest.mark.parametrize("name", sorted(STUDIES))
-def test_the_measured_tensor_is_ground_enough(name: str, measured: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_study_runs_on_the_measured_tensor(
+    name: str, measured: TensorSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Other sites, few conditions, other knobs, no emulator beside it."""
     monkeypatch.setattr(updates, "DAYS", 0.05)
     study = STUDIES[name]
@@ -162,7 +164,7 @@ def test_a_number_of_one_world_has_its_own_interval() -> None:
     assert two.measured.low == 1.0
 
 
-def test_what_the_policy_goes_by_is_told_from_what_it_does_not(measured: Ground) -> None:
+def test_what_the_policy_goes_by_is_told_from_what_it_does_not(measured: TensorSource) -> None:
     """A policy that is blind to nothing loses by another client's site, and by its network in some feature."""
     points = STUDIES["features"].part("", 3, 4000, measured)
     lost = {point.row: point for point in points if point.column == "p95 excess"}
@@ -223,7 +225,7 @@ def test_a_model_that_knows_networks_again_is_told_from_one_that_knows_new_ones(
 ) -> None:
     """Each network's own best is nearly a name: forty networks are known again, and a new one is hardly guessed."""
     small_worlds(monkeypatch, 40)
-    found = by(STUDIES["trees"].part("", 3, 1500, Ground()))
+    found = by(STUDIES["trees"].part("", 3, 1500, TensorSource()))
     row = "random forest, best its own"
     assert found[row, "accuracy, networks seen"] > found[row, "accuracy, networks unseen"] + 0.2
     assert found[row, "mean cost, networks seen"] < found[row, "mean cost, networks unseen"]
@@ -231,7 +233,7 @@ def test_a_model_that_knows_networks_again_is_told_from_one_that_knows_new_ones(
 
 def test_classes_are_split_where_they_may_evolve_only(monkeypatch: pytest.MonkeyPatch) -> None:
     small_worlds(monkeypatch, 40)
-    found = by(STUDIES["classes"].part("", 3, 6000, Ground()))
+    found = by(STUDIES["classes"].part("", 3, 6000, TensorSource()))
     splits = {row: y for (row, column), y in found.items() if column == "splits"}
     assert splits["k = 5, evolving"] > 0 and not any(y for row, y in splits.items() if "evolving" not in row)
     ends = {row: y for (row, column), y in found.items() if column == "classes at the end"}

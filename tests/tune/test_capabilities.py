@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from configtron.model.knobs import KNOBS, NAMED_BY_HC, PER_CONNECTION, TABLE2, TUNABLE
 from configtron.model.tuning import Reach
-from configtron.tune.capabilities import SETTABLE, CapabilityCell, Tables, cells, page, refusal
+from configtron.tune.capabilities import SETTABLE, CapabilityCell, DriverTables, cells, page, refusal
 from configtron.tune.drivers import DRIVERS, tables
 from configtron.tune.guard import reach_text
 from rigs import ROOT
@@ -122,7 +122,7 @@ def test_the_page_is_current() -> None:
 
 def test_the_page_says_reach_and_reason() -> None:
     reach = Reach("initcwnd", least=1, most=9, note="so and so")
-    made = page({"a": Tables({"initcwnd": reach}, {"mark": "for it is so"})})
+    made = page({"a": DriverTables({"initcwnd": reach}, {"mark": "for it is so"})})
     assert "| `initcwnd` | 1..9 segments | so and so |" in made
     assert "open (`tune reapply`) | - |" in made
     assert "| `initcwnd` | connection |" in made and "| `mark` | - |" in made and "* `mark`: for it is so" in made

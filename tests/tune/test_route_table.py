@@ -18,8 +18,8 @@ from configtron.tune.route_table import (
     COPY,
     DEFAULT,
     THROW,
-    Ground,
     Hop,
+    MainTable,
     Numbered,
     Overlay,
     RouteArguments,
@@ -84,7 +84,7 @@ def kernel(routes: dict[RouteKey, RouteWay], version: int, packed: bytes) -> tup
 
 
 def made(given: list[RouteArguments], wanted: Rules) -> dict[RouteKey, RouteWay]:
-    return Overlay(Ground(given), NUMBERED).all(wanted, {prefix: parsed(prefix) for prefix in wanted.prefixes})
+    return Overlay(MainTable(given), NUMBERED).all(wanted, {prefix: parsed(prefix) for prefix in wanted.prefixes})
 
 
 @given(grounds, rules, addresses)
@@ -150,8 +150,8 @@ def test_metrics_of_the_main_route_stay_unless_the_profile_says_otherwise() -> N
 
 
 def test_what_routes_inside_a_prefix_become() -> None:
-    ground = [route("0.0.0.0/0", 1), route("10.1.2.0/24", 2), route("10.9.0.0/16", 3)]
-    routes = made(ground, Rules(PROFILES, {"10.0.0.0/8": "fast", "10.9.0.0/16": "slow"}))
+    main = [route("0.0.0.0/0", 1), route("10.1.2.0/24", 2), route("10.9.0.0/16", 3)]
+    routes = made(main, Rules(PROFILES, {"10.0.0.0/8": "fast", "10.9.0.0/16": "slow"}))
     assert {(key.length, key.metric): way.hops[0].interface for key, way in routes.items()} == {
         (8, 2): 1, (24, COPY + 2): 2, (16, 1): 3,
     }  # fmt: skip
@@ -172,8 +172,8 @@ def test_of_two_routes_to_a_prefix_the_kernels_is_read() -> None:
 
 
 def test_link_local_and_multicast_stay_with_the_main_table() -> None:
-    ground = [route("::/0", 1), route("fe80::/64", 2), route("ff00::/8", 2)]
-    routes = made(ground, Rules(PROFILES, {}, "slow"))
+    main = [route("::/0", 1), route("fe80::/64", 2), route("ff00::/8", 2)]
+    routes = made(main, Rules(PROFILES, {}, "slow"))
     v6 = {key.length: (key.metric, way.kind) for key, way in routes.items() if key.version == 6}
     assert v6 == {0: (DEFAULT + 1, "unicast"), 10: (COPY + 1, "throw"), 8: (COPY + 1, "throw")}
 
@@ -183,8 +183,8 @@ def test_where_no_route_leads_the_lookup_goes_on() -> None:
 
 
 def test_another_interface_is_not_ours() -> None:
-    ground = Ground([route("0.0.0.0/0", 1), route("10.0.0.0/8", 2)], interface=1)
-    overlay = Overlay(ground, NUMBERED)
+    main = MainTable([route("0.0.0.0/0", 1), route("10.0.0.0/8", 2)], interface=1)
+    overlay = Overlay(main, NUMBERED)
     assert overlay.of("192.0.2.0/24", parsed("192.0.2.0/24"), "fast")[1].hops[0].interface == 1
     with pytest.raises(Refused, match="not reached through the interface"):
         overlay.of("10.1.0.0/16", parsed("10.1.0.0/16"), "fast")
@@ -192,16 +192,16 @@ def test_another_interface_is_not_ours() -> None:
 
 def test_routes_by_type_of_service_are_refused() -> None:
     with pytest.raises(Refused, match="type of service"):
-        Ground([route("0.0.0.0/0", 1, tos=8)])
+        MainTable([route("0.0.0.0/0", 1, tos=8)])
 
 
 @given(grounds, st.lists(prefixes, max_size=4))
 def test_overlaid_shows_whether_other_routes_change(given_routes: list[RouteArguments], changed: list[str]) -> None:
-    ground = Ground(given_routes)
+    main = MainTable(given_routes)
     inside = any(
         ip_network((number.to_bytes(bits(version) // 8, "big"), length)).subnet_of(ip_network(prefix))  # type: ignore
-        for (version, length, number), _ in ground.routes
+        for (version, length, number), _ in main.routes
         for prefix in changed
         if ip_network(prefix).version == version
     )
-    assert overlaid(ground, map(parsed, changed)) == inside
+    assert overlaid(main, map(parsed, changed)) == inside

@@ -11,7 +11,7 @@ from configtron.model.errors import BadInput
 from configtron.model.protocols import Driver, Mover, PerListener
 from configtron.model.tuning import Place
 from configtron.tune import pools
-from configtron.tune.capabilities import Tables
+from configtron.tune.capabilities import DriverTables
 
 # It sets nothing of the host: no plan falls back to it, and it claims no namespace.
 FOR_TRIALS = "memory"
@@ -33,12 +33,12 @@ def load(name: str, place: Place) -> Driver:
     return cast(Driver, getattr(import_module(module), kind)(place))
 
 
-def tables() -> dict[str, Tables]:
+def tables() -> dict[str, DriverTables]:
     """Return what each driver reaches on a host that has all it needs, and why not the rest; and so the router."""
     found = {name: _table(load(name, Place())) for name in DRIVERS if name != FOR_TRIALS}
-    return found | {"router": Tables(pools.REACHES, pools.REFUSED)}
+    return found | {"router": DriverTables(pools.REACHES, pools.REFUSED)}
 
 
-def _table(driver: Driver) -> Tables:
+def _table(driver: Driver) -> DriverTables:
     moves, listens = isinstance(driver, Mover), isinstance(driver, PerListener)
-    return Tables(driver.reachable(), driver.unreachable(), moves, listens)
+    return DriverTables(driver.reachable(), driver.unreachable(), moves, listens)

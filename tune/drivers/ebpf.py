@@ -38,7 +38,7 @@ from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place, Reach, Rules
 from configtron.tune.drivers.bpf import controls, layout, objects, pins, reach, rights
 from configtron.tune.drivers.bpf.reach import REACHES, REFUSED
-from configtron.tune.drivers.bpf.tables import MANY, Tables
+from configtron.tune.drivers.bpf.tables import MANY, BpfMaps
 from configtron.tune.rules import after, check
 
 __all__ = ["REACHES", "REFUSED", "EbpfDriver"]
@@ -106,7 +106,7 @@ class EbpfDriver:
         here = self._in_force()
         if here is None:
             return Rules()
-        with Tables(here) as tables:
+        with BpfMaps(here) as tables:
             return Rules(tables.profiles(), tables.prefixes(), tables.default())
 
     def mark(self) -> str:
@@ -115,7 +115,7 @@ class EbpfDriver:
             return "nothing"
         program, group = pins.link_state(here / pins.LINK)
         ours = ",".join(sorted(controls.registered()))
-        with Tables(here) as tables:
+        with BpfMaps(here) as tables:
             return f"{program}:{group}:{ours}:{tables.mark()}"
 
     def revert(self, before: str) -> None:
@@ -171,7 +171,7 @@ class EbpfDriver:
             return []
         found = []
         for folder in sorted(pins.ROOT.iterdir()):
-            with suppress(OSError), Tables(folder) as tables:
+            with suppress(OSError), BpfMaps(folder) as tables:
                 place = replace(self.place, listen=tables.listen())
                 if place.listen and pins.folder(place) == folder:
                     found.append(EbpfDriver(place))
@@ -182,13 +182,13 @@ class EbpfDriver:
         here = self._in_force()
         if here is None:
             return {}
-        with Tables(here) as tables:
+        with BpfMaps(here) as tables:
             return {knob: (count, os.strerror(error)) for knob, (count, error) in tables.refusals().items()}
 
     def _apply(self, changes: Changes) -> Rules:
         pins.mount()
         here = self._folder(changes.prefixes)
-        with Tables(here) as tables:
+        with BpfMaps(here) as tables:
             tables.check(changes)
             self._ready_all(changes)
             if changes.profiles:
@@ -201,7 +201,7 @@ class EbpfDriver:
             self._attach(here)
             # Another configtron, whose last program went before ours was there, has withdrawn ours with its own.
             self._ready_all(changes)
-        with Tables(here) as tables:
+        with BpfMaps(here) as tables:
             profiles = tables.profiles() if changes.profiles else {}
             found = tables.prefixes() if len(changes.prefixes) > MANY else tables.some_prefixes(changes.prefixes)
             return Rules(
@@ -238,7 +238,7 @@ class EbpfDriver:
         if not (here / pins.LINK).exists() or pins.link_state(here / pins.LINK)[1] != group:
             return None
         try:
-            with Tables(here) as tables:
+            with BpfMaps(here) as tables:
                 whole = tables.netns_cookie() == cookie and tables.listen() == self.place.listen
                 return here if whole else None
         except FileNotFoundError:  # a map's pin was removed: not whole
@@ -259,7 +259,7 @@ class EbpfDriver:
         """The maps, empty, with room for these. The program is attached once they are filled."""
         with Object(objects.compiled("write"), here) as program:
             program.load()
-        with Tables(here) as tables:
+        with BpfMaps(here) as tables:
             tables.freeze(prefixes, self.place.listen)
 
     def _attach(self, here: Path) -> None:

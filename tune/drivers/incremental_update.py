@@ -19,7 +19,7 @@ from configtron.tune.drivers.route_annotations import free, spelt
 from configtron.tune.drivers.routes import Found, Prefix, match
 from configtron.tune.drivers.table import LOCAL, MAIN, TABLE, RouteTable, SeenRoutes
 from configtron.tune.metrics import numbers
-from configtron.tune.route_table import PROTOCOL, Ground, Numbered, Overlay, RouteKey, RouteWay, bits, hold, overlaid
+from configtron.tune.route_table import PROTOCOL, MainTable, Numbered, Overlay, RouteKey, RouteWay, bits, hold, overlaid
 
 # Above it reading the whole table costs less than looking up each.
 FEW = 1000
@@ -29,14 +29,14 @@ class Unclear(Exception):
     """Changes touch more than their own prefixes' routes, or lookups cannot show whether these are there."""
 
 
-def _check_clear(seen: SeenRoutes, ground: Ground, changes: Changes, parsed: Mapping[str, Prefix]) -> None:
+def _check_clear(seen: SeenRoutes, main: MainTable, changes: Changes, parsed: Mapping[str, Prefix]) -> None:
     """`seen` is the table without what may be many. Errors: `Unclear`."""
     held = {profile.name: profile for profile in seen.profiles.values()}
     others = any(held.get(name, profile) != profile for name, profile in changes.profiles.items())
     unknown = set(changes.prefixes.values()) - held.keys() - changes.profiles.keys()
     if others or unknown or changes.dropped_profiles or changes.default is not None:
         raise Unclear
-    if any(length == 0 for _, _, length in parsed.values()) or overlaid(ground, parsed.values()):
+    if any(length == 0 for _, _, length in parsed.values()) or overlaid(main, parsed.values()):
         raise Unclear
     thrown = (
         (key.version, key.length, int.from_bytes(key.address, "big"))
@@ -47,7 +47,7 @@ def _check_clear(seen: SeenRoutes, ground: Ground, changes: Changes, parsed: Map
         length in seen.ruled.get(version, ()) for version, _, length in parsed.values()
     ):
         raise Unclear
-    ways = (ground.leads(v, int.from_bytes(address, "big"), length) for v, address, length in parsed.values())
+    ways = (main.leads(v, int.from_bytes(address, "big"), length) for v, address, length in parsed.values())
     if not all(way is not None and way.kind == "unicast" for way in ways):
         raise Unclear
 
@@ -66,14 +66,14 @@ class UpdateStep:
         return self.old if self.old and (self.new is None or self.new[0] != self.old[0]) else None
 
 
-def apply(table: RouteTable, ground: Ground, changes: Changes, parsed: Mapping[str, Prefix]) -> Rules:
+def apply(table: RouteTable, main: MainTable, changes: Changes, parsed: Mapping[str, Prefix]) -> Rules:
     """Put few changes in force. Errors: `Unclear` before anything is written, `Refused` with everything as before."""
     if len(parsed) > FEW:
         raise Unclear
     seen = table.standing()
-    _check_clear(seen, ground, changes, parsed)
+    _check_clear(seen, main, changes, parsed)
     numbered, noted = _numbered(seen.profiles, changes)
-    overlay = Overlay(ground, numbered)
+    overlay = Overlay(main, numbered)
     steps = [_step(table, overlay, prefix, parsed[prefix], name) for prefix, name in changes.prefixes.items()]
     steps += [
         UpdateStep(prefix, parsed[prefix], held(table, parsed[prefix]), None) for prefix in changes.dropped_prefixes

@@ -132,7 +132,7 @@ class Restored:
         return f"{line}; until they end some may still carry {left}" if left else line
 
 
-class Clients:
+class PrefixLookup:
     """Longest-prefix lookup of a client's profile."""
 
     def __init__(self, rules: Rules) -> None:
@@ -165,7 +165,7 @@ class Leaving:
         named = {name: profile for name, profile in had.profiles.items() if self._lasts(profile)}
         candidates = list(self._open()) if named else []
         # Without an open connection there is nothing to look up: 100 000 prefixes need not be sorted.
-        clients = Clients(Rules(named, had.prefixes, had.default)) if candidates else None
+        clients = PrefixLookup(Rules(named, had.prefixes, had.default)) if candidates else None
         found = ((line, clients.of(line)) for line in candidates) if clients else ()
         self._lines = [(line, profile) for line, profile in found if profile is not None]
         self._own_restored = False
@@ -231,7 +231,7 @@ class Leaving:
         found = tcp_lines(self._place.netns)
         listening = {line.inode: line.port for line in found if line.state == LISTENING and line.inode}
         listeners = self._listeners(listening, default)
-        wanted = Clients(now)
+        wanted = PrefixLookup(now)
         holding = {line.inode: (line, profile) for line, profile in self._lines if line.inode}
         reached = set[int]()
         for inode, descriptor in borrowed(holding.keys()):

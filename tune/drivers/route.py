@@ -37,7 +37,7 @@ from configtron.tune.drivers.table import LOCAL, NOTES_TABLE, RULE_PREFERENCE, T
 from configtron.tune.export import Draft
 from configtron.tune.listeners import BY_EBPF_ALONE
 from configtron.tune.metrics import METRICS, REFUSED, check, holds, numbers
-from configtron.tune.route_table import COPY, DEFAULT, Ground, Numbered, Overlay, RouteKey, RouteWay, lengths_of
+from configtron.tune.route_table import COPY, DEFAULT, MainTable, Numbered, Overlay, RouteKey, RouteWay, lengths_of
 from configtron.tune.rules import after
 from configtron.tune.rules import check as check_names
 
@@ -103,11 +103,11 @@ class RouteDriver:
         everyone = [parse("0.0.0.0/0")] if changes.default else []
         if lost := route_answers.diverted(table, islice((*parsed.values(), *everyone), LOOKED_UP)):
             raise Refused(incremental_update.hidden(text(*lost[0]), lost[1]))
-        ground, clamps = table.ground(), self._clamps()
+        main, clamps = table.main(), self._clamps()
         try:
             with suppress(incremental_update.Unclear):  # then nothing is written yet
-                return incremental_update.apply(table, ground, changes, parsed)
-            return self._apply_all(changes, ground, parsed)
+                return incremental_update.apply(table, main, changes, parsed)
+            return self._apply_all(changes, main, parsed)
         finally:
             remembered.forget(table.net, self.place.netns, clamps)
 
@@ -116,12 +116,12 @@ class RouteDriver:
         settings = (dict(profile.settings) for profile in self._table.profiles().values())
         return {int(str(found["cwnd_clamp"])) for found in settings if "cwnd_clamp" in found}
 
-    def _apply_all(self, changes: Changes, ground: Ground, parsed: Mapping[str, Prefix]) -> Rules:
+    def _apply_all(self, changes: Changes, main: MainTable, parsed: Mapping[str, Prefix]) -> Rules:
         """By reading and comparing whole tables."""
         table, seen = self._table, self._table.seen().is_ours_alone()
         want = check_names(after(seen.rules(whole=False), changes))
         profiles = _numbered(seen.profiles, want.profiles)
-        routes = self._routes(ground, profiles, want, parsed)
+        routes = self._routes(main, profiles, want, parsed)
         try:
             table.notes.write({n: spelt(p) for n, p in profiles.items() if seen.profiles.get(n) != p})
             table.change(seen.routes, routes)
@@ -134,11 +134,11 @@ class RouteDriver:
             raise
 
     def _routes(
-        self, ground: Ground, profiles: Mapping[int, Profile], want: Rules, parsed: Mapping[str, Prefix]
+        self, main: MainTable, profiles: Mapping[int, Profile], want: Rules, parsed: Mapping[str, Prefix]
     ) -> dict[RouteKey, RouteWay]:
         numbered = {profile.name: Numbered(number, numbers(profile)) for number, profile in profiles.items()}
         whole = {prefix: parsed.get(prefix) or parse(prefix) for prefix in want.prefixes}
-        routes = Overlay(ground, numbered).all(want, whole)
+        routes = Overlay(main, numbered).all(want, whole)
         if 6 in self._table.versions:
             return routes
         for prefix, (version, _, _) in whole.items():
@@ -243,13 +243,13 @@ class RouteDriver:
         heard, self._unfollowed = self._unfollowed, set()
         if self._followed is not None and not heard:
             return 0
-        table, ground = self._table, self._table.ground()
-        if self._followed == ground.routes and not heard & {LINK_CHANGED, LOST}:
+        table, main = self._table, self._table.main()
+        if self._followed == main.routes and not heard & {LINK_CHANGED, LOST}:
             return 0  # the main table reported a route that is as it was
-        self._followed, seen = ground.routes, table.seen()
+        self._followed, seen = main.routes, table.seen()
         rules = seen.rules(whole=False) if wanted is None else wanted
         profiles = _numbered(seen.profiles, rules.profiles)
-        routes = self._routes(ground, profiles, rules, {})
+        routes = self._routes(main, profiles, rules, {})
         again = bool(heard & {LINK_CHANGED, LOST})
         fresh = [item for item in routes.items() if _moved(seen, *item, again=again)]
         copies = ((key, way) for key, way in seen.routes.items() if COPY <= key.metric < DEFAULT)
@@ -266,7 +266,7 @@ class RouteDriver:
         table = self._table
         seen = table.seen()
         profiles = _numbered(seen.profiles, rules.profiles)
-        routes = self._routes(table.ground(), profiles, rules, {})
+        routes = self._routes(table.main(), profiles, rules, {})
         return route_answers.ask(table, self.place.netns, seen, routes, rules.prefixes)
 
     def ours(self) -> str:
@@ -287,7 +287,7 @@ class RouteDriver:
         profiles = _numbered(known, check_names(rules).profiles)
         with netns.inside(self.place.netns):
             interfaces = dict(if_nameindex())
-        routes = self._routes(table.ground(), profiles, rules, {})
+        routes = self._routes(table.main(), profiles, rules, {})
         notes = pieces({number: spelt(profile) for number, profile in profiles.items()})
         return Draft(routes, notes, TABLE, NOTES_TABLE, RULE_PREFERENCE, interfaces)
 

@@ -33,7 +33,7 @@ from configtron.tune.route_table import (
     DEFAULT,
     PROTOCOL,
     STANDING,
-    Ground,
+    MainTable,
     RouteArguments,
     RouteKey,
     RouteLookup,
@@ -124,11 +124,11 @@ class RouteTable:
         with inside(place.netns):
             self.versions = (4, 6) if Path("/proc/sys/net/ipv6").exists() else (4,)
 
-    def ground(self) -> Ground:
+    def main(self) -> MainTable:
         """Return the main table. Errors: `BadInput`, `Refused` where it cannot be covered."""
         found = (route for version in self.versions for route in read(self.net, version, MAIN))
         given = [RouteArguments(*route.key, route.way, route.tos) for route in found]
-        return Ground(given, self._interface())
+        return MainTable(given, self._interface())
 
     def _interface(self) -> int:
         name = self._place.interface

@@ -15,7 +15,7 @@ from configtron.cli.options import Command, Finite
 from configtron.cli.tune.options import guard_options
 
 if TYPE_CHECKING:
-    from configtron.service.learning.running import Making
+    from configtron.service.learning.running import PolicyOptions
 
 # Of a policy that goes on, none of these can be chosen any more.
 FIXED = ("policy", "log", "seed", "classes", "update_every", "engine", "warm", "watch", "evolve", "by_device",
@@ -56,15 +56,15 @@ def making_options(command: Command) -> Command:
     return command
 
 
-def making_of(given: Mapping[str, Any]) -> Making:
+def making_of(given: Mapping[str, Any]) -> PolicyOptions:
     """Return the options as the service takes them. Errors: `BadInput` for a bound that is none."""
-    from configtron.service.learning.running import Making
+    from configtron.service.learning.running import PolicyOptions
 
     plain = ("log", "seed", "classes", "update_every", "engine", "watch", "evolve", "by_device", "features", "damage",
              "budget")  # fmt: skip
     limits = None if given["all_configurations"] else operator_limits()
     warm, damage_from = _bytes(given["warm"]), _bytes(given["damage_from"])
-    return Making(limits=limits, warm=warm, damage_from=damage_from, **{name: given[name] for name in plain})
+    return PolicyOptions(limits=limits, warm=warm, damage_from=damage_from, **{name: given[name] for name in plain})
 
 
 def asked_for() -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from configtron.probe.blocklist import Blocklist
 from configtron.probe.target_session import CRAFTED_RUNS
 from configtron.probe.targets import Source
 from configtron.probe.vantages import HERE, choose, read_vantages
-from configtron.probe.wire import craft
+from configtron.probe.wire import packet_template
 from configtron.service.campaign.run_options import ProbeOptions
 from configtron.service.lists import bundled, list_source
 
@@ -34,7 +34,7 @@ def source_of(path: Path) -> Source:
 
 def read_template(path: Path) -> str:
     """Return the packets of a template file (`probe/craft.py`) as options take them. Errors: `BadInput`."""
-    return craft.read_template(source_of(path).text, str(path))
+    return packet_template.read_template(source_of(path).text, str(path))
 
 
 def targets_of(options: ProbeOptions) -> Iterator[Target]:

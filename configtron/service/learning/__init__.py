@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from configtron.service.learning.exporting import Exported, ExportOptions, export
     from configtron.service.learning.importing import Imported, import_file
     from configtron.service.learning.knobs import KnobEffects, knobs_of_policy, knobs_of_tensor
-    from configtron.service.learning.learners import drop, revived, saved
-    from configtron.service.learning.lessons import Taken
+    from configtron.service.learning.learners import drop, restored_policy, saved
+    from configtron.service.learning.lessons import LearnResult
     from configtron.service.learning.measuring import Measurement, MeasureOptions, MeasureProgress, fill
     from configtron.service.learning.overview import Status, status
-    from configtron.service.learning.running import LearnOptions, Making, run
+    from configtron.service.learning.running import LearnOptions, PolicyOptions, run
     from configtron.service.learning.sources import ImportOptions
 
 __all__ = [
     "CandidateValue", "EvaluateOptions", "ExplainOptions", "Explained", "ExportOptions", "Exported", "ImportOptions",
-    "Imported", "KnobEffects", "LearnOptions", "Making", "MeasureOptions", "MeasureProgress", "Measurement", "Status",
-    "Taken", "drop", "evaluate", "explain", "export", "fill", "import_file", "knobs_of_policy", "knobs_of_tensor",
-    "revived", "run", "saved", "status",
+    "Imported", "KnobEffects", "LearnOptions", "PolicyOptions", "MeasureOptions", "MeasureProgress", "Measurement",
+    "Status", "LearnResult", "drop", "evaluate", "explain", "export", "fill", "import_file", "knobs_of_policy",
+    "knobs_of_tensor", "restored_policy", "run", "saved", "status",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
@@ -46,11 +46,11 @@ if not TYPE_CHECKING:
             **dict.fromkeys(("Exported", "ExportOptions", "export"), "exporting"),
             **dict.fromkeys(("Imported", "import_file"), "importing"),
             **dict.fromkeys(("KnobEffects", "knobs_of_policy", "knobs_of_tensor"), "knobs"),
-            **dict.fromkeys(("drop", "revived", "saved"), "learners"),
-            "Taken": "lessons",
+            **dict.fromkeys(("drop", "restored_policy", "saved"), "learners"),
+            "LearnResult": "lessons",
             **dict.fromkeys(("MeasureOptions", "MeasureProgress", "Measurement", "fill"), "measuring"),
             **dict.fromkeys(("Status", "status"), "overview"),
-            **dict.fromkeys(("Making", "LearnOptions", "run"), "running"),
+            **dict.fromkeys(("PolicyOptions", "LearnOptions", "run"), "running"),
             "ImportOptions": "sources",
         },
     )

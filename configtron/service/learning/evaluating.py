@@ -17,7 +17,7 @@ from configtron.model.bounds import WIDEST, check_number, check_texts
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile
 from configtron.model.tuning_json import setting_of
-from configtron.service.learning.learners import none_in, notice, revived, saved
+from configtron.service.learning.learners import none_in, notice, restored_policy, saved
 from configtron.service.learning.parts import known_alone
 from configtron.service.progress import Progress, unheard
 
@@ -27,8 +27,8 @@ SHOWN = 60
 
 @dataclass(frozen=True, slots=True)
 class EvaluateOptions:
-    """candidates: names of saved policies, default, or KNOB=VALUE,...; none: the one saved last. log: as in `Making`;
-    last: from so many outcomes."""
+    """candidates: names of saved policies, default, or KNOB=VALUE,...; none: the one saved last. log: as in
+    `PolicyOptions`; last: from so many outcomes."""
 
     db: Path
     candidates: tuple[str, ...] = ()
@@ -85,4 +85,4 @@ def _candidate(store: Outcomes, name: str, log: int, progress: Progress) -> tupl
         grid = grid_of((*store.profiles(log), asked))
         return Static(grid, np.random.default_rng(0), grid.index(asked)), 0
     found = saved(store, name, progress)
-    return revived(found), found.position
+    return restored_policy(found), found.position

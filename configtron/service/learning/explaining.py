@@ -16,7 +16,7 @@ from configtron.learner.saved import Safety, features_in, recipe_of, safety_in
 from configtron.model.bounds import check_texts
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Context
-from configtron.service.learning.learners import revived, saved
+from configtron.service.learning.learners import restored_policy, saved
 from configtron.service.progress import Progress, unheard
 
 # Latest outcomes of a prefix that its present network is read from.
@@ -60,7 +60,7 @@ def explain(options: ExplainOptions, progress: Progress = unheard) -> Explained:
         found = saved(store, options.name, progress)
         context = _context(store, options.who, options.site, found.log)
     _known(context.site, found)
-    because = explained(revived(found), context)
+    because = explained(restored_policy(found), context)
     safety = safety_in(found.state, recipe_of(found.recipe))
     return Explained(found.name, found.policy, context, because, features_in(found.recipe), safety)
 

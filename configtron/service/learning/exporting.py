@@ -26,7 +26,7 @@ from configtron.model.errors import BadInput
 from configtron.model.grid import Grid
 from configtron.model.tensor import Tensor
 from configtron.service.learning.gains import Tested, tested
-from configtron.service.learning.learners import damage_of, notice, revived, saved
+from configtron.service.learning.learners import damage_of, notice, restored_policy, saved
 from configtron.service.learning.parts import known_alone
 from configtron.service.learning.reach import Held, allowed, by_prefix
 from configtron.service.progress import Progress, unheard
@@ -82,7 +82,7 @@ def export(options: ExportOptions, progress: Progress = unheard) -> Exported:
         logged = store.last(options.last, options.log or found.log)
         if logged is None:
             raise BadInput("no clients to write rules for: the log has no outcomes")
-        policy = revived(found)
+        policy = restored_policy(found)
         logged = known_alone(logged, policy.grid, found.name, progress)
         _bound_damage(policy, options, progress)
         held = by_prefix(policy.grid)

@@ -18,7 +18,7 @@ import numpy as np
 from configtron.db.outcomes import GainTest, Learner, Outcomes
 from configtron.learner.class_cells import classed
 from configtron.learner.columns import Codes
-from configtron.learner.gain import Compared, Power, Proof, Trial, Verdict, chosen, error_of, examined
+from configtron.learner.gain import Compared, GainVerdict, LoggedLoads, Power, Proof, chosen, error_of, examined
 from configtron.learner.groups import groups
 from configtron.learner.logged import Logged, grid_of
 from configtron.learner.reached import Mask
@@ -38,7 +38,7 @@ class Tested:
     where a test is due that was not made: the verdict then holds what the log can show, and no class."""
 
     policy: TablePolicy
-    verdict: Verdict
+    verdict: GainVerdict
     test: GainTest
     tests: int
     made: bool = True
@@ -90,13 +90,15 @@ def _grown(store: Outcomes, log: int, outcomes: int, test: GainTest) -> float:
 
 def verdict_of(
     policy: TablePolicy, logged: Logged, among: Mask, error: float, profiles: Sequence[Profile] = ()
-) -> Verdict:
+) -> GainVerdict:
     """Logged outcomes compared, with that chance of any bound above its gain. profiles: all that the log has, if that
     is more than these outcomes'. Errors: `BadInput` for a log of other configurations."""
     grid, place = finer(policy.grid, profiles or logged.profiles)
     trial, names = trial_of(policy, logged, grid), policy.class_ids_
     if not len(trial):
-        return Verdict({}, dict.fromkeys(range(len(names)), "no-propensities"), (Power("", 0, np.inf, np.inf, np.inf),))
+        return GainVerdict(
+            {}, dict.fromkeys(range(len(names)), "no-propensities"), (Power("", 0, np.inf, np.inf, np.inf),)
+        )
     loads = np.bincount(trial.network, minlength=len(names)).astype(np.float64)
     able = np.zeros(len(grid), dtype=np.bool_)
     able[place[among]] = True
@@ -119,7 +121,7 @@ def finer(grid: Grid, profiles: Sequence[Profile]) -> tuple[Grid, Codes]:
         return grid, np.arange(len(grid))
 
 
-def trial_of(policy: TablePolicy, logged: Logged, grid: Grid) -> Trial:
+def trial_of(policy: TablePolicy, logged: Logged, grid: Grid) -> LoggedLoads:
     """Outcomes of known classes whose propensity is known; a client without a prefix is its own cluster."""
     decided = logged.judging(grid)
     network = policy.where(logged.contexts)[1]
@@ -128,7 +130,9 @@ def trial_of(policy: TablePolicy, logged: Logged, grid: Grid) -> Trial:
     contexts = logged.contexts[at]
     cluster = contexts.prefix if len(contexts.prefix) else np.full(len(at), -1)
     cluster = np.where(cluster < 0, len(contexts.prefixes) + np.arange(len(at)), cluster)
-    return Trial(contexts, network[at], decided.configuration[at], decided.propensity[at], logged.plt_ms[at], cluster)
+    return LoggedLoads(
+        contexts, network[at], decided.configuration[at], decided.propensity[at], logged.plt_ms[at], cluster
+    )
 
 
 def _question(found: Learner, policy: TablePolicy, among: Mask, log: int) -> str:
@@ -137,7 +141,7 @@ def _question(found: Learner, policy: TablePolicy, among: Mask, log: int) -> str
     return canonical({"policy": found.id, "log": log, "profiles": able.hexdigest()[:16]})
 
 
-def _written(policy: TablePolicy, verdict: Verdict) -> str:
+def _written(policy: TablePolicy, verdict: GainVerdict) -> str:
     names = policy.class_ids_
     proven = {
         names[k]: [[pairs_form(policy.grid.profiles[one.configuration].settings), one.gain_ln, one.low_ln, one.classes]
@@ -152,7 +156,7 @@ def _number(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def _read(policy: TablePolicy, text: str) -> Verdict:
+def _read(policy: TablePolicy, text: str) -> GainVerdict:
     kept, place = json.loads(text), {name: k for k, name in enumerate(policy.class_ids_)}
     proven = {
         place[name]: tuple(
@@ -168,4 +172,4 @@ def _read(policy: TablePolicy, text: str) -> Verdict:
         Power(of, loads, *(np.inf if number is None else number for number in numbers))
         for of, loads, *numbers in kept["power"]
     ]
-    return Verdict(proven, {**held, **new}, tuple(power))
+    return GainVerdict(proven, {**held, **new}, tuple(power))

@@ -14,7 +14,7 @@ from configtron.learner.importance import DeadKnob, Importance, dead_knobs, knob
 from configtron.learner.warmstart import FIRST_NOISE_LN
 from configtron.model.grid import DEAD, Dead
 from configtron.model.tensor import Tensor
-from configtron.service.learning.learners import notice, revived, saved
+from configtron.service.learning.learners import notice, restored_policy, saved
 from configtron.service.progress import Progress, unheard
 
 # Of the bootstrap's resamples: the same question has the same answer.
@@ -50,7 +50,7 @@ def knobs_of_policy(db: Path, name: str, progress: Progress = unheard) -> KnobEf
     if found is None:
         notice(progress, "no policy has seen anything yet, and no --tensor is named: what is known beforehand")
         return KnobEffects()
-    policy = revived(found)
+    policy = restored_policy(found)
     unexplored = tuple(one for one in policy.grid.dead if one not in DEAD)
     if not has_classes(policy) or not policy.LEARNS:
         notice(progress, f"{found.name} ({found.policy}) counts nothing by class: no knob can be found dead")

@@ -70,12 +70,12 @@ def log_of_metric(db: Path, metric: str) -> int:
     return -found[metric]
 
 
-def revived(found: Learner) -> TablePolicy:
+def restored_policy(found: Learner) -> TablePolicy:
     """Return a saved policy as it stood. Errors: `BadInput` for one of another version."""
-    return revived_with(found)[0]
+    return restored_with_watch(found)[0]
 
 
-def revived_with(found: Learner) -> tuple[TablePolicy, Watch | None]:
+def restored_with_watch(found: Learner) -> tuple[TablePolicy, Watch | None]:
     """Return a saved policy as it stood, and the watch over its clients if it has one. Errors: `BadInput`."""
     try:
         recipe = recipe_of(found.recipe)

@@ -28,7 +28,7 @@ from configtron.model.errors import BadInput
 from configtron.model.grid import DEAD, Grid
 from configtron.model.nouns import Profile, Value
 from configtron.model.tensor import Tensor, read
-from configtron.service.learning.learners import damage_of, none_in, notice, revived_with
+from configtron.service.learning.learners import damage_of, none_in, notice, restored_with_watch
 from configtron.service.learning.looking import without_dead
 from configtron.service.learning.parts import parts, teach
 from configtron.service.progress import Cancelled, Progress, StepProgress, never, unheard
@@ -55,7 +55,7 @@ LEARN = "learn"
 
 
 @dataclass
-class Taken:
+class LearnResult:
     """What a run came to. agreed: decisions that were the logger's too; learned: outcomes in all, earlier ones too;
     splits: classes that were split off; latencies: for each client that came to another class, its own outcomes from
     the change until then; unexplored: knobs that were proven to do nothing; suggested: cells for which the engine
@@ -234,14 +234,14 @@ def _counted(progress: Progress, read: int, total: int) -> Callable[[int], None]
 
 def learn(
     store: Outcomes, found: Learner, most: int | None, progress: Progress = unheard, cancelled: Cancelled = never
-) -> Taken:
+) -> LearnResult:
     """Teach a policy what is new, at most so many outcomes; each part is saved in one transaction. Outcomes of
     configurations that the policy lacks are set aside. `cancelled` is asked some four times a second; what is learned
     by then is saved."""
-    policy, watch = revived_with(found)
+    policy, watch = restored_with_watch(found)
     new = store.count(found.log, found.position)
     total = new if most is None else min(new, most)
-    taken = Taken(found.name, found.policy, found.log, learned=found.outcomes)
+    taken = LearnResult(found.name, found.policy, found.log, learned=found.outcomes)
     taken.began_with = len(recipe_of(found.recipe).classes)
     progress(StepProgress(0, total, LEARN, "outcomes"))
     read = 0

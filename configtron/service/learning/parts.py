@@ -41,7 +41,7 @@ class LogPart:
 
 @dataclass(slots=True)
 class TaughtPart:
-    """What became of a part: how many outcomes were learned, what the policy decided, latencies as in `Taken`."""
+    """What became of a part: how many outcomes were learned, what the policy decided, latencies as in `LearnResult`."""
 
     learned: int = 0
     decided: list[Decisions] = field(default_factory=list)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from configtron.service.learning.evaluating import CandidateValue
     from configtron.service.learning.explaining import Explained
     from configtron.service.learning.knobs import KnobEffects
-    from configtron.service.learning.lessons import Taken
+    from configtron.service.learning.lessons import LearnResult
     from configtron.service.learning.overview import Reader, Status
 
 Row = dict[str, Json]
@@ -76,7 +76,7 @@ def _which(log: int, metric: str) -> str:
     return f"all logs of metric {metric}" if log else "all logs"
 
 
-def learned_row(taken: Taken) -> Row:
+def learned_row(taken: LearnResult) -> Row:
     """Return what a policy learned in this run."""
     arms = taken.arms
     total = max(sum(arms.values()), 1)

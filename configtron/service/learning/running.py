@@ -25,7 +25,7 @@ from configtron.model.grid import Grid
 from configtron.service.learning import lessons
 from configtron.service.learning.importable import importable
 from configtron.service.learning.learners import notice
-from configtron.service.learning.lessons import MOST_CLASSES, OFFLINE, Taken
+from configtron.service.learning.lessons import MOST_CLASSES, OFFLINE, LearnResult
 from configtron.service.learning.reach import allowed
 from configtron.service.progress import Cancelled, Progress, never, unheard
 from configtron.tune.guard import Limits
@@ -39,7 +39,7 @@ IDLE = ("warm", "engine", "evolve", "by_device", "budget")
 
 
 @dataclass(frozen=True, slots=True)
-class Making:
+class PolicyOptions:
     """What a policy is made of, once. log: a log's number, 0 for all, -n for all that measured what log n did; classes:
     a number as text, or auto; warm, damage_from: tensors' files; limits: what the operator allows, None for all."""
 
@@ -71,13 +71,14 @@ class Making:
 
 @dataclass(frozen=True, slots=True)
 class LearnOptions:
-    """policy, name: as `learn run` takes them; given: names of the options of `Making` that were asked for, which a
-    policy that goes on refuses; most: outcomes to learn from now; fresh: forget the policy of that name first."""
+    """policy, name: as `learn run` takes them; given: names of the options of `PolicyOptions` that were asked
+    for, which a policy that goes on refuses; most: outcomes to learn from now; fresh: forget the policy of that name
+    first."""
 
     db: Path
     policy: str = ""
     name: str = ""
-    making: Making = Making()
+    policy_options: PolicyOptions = PolicyOptions()
     given: Sequence[str] = ()
     most: int | None = None
     fresh: bool = False
@@ -91,7 +92,7 @@ class LearnOptions:
             check_number("most", self.most, 1, whole=True, beside=", or None for all")
 
 
-def run(options: LearnOptions, progress: Progress = unheard, cancelled: Cancelled = never) -> Taken:
+def run(options: LearnOptions, progress: Progress = unheard, cancelled: Cancelled = never) -> LearnResult:
     """Let a policy learn from the database's outcomes. Errors: `BadInput`."""
     called = options.name or options.policy or PREFERRED
     try:
@@ -110,17 +111,17 @@ def run(options: LearnOptions, progress: Progress = unheard, cancelled: Cancelle
 
 def _made(store: Outcomes, called: str, options: LearnOptions, progress: Progress) -> Learner:
     """Return the policy that goes on, or one that is made new."""
-    found, making = store.learner(called), options.making
-    kind = _kind(store, found, options.name, options.policy, making.engine)
+    found, wanted = store.learner(called), options.policy_options
+    kind = _kind(store, found, options.name, options.policy, wanted.engine)
     if found is None or options.fresh:
         before, found = found, _begun(store, called, kind, options, progress)
         if before is not None and (other := _other_grid(before, found)):
             notice(progress, other)
-        if why := _refused(found, making):
+        if why := _refused(found, wanted):
             notice(progress, why)
         return found
     _same(found, options.policy, list(options.given))
-    return store.bind_learner(found, making.log) if making.log < 0 else found
+    return store.bind_learner(found, wanted.log) if wanted.log < 0 else found
 
 
 def _other_grid(before: Learner, now: Learner) -> str:
@@ -138,32 +139,32 @@ def _other_grid(before: Learner, now: Learner) -> str:
 
 def _begun(store: Outcomes, called: str, kind: str, options: LearnOptions, progress: Progress) -> Learner:
     """Make a policy. Errors: `BadInput`, before anything is forgotten."""
-    making = options.making
+    wanted = options.policy_options
     for what in IDLE:
         if what in options.given and (kind in POLICIES or is_imported(kind)):
             if why := untaken([kind], what.replace("_", "-")):
                 raise BadInput(why)
-    limits = making.limits
+    limits = wanted.limits
 
     def able(grid: Grid, damage: DamageBound | None) -> Mask:
         assert limits is not None, "asked only where there are limits"
         return allowed(grid, limits, damage).allowed
 
-    k = None if making.classes == "auto" else _number_of_classes(making.classes)
+    k = None if wanted.classes == "auto" else _number_of_classes(wanted.classes)
     return lessons.begin(
-        store, called, kind, log=making.log, seed=making.seed, k=k, update_every=making.update_every,
-        engine=making.engine, warm=making.warm, watched=making.watch, evolve=making.evolve, by_device=making.by_device,
-        budget=making.budget, features=making.features, damage=making.damage, damage_from=making.damage_from,
+        store, called, kind, log=wanted.log, seed=wanted.seed, k=k, update_every=wanted.update_every,
+        engine=wanted.engine, warm=wanted.warm, watched=wanted.watch, evolve=wanted.evolve, by_device=wanted.by_device,
+        budget=wanted.budget, features=wanted.features, damage=wanted.damage, damage_from=wanted.damage_from,
         fresh=options.fresh, allowed=None if limits is None else able, progress=progress,
     )  # fmt: skip
 
 
-def _refused(found: Learner, making: Making) -> str:
+def _refused(found: Learner, wanted: PolicyOptions) -> str:
     """Say how many configurations are not chosen, and why; "" if all may be."""
     recipe = recipe_of(found.recipe)
-    if recipe.allowed is None or making.limits is None or len(recipe.allowed) == len(recipe.grid):
+    if recipe.allowed is None or wanted.limits is None or len(recipe.allowed) == len(recipe.grid):
         return ""
-    why = "; ".join(allowed(recipe.grid, making.limits, recipe.damage).why[:REASONS_SHOWN])
+    why = "; ".join(allowed(recipe.grid, wanted.limits, recipe.damage).why[:REASONS_SHOWN])
     refused = f"{len(recipe.grid) - len(recipe.allowed)} of {len(recipe.grid)} configurations are not chosen"
     return f"{refused}, `configtron tune` would refuse them: {why}"
 
@@ -180,7 +181,7 @@ def _kept(db: Path, called: str) -> str:
     return f"{called}: {kept.outcomes} outcomes are learned and saved; {again}"
 
 
-def _remarks(taken: Taken) -> list[str]:
+def _remarks(taken: LearnResult) -> list[str]:
     """Return what else a run is to report."""
     found, called = [], taken.name
     if taken.set_aside:

@@ -14,7 +14,7 @@ from configtron.db.store import Store
 from configtron.model.errors import ConfigtronError, Diverged
 from configtron.model.nouns import Trace, Vantage
 from configtron.model.records import Result, result_from_json, result_to_json, target_record
-from configtron.probe.wire.pcap import Evidence
+from configtron.probe.wire.pcap import TraceLocation
 from configtron.probe.wire.placed import read_placed
 from configtron.probe.wire.replay import reread
 from configtron.report.replay_results import DIFFERS, DIVERGED, MISSING, RECORD, SAME, UNTOLD, Played, differences
@@ -101,7 +101,7 @@ def _expected(task: Task) -> ExpectedResults:
     return ExpectedResults(results, records, tuple(result for result in found if not result.frames))
 
 
-def _play(task: Task, trace: Trace, place: Evidence, before: str | None) -> tuple[Played, Result | None]:
+def _play(task: Task, trace: Trace, place: TraceLocation, before: str | None) -> tuple[Played, Result | None]:
     origin = result_from_json(before).target if before else trace.target
     try:
         result = reread(trace, place, origin, _file(before, task))

@@ -80,7 +80,7 @@ def test_configurations_that_came_later_are_set_aside_until_a_new_start(filled: 
 
 def test_a_run_is_cancelled_within_a_batch(filled: Typed, tmp_path: Path) -> None:
     """What is learned by then is saved, and the next run ends with what one that was never cancelled knows."""
-    options = learning.LearnOptions(tmp_path / "l.db", "mab_nc", making=learning.Making(classes="4"))
+    options = learning.LearnOptions(tmp_path / "l.db", "mab_nc", policy_options=learning.PolicyOptions(classes="4"))
     whole = learning.run(replace(options, name="whole"))
     part = learning.run(options, cancelled=lambda: True)
     assert part.cancelled and 0 < part.outcomes < whole.outcomes == 1500

@@ -15,7 +15,7 @@ from configtron.service.lease.processes import alive, end, ended, named
 from configtron.service.lease.watchdog import OVERRUN_S
 from configtron.tune.drivers import load
 from rigs.kill_points import Point, campaign, kill_at, points, restored
-from rigs.tune_ground import Ground, ground
+from rigs.tune_sandbox import TuneSandbox, tune_sandbox
 
 # Whether it is restored at all; in what time, the benchmark says.
 PATIENCE_S = 30.0
@@ -32,19 +32,19 @@ def test_killed_at_some_calls(driver: str, count: int, verb: str) -> None:
 
 def test_a_baseline_that_does_not_come_back_is_seen() -> None:
     """With an apply that nothing undoes, the wait reports it."""
-    with ground("route") as here:
+    with tune_sandbox("route") as here:
         baseline = here.state()
         here.run("apply", *here.where, "--lease", "60")
         assert restored(here, baseline, 1.0) is None
 
 
-def keeper_of(here: Ground) -> str:
+def keeper_of(here: TuneSandbox) -> str:
     ((_, _, keeper),) = here.open_acts()
     return keeper
 
 
 def test_a_keeper_that_was_killed_is_replaced_and_none_is_left() -> None:
-    with ground("sysctl") as here:
+    with tune_sandbox("sysctl") as here:
         baseline = here.state()
         here.run("apply", *here.where, "--lease", "10")
         first = keeper_of(here)
@@ -60,7 +60,7 @@ def test_a_keeper_that_was_killed_is_replaced_and_none_is_left() -> None:
 
 
 def test_an_act_whose_database_is_removed_is_undone() -> None:
-    with ground("route") as here:
+    with tune_sandbox("route") as here:
         baseline = here.state()
         here.run("apply", *here.where, "--lease", "60")
         keeper = keeper_of(here)
@@ -71,7 +71,7 @@ def test_an_act_whose_database_is_removed_is_undone() -> None:
 
 def test_an_apply_that_hangs_is_ended_after_its_lease() -> None:
     """Stopped while it writes, with the lock in its hand: the keeper cannot wait for it."""
-    with ground("route") as here:
+    with tune_sandbox("route") as here:
         baseline = here.state()
         words = ("apply", *here.where, "--lease", "1")
         send = next(p for p in reversed(points(here, words, 10_000)) if p.call in ("sendto", "sendmsg"))
@@ -86,7 +86,7 @@ def test_an_apply_that_hangs_is_ended_after_its_lease() -> None:
 
 
 def test_who_was_killed_twice_is_mended_by_the_next_command() -> None:
-    with ground("route") as here:
+    with tune_sandbox("route") as here:
         baseline = here.state()
         words = ("apply", *here.where, "--lease", "60")
         send = next(p for p in reversed(points(here, words, 10_000)) if p.call in ("sendto", "sendmsg"))
@@ -101,7 +101,7 @@ def test_who_was_killed_twice_is_mended_by_the_next_command() -> None:
 
 
 def test_a_watch_follows_the_gateway_and_yields_to_other_hands() -> None:
-    with ground("route") as here:
+    with tune_sandbox("route") as here:
         baseline = here.state()
         here.run("apply", *here.where, "--lease", "2")
         with subprocess.Popen(here.command("watch", "-f", "jsonl"), stdout=subprocess.PIPE, text=True) as watch:

@@ -13,7 +13,7 @@ import pytest
 from configtron.db.tuning import Tuning
 from configtron.model.tuning import Place
 from configtron.tune.drivers import DRIVERS, load
-from rigs.tune_ground import ground
+from rigs.tune_sandbox import tune_sandbox
 from tests.support.tracing import traced, writes
 
 # Those whose rules are somewhere else than in this process, best last: what is not here is skipped, and says so.
@@ -34,7 +34,7 @@ def test_plan_writes_nothing(driver: str, standing: bool, tmp_path: Path) -> Non
     """With nothing in force, and with something else in force, a keeper at work and the database open."""
     if lack := load(driver, Place()).missing():
         pytest.skip(lack)
-    with ground(driver) as here:
+    with tune_sandbox(driver) as here:
         if standing:
             here.run("apply", *here.where, "--lease", "60")
             # a namespace need not be allowed another default congestion control: then the plan is refused

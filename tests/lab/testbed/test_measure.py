@@ -20,7 +20,7 @@ from configtron.lab.testbed.pages import PageModel, PageObject
 from configtron.lab.testbed.shard import LINES, ORDERS, Orders, seed_of
 from configtron.lab.testbed.studies import STUDIES
 from configtron.model.errors import BadInput, Missing, Refused
-from configtron.model.repeats import Rule
+from configtron.model.repeats import StoppingRule
 from rigs import ROOT
 from tests.support.lab import pretended_guest as pretend
 
@@ -29,7 +29,7 @@ PAGES = tuple(PageModel(name, (f"{name}.example",), (PageObject("/", size, "html
 
 
 def orders(condition: str = "hotcloud:1/50/0", seed: int = 1) -> Orders:
-    return Orders(named(condition), STUDIES["smoke"].grid.profiles, PAGES, Rule(), seed)
+    return Orders(named(condition), STUDIES["smoke"].grid.profiles, PAGES, StoppingRule(), seed)
 
 
 def performed(

@@ -16,7 +16,7 @@ from configtron.lab.testbed.model import shipped
 from configtron.lab.testbed.shard import Orders
 from configtron.model.errors import Missing
 from configtron.model.nouns import Profile
-from configtron.model.repeats import Rule
+from configtron.model.repeats import StoppingRule
 from configtron.model.samples import Filled
 
 pytestmark = [pytest.mark.root, pytest.mark.lab]
@@ -25,7 +25,7 @@ PLAIN = (("http_version", "h2"), ("initcwnd", 10), ("pacing", "pfifo_fast"), ("t
 
 def filled(folder: Path, name: str, site: str, loads: int = 2, **changed: str | int) -> Filled:
     settings = tuple((dict(PLAIN) | changed).items())
-    orders = Orders(named(name), (Profile("p", settings),), (shipped()[site],), Rule((loads,)), 1)
+    orders = Orders(named(name), (Profile("p", settings),), (shipped()[site],), StoppingRule((loads,)), 1)
     found = measure.perform_one(orders, folder, measure.guests("configtron.cli.shard"))
     assert found.why == ""
     return found.filled()
@@ -109,7 +109,7 @@ def test_a_slow_stream_is_not_reset(tmp_path: Path) -> None:
 
 
 def test_an_unknown_queue_of_the_kernel_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    orders = Orders(named("link:10/40/8,aqm=pie"), (), (shipped()["search"],), Rule((1,)), 1)
+    orders = Orders(named("link:10/40/8,aqm=pie"), (), (shipped()["search"],), StoppingRule((1,)), 1)
     monkeypatch.setattr(aqm, "lend", lambda kinds, folder: None)
     with pytest.raises(Missing, match="queue pie"):
         measure.perform_one(orders, tmp_path, measure.guests("configtron.cli.shard"))

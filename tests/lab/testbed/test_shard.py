@@ -15,7 +15,7 @@ from configtron.lab.testbed.measure import ShardResult
 from configtron.lab.testbed.shard import Orders
 from configtron.lab.testbed.studies import STUDIES
 from configtron.model.nouns import Profile
-from configtron.model.repeats import Rule
+from configtron.model.repeats import StoppingRule
 from tests.lab.testbed.test_measure import PAGES
 
 pytestmark = [pytest.mark.root, pytest.mark.lab]
@@ -59,7 +59,7 @@ def test_the_same_orders_give_the_same_bytes(tmp_path: Path) -> None:
 def test_a_configuration_that_cannot_be_is_not_measured(tmp_path: Path) -> None:
     """A congestion control that is not there, a knob that no driver sets: each its reason, and the next is measured."""
     bad = (profile(tcp_congestion_control="westwood"), profile(nagle=0), profile(tcp_congestion_control="vegas"))
-    orders = Orders(named("hotcloud:5/50/0"), bad, PAGES[:1], Rule((1,)), 1)
+    orders = Orders(named("hotcloud:5/50/0"), bad, PAGES[:1], StoppingRule((1,)), 1)
     filled = ended(orders, tmp_path).filled()
     assert [(stack.configuration, stack.reason) for stack in filled.stacks][1:] == [(1, "not-settable"), (2, "")]
     assert filled.stacks[0].reason in ("not-settable", "stack-not-as-asked")

@@ -8,7 +8,7 @@ import errno
 from configtron.model.nouns import ACK, RST, SYN, Packet, Segment, Target, Trace
 from configtron.probe.play import Recorded, play
 from configtron.probe.script import Script, Send, Wait, reset, syn_options
-from configtron.probe.wire.flow import Flow, beginning
+from configtron.probe.wire.flow import ProbeFlow, beginning
 from configtron.probe.wire.frames import Envelope, build, dissect, packed
 
 START_NS = 1_700_000_000_000_000_000
@@ -22,7 +22,7 @@ class World:
         self.now_ns = START_NS
         self.said: list[bytes] = []
         about = beginning("v/h/p.1", Target("h", "198.18.0.1"), "v", "p", (("b", 1), ("a", (1, "x"))), START_NS)
-        self.flow = Flow(about, script, self._say, Envelope(OURS, THEIRS, 4000, 80), 0x80000000)
+        self.flow = ProbeFlow(about, script, self._say, Envelope(OURS, THEIRS, 4000, 80), 0x80000000)
         self.flow.start()
 
     def _say(self, packet: bytes, address: str) -> int:
@@ -115,7 +115,7 @@ def test_a_send_that_fails_ends_the_trace_with_a_reason() -> None:
         raise OSError(errno.ENETUNREACH, "Network is unreachable")
 
     about = beginning("i", Target("h", "198.18.0.1"), "v", "p", (), START_NS)
-    flow = Flow(about, acks_each(), say, Envelope(OURS, THEIRS, 4000, 80), 0)
+    flow = ProbeFlow(about, acks_each(), say, Envelope(OURS, THEIRS, 4000, 80), 0)
     flow.start()
     assert flow.recording().trace.ending == "send-failed:Network is unreachable"
     assert flow.recording().frames == ()

@@ -25,7 +25,7 @@ from configtron.service.lease.undo import undo
 from configtron.tune.drivers import FOR_TRIALS
 from configtron.tune.journal import KEPT, LEASED, UNDONE, Transaction
 from configtron.tune.rules import difference
-from rigs.tune_ground import Ground, ground
+from rigs.tune_sandbox import TuneSandbox, tune_sandbox
 from tests.support.memory_stack import Stack, stack
 
 __all__ = ["stack"]
@@ -201,7 +201,7 @@ def test_where_no_claim_can_be_kept_a_warning_is(
     assert "another database that acts here would not be noticed" in caplog.text
 
 
-def said(here: Ground, database: str, *words: str) -> tuple[int, str]:
+def said(here: TuneSandbox, database: str, *words: str) -> tuple[int, str]:
     command = [sys.executable, "-m", "configtron", "--db", str(here.folder / database), "tune", *words]
     done = subprocess.run(command, capture_output=True, text=True)
     assert "Traceback" not in done.stderr
@@ -210,7 +210,7 @@ def said(here: Ground, database: str, *words: str) -> tuple[int, str]:
 
 @pytest.mark.root
 def test_two_databases_on_one_host_do_not_undo_each_other() -> None:
-    with ground("route") as here:
+    with tune_sandbox("route") as here:
         baseline = here.state()
         here.run("apply", *here.where, "--lease", "60")
         inside = here.state()

@@ -25,7 +25,7 @@ from configtron.service.lease import profiles as module
 from configtron.tune import drivers
 from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.journal import KEPT, LEASED, UNDONE
-from rigs.tune_ground import ground
+from rigs.tune_sandbox import tune_sandbox
 from tests.support.memory_stack import Stack, stack
 
 __all__ = ["stack"]
@@ -190,7 +190,7 @@ with lease.Profiles(options, lease_s=2.0) as table:
 @pytest.mark.root
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_killed_program_leaves_nothing(number: signal.Signals) -> None:
-    with ground("route") as here:
+    with tune_sandbox("route") as here:
         before = here.state()
         command = [sys.executable, "-c", PROGRAM, str(here.database), here.name]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as program:

@@ -24,7 +24,7 @@ from configtron.linux.libbpf import Map, Object, call
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes
 from configtron.tune.drivers.bpf import cells, layout, objects, pins
-from configtron.tune.drivers.bpf.tables import Tables
+from configtron.tune.drivers.bpf.tables import BpfMaps
 from configtron.tune.drivers.ebpf import EbpfDriver
 from tests.support.tune.left import PLACE, placed
 
@@ -70,7 +70,7 @@ def by_hand(one: Address, rules: dict[Network, str]) -> str:
 def in_kernel(addresses: list[Address]) -> list[str]:
     """The same by the driver's code."""
     folder = pins.folder(PLACE)
-    with Tables(folder) as tables:
+    with BpfMaps(folder) as tables:
         names = tables.names()
     mapped = [IPv6Address(f"::ffff:{one}") if one.version == 4 else one for one in addresses]
     with Object(objects.compiled("longest", Path(__file__).parent), folder) as program:
@@ -84,7 +84,7 @@ def in_kernel(addresses: list[Address]) -> list[str]:
 
 
 def counted(rules: dict[Network, str]) -> list[dict[int, int]]:
-    """What `Tables.lengths` should say."""
+    """What `BpfMaps.lengths` should say."""
     found = []
     for version, beyond in ((4, 96), (6, 0)):
         of = [one.prefixlen + beyond for one in rules if one.version == version]
@@ -115,7 +115,7 @@ def told(driver: EbpfDriver) -> dict[str, object]:
         pairs = zip(addresses, in_kernel(addresses), strict=True)
         wrong += [(str(one), said, by_hand(one, rules)) for one, said in pairs if said != by_hand(one, rules)]
         asked += len(addresses)
-        with Tables(pins.folder(PLACE)) as tables:
+        with BpfMaps(pins.folder(PLACE)) as tables:
             if [list(one.items()) for one in tables.lengths()] != [list(one.items()) for one in counted(rules)]:
                 miscounted.append(turn)
         if driver.read().prefixes != {str(one): name for one, name in rules.items()}:

@@ -24,7 +24,7 @@ from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place, Rules
 from configtron.tune.drivers.bpf import cells, controls, layout, pins
 from configtron.tune.drivers.bpf.layout import LayoutRow
-from configtron.tune.drivers.bpf.tables import Tables
+from configtron.tune.drivers.bpf.tables import BpfMaps
 from configtron.tune.drivers.ebpf import EbpfDriver
 from configtron.tune.rules import after
 from tests.support.tune.left import PLACE, nothing_left, placed
@@ -144,7 +144,7 @@ def larger(driver: EbpfDriver) -> dict[str, object]:
     count = layout.LEAST_ROOM + 1
     four = {f"172.16.{n >> 5}.{(n & 31) << 3}/29": ("slow", "fast")[n & 1] for n in range(count)}
     six = {f"2001:db8:1:{n + 1:x}::/64": ("slow", "fast")[n & 1] for n in range(count)}
-    with Tables(pins.folder(PLACE)) as tables:
+    with BpfMaps(pins.folder(PLACE)) as tables:
         for family, many, length in ((0, four, 125), (1, six, 64)):
             small, lengths = tables.room(), tables.lengths()
             driver.apply(Changes(prefixes=many))
@@ -193,7 +193,7 @@ def refused_at_a_connection(driver: EbpfDriver) -> dict[str, object]:
     refused = {"min_rto": 0.4, "quickack": 1, "busy_poll": 50}
     settings = (("initcwnd", 7), *refused.items(), ("notsent_lowat", 5), ("tcp_congestion_control", "cubic"))
     driver.apply(Changes({"p": Profile("p", settings[:1])}, {"127.0.0.0/8": "p"}))
-    with Tables(pins.folder(PLACE)) as tables:
+    with BpfMaps(pins.folder(PLACE)) as tables:
         tables.set_profiles({"p": Profile("p", settings)}, 100)
         # a socket belongs to the group that its maker was in
         (pins.group(PLACE) / "cgroup.procs").write_text("0")

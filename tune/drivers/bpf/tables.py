@@ -31,7 +31,7 @@ _ZERO = _NUMBER.pack(0)
 _HASH = 1
 
 
-class Tables:
+class BpfMaps:
     """Open for the length of a block."""
 
     def __init__(self, folder: Path) -> None:
@@ -40,7 +40,7 @@ class Tables:
         for name in _MAPS:
             self._maps[name] = Map.pinned(folder / name)
 
-    def __enter__(self) -> Tables:
+    def __enter__(self) -> BpfMaps:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -29,7 +29,7 @@ NAME = "ct-kills-"
 SYSCTLS = "/proc/sys/net/ipv4/tcp_{congestion_control,slow_start_after_idle,autocorking,notsent_lowat,rto_min_us}"
 
 
-class Ground:
+class TuneSandbox:
     """A namespace, a control group and a database to play in."""
 
     def __init__(self, folder: Path, name: str, driver: str) -> None:
@@ -114,13 +114,13 @@ def _output(words: Sequence[str]) -> str:
 
 
 @contextmanager
-def ground(driver: str) -> Iterator[Ground]:
+def tune_sandbox(driver: str) -> Iterator[TuneSandbox]:
     """Raise one, and take it away."""
     _sweep()
     name = f"{NAME}{os.getpid()}"
     group = groups() / name
     with tempfile.TemporaryDirectory(prefix="tune-kills-") as folder:
-        here = Ground(Path(folder), name, driver)
+        here = TuneSandbox(Path(folder), name, driver)
         try:
             subprocess.run(["ip", "netns", "add", name], check=True)
             for words in ("link set lo up", "link add d0 type veth peer name d1",

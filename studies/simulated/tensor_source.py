@@ -21,7 +21,7 @@ MEASURED = "measured"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ground:
+class TensorSource:
     """variant: which analytic tensor; brought: one instead of all of them."""
 
     variant: str = "analytic"
