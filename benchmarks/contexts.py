@@ -30,6 +30,7 @@ from configtron.lab.internet import links
 from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT, GuestJob, pick
 from configtron.linux import netns
 from rigs import ROOT
+from rigs.children import child
 
 SERVER, CLIENT = "10.9.1.2", "10.9.2.2"
 PORT = 8080
@@ -68,10 +69,7 @@ def _measured(link: Link, folder: Path) -> dict[str, Any]:
         words = [sys.executable, "-m", "configtron", "--db", str(folder / "contexts.db"), "-q", "fingerprint"]
         here = ["ip", "netns", "exec", "server"]
         file = folder / f"{link.name}.jsonl"
-        listening = subprocess.Popen([*here, *words, "live", "-i", "eth0", "-f", "jsonl", "-o", str(file)])
-        while not file.exists():
-            time.sleep(0.1)
-        time.sleep(1)
+        live = [*here, *words, "live", "-i", "eth0", "-f", "jsonl", "-o", str(file)]
         reported: dict[str, Any] = {}
 
         def ask() -> None:
@@ -80,10 +78,14 @@ def _measured(link: Link, folder: Path) -> dict[str, Any]:
             ss = [*here, "ss", "-tinHO", "sport", "=", str(PORT)]
             reported["ss"] = ss_says(subprocess.check_output(ss, text=True))
 
-        sent_s = _transfer(link, ask)
-        time.sleep(1)
-        listening.send_signal(signal.SIGINT)
-        code = listening.wait()
+        with child(live) as listening:
+            while not file.exists():
+                time.sleep(0.1)
+            time.sleep(1)
+            sent_s = _transfer(link, ask)
+            time.sleep(1)
+            listening.send_signal(signal.SIGINT)
+            code = listening.wait()
         lines = [json.loads(line) for line in file.read_text().splitlines()]
         reported["live"] = next(line for line in lines if line["schema"] == "configtron.context/1")
         return {**reported, "link": link._asdict(), "code": code, "last": lines[-1], "sent_s": sent_s, "truth": _lost()}

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 import socket
 import subprocess
 import sys
@@ -29,6 +30,7 @@ from configtron.linux.netns import enter, inside
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place
 from configtron.tune.drivers import load
+from rigs.children import child
 from rigs.guest_module import MODULE
 
 OUTPUT = Path(GUEST_OUTPUT)
@@ -176,7 +178,7 @@ def _server(number: int, asked: dict[str, Any], driver: str, prefixes: Sequence[
     words = [f"{asked['programs']}/churn", "serve", str(PORT), *([TUNED] if driver == "listener" else [])]
     if asked["server"] == "nginx":
         words = _nginx(netns, driver)
-    with subprocess.Popen(words, stdout=subprocess.DEVNULL, env=environment, preexec_fn=settle) as process:
+    with child(words, signal.SIGTERM, settle, stdout=subprocess.DEVNULL, env=environment) as process:
         try:
             _await(netns, process)
             pid = _worker(process.pid) if asked["server"] == "nginx" else process.pid
@@ -245,13 +247,9 @@ def _tuned(driver: str, netns: str, prefixes: Sequence[str]) -> Iterator[None]:
 @contextmanager
 def _visitor(programs: str) -> Iterator[subprocess.Popen[str]]:
     words = [f"{programs}/churn", "visit"]
-    with subprocess.Popen(
-        words, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=lambda: enter("clients")
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with child(words, prepare=lambda: enter("clients"), text=True, **pipes) as process:
+        yield process
 
 
 def _check(servers: Sequence[Server], *, tuned: bool) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -20,6 +21,7 @@ from statistics import median
 from benchmarks.tune_kills import INSIDE
 from configtron.model.tuning import Changes, Place
 from configtron.tune.drivers import load
+from rigs.children import child
 from rigs.isolation import with_own_pins
 from rigs.tune_sandbox import TuneSandbox, tune_sandbox
 
@@ -59,23 +61,20 @@ def seen(here: TuneSandbox, times: int) -> list[float]:
     """Return how long each change took to be reported, s."""
     rng, took = random.Random(1), []
     words = here.command("watch", "-f", "jsonl")
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as watch:
+    with child(words, signal.SIGTERM, stdout=subprocess.PIPE, text=True) as watch:
         assert watch.stdout is not None
-        try:
-            time.sleep(3.0)
-            for turn in range(times):
-                time.sleep(rng.uniform(0.5, 1.5))
-                began = time.monotonic()
-                scope = touch(here, turn)
-                event = json.loads(watch.stdout.readline())
-                took.append(time.monotonic() - began)
-                assert (event["event"], event["scope"]) == ("foreign", scope), event
-                if here.driver == "sysctl":
-                    # Its one scope is frozen now: begin anew, so that the next change is one.
-                    here.run("unfreeze", "--all")
-                    here.run("apply", *here.where, "--lease", str(LEASE_S))
-        finally:
-            watch.terminate()
+        time.sleep(3.0)
+        for turn in range(times):
+            time.sleep(rng.uniform(0.5, 1.5))
+            began = time.monotonic()
+            scope = touch(here, turn)
+            event = json.loads(watch.stdout.readline())
+            took.append(time.monotonic() - began)
+            assert (event["event"], event["scope"]) == ("foreign", scope), event
+            if here.driver == "sysctl":
+                # Its one scope is frozen now: begin anew, so that the next change is one.
+                here.run("unfreeze", "--all")
+                here.run("apply", *here.where, "--lease", str(LEASE_S))
     return took
 
 

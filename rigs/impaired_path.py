@@ -12,6 +12,7 @@ import fcntl
 import os
 import random
 import select
+import signal
 import struct
 import subprocess
 import threading
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from configtron.probe.wire.namespaces import ip, throwaway
+from rigs.children import child
 
 TUNSETIFF, IFF_TUN, IFF_NO_PI, IFF_VNET_HDR = 0x400454CA, 1, 0x1000, 0x4000
 # What we take unfinished: checksums, segments of TCP over IPv4 and IPv6; 10 bytes before each packet say so.
@@ -53,11 +55,8 @@ class Rig:
     def running(self, end: str, *words: str, **more: Any) -> Iterator[subprocess.Popen[bytes]]:
         """Have a program run meanwhile."""
         command = ["ip", "netns", "exec", self.names[end], *words]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more) as child:
-            try:
-                yield child
-            finally:
-                child.terminate()
+        with child(command, signal.SIGTERM, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more) as process:
+            yield process
 
     @contextmanager
     def recording(self, end: str, path: Path, *words: str) -> Iterator[None]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from rigs import ROOT
-from tests.support.interrupts import heeding_ctrl_c
+from rigs.children import child, default_signals
 
 # Tests that Ctrl-C falls into: the code under test takes the exception, or the signal.
 CAUGHT = """
@@ -53,13 +54,52 @@ def test_second():
 def test_one_ends_it(first: str, group: bool, tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text("from tests.support.interrupts import *\n")
     (tmp_path / "test_it.py").write_text(TESTS.format(first=first))
-    child = subprocess.Popen([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."], cwd=tmp_path,
+    asked = subprocess.Popen([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."], cwd=tmp_path,
                              env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, text=True,
-                             start_new_session=True, preexec_fn=heeding_ctrl_c)  # fmt: skip
+                             start_new_session=True, preexec_fn=default_signals)  # fmt: skip
     while not (tmp_path / "begun").exists():
-        assert child.poll() is None
+        assert asked.poll() is None
         time.sleep(0.02)
-    (os.killpg if group else os.kill)(child.pid, signal.SIGINT)
-    said = child.communicate(timeout=60)[0]
-    assert child.returncode == pytest.ExitCode.INTERRUPTED and "KeyboardInterrupt" in said
+    (os.killpg if group else os.kill)(asked.pid, signal.SIGINT)
+    said = asked.communicate(timeout=60)[0]
+    assert asked.returncode == pytest.ExitCode.INTERRUPTED and "KeyboardInterrupt" in said
     assert "failed" not in said and not (tmp_path / "second").exists()
+
+
+def test_a_child_gets_signals_that_we_ignore() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with child(["sleep", "60"]) as sleeping:
+            sleeping.send_signal(signal.SIGINT)
+            assert sleeping.wait(10) == -signal.SIGINT
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_block_that_fails_leaves_no_child() -> None:
+    with pytest.raises(ZeroDivisionError), child(["sleep", "60"]) as sleeping:
+        raise ZeroDivisionError
+    assert sleeping.returncode == -signal.SIGKILL
+
+
+def careless(source: str) -> list[str]:
+    """Return how a file's children may outlive a block that fails, or never hear of SIGINT."""
+    found = ["with subprocess.Popen: rigs.children.child also ends it"] if "with subprocess.Popen(" in source else []
+    interrupts = re.search(r"(send_signal|kill|killpg)\([^)\n]*(SIGINT|\b(number|kind|how)\))", source)
+    if interrupts and "Popen" in source and not re.search(r"\bchild\(|default_signals", source):
+        found.append("SIGINT for a child that may ignore it: preexec_fn=default_signals, or rigs.children.child")
+    return found
+
+
+def test_children_end_and_hear_sigint() -> None:
+    files = [file for folder in ("tests", "benchmarks", "rigs") for file in (ROOT / folder).rglob("*.py")]
+    here = {Path(__file__), ROOT / "rigs" / "children.py"}
+    found = {str(file): what for file in files if file not in here and (what := careless(file.read_text()))}
+    assert found == {}
+
+
+def test_careless_files_are_seen() -> None:
+    assert careless("with subprocess.Popen(words) as one:\n    pass")
+    assert careless("one = subprocess.Popen(words)\none.send_signal(signal.SIGINT)")
+    assert not careless("one = subprocess.Popen(words, preexec_fn=default_signals)\none.send_signal(signal.SIGINT)")
+    assert not careless("one = subprocess.Popen(words)\none.send_signal(signal.SIGTERM)")

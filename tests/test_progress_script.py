@@ -9,7 +9,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from tests.support.interrupts import heeding_ctrl_c
+from rigs.children import default_signals
 
 SCRIPT = Path(__file__).parent.parent / ".ci" / "progress"
 OUTPUT = """Reading package lists...
@@ -64,7 +64,7 @@ def test_nothing_is_left_behind_and_no_pipe_stays_open(tmp_path: Path) -> None:
 
 def test_interrupted_it_leaves_nothing_either(tmp_path: Path) -> None:
     child = subprocess.Popen([SCRIPT, "sleep", "20"], env={**os.environ, "TMPDIR": str(tmp_path)},
-                             start_new_session=True, preexec_fn=heeding_ctrl_c)  # fmt: skip
+                             start_new_session=True, preexec_fn=default_signals)  # fmt: skip
     while not list(tmp_path.glob("*/log")):
         time.sleep(0.02)
     os.killpg(child.pid, signal.SIGINT)

@@ -25,6 +25,7 @@ from benchmarks.tuned.hands import Step, run
 from benchmarks.tuned.inside import _capturing
 from benchmarks.tuned.place import PORT, SETTLE_S, Client, fetched
 from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT
+from rigs.children import child
 
 OUTPUT = Path(GUEST_OUTPUT)
 DB = place.FOLDER / "configtron.db"
@@ -95,7 +96,7 @@ def _watching() -> Iterator[None]:
     """`fingerprint live` at the server's interface while the block lasts."""
     words = _words("fingerprint", "live", "-i", "eth0", "--filter", f"port {PORT}", "-o", "/dev/null")
     print(f"+ {_shown(words)} &", flush=True)
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as live:
+    with child(words, stderr=subprocess.PIPE, text=True) as live:
         time.sleep(SETTLE_S)
         try:
             yield

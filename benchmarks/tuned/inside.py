@@ -9,6 +9,7 @@ A watch is one visit of all clients. Nothing is judged here: that is `judged.py`
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +21,7 @@ from benchmarks.tuned.hands import ByGateway, Hand, Step, Verb, wished
 from benchmarks.tuned.place import CLIENTS, PORT, fetched, raised
 from benchmarks.tuned.remains import differences, snapshot
 from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT
+from rigs.children import child
 
 OUTPUT = Path(GUEST_OUTPUT)
 # More of a step's words are on the page.
@@ -91,15 +93,12 @@ def _watched(name: str) -> dict[str, str]:
 
 @contextmanager
 def _capturing(words: Sequence[str]) -> Iterator[None]:
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as tcpdump:
+    with child(words, signal.SIGTERM, stderr=subprocess.PIPE, text=True) as tcpdump:
         assert tcpdump.stderr
         while "listening on" not in (line := tcpdump.stderr.readline()):
             if not line:
                 raise SystemExit("tcpdump ended before it listened")
-        try:
-            yield
-        finally:
-            tcpdump.terminate()
+        yield
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ from configtron.probe.wire.namespaces import ip
 from configtron.service.capture.live import InterfaceListener
 from configtron.service.capture.sockets import SocketPoller
 from configtron.service.capture.watching import ContextWatch
+from rigs.children import child
 from tests.support import mmdb
 
 pytestmark = pytest.mark.root
@@ -51,17 +52,12 @@ def said(folder: Path, *rest: str) -> subprocess.CompletedProcess[str]:
 @contextmanager
 def running(folder: Path, *rest: str) -> Iterator[subprocess.Popen[str]]:
     """A watch that has begun: its row is in the database."""
-    process = subprocess.Popen(words(folder, *rest), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
+    with child(words(folder, *rest), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 30
         while not begun(folder):
             assert process.poll() is None and time.monotonic() < deadline, process.communicate()
             time.sleep(0.02)
         yield process
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
 
 
 def begun(folder: Path) -> bool:

@@ -29,11 +29,6 @@ def interrupted() -> bool:
     return bool(_noted) or _watcher is not None and _watcher.poll() == -signal.SIGINT
 
 
-def heeding_ctrl_c() -> None:
-    """For a child that is to get SIGINT: one started in the background (`nohup`) hands on that it is ignored."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 def pytest_sessionstart(session: pytest.Session) -> None:
     global _watcher
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:

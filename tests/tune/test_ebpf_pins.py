@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -13,6 +12,7 @@ from subprocess import PIPE
 
 import pytest
 
+from rigs.children import child
 from rigs.isolation import apart
 from tests.support.tune.aside import ENVIRONMENT, HERE, aside, compiled, usable
 
@@ -23,7 +23,7 @@ def neighbour() -> Iterator[dict[str, bool]]:
     usable()
     said: dict[str, bool] = {}
     command = apart([sys.executable, str(HERE / "neighbour.py")])
-    with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, text=True, env=ENVIRONMENT) as other:
+    with child(command, stdin=PIPE, stdout=PIPE, text=True, env=ENVIRONMENT) as other:
         assert other.stdin and other.stdout and other.stdout.readline() == "held\n"
         yield said
         other.stdin.close()

@@ -14,6 +14,7 @@ from configtron.model.tuning import Place
 from configtron.service.lease.processes import alive, end, ended, named
 from configtron.service.lease.watchdog import OVERRUN_S
 from configtron.tune.drivers import load
+from rigs.children import child
 from rigs.kill_points import Point, campaign, kill_at, points, restored
 from rigs.tune_sandbox import TuneSandbox, tune_sandbox
 
@@ -79,7 +80,7 @@ def test_an_apply_that_hangs_is_ended_after_its_lease() -> None:
         stop = f"inject={send.call}:signal=STOP:when={send.number}"
         strace = ["strace", "-qq", "-o", "/dev/null", "-e", f"trace={send.call}", "-e", stop]
         began = time.monotonic()
-        with subprocess.Popen([*strace, *here.command(*words)], stdout=subprocess.DEVNULL) as hanging:
+        with child([*strace, *here.command(*words)], stdout=subprocess.DEVNULL) as hanging:
             assert hanging.wait(timeout=60) != 0
             assert time.monotonic() - began > 1 + OVERRUN_S
         assert restored(here, baseline, PATIENCE_S) is not None
@@ -104,7 +105,7 @@ def test_a_watch_follows_the_gateway_and_yields_to_other_hands() -> None:
     with tune_sandbox("route") as here:
         baseline = here.state()
         here.run("apply", *here.where, "--lease", "2")
-        with subprocess.Popen(here.command("watch", "-f", "jsonl"), stdout=subprocess.PIPE, text=True) as watch:
+        with child(here.command("watch", "-f", "jsonl"), stdout=subprocess.PIPE, text=True) as watch:
             assert watch.stdout is not None
             try:
                 gateway = ("route", "replace", "default", "via", "192.0.2.253")
@@ -122,7 +123,7 @@ def test_a_watch_follows_the_gateway_and_yields_to_other_hands() -> None:
                 assert (event["event"], event["scope"], event["was"]) == ("foreign", "10.2.0.0/16", "profile=web")
             finally:
                 watch.terminate()
-            assert watch.wait() == 130
+            assert watch.wait(20) == 130
             assert watch.stdout.read() == ""
         assert named(watch.pid) == ""
         here.run("rollback")

@@ -10,6 +10,7 @@ import pytest
 
 from configtron.model.errors import CONDITION, DONE, REFUSED
 from configtron.tune.drivers.table import TABLE
+from rigs.children import child
 from tests.support.tune.routed import everything, hosts, ip
 from tests.support.tune.two_hosts import SERVER, Hosts, congestion_control
 from tests.support.tune_command import Said, rows, tune, wanted
@@ -50,7 +51,7 @@ def test_who_leads_clients_elsewhere_is_a_difference(
 @pytest.mark.parametrize("words", [words for words, _, _ in DIVERTED])
 def test_a_watch_sees_it(applied: Said, hosts: Hosts, words: str) -> None:
     assert rows(applied("watch", "--for", "0.3", "-f", "jsonl")[1]) == []
-    with subprocess.Popen(["sh", "-c", f"sleep 0.5; ip -n {hosts.server} {words}"]):
+    with child(["sh", "-c", f"sleep 0.5; ip -n {hosts.server} {words}"]):
         events = rows(applied("watch", "--for", "2", "-f", "jsonl")[1])
     assert any("10.1.0.0/16" in str(event["scope"]) for event in events)
     frozen = [row["scope"] for row in rows(applied("status", "-f", "jsonl")[1]) if row["kind"] == "frozen"]

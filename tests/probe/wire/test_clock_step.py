@@ -14,6 +14,7 @@ import pytest
 
 from configtron.probe.wire.namespaces import throwaway
 from rigs import ROOT
+from rigs.children import child
 
 pytestmark = pytest.mark.root
 
@@ -38,12 +39,9 @@ http.server.ThreadingHTTPServer(("", 80), Page).serve_forever()
 def netns() -> Iterator[str]:
     with throwaway("clock") as name:
         command = ["ip", "netns", "exec", name, sys.executable, "-c", SERVER]
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as server:
+        with child(command, stdout=subprocess.PIPE) as server:
             assert server.stdout is not None and server.stdout.readline() == b"ready\n"
-            try:
-                yield name
-            finally:
-                server.kill()
+            yield name
 
 
 @pytest.fixture(scope="module")

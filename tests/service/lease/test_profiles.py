@@ -25,6 +25,7 @@ from configtron.service.lease import profiles as module
 from configtron.tune import drivers
 from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.journal import KEPT, LEASED, UNDONE
+from rigs.children import child
 from rigs.tune_sandbox import tune_sandbox
 from tests.support.memory_stack import Stack, stack
 
@@ -193,12 +194,13 @@ def test_a_killed_program_leaves_nothing(number: signal.Signals) -> None:
     with tune_sandbox("route") as here:
         before = here.state()
         command = [sys.executable, "-c", PROGRAM, str(here.database), here.name]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as program:
+        with child(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as program:
             assert program.stdout is not None and program.stdout.readline() == "in force\n"
             assert "10.77.0.0/16" in here.state()
             time.sleep(3.0)
             assert "10.77.0.0/16" in here.state(), "renewed past the length of a lease"
             program.send_signal(number)
+            assert program.wait(PATIENCE_S) != 0
         until = time.monotonic() + PATIENCE_S
         while (here.state() != before or here.open_acts()) and time.monotonic() < until:
             time.sleep(0.1)

@@ -24,6 +24,7 @@ from configtron.service.lease.lock import exclusive_lock, lock_holder, lock_path
 from configtron.service.lease.processes import alive, end, ended, named, this_process, used
 from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.journal import BEGUN, KEPT, LEASED, UNDONE, WRITING, Transaction
+from rigs.children import child
 
 # A Python on a busy machine.
 PATIENCE_S = 30.0
@@ -148,11 +149,11 @@ def test_one_at_a_time(tmp_path: Path) -> None:
 
 def test_processes_are_known_by_number_and_start() -> None:
     assert alive(this_process()) and not alive("") and not alive(f"{os.getpid()} 1")
-    with subprocess.Popen(["sleep", "60"]) as child:
-        name = named(child.pid)
+    with child(["sleep", "60"]) as sleeping:
+        name = named(sleeping.pid)
         # Another process of that number: not the one that is meant.
-        end(f"{child.pid} 1", signal.SIGKILL)
+        end(f"{sleeping.pid} 1", signal.SIGKILL)
         assert alive(name) and not ended(name, 0.1)
         end(name, signal.SIGKILL)
-        assert ended(name, PATIENCE_S) and named(child.pid) == ""
+        assert ended(name, PATIENCE_S) and named(sleeping.pid) == ""
     end(name, signal.SIGKILL)
