@@ -84,7 +84,8 @@ test: kernel lint golden
 	@CONFIGTRON_EXTRAS=all OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -p no:cacheprovider
 
 check: $(INSTALLED)
-	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not root and not lab and not wheel and not slow'
+	@PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/$(VENV)/pycache OPENBLAS_NUM_THREADS=1 \
+		$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not root and not lab and not wheel and not slow'
 
 evidence: $(INSTALLED)
 	$(call say,the papers' figures beside ours)

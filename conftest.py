@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 import pytest
@@ -17,6 +18,18 @@ __all__ = ["pytest_runtest_makereport", "pytest_runtest_protocol", "pytest_sessi
 # A busy machine is no fault of the code: speed is for benchmarks/.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
+
+# Thousands of test items and the trees of a thousand files live until the end: the collector need not read them again
+# and again. Collection itself makes no garbage to speak of.
+GENERATIONS = (50_000, 20, 20)
+gc.disable()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Collect garbage again, rarely, and only what tests make."""
+    gc.freeze()
+    gc.set_threshold(*GENERATIONS)
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

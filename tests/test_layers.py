@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from rigs import ROOT
-from tests.support.sources import imports, modules, sources, under
+from tests.support.sources import imports, modules, parsed, sources, tree_of, under
 
 # Clocks, chance, sockets, processes and their relatives. Pure code is handed their results.
 IMPURE = frozenset(
@@ -45,7 +45,7 @@ def layer(module: str) -> int:
 
 def offences(module: str, source: str) -> list[str]:
     """What this module does that its layer may not."""
-    tree, mine, found = ast.parse(source), layer(module), []
+    tree, mine, found = tree_of(source), layer(module), []
     known = modules()
     for name in imports(tree):
         if mine == 5 and name.split(".")[0] in TERMINAL:
@@ -137,7 +137,7 @@ OUTSIDE = {
 def strangers(folder: str, source: str) -> list[str]:
     """Return the imports of a file of that folder ("" for the product) that belong to a folder it may not import."""
     barred = set(OUTSIDE) - OUTSIDE.get(folder, {"configtron"})
-    return [name for name in imports(ast.parse(source)) if name.split(".")[0] in barred]
+    return [name for name in imports(tree_of(source)) if name.split(".")[0] in barred]
 
 
 def test_tests_and_benchmarks_never_import_each_other() -> None:
@@ -176,7 +176,7 @@ def test_what_tests_share_is_in_support() -> None:
     assert odd == [], "a file without tests belongs into tests/support"
     every = [file for folder in ("tests", "benchmarks/tests") for file in (ROOT / folder).rglob("*.py")]
     known = {".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files if file.name.startswith("test_")}
-    lent = {name for file in every for name in names(ast.parse(file.read_text())) if name in known}
+    lent = {name for file in every for name in names(parsed(file)) if name in known}
     assert sorted(name.removeprefix("tests.") for name in lent) == sorted(LENDERS)
 
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 
 from rigs import ROOT
+from tests.support.sources import tree_of
 
 # How many there are; lower it with each that has become an argument.
 MOST_REPLACED = 55
@@ -16,7 +17,7 @@ CONSTANT = re.compile(r"_?[A-Z][A-Z0-9_]+")
 
 def replaced(source: str) -> Iterator[tuple[int, str]]:
     """Yield (line, name) of each constant that `monkeypatch.setattr` replaces in a module of ours."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree_of(source)):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "setattr":
             continue
         # setattr(module, "NAME", value) or setattr("configtron.module.NAME", value)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.sources import ROOT, sources
+from tests.support.sources import ROOT, parsed, sources, tree_of
 
 # What it is -> (a pattern of Python source, the one file that has it).
 PLACES = {
@@ -99,7 +99,7 @@ def test_each_is_written_in_one_place() -> None:
 
 def test_no_circle_of_imports() -> None:
     known = frozenset(name for name, _ in sources())
-    graph = {name: imported(ast.parse(file.read_text()), known) - {name} for name, file in sources()}
+    graph = {name: imported(parsed(file), known) - {name} for name, file in sources()}
     assert circles(graph) == []
 
 
@@ -122,7 +122,7 @@ def test_circles_are_found(graph: Graph, found: list[list[str]]) -> None:
 def test_imports_of_functions_and_of_modules_are_seen() -> None:
     known = frozenset(("p", "p.one", "p.two"))
     source = "from p import one, name\ndef f():\n    from p.two import name\n"
-    assert imported(ast.parse(source), known) == {"p", "p.one", "p.two"}
+    assert imported(tree_of(source), known) == {"p", "p.one", "p.two"}
 
 
 def test_calls_between_c_files_are_seen() -> None:

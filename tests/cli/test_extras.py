@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 
 from configtron.model.packages import PACKAGES, missing
 from rigs import ROOT
-from tests.support.sources import sources
+from tests.support.sources import parsed, sources
 from tests.test_packaging import lines
 
 COMMANDS = (
@@ -63,7 +63,7 @@ def test_every_package_that_the_product_imports_is_listed() -> None:
 
 def imported(file: Path) -> set[str]:
     """First names of all absolute imports of a file."""
-    nodes = list(ast.walk(ast.parse(file.read_text())))
+    nodes = list(ast.walk(parsed(file)))
     plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     froms = {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
     return {name.partition(".")[0] for name in plain | froms}

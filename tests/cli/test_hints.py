@@ -17,6 +17,7 @@ from configtron.cli.settings import Settings, default_db, hint
 from configtron.db.store import Store
 from configtron.model.errors import USAGE
 from tests.support.rules import offenders
+from tests.support.sources import parsed
 
 CLI = Path(__file__).parents[2] / "configtron" / "cli"
 COMMAND = re.compile(r"\bconfigtron (probe|fingerprint|tune|learn|replay)\b")
@@ -47,7 +48,7 @@ def test_errors_name_it_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 def has_hints_only(file: Path) -> None:
     """Errors are made hints where they are shown; docstrings and help texts name no database."""
-    assert [f"{file.name}:{line}" for line in _bare(ast.parse(file.read_text()))] == []
+    assert [f"{file.name}:{line}" for line in _bare(parsed(file))] == []
 
 
 def test_every_line_that_names_a_command_is_a_hint() -> None:

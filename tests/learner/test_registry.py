@@ -21,6 +21,7 @@ from configtron.learner.state import decode, encode
 from configtron.learner.table_policy import TablePolicy
 from configtron.model.errors import BadInput
 from rigs.worlds import lived, small_classes, small_tensor
+from tests.support.sources import parsed
 
 FOLDER = Path(policies.__path__[0])
 FILES = sorted(file.stem for file in FOLDER.glob("*.py") if file.stem != "__init__")
@@ -66,7 +67,7 @@ def test_generators_are_arguments() -> None:
     found = []
     for file in LEARNER.rglob("*.py"):
         if file.name != "chance.py" and "sim" not in file.relative_to(LEARNER).parts:
-            names = (node.attr for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Attribute))
+            names = (node.attr for node in ast.walk(parsed(file)) if isinstance(node, ast.Attribute))
             found += [f"{file.name}: {name}" for name in names if name in ("default_rng", "PCG64", "RandomState")]
     assert found == []
 

@@ -19,6 +19,7 @@ from configtron.studies.registry import catalogue
 from configtron.studies.registry.kinds import LAB, NEEDS, SESSIONS, TENSOR
 from configtron.studies.registry.sessions_run import SMOKE_SEEDS
 from rigs import ROOT
+from tests.support.sources import parsed
 
 SMOKE_TENSOR = str(ROOT / "fixtures" / "tensor" / "smoke.npz")
 FILES = sorted(file for file in (ROOT / "studies").glob("*.py") if file.stem != "__init__")
@@ -26,7 +27,7 @@ FILES = sorted(file for file in (ROOT / "studies").glob("*.py") if file.stem != 
 
 def lacks(file: Path) -> list[str]:
     """Return what a study's file lacks, each with the file's name."""
-    tree, name = ast.parse(file.read_text()), f"studies/{file.name}"
+    tree, name = parsed(file), f"studies/{file.name}"
     calls = [
         node.value
         for node in tree.body

@@ -28,9 +28,14 @@ def sources() -> Iterator[tuple[str, Path]]:
 
 
 @cache
+def tree_of(source: str) -> ast.Module:
+    """Return the tree of a source; several rules read the same files."""
+    return ast.parse(source)
+
+
 def parsed(file: Path) -> ast.Module:
-    """Return a file's tree; several rules read the same files."""
-    return ast.parse(file.read_text())
+    """Return a file's tree."""
+    return tree_of(file.read_text())
 
 
 @cache

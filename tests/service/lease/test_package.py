@@ -11,6 +11,7 @@ from inspect import isfunction, unwrap
 from pathlib import Path
 
 from configtron.service import lease
+from tests.support.sources import parsed
 
 ROOT = Path(__file__).parent.parent.parent.parent
 ENGINE = sorted((ROOT / "configtron" / "service" / "lease").glob("*.py"))
@@ -25,7 +26,7 @@ LINES = 120
 def imported(file: Path) -> set[str]:
     """Modules that a file imports, at its head or within a function, but for types alone."""
     found: set[str] = set()
-    tree = ast.parse(file.read_text())
+    tree = parsed(file)
     blocks = [node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)]
     typing = {id(node) for block in blocks for node in ast.walk(block)}
     for node in ast.walk(tree):
