@@ -42,7 +42,7 @@ $(INSTALLED):
 	$(call say,virtual environment $(VENV) ($(PYTHON)))
 	@$(PYTHON) -m venv $(VENV)
 	$(call say,configtron and what it needs in it: some minutes the first time)
-	@.ci/progress $(BIN)/pip install --progress-bar off --disable-pip-version-check -e '.[probe,fingerprint,lab,learn,gpyopt,dev]'
+	@.ci/progress $(BIN)/pip install --progress-bar off --disable-pip-version-check -e '.[probe,fingerprint,lab,fleet,learn,gpyopt,dev]'
 	@rm -f $(VENV)/installed-* && touch $@
 	$(call say,installed: $(BIN)/configtron)
 

@@ -84,7 +84,9 @@ class Database:
         try:
             yield
         except BaseException:
-            self._connection.execute("ROLLBACK")
+            # A full disk may have made SQLite roll back by itself; a second one would hide the reason.
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
             raise
         self._connection.execute("COMMIT")
 

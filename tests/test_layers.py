@@ -19,12 +19,14 @@ IMPURE = frozenset(
 # Names that reach the world without an import.
 IMPURE_CALLS = frozenset({"open", "input", "print", "exec", "eval", "__import__"})
 EDGES = tuple(
-    f"configtron.{name}" for name in "probe.wire fingerprint.capture tune.drivers tune.router report db lab".split()
+    f"configtron.{name}"
+    for name in "probe.wire fingerprint.capture tune.drivers tune.router report db lab fleet.transport".split()
 )
 # From the most special prefix to the most general.
 LAYERS = (
     ("configtron.cli", 6), ("configtron.__main__", 6), ("configtron.service", 5), *((edge, 4) for edge in EDGES),
     ("configtron.linux", 3), ("configtron.probe", 2), ("configtron.tune", 2), ("configtron.learner", 2),
+    ("configtron.fleet", 2),
     ("configtron.fingerprint", 1), ("configtron.model", 0),
 )  # fmt: skip
 # The papers' studies may import everything; only the command that runs them imports them.
@@ -104,6 +106,8 @@ def test_modules_keep_to_their_layers() -> None:
         ("configtron.linux.clock", "import configtron.db"),
         ("configtron.db", "from configtron import cli"),
         ("configtron.model.nouns", "from configtron import probe"),
+        ("configtron.fleet.agent_session", "import zmq"),
+        ("configtron.fleet.agent_session", "from configtron.fleet import transport"),
     ],
 )
 def test_the_law_can_be_broken(module: str, source: str) -> None:

@@ -17,7 +17,7 @@ import pytest
 import configtron
 from rigs import ROOT
 
-FOLDERS = ("db", "fingerprint", "lab", "learner", "probe", "report", "studies", "tune")
+FOLDERS = ("db", "fingerprint", "fleet", "lab", "learner", "probe", "report", "studies", "tune")
 
 
 def config() -> configparser.ConfigParser:

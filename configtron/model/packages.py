@@ -37,6 +37,9 @@ PACKAGES: dict[str, Package] = {
     "sklearn": Package("scikit-learn", "learn", "python3-sklearn"),
     "distributed": Package("distributed", "dask"),
     "GPyOpt": Package("GPyOpt", "gpyopt"),
+    "zmq": Package("pyzmq", "fleet", "python3-zmq"),
+    "msgspec": Package("msgspec", "fleet"),
+    "nacl": Package("PyNaCl", "fleet", "python3-nacl"),
 }
 
 

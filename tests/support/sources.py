@@ -18,7 +18,7 @@ def under(module: str, package: str) -> bool:
 
 def sources() -> Iterator[tuple[str, Path]]:
     """(module name, file) of everything that is installed."""
-    for folder in ("configtron", "db", "fingerprint", "lab", "learner", "probe", "report", "studies", "tune"):
+    for folder in ("configtron", "db", "fingerprint", "fleet", "lab", "learner", "probe", "report", "studies", "tune"):
         for file in sorted((ROOT / folder).rglob("*.py")):
             parts = list(file.relative_to(ROOT).with_suffix("").parts)
             if folder == "configtron" and len(parts) > 1 and (ROOT / folder / parts[1]).is_symlink():

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: MIT
+"""An agent's outcomes until the manager has them: rows in, numbered, encoded, and kept on disk within a bound.
+
+spool = Spool(Path("/var/lib/configtron-agent/spool.db"), "web1")
+spool.add(rows)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from secrets import token_hex
+
+from configtron.db.spool_file import SpooledBatch, SpoolFile
+from configtron.fleet.messages import MOST_FRAME, MOST_ROWS, EncodedRows, encode_rows
+from configtron.model.fleet import OutcomeRow
+
+# Half an hour of a busy site: 300 rows a second, each of some 150 bytes.
+MOST_BYTES = 64 << 20
+# Bytes of encoded rows that leave room for the frame around them.
+BATCH_BYTES = MOST_FRAME - 1024
+# Bytes of a random name for each start of an agent: rows of a restored copy of a spool are no new rows.
+BOOT_BYTES = 8
+
+
+class Spool:
+    """Rows that wait. `add` is all that readers of outcomes need.
+
+    boot   of this start; rows are named by (agent, boot, sequence), and sequences begin with 1
+    """
+
+    def __init__(self, path: Path, agent: str, *, boot: str = "", most_bytes: int = MOST_BYTES) -> None:
+        self.agent, self.boot = agent, boot or token_hex(BOOT_BYTES)
+        self._file, self._next = SpoolFile(path, most_bytes), 1
+
+    def add(self, rows: Sequence[OutcomeRow]) -> int:
+        """Keep rows, whatever their agent, boot and sequence; return how many were taken.
+
+        Fewer than all: the disk is full; the others are counted in `dropped`. Errors: `BadInput` for a row that no
+        manager would take (a text too long, a number that is none); then none of the rows is kept.
+        """
+        taken = 0
+        for encoded in _batches(rows):
+            if not self._file.append(SpooledBatch(self.boot, self._next, encoded.number, encoded.data)):
+                self._file.dropped += len(rows) - taken - encoded.number
+                break
+            self._next += encoded.number
+            taken += encoded.number
+        return taken
+
+    @property
+    def waiting(self) -> int:
+        """Return how many rows wait."""
+        return self._file.waiting
+
+    @property
+    def dropped(self) -> int:
+        """Return how many rows were dropped since the file was made."""
+        return self._file.dropped
+
+    def oldest(self) -> tuple[str, int, EncodedRows]:
+        """Return (boot, first, rows) of the batch to be sent next; no rows: nothing waits."""
+        found = self._file.oldest(MOST_ROWS, BATCH_BYTES)
+        return (
+            (found.boot, found.first, EncodedRows(found.number, found.data)) if found else ("", 1, EncodedRows(0, b""))
+        )
+
+    def forget(self, boot: str, through: int) -> None:
+        """Delete rows that the manager has."""
+        self._file.forget(boot, through)
+
+    def manager(self) -> tuple[int, str]:
+        """Return (term, name) of the manager that was obeyed last; (0, ""): none."""
+        term, _, name = self._file.fact("manager").partition(" ")
+        return (int(term), name) if term else (0, "")
+
+    def remember_manager(self, term: int, name: str) -> None:
+        """Keep which manager is obeyed."""
+        self._file.remember("manager", f"{term} {name}")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def _batches(rows: Sequence[OutcomeRow]) -> list[EncodedRows]:
+    """Return rows in batches that fit one frame each. Errors: `BadInput`."""
+    found, waiting = [], [rows[at : at + MOST_ROWS] for at in range(0, len(rows), MOST_ROWS)]
+    while waiting:
+        part = waiting.pop(0)
+        encoded = encode_rows(part)
+        if len(encoded.data) > BATCH_BYTES and len(part) > 1:
+            waiting[:0] = [part[: len(part) // 2], part[len(part) // 2 :]]
+        else:
+            found.append(encoded)
+    return found

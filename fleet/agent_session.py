@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: MIT
+"""The agent's side of the protocol: frames, ticks and results in; effects out. No socket, no clock, no file.
+
+Question   How does an agent keep the right map and lose no outcome, while frames are lost, doubled, cut or reordered,
+           while either side is killed, and while a second manager speaks?
+Method     It says hello until it is welcomed, then beats. A map is asked for chunk by chunk and handed on whole; what
+           came of it is reported, and a version that was rejected is not asked for again. Rows leave the spool one
+           batch at a time; each is sent until its receipt comes. A manager of an earlier term is refused, and so is a
+           second one of the same term; an older map than the one in force is never loaded.
+Stop when  Never.
+Reads as   Effects, in order: `SendFrame`, `LoadMap`, `ReadSpool`, `ForgetRows`, `RememberManager`, `Remark`.
+Fails as   A remark in one line, once for each reason.
+Differs    from a client that trusts its connection: every frame carries manager and term, and is checked alone.
+Source     xDS protocol: version, error field, last good kept, a rejected version is not sent again
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from configtron.fleet.messages import (
+    MOST_CHUNKS,
+    AgentHello,
+    Beat,
+    Chunk,
+    EncodedRows,
+    FromAgent,
+    FromManager,
+    MapOffer,
+    MapResult,
+    MessageError,
+    Objection,
+    Query,
+    QueryAnswer,
+    Rebuff,
+    Receipt,
+    Want,
+    Welcome,
+    batch_frame,
+    frame,
+    from_manager,
+)
+
+# s between two tries: of a hello, of a beat, of chunks that do not come, of a batch without a receipt.
+HELLO_S, BEAT_S, WANT_S, BATCH_S = 2.0, 1.0, 1.0, 2.0
+# s without a frame from the manager until it is greeted anew.
+SILENCE_S = 5.0
+# Reasons that are remarked upon, each once; then one line says that there are more.
+MOST_REMARKS = 100
+
+
+class SendFrame(NamedTuple):
+    """Send a frame to the manager."""
+
+    data: bytes
+
+
+class LoadMap(NamedTuple):
+    """Hand a document to what applies it; its result comes back by `AgentSession.loaded`."""
+
+    term: int
+    version: int
+    document: bytes
+
+
+class ReadSpool(NamedTuple):
+    """Read the oldest rows of the spool; they come back by `AgentSession.spooled`."""
+
+
+class ForgetRows(NamedTuple):
+    """Delete the rows of a boot up to a number: the manager has them."""
+
+    boot: str
+    through: int
+
+
+class RememberManager(NamedTuple):
+    """Keep on disk which manager is obeyed, so that an earlier one is refused after a restart too."""
+
+    term: int
+    manager: str
+
+
+class Answered(NamedTuple):
+    """The manager's answer to a query."""
+
+    prefix: str
+    class_name: str
+
+
+class Remark(NamedTuple):
+    """A line for the log; `urgent`: a warning."""
+
+    text: str
+    urgent: bool = True
+
+
+AgentEffect = SendFrame | LoadMap | ReadSpool | ForgetRows | RememberManager | Answered | Remark
+
+
+@dataclass
+class _Download:
+    """Chunks of one version that is asked for."""
+
+    place: tuple[int, int]
+    asked_s: float
+    parts: dict[int, bytes] = field(default_factory=dict)
+    count: int = 0
+    base: bytes = b""
+
+    def missing(self) -> int:
+        """Return the number of the first chunk that is not there."""
+        return next(number for number in range(len(self.parts) + 1) if number not in self.parts)
+
+
+class AgentSession:
+    """One agent's conversation with its manager; times are seconds of any clock that is never set back.
+
+    hello          what the host is
+    held           (term, version, digest) of the map in force, as what applies it reported
+    manager        (term, name) of the latest manager obeyed, as it was remembered; (0, ""): none
+    """
+
+    def __init__(
+        self, hello: AgentHello, held: tuple[int, int, bytes] = (0, 0, b""), manager: tuple[int, str] = (0, "")
+    ) -> None:
+        self._hello, self.held, self.manager = hello, held, manager
+        self.rejected: tuple[int, int] | None = None
+        self.waiting = self.dropped = 0
+        self.frozen = ""
+        self.clock_ns = hello.clock_ns
+        self._welcomed = False
+        self._heard_s = self._greeted_s = self._beaten_s = float("-inf")
+        self._download: _Download | None = None
+        self._loading: tuple[int, int] | None = None
+        self._whole = False
+        self._offered: tuple[int, int] = (0, 0)
+        self._batch: tuple[str, int, int] | None = None
+        self._batch_frame, self._sent_s, self._reading = b"", float("-inf"), False
+        self._remarked: set[str] = set()
+        self._queries = 0
+
+    # What happens.
+
+    def tick(self, now: float) -> list[AgentEffect]:
+        """Return what is due; call it some times a second."""
+        if not self._welcomed or now - self._heard_s > SILENCE_S:
+            self._welcomed = False
+            return self._greet(now)
+        return [*self._beat(now), *self._ask(now), *self._deliver(now)]
+
+    def receive(self, data: bytes, now: float) -> list[AgentEffect]:
+        """Take a frame of the manager's."""
+        try:
+            message = from_manager(data)
+        except MessageError as error:
+            return self._remark(f"a frame from the manager is refused: {error}")
+        if isinstance(message, Rebuff):
+            return self._remark(f"the manager refuses a frame: {message.reason}")
+        effects = self._obey(message)
+        if (message.term, message.manager) != self.manager:
+            return effects
+        self._heard_s = now
+        match message:
+            case Welcome():
+                self._welcomed = True
+                self._note_offer((message.term, message.version))
+            case MapOffer():
+                self._note_offer((message.term, message.version))
+            case Chunk():
+                return effects + self._take(message, now)
+            case Receipt():
+                return effects + self._received(message, now)
+            case QueryAnswer():
+                return [*effects, Answered(message.prefix, message.class_name)]
+        return effects + self._ask(now)
+
+    def loaded(self, result: MapResult, held: tuple[int, int, bytes], now: float, *, retry: bool = False) -> list[
+        AgentEffect]:  # fmt: skip
+        """Take the result of a `LoadMap`, and what is in force now. `retry`: ask for the whole map in its place."""
+        place = (result.term, result.version)
+        self._loading, self.held = None, held
+        self._whole = retry
+        if retry:
+            return self._ask(now)
+        if result.error:
+            self.rejected = place
+        return [SendFrame(frame(result)), *self._ask(now)]
+
+    def spooled(self, boot: str, first: int, rows: EncodedRows, now: float) -> list[AgentEffect]:
+        """Take the oldest rows of the spool; without any, nothing is sent."""
+        self._reading = False
+        if not rows.number:
+            return []
+        self._batch = (boot, first, first + rows.number - 1)
+        self._batch_frame, self._sent_s = batch_frame(boot, first, rows), now
+        return [SendFrame(self._batch_frame)]
+
+    def query(self, prefix: str, rtt_us: int) -> list[AgentEffect]:
+        """Ask for the class of a prefix that the map lacks; the answer is an `Answered`."""
+        self._queries += 1
+        return self._frames(Query(self._queries, prefix, rtt_us)) if self._welcomed else []
+
+    # What is done.
+
+    def _greet(self, now: float) -> list[AgentEffect]:
+        if now - self._greeted_s < HELLO_S:
+            return []
+        self._greeted_s = now
+        term, version, digest = self.held
+        seen_term, seen = self.manager
+        hello = self._hello
+        return self._frames(AgentHello(
+            hello.boot, hello.release, term, version, digest, seen_term, seen, hello.driver, hello.reaches,
+            hello.bounds, hello.allow_unfair, self.clock_ns,
+        ))  # fmt: skip
+
+    def _beat(self, now: float) -> list[AgentEffect]:
+        if now - self._beaten_s < BEAT_S:
+            return []
+        self._beaten_s = now
+        term, version, _ = self.held
+        return self._frames(Beat(term, version, self.waiting, self.dropped, self.clock_ns, self.frozen[:1000]))
+
+    def _obey(self, message: FromManager) -> list[AgentEffect]:
+        """Accept the message's manager, or refuse it by name."""
+        term, name = self.manager
+        if (message.term, message.manager) == self.manager:
+            return []
+        if message.term > term:
+            self.manager = (message.term, message.manager)
+            self._offered, self._download, self._welcomed = (0, 0), None, False
+            self._greeted_s = float("-inf")
+            became = f"manager {message.manager} (term {message.term}) is obeyed from now on"
+            return [RememberManager(*self.manager), Remark(became, False)]
+        if message.term < term:
+            why = f"manager {message.manager} (term {message.term}) is refused: {name} (term {term}) came after it"
+        else:
+            why = f"two managers have term {term}: {name} is obeyed, {message.manager} is refused; stop one of them"
+        return [*self._remark(why), SendFrame(frame(Objection(term, name, why)))]
+
+    def _note_offer(self, place: tuple[int, int]) -> None:
+        self._offered = max(self._offered, place)
+
+    def _ask(self, now: float) -> list[AgentEffect]:
+        """Ask for the offered map if it is news, or again for chunks that did not come."""
+        if self._loading is not None or not self._is_news(self._offered):
+            return []
+        found = self._download
+        if found is None or found.place != self._offered:
+            found = self._download = _Download(self._offered, float("-inf"))
+        if now - found.asked_s < WANT_S:
+            return []
+        found.asked_s = now
+        digest = b"" if self._whole else self.held[2]
+        return self._frames(Want(*found.place, digest, found.missing()))
+
+    def _is_news(self, place: tuple[int, int]) -> bool:
+        return place[1] > 0 and place > self.held[:2] and place != self.rejected
+
+    def _take(self, chunk: Chunk, now: float) -> list[AgentEffect]:
+        found = self._download
+        if found is None or (chunk.term, chunk.version) != found.place:
+            return []
+        if found.parts and (chunk.count, chunk.base) != (found.count, found.base):
+            found.parts.clear()
+        found.count, found.base = chunk.count, chunk.base
+        if chunk.number >= min(chunk.count, MOST_CHUNKS):
+            return self._remark(f"chunk {chunk.number} of {chunk.count} is refused")
+        found.parts[chunk.number] = chunk.part
+        if len(found.parts) < found.count:
+            return []
+        self._download, self._loading = None, found.place
+        return [LoadMap(*found.place, b"".join(found.parts[number] for number in range(found.count)))]
+
+    def _deliver(self, now: float) -> list[AgentEffect]:
+        """Send the batch again that has no receipt, or read the next one."""
+        if self._batch is not None:
+            if now - self._sent_s < BATCH_S:
+                return []
+            self._sent_s = now
+            return [SendFrame(self._batch_frame)]
+        if self._reading:
+            return []
+        self._reading = True
+        return [ReadSpool()]
+
+    def _received(self, message: Receipt, now: float) -> list[AgentEffect]:
+        if self._batch is None or message.boot != self._batch[0]:
+            return []
+        boot, first, last = self._batch
+        if message.through < last:
+            return []
+        self._batch = None
+        return [ForgetRows(boot, last), *self._deliver(now)]
+
+    def _frames(self, message: FromAgent) -> list[AgentEffect]:
+        return [SendFrame(frame(message))]
+
+    def _remark(self, text: str) -> list[AgentEffect]:
+        if text in self._remarked or len(self._remarked) > MOST_REMARKS:
+            return []
+        self._remarked.add(text)
+        return [Remark(text if len(self._remarked) <= MOST_REMARKS else "more refused frames are not logged")]

@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: MIT
+"""The manager's side of the protocol: frames, ticks and results in; effects out. No socket, no clock, no file.
+
+Question   How does one manager keep many agents at the current map, and store each of their outcomes once?
+Method     Every frame comes with the key of its connection, and each one's key is looked up in the allow-list: a key
+           that was revoked is heard on no connection. An agent's name is its key's, whatever its frames say. Agents ask
+           for a version and the table that they have; they get the difference to it where that table is known, else the
+           whole. A version that an agent rejected is not sent to it again.
+Stop when  An agent obeys a later manager: then this one stops, and says which.
+Reads as   Effects, in order: `SendTo`, `PublishOffer`, `StoreRows`, `AskClass`, `StopManager`, `ManagerRemark`.
+Fails as   A log line, once for each reason; a frame that is no message is answered by the reason.
+Differs    from a server that authenticates connections: libzmq asks about a key once, when a connection begins.
+Source     pyzmq `User-Id` of frames; xDS protocol
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from configtron.fleet.map_document import SignedMap, chunks, document
+from configtron.fleet.map_table import MapTable
+from configtron.fleet.messages import (
+    AgentHello,
+    Beat,
+    Chunk,
+    FromManager,
+    MapOffer,
+    MapResult,
+    MessageError,
+    Objection,
+    OutcomeBatch,
+    Query,
+    QueryAnswer,
+    Rebuff,
+    Receipt,
+    Want,
+    Welcome,
+    frame,
+    from_agent,
+    outcome_rows,
+)
+from configtron.model.fleet import OutcomeRow
+
+# Earlier tables that differences are made to: agents that were away for longer get the whole map.
+TABLES = 8
+# Documents that are ready to be sent: differences to as many tables, and the whole.
+DOCUMENTS = TABLES + 1
+# s without a frame until an agent counts as away.
+AWAY_S = 10.0
+# s that a wall clock may differ until it is remarked upon.
+SKEW_S = 5.0
+MOST_REMARKS = 1000
+
+
+class SendTo(NamedTuple):
+    """Send a frame to one connection."""
+
+    connection: bytes
+    data: bytes
+
+
+class PublishOffer(NamedTuple):
+    """Send a frame to all agents."""
+
+    data: bytes
+
+
+class StoreRows(NamedTuple):
+    """Store the rows of a batch, all or none; the result comes back by `ManagerSession.stored`."""
+
+    connection: bytes
+    agent: str
+    boot: str
+    first: int
+    rows: list[OutcomeRow]
+
+
+class AskClass(NamedTuple):
+    """Find the class of a prefix; it comes back by `ManagerSession.classified`."""
+
+    connection: bytes
+    agent: str
+    number: int
+    prefix: str
+    rtt_us: int
+
+
+class AgentReport(NamedTuple):
+    """An agent's state changed: it said hello, or reported what it did with a map."""
+
+    agent: str
+
+
+class StopManager(NamedTuple):
+    """Another manager is obeyed: this one is to end."""
+
+    reason: str
+
+
+class ManagerRemark(NamedTuple):
+    """A line for the log; `urgent`: a warning."""
+
+    text: str
+    urgent: bool = True
+
+
+ManagerEffect = SendTo | PublishOffer | StoreRows | AskClass | AgentReport | StopManager | ManagerRemark
+
+
+@dataclass
+class AgentState:
+    """What is known of one agent.
+
+    heard_s           when its latest frame came
+    held              (term, version) of the map in force there
+    rejected, reason  the last version it refused, and why; None: it refused none
+    refused           entries of the version in force that it left out: (entry, reason)
+    skew_s            its wall clock minus the manager's
+    """
+
+    hello: AgentHello | None = None
+    heard_s: float = float("-inf")
+    held: tuple[int, int] = (0, 0)
+    rejected: tuple[int, int] | None = None
+    reason: str = ""
+    refused: tuple[tuple[str, str], ...] = ()
+    omitted: int = 0
+    waiting: int = 0
+    dropped: int = 0
+    skew_s: float = 0.0
+    frozen: str = ""
+    sent: dict[tuple[int, int], int] = field(default_factory=dict)
+
+
+class ManagerSession:
+    """One manager's conversations; times are seconds of any clock that is never set back.
+
+    manager   its name: host and start, unlike any other's
+    term      one more at each start
+    allowed   public key (Z85 text) -> agent's name
+    """
+
+    def __init__(self, manager: str, term: int, allowed: Mapping[str, str]) -> None:
+        self.manager, self.term = manager, term
+        self.allowed = dict(allowed)
+        self.agents: dict[str, AgentState] = {}
+        self.current: SignedMap | None = None
+        self._tables: OrderedDict[bytes, MapTable] = OrderedDict()
+        self._documents: OrderedDict[bytes, list[bytes]] = OrderedDict()
+        self._remarked: set[str] = set()
+        self.unheard = 0
+
+    def allow(self, allowed: Mapping[str, str]) -> None:
+        """Replace the allow-list; it holds from the next frame on."""
+        self.allowed = dict(allowed)
+        for name in self.agents.keys() - set(allowed.values()):
+            del self.agents[name]
+
+    def publish(self, new: SignedMap) -> list[ManagerEffect]:
+        """Make a version the current one."""
+        if self.current is not None:
+            self._remember(self.current.table)
+        self.current = new
+        self._documents.clear()
+        return [PublishOffer(frame(MapOffer(self.manager, self.term, new.head.version, new.head.digest)))]
+
+    def know(self, table: MapTable) -> None:
+        """Add an earlier table, so that agents which hold it get differences."""
+        self._remember(table)
+
+    def _remember(self, table: MapTable) -> None:
+        self._tables[table.digest] = table
+        while len(self._tables) > TABLES:
+            self._tables.popitem(last=False)
+
+    def receive(self, connection: bytes, key: str, data: bytes, now: float, now_ns: int = 0) -> list[ManagerEffect]:
+        """Take a frame: of which connection, and by which key it was authenticated. `now_ns`: wall clock."""
+        name = self.allowed.get(key)
+        if name is None:
+            self.unheard += 1
+            return self._remark(f"a frame by the key {key[:12]}... is dropped: revoked, or never enrolled")
+        try:
+            message = from_agent(data)
+            agent = self.agents.setdefault(name, AgentState())
+            agent.heard_s = now
+            match message:
+                case AgentHello() | Beat():
+                    return self._present(connection, name, agent, message, now_ns)
+                case Want():
+                    return self._chunks(connection, agent, message)
+                case MapResult():
+                    return self._result(name, agent, message)
+                case OutcomeBatch():
+                    rows = outcome_rows(name, message)
+                    return [StoreRows(connection, name, message.boot, message.first, rows)]
+                case Query():
+                    return [AskClass(connection, name, message.number, message.prefix, message.rtt_us)]
+                case Objection():
+                    return self._objected(name, message.term, message.manager)
+        except MessageError as error:
+            rebuff = SendTo(connection, frame(Rebuff(self.manager, self.term, str(error)[:1000])))
+            return [*self._remark(f"agent {name}: a frame is refused: {error}"), rebuff]
+
+    def stored(self, connection: bytes, boot: str, through: int) -> list[ManagerEffect]:
+        """Take the result of a `StoreRows`: every row of that boot up to `through` is on the disk."""
+        return [self._to(connection, Receipt(self.manager, self.term, boot, through))]
+
+    def classified(self, asked: AskClass, class_name: str) -> list[ManagerEffect]:
+        """Take the result of an `AskClass`."""
+        answer = QueryAnswer(self.manager, self.term, asked.number, asked.prefix, class_name)
+        return [self._to(asked.connection, answer)]
+
+    def away(self, now: float) -> list[str]:
+        """Return the enrolled agents that have not been heard for `AWAY_S`."""
+        names = set(self.allowed.values())
+        return sorted(name for name in names if now - self.agents.get(name, AgentState()).heard_s > AWAY_S)
+
+    def _present(
+        self, connection: bytes, name: str, agent: AgentState, message: AgentHello | Beat, now_ns: int
+    ) -> list[ManagerEffect]:
+        found: list[ManagerEffect] = []
+        agent.held = (message.term, message.version)
+        if message.clock_ns and now_ns:
+            agent.skew_s = (message.clock_ns - now_ns) / 1e9
+            if abs(agent.skew_s) > SKEW_S:
+                found += self._remark(f"agent {name}: its clock is off by more than {SKEW_S:g} s; its epochs differ",
+                                      f"skew {name}")  # fmt: skip
+        if isinstance(message, AgentHello):
+            if stop := self._objected(name, message.seen_term, message.seen):
+                return stop
+            agent.hello = message
+            found.append(AgentReport(name))
+        else:
+            agent.waiting, agent.dropped, agent.frozen = message.waiting, message.dropped, message.frozen
+        version, digest = (self.current.head.version, self.current.head.digest) if self.current else (0, b"")
+        return [*found, self._to(connection, Welcome(self.manager, self.term, version, digest))]
+
+    def _objected(self, name: str, term: int, manager: str) -> list[ManagerEffect]:
+        """Return the end of this manager, where an agent obeys one that came after it or has the same term."""
+        if term > self.term or (term == self.term and manager != self.manager):
+            later = "came later" if term > self.term else "has the same term"
+            return [StopManager(f"agent {name} obeys the manager {manager} (term {term}), which {later}; this one,"
+                                f" {self.manager} (term {self.term}), stops")]  # fmt: skip
+        return []
+
+    def _chunks(self, connection: bytes, agent: AgentState, message: Want) -> list[ManagerEffect]:
+        new, place = self.current, (message.term, message.version)
+        if new is None or place != new.place or place == agent.rejected:
+            return []
+        agent.sent = {place: agent.sent.get(place, 0) + 1}
+        base = message.digest if message.digest in self._tables or message.digest == new.table.digest else b""
+        parts = self._document(new, base)
+        return [
+            self._to(connection, Chunk(self.manager, *place, base, number, len(parts), part))
+            for number, part in enumerate(parts)
+            if number >= message.first
+        ]
+
+    def _document(self, new: SignedMap, base: bytes) -> list[bytes]:
+        if base not in self._documents:
+            table = new.table if base == new.table.digest else self._tables.get(base) if base else None
+            self._documents[base] = chunks(document(new, table))
+            while len(self._documents) > DOCUMENTS:
+                self._documents.popitem(last=False)
+        return self._documents[base]
+
+    def _result(self, name: str, agent: AgentState, message: MapResult) -> list[ManagerEffect]:
+        place = (message.term, message.version)
+        if message.error:
+            agent.rejected, agent.reason = place, message.error
+            text = f"agent {name} rejects map {place[0]}.{place[1]}: {message.error}"
+            return [*self._remark(text), AgentReport(name)]
+        agent.held, agent.refused, agent.omitted = place, message.refused, message.omitted
+        found: list[ManagerEffect] = [AgentReport(name)]
+        if message.refused:
+            count = len(message.refused) + message.omitted
+            entry, reason = message.refused[0]
+            found += self._remark(f"agent {name} leaves {count} entries of map {place[0]}.{place[1]} out, e.g."
+                                  f" {entry}: {reason}")  # fmt: skip
+        return found
+
+    def _to(self, connection: bytes, message: FromManager) -> SendTo:
+        return SendTo(connection, frame(message))
+
+    def _remark(self, text: str, once: str = "") -> list[ManagerEffect]:
+        reason = once or text
+        if reason in self._remarked or len(self._remarked) >= MOST_REMARKS:
+            return []
+        self._remarked.add(reason)
+        return [ManagerRemark(text)]

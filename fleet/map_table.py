@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: MIT
+"""Prefix -> class as sorted columns: the part of a map that is large, its digest, and the difference of two.
+
+An IPv4 prefix is one unsigned integer, address * 256 + length; an IPv6 prefix is 17 bytes, the address and the length.
+A class is a number that the map's head gives a name (`map_document.py`). Equal tables have equal bytes, thus equal
+digests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from ipaddress import IPv6Address, IPv6Network, ip_network
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from configtron.model.errors import BadInput
+
+Keys4 = NDArray[np.uint64]
+Keys6 = NDArray[np.bytes_]
+Classes = NDArray[np.uint16]
+
+V4, V6, CLASS = np.dtype("<u8"), np.dtype("S17"), np.dtype("<u2")
+DIGEST_BYTES = 32
+# Classes of a map, since a class is 16 bits.
+MOST_CLASSES = 65_536
+_OCTET = tuple(str(number) for number in range(256))
+
+
+def _none(kind: np.dtype[Any]) -> Any:
+    return np.empty(0, dtype=kind)
+
+
+@dataclass(frozen=True, eq=False)
+class MapTable:
+    """Prefixes in ascending order of their keys, each once, and the class of each."""
+
+    v4: Keys4 = field(default_factory=lambda: _none(V4))
+    class4: Classes = field(default_factory=lambda: _none(CLASS))
+    v6: Keys6 = field(default_factory=lambda: _none(V6))
+    class6: Classes = field(default_factory=lambda: _none(CLASS))
+
+    def __len__(self) -> int:
+        return len(self.v4) + len(self.v6)
+
+    @property
+    def digest(self) -> bytes:
+        """Return 32 bytes that differ where two tables do."""
+        found = blake2b(f"{len(self.v4)} {len(self.v6)} ".encode(), digest_size=DIGEST_BYTES)
+        for column in (self.v4, self.class4, self.v6, self.class6):
+            found.update(column.tobytes())
+        return found.digest()
+
+
+@dataclass(frozen=True, eq=False)
+class TableChange:
+    """What leads from one table to another: prefixes that are new or of another class, and prefixes that go."""
+
+    put: MapTable
+    drop4: Keys4 = field(default_factory=lambda: _none(V4))
+    drop6: Keys6 = field(default_factory=lambda: _none(V6))
+
+    def __len__(self) -> int:
+        return len(self.put) + len(self.drop4) + len(self.drop6)
+
+
+def table_of(prefixes: Mapping[str, str], ids: Mapping[str, int]) -> MapTable:
+    """Return the table of prefixes as `Rules` writes them; `ids`: class -> number. Errors: `BadInput`."""
+    keys4, classes4, keys6, classes6 = [], [], [], []
+    for prefix, name in prefixes.items():
+        if ":" in prefix:
+            keys6.append(key6(prefix))
+            classes6.append(ids[name])
+        else:
+            keys4.append(key4(prefix))
+            classes4.append(ids[name])
+    v4, class4 = _sorted(np.array(keys4, dtype=V4), np.array(classes4, dtype=CLASS))
+    v6, class6 = _sorted(np.array(keys6, dtype=V6), np.array(classes6, dtype=CLASS))
+    return MapTable(v4, class4, v6, class6)
+
+
+def _sorted(keys: Any, classes: Classes) -> tuple[Any, Classes]:
+    order = np.argsort(keys, kind="stable")
+    return keys[order], classes[order]
+
+
+def key4(prefix: str) -> int:
+    """Return the key of an IPv4 prefix. Errors: `BadInput`."""
+    try:
+        address, _, length = prefix.partition("/")
+        a, b, c, d = map(int, address.split("."))
+        return (a << 24 | b << 16 | c << 8 | d) << 8 | int(length)
+    except ValueError as error:
+        raise BadInput(f"{prefix!r} is no prefix; write e.g. 192.0.2.0/24 or 2001:db8::/48") from error
+
+
+def key6(prefix: str) -> bytes:
+    """Return the key of an IPv6 prefix. Errors: `BadInput`."""
+    try:
+        network = ip_network(prefix)
+    except ValueError as error:
+        raise BadInput(f"{prefix!r} is no prefix ({error}); write e.g. 2001:db8::/48") from error
+    return network.network_address.packed + bytes((network.prefixlen,))
+
+
+def text4(key: int) -> str:
+    """Return an IPv4 prefix as `Rules` writes it."""
+    return (f"{_OCTET[key >> 32]}.{_OCTET[key >> 24 & 255]}.{_OCTET[key >> 16 & 255]}.{_OCTET[key >> 8 & 255]}"
+            f"/{key & 255}")  # fmt: skip
+
+
+def text6(key: bytes) -> str:
+    """Return an IPv6 prefix as `Rules` writes it."""
+    whole = key.ljust(17, b"\0")
+    return str(IPv6Network((IPv6Address(whole[:16]), whole[16])))
+
+
+def prefixes_of(table: MapTable, classes: tuple[str, ...]) -> dict[str, str]:
+    """Return prefix -> name of the class."""
+    found = dict(zip(map(text4, table.v4.tolist()), (classes[at] for at in table.class4.tolist()), strict=True))
+    found.update(zip(map(text6, table.v6.tolist()), (classes[at] for at in table.class6.tolist()), strict=True))
+    return found
+
+
+def dropped_of(change: TableChange) -> list[str]:
+    """Return the prefixes that a change drops."""
+    return [*map(text4, change.drop4.tolist()), *map(text6, change.drop6.tolist())]
+
+
+def difference(base: MapTable, new: MapTable) -> TableChange:
+    """Return the change from one table to another; O(n log n) in the number of prefixes."""
+    put4, drop4 = _difference(base.v4, base.class4, new.v4, new.class4)
+    put6, drop6 = _difference(base.v6, base.class6, new.v6, new.class6)
+    return TableChange(MapTable(new.v4[put4], new.class4[put4], new.v6[put6], new.class6[put6]), drop4, drop6)
+
+
+def _difference(old: Any, old_classes: Classes, new: Any, new_classes: Classes) -> tuple[Any, Any]:
+    """Return (which of `new` are to be put, those of `old` that go)."""
+    at, there = _places(old, new)
+    same = there.copy()
+    same[there] = old_classes[at[there]] == new_classes[there]
+    _, stays = _places(new, old)
+    return ~same, old[~stays]
+
+
+def _places(keys: Any, wanted: Any) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Return where each wanted key is, or would be, and whether it is there."""
+    at = np.searchsorted(keys, wanted)
+    there = np.zeros(len(wanted), dtype=np.bool_)
+    inside = at < len(keys)
+    there[inside] = keys[at[inside]] == wanted[inside]
+    return at, there
+
+
+def changed(base: MapTable, change: TableChange) -> MapTable:
+    """Return the table that a change leads to."""
+    v4, class4 = _changed(base.v4, base.class4, change.put.v4, change.put.class4, change.drop4)
+    v6, class6 = _changed(base.v6, base.class6, change.put.v6, change.put.class6, change.drop6)
+    return MapTable(v4, class4, v6, class6)
+
+
+def _changed(keys: Any, classes: Classes, put: Any, put_classes: Classes, drop: Any) -> tuple[Any, Classes]:
+    gone, there = _places(keys, drop)
+    keys, classes = np.delete(keys, gone[there]), np.delete(classes, gone[there])
+    at, there = _places(keys, put)
+    classes[at[there]] = put_classes[there]
+    return np.insert(keys, at[~there], put[~there]), np.insert(classes, at[~there], put_classes[~there])
+
+
+def table_from(v4: bytes, class4: bytes, v6: bytes, class6: bytes) -> MapTable:
+    """Return the table of columns as they came, checked: sorted, each key once, no host bits. Errors: `BadInput`."""
+    keys4, keys6 = keys4_from(v4), keys6_from(v6)
+    classes = [_column(data, CLASS) for data in (class4, class6)]
+    if (len(keys4), len(keys6)) != (len(classes[0]), len(classes[1])):
+        raise BadInput("the map's columns are not of one length")
+    return MapTable(keys4, classes[0], keys6, classes[1])
+
+
+def _column(data: bytes, kind: np.dtype[Any]) -> Any:
+    if len(data) % kind.itemsize:
+        raise BadInput(f"a column of {len(data)} bytes is cut short")
+    return np.frombuffer(data, dtype=kind).copy()
+
+
+def keys4_from(data: bytes) -> Keys4:
+    """Return IPv4 keys from bytes, checked. Errors: `BadInput`."""
+    keys: Keys4 = _column(data, V4)
+    length = keys & np.uint64(255)
+    address = keys >> np.uint64(8)
+    if len(keys) and (length.max() > 32 or address.max() >= 2**32):
+        raise BadInput("the map has an IPv4 prefix that is none")
+    host = (np.uint64(1) << (np.uint64(32) - length)) - np.uint64(1)
+    _check_keys(keys, bool(np.any(address & host)))
+    return keys
+
+
+def keys6_from(data: bytes) -> Keys6:
+    """Return IPv6 keys from bytes, checked. Errors: `BadInput`."""
+    keys: Keys6 = _column(data, V6)
+    _check_keys(keys, _has_host_bits(keys.tolist()))
+    return keys
+
+
+def _has_host_bits(keys: Iterable[bytes]) -> bool:
+    for key in keys:
+        whole = key.ljust(17, b"\0")
+        if whole[16] > 128 or int.from_bytes(whole[:16], "big") & ((1 << (128 - whole[16])) - 1):
+            return True
+    return False
+
+
+def _check_keys(keys: Any, host_bits: bool) -> None:
+    if host_bits:
+        raise BadInput("the map has a prefix with bits below its length")
+    if len(keys) > 1 and not np.all(keys[1:] > keys[:-1]):
+        raise BadInput("the map's prefixes are not in order, or one is there twice")

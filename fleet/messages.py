@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: MIT
+"""Every frame between an agent and its manager: typed, bounded, and of a protocol version that is checked first.
+
+    agent -> manager   AgentHello, Want, MapResult, OutcomeBatch, Query, Beat, Objection
+    manager -> agent   Welcome, MapOffer, Chunk, Receipt, QueryAnswer, Rebuff
+
+A frame is one byte of protocol version, then MessagePack: an array whose first element is the name of the message.
+Rules for this file: pure; every text, list and number has a bound; a field is never reused with another meaning, a
+change of a field's meaning raises `PROTOCOL`.
+
+Source     ConfigTron (section 5: maps, reports, queries); xDS protocol (version, error field, last good kept)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+from typing import Annotated, NamedTuple, TypeVar
+
+from msgspec import DecodeError, EncodeError, Meta, Raw, Struct
+from msgspec.msgpack import Decoder, Encoder
+
+from configtron.model.errors import BadInput
+from configtron.model.fleet import OutcomeRow
+
+T = TypeVar("T")
+
+# Raised when a field changes its meaning.
+PROTOCOL = 1
+# Bytes of a frame, and of a chunk of a map within one.
+MOST_FRAME, CHUNK = 1 << 20, 256 << 10
+# Chunks of one map: 64 MiB, a map of six million prefixes.
+MOST_CHUNKS = 256
+# Rows of one batch; entries of a map whose refusal is listed by name, of those that are counted.
+MOST_ROWS, MOST_REFUSED = 2000, 1000
+# Further numbers of an outcome.
+MOST_MORE = 16
+
+Name = Annotated[str, Meta(max_length=64)]
+Text = Annotated[str, Meta(max_length=255)]
+Line = Annotated[str, Meta(max_length=1000)]
+Digest = Annotated[bytes, Meta(max_length=32)]
+Count = Annotated[int, Meta(ge=0, le=2**62)]
+Share = Annotated[float, Meta(ge=0.0, le=1.0)]
+
+
+class MessageError(Exception):
+    """A frame that is refused: the reason, in one line."""
+
+
+class BoundForm(Struct, frozen=True, array_like=True):
+    """An operator's bound of one knob: a range, or the values that may be (`tune/guard.py`)."""
+
+    knob: Name
+    least: float | None = None
+    most: float | None = None
+    values: Annotated[tuple[Name, ...], Meta(max_length=64)] = ()
+
+
+class ReachForm(Struct, frozen=True, array_like=True):
+    """What an agent's driver takes of one knob: a range, or the values, as `value_text` writes them."""
+
+    knob: Name
+    least: float | None = None
+    most: float | None = None
+    values: Annotated[tuple[Name, ...], Meta(max_length=64)] = ()
+
+
+class AgentHello(Struct, frozen=True, array_like=True, tag="hello"):
+    """An agent introduces itself: what it holds, what its host can set, what its operator allows.
+
+    term, version, digest  of the map in force; 0, 0, b"": none
+    seen_term, seen        the latest manager that it has obeyed
+    clock_ns               its wall clock, ns since 1970
+    """
+
+    boot: Name
+    release: Name
+    term: Count = 0
+    version: Count = 0
+    digest: Digest = b""
+    seen_term: Count = 0
+    seen: Text = ""
+    driver: Name = ""
+    reaches: Annotated[tuple[ReachForm, ...], Meta(max_length=256)] = ()
+    bounds: Annotated[tuple[BoundForm, ...], Meta(max_length=256)] = ()
+    allow_unfair: bool = False
+    clock_ns: Count = 0
+
+
+class Beat(Struct, frozen=True, array_like=True, tag="beat"):
+    """An agent is alive: what it holds, how many rows wait in its spool, how many were dropped."""
+
+    term: Count = 0
+    version: Count = 0
+    waiting: Count = 0
+    dropped: Count = 0
+    clock_ns: Count = 0
+    frozen: Line = ""
+
+
+class Want(Struct, frozen=True, array_like=True, tag="want"):
+    """An agent asks for chunks, `first` to the last, of a version; `digest` names the table that it has."""
+
+    term: Count
+    version: Count
+    digest: Digest = b""
+    first: Count = 0
+
+
+class MapResult(Struct, frozen=True, array_like=True, tag="applied"):
+    """What an agent did with a version: ACK where `error` is "", else NACK; `refused`: entries left out, with reasons.
+
+    digest   of the table in force afterwards
+    omitted  refused entries beyond those listed
+    """
+
+    term: Count
+    version: Count
+    digest: Digest
+    entries: Count = 0
+    refused: Annotated[tuple[tuple[Text, Line], ...], Meta(max_length=MOST_REFUSED)] = ()
+    omitted: Count = 0
+    error: Line = ""
+    seconds: float = 0.0
+
+
+class RowForm(Struct, frozen=True, array_like=True):
+    """An `OutcomeRow` without agent, boot and sequence, which its batch gives."""
+
+    at_ns: Count
+    site: Text
+    prefix: Name
+    unit: Name
+    plt_ms: float | None = None
+    term: Count = 0
+    map_version: Count = 0
+    epoch: Count = 0
+    class_name: Text = ""
+    arm: Annotated[int, Meta(ge=0, le=255)] | None = None
+    profile: Text = ""
+    propensity: Share | None = None
+    held: bool = False
+    failure: Name = ""
+    teaches: bool = True
+    why_not: Text = ""
+    device: Name = ""
+    protocol: Name = ""
+    rtt_ms: float | None = None
+    bandwidth_kbps: float | None = None
+    loss: Share | None = None
+    more: Annotated[dict[Name, float], Meta(max_length=MOST_MORE)] = {}
+
+
+class OutcomeBatch(Struct, frozen=True, array_like=True, tag="outcomes"):
+    """Rows `first`, `first + 1`, ... of one boot of an agent, which has none before `first` any more."""
+
+    boot: Name
+    first: Annotated[int, Meta(ge=1, le=2**62)]
+    rows: Annotated[list[RowForm], Meta(max_length=MOST_ROWS)]
+
+
+class Query(Struct, frozen=True, array_like=True, tag="query"):
+    """Which class has a prefix that the map lacks?"""
+
+    number: Count
+    prefix: Name
+    rtt_us: Count = 0
+
+
+class Objection(Struct, frozen=True, array_like=True, tag="objection"):
+    """An agent refuses a manager, for the later one that it obeys."""
+
+    term: Count
+    manager: Text
+    reason: Line
+
+
+class Welcome(Struct, frozen=True, array_like=True, tag="welcome"):
+    """The manager's answer to `AgentHello` and `Beat`: which map is current; version 0: none yet."""
+
+    manager: Text
+    term: Count
+    version: Count = 0
+    digest: Digest = b""
+
+
+class MapOffer(Struct, frozen=True, array_like=True, tag="offer"):
+    """Published to all: a version exists. A hint that saves waiting for the next beat, and nothing else."""
+
+    manager: Text
+    term: Count
+    version: Count
+    digest: Digest
+
+
+class Chunk(Struct, frozen=True, array_like=True, tag="chunk"):
+    """Part `number` of `count` of a version's document, made against the table `base`; b"": whole."""
+
+    manager: Text
+    term: Count
+    version: Count
+    base: Digest
+    number: Annotated[int, Meta(ge=0, lt=MOST_CHUNKS)]
+    count: Annotated[int, Meta(ge=1, le=MOST_CHUNKS)]
+    part: Annotated[bytes, Meta(max_length=CHUNK)]
+
+
+class Receipt(Struct, frozen=True, array_like=True, tag="receipt"):
+    """The manager has every row of that boot up to `through` on its disk, or knows that it is lost."""
+
+    manager: Text
+    term: Count
+    boot: Name
+    through: Count
+
+
+class QueryAnswer(Struct, frozen=True, array_like=True, tag="answer"):
+    """The class of a prefix; "": none, Default applies."""
+
+    manager: Text
+    term: Count
+    number: Count
+    prefix: Name
+    class_name: Text
+
+
+class Rebuff(Struct, frozen=True, array_like=True, tag="rebuff"):
+    """The manager could not use a frame: why."""
+
+    manager: Text
+    term: Count
+    reason: Line
+
+
+FromAgent = AgentHello | Beat | Want | MapResult | OutcomeBatch | Query | Objection
+FromManager = Welcome | MapOffer | Chunk | Receipt | QueryAnswer | Rebuff
+
+_ENCODER = Encoder()
+_OF_AGENT: Decoder[FromAgent] = Decoder(FromAgent)
+_OF_MANAGER: Decoder[FromManager] = Decoder(FromManager)
+_ROW: Decoder[RowForm] = Decoder(RowForm)
+
+
+def frame(message: FromAgent | FromManager) -> bytes:
+    """Return a message as a frame."""
+    return bytes((PROTOCOL,)) + _ENCODER.encode(message)
+
+
+def from_agent(data: bytes) -> FromAgent:
+    """Return the message in a frame. Errors: `MessageError`."""
+    return _decoded(_OF_AGENT, data)
+
+
+def from_manager(data: bytes) -> FromManager:
+    """Return the message in a frame. Errors: `MessageError`."""
+    return _decoded(_OF_MANAGER, data)
+
+
+def _decoded(decoder: Decoder[T], data: bytes) -> T:
+    if not 1 < len(data) <= MOST_FRAME:
+        raise MessageError(f"a frame of {len(data)} bytes; at most {MOST_FRAME} are taken")
+    if data[0] != PROTOCOL:
+        older = "the sender" if data[0] < PROTOCOL else "this side"
+        raise MessageError(f"protocol {data[0]}; this side speaks protocol {PROTOCOL}: upgrade {older}")
+    try:
+        return decoder.decode(memoryview(data)[1:])
+    except (DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise MessageError(f"not a message: {str(error)[:200]}") from error
+
+
+class EncodedRows(NamedTuple):
+    """Rows one after another as MessagePack, and how many."""
+
+    number: int
+    data: bytes
+
+
+def encode_rows(rows: Sequence[OutcomeRow]) -> EncodedRows:
+    """Return rows as a spool keeps them. Errors: `BadInput` for a row that no manager would take."""
+    forms = []
+    for row in rows:
+        form = RowForm(
+            row.at_ns, row.site, row.prefix, row.unit, row.plt_ms, row.term, row.map_version, row.epoch,
+            row.class_name, row.arm, row.profile, row.propensity, row.held, row.failure, row.teaches, row.why_not,
+            row.device, row.protocol, row.rtt_ms, row.bandwidth_kbps, row.loss, dict(row.more),
+        )  # fmt: skip
+        forms.append(_checked(form, row))
+    return EncodedRows(len(rows), b"".join(forms))
+
+
+def _checked(form: RowForm, row: OutcomeRow) -> bytes:
+    """Return an encoded row that decodes again. Errors: `BadInput`."""
+    try:
+        data = _ENCODER.encode(form)
+        _check_numbers(_ROW.decode(data))
+        return data
+    except (DecodeError, EncodeError, TypeError, OverflowError, UnicodeError, MessageError) as error:
+        raise BadInput(f"outcome of {row.prefix[:64]!r} at {row.at_ns}: {str(error)[:200]}") from error
+
+
+def _check_numbers(row: RowForm) -> None:
+    """Check what types do not. Errors: `MessageError`."""
+    numbers = (row.plt_ms, row.propensity, row.rtt_ms, row.bandwidth_kbps, row.loss, *row.more.values())
+    if not all(number is None or isfinite(number) for number in numbers):
+        raise MessageError("a number is not finite")
+    if row.plt_ms is not None and row.plt_ms <= 0:
+        raise MessageError(f"plt_ms is {row.plt_ms:g}; a page load takes time")
+    if (row.plt_ms is None) == (not row.failure):
+        raise MessageError("an outcome has a page load time or a failure, not both and not neither")
+
+
+def batch_frame(boot: str, first: int, rows: EncodedRows) -> bytes:
+    """Return the frame of an `OutcomeBatch` from rows as they were encoded."""
+    array = b"\xdd" + rows.number.to_bytes(4, "big") + rows.data
+    return bytes((PROTOCOL,)) + _ENCODER.encode(("outcomes", boot, first, Raw(array)))
+
+
+def outcome_rows(agent: str, batch: OutcomeBatch) -> list[OutcomeRow]:
+    """Return the rows of a batch. Errors: `MessageError` for numbers that are none."""
+    found = []
+    for sequence, row in enumerate(batch.rows, batch.first):
+        _check_numbers(row)
+        found.append(OutcomeRow(
+            agent, batch.boot, sequence, row.at_ns, row.site, row.prefix, row.unit, row.plt_ms, row.term,
+            row.map_version, row.epoch, row.class_name, row.arm, row.profile, row.propensity, row.held, row.failure,
+            row.teaches, row.why_not, row.device, row.protocol, row.rtt_ms, row.bandwidth_kbps, row.loss, row.more,
+        ))  # fmt: skip
+    return found

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: MIT
+"""What a manager keeps: each outcome once, terms that only rise, agents by key; and an agent's spool."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from configtron.db.fleet import UNKNOWN_MAP, WHOLE_MAPS, EnrolledAgent, FleetStore, Stream
+from configtron.db.outcomes import Outcomes
+from configtron.db.spool_file import SpooledBatch, SpoolFile
+from configtron.model.errors import BadInput, Unwritten
+from configtron.model.fleet import OutcomeRow
+from configtron.model.nouns import Profile
+
+PROFILES = {"fast": Profile("fast", (("initcwnd", 30),)), "odd.name": Profile("odd.name", (("initcwnd", 7),))}
+
+
+def rows(first: int, last: int, **named: object) -> list[OutcomeRow]:
+    row = OutcomeRow("web1", "b1", 0, 5, "a.example", "192.0.2.0/24", "ab", 812.5, 1, 1, 3, "near", 0, "fast", 0.75,
+                     rtt_ms=20.0, more={"jitter_ms": 2.0})  # fmt: skip
+    return [replace(row, sequence=at, **named) for at in range(first, last + 1)]  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FleetStore:
+    found = FleetStore(tmp_path / "m.db")
+    found.put_map(1, 1, "first", PROFILES, 0, b"document")
+    return found
+
+
+def test_each_row_is_stored_once_and_read_back_as_it_came(store: FleetStore) -> None:
+    sent = rows(1, 40)
+    assert store.add_rows("web1", "b1", 1, sent[:20], 9) == 20
+    assert store.add_rows("web1", "b1", 1, sent[:20], 9) == 20
+    assert store.add_rows("web1", "b1", 11, sent[10:], 9) == 40
+    assert store.add_rows("web1", "b1", 1, sent[:3], 9) == 40
+    assert list(store.every_row()) == sent
+    assert store.add_rows("web1", "b2", 1, rows(1, 2, boot="b2"), 9) == 2
+    assert store.streams() == [Stream("web1", "b1", 40, 0), Stream("web1", "b2", 2, 0)]
+
+
+def test_a_gap_is_what_a_spool_dropped_and_is_counted(store: FleetStore) -> None:
+    store.add_rows("web1", "b1", 1, rows(1, 5), 9)
+    assert store.add_rows("web1", "b1", 11, rows(11, 12), 9) == 12
+    assert store.streams() == [Stream("web1", "b1", 12, 5)]
+    assert [row.sequence for row in store.every_row()] == [1, 2, 3, 4, 5, 11, 12]
+
+
+def test_the_learner_reads_rows_that_teach_with_the_settings_of_their_map(store: FleetStore, tmp_path: Path) -> None:
+    store.add_rows("web1", "b1", 1, [
+        *rows(1, 1), *rows(2, 2, arm=None, profile="", held=True), *rows(3, 3, teaches=False, why_not="turn"),
+        *rows(4, 4, plt_ms=None, failure="tcp"), *rows(5, 5, map_version=9), *rows(6, 6, profile="odd.name"),
+    ], 9)  # fmt: skip
+    with Outcomes(tmp_path / "m.db") as learner:
+        (logged,) = learner.batches()
+        assert [logged.profiles[at].settings for at in logged.decisions.configuration] == [
+            (("initcwnd", 30),), (), (("initcwnd", 7),)]  # fmt: skip
+        assert logged.plt_ms.tolist() == [812.5] * 3 and logged.decisions.propensity.tolist() == [0.75] * 3
+    assert [row.why_not for row in store.every_row()] == ["", "", "turn", "", UNKNOWN_MAP, ""]
+
+
+def test_a_full_disk_stores_no_half_batch_and_loses_none(store: FleetStore) -> None:
+    store.add_rows("web1", "b1", 1, rows(1, 5), 9)
+    (pages,) = store._connection.execute("PRAGMA page_count").fetchone()
+    store._connection.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(Unwritten):
+        store.add_rows("web1", "b1", 6, rows(6, 2000, site="b" * 200), 9)
+    assert store.streams() == [Stream("web1", "b1", 5, 0)]
+    store._connection.execute("PRAGMA max_page_count = 100000")
+    assert store.add_rows("web1", "b1", 6, rows(6, 2000, site="b" * 200), 9) == 2000
+    assert {row.site for row in store.every_row()} == {"a.example", "b" * 200}
+
+
+def test_terms_only_rise(tmp_path: Path) -> None:
+    with FleetStore(tmp_path / "m.db") as store:
+        assert store.latest_term() == (0, "")
+        assert [store.begin_term("a"), store.begin_term("b")] == [1, 2]
+        store.raise_term(40)
+        store.raise_term(7)
+    with FleetStore(tmp_path / "m.db") as store:
+        assert store.begin_term("c") == 41 and store.latest_term() == (41, "c")
+
+
+def test_a_revoked_agent_is_enrolled_again_by_another_key(store: FleetStore) -> None:
+    store.enroll("web1", "k1")
+    with pytest.raises(BadInput, match="enrolled already"):
+        store.enroll("web1", "k2")
+    with pytest.raises(BadInput, match="enrolled already"):
+        store.enroll("web2", "k1")
+    assert store.revoke("web1") and not store.revoke("web1")
+    store.enroll("web1", "k2")
+    assert store.allowed() == {"k2": "web1"}
+    assert [(a.name, a.key, bool(a.revoked_at)) for a in store.enrolled()] == [
+        ("web1", "k1", True),
+        ("web1", "k2", False),
+    ]
+    assert isinstance(store.enrolled()[0], EnrolledAgent)
+
+
+def test_the_latest_maps_are_kept_whole(store: FleetStore) -> None:
+    for version in range(2, WHOLE_MAPS + 5):
+        store.put_map(1, version, "", PROFILES, version, b"d%d" % version, {"position": str(version)})
+    found = store.maps()
+    assert [row.version for row in found if row.whole] == [*range(5, WHOLE_MAPS + 5)]
+    assert store.document(1, 4) is None and store.document(1, 9) == b"d9"
+    assert store.facts() == {"position": str(WHOLE_MAPS + 4)}
+    with pytest.raises(BadInput):
+        store.put_map(1, 9, "", PROFILES, 0, b"")
+
+
+def batch(first: int, number: int, boot: str = "b1") -> SpooledBatch:
+    return SpooledBatch(boot, first, number, bytes(10 * number))
+
+
+def test_the_spool_hands_out_the_oldest_rows_of_one_boot(tmp_path: Path) -> None:
+    spool = SpoolFile(tmp_path / "s.db", 1000)
+    for each in (batch(1, 2), batch(3, 1), batch(4, 3), batch(1, 1, "b2")):
+        assert spool.append(each)
+    assert spool.oldest(5, 10_000) == SpooledBatch("b1", 1, 3, bytes(30))
+    assert spool.oldest(100, 10_000) == SpooledBatch("b1", 1, 6, bytes(60))
+    spool.forget("b1", 3)
+    assert spool.oldest(100, 10_000) == batch(4, 3) and spool.waiting == 4
+    spool.close()
+    again = SpoolFile(tmp_path / "s.db", 1000)
+    assert again.oldest(100, 10_000) == batch(4, 3) and again.waiting == 4
+    again.forget("b1", 6)
+    assert again.oldest(100, 10_000) == batch(1, 1, "b2")
+
+
+def test_the_bound_drops_the_oldest_batches_whole_and_counts_their_rows(tmp_path: Path) -> None:
+    spool = SpoolFile(tmp_path / "s.db", 100)
+    for each in (batch(1, 2), batch(3, 2), batch(5, 5)):
+        assert spool.append(each)
+    assert (spool.dropped, spool.waiting) == (0, 9)
+    assert spool.append(batch(10, 3))
+    assert (spool.dropped, spool.waiting) == (2, 10) and spool.oldest(2, 1000) == batch(3, 2)
+    assert not spool.append(batch(13, 11)) and spool.dropped == 13
+    spool.close()
+    assert SpoolFile(tmp_path / "s.db", 100).dropped == 2
+
+
+def test_a_full_disk_refuses_new_rows_and_keeps_those_that_were_taken(tmp_path: Path) -> None:
+    spool = SpoolFile(tmp_path / "s.db", 1 << 20)
+    assert spool.append(batch(1, 100))
+    (pages,) = spool._connection.execute("PRAGMA page_count").fetchone()
+    spool._connection.execute(f"PRAGMA max_page_count = {pages}")
+    taken = [spool.append(batch(101 + at * 100, 100)) for at in range(20)]
+    assert not all(taken) and spool.dropped == 100 * taken.count(False)
+    assert spool.oldest(100, 10_000) == batch(1, 100)
+    spool.remember("manager", "1 m" * 3000)
+
+
+def test_a_file_that_is_no_spool_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "s.db").write_text("x" * 5000)
+    with pytest.raises(BadInput, match="no spool"):
+        SpoolFile(tmp_path / "s.db", 100)
+    SpoolFile(tmp_path / "t.db", 100).close()
+    assert (tmp_path / "t.db").stat().st_mode & 0o777 == 0o600
+    sqlite3.connect(tmp_path / "t.db").execute("PRAGMA user_version = 9")
+    with pytest.raises(BadInput, match="newer"):
+        SpoolFile(tmp_path / "t.db", 100)

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: MIT
+"""The two ends of the protocol against each other, without sockets; each rule has a frame that breaks it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from nacl.signing import SigningKey
+
+from configtron.fleet import messages
+from configtron.fleet.agent_session import AgentSession, ForgetRows, LoadMap, ReadSpool, Remark, SendFrame
+from configtron.fleet.manager_session import (
+    ManagerRemark,
+    ManagerSession,
+    PublishOffer,
+    SendTo,
+    StopManager,
+    StoreRows,
+)
+from configtron.fleet.map_document import MapRefused, chunks, document, opened, signed, signed_after, whole_map
+from configtron.fleet.map_table import MapTable, changed, difference, prefixes_of, table_of
+from configtron.fleet.messages import (
+    AgentHello,
+    Beat,
+    MapResult,
+    MessageError,
+    Welcome,
+    encode_rows,
+    frame,
+    from_agent,
+    from_manager,
+)
+from configtron.model.errors import BadInput
+from configtron.model.fleet import Band, FleetMap, OutcomeRow
+from configtron.model.nouns import Profile
+
+KEY = SigningKey(b"k" * 32)
+PROFILES = {"fast": Profile("fast", (("initcwnd", 30),)), "none": Profile("none")}
+MIXES = {"near": (("fast", 60_000), ("none", 5_536)), "far": (("none", 65_536),)}
+MAP = FleetMap(1, 1, PROFILES, MIXES, {"192.0.2.0/24": "near", "2001:db8::/48": "far"}, b"q" * 16, 10**18,
+               (Band(20_000, "near"),))  # fmt: skip
+ROW = OutcomeRow("", "", 0, 5, "a.example", "192.0.2.0/24", "0" * 16, 812.5)
+ALLOWED = {"key-of-web1": "web1", "key-of-web2": "web2"}
+
+
+def manager(term: int = 1, name: str = "") -> ManagerSession:
+    found = ManagerSession(name or f"m{term}", term, ALLOWED)
+    found.publish(signed(replace(MAP, term=term), found.manager, 1, KEY))
+    return found
+
+
+def agent(**named: object) -> AgentSession:
+    return AgentSession(AgentHello("b1", "0"), **named)  # type: ignore[arg-type]
+
+
+def exchanged(one: AgentSession, other: ManagerSession, effects: Sequence[object], now: float) -> list[object]:
+    """Carry the frames of an agent's effects to the manager and back until none is left; the effects that are none."""
+    rest: list[object] = []
+    waiting = list(effects)
+    while waiting:
+        effect = waiting.pop(0)
+        if isinstance(effect, SendFrame):
+            waiting += other.receive(b"c", "key-of-web1", effect.data, now)
+        elif isinstance(effect, SendTo | PublishOffer):
+            waiting += one.receive(effect.data, now)
+        else:
+            rest.append(effect)
+    return rest
+
+
+def sent_to(other: ManagerSession, effect: object) -> list[bytes]:
+    """Return the manager's answers to the frame of an effect."""
+    assert isinstance(effect, SendFrame)
+    answers = other.receive(b"c", "key-of-web1", effect.data, 0.0)
+    return [each.data for each in answers if isinstance(each, SendTo)]
+
+
+def test_a_map_reaches_an_agent_whole_then_as_a_difference() -> None:
+    one, other = agent(), manager()
+    (load,) = [e for e in exchanged(one, other, one.tick(0.0), 0.0) if isinstance(e, LoadMap)]
+    first = opened(load.document, KEY.verify_key, None)
+    assert first.change is None and whole_map(first) == MAP
+    result = MapResult(1, 1, first.head.digest, 2)
+    exchanged(one, other, one.loaded(result, (1, 1, first.head.digest), 0.1), 0.1)
+    assert other.agents["web1"].held == (1, 1)
+    later = replace(MAP, version=2, prefixes={"192.0.2.0/24": "far", "198.51.100.0/24": "near"})
+    assert other.current is not None
+    offer = other.publish(signed_after(later, "m1", 2, KEY, other.current, MAP.prefixes))
+    (load,) = [e for e in exchanged(one, other, offer, 2.0) if isinstance(e, LoadMap)]  # type: ignore[arg-type]
+    second = opened(load.document, KEY.verify_key, first.table)
+    assert second.change is not None and len(second.change) == 3
+    assert whole_map(second) == later
+    assert len(load.document) < 2000
+
+
+def test_a_rejected_version_is_not_asked_for_nor_sent_again_until_it_changes() -> None:
+    one, other = agent(), manager()
+    exchanged(one, other, one.tick(0.0), 0.0)
+    nack = MapResult(1, 1, b"", error="the driver refuses it")
+    exchanged(one, other, one.loaded(nack, (0, 0, b""), 0.2), 0.2)
+    assert other.agents["web1"].rejected == (1, 1)
+    for now in range(1, 60):
+        assert not [e for e in exchanged(one, other, one.tick(now), now) if isinstance(e, LoadMap)]
+    asked = other.receive(b"c", "key-of-web1", frame(messages.Want(1, 1)), 61.0)
+    assert asked == []
+    offer = other.publish(signed(replace(MAP, version=2), "m1", 2, KEY))
+    assert [e for e in exchanged(one, other, offer, 62.0) if isinstance(e, LoadMap)]  # type: ignore[arg-type]
+
+
+def test_rows_are_sent_until_their_receipt_comes_and_then_forgotten() -> None:
+    one, other = agent(), manager()
+    assert any(isinstance(e, ReadSpool) for e in [*exchanged(one, other, one.tick(0.0), 0.0), *one.tick(0.1)])
+    (sent,) = one.spooled("b1", 1, encode_rows([ROW, ROW]), 0.2)
+    assert isinstance(sent, SendFrame)
+    assert not [e for e in one.tick(1.0) if isinstance(e, SendFrame) and e.data == sent.data]
+    assert [e for e in one.tick(2.3) if isinstance(e, SendFrame) and e.data == sent.data]
+    (store,) = other.receive(b"c", "key-of-web1", sent.data, 2.4)
+    assert isinstance(store, StoreRows) and store.agent == "web1" and len(store.rows) == 2
+    assert [row.sequence for row in store.rows] == [1, 2] and store.rows[0].plt_ms == 812.5
+    half = other.stored(b"c", "b1", 1)
+    assert exchanged(one, other, half, 2.5) == []  # type: ignore[arg-type]
+    done = exchanged(one, other, other.stored(b"c", "b1", 2), 2.6)  # type: ignore[arg-type]
+    assert ForgetRows("b1", 2) in done
+
+
+def test_a_revoked_key_is_not_heard_on_its_old_connection() -> None:
+    one, other = agent(), manager()
+    exchanged(one, other, one.tick(0.0), 0.0)
+    other.allow({"key-of-web2": "web2"})
+    (line,) = other.receive(b"c", "key-of-web1", frame(Beat()), 1.0)
+    assert isinstance(line, ManagerRemark) and "revoked" in line.text
+    assert other.receive(b"c", "key-of-web1", frame(Beat()), 2.0) == [] and other.unheard == 2
+    assert "web1" not in other.agents
+
+
+def test_a_manager_of_an_earlier_term_is_refused_by_name_and_stops() -> None:
+    one, new, old = agent(), manager(5), manager(4)
+    exchanged(one, new, one.tick(0.0), 0.0)
+    assert one.manager == (5, "m5")
+    effects = exchanged(one, old, one.receive(frame(Welcome("m4", 4, 1, b"d")), 1.0), 1.0)
+    (remark,) = [e for e in effects if isinstance(e, Remark)]
+    assert "m4 (term 4)" in remark.text and "m5 (term 5)" in remark.text
+    (stop,) = [e for e in effects if isinstance(e, StopManager)]
+    assert "m5" in stop.reason and "m4" in stop.reason
+
+
+def test_two_managers_of_one_term_are_refused_by_one_line_that_names_both() -> None:
+    one, first, second = agent(), manager(3, "first"), manager(3, "second")
+    exchanged(one, first, one.tick(0.0), 0.0)
+    effects = exchanged(one, second, one.receive(frame(Welcome("second", 3, 1, b"d")), 1.0), 1.0)
+    lines = [e.text for e in effects if isinstance(e, Remark)]
+    assert len(lines) == 1 and "first" in lines[0] and "second" in lines[0]
+    assert [e for e in effects if isinstance(e, StopManager)]
+
+
+def test_an_older_map_than_the_one_held_is_never_loaded() -> None:
+    digest = signed(MAP, "m1", 1, KEY).head.digest
+    one, other = agent(held=(1, 7, b"x" * 32), manager=(1, "m1")), manager()
+    assert not [e for e in exchanged(one, other, one.tick(0.0), 0.0) if isinstance(e, LoadMap)]
+    assert other.current is not None and other.current.head.digest == digest
+
+
+def test_an_unknown_version_of_the_protocol_is_refused_by_name() -> None:
+    with pytest.raises(MessageError, match="protocol 9; this side speaks protocol 1: upgrade this side"):
+        from_manager(b"\x09" + frame(Beat())[1:])
+    one, other = agent(), manager()
+    answers = other.receive(b"c", "key-of-web1", b"\x00" + frame(Beat())[1:], 0.0)
+    (answer,) = [e for e in answers if isinstance(e, SendTo)]
+    (remark,) = one.receive(answer.data, 0.0)
+    assert isinstance(remark, Remark) and "protocol 0" in remark.text
+
+
+def test_frames_out_of_bounds_are_refused() -> None:
+    for data in (b"", b"\x01", b"\x01\xc0", b"\x01" + bytes(messages.MOST_FRAME), frame(Beat())[:-1]):
+        with pytest.raises(MessageError):
+            from_agent(data)
+    with pytest.raises(MessageError):
+        from_agent(frame(AgentHello("b" * 65, "0")))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"plt_ms": None}, {"plt_ms": 0.0}, {"plt_ms": float("nan")}, {"failure": "dns"}, {"prefix": "x" * 65},
+        {"propensity": 1.5}, {"more": {str(at): 1.0 for at in range(17)}}, {"site": "\udc80"}, {"at_ns": -1},
+    ],
+)  # fmt: skip
+def test_rows_that_no_manager_takes_are_refused_at_the_spool(wrong: dict[str, object]) -> None:
+    with pytest.raises(BadInput):
+        encode_rows([ROW, replace(ROW, **wrong)])  # type: ignore[arg-type]
+
+
+def test_a_document_that_was_changed_is_refused() -> None:
+    new = signed(MAP, "m1", 1, KEY)
+    whole = document(new)
+    assert whole_map(opened(whole, KEY.verify_key, None)) == MAP
+    for at in range(0, len(whole), 7):
+        with pytest.raises(MapRefused):
+            opened(whole[:at] + bytes((whole[at] ^ 1,)) + whole[at + 1 :], KEY.verify_key, None)
+    with pytest.raises(MapRefused, match="signature"):
+        opened(whole, SigningKey(b"o" * 32).verify_key, None)
+    with pytest.raises(MapRefused, match="difference"):
+        opened(document(new, table_of({"10.0.0.0/8": "a"}, {"a": 0})), KEY.verify_key, new.table)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"mixes": {"near": (("fast", 65_535),), "far": (("none", 65_536),)}}, "sum"),
+        ({"mixes": {"near": (("slow", 65_536),), "far": (("none", 65_536),)}}, "lacks"),
+        ({"bands": (Band(5, "near"), Band(4, "far"))}, "ascend"),
+        ({"lease_s": 600.0}, "not a map"),
+        ({"key": b"short"}, "not a map"),
+        ({"not_after_ns": 0}, "void"),
+    ],
+)
+def test_a_map_that_no_agent_takes_is_not_signed(change: dict[str, object], reason: str) -> None:
+    with pytest.raises(BadInput, match=reason):
+        signed(replace(MAP, **change), "m1", 1, KEY)  # type: ignore[arg-type]
+
+
+def test_the_difference_of_two_tables_leads_from_one_to_the_other() -> None:
+    names = ("a", "b", "c")
+    ids = {name: at for at, name in enumerate(names)}
+    before = {f"10.{at // 256}.{at % 256}.0/24": names[at % 3] for at in range(0, 3000, 2)}
+    before |= {f"2001:db8:{at:x}::/48": "a" for at in range(1, 300, 2)}
+    after = {prefix: names[at % 2] for at, prefix in enumerate([*before][::3])}
+    after |= {"0.0.0.0/0": "c", "255.255.255.255/32": "a", "2001:db8:2::/48": "b", "::/0": "c"}
+    one, two = table_of(before, ids), table_of(after, ids)
+    assert prefixes_of(one, names) == before and prefixes_of(two, names) == after
+    assert changed(one, difference(one, two)).digest == two.digest
+    assert len(difference(two, two)) == 0 and one.digest != two.digest
+    assert len(difference(MapTable(), two)) == len(after)
+
+
+def test_a_large_document_comes_in_chunks_that_may_be_lost_and_reordered() -> None:
+    prefixes = {f"{10 + at // 65_536}.{at // 256 % 256}.{at % 256}.0/24": "near" for at in range(60_000)}
+    one, other = agent(), ManagerSession("m1", 1, ALLOWED)
+    other.publish(signed(replace(MAP, prefixes=prefixes), "m1", 1, KEY))
+    assert other.current is not None and len(chunks(document(other.current))) == 3
+    welcomed = sent_to(other, one.tick(0.0)[-1])
+    sent = sent_to(other, one.receive(welcomed[0], 0.0)[-1])
+    assert one.receive(sent[2], 0.1) == [] and one.receive(sent[0], 0.2) == []
+    asked = [from_agent(e.data) for e in one.tick(1.3) if isinstance(e, SendFrame)]
+    assert [message.first for message in asked if isinstance(message, messages.Want)] == [1]
+    (load,) = one.receive(sent[1], 1.4)
+    assert isinstance(load, LoadMap)
+    assert whole_map(opened(load.document, KEY.verify_key, None)).prefixes == prefixes
