@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: MIT
+"""How two arms differ in a goal of page loads, with a standard error by clusters, less what was expected of each load.
+
+Question   By how much do the median, the 95th percentile, the geometric mean or the failures of page loads differ
+           between clients that got a profile and clients that did not?
+Method     Quantiles and means of ln(ms), over the loads of each arm; a load that failed is slower than all others, so
+           that a profile that kills connections cannot look good in a quantile. Each load's influence on its arm's
+           figure (for a quantile: share less whether the load is below it, over the density there, by the spacing of
+           the quantiles at either end of the share's own interval) less a multiple of what the learner expected of it
+           before it was drawn: for a quantile the chance of a load below it, normal about the expectation. The
+           multiple is fitted on the other half of the clusters, so no load adjusts itself; the mean over both arms of
+           what is taken away is zero, so that the difference stays unbiased whatever the learner expects. The variance
+           is that of sums by unit (client and epoch), and where prefixes are known of sums by prefix: a client that is
+           held back for ever is one draw, not one an epoch. The wider one counts, and it is widened as far as few or
+           uneven clusters leave it unknown (Satterthwaite's degrees of freedom).
+Stop when  summed.
+Reads as   a difference, treated less control, in ln(ms) (failures: in shares of loads), its standard error, and that of
+           the plain difference.
+Fails as   REASONS.
+Differs    ConfigTron reports page load times of all clients together, without an interval.
+Source     Deng, Xu, Kohavi and Walker 2013 (CUPED); Woodruff 1952 and Francisco and Fuller 1991 (quantiles of clustered
+           data); Liang and Zeger 1986; Chernozhukov et al. 2018 (cross-fitting); Howard and Ramdas 2022 (quantiles in
+           sequence); Bell and McCaffrey 2002 (degrees of freedom of clustered errors).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+
+import numpy as np
+import numpy.typing as npt
+
+from configtron.learner.columns import Codes, Floats
+from configtron.learner.repeated import SIGMAS_PER_MAD
+from configtron.model.student import student_quantile
+
+NORMAL = NormalDist()
+ENDS_95 = NORMAL.inv_cdf(0.975)
+# Units in either arm below which a spread is not known: their sums are not near a normal distribution.
+LEAST_UNITS = 30
+# Prefixes below which nothing is known of how they differ; then intervals are by unit alone, and say so.
+LEAST_PREFIXES = 10
+# Units with loads beyond a quantile, in either arm, below which its density is not known.
+LEAST_BEYOND = 12
+# Failures in both arms together below which a difference of their shares has no known spread.
+LEAST_FAILURES = 10
+# Degrees of freedom below which an error is not known at all.
+LEAST_FREEDOM = 3.0
+
+# Why there is no figure.
+REASONS = {
+    "few-units": f"fewer than {LEAST_UNITS} clients and epochs in one arm",
+    "few-beyond": f"fewer than {LEAST_BEYOND} clients and epochs beyond the quantile in one arm",
+    "few-failures": f"fewer than {LEAST_FAILURES} failed loads in both arms together",
+    "in-failures": "so many loads failed that the quantile is one of them",
+    "no-spread": "loads beside the quantile are all equal: the clock is too coarse",
+    "uneven-units": "a few clients make up most of the variance",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What is compared. share: of a quantile, 0 for the geometric mean, 1 for failures; unit: of its difference."""
+
+    name: str
+    share: float
+    unit: str = "ln(ms)"
+
+
+MEDIAN, P95 = Goal("median", 0.5), Goal("p95", 0.95)
+GEOMETRIC, FAILURES = Goal("mean", 0.0), Goal("failures", 1.0, "share")
+# What gates and alarms watch.
+GOALS = (MEDIAN, P95, FAILURES)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ArmLoads:
+    """n page loads of two arms.
+
+    treated      (n,) whether the load's client got the profile; the others are the control
+    ln_ms        (n,) ln of the page load time; infinite where the load failed
+    unit         (n,) codes of (client, epoch), what was drawn together
+    prefix       (n,) codes, or empty: clients of no known prefix
+    expected_ln  (n,) what was expected of each load before its arm was drawn; NaN unknown; empty: of none
+    """
+
+    treated: npt.NDArray[np.bool_]
+    ln_ms: Floats
+    unit: Codes
+    prefix: Codes
+    expected_ln: Floats
+
+    def __len__(self) -> int:
+        return len(self.ln_ms)
+
+    def __getitem__(self, rows: npt.NDArray[np.bool_] | slice) -> ArmLoads:
+        """Those loads."""
+        prefix = self.prefix[rows] if len(self.prefix) else self.prefix
+        expected = self.expected_ln[rows] if len(self.expected_ln) else self.expected_ln
+        return ArmLoads(self.treated[rows], self.ln_ms[rows], self.unit[rows], prefix, expected)
+
+
+@dataclass(frozen=True, slots=True)
+class ArmDifference:
+    """Treated less control.
+
+    estimate, error  in the goal's unit, adjusted; plain_error: without the expectation. NaN, infinite where `reason`
+    level            of either arm as it is: ms of a quantile or mean, share of failures; NaN unknown
+    loads, units     of either arm, control first; prefixes: of both together
+    doubt            "few-prefixes": clients that come back in later epochs may be the same few
+    """
+
+    goal: Goal
+    estimate: float
+    error: float
+    plain_error: float
+    level: tuple[float, float]
+    loads: tuple[int, int]
+    units: tuple[int, int]
+    prefixes: int = 0
+    reason: str = ""
+    doubt: str = ""
+
+    @property
+    def clock(self) -> float:
+        """Units that the comparison is worth: half the harmonic mean of both arms'."""
+        control, treated = self.units
+        return 1.0 / (1.0 / control + 1.0 / treated) if control and treated else 0.0
+
+    @property
+    def information(self) -> float:
+        """Return 1 / variance; 0 where nothing is known."""
+        return 1.0 / self.error**2 if np.isfinite(self.error) and self.error > 0.0 else 0.0
+
+
+def difference(loads: ArmLoads, goal: Goal) -> ArmDifference:
+    """Return how the arms differ in a goal, or the reason why nothing is known."""
+    arms = (~loads.treated, loads.treated)
+    units = [np.unique(loads.unit[arm]) for arm in arms]
+    found = ArmDifference(
+        goal, np.nan, np.inf, np.inf, (np.nan, np.nan), (int(arms[0].sum()), int(arms[1].sum())),
+        (len(units[0]), len(units[1])), len(np.unique(loads.prefix)),
+    )  # fmt: skip
+    if min(found.units) < LEAST_UNITS:
+        return replace(found, reason="few-units")
+    sides = [_side(loads, arm, goal) for arm in arms]
+    level = (_level(goal, sides[0].figure), _level(goal, sides[1].figure))
+    reason = next((side.reason for side in sides if side.reason), "")
+    if goal.share == 1.0 and not np.isfinite(loads.ln_ms).all():
+        reason = reason or ("few-failures" if np.isinf(loads.ln_ms).sum() < LEAST_FAILURES else "")
+    elif goal.share == 1.0:
+        reason = "few-failures"
+    if reason:
+        return replace(found, level=level, reason=reason)
+    return _compared(replace(found, level=level), loads, arms, (sides[0], sides[1]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Side:
+    """One arm's figure, and (n,) influences of its loads on it, whose mean is zero."""
+
+    figure: float
+    influence: Floats
+    reason: str = ""
+
+
+def _level(goal: Goal, figure: float) -> float:
+    return figure if goal.share == 1.0 else float(np.exp(figure))
+
+
+def _side(loads: ArmLoads, arm: npt.NDArray[np.bool_], goal: Goal) -> Side:
+    ln_ms = loads.ln_ms[arm]
+    if goal.share == 1.0:
+        failed = np.isinf(ln_ms).astype(np.float64)
+        return Side(float(failed.mean()), failed - failed.mean())
+    if goal.share == 0.0:
+        finished = np.isfinite(ln_ms)
+        mean = float(ln_ms[finished].mean()) if finished.any() else np.nan
+        part = max(float(finished.mean()), 1e-9)
+        off = np.where(finished, np.where(finished, ln_ms, 0.0) - mean, 0.0) / part
+        return Side(mean, off, "" if finished.any() else "in-failures")
+    return _quantile(ln_ms, loads.unit[arm], goal.share)
+
+
+def _quantile(ln_ms: Floats, unit: Codes, share: float) -> Side:
+    """Return a quantile and its influences, with the density that the spacing of quantiles shows."""
+    ordered = np.sort(ln_ms)
+    n, nothing = len(ordered), np.zeros(len(ln_ms))
+    figure = float(ordered[min(int(np.ceil(share * n)) - 1, n - 1)])
+    if np.isinf(figure):
+        return Side(figure, nothing, "in-failures")
+    beyond = ln_ms > figure
+    if min(len(np.unique(unit[beyond])), len(np.unique(unit[~beyond]))) < LEAST_BEYOND:
+        return Side(figure, nothing, "few-beyond")
+    off = share - (ln_ms <= figure)
+    error = float(np.sqrt((_sums(off - off.mean(), unit) ** 2).sum())) / n
+    low, high = (np.clip(share + end * error, 0.0, 1.0 - 1.0 / n) for end in (-ENDS_95, ENDS_95))
+    ends = ordered[[int(low * n), int(high * n)]]
+    if np.isinf(ends[1]):
+        return Side(figure, nothing, "in-failures")
+    if ends[1] <= ends[0]:
+        return Side(figure, nothing, "no-spread")
+    density = (high - low) / float(ends[1] - ends[0])
+    return Side(figure, (off - off.mean()) / density)
+
+
+def _compared(
+    found: ArmDifference, loads: ArmLoads, arms: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]],
+    sides: tuple[Side, Side],
+) -> ArmDifference:  # fmt: skip
+    influence = np.empty(len(loads))
+    for arm, side in zip(arms, sides, strict=True):
+        influence[arm] = side.influence
+    prefixes = found.prefixes >= LEAST_PREFIXES
+    fold = (loads.prefix if prefixes else loads.unit) % 2
+    taken = _expected_part(loads, influence, found, sides, fold)
+    plain = sides[1].figure - sides[0].figure
+    estimate = plain - (float(taken[arms[1]].mean()) - float(taken[arms[0]].mean()))
+    clusters = [loads.unit, loads.prefix] if prefixes else [loads.unit]
+    error, freedom = max((_error(influence - taken, arms, codes) for codes in clusters), key=lambda pair: pair[0])
+    plain_error = max(_error(influence, arms, codes)[0] for codes in clusters)
+    doubt = "few-prefixes" if len(loads.prefix) and not prefixes else ""
+    if freedom < LEAST_FREEDOM or error <= 0.0:
+        return replace(found, reason="uneven-units" if error > 0.0 else "no-spread")
+    return replace(found, estimate=float(estimate), error=error, plain_error=plain_error, doubt=doubt)
+
+
+def _expected_part(
+    loads: ArmLoads, influence: Floats, found: ArmDifference, sides: tuple[Side, Side], fold: Codes
+) -> Floats:
+    """(n,) what the expectation explains of each load's influence, by the slope of the other half of the clusters."""
+    if not len(loads.expected_ln) or not np.isfinite(loads.expected_ln).any():
+        return np.zeros(len(loads))
+    control = _control(loads, found.goal, (sides[0].figure + sides[1].figure) / 2.0)
+    inside = control.copy()
+    for arm in (loads.treated, ~loads.treated):
+        inside[arm] -= inside[arm].mean()
+    slopes = np.zeros(2)
+    for half in (0, 1):
+        other = fold != half
+        square = float((inside[other] ** 2).sum())
+        slopes[half] = float((inside[other] * influence[other]).sum()) / square if square > 0.0 else 0.0
+    taken: Floats = slopes[fold] * control
+    return taken
+
+
+def _control(loads: ArmLoads, goal: Goal, figure: float) -> Floats:
+    """(n,) what was expected of a load in the goal's own terms, its mean zero; 0 where nothing was."""
+    expected = loads.expected_ln
+    known = np.isfinite(expected)
+    if goal.share not in (0.0, 1.0):
+        from scipy.special import ndtr
+
+        rest = (loads.ln_ms - expected)[known & np.isfinite(loads.ln_ms)]
+        middle = float(np.median(rest)) if len(rest) else 0.0
+        deviation = SIGMAS_PER_MAD * float(np.median(np.abs(rest - middle))) if len(rest) else 0.0
+        expected = ndtr((figure - middle - expected) / max(deviation, 1e-6))
+    centred: Floats = np.where(known, expected - expected[known].mean(), 0.0)
+    return centred
+
+
+def _sums(terms: Floats, cluster: Codes) -> Floats:
+    """Return sums by cluster, of those that are there."""
+    codes = np.unique(cluster, return_inverse=True)[1]
+    found: Floats = np.bincount(codes, weights=terms).astype(np.float64)
+    return found
+
+
+def _error(
+    terms: Floats, arms: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]], cluster: Codes
+) -> tuple[float, float]:
+    """Return the standard error of a difference of means of terms, and the degrees of freedom that it is known by."""
+    signed = np.zeros(len(terms))
+    for arm, sign in zip(arms, (-1.0, 1.0), strict=True):
+        signed[arm] = sign * (terms[arm] - terms[arm].mean()) / max(int(arm.sum()), 1)
+    square = _sums(signed, cluster) ** 2
+    count, total = len(square), float(square.sum())
+    variance = total * count / max(count - 1, 1)
+    left = float((square**2).sum()) - total**2 / count
+    freedom = min(2.0 * total**2 / left, count - 1.0) if left > 0.0 else count - 1.0
+    wider = float(student_quantile(max(freedom, 1.0), 0.975)) / ENDS_95
+    return float(np.sqrt(variance)) * wider, freedom
