@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: MIT
+"""Why a beacon, a log line or a report is no outcome, and why an outcome does not teach: one table of names.
+
+Rules for this file: each name is counted under itself (`Counter`), never merged with another.
+CONTRADICTIONS are those which a client's own connection disproves: their share puts a client or a prefix
+into quarantine.
+"""
+
+from __future__ import annotations
+
+# Beacons, by their own content.
+BEACONS = {
+    "unreadable": "neither our beacon nor boomerang's nor web-vitals', or a field of the wrong kind",
+    "other-metric": "a metric of web-vitals other than the one that is collected",
+    "wrong-origin": "Origin (else Referer) is none of the sites that are measured",
+    "opted-out": "the browser sends Sec-GPC or DNT, and the endpoint honours them",
+    "program": "the User-Agent is a program's",
+    "prerender": "the page was rendered before the visitor asked for it",
+    "hidden": "the page was in the background before it had loaded",
+    "discarded": "the browser had discarded the tab and restored it",
+    "bfcache": "the page came from the back/forward cache or by back/forward navigation",
+    "clock": "a time that is negative, not finite, or before the one it follows",
+    "too-long": "longer than 10 minutes",
+    "no-load-end": "the load event has no end, and the visitor did not leave either",
+}
+# Beacons, by their token and connection.
+JOINS = {
+    "no-token": "no Server-Timing token in it",
+    "forged-token": "not of the form that the server issues, or its signature is wrong",
+    "unknown-token": "no log line with this token came in time",
+    "expired-token": "the token is older than a page load can take",
+    "used-token": "the token has reported another page load already (a replay)",
+    "changed-body": "the same page load was reported with other times",
+    "impossible-fast": "faster than the round trips of its own connection",
+    "impossible-slow": "longer than from its request to its beacon by the server's clock",
+    "too-often": "a second page load of one connection within 200 ms",
+    "overflow": "too many beacons wait for their log line",
+}
+# Requests at the endpoint.
+FLOODS = {
+    "flood-address": "more beacons than one address may send",
+    "flood-prefix": "more beacons than one prefix may send",
+    "flood-total": "more beacons than the endpoint takes in a second",
+    "too-large": "a body longer than the endpoint reads",
+    "not-http": "no HTTP/1 request that the endpoint understands",
+}
+# Lines of access logs.
+LINES = {
+    "line-unreadable": "no line of the three servers' formats",
+    "line-without-token": "the server logged no token",
+    "line-clock": "the line's time is not near its arrival: the clock was stepped, or the line was held back",
+    "line-proxied": "the client's port is 0: another program stands before this server",
+    "no-record": "no connection of the records was open then",
+    "ambiguous-record": "the 4-tuple was reused within a second: either connection may be meant",
+    "records-lost": "the kernel lost records since this connection began",
+    "other-connection": "the server counts another connection than at the last line of this record",
+    "lines-overflow": "too many lines wait for their record",
+    "repeated-line": "the token came in an earlier line",
+}
+# Network Error Logging.
+REPORTS = {
+    "report-unreadable": "no report of Network Error Logging",
+    "report-rare": "its sampling fraction is so small that it would outweigh all others",
+    "report-old": "older than an hour",
+    "report-success": "a load that succeeded: beacons report those",
+    "report-server": "an error of the application (status, redirects), which no transport setting causes",
+    "report-unknown-client": "what this client was given is not known",
+}
+# Outcomes that are stored and do not teach (`OutcomeRow.why_not`).
+UNTAUGHT = {
+    "turn": "the connection began within 3 s of a turn of the epoch",
+    "reused-connection": "not the first page of its connection: the initial window was spent by another",
+    "unknown-reuse": "the log does not show whether it was the first request of its connection",
+    "unverified-time": "too much of the load was before its connection began: no record confirms that",
+    "client-cap": "this client has taught as often as one client may in an epoch",
+    "prefix-cap": "this prefix has taught as often as one prefix may in an epoch",
+    "quarantined": "beacons of this client or prefix contradict the kernel's records",
+    "uncorroborated": "no connection of this client was seen near the failure",
+    "not-by-transport": "the load failed before a connection was tried",
+    "undrawn": "which arm the client had is not known",
+}
+ALL = {**BEACONS, **JOINS, **FLOODS, **LINES, **REPORTS, **UNTAUGHT}
+# Disproved by the client's own connection or token.
+CONTRADICTIONS = frozenset(("used-token", "changed-body", "impossible-fast", "impossible-slow", "too-often"))

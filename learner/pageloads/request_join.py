@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: MIT
+"""Log lines joined to connections: what leaves the root reader, without addresses.
+
+Question   Which connection carried the page with this token, and what was its client given?
+Method     Lines wait until the records are complete up to their arrival, then `Lifetimes.find` decides. Lines are dated
+           by the wall clock and records by CLOCK_BOOTTIME: a line's age at its arrival moves it from one to the other,
+           so that steps of the wall clock between lines do no harm.
+Stop when  a line waited `WAIT_NS`, or `MOST_WAITING` lines wait: counted.
+Reads as   `JoinedRequest`, and `EndedConnection` of connections that carried one; no address, no port.
+Fails as   each line by its reason (`reasons.LINES`), in `counts`.
+Source     `lifetimes.py`; clock_gettime(2)
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from configtron.fingerprint.features import plain, prefix_of
+from configtron.learner.pageloads.lifetimes import Lifetime, Lifetimes
+from configtron.learner.pageloads.log_lines import RequestLine, request_line
+from configtron.model.close_records import CloseRecord, OpenRecord
+
+# A line's own time and its arrival differ by the log's way through a local socket.
+LATE_NS = 5_000_000_000
+# Records that do not come within so long are lost; lines that may wait: a burst of that long.
+WAIT_NS, MOST_WAITING = 2_000_000_000, 100_000
+# Tokens that are remembered as seen; prefixes of addresses.
+MOST_SEEN, REMEMBERED = 200_000, 20_000
+
+
+class DrawnArm(NamedTuple):
+    """What a client was given, without its address, as `model.fleet.OutcomeRow` has it.
+
+    doubt   why the connection does not teach, a key of `reasons.UNTAUGHT`; "": it does
+    """
+
+    prefix: str
+    unit: str
+    term: int = 0
+    map_version: int = 0
+    epoch: int = 0
+    class_name: str = ""
+    arm: int | None = None
+    profile: str = ""
+    propensity: float | None = None
+    held: bool = False
+    doubt: str = ""
+
+
+class JoinedRequest(NamedTuple):
+    """A request whose connection is known; times in ns of CLOCK_BOOTTIME.
+
+    connection  number of its `Lifetime`
+    first       it was the connection's first request; None: unknown
+    idle_ns     from the connection's start to the request: a preconnected socket waited longer than its handshake
+    rtt_us      least round trip that was measured by then; 0: none
+    """
+
+    token: str
+    connection: int
+    begin_ns: int
+    end_ns: int
+    first: bool | None
+    idle_ns: int
+    rtt_us: int
+    host: str
+    drawn: DrawnArm
+
+
+class EndedConnection(NamedTuple):
+    """A connection that ended, of those that carried a joined request; None, or 0 us: unknown.
+
+    ending   as `close_records.ENDINGS`
+    """
+
+    connection: int
+    min_rtt_us: int = 0
+    bandwidth_kbps: float | None = None
+    loss: float | None = None
+    ending: str = ""
+
+
+class RequestJoin:
+    """Takes records and lines in any order, hands out requests whose connection is certain.
+
+    describe     what a connection's client was given, from its record and its address
+    all_logged   the server logs every request, so that lines count a connection's requests where it does not
+    counts       lines by reason; "joined" those that passed on
+    """
+
+    def __init__(
+        self,
+        describe: Callable[[OpenRecord, bytes], DrawnArm],
+        lifetimes: Lifetimes | None = None,
+        all_logged: bool = False,
+    ) -> None:
+        self.counts: Counter[str] = Counter()
+        self.lifetimes = lifetimes if lifetimes is not None else Lifetimes()
+        self._describe, self._all_logged = describe, all_logged
+        self._waiting: deque[tuple[int, RequestLine]] = deque()
+        self._seen: dict[str, None] = {}
+        self._ended: list[EndedConnection] = []
+
+    def record(self, record: OpenRecord | CloseRecord) -> None:
+        """Take a connection's record."""
+        if isinstance(record, OpenRecord):
+            self.lifetimes.opened(record)
+            return
+        lifetime = self.lifetimes.closed(record)
+        if lifetime.requests:
+            self._ended.append(_ended(lifetime.number, record))
+
+    def datagram(self, data: bytes, arrival_ns: int, wall_ns: int) -> None:
+        """Take a log line as it came, at that time of CLOCK_BOOTTIME and of the wall clock."""
+        line = request_line(data)
+        if isinstance(line, str):
+            self.counts[line] += 1
+        elif abs(wall_ns - line.end_ns) > LATE_NS:
+            self.counts["line-clock"] += 1
+        elif len(self._waiting) >= MOST_WAITING:
+            self.counts["lines-overflow"] += 1
+        else:
+            back_ns = arrival_ns - wall_ns
+            moved = line._replace(begin_ns=line.begin_ns + back_ns, end_ns=line.end_ns + back_ns)
+            self._waiting.append((arrival_ns, moved))
+
+    def advance(self, complete_ns: int, now_ns: int) -> list[JoinedRequest]:
+        """Return the requests whose connection is now certain.
+
+        complete_ns   the reader has taken every record up to this time
+        """
+        joined: list[JoinedRequest] = []
+        waiting = self._waiting
+        while waiting:
+            arrival_ns, line = waiting[0]
+            if arrival_ns > complete_ns and now_ns - arrival_ns < WAIT_NS:
+                break
+            waiting.popleft()
+            # records that stay away are as good as lost
+            found = "records-lost" if arrival_ns > complete_ns else self._join(line, arrival_ns)
+            if isinstance(found, str):
+                self.counts[found] += 1
+            else:
+                joined.append(found)
+        self.counts["joined"] += len(joined)
+        self.lifetimes.expire(now_ns)
+        return joined
+
+    def ended(self) -> Sequence[EndedConnection]:
+        """Return the connections that ended since the last call."""
+        ended, self._ended = self._ended, []
+        return ended
+
+    def _join(self, line: RequestLine, arrival_ns: int) -> JoinedRequest | str:
+        if line.token in self._seen:
+            return "repeated-line"
+        ends = (_prefix(line.client), line.local_port, line.remote_port)
+        lifetime = self.lifetimes.find(ends, line.client, line.begin_ns, line.end_ns, arrival_ns, line.connection)
+        if isinstance(lifetime, str):
+            return lifetime
+        if len(self._seen) >= MOST_SEEN:
+            del self._seen[next(iter(self._seen))]
+        self._seen[line.token] = None
+        return self._request(line, lifetime)
+
+    def _request(self, line: RequestLine, lifetime: Lifetime) -> JoinedRequest:
+        number = line.number or (lifetime.requests if self._all_logged else 0)
+        least = lifetime.closed.min_rtt_us if lifetime.closed else None
+        rtts = [rtt for rtt in (lifetime.record.rtt_us, least) if rtt]
+        if lifetime.closed and lifetime.requests == 1:
+            self._ended.append(_ended(lifetime.number, lifetime.closed))
+        return JoinedRequest(
+            line.token, lifetime.number, line.begin_ns, line.end_ns, None if not number else number == 1,
+            max(0, line.begin_ns - lifetime.start_ns), min(rtts, default=line.rtt_us), line.host,
+            self._describe(lifetime.record, line.client),
+        )  # fmt: skip
+
+
+def _ended(number: int, record: CloseRecord) -> EndedConnection:
+    """Return what a page load's row has of its connection's end."""
+    loss = record.retransmits / record.segments if record.segments else None
+    return EndedConnection(number, record.min_rtt_us or 0, record.delivery_kbps, loss, record.ending or "")
+
+
+@lru_cache(REMEMBERED)
+def _prefix(client: bytes) -> str:
+    """Return the prefix of a packed address as records have it."""
+    return prefix_of(plain(client))
