@@ -131,15 +131,18 @@ def _within_bound(policy: TablePolicy, best: Codes) -> Codes:
 
 
 def _named(grid: Grid, best: Codes) -> list[Profile]:
-    """Profiles of what is off its default, under names that `tune` takes; "" for Default itself."""
-    found = []
-    for at in best:
-        defaults = dict(grid.profiles[grid.default].settings)
-        off = {knob: value for knob, value in grid.profiles[int(at)].settings if value != defaults[knob]}
-        words = re.sub(r"[^A-Za-z0-9]+", "-", "-".join(str(value) for value in off.values())).strip("-")
-        name = f"learned{int(at)}-{words}"[:LONGEST].rstrip("-") if off else ""
-        found.append(Profile(name, tuple(off.items())))
-    return found
+    """Return profiles of what is off its default; "" for Default itself."""
+    found = (learned_profile(grid, int(at)) for at in best)
+    return [profile if profile.settings else Profile("") for profile in found]
+
+
+def learned_profile(grid: Grid, configuration: int) -> Profile:
+    """Return what a configuration has off its default, as a profile under a name that `tune` takes."""
+    defaults = dict(grid.profiles[grid.default].settings)
+    settings = grid.profiles[configuration].settings
+    off = {knob: value for knob, value in settings if value != defaults[knob]}
+    words = re.sub(r"[^A-Za-z0-9]+", "-", "-".join(str(value) for value in off.values())).strip("-")
+    return Profile(f"learned{configuration}-{words}"[:LONGEST].rstrip("-"), tuple(off.items()))
 
 
 def _prefixes(policy: TablePolicy, contexts: Contexts) -> dict[int, int]:

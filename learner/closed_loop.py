@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: MIT
+"""The closed loop's learner: rows of outcomes in, one map of classes an epoch out.
+
+Question   Which map should agents draw from in the next epoch, by all that they have reported?
+Method     Until `begin_with` outcomes have come in, nothing is drawn: every client has Default, and what its network is
+           gets known. Then classes are made from these outcomes (`beginning.py`), and a policy over them, which learns
+           them first. From then on every outcome is learned as it comes; at a turn of the epoch the policy updates,
+           and its table becomes the next map (`map_making.py`). What decided is the map, not the policy, so each
+           outcome is learned with the profile and the propensity that its own map had.
+Stop when  never.
+Reads as   a `FleetMap`; prefixes that came to another class since the last turn, whose open connections are to be
+           moved.
+Fails as   rows that do not teach: counted by reason.
+Differs    from CT in that policy, map and propensities are one saved state: after a kill they fit one another.
+Source     CT sections 3 to 5.
+
+No clock and no chance but `seeded`: the caller hands in the time, so a live host and a simulated one run this code.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from configtron.learner.beginning import beginning
+from configtron.learner.chance import seeded
+from configtron.learner.columns import ARM, Decisions
+from configtron.learner.live_rows import RowLesson, default_of, lesson_of
+from configtron.learner.logged import Logged, logged_of
+from configtron.learner.map_making import MapOptions, empty_map, map_of
+from configtron.learner.map_text import map_of_text, map_text
+from configtron.learner.registry import PREFERRED
+from configtron.learner.saved import Recipe, recipe_of
+from configtron.learner.state import decode, encode, keep
+from configtron.learner.table_policy import TablePolicy
+from configtron.learner.traffic import Traffic
+from configtron.model.bounds import check_number
+from configtron.model.errors import BadInput
+from configtron.model.fleet import FleetMap, OutcomeRow
+from configtron.model.grid import Grid
+from configtron.model.nouns import Context, Decision, Outcome, Profile
+
+for kind in (Context, Decision, Outcome, Profile):
+    keep(kind)
+
+# Maps that rows may still be of: two hours of epochs of ten minutes.
+MOST_MAPS = 12
+# Sites that are distinguished, as in `learn run`.
+MOST_SITES = 100
+# Of a state as text; raised when old texts no longer say enough.
+LIVE_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class LoopOptions:
+    """grid: configurations that may be put in force, Default among them, and no others; policy: a row of
+    `learn policies`; begin_with: outcomes from which classes are made; classes: their number, None for as few as keep
+    members alike; budget: as in `Setting`."""
+
+    grid: Grid
+    policy: str = PREFERRED
+    map: MapOptions = field(default_factory=MapOptions)
+    begin_with: int = 2_000
+    classes: int | None = None
+    budget: float = 0.01
+    features: str = "auto"
+
+    def __post_init__(self) -> None:
+        """Check ranges. Errors: `BadInput`."""
+        check_number("begin_with", self.begin_with, 1, whole=True)
+        check_number("budget", self.budget, 0, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A prefix that has another class in the new map. outcomes: how many of its own showed that its network changed;
+    seconds: from the first of them to the new map. Both 0 where classes changed and its network did not."""
+
+    prefix: str
+    before: str
+    now: str
+    outcomes: int = 0
+    seconds: float = 0.0
+
+
+class LoopLearner:
+    """The state of the loop on the learning side. term: counts the manager's starts; key: 16 bytes of the draw."""
+
+    def __init__(self, options: LoopOptions, term: int, key: bytes):
+        if len(key) != 16:
+            raise BadInput(f"a key of the draw has 16 bytes, not {len(key)}")
+        self.options, self.term, self.key = options, term, key
+        self.version_ = 0
+        self.recipe_: Recipe | None = None
+        self.policy: TablePolicy | None = None
+        self.traffic = Traffic()
+        self.maps_: deque[FleetMap] = deque(maxlen=MOST_MAPS)
+        self.waiting_: list[Outcome] = []
+        self.counts_: Counter[tuple[int, str]] = Counter()
+        self.outcomes_, self.left_out_ = 0, Counter[str]()
+
+    # --- outcomes ----------------------------------------------------------------------------------------------------
+
+    def take(self, rows: Iterable[OutcomeRow]) -> RowLesson:
+        """Learn from rows, in their order. Return them as outcomes, and what was left out."""
+        maps = {(one.term, one.version): one for one in self.maps_}
+        grid = None if self.policy is None else self.policy.grid
+        lesson = lesson_of(rows, maps, self.traffic, self.counts_, default_of(grid))
+        self.left_out_ += lesson.left_out
+        if lesson.outcomes:
+            self.outcomes_ += len(lesson.outcomes)
+            if self.policy is None:
+                self.waiting_ += lesson.outcomes
+            else:
+                teach(self.policy, lesson.logged())
+        return lesson
+
+    def _begin(self) -> None:
+        """Make classes and the policy from the outcomes so far, and teach it these."""
+        options, seed = self.options, self.options.map.seed
+        first = logged_of(self.waiting_)
+        found = beginning(first, options.classes, seeded(seed), grid=options.grid, features=options.features)
+        loads = Counter(first.contexts.site[first.contexts.site >= 0].tolist())
+        sites = tuple(sorted(first.contexts.sites[at] for at, _ in loads.most_common(MOST_SITES)))
+        self.recipe_ = Recipe(options.policy, options.grid, sites, found.classes, seed, 0, budget=options.budget)
+        self.policy = self.recipe_.make()
+        self.waiting_ = []
+        teach(self.policy, first)
+
+    # --- maps --------------------------------------------------------------------------------------------------------
+
+    @property
+    def map(self) -> FleetMap | None:
+        """Return the latest map; None before the first turn."""
+        return self.maps_[-1] if self.maps_ else None
+
+    def turn(self, now_ns: int) -> tuple[FleetMap, list[Moved]]:
+        """Update, and make the map of the next epoch. Return it, and which prefixes came to another class since the
+        last turn."""
+        if self.policy is None and len(self.waiting_) >= self.options.begin_with:
+            self._begin()
+        self.version_ += 1
+        place: dict[str, Any] = {"term": self.term, "version": self.version_, "key": self.key, "now_ns": now_ns}
+        if self.policy is None:
+            made = empty_map(self.options.map, **place)
+        else:
+            self.policy.update()
+            made = map_of(self.policy, self.traffic, self.options.map, former=self.map, **place)
+        moved = [] if self.map is None else list(self._moved(self.map, made.map, now_ns))
+        self.maps_.append(made.map)
+        latest = max((epoch for epoch, _ in self.counts_), default=0)
+        self.counts_ = Counter({key: n for key, n in self.counts_.items() if key[0] > latest - MOST_MAPS})
+        return made.map, moved
+
+    def _moved(self, former: FleetMap, now: FleetMap, now_ns: int) -> Iterator[Moved]:
+        """Yield the prefixes whose class is another one in the map of now than in the former one."""
+        since_ns = former.not_after_ns - round(self.options.map.valid_s * 1e9)
+        for prefix, name in now.prefixes.items():
+            before = former.prefixes.get(prefix, name)
+            if before == name:
+                continue
+            change = self.traffic.prefixes_[prefix].change
+            if change is None or change.seen_ns <= since_ns:
+                yield Moved(prefix, before, name)
+            else:
+                yield Moved(prefix, before, name, change.outcomes, (now_ns - change.since_ns) / 1e9)
+
+    # --- state -------------------------------------------------------------------------------------------------------
+
+    def save(self) -> str:
+        """Return all that was learned, counted and mapped, without the key."""
+        state: dict[str, Any] = {
+            "live": LIVE_VERSION,
+            "version": self.version_,
+            "recipe": None if self.recipe_ is None else self.recipe_.text(),
+            "policy": None if self.policy is None else self.policy.save(),
+            "traffic": self.traffic.save(),
+            "maps": [map_text(one) for one in self.maps_],
+            "waiting": self.waiting_,
+            "counts": [(epoch, unit, n) for (epoch, unit), n in self.counts_.items()],
+            "outcomes": self.outcomes_,
+            "left_out": dict(self.left_out_),
+        }
+        return encode(state)
+
+    def restore(self, text: str) -> None:
+        """Go on where a saved one stood. Errors: `BadInput` for other text."""
+        state = decode(text)
+        if state.get("live") != LIVE_VERSION:
+            raise BadInput(f"this is no state of a closed loop of version {LIVE_VERSION}; start it anew: --fresh")
+        self.version_, self.outcomes_ = state["version"], state["outcomes"]
+        if state["recipe"] is not None:
+            self.recipe_ = recipe_of(state["recipe"])
+            self.policy = self.recipe_.make()
+            self.policy.restore(state["policy"])
+        self.traffic.restore(state["traffic"])
+        self.maps_ = deque((map_of_text(one, self.key) for one in state["maps"]), maxlen=MOST_MAPS)
+        self.waiting_ = state["waiting"]
+        self.counts_ = Counter({(epoch, unit): n for epoch, unit, n in state["counts"]})
+        self.left_out_ = Counter(state["left_out"])
+
+
+def teach(policy: TablePolicy, logged: Logged) -> None:
+    """Teach a policy outcomes of decisions that a map made, each by what its client's network is now."""
+    drawn = logged.on(policy.grid)
+    row, network = policy.where(logged.contexts)
+    arm = np.full(len(logged), ARM["default"])
+    decisions = Decisions(row, network, drawn.configuration, arm, drawn.propensity, drawn.expected_ms)
+    policy.commit(decisions)
+    policy.observe_many(logged.contexts, decisions, logged.plt_ms)
