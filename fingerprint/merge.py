@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from configtron.fingerprint.contradiction import upheld
-from configtron.fingerprint.grades import RULES, agreement_of
+from configtron.fingerprint.grades import RULES, GradeRule, agreement_of
 from configtron.fingerprint.verdict import PASSING, number, seen, settled
 from configtron.model.nouns import Observation
 
@@ -37,7 +37,7 @@ def merge(trials: Sequence[Observation]) -> Observation:
     return Observation(first.knob, None, reason, first.unit, first.method, "N", trials=tuple(trials))
 
 
-def merge_all(trials: Iterable[Observation]) -> dict[str, Observation]:
+def merge_all(trials: Iterable[Observation], rules: Sequence[GradeRule] = RULES) -> dict[str, Observation]:
     """Return verdicts by knob, in knob order; one that only several trials show (`across`) takes its knob's place.
 
     No verdict contradicts all trials of its knob.
@@ -46,7 +46,7 @@ def merge_all(trials: Iterable[Observation]) -> dict[str, Observation]:
     for trial in trials:
         by_knob.setdefault(trial.knob, []).append(trial)
     verdicts = {knob: merge(by_knob[knob]) for knob in by_knob}
-    for across in filter(None, (rule.across for rule in RULES)):
+    for across in filter(None, (rule.across for rule in rules)):
         verdict = across(by_knob)
         if verdict is not None:
             verdicts[verdict.knob] = verdict

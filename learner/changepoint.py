@@ -27,8 +27,6 @@ from configtron.learner.state import keep
 
 # Longer runs are all alike: their model no longer moves.
 LONGEST_RUN = 300
-# Samples that go into the median before the model.
-MEDIAN_OF = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +72,7 @@ class Detector:
     sigma_ln    expected spread of ln(value) within a run; its weight is `alpha` samples, `kappa` that of the first mean
     least_run   samples a new run needs before it is believed
     sure        probability that the change has happened, of all runs
+    median_of   last samples whose median is taken for one: a single spike is no change
     """
 
     hazard: float = 1.0 / 250.0
@@ -82,10 +81,11 @@ class Detector:
     kappa: float = 0.02
     least_run: int = 3
     sure: float = 0.8
+    median_of: int = 3
 
     def step(self, runs: Runs, value: float) -> tuple[Runs, Change | None]:
         """One sample, positive, in any unit; of 0 the least there is. The first one only begins."""
-        last = np.append(runs.last, math.log(max(value, LEAST)))[-MEDIAN_OF:]
+        last = np.append(runs.last, math.log(max(value, LEAST)))[-self.median_of :]
         x = float(np.median(last))
         if runs.samples == 0:
             return Runs(np.zeros(1), np.array([x]), np.zeros(1), last, 1, 0), None

@@ -106,26 +106,30 @@ def _with_intervals(name: str, excess: Floats, rng: np.random.Generator) -> Impo
     return Importance(name, median, float(low), float(high), p95, float(low95), float(high95))
 
 
-def dead_knobs(grid: Grid, tally: Tally, noise_ln: float) -> list[DeadKnob]:
+def dead_knobs(
+    grid: Grid, tally: Tally, noise_ln: float, most_values: int = MOST_VALUES, at_once: int = CELLS_AT_ONCE
+) -> list[DeadKnob]:
     """Knobs whose values make no difference in what was seen; a knob dead everywhere is not also listed by parts.
 
-    noise_ln: standard deviation of ln(ms) of a single load.
+    noise_ln: standard deviation of ln(ms) of a single load. Knobs of more than `most_values` values are left out;
+    `at_once` is how many cells of pairs are compared in one step.
     """
     found = []
     for at, knob in enumerate(grid.knobs):
-        if len(knob.values) > MOST_VALUES:
+        if len(knob.values) > most_values:
             continue
         pairs = _pairs(grid, at)
-        whole = _judged(pairs, tally, noise_ln, Dead(knob.name, REASON))
+        whole = _judged(pairs, tally, noise_ln, Dead(knob.name, REASON), at_once)
         if whole is not None:
             found.append(whole)
             continue
         for other, knob2 in enumerate(grid.knobs):
-            parts = knob2.values if other != at and len(knob2.values) <= MOST_VALUES else ()
+            parts = knob2.values if other != at and len(knob2.values) <= most_values else ()
             for position, setting in enumerate(parts):
                 part = pairs[grid.positions[pairs[:, 0], other] == position]
                 reason = f"{REASON} where {knob2.name} is {setting}"
-                dead = _judged(part, tally, noise_ln, Dead(knob.name, reason, knob2.name, setting))
+                named = Dead(knob.name, reason, knob2.name, setting)
+                dead = _judged(part, tally, noise_ln, named, at_once)
                 found += [dead] if dead is not None else []
     return found
 
@@ -142,8 +146,8 @@ def _pairs(grid: Grid, knob: int) -> Codes:
     return np.array(found, dtype=np.int64).reshape(-1, 2)
 
 
-def _judged(pairs: Codes, tally: Tally, noise_ln: float, dead: Dead) -> DeadKnob | None:
-    few = max(CELLS_AT_ONCE // max(len(tally.count), 1), 1)
+def _judged(pairs: Codes, tally: Tally, noise_ln: float, dead: Dead, at_once: int) -> DeadKnob | None:
+    few = max(at_once // max(len(tally.count), 1), 1)
     parts = [_compared(pairs[at : at + few], tally, noise_ln) for at in range(0, len(pairs), few)]
     n, squares, variances = (sum(column) for column in zip(*parts, strict=True)) if parts else (0, 0.0, 0.0)
     if not n:

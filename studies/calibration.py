@@ -54,9 +54,15 @@ def run(arguments: Arguments) -> Evaluated:
     return calibrate(arguments, plan, paths, flows.run)
 
 
-def calibrate(arguments: Arguments, plan: CalibrationPlan, paths: Sequence[EmulatedPath], perform: Runner) -> Evaluated:
-    """The study of these paths, whose flows `perform` runs. Errors: those of `perform`."""
-    found, missing = _Calibration(arguments, plan, paths, perform).run()
+def calibrate(
+    arguments: Arguments,
+    plan: CalibrationPlan,
+    paths: Sequence[EmulatedPath],
+    perform: Runner,
+    together: int = TOGETHER,
+) -> Evaluated:
+    """The study of these paths, whose flows `perform` runs, `together` paths in a boot. Errors: those of `perform`."""
+    found, missing = _Calibration(arguments, plan, paths, perform, together).run()
     return calibrated.evaluated(found, plan, arguments.seed, missing)
 
 
@@ -78,13 +84,19 @@ class _Work:
 
 class _Calibration:
     def __init__(
-        self, arguments: Arguments, plan: CalibrationPlan, paths: Sequence[EmulatedPath], perform: Runner
+        self,
+        arguments: Arguments,
+        plan: CalibrationPlan,
+        paths: Sequence[EmulatedPath],
+        perform: Runner,
+        together: int,
     ) -> None:
         self._arguments, self._plan, self._paths, self._perform = arguments, plan, paths, perform
+        self._together = together
         self._missing: list[str] = []
         self._rounds = -(-plan.budget // plan.batch)
         # the paths' own runs, the rounds, what chance asks for, what was taken
-        self._done, self._parts = 0, -(-len(paths) // TOGETHER) * (3 + self._rounds)
+        self._done, self._parts = 0, -(-len(paths) // together) * (3 + self._rounds)
 
     def run(self) -> tuple[list[Calibrated], str]:
         """All paths, and what is missing in words."""
@@ -97,7 +109,8 @@ class _Calibration:
     def _flows(self, stage: str, asked: Mapping[str, list[Trial]]) -> dict[str, list[TrialOutcome]]:
         """Run these, by path, a few paths in a boot; what failed is noted and absent."""
         names = list(asked)
-        boots = {f"{stage}-{at // TOGETHER + 1}": names[at : at + TOGETHER] for at in range(0, len(names), TOGETHER)}
+        each = self._together
+        boots = {f"{stage}-{at // each + 1}": names[at : at + each] for at in range(0, len(names), each)}
         arguments = replace(self._arguments, progress=lambda step: self._report(step.done, step.now))
         ran = self._perform(
             arguments, {boot: [t for name in some for t in asked[name]] for boot, some in boots.items()}

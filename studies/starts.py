@@ -20,7 +20,7 @@ FIRST, NEAR = 4, 0.05
 CELLS, MOST = 60, 60
 
 
-def starts(_: str, seed: int, sessions: int, source: TensorSource) -> list[Point]:
+def starts(_: str, seed: int, sessions: int, source: TensorSource, most: int = MOST) -> list[Point]:
     """Configurations tried until one is near the best, from several starts, without noise. Sessions play no part."""
     del sessions
     tensor, rng = source.tensor("spread", seed), chance(seed, NOISE)
@@ -37,7 +37,7 @@ def starts(_: str, seed: int, sessions: int, source: TensorSource) -> list[Point
         if emulated is not None:
             begins["ranked"] = templates(emulated, FIRST)
         for name, first in begins.items():
-            tried[name].append(_until_near(engine, truth, first))
+            tried[name].append(_until_near(engine, truth, first, most))
     found = []
     for name, searches in tried.items():
         counts, arrived = zip(*searches, strict=True)
@@ -54,13 +54,13 @@ def _one_knob(tensor: Tensor, rng: np.random.Generator) -> Codes:
     return np.concatenate(([grid.default], rng.permutation(np.flatnonzero(off == 1))[: FIRST - 1]))
 
 
-def _until_near(engine: GridEngine, truth: Floats, first: Codes) -> tuple[int, bool]:
+def _until_near(engine: GridEngine, truth: Floats, first: Codes, most: int) -> tuple[int, bool]:
     """How many were tried, and whether the last one is near."""
     tried, best = [int(at) for at in first], truth.min() * (1.0 + NEAR)
     for count, at in enumerate(tried, 1):
         if truth[at] <= best:
             return count, True
-    while len(tried) < MOST:
+    while len(tried) < most:
         done = np.array(tried)
         tried.append(engine.suggest(done, truth[done], np.zeros(0, dtype=np.int64)).configuration)
         if truth[tried[-1]] <= best:

@@ -16,9 +16,9 @@ DAY_S, DAYS = 86_400.0, 2.0
 INTERVALS_S = {"2 min": 120.0, "15 min": 900.0, "1 h": 3600.0, "6 h": 21_600.0, "1 day": DAY_S}
 
 
-def updates(_: str, seed: int, sessions: int, source: TensorSource) -> list[Point]:
-    """The same two days, learned from more and more rarely."""
-    arrivals = Arrivals(per_s=sessions / (DAYS * DAY_S))
+def updates(_: str, seed: int, sessions: int, source: TensorSource, days: float = DAYS) -> list[Point]:
+    """The same days, learned from more and more rarely."""
+    arrivals = Arrivals(per_s=sessions / (days * DAY_S))
     here, found = world(source.tensor("spread", seed), sessions, seed, arrivals=arrivals), []
     for name in UPDATED:
         for row, interval_s in INTERVALS_S.items():

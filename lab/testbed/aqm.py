@@ -43,7 +43,7 @@ def _build(folder: Path, tree: Path) -> None:
     sources.mkdir(parents=True)
     names = [f"{kernel.PACKAGE}/net/sched/sch_{kind}.c" for kind in AQMS]
     log = kernel.cache_folder() / "aqm-build.log"
-    kernel.run(["tar", "-xJf", str(kernel.TARBALL), "-C", str(sources), "--strip-components=3", *names], log)
+    kernel.run(["tar", "-xJf", str(LAB.archive), "-C", str(sources), "--strip-components=3", *names], log)
     (sources / "Kbuild").write_text(f"obj-m := {' '.join(f'sch_{kind}.o' for kind in AQMS)}\n")
     done = work / "done"
     done.mkdir()

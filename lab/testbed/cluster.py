@@ -22,14 +22,16 @@ from configtron.model.errors import BadInput, ConfigtronError, Missing
 PATIENCE_S = 20
 
 
-def perform_away(shards: Sequence[Orders], address: str, module: str) -> Iterator[ShardResult]:
+def perform_away(
+    shards: Sequence[Orders], address: str, module: str, patience_s: float = PATIENCE_S
+) -> Iterator[ShardResult]:
     """Run shards on a cluster and hand on each as it ends. Errors: `Missing`, `BadInput`."""
     try:
         cluster = import_module("distributed")
     except ImportError as error:
         raise Missing("--dask needs the package distributed; run: pip install 'configtron[dask]'") from error
     try:
-        client = cluster.Client(address, timeout=PATIENCE_S)
+        client = cluster.Client(address, timeout=patience_s)
     except (OSError, ValueError) as error:
         raise BadInput(f"--dask {address}: no scheduler answers ({error}); start one: dask scheduler") from error
     with client:

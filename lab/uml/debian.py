@@ -35,17 +35,17 @@ SCHEMES = tuple(sorted(f"tcp_{name}" for name in OF_LINUX if name not in OF_TABL
 KEPT = (*ROOT_MODULES, *LAB_MODULES, *SCHEMES)
 
 
-def release() -> str:
+def release(headers: Path = HEADERS) -> str:
     """Return the release (`uname -r`) of the kernel that modules can be compiled for here; "" without its headers."""
-    found = [match for path in HEADERS.glob("linux-headers-*") if (match := RELEASE.fullmatch(path.name))]
+    found = [match for path in headers.glob("linux-headers-*") if (match := RELEASE.fullmatch(path.name))]
     return max(found, key=lambda match: int(match[2]))[1] if found else ""
 
 
-def tree() -> Path:
+def tree(headers: Path = HEADERS) -> Path:
     """Return the tree that `make -C` takes to build modules for it."""
-    if not release():
+    if not release(headers):
         raise Missing(f"building for Debian's kernel needs its headers; run: apt-get install {HEADERS_PACKAGE}")
-    return HEADERS / f"linux-headers-{release()}"
+    return headers / f"linux-headers-{release(headers)}"
 
 
 def debian_folder() -> Path:

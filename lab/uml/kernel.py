@@ -30,7 +30,6 @@ from pathlib import Path
 from configtron.lab.uml.recipes import LAB, SOURCES, KernelRecipe
 from configtron.model.errors import Missing
 
-TARBALL = Path("/usr/src/linux-source-6.12.tar.xz")
 PACKAGE = "linux-source-6.12"
 
 # program -> Debian package that brings it; libc6-dev is asked for by its header, see `absent_packages`
@@ -49,8 +48,6 @@ UNPACKED, STEPS = "unpacked", "steps"
 CHUNK = 1 << 20
 # A line of a fragment: a symbol with a value, or one switched off.
 SYMBOL = re.compile(r"(?:# )?(CONFIG_\w+)(?:=| is not set$)")
-# An unpacked source and its objects take 1.6 GB, with debugging 2.2 GB; stop before the disk is full.
-NEEDED_BYTES = 3_000_000_000
 
 # The kernel's banner names who built it, where and when; fixed, so the same input gives the same bytes.
 FIXED_BANNER = {
@@ -78,16 +75,16 @@ def checksum(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def absent_packages(programs: Mapping[str, str]) -> list[str]:
+def absent_packages(programs: Mapping[str, str], libc_header: Path = LIBC_HEADER) -> list[str]:
     """Debian packages to install before `programs` can be run."""
     absent = {package for program, package in programs.items() if not shutil.which(program)}
-    return sorted(absent | (set() if LIBC_HEADER.exists() else {"libc6-dev"}))
+    return sorted(absent | (set() if libc_header.exists() else {"libc6-dev"}))
 
 
 def absent_for(recipe: KernelRecipe) -> list[str]:
     """Debian packages to install before this kernel can be built."""
     headers = [package for header, package in recipe.headers if not header.exists()]
-    return absent_packages(KERNEL_PROGRAMS) + headers + ([] if TARBALL.exists() else [PACKAGE])
+    return absent_packages(KERNEL_PROGRAMS) + headers + ([] if recipe.archive.exists() else [PACKAGE])
 
 
 def require(packages: list[str], what: str) -> None:
@@ -186,9 +183,10 @@ def configured(recipe: KernelRecipe, progress: Progress, objects: str) -> Iterat
         if work.exists():
             progress("removing what an unfinished build left")
             shutil.rmtree(work, ignore_errors=True)
-        if shutil.disk_usage(cache_folder()).free < NEEDED_BYTES:
-            raise Missing(f"building the {recipe.title} needs {NEEDED_BYTES / 1e9:.1f} GB free in {cache_folder()}")
-        unpack(source, log, progress)
+        if shutil.disk_usage(cache_folder()).free < recipe.disk_bytes:
+            free = f"{recipe.disk_bytes / 1e9:.1f} GB free in {cache_folder()}"
+            raise Missing(f"building the {recipe.title} needs {free}")
+        unpack(recipe.archive, source, log, progress)
         for patch in recipe.patches:
             run(["patch", "--strip=1", f"--directory={source}", f"--input={patch}"], log)
         (work / UNPACKED).write_text(what)
@@ -217,14 +215,14 @@ def unpacked_in(work: Path) -> str:
         return ""
 
 
-def unpack(source: Path, log: Path, progress: Progress) -> None:
+def unpack(packed: Path, source: Path, log: Path, progress: Progress) -> None:
     """The source package's archive, by tar; how far is counted in bytes of the archive."""
     source.mkdir(parents=True)
-    size, report = max(TARBALL.stat().st_size, 1), paced(progress, f"unpacking {TARBALL.name}")
+    size, report = max(packed.stat().st_size, 1), paced(progress, f"unpacking {packed.name}")
     command = bound(["tar", "--extract", "--xz", "--strip-components=1", f"--directory={source}"])
     with (
         log.open("a") as sink,
-        TARBALL.open("rb") as archive,
+        packed.open("rb") as archive,
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=sink, stderr=sink, env=build_environment()) as tar,
     ):
         assert tar.stdin

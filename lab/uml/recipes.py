@@ -30,6 +30,8 @@ class KernelRecipe:
     patches     to the source
     steps       lines of `make`'s log that name a compiled or linked file, as counted; only the percentage uses it
     headers     of libraries that this build needs besides the usual programs, each with its Debian package
+    archive     the kernel's source, as its Debian package brings it
+    disk_bytes  that a build needs free: source and objects take 1.6 GB, with debugging 2.2 GB
     """
 
     name: str
@@ -40,6 +42,8 @@ class KernelRecipe:
     patches: tuple[Path, ...]
     steps: int
     headers: tuple[tuple[Path, str], ...] = ()
+    archive: Path = Path("/usr/src/linux-source-6.12.tar.xz")
+    disk_bytes: int = 3_000_000_000
 
     @property
     def program(self) -> str:

@@ -15,6 +15,7 @@ Sameness   Five things make two boots equal: getrandom() seeded by a preload; a 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,12 +85,13 @@ class UmlReal(Guest):
     """Debian's packaged kernel in real time."""
 
     name: str = UML_REAL
+    program: Path = REAL_KERNEL
 
     def absent(self) -> list[str]:
-        return [] if REAL_KERNEL.exists() else ["user-mode-linux"]
+        return [] if self.program.exists() else ["user-mode-linux"]
 
     def boot(self, job: GuestJob) -> Running:
-        arguments = uml_arguments(job, REAL_KERNEL, ensure_programs() / "init", "none", [])
+        arguments = uml_arguments(job, self.program, ensure_programs() / "init", "none", [])
         return enclose(job, arguments, real_modules())
 
 
@@ -127,12 +129,12 @@ class Netns:
 BACKENDS: tuple[Backend, ...] = (UmlVirtual(), UmlReal(), Netns())
 
 
-def pick(preferred: str = "") -> tuple[Backend, str]:
+def pick(preferred: str = "", backends: Sequence[Backend] = BACKENDS) -> tuple[Backend, str]:
     """Return the backend to use and why. A preferred one that cannot be used is an error, not a silent change."""
-    if preferred and preferred not in [backend.name for backend in BACKENDS]:
-        raise BadInput(f"no lab backend {preferred!r}; choose from {', '.join(b.name for b in BACKENDS)}")
+    if preferred and preferred not in [backend.name for backend in backends]:
+        raise BadInput(f"no lab backend {preferred!r}; choose from {', '.join(b.name for b in backends)}")
     refusals: list[str] = []
-    for backend in BACKENDS:
+    for backend in backends:
         if preferred not in ("", backend.name):
             continue
         reason = backend.available()

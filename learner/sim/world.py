@@ -63,13 +63,13 @@ def chance(seed: int, part: int, more: int = 0) -> np.random.Generator:
     return np.random.default_rng((seed, part, more))
 
 
-def tensor_of(source: str, seed: int, variant: str = "analytic") -> Tensor:
+def tensor_of(source: str, seed: int, variant: str = "analytic", conditions: int = CONDITIONS) -> Tensor:
     """Return an analytic tensor whose networks have a source's shape. Errors: `BadInput` for another variant or
     shape."""
     if variant not in ANALYTIC:
         raise BadInput(f"no tensor is called {variant!r}; there is: {', '.join(ANALYTIC)}, or a tensor's file")
     rng = chance(seed, TENSOR)
-    return analytic(rng, conditions=draw(source, CONDITIONS, rng), own_ln=ANALYTIC[variant])
+    return analytic(rng, conditions=draw(source, conditions, rng), own_ln=ANALYTIC[variant])
 
 
 def without_gaps(tensor: Tensor) -> Tensor:
@@ -107,11 +107,11 @@ def whole(holes: Mask, default: int) -> tuple[Codes, Codes]:
     return max(candidates, key=lambda part: len(part[0]) * len(part[1]) * (len(part[1]) > 1))
 
 
-def warm_of(tensor: Tensor, source: str, seed: int) -> Tensor:
+def warm_of(tensor: Tensor, source: str, seed: int, conditions: int = CONDITIONS) -> Tensor:
     """Return an emulator's tensor over the same sites, wrong as emulators are. Errors: `BadInput` where the tensor's
     sites or configurations are not the formula's: an emulator of that world must be brought."""
     rng = chance(seed, WARM)
-    found = mis_specified(rng, draw(source if source in sources() else "spread", CONDITIONS, rng))
+    found = mis_specified(rng, draw(source if source in sources() else "spread", conditions, rng))
     if found.sites != tensor.sites or found.grid.profiles != tensor.grid.profiles:
         raise BadInput("a mis-specified warm start is for analytic tensors; name a tensor's file, or none")
     return found

@@ -14,7 +14,7 @@ import numpy as np
 from configtron.learner.columns import Codes
 from configtron.learner.sim.analytic import analytic
 from configtron.learner.sim.conditions import Conditions, draw
-from configtron.learner.sim.world import ANALYTIC, TENSOR, chance, tensor_of, warm_of
+from configtron.learner.sim.world import ANALYTIC, CONDITIONS, TENSOR, chance, tensor_of, warm_of
 from configtron.model.tensor import Tensor
 
 MEASURED = "measured"
@@ -22,10 +22,11 @@ MEASURED = "measured"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorSource:
-    """variant: which analytic tensor; brought: one instead of all of them."""
+    """variant: which analytic tensor; brought: one instead of all of them; conditions: of an analytic one."""
 
     variant: str = "analytic"
     brought: Tensor | None = None
+    conditions: int = CONDITIONS
 
     def labels(self, labels: tuple[str, ...]) -> tuple[str, ...]:
         """What a study compares apart, here."""
@@ -33,11 +34,11 @@ class TensorSource:
 
     def tensor(self, source: str, seed: int) -> Tensor:
         """A world's tensor."""
-        return tensor_of(source, seed, self.variant) if self.brought is None else self.brought
+        return tensor_of(source, seed, self.variant, self.conditions) if self.brought is None else self.brought
 
     def warm(self, tensor: Tensor, source: str, seed: int) -> Tensor | None:
         """An emulator's tensor of that world, if there is one."""
-        return warm_of(tensor, source, seed) if self.brought is None else None
+        return warm_of(tensor, source, seed, self.conditions) if self.brought is None else None
 
     def parted(self, sources: tuple[str, ...], each: int, seed: int) -> tuple[Tensor, list[Codes]]:
         """A tensor whose conditions belong to as many PoPs as there are sources, and each one's conditions: of its own

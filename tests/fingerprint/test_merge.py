@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configtron.fingerprint import merge as merging
 from configtron.fingerprint.agreement import agree
 from configtron.fingerprint.grades import RULES, GradeRule
 from configtron.fingerprint.merge import merge, merge_all
@@ -121,16 +120,16 @@ def test_a_disagreement_is_shown() -> None:
     assert merge([icw(10), icw(4), icw(10)]).detail("seen") == ("10", "4")
 
 
-def test_what_several_trials_show_together_stands_beside_the_merged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_several_trials_show_together_stands_beside_the_merged() -> None:
     def widest(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
         found = trials.get("icw", ())
         return over("icw_span", found, len({t.value for t in found}), "B") if len(found) > 1 else None
 
-    monkeypatch.setattr(merging, "RULES", (*RULES, GradeRule(("icw_span",), agree, "never", across=widest)))
-    verdicts = merge_all([icw(10), icw(4), rto(1.0)])
+    rules = (*RULES, GradeRule(("icw_span",), agree, "never", across=widest))
+    verdicts = merge_all([icw(10), icw(4), rto(1.0)], rules)
     assert [name for name in verdicts if name != "load_balancing"] == ["data_rto", "icw", "icw_span"]
     assert (verdicts["icw_span"].value, verdicts["icw_span"].grade, len(verdicts["icw_span"].trials)) == (2, "B", 2)
-    assert "icw_span" not in merge_all([icw(10)])
+    assert "icw_span" not in merge_all([icw(10)], rules)
 
 
 @pytest.mark.parametrize(

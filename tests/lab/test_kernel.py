@@ -8,6 +8,7 @@ import signal
 import subprocess
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -103,12 +104,12 @@ def test_only_a_complete_unchanged_folder_is_whole(cache: Path) -> None:
 
 
 def test_what_is_missing_is_named_with_its_package(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel, "KERNEL_PROGRAMS", {"no-such-program": "some-package"})
-    monkeypatch.setattr(kernel, "LIBC_HEADER", Path("/no/such/header.h"))
-    monkeypatch.setattr(kernel, "TARBALL", Path("/no/such/source.tar.xz"))
+    monkeypatch.setenv("PATH", str(cache))
     with pytest.raises(Missing) as caught:
-        kernel.ensure_kernel(lambda line: None)
-    assert str(caught.value).endswith("apt-get install libc6-dev some-package linux-source-6.12")
+        kernel.ensure_kernel(lambda line: None, replace(LAB, archive=Path("/no/such/source.tar.xz")))
+    programs = " ".join(sorted({*kernel.KERNEL_PROGRAMS.values()}))
+    assert str(caught.value).endswith(f"apt-get install {programs} linux-source-6.12")
+    assert kernel.absent_packages({}, Path("/no/such/header.h")) == ["libc6-dev"]
     assert "\n" not in str(caught.value)
 
 
@@ -118,11 +119,9 @@ def test_a_build_that_broke_leaves_nothing_to_boot(cache: Path, monkeypatch: pyt
     left = cache / "kernel-building" / "result" / "linux"  # as of a build that was killed
     left.parent.mkdir(parents=True)
     left.write_bytes(b"half")
-    monkeypatch.setattr(kernel, "TARBALL", broken)
     monkeypatch.setattr(kernel, "absent_packages", lambda programs: [])
-    monkeypatch.setattr(kernel, "NEEDED_BYTES", 0)
     with pytest.raises(Missing, match=r"tar failed .*/kernel-build\.log"):
-        kernel.ensure_kernel(lambda line: None)
+        kernel.ensure_kernel(lambda line: None, replace(LAB, archive=broken, disk_bytes=0))
     assert not left.exists() and not kernel.kernel_folder().exists()
 
 
@@ -151,10 +150,9 @@ def small(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> kerne
     archive, fragment = tmp_path / "source.tar.xz", tmp_path / "config.fragment"
     subprocess.run(["tar", "--create", "--xz", "-f", archive, "-C", tmp_path, source.name], check=True)
     fragment.write_text("CONFIG_SMALL=y\n")
-    monkeypatch.setattr(kernel, "TARBALL", archive)
     monkeypatch.setattr(kernel, "absent_packages", lambda programs: [])
-    monkeypatch.setattr(kernel, "NEEDED_BYTES", 0)
-    return kernel.KernelRecipe("small", "small kernel", "x86_64", "image", (fragment,), (), 4)
+    own = {"archive": archive, "disk_bytes": 0}
+    return kernel.KernelRecipe("small", "small kernel", "x86_64", "image", (fragment,), (), 4, **own)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

@@ -40,14 +40,13 @@ def test_an_entry_is_padded_to_four_bytes() -> None:
         assert len(qemu.entry("x" * size, b"y" * size, 0o100644)) % 4 == 0
 
 
-def test_the_newest_headers_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(debian, "HEADERS", tmp_path)
-    assert debian.release() == ""
+def test_the_newest_headers_are_taken(tmp_path: Path) -> None:
+    assert debian.release(tmp_path) == ""
     with pytest.raises(Missing, match="apt-get install linux-headers-amd64"):
-        debian.tree()
+        debian.tree(tmp_path)
     for name in ("6.1.0-9-amd64", "6.1.0-56-amd64", "6.1.0-56-common", "6.12.111+deb12-amd64", "6.1.0-57-rt-amd64"):
         (tmp_path / f"linux-headers-{name}").mkdir()
-    assert debian.release() == "6.1.0-56-amd64"
+    assert debian.release(tmp_path) == "6.1.0-56-amd64"
 
 
 def test_a_download_that_fails_says_what_to_do(tmp_path: Path) -> None:

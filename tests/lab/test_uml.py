@@ -108,22 +108,24 @@ def test_job_file_is_three_lists() -> None:
     assert enclosure.job_file(JOB, ()).startswith(b"\0PATH=")
 
 
+def _of(guest: type[uml.UmlVirtual] | type[uml.UmlDebug], archive: Path) -> Backend:
+    """Return a guest whose kernel's source is that archive."""
+    return type("Other", (guest,), {"recipe": replace(guest.recipe, archive=archive)})()  # type: ignore[no-any-return]
+
+
 def test_a_guest_says_all_that_lacks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Its programs, its kernel while it is not built, and what only it needs; each package once."""
     monkeypatch.setattr(backend_module, "cannot_enclose", lambda: "")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(kernel, "TARBALL", tmp_path)
-    monkeypatch.setattr(uml, "REAL_KERNEL", tmp_path)
-    assert uml.UmlVirtual().available() == uml.UmlReal().available() == ""
-    monkeypatch.setattr(kernel, "TARBALL", tmp_path / "none")
-    monkeypatch.setattr(uml, "REAL_KERNEL", tmp_path / "none")
-    assert uml.UmlDebug().available() == f"missing; run: apt-get install {kernel.PACKAGE}"
-    assert uml.UmlReal().available() == "missing; run: apt-get install user-mode-linux"
+    real = uml.UmlReal(program=tmp_path / "none")
+    assert _of(uml.UmlVirtual, tmp_path).available() == uml.UmlReal(program=tmp_path).available() == ""
+    assert _of(uml.UmlDebug, tmp_path / "none").available() == f"missing; run: apt-get install {kernel.PACKAGE}"
+    assert real.available() == "missing; run: apt-get install user-mode-linux"
     monkeypatch.setattr(shutil, "which", lambda program: None)
-    assert uml.UmlReal().available() == "missing; run: apt-get install gcc user-mode-linux"
+    assert real.available() == "missing; run: apt-get install gcc user-mode-linux"
     assert uml.UmlVirtual().available().count(" gcc") == 1
     monkeypatch.setattr(backend_module, "cannot_enclose", lambda: "no root")
-    assert uml.UmlReal().available() == "no root"
+    assert real.available() == "no root"
 
 
 @pytest.mark.parametrize("command", [("a", ""), ("a\0b",)])
@@ -138,21 +140,20 @@ def test_nothing_of_the_callers_environment_gets_in(monkeypatch: pytest.MonkeyPa
     assert "LEAK" not in names and names["PYTHONHASHSEED"] == "0"
 
 
-def test_pick_takes_the_first_usable_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uml, "BACKENDS", (Stub("first", "no kernel"), Stub("second", ""), Stub("third", "")))
-    backend, why = pick()
+def test_pick_takes_the_first_usable_and_says_why() -> None:
+    three = (Stub("first", "no kernel"), Stub("second", ""), Stub("third", ""))
+    backend, why = pick(backends=three)
     assert (backend.name, why) == ("second", "first: no kernel")
-    assert pick("third")[0].name == "third"
+    assert pick("third", three)[0].name == "third"
     with pytest.raises(Missing, match="no kernel"):
-        pick("first")
+        pick("first", three)
     with pytest.raises(BadInput, match="choose from first, second, third"):
-        pick("fourth")
+        pick("fourth", three)
 
 
-def test_pick_with_nothing_usable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uml, "BACKENDS", (Stub("first", "no kernel"), Stub("second", "no root")))
+def test_pick_with_nothing_usable() -> None:
     with pytest.raises(Missing, match="first: no kernel; second: no root"):
-        pick()
+        pick(backends=(Stub("first", "no kernel"), Stub("second", "no root")))
 
 
 @pytest.mark.lab

@@ -47,11 +47,11 @@ def test_noticing_takes_a_few_samples() -> None:
     assert Change(12, 10).latency == 2
 
 
-def test_the_median_earns_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_median_earns_its_place() -> None:
     data = [trace(seed, spikes=0.04) for seed in range(4)]
     with_median = np.mean([f1(changes(values), truth)[0] for values, truth in data])
-    monkeypatch.setattr("configtron.learner.changepoint.MEDIAN_OF", 1)
-    assert with_median > np.mean([f1(changes(values), truth)[0] for values, truth in data])
+    without = Detector(median_of=1)
+    assert with_median > np.mean([f1(changes(values, without), truth)[0] for values, truth in data])
 
 
 def test_a_steady_client_changes_more_rarely_for_being_sure() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from configtron.learner import Setting, importance, policy
+from configtron.learner import Setting, policy
 from configtron.learner.importance import (
     dead_knobs,
     feature_importance,
@@ -79,17 +79,15 @@ def test_configurations_that_one_side_never_saw_are_no_pairs() -> None:
     assert all(row.pairs < 5 * 768 * 3 and 0.0 < row.unseen < 0.2 for row in found)
 
 
-def test_many_pairs_are_compared_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_pairs_are_compared_in_parts() -> None:
     grid, rng = paper_grid(), np.random.default_rng(2)
     rows, some = rng.integers(0, 5, 4000), rng.integers(0, len(grid), 4000)
     tally = no_tally(5, len(grid)).plus(rows, some, 7.0 + 0.1 * rng.standard_normal(4000))
     whole = dead_knobs(grid, tally, 0.1)
-    monkeypatch.setattr(importance, "CELLS_AT_ONCE", 777)
-    parts = dead_knobs(grid, tally, 0.1)
+    parts = dead_knobs(grid, tally, 0.1, at_once=777)
     assert [(one.dead, one.pairs) for one in whole] == [(one.dead, one.pairs) for one in parts]
     assert [one.unseen for one in whole] == pytest.approx([one.unseen for one in parts])
-    monkeypatch.setattr(importance, "MOST_VALUES", 2)
-    few = {one.dead for one in dead_knobs(grid, tally, 0.1)}
+    few = {one.dead for one in dead_knobs(grid, tally, 0.1, most_values=2)}
     assert few == {one.dead for one in whole if {one.dead.knob, one.dead.where}.isdisjoint({"initcwnd", CONTROL})}
 
 

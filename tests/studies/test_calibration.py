@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import EmulatedPath as Folder
+from pathlib import Path as Folder
 
 import pytest
 
@@ -57,13 +57,13 @@ def emulator_of(name: str) -> Emulator:
     return Emulator(float(rate), float(delay), int(queue), float(loss) / 100, kind[0] if kind else "constant")
 
 
-def studied(world: World, tell: list[PartsProgress] | None = None) -> Evaluated:
+def studied(world: World, tell: list[PartsProgress] | None = None, together: int = calibration.TOGETHER) -> Evaluated:
     paths = [
         EmulatedPath(f"hidden-{number}", HIDDEN, "", lambda run, one=truth: one.condition(), truth=truth)  # type: ignore[misc]
         for number, truth in enumerate(TRUTHS, 1)
     ]
     steps = tell if tell is not None else []
-    return calibrate(Arguments(Folder("/nowhere"), seed=3, progress=steps.append), PLAN, paths, world.perform)
+    return calibrate(Arguments(Folder("/nowhere"), seed=3, progress=steps.append), PLAN, paths, world.perform, together)
 
 
 def errors(told: Evaluated) -> Table:
@@ -91,12 +91,11 @@ def test_both_searches_spend_the_same_budget() -> None:
     assert len(world.asked["taken-1"]) == 3 * PLAN.runs * schemes * paths
 
 
-def test_paths_share_boots_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_share_boots_a_few_at_a_time() -> None:
     together = World()
     told = studied(together)
-    monkeypatch.setattr(calibration, "TOGETHER", 1)
     apart = World()
-    assert studied(apart) == told
+    assert studied(apart, together=1) == told
     assert len(apart.asked) == 2 * len(together.asked)
     assert apart.asked["paths-1"] + apart.asked["paths-2"] == together.asked["paths-1"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
-from configtron.learner.sim import world as worlds
 from configtron.learner.sim.world import pops_of, tensor_of, warm_of, without_gaps, world
 from configtron.model.errors import BadInput
 from configtron.model.tensor import read
@@ -27,9 +27,10 @@ STUDIES = {one.name: one for one in catalogue.every((SESSIONS,)) if isinstance(o
 STUDY = SessionsStudy("x", "X", "CT", "claims", lambda *_: [], "differs", figures={("a", "gain"): "0.19"})
 
 
-def small_worlds(monkeypatch: pytest.MonkeyPatch, conditions: int) -> None:
-    """Make worlds of so many network conditions."""
-    monkeypatch.setattr(worlds, "CONDITIONS", conditions)
+def quick(name: str) -> SessionsStudy:
+    """The study `updates` over an hour instead of two days: thirty updates instead of a thousand."""
+    study = STUDIES[name]
+    return replace(study, part=partial(updates.updates, days=0.05)) if name == "updates" else study
 
 
 def test_numbers_are_means_over_worlds() -> None:
@@ -50,12 +51,10 @@ def test_worlds_without_the_number_are_not_counted() -> None:
     assert (found.measured.value, found.worlds) == (2.0, 2)
 
 
-def test_searches_that_are_given_up_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_searches_that_are_given_up_are_told_apart() -> None:
     """Tried are the same counts either way: only the share says that some are no arrivals."""
-    small_worlds(monkeypatch, 30)
-    whole = by(STUDIES["starts"].part("", 3, 0, TensorSource()))
-    monkeypatch.setattr(starts, "MOST", starts.FIRST)
-    cut = by(STUDIES["starts"].part("", 3, 0, TensorSource()))
+    whole = by(STUDIES["starts"].part("", 3, 0, TensorSource(conditions=30)))
+    cut = by(starts.starts("", 3, 0, TensorSource(conditions=30), starts.FIRST))
     for name in ("lhc", "random"):
         assert cut[name, "mean tried"] <= starts.FIRST and 0.0 < cut[name, "share never near"] < 1.0
         assert whole[name, "share never near"] < cut[name, "share never near"]
@@ -64,12 +63,9 @@ def test_searches_that_are_given_up_are_told_apart(monkeypatch: pytest.MonkeyPat
 @pytest.fixture(params=sorted(STUDIES))
 def studied(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, list[Point]]]:
     """Each study's first part, on a world of 40 networks."""
-    small_worlds(monkeypatch, 40)
-    # An hour instead of two days: thirty updates instead of a thousand.
-    monkeypatch.setattr(updates, "DAYS", 0.05)
     name: str = request.param
-    study = STUDIES[name]
-    yield name, study.part(study.labels[0], 3, 600, TensorSource())
+    study = quick(name)
+    yield name, study.part(study.labels[0], 3, 600, TensorSource(conditions=40))
 
 
 def test_parts_give_numbers_that_the_paper_can_stand_beside(studied: tuple[str, list[Point]]) -> None:
@@ -87,16 +83,14 @@ def by(points: list[Point]) -> dict[tuple[str, str], float]:
     return {(point.row, point.column): point.y for point in points if point.x is None}
 
 
-def test_the_same_seed_is_the_same_world(monkeypatch: pytest.MonkeyPatch) -> None:
-    small_worlds(monkeypatch, 30)
+def test_the_same_seed_is_the_same_world() -> None:
     part = STUDIES["convergence"].part
-    one, again, other = (part("", seed, 400, TensorSource()) for seed in (3, 3, 4))
+    one, again, other = (part("", seed, 400, TensorSource(conditions=30)) for seed in (3, 3, 4))
     assert one == again and one != other
 
 
-def test_arms_are_shares_of_sessions_that_there_were(monkeypatch: pytest.MonkeyPatch) -> None:
-    small_worlds(monkeypatch, 30)
-    points = STUDIES["arms"].part("", 3, 2000, TensorSource())
+def test_arms_are_shares_of_sessions_that_there_were() -> None:
+    points = STUDIES["arms"].part("", 3, 2000, TensorSource(conditions=30))
     totals: dict[tuple[str, float | None], float] = {}
     for point in points:
         totals[point.column, point.x] = totals.get((point.column, point.x), 0.0) + point.y
@@ -105,10 +99,9 @@ def test_arms_are_shares_of_sessions_that_there_were(monkeypatch: pytest.MonkeyP
     assert all(total == pytest.approx(1.0) for total in totals.values())
 
 
-def test_gains_are_ordered_as_they_must_be(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gains_are_ordered_as_they_must_be() -> None:
     """Nobody beats the oracle at the mean of these; the curve of a distribution rises."""
-    small_worlds(monkeypatch, 30)
-    points = STUDIES["gains"].part("fcc", 3, 1500, TensorSource())
+    points = STUDIES["gains"].part("fcc", 3, 1500, TensorSource(conditions=30))
     found = by(points)
     assert found["fcc optimal", "median gain"] > 0
     assert found["fcc optimal", "median gain"] >= max(y for (_, column), y in found.items() if column == "median gain")
@@ -118,9 +111,8 @@ def test_gains_are_ordered_as_they_must_be(monkeypatch: pytest.MonkeyPatch) -> N
     assert [y for _, y in sorted(curve)] == sorted(y for _, y in curve)
 
 
-def test_what_is_hidden_is_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    small_worlds(monkeypatch, 30)
-    here = world(tensor_of("spread", 3), 200, 3)
+def test_what_is_hidden_is_not_seen() -> None:
+    here = world(tensor_of("spread", 3, conditions=30), 200, 3)
     seen = here.sessions.seen
     without: Any = blind(here, "mab_nc", ("site", "loss"))
     shown = without.shown(seen)
@@ -143,8 +135,7 @@ def test_every_study_runs_on_the_measured_tensor(
     name: str, measured: TensorSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other sites, few conditions, other knobs, no emulator beside it."""
-    monkeypatch.setattr(updates, "DAYS", 0.05)
-    study = STUDIES[name]
+    study = quick(name)
     (label,) = measured.labels(study.labels)
     assert label in ("", "measured")
     points = study.part(label, 3, 500, measured)
@@ -220,20 +211,16 @@ def test_a_world_does_not_change_with_what_is_asked_of_it() -> None:
     assert few.policy("mab_nc").rng.random() != few.policy("mab_nc", 1).rng.random()
 
 
-def test_a_model_that_knows_networks_again_is_told_from_one_that_knows_new_ones(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_model_that_knows_networks_again_is_told_from_one_that_knows_new_ones() -> None:
     """Each network's own best is nearly a name: forty networks are known again, and a new one is hardly guessed."""
-    small_worlds(monkeypatch, 40)
-    found = by(STUDIES["trees"].part("", 3, 1500, TensorSource()))
+    found = by(STUDIES["trees"].part("", 3, 1500, TensorSource(conditions=40)))
     row = "random forest, best its own"
     assert found[row, "accuracy, networks seen"] > found[row, "accuracy, networks unseen"] + 0.2
     assert found[row, "mean cost, networks seen"] < found[row, "mean cost, networks unseen"]
 
 
-def test_classes_are_split_where_they_may_evolve_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    small_worlds(monkeypatch, 40)
-    found = by(STUDIES["classes"].part("", 3, 6000, TensorSource()))
+def test_classes_are_split_where_they_may_evolve_only() -> None:
+    found = by(STUDIES["classes"].part("", 3, 6000, TensorSource(conditions=40)))
     splits = {row: y for (row, column), y in found.items() if column == "splits"}
     assert splits["k = 5, evolving"] > 0 and not any(y for row, y in splits.items() if "evolving" not in row)
     ends = {row: y for (row, column), y in found.items() if column == "classes at the end"}

@@ -11,7 +11,6 @@ import pytest
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place, Rules
-from configtron.tune.drivers import incremental_update
 from configtron.tune.drivers.route import RouteDriver
 from configtron.tune.drivers.table import TABLE
 from configtron.tune.rules import after, difference
@@ -65,8 +64,7 @@ def test_few_changes_lead_where_reading_everything_leads(
         here = after(here, changes)
         assert driver.read() == here
     routes = ip(hosts, f"route show table {TABLE}")
-    monkeypatch.setattr(incremental_update, "FEW", 0)
-    driver.apply(Changes({}, dict(here.prefixes)))
+    RouteDriver(Place(netns=hosts.server), few=0).apply(Changes({}, dict(here.prefixes)))
     assert ip(hosts, f"route show table {TABLE}") == routes
 
 

@@ -11,7 +11,6 @@ import pytest
 from configtron.model.nouns import Profile
 from configtron.model.protocols import Listener
 from configtron.model.tuning import Changes, Place, Rules
-from configtron.tune.drivers import incremental_update
 from configtron.tune.drivers.route import RouteDriver
 from configtron.tune.drivers.table import NOTES_TABLE, TABLE, RouteTable
 from configtron.tune.rules import difference
@@ -25,8 +24,11 @@ pytestmark = pytest.mark.root
 
 @pytest.fixture
 def driver(hosts: Hosts) -> RouteDriver:
+    return looked_at(RouteDriver(Place(netns=hosts.server)))
+
+
+def looked_at(made: RouteDriver) -> RouteDriver:
     """In force, and looked at whole once."""
-    made = RouteDriver(Place(netns=hosts.server))
     made.apply(difference(Rules(), RULES))
     assert isinstance(made, Listener) and made.news() is None, "before all was looked at once, no look at a few will do"
     made.mark()
@@ -78,8 +80,8 @@ def test_what_a_few_do_not_report_is_for_the_whole(hosts: Hosts, driver: RouteDr
     assert driver.news() == (frozenset(), Rules())
 
 
-def test_many_are_for_the_whole(hosts: Hosts, driver: RouteDriver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(incremental_update, "FEW", 1)
+def test_many_are_for_the_whole(hosts: Hosts) -> None:
+    driver = looked_at(RouteDriver(Place(netns=hosts.server), few=1))
     ip(hosts, f"route del 10.1.0.0/16 table {TABLE}")
     ip(hosts, f"route del 192.0.2.7/32 table {TABLE}")
     assert driver.news() is None

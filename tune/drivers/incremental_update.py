@@ -66,9 +66,12 @@ class UpdateStep:
         return self.old if self.old and (self.new is None or self.new[0] != self.old[0]) else None
 
 
-def apply(table: RouteTable, main: MainTable, changes: Changes, parsed: Mapping[str, Prefix]) -> Rules:
-    """Put few changes in force. Errors: `Unclear` before anything is written, `Refused` with everything as before."""
-    if len(parsed) > FEW:
+def apply(table: RouteTable, main: MainTable, changes: Changes, parsed: Mapping[str, Prefix], few: int = FEW) -> Rules:
+    """Put at most `few` changes in force.
+
+    Errors: `Unclear` before anything is written, `Refused` with everything as before.
+    """
+    if len(parsed) > few:
         raise Unclear
     seen = table.standing()
     _check_clear(seen, main, changes, parsed)

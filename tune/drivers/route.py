@@ -53,8 +53,9 @@ class RouteDriver:
 
     name = "route"
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
+    def __init__(self, place: Place, few: int = incremental_update.FEW) -> None:
+        """Up to `few` prefixes are looked at one by one."""
+        self.place, self._few = place, few
         self._marked = ""
         self._followed: object = None
         # Events that were read and are not yet followed; `mark` reports them too.
@@ -106,7 +107,7 @@ class RouteDriver:
         main, clamps = table.main(), self._clamps()
         try:
             with suppress(incremental_update.Unclear):  # then nothing is written yet
-                return incremental_update.apply(table, main, changes, parsed)
+                return incremental_update.apply(table, main, changes, parsed, self._few)
             return self._apply_all(changes, main, parsed)
         finally:
             remembered.forget(table.net, self.place.netns, clamps)
@@ -195,7 +196,7 @@ class RouteDriver:
         None where only `mark` and `read` can show it. A look at each is a thousandth of a reading of a large table.
         """
         self._listen()
-        if self._more or len(self._written) > incremental_update.FEW:
+        if self._more or len(self._written) > self._few:
             return None
         written, self._written = self._written, set()
         if not written:

@@ -158,45 +158,38 @@ def test_devices_have_classes(typed: Typed, tmp_path: Path) -> None:
     assert code == DONE and rows(out)[0]["classes"] == 2 and "no device has 200 of the first outcomes" in err
 
 
-def test_sites_without_number_are_not_all_told_apart(
-    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sites_without_number_are_not_all_told_apart(typed: Typed, tmp_path: Path) -> None:
     """A site that is an address of its own for every load would cost memory by the square."""
-    sites = [f"s{at}" for at in range(12)] + ["much", "more"] * 3
+    sites = [f"s{at:03}" for at in range(112)] + ["much", "more"] * 3
     context = {"bandwidth_kbps": 5000, "rtt_ms": 80, "loss": 0}
     lines = [json.dumps({"context": {**context, "site": site}, "plt_ms": 9}) for site in sites]
     (tmp_path / "o.jsonl").write_text("\n".join([*lines, '{"plt_ms": 5}', '{"plt_ms": 5}']))
     typed("learn", "import", "o.jsonl")
-    monkeypatch.setattr(lessons, "MOST_SITES", 3)
     code, _, err = typed("learn", "run", "--policy", "thompson")
-    assert code == DONE and "14 sites: the 3 with the most outcomes are distinguished" in err
+    assert code == DONE and "114 sites: the 100 with the most outcomes are distinguished" in err
     with Outcomes(tmp_path / "l.db") as store:
         found = store.learner("thompson")
-        assert found is not None and recipe_of(found.recipe).sites == ("more", "much", "s0")
-        assert len(store.sites()) == 14
+        assert found is not None and recipe_of(found.recipe).sites == ("more", "much", *sites[:98])
+        assert len(store.sites()) == 114
 
 
-def test_configurations_without_number_are_refused(
-    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_configurations_without_number_are_refused(typed: Typed, tmp_path: Path) -> None:
     """A window that is logged segment by segment would cost memory by the square."""
     context = {"bandwidth_kbps": 5000, "rtt_ms": 80, "loss": 0}
-    lines = [
-        json.dumps({"context": {**context, "site": f"s{at % 4}"}, "plt_ms": 9 + at % 3, "propensity": 0.01,
-                    "profile": {"initcwnd": 1 + at % 40, "tcp_autocorking": at % 2}})
-        for at in range(200)
-    ]  # fmt: skip
-    (tmp_path / "o.jsonl").write_text("\n".join(lines))
-    typed("learn", "import", "o.jsonl")
-    monkeypatch.setattr(lessons, "MOST_CONFIGURATIONS", 30)
+    for most in (1001, 1000):
+        lines = [
+            json.dumps({"context": {**context, "site": f"s{at % 25}"}, "plt_ms": 9 + at % 3, "propensity": 0.01,
+                        "profile": {"initcwnd": 1 + at % most, "tcp_autocorking": at % most % 2}})
+            for at in range(1100)
+        ]  # fmt: skip
+        (tmp_path / f"{most}.jsonl").write_text("\n".join(lines))
+        typed("learn", "import", f"{most}.jsonl")
     code, out, err = typed("learn", "run", "--policy", "mab_nc")
-    assert code == USAGE and out == "" and "the logs have 40 configurations, and a policy distinguishes 30" in err
-    assert "initcwnd rounded, which has 40 values" in err
+    assert code == USAGE and out == "" and "the logs have 1001 configurations, and a policy distinguishes 1000" in err
+    assert "initcwnd rounded, which has 1001 values" in err
     assert typed("learn", "evaluate", "--policy", "default", "--policy", "initcwnd=5,tcp_autocorking=1")[0] == DONE
-    monkeypatch.setattr(lessons, "MOST_CONFIGURATIONS", 40)
-    monkeypatch.setattr(lessons, "MOST_PAIRS", 100)
-    code, _, err = typed("learn", "run", "--policy", "mab_nc", "--classes", 2)
-    assert code == DONE and "4 sites: the 2 with the most outcomes are distinguished" in err
+    code, _, err = typed("learn", "run", "--log", 2, "--policy", "mab_nc", "--classes", 2)
+    assert code == DONE and "25 sites: the 20 with the most outcomes are distinguished" in err
 
 
 @pytest.mark.parametrize(("apart", "said"), [(1.0, True), (0.0, False)])

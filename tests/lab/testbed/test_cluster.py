@@ -64,8 +64,7 @@ def test_the_verb_measures_on_a_cluster(address: str, tmp_path: Path) -> None:
     assert file.stat().st_size > 0
 
 
-def test_a_cluster_that_is_not_there_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "PATIENCE_S", 0.2)
+def test_a_cluster_that_is_not_there_is_reported() -> None:
     for address in ("tcp://127.0.0.1:1", "nowhere"):
         with pytest.raises(BadInput, match="no scheduler answers"):
-            next(perform_away([orders()], address, "unused"))
+            next(perform_away([orders()], address, "unused", 0.2))

@@ -41,22 +41,22 @@ _REMEDY = "run: apt-get install clang libbpf-dev"
 _PRIVATE = 0o700
 
 
-def cached(program: str, sources: Path | None = None) -> Path:
+def cached(program: str, sources: Path | None = None, shared: Path | None = None) -> Path:
     """Return where the object file lies, or will lie; `sources` is the folder of a program that is not the driver's."""
-    text = checksum(program, sources) + os.uname().machine
+    text = checksum(program, sources, shared) + os.uname().machine
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "configtron" / "bpf"
     return folder / f"{program}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.bpf.o"
 
 
-def checksum(program: str, sources: Path | None = None) -> str:
+def checksum(program: str, sources: Path | None = None, shared: Path | None = None) -> str:
     """Of all that decides what a program compiles to, the compiler's version apart: SHA-256, in hex."""
-    texts = (source(program, sources).read_bytes(), headers(), " ".join(OPTIONS).encode())
+    texts = (source(program, sources).read_bytes(), headers(shared), " ".join(OPTIONS).encode())
     return hashlib.sha256(b"\0".join(texts)).hexdigest()
 
 
-def headers() -> bytes:
+def headers(shared: Path | None = None) -> bytes:
     """Return what all programs share, one after the other."""
-    return b"".join((SOURCES / name).read_bytes() for name in HEADERS)
+    return b"".join(((shared or SOURCES) / name).read_bytes() for name in HEADERS)
 
 
 def source(program: str, sources: Path | None = None) -> Path:
