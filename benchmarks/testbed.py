@@ -41,7 +41,7 @@ from configtron.lab.uml import user_mode_linux as uml
 from configtron.model.errors import DONE, USAGE, ConfigtronError
 from configtron.model.repeats import StoppingRule
 
-WORKER = "configtron.cli.shard"
+WORKER = "configtron.service.shard_guest"
 PARTS = ("speed", "smoke", "same", "kill", "grid")
 CORES = len(os.sched_getaffinity(0))
 YARDSTICK, LINK = "yardstick", "hotcloud:5/50/0"

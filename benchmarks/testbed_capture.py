@@ -16,8 +16,8 @@ import sys
 import threading
 from pathlib import Path
 
-from configtron.cli import shard
 from configtron.model.errors import DONE
+from configtron.service import shard_guest
 
 FRAMES = "frames.pcap"
 # <linux/if_ether.h>, <asm-generic/socket.h>, as new as time_t of 64 bits
@@ -63,7 +63,7 @@ class Capture(threading.Thread):
 def main(words: list[str]) -> int:
     capture = Capture(Path(words[2]) / FRAMES)
     capture.start()
-    code = shard.main(words)
+    code = shard_guest.main(words)
     capture.stop()
     return code if capture.count else DONE + 1
 

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 Command = Callable[..., Any]
+Decorator = Callable[[Command], Command]
 FORMATS = ("table", "jsonl", "csv")
 FILE = click.Path(path_type=Path, dir_okay=False)
 INPUT_FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
@@ -31,28 +32,27 @@ class Finite(click.FloatRange):
 SPAN = Finite(min=0, min_open=True)
 
 
-def added(command: Command, *options: Callable[[Command], Command]) -> Command:
-    """Add options to a command, in the order of its help."""
-    for option in reversed(options):
-        command = option(command)
-    return command
+def with_options(*options: Decorator) -> Decorator:
+    """Return a decorator that adds options to a command, in the order of its help."""
+
+    def decorated(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorated
 
 
-def output_option(command: Command) -> Command:
-    """Add -o: the file that results go to."""
-    return click.option("-o", "--output-file", default="-", type=click.Path(dir_okay=False),
-                        help="Write here; - is stdout.")(command)  # fmt: skip
-
-
-def format_option(*forms: str, text: str = "Form of the answer.") -> Callable[[Command], Command]:
+def format_option(*forms: str, text: str = "Form of the answer.") -> Decorator:
     """Return the option -f with these forms; the first is the default."""
     return click.option("-f", "--format", "form", type=click.Choice(forms or FORMATS), default=(forms or FORMATS)[0],
                         show_default=True, help=text)  # fmt: skip
 
 
-def form_options(command: Command) -> Command:
-    """Add -f and -o."""
-    return added(command, format_option(), output_option)
+# The file that results go to; the same, and their form.
+output_option = click.option("-o", "--output-file", default="-", type=click.Path(dir_okay=False),
+                             help="Write here; - is stdout.")  # fmt: skip
+form_options = with_options(format_option(), output_option)
 
 
 def options_of(command: click.Command) -> dict[str, click.Option]:

@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 
 import click
 from click.core import ParameterSource
@@ -15,6 +13,7 @@ from click.core import ParameterSource
 from configtron.cli.configfile import CONFIG_FILE
 from configtron.cli.root import root
 from configtron.cli.settings import hint
+from configtron.linux.standard_streams import drop_stdout, open_standard_streams, place_of
 from configtron.model.errors import CANNOT_WRITE, DONE, INTERRUPTED, NOTHING, UNWRITTEN, ConfigtronError
 from configtron.model.packages import missing
 
@@ -24,7 +23,7 @@ COMPLETE = "_CONFIGTRON_COMPLETE"
 
 def run(words: Sequence[str] | None = None) -> int:
     """Run one command line; return the exit code."""
-    _open_standard()
+    open_standard_streams()
     if COMPLETE in os.environ:
         root.main(prog_name="configtron", complete_var=COMPLETE)
     try:
@@ -54,12 +53,12 @@ def run(words: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         # The reader has seen enough (`| head`).
-        _leave_stdout()
+        drop_stdout()
         return DONE
     except OSError as error:
         # A full disk, a folder that is a file: the system's own words, and which file.
-        click.echo(f"configtron: {_place(error)}{error.strerror or error}", err=True)
-        _leave_stdout()
+        click.echo(f"configtron: {place_of(error)}{error.strerror or error}", err=True)
+        drop_stdout()
         return UNWRITTEN if error.errno in CANNOT_WRITE else NOTHING
 
 
@@ -78,17 +77,6 @@ def _performed(words: list[str]) -> int:
     return code if isinstance(code, int) else DONE
 
 
-def _place(error: OSError) -> str:
-    """Return the file of an error, as the line's beginning: standard output where that is full or closed (`>&-`)."""
-    if error.filename:
-        return f"{error.filename}: "
-    try:
-        sys.stdout.flush()
-    except OSError:
-        return "standard output: "
-    return "standard output: " if error.errno == errno.EBADF else ""
-
-
 def _from_file(error: click.BadParameter) -> click.BadParameter:
     """Name the configuration file of a value that its command refuses and that was not typed."""
     ctx, param = error.ctx, error.param
@@ -98,23 +86,3 @@ def _from_file(error: click.BadParameter) -> click.BadParameter:
         return error
     table = ".".join(ctx.command_path.split()[1:])
     return click.BadParameter(f"{ctx.find_root().meta.get(CONFIG_FILE)}: [{table}]: {error.message}", ctx, param)
-
-
-def _open_standard() -> None:
-    """Open standard streams that were closed (`>&-`), so that no file of ours takes their numbers. Writing to a closed
-    standard output is an error, as for every other program; writing to a closed standard error goes nowhere.
-    """
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
-        if getattr(sys, name) is None:
-            try:
-                os.fstat(number)
-            except OSError:
-                os.dup2(os.open(os.devnull, os.O_RDONLY if number == 1 else os.O_RDWR), number)
-                os.set_inheritable(number, True)
-            setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", closefd=False))
-
-
-def _leave_stdout() -> None:
-    """Drop what could not be written, or Python would complain once more at exit."""
-    with suppress(OSError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

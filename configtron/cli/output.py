@@ -12,7 +12,11 @@ import click
 from configtron.cli.settings import hint, settings
 
 if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Any
+
     from configtron.model.records import Json
+    from configtron.report.job_display import BarDisplay, CountsOf, EventLines
 
     WriteRows = Callable[[Sequence[str], Iterable[Mapping[str, Json]]], None]
 
@@ -29,6 +33,21 @@ def say(text: str) -> None:
     """Print a line to stderr, unless --quiet."""
     if settings().loudness >= 0:
         warn(text)
+
+
+def event_lines(*, closing: bool = True) -> EventLines:
+    """Return a callback that prints the events of a job as lines on stderr; closing: one at its end too."""
+    from configtron.report.job_display import EventLines
+
+    return EventLines(say, closing=closing)
+
+
+def progress_bar(make: Callable[..., Any], counts_of: CountsOf, status_file: Path | None) -> BarDisplay:
+    """Return a callback that shows the events of a job as a bar on stderr. Errors: `BadInput` for the status file."""
+    from configtron.report.job_display import BarDisplay
+
+    quiet, color = settings().loudness < 0, settings().color
+    return BarDisplay(make, counts_of, status_file, say=say, hint=hint, quiet=quiet, color=color)
 
 
 @contextmanager

@@ -9,24 +9,10 @@ result so far, marked as cancelled: everything that the result counts is stored,
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from configtron.model.progress import Event, StepProgress
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """`done` of `total` steps of the job `what` are finished. With a total of 0 it is a notice, with text `what`."""
-
-    done: int
-    total: int
-    what: str
-
-
-@dataclass(frozen=True, slots=True)
-class StepProgress(Event):
-    """`done` of `total` steps; `things`: their name, in the plural. The first event of a job comes before any step."""
-
-    things: str = ""
-
+__all__ = ["Cancelled", "Event", "Progress", "StepProgress", "never", "unheard"]
 
 Progress = Callable[[Event], None]
 Cancelled = Callable[[], bool]

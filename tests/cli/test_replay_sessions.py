@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from configtron.cli import signals
 from configtron.cli.replay.earlier import SIMULATED
 from configtron.db.outcomes import Outcomes
 from configtron.db.replays import Replays
+from configtron.linux import signals
 from configtron.model.errors import DONE, INTERRUPTED, USAGE
 from configtron.service.replay import simulation
 from configtron.service.replay.capture_contexts import contexts_of

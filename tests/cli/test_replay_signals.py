@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from configtron.cli import signals
 from configtron.db.replays import Replays
+from configtron.linux import signals
 from configtron.model.errors import DONE, INTERRUPTED
 from configtron.service.replay import simulation
 from configtron.studies.registry import sessions_run

@@ -28,9 +28,8 @@ def diversity(run: int, form: str | None, output_file: str, baseline: str, knobs
     """Compare a run (a number, or last) between regions: the paper's Table 2.
 
     For each parameter the values in the baseline region, how many sites are set otherwise elsewhere, of those whose
-    setting is known in both (grade A or B), with Wilson's 95 % interval, and an example. Sites at whose address unlike
-    servers answer stand apart. The page (-f html) adds plots, providers and the packets behind the examples; it is one
-    file that loads nothing. Exit code 4: the run holds no verdict to compare.
+    setting is known in both (grade A or B), with Wilson's 95 % interval, and an example. The page (-f html) adds plots
+    and packets. Exit code 4: the run holds no verdict to compare.
     """
     from configtron.report.comparison import compared
     from configtron.report.diversity_lines import write_comparison

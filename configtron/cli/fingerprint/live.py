@@ -24,10 +24,9 @@ def live(interface: str, form: str, output_file: str, span: float | None, access
          places: tuple[Path, ...], only: str | None, window_s: float, connections: bool) -> int:  # fmt: skip
     """Watch an interface: what its connections show of their clients' networks.
 
-    128 bytes of each TCP packet are read, no packet is sent. A connection is reported when it has ended or is idle:
-    round trip, least round trip, jitter, loss, delivery rate, a lower bound of the bandwidth; with files, device, ASN
-    and country. Contexts are stored in the database, with the client's prefix but not its address. The count of
-    packets that the kernel dropped is printed at the end. Exit code 4: no connection was seen.
+    128 bytes of each TCP packet are read, no packet is sent. A connection is reported when it has ended or is idle,
+    with the columns of docs/fields.md. Contexts are stored with the client's prefix, not its address. Exit code 4: no
+    connection was seen.
     """
     if connections and form == "table":
         raise BadInput("--connections has no table; name -f jsonl or -f csv")

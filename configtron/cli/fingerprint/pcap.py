@@ -27,11 +27,9 @@ from configtron.model.packages import missing
 def pcap(files: tuple[str, ...], form: str, output_file: str, servers: bool, stream: bool, keylog: Path | None) -> int:
     """Read connections out of packet captures: pcap or pcapng, also compressed (gz, zst); - is standard input.
 
-    Several files are one capture, in the order given. Each connection is reported with both sides' windows,
-    repeats and losses, and with what it shows about its server, graded as in docs/grades.md. What cannot be read is
-    counted on standard error. Frames in tunnels (GRE, MPLS, PPPoE and more) are read by Scapy, if it is installed.
-
-    Exit code 3: a file was cut or broken, or frames in it could not be read; 4: no TCP in it.
+    Several files are one capture, in the order given. Each connection is reported with what it shows about both sides,
+    graded as in docs/grades.md. What cannot be read is counted on standard error; frames in tunnels are read by Scapy,
+    if it is installed. Exit code 3: a file was cut or broken, or frames could not be read; 4: no TCP in it.
     """
     from configtron.report.connections import counted, write_connections, write_servers
     from configtron.report.files import opened

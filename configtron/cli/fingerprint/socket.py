@@ -22,10 +22,9 @@ def socket(form: str, output_file: str, span: float | None, access_log: Path | N
            ports: tuple[int, ...], follow: bool, every_s: float) -> int:  # fmt: skip
     """Ask the kernel about this host's TCP connections (tcp_info), and report contexts of their clients.
 
-    Smoothed and least round trip, deviation, share sent again, delivery rate, bandwidth (a lower bound where the
-    application held back); with files, device, ASN and country. Contexts are stored in the database, with the client's
-    prefix but not its address. With --follow or --for, the kernel also reports every connection at the moment it ends.
-    Nothing is sent, and no root is needed. Exit code 4: there was no connection.
+    Columns: docs/fields.md. Contexts are stored with the client's prefix, not its address. With --follow or --for,
+    every connection is also reported at the moment it ends. Nothing is sent, and no root is needed. Exit code 4: there
+    was no connection.
     """
     from configtron.service import capture
 

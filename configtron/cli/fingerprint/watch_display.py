@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from configtron.cli.options import INPUT_FILE, SPAN, Command, added, format_option, output_option
+from configtron.cli.options import INPUT_FILE, SPAN, format_option, output_option, with_options
 from configtron.cli.output import say
 from configtron.cli.settings import settings
-from configtron.cli.signals import asked_to_stop
+from configtron.linux.signals import asked_to_stop
 from configtron.model.errors import DONE, INTERRUPTED, NOTHING
 
 if TYPE_CHECKING:
@@ -25,17 +25,15 @@ if TYPE_CHECKING:
 PROGRESS_EVERY_S = 10.0
 
 
-def watch_options(command: Command) -> Command:
-    """Add the options of both commands."""
-    return added(
-        command,
-        format_option(),
-        output_option,
-        click.option("--for", "span", type=SPAN, metavar="SECONDS", help="Stop after so long; else at Ctrl-C."),
-        click.option("--access-log", type=INPUT_FILE, help="Log of a web server (combined format), for devices."),
-        click.option("--mmdb", "places", type=INPUT_FILE, multiple=True,
-                     help="MaxMind-format file, for ASN or country; may be repeated."),
-    )  # fmt: skip
+# The options of both commands.
+watch_options = with_options(
+    format_option(),
+    output_option,
+    click.option("--for", "span", type=SPAN, metavar="SECONDS", help="Stop after so long; else at Ctrl-C."),
+    click.option("--access-log", type=INPUT_FILE, help="Log of a web server (combined format), for devices."),
+    click.option("--mmdb", "places", type=INPUT_FILE, multiple=True,
+                 help="MaxMind-format file, for ASN or country; may be repeated."),
+)  # fmt: skip
 
 
 class WatchDisplay:

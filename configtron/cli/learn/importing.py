@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 import click
 
 from configtron.cli.options import INPUT_FILE, SPAN, Finite
-from configtron.cli.output import say
+from configtron.cli.output import event_lines, say
 from configtron.cli.settings import settings
 from configtron.model.errors import DONE, NOTHING, PARTIAL, BadInput
 
@@ -42,30 +42,17 @@ FORMS = ("outcomes", "nginx", "apache-us", "apache-s", "haproxy", "boomerang", "
 def import_(file: BinaryIO, kind: str | None, **how: Any) -> int:
     """Read outcomes from FILE (- is standard input; gzip is unpacked) into a new log of the database.
 
-    \b
-    JSON Lines, an object each:
-      {"context": {"bandwidth_kbps": 5000, "rtt_ms": 80, "loss": 0.01, "site": "news", "prefix": "192.0.2.0/24"},
-       "profile": {"initcwnd": 30}, "plt_ms": 1234.5, "arm": "epsilon", "class": "nc3", "propensity": 0.1,
-       "measured_at": 1700000000000000000}
-    or CSV with a header: plt_ms, any of the context's names, a column for each knob, propensity, arm, class,
-    measured_at. Only plt_ms is required; `evaluate` needs propensities, classes need bandwidth, round trip and loss.
+    FILE is JSON Lines or CSV of outcomes (docs/learn.md shows both), an access log of nginx, Apache or HAProxy, beacons
+    of boomerang or web-vitals, an HTTP archive, or contexts (docs/import.md). Of addresses only the prefix is stored.
+    Outcomes without their client's network get it from contexts of the same prefix that were seen before the load.
 
-    Also access logs of nginx, Apache and HAProxy, beacons of boomerang and web-vitals, HTTP archives (docs/import.md
-    names what each measures), and contexts (`fingerprint contexts -f jsonl`), which are stored for later imports.
-    Of addresses only the prefix is stored. A log has one metric.
-
-    Outcomes without their client's network get it from contexts of the same prefix that were seen before the load
-    began; how many did, how old those were, and why others did not, is printed.
-
-    Bad lines are counted and the first few named, the others stored: exit code 3. With --strict the first one ends the
-    import, exit code 2; the outcomes before it are stored, and counted. 4: there was no outcome.
+    Exit codes: 2, the first bad line with --strict; 3, bad lines were left out; 4, there was no outcome.
     """
-    from configtron.cli.display import EventLines
     from configtron.service.learning.importing import import_file
     from configtron.service.learning.sources import ImportOptions
 
     name = file.name.encode(errors="backslashreplace").decode()  # a file's name may be no text
-    found = import_file(file, name, ImportOptions(settings().db, kind=kind or "", **how), EventLines())
+    found = import_file(file, name, ImportOptions(settings().db, kind=kind or "", **how), event_lines())
     for line in found.lines():
         say(line)
     if found.refused:

@@ -7,22 +7,15 @@ from typing import BinaryIO
 
 import click
 
-from configtron.cli.completing import learned
+from configtron.cli.learn.options import policy_option
 from configtron.cli.options import form_options
-from configtron.cli.output import LEARNING, write_rows
+from configtron.cli.output import LEARNING, event_lines, write_rows
 from configtron.cli.settings import settings
 from configtron.model.errors import DONE, BadInput
 
 
 @click.command(short_help="Show which knobs matter, and which do nothing.")
-@click.option(
-    "--policy",
-    "name",
-    default="",
-    metavar="POLICY",
-    shell_complete=learned,
-    help="By what this one has seen; `learn status` lists them.  [default: the one saved last]",
-)
+@policy_option(help="By what this one has seen; `learn status` lists them.  [default: the one saved last]")
 @click.option("--tensor", type=click.File("rb"), metavar="FILE", help="By this PLT-tensor.")
 @form_options
 def knobs(name: str, tensor: BinaryIO | None, form: str, output_file: str) -> int:
@@ -30,15 +23,11 @@ def knobs(name: str, tensor: BinaryIO | None, form: str, output_file: str) -> in
 
     \b
     knob        its values, the default first, and where it is known to be without effect
-    dead        no difference beyond noise in what was seen (by a policy, or a tensor with repeats): between how many
-                pairs, and the largest effect that could have stayed unseen, which is 5 % at most: as root mean
-                square over pairs of all cells, so that in one cell of a hundred it may be ten times that
-    unexplored  what this policy was made without, or goes on without since outcomes proved it dead
+    dead        no difference beyond noise in what was seen; an effect above 5 % would have shown
+    unexplored  what this policy was made without, or explores no more since outcomes proved it dead
     unproven    the same as dead, but a larger effect could have stayed unseen: more outcomes would show
-    importance  excess of the best configuration with this knob at its default over the best of all, median and p95
-                over networks and sites, with 95 % intervals
+    importance  excess of the best configuration with this knob at its default over the best of all (docs/learn.md)
     """
-    from configtron.cli.display import EventLines
     from configtron.model.tensor import read
     from configtron.service.learning import rows
     from configtron.service.learning.knobs import knobs_of_policy, knobs_of_tensor
@@ -48,6 +37,6 @@ def knobs(name: str, tensor: BinaryIO | None, form: str, output_file: str) -> in
     if tensor is not None:
         found = knobs_of_tensor(read(tensor, tensor.name))
     else:
-        found = knobs_of_policy(settings().db, name, EventLines())
+        found = knobs_of_policy(settings().db, name, event_lines())
     write_rows(form, output_file, rows.EFFECT_COLUMNS, [*rows.known_knob_rows(), *rows.effect_rows(found)], LEARNING)
     return DONE

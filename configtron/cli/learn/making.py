@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from configtron.cli.learn.limits import operator_limits
 from configtron.cli.learn.options import damage_options, log_option
-from configtron.cli.options import Command, Finite
+from configtron.cli.options import Finite, with_options
 from configtron.cli.tune.options import guard_options
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 FIXED = ("policy", "log", "seed", "classes", "update_every", "engine", "warm", "watch", "evolve", "by_device",
          "features", "damage", "damage_from", "bound", "allow_unfair", "all_configurations",
          "budget")  # fmt: skip
-OPTIONS = (
+making_options = with_options(
     log_option,
     click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of all random numbers."),
     click.option("--classes", default="auto", show_default=True, metavar="K",
@@ -47,13 +47,6 @@ OPTIONS = (
     click.option("--budget", type=Finite(0, 1), default=0.01, show_default=True, metavar="SHARE",
               help="What exploration may cost, as a share of Default's mean page load time (`learn policies`)."),
 )  # fmt: skip
-
-
-def making_options(command: Command) -> Command:
-    """Add all of them, in that order."""
-    for option in reversed(OPTIONS):
-        command = option(command)
-    return command
 
 
 def making_of(given: Mapping[str, Any]) -> PolicyOptions:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from configtron.cli.options import FILE, form_options
-from configtron.cli.output import say
+from configtron.cli.output import progress_bar, say
 from configtron.cli.settings import settings
-from configtron.cli.signals import terminated
+from configtron.linux.signals import terminated
 from configtron.model.errors import INTERRUPTED, BadInput
 
 if TYPE_CHECKING:
@@ -58,25 +58,11 @@ def measure(fail_on_unknown: bool, tensor: Path | None, status_updates_file: Pat
             **given: Any) -> int:  # fmt: skip
     """Fill the PLT-tensor {network condition x configuration x website} with page loads in the lab.
 
-    Each condition is a shard: one boot of a guest with real kernel, servers and client, in virtual time. All settings
-    are read back; a configuration that does not read back is not measured, with the reason. A cell is loaded 6 times,
-    then 12, then 24, until the 95 % interval of its median is within a tenth of it; otherwise it is flagged
-    wide-interval, or few-loads below six loads. The same seed gives the same bytes.
-
-    Ctrl-C and SIGTERM end the shards that are under way, and keep the others. After kill -9 the guests finish their
-    shards; --resume waits for them and goes on. A guest that is killed loses its shard, a machine that fails one a job.
-    --study smoke is 576 cells, each loaded once: for a first look, and for tests.
-
-    \b
-    Exit codes: 0    measured; with --fail-on-unknown: and every median is known
-                1    --fail-on-unknown, and some median is not
-                2    no such name, a file that cannot be written, a database that cannot be used
-                3    some cells have no median: configurations refused, loads failed, shards failed
-                4    no cell has one
-                5    not root, or a program or kernel feature is missing
-                130  interrupted; what is whole is kept
+    Each condition is one boot of a guest with real kernel, servers and client, in virtual time. A cell is loaded 6
+    times, then 12, then 24, until the 95 % interval of its median is within a tenth of it. The same seed gives the same
+    bytes. Ctrl-C keeps the conditions that are complete, --resume goes on, also after kill -9. docs/tensor.md explains
+    flags and exit codes.
     """
-    from configtron.cli.display import BarDisplay
     from configtron.report.cells import write_cells
     from configtron.report.files import can_be_written, opened
     from configtron.report.filling import Filling
@@ -84,7 +70,7 @@ def measure(fail_on_unknown: bool, tensor: Path | None, status_updates_file: Pat
 
     options = _options_of(**given)
     can_be_written(tensor, output_file)
-    with BarDisplay(Filling, _moment_of, status_updates_file) as progress, terminated():
+    with progress_bar(Filling, _moment_of, status_updates_file) as progress, terminated():
         found = measuring.fill(options, progress)
     with opened(output_file) as out:
         tally, lines = measured.show_cells(options.db, found, lambda cells: write_cells(form, cells, out), tensor)

@@ -9,12 +9,20 @@ from typing import Any
 import click
 
 from configtron.cli.completing import learned
-from configtron.cli.options import Command
+from configtron.cli.options import Command, Decorator, with_options
 from configtron.cli.settings import settings
 from configtron.model.errors import BadInput
 
 # Latest outcomes that a question is answered from: enough for intervals of a per cent, little enough for a second.
 LAST = 100_000
+
+
+LOG_OPTIONS = with_options(
+    click.option("--log", type=click.IntRange(0), default=0, show_default="all of them", metavar="N",
+                 help="Outcomes of this log only; `learn status` lists them."),
+    click.option("--metric", default="", metavar="METRIC",
+                 help="Outcomes of all logs that measured this, where logs measured different things: plt, page, ..."),
+)  # fmt: skip
 
 
 def log_option(command: Command) -> Command:
@@ -30,36 +38,24 @@ def log_option(command: Command) -> Command:
             log = log_of_metric(settings().db, metric)
         return command(*args, log=log, **rest)
 
-    one = click.option(
-        "--log", type=click.IntRange(0), default=0, show_default="all of them", metavar="N",
-        help="Outcomes of this log only; `learn status` lists them.",
-    )  # fmt: skip
-    alike = click.option(
-        "--metric", default="", metavar="METRIC",
-        help="Outcomes of all logs that measured this, where logs measured different things: plt, page, request, ...",
-    )  # fmt: skip
-    return one(alike(chosen))
+    return LOG_OPTIONS(chosen)
 
 
-def policy_option(command: Command) -> Command:
-    """Add the saved policy."""
-    return click.option("--policy", "name", default="", metavar="POLICY", shell_complete=learned,
-                        help="Which; `learn status` lists them.  [default: the one saved last]")(command)  # fmt: skip
+def policy_option(name: str = "name", **more: Any) -> Decorator:
+    """Return the option of a saved policy."""
+    last = "Which; `learn status` lists them.  [default: the one saved last]"
+    about: dict[str, Any] = {"metavar": "POLICY", "shell_complete": learned, "default": "", "help": last}
+    return click.option("--policy", name, **(about | more))
 
 
-def last_option(command: Command) -> Command:
-    """Add how many outcomes are read."""
-    return click.option("--last", type=click.IntRange(1), default=LAST, show_default=True, metavar="N",
-                        help="From the latest N outcomes.")(command)  # fmt: skip
-
-
-def damage_options(command: Command) -> Command:
-    """Add the bound on damage to neighbours, and the tensor that measured it."""
-    most = click.option(
-        "--damage", default="", metavar="BYTES",
-        help="Serve no configuration by which neighbours lose more bytes for each byte of a page; none: no bound."
-             "  [default: 1.25 where it was measured; to export, the policy's own]",
-    )  # fmt: skip
-    where = click.option("--damage-from", type=click.File("rb"), metavar="FILE",
-                         help="The PLT-tensor that measured it.  [default: --warm's, or the policy's]")  # fmt: skip
-    return most(where(command))
+# How many outcomes are read.
+last_option = click.option("--last", type=click.IntRange(1), default=LAST, show_default=True, metavar="N",
+                           help="From the latest N outcomes.")  # fmt: skip
+# The bound on damage to neighbours, and the tensor that measured it.
+damage_options = with_options(
+    click.option("--damage", default="", metavar="BYTES",
+                 help="Serve no configuration by which neighbours lose more bytes for each byte of a page; none: no"
+                      " bound.  [default: 1.25 where it was measured; to export, the policy's own]"),
+    click.option("--damage-from", type=click.File("rb"), metavar="FILE",
+                 help="The PLT-tensor that measured it.  [default: --warm's, or the policy's]"),
+)  # fmt: skip

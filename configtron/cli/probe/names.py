@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from ipaddress import ip_network
 from pathlib import Path
@@ -24,13 +23,6 @@ def run_number(_ctx: click.Context, _param: click.Parameter, value: str | None) 
     if not re.fullmatch(r"-?\d{1,9}", value):
         raise click.BadParameter(f"{value!r} is no run; give a number, or last")
     return int(value)
-
-
-def finite(_ctx: click.Context, _param: click.Parameter, value: float | None) -> float | None:
-    """Check that a number is finite: click's ranges let "nan" and "inf" pass."""
-    if value is not None and not math.isfinite(value):
-        raise click.BadParameter(f"{value} is not a finite number")
-    return value
 
 
 def known_knob(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from configtron.cli.completing import lists
+from configtron.cli.output import event_lines, progress_bar
 from configtron.cli.probe.run_flags import run_options
 from configtron.cli.settings import settings
-from configtron.cli.signals import terminated
+from configtron.linux.signals import terminated
 from configtron.model.errors import DONE, BadInput
 
 if TYPE_CHECKING:
@@ -21,20 +22,9 @@ if TYPE_CHECKING:
 # Starts per second outside the lab, unless asked otherwise: a site sees two, its operator's network ten, and the whole
 # run stays below what one impatient browser does.
 LIVE_RATES = {"rate_per_s": 100.0, "host_rate_per_s": 2.0, "network_rate_per_s": 10.0}
-# Options, as files and environment variables name them -> fields of ProbeOptions, where those differ.
-FIELDS = {
-    "rate": "rate_per_s",
-    "per_host_rate": "host_rate_per_s",
-    "per_network_rate": "network_rate_per_s",
-    "max_runtime": "max_runtime_s",
-    "input_file": "input_files",
-    "blocklist_file": "blocklist_files",
-    "allowlist_file": "allowlist_files",
-    "opt_out_file": "opt_out_files",
-}
 # What a resumed run takes from today's command line; all else it keeps as it was begun (service/campaign/running.py).
 TODAYS = {
-    "resume", "output_file", "format", "fail_on", "metadata_file", "status_updates_file", "save_pcap", "max_runtime",
+    "resume", "output_file", "form", "fail_on", "metadata_file", "status_updates_file", "save_pcap", "max_runtime_s",
     "words", "dry_run",
 }  # fmt: skip
 
@@ -54,7 +44,6 @@ def run(**given: Any) -> int:
         configtron probe -i sites.csv -n 100 -f jsonl -o sites.jsonl
     """
     options = options_of(**given)
-    from configtron.cli.display import BarDisplay, EventLines
     from configtron.cli.probe.run_report import show_run
     from configtron.model.records import canonical
     from configtron.report.files import opened
@@ -69,23 +58,22 @@ def run(**given: Any) -> int:
     campaign.parse_conditions(options.fail_on)
     if options.dry_run:
         with opened(options.output_file) as out:
-            total = campaign.planned_targets(options, lambda form: out.write(canonical(form) + "\n"), EventLines())
+            total = campaign.planned_targets(options, lambda form: out.write(canonical(form) + "\n"), event_lines())
         click.echo(total.text, err=True)
         return DONE
     with terminated():
-        with BarDisplay(Progress, counts_of, options.status_updates_file) as display:
+        with progress_bar(Progress, counts_of, options.status_updates_file) as display:
             done = campaign.run(options, settings().db, progress=display, argv=sys.argv[1:])
         return show_run(options, done)
 
 
 def options_of(
-    only4: bool, only6: bool, paper_compat: bool, resume: int | None, sites: int | None, backend: str | None,
-    **given: Any,
+    only4: bool, only6: bool, paper_compat: bool, resume: int | None, sites: int | None, backend: str | None, form: str,
+    **fields: Any,
 ) -> ProbeOptions:  # fmt: skip
     """Return the options of the run that the command line asks for. Errors: `BadInput` for a contradiction."""
     from configtron.service.campaign import ProbeOptions
 
-    fields = {FIELDS.get(name, name): value for name, value in given.items()}
     for name, default in LIVE_RATES.items():
         if fields[name] is None:
             fields[name] = 0.0 if fields["lab"] else default
@@ -94,7 +82,8 @@ def options_of(
             raise BadInput("--paper-compat is a profile of its own; leave out --profile")
         fields["profile"] = "paper"
     versions = (4, 6) if only4 and only6 else (6,) if only6 else (4,)
-    options = ProbeOptions(**fields, versions=versions, resume=resume or 0, sites=sites or 0, backend=backend or "")
+    counts: dict[str, Any] = {"resume": resume or 0, "sites": sites or 0}
+    options = ProbeOptions(**fields, format=form, versions=versions, **counts, backend=backend or "")
     if not (options.words or options.input_files or options.resume):
         raise BadInput("no targets; name some, or a list such as alexa-top1k, or --input-file FILE")
     if options.resume:

@@ -3,58 +3,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
 from configtron.cli.completing import runs
-from configtron.cli.probe.names import address_blocks, finite, run_number, sendable, template, test_names
+from configtron.cli.options import FILE, Decorator, Finite, format_option, output_option, with_options
+from configtron.cli.probe.names import address_blocks, run_number, sendable, template, test_names
 from configtron.model.choices import BACKENDS, PROFILES, TESTS
 
-FILE = click.Path(path_type=Path, dir_okay=False)
-FORMATS = ("table", "jsonl", "csv")
+
+def _number(flag: str, least: float | None, text: str, most: float | None = None, **more: Any) -> Decorator:
+    return click.option(*flag.split(), type=Finite(least, most), help=text, **more)
 
 
-def _number(flag: str, least: float | None, text: str, most: float | None = None, **more: Any) -> Callable[..., Any]:
-    kind = click.FloatRange(least, most) if most is not None else click.FloatRange(min=least)
-    return click.option(*flag.split(), type=kind, callback=finite, help=text, **more)
-
-
-def _count(flag: str, least: int, text: str, **more: Any) -> Callable[..., Any]:
+def _count(flag: str, least: int, text: str, **more: Any) -> Decorator:
     return click.option(*flag.split(), type=click.IntRange(min=least), help=text, **more)
 
 
-def _text(flag: str, text: str, **more: Any) -> Callable[..., Any]:
+def _text(flag: str, text: str, **more: Any) -> Decorator:
     return click.option(*flag.split(), default="", help=text, **more)
 
 
-def _file(flag: str, text: str, **more: Any) -> Callable[..., Any]:
+def _file(flag: str, text: str, **more: Any) -> Decorator:
     return click.option(*flag.split(), help=text, **{"type": FILE, **more})
 
 
-def _switch(flag: str, text: str) -> Callable[..., Any]:
+def _switch(flag: str, text: str) -> Decorator:
     return click.option(*flag.split(), is_flag=True, help=text)
 
 
 PERCENT: dict[str, Any] = {"default": 0, "metavar": "PERCENT"}
 # fmt: off
-OPTIONS = (
-    _file("-i --input-file", "Targets, one a line: name, address, block, URL; or CSV: IP,DOMAIN,TAG,PORT or rank,"
-          "domain; # begins a comment; - is stdin.", multiple=True),
-    click.option("-o", "--output-file", default="-", type=click.Path(dir_okay=False), help="Results; - is stdout."),
-    click.option("-f", "--format", type=click.Choice(FORMATS), default="table", show_default=True,
-                 help="Form of the results."),
+run_options = with_options(
+    _file("-i --input-file input_files", "Targets, one a line: name, address, block, URL; or CSV: IP,DOMAIN,TAG,PORT or"
+          " rank,domain; # begins a comment; - is stdin.", multiple=True),
+    output_option,
+    format_option(text="Form of the results."),
     _text("--tests", f"Only these of {','.join(TESTS)}.", callback=test_names, metavar="T[,T]"),
     click.option("--profile", type=click.Choice(PROFILES), default="standard", show_default=True,
                  help="About how many connections to each target: quick 6, standard 13, paper 9, full 40."),
     _switch("--paper-compat", "--profile paper: SYNs without timestamps, as ConfigTron's."),
     _text("--region", "Only these vantages, by name or region.", metavar="R[,R]"),
     _file("--vantages", "TOML file of vantages; without it, the host itself."),
-    _number("-r --rate", 0, "Connections started per second, all together; 0: no limit.  [default: 100, --lab: 0]"),
-    _number("--per-host-rate", 0, "The same for each address.  [default: 2, --lab: 0]"),
-    _number("--per-network-rate", 0, "The same for each /24 (IPv6: /48).  [default: 10, --lab: 0]"),
+    _number("-r --rate rate_per_s", 0, "Connections started per second, all together; 0: no limit."
+            "  [default: 100, --lab: 0]"),
+    _number("--per-host-rate host_rate_per_s", 0, "The same for each address.  [default: 2, --lab: 0]"),
+    _number("--per-network-rate network_rate_per_s", 0, "The same for each /24 (IPv6: /48).  [default: 10, --lab: 0]"),
     _count("-c --concurrency", 1, "Targets under way at once.", default=1000, show_default=True),
     _switch("-4 only4", "IPv4 only (the default)."),
     _switch("-6 only6", "IPv6 only; with -4: IPv4 first."),
@@ -62,14 +58,15 @@ OPTIONS = (
     _text("--source-ip", "Send from this address."),
     click.option("--path", default="/", show_default=True, callback=sendable,
                  help="Page to ask for, where the target names none."),
-    _file("-b --blocklist-file", "Addresses, blocks and names never to probe.", multiple=True),
-    _file("-w --allowlist-file", "Probe nothing but these, special-purpose ranges among them.", multiple=True),
+    _file("-b --blocklist-file blocklist_files", "Addresses, blocks and names never to probe.", multiple=True),
+    _file("-w --allowlist-file allowlist_files", "Probe nothing but these, special-purpose ranges among them.",
+          multiple=True),
     click.option("--allow", multiple=True, metavar="BLOCK", callback=address_blocks,
                  help="The same for one address or block: --allow 127.0.0.1, your own server."),
-    _file("--opt-out-file", "Hosts and addresses whose operators opted out; read again while the run goes on.",
-          multiple=True),
+    _file("--opt-out-file opt_out_files", "Hosts and addresses whose operators opted out; read again while the run"
+          " goes on.", multiple=True),
     _count("-n --max-targets", 1, "Only the first so many targets."),
-    _number("-t --max-runtime", 0, "Start no new target after so long.", default=0, metavar="SECONDS"),
+    _number("-t --max-runtime max_runtime_s", 0, "Start no new target after so long.", default=0, metavar="SECONDS"),
     click.option("-e", "--seed", type=int, default=1, show_default=True,
                  help="Order of targets; with --lab, which internet."),
     _count("--shards", 1, "Part the targets in so many ...", default=1, show_default=True),
@@ -95,10 +92,3 @@ OPTIONS = (
     _number("--lab-duplicate", 0, "With --lab: deliver packets twice, on each way.", 50, **PERCENT),
 )
 # fmt: on
-
-
-def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add all options to a command."""
-    for option in reversed(OPTIONS):
-        command = option(command)
-    return command

@@ -23,13 +23,9 @@ from configtron.service import campaign
 def validate(run: int | None, form: str, output_file: str, exit_code: bool) -> int:
     """Score a lab run (a number, or last; without RUN, the newest of the lab) against the truth.
 
-    For each parameter and grade: how many verdicts are right of how many. Then how many report all that the truth
-    allows: the value at A or B, the largest bound that the answer can prove, or the right reason where there is
-    nothing. Yield: the share answered, averaged over the distinct truths and scaled so that the best constant answer
-    has 0; three constant probers are scored for comparison. Overclaims: wrong values, at any grade. Not asked: pairs
-    that this profile need not measure. Then the differences between regions, those planted and those found; a row for
-    each trouble, where the lab's sites have any; and each mismatch with its true value. docs/probe.md explains each
-    column.
+    For each parameter and grade: how many verdicts are right of how many, and how many report all that the truth
+    allows. Then the differences between regions, planted and found, and each mismatch with its true value.
+    docs/probe.md explains each column.
     """
     with campaign.open_runs(settings().db) as store, opened(output_file) as out:
         found = campaign.score_run(store, run)

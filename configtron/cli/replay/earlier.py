@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from configtron.cli.output import LEARNING, say, write_rows
-from configtron.cli.replay.study_flags import EVALUATE_OPTIONS, with_options
+from configtron.cli.replay.study_flags import evaluate_options
 from configtron.model.errors import DONE, BadInput
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def _moved(was: str, names: tuple[str, ...]) -> None:
 
 
 @click.command(hidden=True, short_help="The earlier spelling of `replay study`.")
-@with_options(EVALUATE_OPTIONS)
+@evaluate_options
 def evaluate(names: tuple[str, ...], **given: Any) -> int:
     """Run studies as `configtron replay study` does, whose earlier spelling this is."""
     if not names:

@@ -8,12 +8,11 @@ from pathlib import Path
 import click
 
 from configtron.cli.completing import runs
+from configtron.cli.options import form_options
 from configtron.cli.probe.names import run_number
 from configtron.cli.settings import hint, settings
 from configtron.model.errors import DONE, NOTHING, BadInput
 from configtron.model.packages import missing
-
-FORMATS = ("table", "jsonl", "csv")
 
 
 @click.command(short_help="Play recorded probes again, and compare.")
@@ -28,27 +27,18 @@ FORMATS = ("table", "jsonl", "csv")
 @click.option("--fail-on-diff", is_flag=True, help="Exit with 1 if anything differs; so it is without, too.")
 @click.option("--junit", type=click.Path(dir_okay=False), metavar="FILE", help="Write a JUnit report too.")
 @click.option("-j", "--jobs", type=click.IntRange(1), default=None, help="Processes.  [default: one a CPU]")
-@click.option("-f", "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True,
-              help="Form of the answer.")  # fmt: skip
-@click.option("-o", "--output-file", default="-", type=click.Path(dir_okay=False), help="Write here; - is stdout.")
+@form_options
 def packets(files: tuple[Path, ...], run: int | None, expect: Path | None, adopt: bool, update: bool,
             fail_on_diff: bool, junit: str | None, jobs: int | None, form: str, output_file: str) -> int:  # fmt: skip
     """Replay recorded probes: the same scripts and the same readers, on recorded packets; and compare.
 
     FILE is evidence that `configtron probe` wrote (pcapng, also gz), or a folder of it. What a replay gives is
-    compared, byte for byte, with what was kept beside the recording (observation.json, or a run's results.jsonl). What
-    differs is shown: the recorded reading after "-", the replayed one after "+". A script that does not say what was
-    recorded is an error that shows both packets. Nothing is sent; neither root nor a network is needed.
+    compared, byte for byte, with what was kept beside the recording; what differs is shown, recorded after "-",
+    replayed after "+". Nothing is sent; neither root nor a network is needed. --adopt makes fixtures of other captures
+    (docs/adopt.md).
 
-    Any other capture becomes a fixture by --adopt: its connections, as `configtron fingerprint pcap` reads them, are
-    kept beside it (CAPTURE.expected.jsonl), and from then on compared like a recording, alone or in its folder.
-
-    \b
-    Exit codes: 0  replayed, and all is the same; with --update: kept
-                1  something differs, is missing, or a script diverged
-                2  a file cannot be read, or is neither evidence of ours nor adopted
-                3  nothing was recorded of some probes that could be compared
-                4  no probe in the files; with --adopt: no connection
+    Exit codes: 1, something differs, is missing, or a script diverged; 2, a file cannot be read, or is neither evidence
+    nor adopted; 3, nothing was recorded of some probes; 4, no probe in the files, or with --adopt no connection.
     """
     from configtron.cli.replay.packet_report import PlayDisplay, exit_code
     from configtron.report import replay_results as results

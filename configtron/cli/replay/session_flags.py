@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
 from configtron.cli.completing import policies
-from configtron.cli.options import Finite
+from configtron.cli.options import Finite, with_options
 from configtron.model.errors import BadInput
 
 # A replay without --sessions: 250 sessions for each of 20 classes x 12 sites.
@@ -36,7 +35,7 @@ def _at_least(least: float) -> Finite:
 
 
 # fmt: off
-OPTIONS = (
+session_options = with_options(
     click.option("--policy", "policies", multiple=True, metavar="POLICY", shell_complete=policies,
                  help="Which; several times: of `configtron learn policies`, or a class of your own,"
                       " package.module:Class.  [default: thompson]"),
@@ -89,13 +88,6 @@ OPTIONS = (
                  help="Go on with a replay that was interrupted: a number, or the latest."),
 )
 # fmt: on
-
-
-def session_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add all options to a command."""
-    for option in reversed(OPTIONS):
-        command = option(command)
-    return command
 
 
 def take_world(given: dict[str, Any]) -> None:

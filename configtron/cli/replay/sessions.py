@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from configtron.cli.options import form_options
-from configtron.cli.output import LEARNING, say, write_rows
+from configtron.cli.output import LEARNING, event_lines, say, write_rows
 from configtron.cli.replay.session_flags import (
     BESIDE_RESUME,
     BESIDE_STUDY,
@@ -36,18 +36,10 @@ def sessions(
 ) -> int:
     """Put the production policy on simulated sessions: sessions x PLT-tensor -> the policy that `learn run` runs.
 
-    A session arrives from a prefix whose network the history knows a little wrong, asks for a site, and may change its
-    network meanwhile; its page load time is the tensor's, with noise. Outcomes come back late, and managers update by
-    the clock. Printed is the distance from the best configuration of each session's network, with 95 % intervals
-    over prefixes.
-
-    An analytic tensor is a formula: rankings and convergence on it are results, milliseconds saved are not. Results are
-    the same bits for the same seed, whatever --batch, and after --resume: where it stands is kept in the database.
-
-    Where the tensor says what neighbours on the bottleneck lose (docs/tensor.md), policies keep to --damage,
-    oracles excepted, and the mean damage of what they served is printed too.
-
-    Exit code 130: interrupted; what was done is kept.
+    Printed is the distance from the best configuration of each session's network, with 95 % intervals over prefixes. An
+    analytic tensor is a formula: rankings and convergence on it are results, milliseconds saved are not. The same seed
+    gives the same bits, whatever --batch, and after --resume. docs/worlds.md and docs/sessions.md explain sources and
+    results. Exit code 130: interrupted; what was done is kept.
     """
     from configtron.cli.replay import earlier
 
@@ -65,8 +57,7 @@ def sessions(
     can_be_written(html, output_file)
     # The simulator's modules alone take a second.
     say("replay: reading the world, and checking it")
-    from configtron.cli.display import EventLines
-    from configtron.cli.signals import stop_signals
+    from configtron.linux.signals import stop_signals
     from configtron.report.session_rows import session_table
     from configtron.service import replay
     from configtron.service.replay import simulation
@@ -77,7 +68,7 @@ def sessions(
         check_alone(BESIDE_WORLD_OUT, "--world-out plays nothing")
         replay.export_world(simulation.origins_of(options), world_out, say)
         return DONE
-    display = EventLines(closing=False)
+    display = event_lines(closing=False)
     if resume is not None:
         check_alone(BESIDE_RESUME, "--resume goes on as it was begun")
     job = simulation.job_of(options, display) if resume is None else None

@@ -14,32 +14,20 @@ from configtron.cli.replay.study_flags import (
     OF_RESUME,
     OF_SESSIONS,
     SESSIONS,
-    STUDY_OPTIONS,
-    with_options,
+    study_options,
 )
 from configtron.model.errors import BadInput
 
 
 @click.command(short_help="Run studies of the papers: their figures beside ours.")
-@with_options(STUDY_OPTIONS)
+@study_options
 def study(names: tuple[str, ...], listed: bool, every: tuple[str, ...], resume: str | None, **given: Any) -> int:
     """Run studies of the papers' evaluations: the paper's figure beside ours.
 
-    `--list` shows all studies. Those that need a tensor read what `learn measure` measured, or a file; those that need
-    the lab boot guests, as root, in parts. They print for each claim the paper's figure, ours, and whether it holds
-    here. Those of simulated sessions need neither, and print means over worlds with Student's 95 % intervals.
-
-    A study that ends in any way, kill -9 too, loses only the parts that were running: of the lab the same command
-    continues, of simulated sessions `--resume`. The same seed gives the same bytes.
-
-    \b
-    Exit codes: 0    every part is there; with --fail-on-absent: and every claim holds
-                1    --fail-on-absent, and some claim does not hold here
-                2    no such file, measurement or name; a file that cannot be written
-                3    some parts are missing: conditions not measured, guests that failed
-                4    nothing could be evaluated
-                5    not root, or a program, library or kernel feature is missing
-                130  interrupted; parts that are complete are stored
+    `--list` shows all studies: those that read a tensor, those that boot guests in the lab (as root), and those of
+    simulated sessions. A study that is interrupted, by kill -9 too, resumes: of the lab by the same command, of
+    simulated sessions by --resume. The same seed gives the same bytes. docs/studies.md explains verdicts and exit
+    codes.
     """
     if listed:
         check_alone(OF_LIST, "--list runs no study")

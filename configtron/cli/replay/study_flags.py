@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 
-from configtron.cli.options import FORMATS
+from configtron.cli.options import format_option, with_options
 
 # As `studies/registry/kinds.py`, written down here so that --help imports nothing.
 NEEDS = ("tensor", "lab", "sessions")
@@ -31,7 +29,7 @@ def _completed(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
 
 
 # fmt: off
-CLAIMS_OPTIONS = (
+CLAIMS_OPTIONS = with_options(
     click.option("--measurement", type=int, default=None, metavar="NUMBER",
                  help="Of a study of a tensor: a measurement of the database; -1 is the last.  [default: -1]"),
     click.option("--smoke", is_flag=True, help="The smallest run that shows something."),
@@ -45,12 +43,11 @@ CLAIMS_OPTIONS = (
     click.option("--fail-on-absent", is_flag=True, help="Exit with 1 if a claim of the paper's does not hold here."),
     click.option("--html", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
                  help="Write a page too: claims or numbers, plots, tables, in one file that loads nothing."),
-    click.option("-f", "--format", "form", type=click.Choice(FORMATS), default="table", show_default=True,
-                 help="Form of the answer."),
+    format_option(),
     click.option("-o", "--output-file", default="-", type=click.Path(),
                  help="Write here; - is stdout; claims with -f csv: a folder that exists gets a file a table."),
 )
-STUDY_OPTIONS = (
+study_options = with_options(
     click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=_completed),
     click.option("--list", "listed", is_flag=True, help="List all studies: paper, what each reproduces, how long."),
     click.option("--all", "every", multiple=True, type=click.Choice(NEEDS),
@@ -62,25 +59,14 @@ STUDY_OPTIONS = (
                  help="Of simulated sessions: sessions of a world.  [default: as each study has]"),
     click.option("--seeds", type=click.IntRange(2), default=None, metavar="N",
                  help="Of simulated sessions: worlds that intervals are taken over, from --seed on.  [default: 3]"),
-    *CLAIMS_OPTIONS,
+    CLAIMS_OPTIONS,
     click.option("--resume", default=None, is_flag=False, flag_value="last", metavar="[N]",
                  help="Resume interrupted studies of simulated sessions: a replay's number, or the latest."),
 )
-EVALUATE_OPTIONS = (
+evaluate_options = with_options(
     click.option("--study", "names", multiple=True, help="Which; repeat for more."),
     click.option("--tensor", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
                  help="For hotcloud and realism: a tensor's file, in place of a measurement of the database."),
-    *CLAIMS_OPTIONS,
+    CLAIMS_OPTIONS,
 )
 # fmt: on
-
-
-def with_options(options: tuple[Callable[..., Any], ...]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that adds these options to a command."""
-
-    def added(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return added

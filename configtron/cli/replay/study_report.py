@@ -9,10 +9,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from configtron.cli.display import EventLines
-from configtron.cli.output import LEARNING, say, write_rows
+from configtron.cli.output import LEARNING, event_lines, say, write_rows
 from configtron.cli.settings import settings
-from configtron.cli.signals import stop_signals, terminated
+from configtron.linux.signals import stop_signals, terminated
 from configtron.model.errors import DONE, INTERRUPTED, BadInput
 from configtron.report.files import can_be_written, opened
 from configtron.service.replay.session_job import Job, JobResult
@@ -99,7 +98,7 @@ def run_sessions(job: Job | None, resume: str, form: str, output_file: str, html
     """Run a job, or resume one; return the exit code."""
     can_be_written(html, output_file)
     with stop_signals(say) as stopping:
-        done = sessions_run.run(settings().db, job, resume, EventLines(closing=False), stopping)
+        done = sessions_run.run(settings().db, job, resume, event_lines(closing=False), stopping)
     if done.cancelled:
         return INTERRUPTED
     write_numbers(done, form, output_file, html)

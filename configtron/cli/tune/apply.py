@@ -28,12 +28,10 @@ LEASE_S = 60.0
 def apply(plan: Path | None, form: str, output_file: str, lease_s: float, keep: bool, **_: object) -> int:
     """Put in force what is wanted, or a saved PLAN: all of it, or nothing.
 
-    The state before is written to the journal first, everything is read back afterwards, and a watchdog process
-    undoes it when the lease ends, or if this command is killed; if the watchdog is killed too, the next command, the
-    timer or `watch` does. Rules that are in force already are not written again; their lease is renewed.
-
-    Exit code 4: it did not read back, and was undone, or nothing is in force and all that would be is frozen; 6: the
-    guard refuses, or the plan is out of date.
+    The journal is written first, everything is read back afterwards, and a watchdog process undoes it when the lease
+    ends, or if this command is killed. Rules that are in force are not written again; their lease is renewed. Exit code
+    4: it did not read back, and was undone, or all that would be in force is frozen; 6: the guard refuses, or the plan
+    is old.
     """
     from configtron.service import lease
     from configtron.service.lease import rows

@@ -17,11 +17,11 @@ from configtron.model.errors import DONE, NOTHING
 @form_options
 def doctor(form: str, output_file: str, **_: object) -> int:
     """Show which drivers can act here, and what the others lack and how to get it. For each knob: which driver would
-    set it (by), how far that reaches (per), which drivers would in its place (else), and which better one would, if it
-    were not lacking something (instead of). Nothing is written.
+    set it (by), how far that reaches (per), which others could (else), and which better one lacks something (instead
+    of).
 
-    One driver sets a whole profile: `plan` and `apply` take the first that reaches all of its knobs. Exit code 4: no
-    driver can act, or there is no such namespace.
+    One driver sets a whole profile: the first that reaches all of its knobs. Exit code 4: no driver can act, or there
+    is no such namespace.
     """
     from configtron.service import lease
     from configtron.service.lease import rows

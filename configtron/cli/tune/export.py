@@ -21,11 +21,10 @@ FORMS = ("iproute2", "networkd", "sysctl")
 @where_options
 @output_option
 def export(form: str, ipv6: bool, output_file: str, **_: object) -> int:
-    """Print the wanted profiles and prefixes (`profile`, `prefix`) as another tool's configuration. Nothing is changed.
+    """Print the wanted profiles and prefixes as another tool's configuration. Nothing is changed.
 
-    iproute2: the routes, the rule and the names that the driver route would make here, for `ip -batch -`; once more
-    with -6 for `ip -6 -batch -`. configtron recognizes them as its own. networkd: sections for .network files.
-    sysctl: the default profile, for sysctl.d. Comments name what a tool cannot express. Gateways are the present ones.
+    iproute2: what the driver route would make here, for `ip -batch -`; with -6 for `ip -6 -batch -`. networkd: sections
+    for .network files. sysctl: the default profile, for sysctl.d. Comments name what a tool cannot express.
     """
     from configtron.report.files import opened
     from configtron.service import lease

@@ -5,41 +5,24 @@ from __future__ import annotations
 
 import click
 
-from configtron.cli.options import Command, Finite, added
+from configtron.cli.completing import drivers
+from configtron.cli.options import Finite, with_options
 
 # `configtron.tune.guard.MAX_PREFIXES`, written down here so that --help imports nothing.
 MAX_PREFIXES = 1_000_000
 SHARE = Finite(0, 1)
 
 
-def _drivers(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
-    """Return names of drivers that begin so, for the shell's completion."""
-    from configtron.service import lease
-
-    return [name for name in lease.driver_names() if name.startswith(begun)]
-
-
-def profiles(ctx: click.Context, _: click.Parameter, begun: str) -> list[str]:
-    """Return names of wanted profiles that begin so, from the database of the command line, for completion."""
-    from configtron.cli.settings import default_db
-    from configtron.service import lease
-
-    path = ctx.find_root().params.get("db") or default_db()
-    return [name for name in lease.wanted(path).rules.profiles if name.startswith(begun)]
-
-
-def where_options(command: Command) -> Command:
-    """Add the driver, and the place where it acts."""
-    return added(
-        command,
-        click.option("--driver", metavar="NAME", shell_complete=_drivers,
-                     help="Driver: auto (the default), or one that doctor lists."),
-        click.option("--netns", metavar="NAME", help="Network namespace; else the current one."),
-        click.option("--interface", metavar="NAME", help="Interface whose routes are set; else the default route's."),
-        click.option("--cgroup", metavar="PATH", help="Only connections of this cgroup; else of all."),
-        click.option("--listen", multiple=True, metavar="PORT",
-                     help="Only connections to this port, or address:port; may be repeated."),
-    )  # fmt: skip
+# The driver, and the place where it acts.
+where_options = with_options(
+    click.option("--driver", metavar="NAME", shell_complete=drivers,
+                 help="Driver: auto (the default), or one that doctor lists."),
+    click.option("--netns", metavar="NAME", help="Network namespace; else the current one."),
+    click.option("--interface", metavar="NAME", help="Interface whose routes are set; else the default route's."),
+    click.option("--cgroup", metavar="PATH", help="Only connections of this cgroup; else of all."),
+    click.option("--listen", multiple=True, metavar="PORT",
+                 help="Only connections to this port, or address:port; may be repeated."),
+)  # fmt: skip
 
 
 RANGE = click.option("--bound", multiple=True, metavar="KNOB=RANGE",
@@ -48,20 +31,14 @@ FAIRNESS = click.option("--allow-unfair", is_flag=True, default=None,
                         help="Allow profiles that take more than their share from cubic.")  # fmt: skip
 
 
-def policy_options(command: Command) -> Command:
-    """Add what the operator allows."""
-    return added(
-        command,
-        RANGE,
-        click.option("--max-prefixes", type=click.IntRange(0), metavar="N",
-                     help=f"Largest number of prefixes.  [default: {MAX_PREFIXES}]"),
-        click.option("--holdback", type=SHARE, metavar="SHARE",
-                     help="Share of prefixes that is never touched, always the same ones; 0 to 1."),
-        click.option("--canary", type=SHARE, metavar="SHARE", help="Change only this share of prefixes now; 0 to 1."),
-        FAIRNESS,
-    )  # fmt: skip
-
-
-def guard_options(command: Command) -> Command:
-    """Add what the operator allows of single profiles."""
-    return added(command, RANGE, FAIRNESS)
+# What the operator allows; the same of single profiles.
+policy_options = with_options(
+    RANGE,
+    click.option("--max-prefixes", type=click.IntRange(0), metavar="N",
+                 help=f"Largest number of prefixes.  [default: {MAX_PREFIXES}]"),
+    click.option("--holdback", type=SHARE, metavar="SHARE",
+                 help="Share of prefixes that is never touched, always the same ones; 0 to 1."),
+    click.option("--canary", type=SHARE, metavar="SHARE", help="Change only this share of prefixes now; 0 to 1."),
+    FAIRNESS,
+)  # fmt: skip
+guard_options = with_options(RANGE, FAIRNESS)

@@ -7,10 +7,10 @@ from typing import TextIO
 
 import click
 
+from configtron.cli.completing import profiles
 from configtron.cli.options import form_options
 from configtron.cli.output import say, warn, write_rows
 from configtron.cli.settings import settings
-from configtron.cli.tune.options import profiles
 from configtron.model.errors import DONE, NOTHING, BadInput
 
 # In place of a prefix: all clients that no prefix contains.

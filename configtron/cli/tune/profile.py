@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import click
 
+from configtron.cli.completing import profiles
 from configtron.cli.options import form_options
 from configtron.cli.output import say, warn, write_rows
 from configtron.cli.settings import settings
-from configtron.cli.tune.options import profiles
 from configtron.model.errors import DONE, NOTHING
 
 
@@ -25,11 +25,9 @@ def profile() -> None:
 def set_(name: str, words: tuple[str, ...], dropped: tuple[str, ...], unchecked: bool) -> int:
     """Make a profile, or set knobs of one that is there; its other knobs stay. Nothing is written to the stack.
 
-    From then on it is yours: `configtron learn export` neither changes nor drops it.
-
-    A value that no driver takes on any kernel is refused with its bounds; docs/capabilities.md lists them. A congestion
-    control that neither this kernel nor Linux has is refused too, unless --unchecked: for a host with its own. One that
-    only another kernel has, or a module that is not loaded, is accepted with a remark.
+    From then on it is yours: `configtron learn export` neither changes nor drops it. A value that no driver takes on
+    any kernel is refused with its bounds (docs/capabilities.md); so is a congestion control that Linux does not have,
+    unless --unchecked. One that is not loaded here is accepted with a remark.
     """
     from configtron.service import lease
 

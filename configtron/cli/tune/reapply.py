@@ -16,12 +16,9 @@ from configtron.model.errors import DONE, NOTHING
 def reapply(form: str, output_file: str) -> int:
     """Give connections that are open already the profile of their client, as new ones get it.
 
-    Without this command they keep what they began with. An initial window is not given twice; knobs that the kernel
-    cannot change later stay as they are. `rollback` puts open connections back by itself. `served` counts the open
-    connections of clients, `moved` those of them whose client has a profile. With kmod a connection that no process has
-    accepted yet is served, but not moved.
-
-    Exit code 4: nothing is in force here, or no driver of it reaches open connections.
+    `served` counts the open connections of clients, `moved` those of them whose client has a profile. An initial window
+    is not given twice; knobs that the kernel cannot change later stay (docs/tune.md). Exit code 4: nothing is in force
+    here, or no driver of it reaches open connections.
     """
     from configtron.service import lease
     from configtron.service.lease import rows

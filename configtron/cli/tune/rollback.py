@@ -20,11 +20,9 @@ from configtron.model.errors import DONE, BadInput, Mismatch
 def rollback(form: str, output_file: str, last: bool, keep: bool, **_: object) -> int:
     """Put the stack back as it was before the first apply, by every driver here; any number of times.
 
-    State with our marks in the kernel and in no journal (an export that was applied by hand, a database that was lost)
-    is removed too; what other programs added to it stays and is named. With --netns, --interface, --cgroup or --listen
-    only state there; with --driver only that driver's. Exit code 4: a driver could not put back all; the reason is
-    printed, and the watchdog and every later command try again. Also 4 where all is back but the journal cannot be
-    written. Frozen scopes are put back too, and stay frozen: `unfreeze` ends that.
+    State with our marks in the kernel and in no journal is removed too; what other programs added stays and is named.
+    With --netns, --interface, --cgroup or --listen only state there; with --driver only that driver's. Exit code 4: a
+    driver could not put back all, or the journal cannot be written; the watchdog and every later command try again.
     """
     from configtron.service import lease
     from configtron.service.lease import rows

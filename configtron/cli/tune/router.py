@@ -34,19 +34,11 @@ def router(
 ) -> int:
     """Route the clients of each prefix to a pool of servers that is set up as their profile asks.
 
-    The version of HTTP and its SETTINGS are a server's own; so a profile with such knobs (http_version, h2_...) is put
-    in force by the pool that serves them. The wanted rules are read from the database (`profile`, `prefix`); the map is
-    written whole or not at all, checked by the server itself, and loaded by its graceful reload. If the check fails,
-    the old map is put back. The map before is kept beside it, with .old after its name.
-
-    nginx (stream) and HAProxy (mode tcp) route connections, before TLS: clients get the pool's own HTTP. Apache reads
-    requests first, so its clients speak its HTTP, and only its pools differ.
-
-    \b
-    Exit codes: 0  the map is in force
-                2  a profile that no pool serves, or no such pool; a missing --map
-                5  the server, or its command, is not installed
-                6  the server refuses the map, and the old one is back; or another process writes it
+    HTTP version and SETTINGS are a server's own: a profile with such knobs is put in force by the pool that serves
+    them. The map is written whole or not at all, checked by the server and loaded by its graceful reload; if the check
+    fails, the old map is put back. docs/tune.md explains pools and servers. Exit codes: 2, no pool serves a profile, or
+    --map is missing; 5, the server is not installed; 6, it refuses the map, and the old one is back, or another process
+    writes it.
     """
     from configtron.report.files import opened
     from configtron.service.lease import rows

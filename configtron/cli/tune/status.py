@@ -17,13 +17,10 @@ from configtron.model.errors import DONE
 @form_options
 def status(form: str, output_file: str, **_: object) -> int:
     """Show what is in force and by which driver, how long its lease lasts, which process will undo it (`keeper`, the
-    watchdog), and what is frozen.
+    watchdog), and what is frozen. Nothing is written.
 
-    A scope that another program changed stays frozen until `unfreeze`, also after a rollback, when nothing of ours is
-    in force there: rows with the status `frozen`, after the transactions. The journal is compared with the kernel:
-    `in_force` counts the prefixes that read back as applied, and `about` names what differs (`verify` shows it). State
-    here with our marks and in no journal has the status `unjournaled`. Nothing is written. Exit code 0 also if nothing
-    is in force.
+    The journal is compared with the kernel: `in_force` counts the prefixes that read back as applied, `about` names
+    what differs, state with our marks in no journal is `unjournaled`. Exit code 0 also if nothing is in force.
     """
     from configtron.service import lease
     from configtron.service.lease import rows

@@ -18,9 +18,8 @@ from configtron.model.errors import DONE, BadInput
 def unit(name: str | None, output_folder: Path | None) -> int:
     """Print the systemd units that watch a tuned stack and recover it after a crash, or the one called NAME.
 
-    They name this program by its absolute path, as it is installed here, and the database of `--db`, else
-    /var/lib/configtron/configtron.db: give the commands the same one. The services may do what the drivers need and
-    no more. Nothing is enabled or started.
+    They name this program by its absolute path, and the database of `--db`, else /var/lib/configtron/configtron.db:
+    give the commands the same one. Nothing is enabled or started.
     """
     from configtron.service.lease.systemd_units import unit_files, write_units, writers_warning
     from configtron.tune.units import TIMER, WATCH

@@ -16,14 +16,9 @@ from configtron.model.errors import CONDITION, DONE, NOTHING
 def verify(form: str, output_file: str) -> int:
     """Read back from the kernel all that is in force, and show where it is not what was applied. Nothing is written.
 
-    A knob that the kernel refuses at single connections is shown too, where the driver sees that.
-
-    By the driver route the kernel is also asked where it would send packets to clients, and how a connection to them
-    would begin (one that sends no packet): of all prefixes up to 256, else of 256. A rule, route or gateway of
-    another program that leads them elsewhere is a difference; a rule whose condition cannot be asked about (a mark, a
-    port) is named.
-
-    Exit code 1: something differs; 4: nothing is in force.
+    By the driver route the kernel is also asked where it would send packets to clients, of all prefixes up to 256, else
+    of 256; a rule or route of another program that leads them elsewhere is a difference (docs/routes.md). Exit code 1:
+    something differs; 4: nothing is in force.
     """
     from configtron.service import lease
     from configtron.service.lease import rows

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from configtron.cli.options import SPAN, format_option, output_option
-from configtron.cli.signals import asked_to_stop
 from configtron.cli.tune.resolved import lease_options
+from configtron.linux.signals import asked_to_stop
 from configtron.model.errors import DONE, INTERRUPTED
 
 if TYPE_CHECKING:
@@ -28,9 +28,8 @@ def watch(form: str, output_file: str, span_s: float | None) -> int:
     """Renew the leases of what is in force here, recover what was left behind, and look for external changes, four
     times a second.
 
-    A knob of ours that another program changed is reported within a second, and its scope (the prefix, profile or
-    default) is frozen: no plan touches it until `configtron tune unfreeze`. Without a watch, leases end. A row an
-    event.
+    A knob of ours that another program changed is reported, a row an event, and its scope is frozen: no plan touches it
+    until `configtron tune unfreeze`. Without a watch, leases end.
     """
     from configtron.report.files import opened
     from configtron.service import lease

@@ -28,8 +28,8 @@ from configtron.report.filling import Moment
 from configtron.service.campaign.runs import locked
 from configtron.service.progress import Event, Progress
 
-# What a guest runs: it needs what only the command line knows, the drivers.
-WORKER = "configtron.cli.shard"
+# The module that a guest runs: it loads the drivers, which the lab may not import.
+WORKER = "configtron.service.shard_guest"
 # How a measurement ended.
 ALL, SOME, STOPPED, FAILED = "done", "partial", "interrupted", "failed"
 

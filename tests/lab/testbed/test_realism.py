@@ -26,7 +26,7 @@ PLAIN = (("http_version", "h2"), ("initcwnd", 10), ("pacing", "pfifo_fast"), ("t
 def filled(folder: Path, name: str, site: str, loads: int = 2, **changed: str | int) -> Filled:
     settings = tuple((dict(PLAIN) | changed).items())
     orders = Orders(named(name), (Profile("p", settings),), (shipped()[site],), StoppingRule((loads,)), 1)
-    found = measure.perform_one(orders, folder, measure.guests("configtron.cli.shard"))
+    found = measure.perform_one(orders, folder, measure.guests("configtron.service.shard_guest"))
     assert found.why == ""
     return found.filled()
 
@@ -112,4 +112,4 @@ def test_an_unknown_queue_of_the_kernel_is_named(tmp_path: Path, monkeypatch: py
     orders = Orders(named("link:10/40/8,aqm=pie"), (), (shipped()["search"],), StoppingRule((1,)), 1)
     monkeypatch.setattr(aqm, "lend", lambda kinds, folder: None)
     with pytest.raises(Missing, match="queue pie"):
-        measure.perform_one(orders, tmp_path, measure.guests("configtron.cli.shard"))
+        measure.perform_one(orders, tmp_path, measure.guests("configtron.service.shard_guest"))

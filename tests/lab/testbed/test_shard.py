@@ -19,7 +19,7 @@ from configtron.model.repeats import StoppingRule
 from tests.lab.testbed.test_measure import PAGES
 
 pytestmark = [pytest.mark.root, pytest.mark.lab]
-WORKER = "configtron.cli.shard"
+WORKER = "configtron.service.shard_guest"
 PLAIN = (("http_version", "h2"), ("initcwnd", 10), ("pacing", "pfifo_fast"), ("tcp_congestion_control", "cubic"))
 
 

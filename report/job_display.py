@@ -9,27 +9,28 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
-from configtron.cli.output import say
-from configtron.cli.settings import hint, settings
 from configtron.model.errors import cannot_write
+from configtron.model.progress import Event, StepProgress
 from configtron.report.pace import JobPace
-from configtron.service.progress import Event, StepProgress
+
+CountsOf = Callable[[Event], tuple[Any, bool] | None]
 
 
 class EventLines:
-    """Print notices as they are, and now and then how far each job is. closing: a line at the end of a job too."""
+    """Print notices as they are, and now and then how far each job is. say: prints a line; closing: a line at the end
+    of a job too."""
 
-    def __init__(self, *, closing: bool = True) -> None:
-        self._closing = closing
+    def __init__(self, say: Callable[[str], None], *, closing: bool = True) -> None:
+        self._say, self._closing = say, closing
         self._paces: dict[str, JobPace] = {}
 
     def __call__(self, event: Event) -> None:
         """Show an event."""
         pace = self._paces.get(event.what)
         if not isinstance(event, StepProgress):
-            say(event.what)
+            self._say(event.what)
         elif pace is None or event.done <= pace.begun:
-            self._paces[event.what] = JobPace(event.what, event.things, event.total, event.done, say)
+            self._paces[event.what] = JobPace(event.what, event.things, event.total, event.done, self._say)
         else:
             pace(event.done, last=self._closing and event.done == event.total)
 
@@ -39,14 +40,17 @@ class BarDisplay:
 
     make       the bar: `Progress` or `Filling` of `configtron.report`
     counts_of  what the bar shows of an event, and whether it is the last; None for a notice
+    say, hint  print a line; name the database in commands of a line
 
     Errors: `BadInput` if the status file cannot be opened.
     """
 
     def __init__(
-        self, make: Callable[..., Any], counts_of: Callable[[Event], tuple[Any, bool] | None], status_file: Path | None
-    ) -> None:
+        self, make: Callable[..., Any], counts_of: CountsOf, status_file: Path | None, *, say: Callable[[str], None],
+        hint: Callable[[str], str], quiet: bool, color: bool,
+    ) -> None:  # fmt: skip
         self._make, self._counts_of, self._status_file = make, counts_of, status_file
+        self._say, self._hint, self._quiet, self._color = say, hint, quiet, color
         self._stack = ExitStack()
         self._bar: Any = None
 
@@ -63,16 +67,15 @@ class BarDisplay:
                 self._bar = self._stack.enter_context(self._begun(event.what))
             self._bar.update(step[0], last=step[1])
         elif self._bar is not None:
-            self._bar.say(hint(event.what))
+            self._bar.say(self._hint(event.what))
         else:
-            say(event.what)
+            self._say(event.what)
 
     def _begun(self, what: str) -> Any:
-        given, path = settings(), self._status_file
-        status = None
+        path, status = self._status_file, None
         if path is not None:
             try:
                 status = sys.stderr if str(path) == "-" else self._stack.enter_context(path.open("w"))
             except OSError as error:
                 raise cannot_write(path, error) from error
-        return self._make(what, sys.stderr, quiet=given.loudness < 0, color=given.color, status=status)
+        return self._make(what, sys.stderr, quiet=self._quiet, color=self._color, status=status)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Signals that end a command: as Ctrl-C, or as a wish that the work asks for where it can stop."""
+"""Signals that end a job: as Ctrl-C, or as a request that the job asks for where it can stop."""
 
 from __future__ import annotations
 

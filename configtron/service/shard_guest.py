@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""The command that a guest of the testbed runs: measure one shard.
+"""The program that a guest of the testbed runs: measure one shard.
 
-    python3 -m configtron.cli.shard CLIENT PLAYER FOLDER
+    python3 -m configtron.service.shard_guest CLIENT PLAYER FOLDER
 
 CLIENT and PLAYER are the built page-load client and the link's player; FOLDER holds the shard's orders, and its lines
-go beside them. Not in the verb's folder: importing that imports the command line, an eighth of a boot.
+go beside them. It imports no command line, which takes an eighth of a boot.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from configtron.model.errors import DONE, USAGE, ConfigtronError
 
 
 def main(arguments: list[str]) -> int:
+    """Measure the shard in the folder that the arguments name; return the exit code."""
     if len(arguments) != 3:
-        print("usage: python3 -m configtron.cli.shard CLIENT PLAYER FOLDER", file=sys.stderr)
+        sys.stderr.write("usage: python3 -m configtron.service.shard_guest CLIENT PLAYER FOLDER\n")
         return USAGE
     from configtron.lab.testbed.shard import ORDERS, Orders, Programs, perform
     from configtron.tune.drivers import load
@@ -27,7 +28,7 @@ def main(arguments: list[str]) -> int:
         perform(Orders.from_json((folder / ORDERS).read_text()), folder, load, programs)
         return DONE
     except ConfigtronError as error:
-        print(f"configtron: {error}", file=sys.stderr)
+        sys.stderr.write(f"configtron: {error}\n")
         return error.code
 
 

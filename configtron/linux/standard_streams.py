@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: MIT
+"""Standard streams of this process: closed ones (`>&-`), full ones, and readers that left."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from contextlib import suppress
+
+
+def open_standard_streams() -> None:
+    """Open standard streams that were closed (`>&-`), so that no file of ours takes their numbers. Writing to a closed
+    standard output is an error, as for every other program; writing to a closed standard error goes nowhere.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            try:
+                os.fstat(number)
+            except OSError:
+                os.dup2(os.open(os.devnull, os.O_RDONLY if number == 1 else os.O_RDWR), number)
+                os.set_inheritable(number, True)
+            setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", closefd=False))
+
+
+def place_of(error: OSError) -> str:
+    """Return the file of an error, as the line's beginning: standard output where that is full or closed (`>&-`)."""
+    if error.filename:
+        return f"{error.filename}: "
+    try:
+        sys.stdout.flush()
+    except OSError:
+        return "standard output: "
+    return "standard output: " if error.errno == errno.EBADF else ""
+
+
+def drop_stdout() -> None:
+    """Drop what could not be written, or Python would complain once more at exit."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
