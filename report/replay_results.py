@@ -121,6 +121,14 @@ def _lines(one: Played) -> list[str]:
     return lines
 
 
+def write(form: str, played: Sequence[Played], out: TextIO, *, color: bool) -> None:
+    """Write results in a form: "table", "jsonl" or "csv"."""
+    if form == "table":
+        write_table(played, out, color=color)
+    else:
+        (write_jsonl if form == "jsonl" else write_csv)(played, out)
+
+
 def write_jsonl(played: Iterable[Played], out: TextIO) -> None:
     """One object a probe."""
     for one in played:

@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import ExitStack
+
 from configtron.report.filling import lasting
 from configtron.report.progress_display import ProgressDisplay
+from configtron.studies.registry.kinds import PartsProgress
 
 
 class Steps(ProgressDisplay):
@@ -21,3 +25,19 @@ class Steps(ProgressDisplay):
         left = lasting(elapsed * (parts - done) / here if here else None)
         if not self._drawn(parts, done, f"{left} {now}"):
             self.say(f"{self._what}: {done}/{parts} parts, {left}{f' ({now})' if now else ''}")
+
+
+class PartsDisplay(ExitStack):
+    """Show the progress of one study of claims after another on stderr."""
+
+    def __init__(self, *, quiet: bool, color: bool) -> None:
+        super().__init__()
+        self._name, self._quiet, self._color = "", quiet, color
+
+    def __call__(self, name: str, step: PartsProgress) -> None:
+        """Show a step of a study."""
+        if name != self._name:
+            self.close()
+            self._name = name
+            self._steps = self.enter_context(Steps(name, sys.stderr, quiet=self._quiet, color=self._color))
+        self._steps.update(step.done, step.parts, step.now)

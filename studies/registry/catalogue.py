@@ -9,7 +9,7 @@ from pkgutil import iter_modules
 
 from configtron import studies
 from configtron.model.errors import BadInput
-from configtron.studies.registry.kinds import ClaimsStudy
+from configtron.studies.registry.kinds import SESSIONS, ClaimsStudy
 from configtron.studies.simulated.points import SessionsStudy
 
 AnyStudy = ClaimsStudy | SessionsStudy
@@ -52,3 +52,14 @@ def listed() -> list[dict[str, str]]:
         {"study": one.name, "needs": one.needs, "paper": one.paper, "about": one.about, "duration": one.duration}
         for one in every()
     ]
+
+
+def chosen(named: Sequence[str], needs: Sequence[str]) -> tuple[list[str], bool]:
+    """Return the names of the chosen studies, and whether they are of simulated sessions. Errors: `BadInput` for a
+    mixture: they print different tables."""
+    found = list(dict.fromkeys((*named, *(one.name for one in (every(needs) if needs else ())))))
+    sessions = [study_of(name).needs == SESSIONS for name in found]
+    if len(set(sessions)) > 1:
+        first, other = found[0], found[sessions.index(not sessions[0])]
+        raise BadInput(f"{first} and {other} print different tables; run one command for each")
+    return found, sessions[0]

@@ -35,6 +35,16 @@ class SessionsOptions:
     seeds: int = 3
 
 
+def options_of(
+    tensor: str | None, count: int | None, seed: int, seeds: int | None, smoke: bool = False, **_: Any
+) -> SessionsOptions:
+    """Return the options of the smallest run, or of the usual one, where none are named."""
+    if smoke:
+        count, seeds = count or SMOKE_SESSIONS, seeds or SMOKE_SEEDS
+    default = SessionsOptions()
+    return SessionsOptions(tensor or default.tensor, count, seed, seeds or default.seeds)
+
+
 def job_of(names: Sequence[str], options: SessionsOptions, say: Say) -> Job:
     """Return the job of these studies: for each a world of every label and seed. Errors: `BadInput`."""
     studies = [sessions_study_of(name) for name in dict.fromkeys(names)]

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from configtron.cli.outermost import run
-from configtron.cli.replay.earlier import EVALUATED, SIMULATED
 from configtron.cli.replay.study_flags import NEEDS as WRITTEN_DOWN
 from configtron.model.errors import DONE, PARTIAL
 from configtron.studies.registry import catalogue
+from configtron.studies.registry.earlier_names import EVALUATED, SIMULATED
 from configtron.studies.registry.kinds import LAB, NEEDS, SESSIONS, TENSOR
 from configtron.studies.registry.sessions_run import SMOKE_SEEDS
 from rigs import ROOT

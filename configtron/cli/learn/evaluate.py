@@ -9,7 +9,6 @@ from configtron.cli.learn.options import last_option, log_option, policy_option
 from configtron.cli.options import form_options
 from configtron.cli.output import LEARNING, event_lines, write_rows
 from configtron.cli.settings import settings
-from configtron.model.errors import DONE
 
 # Estimators, of which `dr` and `dr_ln` are printed unless others are asked for.
 ESTIMATORS, USUAL = ("dr", "dr_ln", "ips", "snips"), ("dr", "dr_ln")
@@ -29,7 +28,7 @@ ESTIMATORS, USUAL = ("dr", "dr_ln", "ips", "snips"), ("dr", "dr_ln")
 @form_options
 def evaluate(
     candidates: tuple[str, ...], estimators: tuple[str, ...], log: int, last: int, form: str, output_file: str
-) -> int:
+) -> None:
     """Say what mean page load time a candidate would have come to on logged outcomes, before it is let near a client.
 
     A candidate is a policy that learns (`learn status`), `default`, or one configuration for all clients: KNOB=VALUE,
@@ -43,4 +42,3 @@ def evaluate(
     options = evaluating.EvaluateOptions(settings().db, candidates, log, last)
     found = evaluating.evaluate(options, event_lines())
     write_rows(form, output_file, VALUE_COLUMNS, value_rows(found, tuple(dict.fromkeys(estimators or USUAL))), LEARNING)
-    return DONE

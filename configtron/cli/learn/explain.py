@@ -9,7 +9,6 @@ from configtron.cli.learn.options import policy_option
 from configtron.cli.options import form_options
 from configtron.cli.output import LEARNING, event_lines, write_rows
 from configtron.cli.settings import settings
-from configtron.model.errors import DONE
 
 
 @click.command(short_help="Say which profile a client gets, and why.")
@@ -17,7 +16,7 @@ from configtron.model.errors import DONE
 @policy_option()
 @click.option("--site", default="", metavar="SITE", help="For this website; else for any other than those known.")
 @form_options
-def explain(who: str, name: str, site: str, form: str, output_file: str) -> int:
+def explain(who: str, name: str, site: str, form: str, output_file: str) -> None:
     """Say which profile a client gets, and why: its class, what it may get and what was seen of that, which knob helps.
 
     A PREFIX stands for its latest 50 outcomes; an ADDRESS, or a prefix without outcomes, for the longest logged prefix
@@ -31,4 +30,3 @@ def explain(who: str, name: str, site: str, form: str, output_file: str) -> int:
 
     found = explaining.explain(explaining.ExplainOptions(settings().db, who, name, site), event_lines())
     write_rows(form, output_file, EXPLANATION_COLUMNS, explanation_rows(who, found), LEARNING)
-    return DONE

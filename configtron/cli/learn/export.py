@@ -7,13 +7,11 @@ from typing import BinaryIO
 
 import click
 
-from configtron.cli.learn.limits import operator_limits
-from configtron.cli.learn.options import damage_options, last_option, log_option, policy_option
+from configtron.cli.learn.options import damage_options, last_option, log_option, operator_limits, policy_option
 from configtron.cli.options import form_options
 from configtron.cli.output import LEARNING, event_lines, write_rows
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import guard_options
-from configtron.model.errors import DONE
 
 KINDS = ("loss", "power", "held-back", "profile", "class", "prefix", "cell", "tree")
 
@@ -34,7 +32,7 @@ KINDS = ("loss", "power", "held-back", "profile", "class", "prefix", "cell", "tr
 @form_options
 def export(name: str, log: int, last: int, only: tuple[str, ...], leaf: int, to_tune: bool, unjudged: bool,
            all_power: bool, damage: str, damage_from: BinaryIO | None, form: str, output_file: str,
-           **_: object) -> int:  # fmt: skip
+           **_: object) -> None:  # fmt: skip
     """Write a policy as rules, and the loss of each kind of rules against the policy itself.
 
     \b
@@ -62,4 +60,3 @@ def export(name: str, log: int, last: int, only: tuple[str, ...], leaf: int, to_
     rows = [row for row in rows_of(exporting.export(options, event_lines())) if not only or row["kind"] in only]
     whole = form != "table" or all_power or only == ("power",)
     write_rows(form, output_file, RULE_COLUMNS, rows if whole else summary(rows), LEARNING)
-    return DONE

@@ -11,14 +11,14 @@ from configtron.cli.learn.options import policy_option
 from configtron.cli.options import form_options
 from configtron.cli.output import LEARNING, event_lines, write_rows
 from configtron.cli.settings import settings
-from configtron.model.errors import DONE, BadInput
+from configtron.model.errors import BadInput
 
 
 @click.command(short_help="Show which knobs matter, and which do nothing.")
 @policy_option(help="By what this one has seen; `learn status` lists them.  [default: the one saved last]")
 @click.option("--tensor", type=click.File("rb"), metavar="FILE", help="By this PLT-tensor.")
 @form_options
-def knobs(name: str, tensor: BinaryIO | None, form: str, output_file: str) -> int:
+def knobs(name: str, tensor: BinaryIO | None, form: str, output_file: str) -> None:
     """Show the knobs that are learned about, which of them do nothing and, on a tensor, what is lost without each.
 
     \b
@@ -39,4 +39,3 @@ def knobs(name: str, tensor: BinaryIO | None, form: str, output_file: str) -> in
     else:
         found = knobs_of_policy(settings().db, name, event_lines())
     write_rows(form, output_file, rows.EFFECT_COLUMNS, [*rows.known_knob_rows(), *rows.effect_rows(found)], LEARNING)
-    return DONE

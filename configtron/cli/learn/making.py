@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import click
 from click.core import ParameterSource
 
-from configtron.cli.learn.limits import operator_limits
-from configtron.cli.learn.options import damage_options, log_option
+from configtron.cli.learn.options import damage_options, log_option, operator_limits
 from configtron.cli.options import Finite, with_options
 from configtron.cli.tune.options import guard_options
 

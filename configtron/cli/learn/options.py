@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,9 @@ from configtron.cli.completing import learned
 from configtron.cli.options import Command, Decorator, with_options
 from configtron.cli.settings import settings
 from configtron.model.errors import BadInput
+
+if TYPE_CHECKING:
+    from configtron.tune.guard import Limits
 
 # Latest outcomes that a question is answered from: enough for intervals of a per cent, little enough for a second.
 LAST = 100_000
@@ -44,7 +47,9 @@ def log_option(command: Command) -> Command:
 def policy_option(name: str = "name", **more: Any) -> Decorator:
     """Return the option of a saved policy."""
     last = "Which; `learn status` lists them.  [default: the one saved last]"
-    about: dict[str, Any] = {"metavar": "POLICY", "shell_complete": learned, "default": "", "help": last}
+    about: dict[str, Any] = {"metavar": "POLICY", "shell_complete": learned, "help": last}
+    if not {"required", "multiple"} & set(more):
+        about["default"] = ""
     return click.option("--policy", name, **(about | more))
 
 
@@ -59,3 +64,16 @@ damage_options = with_options(
     click.option("--damage-from", type=click.File("rb"), metavar="FILE",
                  help="The PLT-tensor that measured it.  [default: --warm's, or the policy's]"),
 )  # fmt: skip
+
+
+def operator_limits() -> Limits:
+    """Return what the operator allows: this command's own options, else those of `tune` in the settings file and the
+    environment. Errors: `BadInput`."""
+    from configtron.tune.guard import limits_of
+
+    here = click.get_current_context()
+    root, given = here.find_root(), here.params
+    verb = root.command.get_command(root, "tune") if isinstance(root.command, click.Group) else None
+    kept = {} if verb is None else verb.make_context("tune", [], parent=root, resilient_parsing=True).params
+    bounds = given.get("bound") or kept.get("bound") or ()
+    return limits_of(bounds, bool(given.get("allow_unfair") or kept.get("allow_unfair")))

@@ -7,12 +7,11 @@ import click
 
 from configtron.cli.options import form_options
 from configtron.cli.output import LEARNING, write_rows
-from configtron.model.errors import DONE
 
 
 @click.command(short_help="List the policies there are to choose from.")
 @form_options
-def policies(form: str, output_file: str) -> int:
+def policies(form: str, output_file: str) -> None:
     """List the policies there are: the product's default, the paper's ensemble, and what they are held against.
 
     What runs in simulation only knows the truth: `configtron replay sessions`. `takes` says which of --warm,
@@ -21,4 +20,3 @@ def policies(form: str, output_file: str) -> int:
     from configtron.service.learning.rows import POLICIES_COLUMNS, policy_rows
 
     write_rows(form, output_file, POLICIES_COLUMNS, policy_rows(), LEARNING)
-    return DONE

@@ -14,7 +14,6 @@ from configtron.cli.options import form_options
 from configtron.cli.output import LEARNING, event_lines, write_rows
 from configtron.cli.settings import settings
 from configtron.linux.signals import terminated
-from configtron.model.errors import DONE
 
 
 @click.command(short_help="Let a policy learn from the database's outcomes.")
@@ -30,7 +29,7 @@ from configtron.model.errors import DONE
 @click.option("--outcomes", "most", type=click.IntRange(1), metavar="N", help="Learn from at most N more now.")
 @click.option("--fresh", is_flag=True, help="Delete what the policy learned and decided, and start it anew.")
 @form_options
-def run(name: str, policy: str, most: int | None, fresh: bool, form: str, output_file: str, **making: Any) -> int:
+def run(name: str, policy: str, most: int | None, fresh: bool, form: str, output_file: str, **making: Any) -> None:
     """Let a policy learn from the database's outcomes, in order of arrival.
 
     For each outcome's client the policy first makes its own decision, which is stored; then it learns the outcome.
@@ -46,4 +45,3 @@ def run(name: str, policy: str, most: int | None, fresh: bool, form: str, output
         options = running.LearnOptions(settings().db, policy, name, making_of(making), asked_for(), most, fresh)
         taken = running.run(options, event_lines())
         write_rows(form, output_file, LEARNED_COLUMNS, [learned_row(taken)], LEARNING)
-    return DONE

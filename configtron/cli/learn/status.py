@@ -8,12 +8,11 @@ import click
 from configtron.cli.options import form_options
 from configtron.cli.output import LEARNING, say, write_rows
 from configtron.cli.settings import settings
-from configtron.model.errors import DONE
 
 
 @click.command(short_help="Show logs of outcomes, and policies that learn.")
 @form_options
-def status(form: str, output_file: str) -> int:
+def status(form: str, output_file: str) -> None:
     """Show the logs of outcomes, and the policies that learn: how far each has read, what waits for it, its classes,
     what exploration cost it (`spent`), and which outcomes it sets aside and why. docs/learn.md explains the columns.
     Exit code 0 also if there is nothing."""
@@ -24,4 +23,3 @@ def status(form: str, output_file: str) -> int:
     write_rows(form, output_file, STATE_COLUMNS, rows, LEARNING)
     if not rows:
         say("no outcomes yet; bring some: configtron learn import, configtron replay sessions --log")
-    return DONE

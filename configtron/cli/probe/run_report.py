@@ -7,7 +7,7 @@ import click
 
 from configtron.cli.output import say
 from configtron.cli.settings import settings
-from configtron.model.errors import CONDITION, DONE, INTERRUPTED, NOTHING, PARTIAL, REFUSED
+from configtron.model.errors import INTERRUPTED
 from configtron.report.files import opened
 from configtron.report.rendering import render
 from configtron.service import campaign
@@ -23,21 +23,11 @@ def show_run(options: ProbeOptions, done: RunResult) -> int:
         render(found, campaign.vantages_of_run(run), options.format, out, color=settings().color)
     if options.metadata_file:
         summary.write_metadata(options.metadata_file, run)
-    if summary.blocked:
-        which = f", for example {summary.example}" if summary.example else ""
-        say(f"configtron: {summary.blocked} of {summary.total} blocked{which}; what is yours may be probed:"
-            f" --allow {summary.example or 'ADDRESS'}, or --allowlist-file FILE")  # fmt: skip
+    for text in summary.lines():
+        say(text)
     conditions = summary.true_conditions()
     for text in conditions:
         click.echo(f"configtron: --fail-on {text} holds", err=True)
     if not done.cancelled:
         say(f"run {run.id}: {run.status}; see it again with: configtron probe show {run.id}")
-    return INTERRUPTED if done.cancelled else CONDITION if conditions else _code(summary)
-
-
-def _code(summary: RunSummary) -> int:
-    if summary.blocked and summary.blocked == summary.total:
-        return REFUSED
-    if summary.empty == summary.total:
-        return NOTHING
-    return PARTIAL if summary.empty else DONE
+    return INTERRUPTED if done.cancelled else summary.exit_code(conditions)

@@ -9,26 +9,14 @@ import click
 
 from configtron.cli.output import LEARNING, say, write_rows
 from configtron.cli.replay.study_flags import evaluate_options
-from configtron.model.errors import DONE, BadInput
+from configtron.model.errors import DONE
 
 if TYPE_CHECKING:
-    from configtron.model.records import Json
     from configtron.service.replay.session_job import Job, JobResult, PartContext
 
-ALL, LIST = "all", "list"
+LIST = "list"
 # The kind of a job of studies, as `studies/registry/sessions_run.py`.
 KIND = "study"
-# The names under which `tune evaluate` knew its studies -> theirs.
-EVALUATED = {
-    "hotcloud": "hotcloud", "pantheon": "pantheon", "calibration": "calibration", "fairness": "fairness",
-    "lessons": "lessons", "realism": "heterogeneity",
-}  # fmt: skip
-# The studies of `replay sessions --study all`, in its order.
-SIMULATED = (
-    "gains", "convergence", "arms", "managers", "updates", "features", "knobs", "starts", "explored", "trees", "drift",
-    "classes", "realism",
-)  # fmt: skip
-OF_LIST = ("study", "paper", "about", "claim")
 
 
 def _moved(was: str, names: tuple[str, ...]) -> None:
@@ -39,41 +27,30 @@ def _moved(was: str, names: tuple[str, ...]) -> None:
 @evaluate_options
 def evaluate(names: tuple[str, ...], **given: Any) -> int:
     """Run studies as `configtron replay study` does, whose earlier spelling this is."""
-    if not names:
-        raise BadInput(f"--study is wanted: {', '.join(EVALUATED)}, or {ALL}")
-    if strange := [name for name in names if name not in (*EVALUATED, ALL)]:
-        raise BadInput(f"no study is called {strange[0]!r}; there is: {', '.join(EVALUATED)}, or {ALL}")
-    chosen = tuple(EVALUATED.values() if ALL in names else dict.fromkeys(EVALUATED[name] for name in names))
+    from configtron.studies.registry import earlier_names
+
+    chosen = earlier_names.evaluated(names)
     _moved("tune evaluate", chosen)
     from configtron.cli.replay.study_report import claims_study
 
     return claims_study(chosen, given)
 
 
-def sessions_study(names: tuple[str, ...], given: dict[str, Any], form: str, output_file: str, html: str | None) -> int:
-    """Run studies of simulated sessions by `replay sessions --study`; return the exit code. Errors: `BadInput`."""
-    chosen = SIMULATED if ALL in names else tuple(dict.fromkeys(names))
-    if strange := [name for name in chosen if name not in SIMULATED]:
-        raise BadInput(f"no study is called {strange[0]!r}; there is: {', '.join((*SIMULATED, ALL))}")
+def sessions_study(names: tuple[str, ...], given: dict[str, Any]) -> int:
+    """Run or list studies of simulated sessions by `replay sessions --study`; return the exit code.
+    Errors: `BadInput`."""
+    from configtron.studies.registry import earlier_names
+
+    if LIST in names:
+        _moved("replay sessions --study list", ("--list",))
+        rows = earlier_names.listed()
+        write_rows(given["form"], given["output_file"], earlier_names.LIST_COLUMNS, rows, LEARNING)
+        return DONE
+    chosen = earlier_names.simulated(names)
     _moved("replay sessions --study", chosen)
-    from configtron.cli.replay.study_report import sessions_study as run
+    from configtron.cli.replay import study_report
 
-    return run(chosen, {**given, "form": form, "output_file": output_file, "html": html})
-
-
-def write_list(form: str, output_file: str) -> int:
-    """List the studies of simulated sessions as `replay sessions --study list` did; return the exit code."""
-    from configtron.studies.registry.catalogue import sessions_study_of
-
-    _moved("replay sessions --study list", ("--list",))
-    found = [sessions_study_of(name) for name in SIMULATED]
-    rows: list[dict[str, Json]] = [
-        {"kind": "study", "study": one.name, "paper": one.paper, "about": one.title, "claim": one.claim,
-         "differs": one.differs}
-        for one in found
-    ]  # fmt: skip
-    write_rows(form, output_file, OF_LIST, rows, LEARNING)
-    return DONE
+    return study_report.sessions_study(chosen, given)
 
 
 def part(job: Job, position: int, state: str, context: PartContext) -> Any:
@@ -83,8 +60,8 @@ def part(job: Job, position: int, state: str, context: PartContext) -> Any:
     return sessions_run.part(job, position, state, context)
 
 
-def write_numbers(done: JobResult, form: str, output_file: str, html: str | None) -> None:
+def write_numbers(done: JobResult, given: dict[str, Any]) -> None:
     """Write the numbers of a job of studies."""
-    from configtron.cli.replay.study_report import write_numbers as write
+    from configtron.studies.output import written
 
-    write(done, form, output_file, html)
+    written.write_numbers(done, given["form"], given["output_file"], given["html"])

@@ -3,16 +3,23 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
 
 from configtron.cli.completing import runs
 from configtron.cli.options import form_options
+from configtron.cli.output import say
 from configtron.cli.probe.names import run_number
-from configtron.cli.settings import hint, settings
+from configtron.cli.settings import settings
 from configtron.model.errors import DONE, NOTHING, BadInput
 from configtron.model.packages import missing
+from configtron.model.progress import Event
+
+# A line of progress this often.
+PROGRESS_EVERY_S = 10.0
 
 
 @click.command(short_help="Play recorded probes again, and compare.")
@@ -40,46 +47,46 @@ def packets(files: tuple[Path, ...], run: int | None, expect: Path | None, adopt
     Exit codes: 1, something differs, is missing, or a script diverged; 2, a file cannot be read, or is neither evidence
     nor adopted; 3, nothing was recorded of some probes; 4, no probe in the files, or with --adopt no connection.
     """
-    from configtron.cli.replay.packet_report import PlayDisplay, exit_code
     from configtron.report import replay_results as results
     from configtron.report.files import can_be_written, opened
     from configtron.service import replay
 
     if adopt:
-        return _adopt(files, given=run is not None or expect is not None or update or junit is not None)
+        if run is not None or expect is not None or update or junit is not None:
+            raise BadInput("--adopt takes captures and nothing else: no --run, --expect, --update or --junit")
+        lines, any_connection = replay.adopt_in(files, missing)
+        _say(lines)
+        return DONE if any_connection else NOTHING
     can_be_written(junit, output_file)
-    display = PlayDisplay()
     options = replay.PacketOptions(files, run, expect, update, jobs or 0)
-    found = replay.replay_packets(options, settings().db, progress=display, lacks=missing)
-    for path in found.updated:
-        display.say(f"kept as what is expected: {path}")
+    found = replay.replay_packets(options, settings().db, progress=_PlayDisplay(), lacks=missing)
+    _say(f"kept as what is expected: {path}" for path in found.updated)
     if not found.played:
-        display.say(hint("no probe to play: recordings are the .pcapng files (also gz) that `configtron probe` writes"))
+        _say(["no probe to play: recordings are the .pcapng files (also gz) that `configtron probe` writes"])
     with opened(output_file) as out:
-        if form == "table":
-            results.write_table(found.played, out, color=settings().color)
-        else:
-            (results.write_jsonl if form == "jsonl" else results.write_csv)(found.played, out)
+        results.write(form, found.played, out, color=settings().color)
     if junit:
         with opened(junit) as out:
             results.write_junit(found.played, out)
-    return exit_code(found.played, update=update)
+    return found.exit_code(update=update)
 
 
-def _adopt(files: tuple[Path, ...], *, given: bool) -> int:
-    from configtron.cli.replay.packet_report import PlayDisplay
-    from configtron.service import replay
+class _PlayDisplay:
+    """Show how many probes have been replayed, now and then."""
 
-    if given:
-        raise BadInput("--adopt takes captures and nothing else: no --run, --expect, --update or --junit")
-    found = [path for file in files for path in (replay.captures_in(file) if file.is_dir() else [file])]
-    if not found:
-        raise BadInput("nothing to adopt: name captures (pcap, pcapng, also gz or zst), or folders of them")
-    display, written = PlayDisplay(), replay.adopt(found, missing)
-    for _, path, count in written:
-        if count:
-            display.say(f"kept as what is expected: {path} ({count} connection{'' if count == 1 else 's'})")
-    for capture, _, count in written:
-        if not count:
-            display.say(f"{capture}: no TCP connection in it, so nothing is expected of it")
-    return DONE if any(count for _, _, count in written) else NOTHING
+    def __init__(self) -> None:
+        self._began = self._last = time.monotonic()
+
+    def __call__(self, event: Event) -> None:
+        """Show an event."""
+        from configtron.service.replay import PlayProgress
+
+        now = time.monotonic()
+        if isinstance(event, PlayProgress) and now - self._last >= PROGRESS_EVERY_S:
+            self._last = now
+            _say([f"{event.probes} probes, {now - self._began:.0f} s"])
+
+
+def _say(lines: Iterable[str]) -> None:
+    for line in lines:
+        say(f"replay: {line}")

@@ -26,6 +26,8 @@ NOT_BESIDE_WORLD = ("tensor", "per_s", "studies")
 BESIDE_WORLD_OUT = ("source", "tensor", "count", "seed", "per_s", "rtt_ms", "loss", "worlds", "world_out")
 # The options that may stand beside --resume: where the answer goes.
 BESIDE_RESUME = ("resume", "html", "form", "output_file")
+# The options that say nothing of the world.
+NOT_OF_WORLD = ("seeds", "html", "form", "output_file")
 # The options that may stand beside --study.
 BESIDE_STUDY = ("studies", "tensor", "count", "seed", "seeds", "html", "form", "output_file")
 

@@ -13,6 +13,7 @@ from configtron.cli.replay.session_flags import (
     BESIDE_RESUME,
     BESIDE_STUDY,
     BESIDE_WORLD_OUT,
+    NOT_OF_WORLD,
     SESSIONS,
     check_alone,
     session_options,
@@ -25,15 +26,7 @@ from configtron.model.errors import DONE, INTERRUPTED, BadInput
 @click.command(short_help="Put a policy on simulated sessions.")
 @session_options
 @form_options
-def sessions(
-    resume: str | None,
-    studies: tuple[str, ...],
-    html: str | None,
-    form: str,
-    output_file: str,
-    world_out: str | None,
-    **given: Any,
-) -> int:
+def sessions(resume: str | None, studies: tuple[str, ...], world_out: str | None, **given: Any) -> int:
     """Put the production policy on simulated sessions: sessions x PLT-tensor -> the policy that `learn run` runs.
 
     Printed is the distance from the best configuration of each session's network, with 95 % intervals over prefixes. An
@@ -43,18 +36,17 @@ def sessions(
     """
     from configtron.cli.replay import earlier
 
-    if earlier.LIST in studies:
-        return earlier.write_list(form, output_file)
-    if html and not studies and resume is None:
+    if given["html"] and not studies and resume is None:
         raise BadInput("--html is for `replay study`")
     if studies:
-        check_alone(BESIDE_STUDY, "a study is as it is")
-        return earlier.sessions_study(studies, given, form, output_file, html)
+        if earlier.LIST not in studies:
+            check_alone(BESIDE_STUDY, "a study is as it is")
+        return earlier.sessions_study(studies, given)
     if given["worlds"]:
         take_world(given)
     from configtron.report.files import can_be_written
 
-    can_be_written(html, output_file)
+    can_be_written(given["html"], given["output_file"])
     # The simulator's modules alone take a second.
     say("replay: reading the world, and checking it")
     from configtron.linux.signals import stop_signals
@@ -78,13 +70,13 @@ def sessions(
     if done.cancelled:
         return INTERRUPTED
     if done.job.kind == earlier.KIND:
-        earlier.write_numbers(done, form, output_file, html)
+        earlier.write_numbers(done, given)
     else:
-        write_rows(form, output_file, *session_table(done.found, form), LEARNING)
+        write_rows(given["form"], given["output_file"], *session_table(done.found, given["form"]), LEARNING)
     return DONE
 
 
 def _sized(given: dict[str, Any]) -> dict[str, Any]:
-    """Return the options with how many sessions are meant: of a world's file, as many as it has."""
+    """Return the options of a world, with how many sessions are meant: of a world's file, as many as it has."""
     count = given["count"] or (0 if given["worlds"] else SESSIONS)
-    return {key: value for key, value in given.items() if key != "seeds"} | {"count": count}
+    return {key: value for key, value in given.items() if key not in NOT_OF_WORLD} | {"count": count}

@@ -16,7 +16,7 @@ from configtron.cli.replay.study_flags import (
     SESSIONS,
     study_options,
 )
-from configtron.model.errors import BadInput
+from configtron.model.errors import DONE, BadInput
 
 
 @click.command(short_help="Run studies of the papers: their figures beside ours.")
@@ -33,17 +33,17 @@ def study(names: tuple[str, ...], listed: bool, every: tuple[str, ...], resume: 
         check_alone(OF_LIST, "--list runs no study")
         from configtron.cli.replay.study_report import write_list
 
-        return write_list(given["form"], given["output_file"])
+        write_list(given["form"], given["output_file"])
+        return DONE
     from configtron.cli.replay import study_report
+    from configtron.studies.registry.catalogue import chosen
 
     if resume is not None:
         check_alone(OF_RESUME, "--resume continues with the options that the job began with")
-        return study_report.run_sessions(None, resume, given["form"], given["output_file"], given["html"])
+        return study_report.run_sessions(None, resume, given)
     if not names and not every:
         raise BadInput("name a study: configtron replay study --list shows them")
-    chosen, sessions = study_report.chosen(names, every)
-    needs = f"{chosen[0]} needs {SESSIONS if sessions else 'no simulated sessions'}"
+    found, sessions = chosen(names, every)
+    needs = f"{found[0]} needs {SESSIONS if sessions else 'no simulated sessions'}"
     check_alone(OF_SESSIONS if sessions else OF_CLAIMS, needs)
-    if sessions:
-        return study_report.sessions_study(chosen, given)
-    return study_report.claims_study(chosen, given)
+    return (study_report.sessions_study if sessions else study_report.claims_study)(found, given)

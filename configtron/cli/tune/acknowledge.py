@@ -15,7 +15,7 @@ from configtron.model.errors import DONE, NOTHING
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @click.option("--about", default="", help="Reason, shown in the list.")
 @form_options
-def acknowledge(ids: tuple[str, ...], about: str, form: str, output_file: str) -> int:
+def acknowledge(ids: tuple[str, ...], about: str, form: str, output_file: str) -> None:
     """Stop showing and applying advice with these ids; without ID, list what is acknowledged.
 
     An id is a hash of the advice: it stays acknowledged (state `muted`) until the advice changes.
@@ -24,10 +24,9 @@ def acknowledge(ids: tuple[str, ...], about: str, form: str, output_file: str) -
 
     if ids:
         lease.acknowledge(settings().db, ids, about)
-        return DONE
+        return
     rows = [{"id": one, "about": why} for one, why in lease.acknowledged(settings().db).items()]
     write_rows(form, output_file, ("id", "about"), rows)
-    return DONE
 
 
 @click.command(short_help="Show and apply that advice again.")

@@ -9,7 +9,6 @@ from configtron.cli.options import output_option
 from configtron.cli.settings import hint
 from configtron.cli.tune.options import where_options
 from configtron.cli.tune.resolved import lease_options
-from configtron.model.errors import DONE
 
 # `configtron.service.lease.export_syntax.FORMS`, written down here so that --help imports nothing.
 FORMS = ("iproute2", "networkd", "sysctl")
@@ -20,7 +19,7 @@ FORMS = ("iproute2", "networkd", "sysctl")
 @click.option("-6", "--ipv6", is_flag=True, help="iproute2: the IPv6 half, for ip -6 -batch.")
 @where_options
 @output_option
-def export(form: str, ipv6: bool, output_file: str, **_: object) -> int:
+def export(form: str, ipv6: bool, output_file: str, **_: object) -> None:
     """Print the wanted profiles and prefixes as another tool's configuration. Nothing is changed.
 
     iproute2: what the driver route would make here, for `ip -batch -`; with -6 for `ip -6 -batch -`. networkd: sections
@@ -32,4 +31,3 @@ def export(form: str, ipv6: bool, output_file: str, **_: object) -> int:
     lines = lease.export(lease_options(), form, ipv6=ipv6)
     with opened(output_file) as out:
         out.writelines(f"{hint(line)}\n" for line in lines)
-    return DONE

@@ -9,7 +9,7 @@ from configtron.cli.options import form_options
 from configtron.cli.output import rows_to, say, warn
 from configtron.cli.tune.options import policy_options, where_options
 from configtron.cli.tune.resolved import lease_options, place
-from configtron.model.errors import DONE, Refused
+from configtron.model.errors import Refused
 
 
 @click.command(short_help="Show what would change; write nothing anywhere.")
@@ -17,7 +17,7 @@ from configtron.model.errors import DONE, Refused
 @policy_options
 @form_options
 @click.option("-a", "--all", "everything", is_flag=True, help="Acknowledged and frozen advice too.")
-def plan(form: str, output_file: str, everything: bool, **_: object) -> int:
+def plan(form: str, output_file: str, everything: bool, **_: object) -> None:
     """Show what would change: each advice with an id that stays the same as long as the advice does.
 
     Nothing is written: not to the stack, not to a file, not to the database. `-f jsonl` is also the form that `apply
@@ -35,4 +35,3 @@ def plan(form: str, output_file: str, everything: bool, **_: object) -> int:
         warn(line)
     if report.refused:
         raise Refused(report.refused)
-    return DONE

@@ -26,7 +26,7 @@ def prefix() -> None:
 @prefix.command(name="set", short_help="Give prefixes a profile.")
 @click.argument("prefixes", nargs=-1, required=True, metavar="PREFIX...")
 @click.argument("profile", shell_complete=profiles)
-def set_(prefixes: tuple[str, ...], profile: str) -> int:
+def set_(prefixes: tuple[str, ...], profile: str) -> None:
     """Give prefixes a profile; an address alone is a prefix, `default` is all other clients.
 
     The stack is not touched before the next apply. From then on they are yours: `configtron learn export` does not
@@ -36,7 +36,6 @@ def set_(prefixes: tuple[str, ...], profile: str) -> int:
     from configtron.tune.rules import canonical
 
     lease.set_prefixes(settings().db, {one if one == DEFAULT else canonical(one): profile for one in prefixes})
-    return DONE
 
 
 @prefix.command(short_help="Remove the profiles of prefixes.")
@@ -58,7 +57,7 @@ def drop(prefixes: tuple[str, ...], everything: bool) -> int:
 @prefix.command(short_help="Show which profile a client gets.")
 @click.argument("addresses", nargs=-1, required=True, metavar="ADDRESS...")
 @form_options
-def show(addresses: tuple[str, ...], form: str, output_file: str) -> int:
+def show(addresses: tuple[str, ...], form: str, output_file: str) -> None:
     """Show which profile clients at these addresses get, as wanted, and by which prefix."""
     from configtron.service import lease
     from configtron.service.lease.rows import CLIENT_COLUMNS, client_rows
@@ -66,12 +65,11 @@ def show(addresses: tuple[str, ...], form: str, output_file: str) -> int:
     rules = lease.wanted(settings().db).rules
     found = [(address, *lease.profile_of(rules, address)) for address in addresses]
     write_rows(form, output_file, CLIENT_COLUMNS, client_rows(found))
-    return DONE
 
 
 @prefix.command(name="list", short_help="List prefixes with their profiles.")
 @form_options
-def list_(form: str, output_file: str) -> int:
+def list_(form: str, output_file: str) -> None:
     """List prefixes with their profiles, and the default; in the order of addresses.
 
     The owner is human, or learner (`configtron learn export`).
@@ -81,13 +79,12 @@ def list_(form: str, output_file: str) -> int:
 
     found = lease.wanted(settings().db)
     write_rows(form, output_file, PREFIX_COLUMNS, prefix_rows(found))
-    return DONE
 
 
 @prefix.command(name="import", short_help="Read prefixes and their profiles from a file.")
 @click.argument("file", type=click.File())
 @click.option("--whole", is_flag=True, help="The file is the whole list: other prefixes are removed.")
-def import_(file: TextIO, whole: bool) -> int:
+def import_(file: TextIO, whole: bool) -> None:
     """Read lines of PREFIX and PROFILE, separated by a space or a comma, from FILE (- is standard input); all or none.
 
     `prefix list -f csv` writes such lines. Empty lines and comments (#) are skipped. All of them are yours then,
@@ -101,4 +98,3 @@ def import_(file: TextIO, whole: bool) -> int:
     except BadInput as error:
         raise BadInput(f"{file.name}: {error}") from error
     say(f"{len(pairs) - (DEFAULT in pairs)} prefixes read, {new:+d} in all")
-    return DONE

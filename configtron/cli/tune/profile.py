@@ -22,7 +22,7 @@ def profile() -> None:
 @click.argument("words", nargs=-1, metavar="[KNOB=VALUE]...")
 @click.option("--drop", "dropped", multiple=True, metavar="KNOB", help="Unset this knob; may be repeated.")
 @click.option("--unchecked", is_flag=True, help="Accept a congestion control that neither this kernel nor Linux has.")
-def set_(name: str, words: tuple[str, ...], dropped: tuple[str, ...], unchecked: bool) -> int:
+def set_(name: str, words: tuple[str, ...], dropped: tuple[str, ...], unchecked: bool) -> None:
     """Make a profile, or set knobs of one that is there; its other knobs stay. Nothing is written to the stack.
 
     From then on it is yours: `configtron learn export` neither changes nor drops it. A value that no driver takes on
@@ -33,7 +33,6 @@ def set_(name: str, words: tuple[str, ...], dropped: tuple[str, ...], unchecked:
 
     if remark := lease.set_profile(settings().db, name, words, dropped=dropped, unchecked=unchecked):
         say(remark)
-    return DONE
 
 
 @profile.command(short_help="Show one profile.")
@@ -53,14 +52,13 @@ def show(name: str, form: str, output_file: str) -> int:
 
 @profile.command(name="list", short_help="List profiles, and how many prefixes have each.")
 @form_options
-def list_(form: str, output_file: str) -> int:
+def list_(form: str, output_file: str) -> None:
     """List profiles, how many prefixes have each, and the owner: human, or learner (`configtron learn export`)."""
     from configtron.service import lease
     from configtron.service.lease.rows import PROFILE_COLUMNS, profile_rows
 
     found = lease.wanted(settings().db)
     write_rows(form, output_file, PROFILE_COLUMNS, profile_rows(found, form))
-    return DONE
 
 
 @profile.command(short_help="Delete a profile.")

@@ -9,7 +9,7 @@ from configtron.cli.options import form_options
 from configtron.cli.output import rows_to, say
 from configtron.cli.tune.options import where_options
 from configtron.cli.tune.resolved import lease_options, show_notice
-from configtron.model.errors import DONE, BadInput, Mismatch
+from configtron.model.errors import BadInput, Mismatch
 
 
 @click.command(short_help="Put the stack back as it was before; or --keep what is in force.")
@@ -17,7 +17,7 @@ from configtron.model.errors import DONE, BadInput, Mismatch
 @form_options
 @click.option("--last", is_flag=True, help="Undo only what has a lease, as its end does: what was kept stays.")
 @click.option("--keep", is_flag=True, help="The opposite: keep what is in force, without a lease.")
-def rollback(form: str, output_file: str, last: bool, keep: bool, **_: object) -> int:
+def rollback(form: str, output_file: str, last: bool, keep: bool, **_: object) -> None:
     """Put the stack back as it was before the first apply, by every driver here; any number of times.
 
     State with our marks in the kernel and in no journal is removed too; what other programs added stays and is named.
@@ -40,4 +40,3 @@ def rollback(form: str, output_file: str, last: bool, keep: bool, **_: object) -
         raise Mismatch("; ".join(done.failed) + "; see: configtron tune status")
     for line in rows.rollback_lines(done, anything=bool(found)):
         say(line)
-    return DONE

@@ -10,7 +10,7 @@ import click
 from configtron.cli.options import FILE, form_options
 from configtron.cli.output import rows_to, say
 from configtron.cli.settings import settings
-from configtron.model.errors import DONE, BadInput
+from configtron.model.errors import BadInput
 
 SERVERS = ("nginx", "apache", "haproxy")
 
@@ -31,7 +31,7 @@ SERVERS = ("nginx", "apache", "haproxy")
 @form_options
 def router(
     file: Path | None, dry_run: bool, rollback: bool, example: bool, form: str, output_file: str, **front: str
-) -> int:
+) -> None:
     """Route the clients of each prefix to a pool of servers that is set up as their profile asks.
 
     HTTP version and SETTINGS are a server's own: a profile with such knobs is put in force by the pool that serves
@@ -62,4 +62,3 @@ def router(
         with rows_to(form, output_file) as write:
             write(rows.POOL_COLUMNS, rows.pool_rows(routed))
         say(f"{file}: {'in force' if news else 'was so already, nothing done'}")
-    return DONE

@@ -9,13 +9,12 @@ from configtron.cli.options import form_options
 from configtron.cli.output import say, write_rows
 from configtron.cli.tune.options import where_options
 from configtron.cli.tune.resolved import lease_options
-from configtron.model.errors import DONE
 
 
 @click.command(short_help="Show what is in force, by which driver and until when.")
 @where_options
 @form_options
-def status(form: str, output_file: str, **_: object) -> int:
+def status(form: str, output_file: str, **_: object) -> None:
     """Show what is in force and by which driver, how long its lease lasts, which process will undo it (`keeper`, the
     watchdog), and what is frozen. Nothing is written.
 
@@ -30,4 +29,3 @@ def status(form: str, output_file: str, **_: object) -> int:
     write_rows(form, output_file, rows.STATUS_COLUMNS, rows.status_rows(report, options.place))
     for line in rows.status_lines(report):
         say(line)
-    return DONE

@@ -8,14 +8,14 @@ from pathlib import Path
 import click
 
 from configtron.cli.output import say
-from configtron.model.errors import DONE, BadInput
+from configtron.model.errors import BadInput
 
 
 @click.command(short_help="Print systemd units for the watch and for crash recovery.")
 @click.argument("name", required=False)
 @click.option("-o", "--output-folder", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
               help="Write the units as files to this folder: /etc/systemd/system.")  # fmt: skip
-def unit(name: str | None, output_folder: Path | None) -> int:
+def unit(name: str | None, output_folder: Path | None) -> None:
     """Print the systemd units that watch a tuned stack and recover it after a crash, or the one called NAME.
 
     They name this program by its absolute path, and the database of `--db`, else /var/lib/configtron/configtron.db:
@@ -33,7 +33,6 @@ def unit(name: str | None, output_folder: Path | None) -> int:
     chosen = {each: text for each, text in found.items() if name in (None, each)}
     if output_folder is None:
         click.echo("\n".join(f"# {each}\n{text}" if name is None else text for each, text in chosen.items()), nl=False)
-        return DONE
+        return
     write_units(output_folder, chosen)
     say(f"written: {', '.join(chosen)}; next: systemctl daemon-reload && systemctl enable --now {WATCH} {TIMER}")
-    return DONE

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from configtron.db.store import Run
-from configtron.model.errors import cannot_write
+from configtron.model.errors import CONDITION, DONE, NOTHING, PARTIAL, REFUSED, cannot_write
 from configtron.model.records import canonical
 from configtron.report.target_results import TargetResult
 from configtron.service.campaign.conditions import ConditionCheck, RunCondition
@@ -37,6 +37,26 @@ class RunSummary:
     def true_conditions(self) -> list[str]:
         """Return the conditions that hold over the records so far, as they were written."""
         return self._checked.true_conditions(self.empty, self.total)
+
+    def exit_code(self, conditions: Sequence[str]) -> int:
+        """Return the exit code of a run that was not interrupted, of which these conditions hold."""
+        if conditions:
+            return CONDITION
+        if self.blocked and self.blocked == self.total:
+            return REFUSED
+        if self.empty == self.total:
+            return NOTHING
+        return PARTIAL if self.empty else DONE
+
+    def lines(self) -> list[str]:
+        """Return a line for people about blocked targets, if there are any."""
+        if not self.blocked:
+            return []
+        which = f", for example {self.example}" if self.example else ""
+        return [
+            f"configtron: {self.blocked} of {self.total} blocked{which}; what is yours may be probed:"
+            f" --allow {self.example or 'ADDRESS'}, or --allowlist-file FILE"
+        ]
 
     def write_metadata(self, path: Path, run: Run) -> None:
         """Write a run's configuration and counts as JSON. Errors: `BadInput`, `Unwritten`."""

@@ -9,14 +9,14 @@ from configtron.service.lazily import lazily
 
 if TYPE_CHECKING:
     from configtron.service.progress import StepProgress
-    from configtron.service.replay.adoption import adopt, captures_in
+    from configtron.service.replay.adoption import adopt, adopt_in, captures_in
     from configtron.service.replay.recordings import PacketOptions, PacketReplay, PlayProgress, replay_packets
     from configtron.service.replay.session_job import JobResult
     from configtron.service.replay.simulation import SessionOptions, replay_sessions, resume_sessions
     from configtron.service.replay.world_export import export_world
 
 __all__ = [
-    "JobResult", "PacketOptions", "PacketReplay", "PlayProgress", "SessionOptions", "StepProgress", "adopt",
+    "JobResult", "PacketOptions", "PacketReplay", "PlayProgress", "SessionOptions", "StepProgress", "adopt", "adopt_in",
     "captures_in", "export_world", "replay_packets", "replay_sessions", "resume_sessions",
 ]  # fmt: skip
 
@@ -24,7 +24,7 @@ if not TYPE_CHECKING:
     __getattr__ = lazily(
         __name__,
         {
-            **dict.fromkeys(("adopt", "captures_in"), "adoption"),
+            **dict.fromkeys(("adopt", "adopt_in", "captures_in"), "adoption"),
             **dict.fromkeys(("PacketOptions", "PacketReplay", "PlayProgress", "replay_packets"), "recordings"),
             **dict.fromkeys(("JobResult", "StepProgress"), "session_job"),
             **dict.fromkeys(("SessionOptions", "replay_sessions", "resume_sessions"), "simulation"),

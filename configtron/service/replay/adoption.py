@@ -125,3 +125,21 @@ def adopt(captures: Sequence[Path], lacks: Lacks = str) -> list[tuple[Path, Path
                 raise BadInput(f"{expected_of(capture)}: {error.strerror}") from error
         written.append((capture, expected_of(capture), len(lines)))
     return written
+
+
+def adopt_in(files: Sequence[Path], lacks: Lacks = str) -> tuple[list[str], bool]:
+    """Adopt captures, and those in folders; return a line about each, and whether any has a connection.
+
+    Errors: `BadInput`, also where there is no capture.
+    """
+    found = [path for file in files for path in (captures_in(file) if file.is_dir() else [file])]
+    if not found:
+        raise BadInput("nothing to adopt: name captures (pcap, pcapng, also gz or zst), or folders of them")
+    written = adopt(found, lacks)
+    kept = [
+        f"kept as what is expected: {path} ({count} connection{'' if count == 1 else 's'})"
+        for _, path, count in written
+        if count
+    ]
+    empty = [f"{one}: no TCP connection in it, so nothing is expected of it" for one, _, count in written if not count]
+    return kept + empty, bool(kept)

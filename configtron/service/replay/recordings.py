@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from configtron.model.bounds import check_number, check_texts
-from configtron.model.errors import BadInput
-from configtron.report.replay_results import DIVERGED, WRONG, Played
+from configtron.model.errors import CONDITION, DONE, NOTHING, PARTIAL, BadInput
+from configtron.report.replay_results import DIVERGED, UNTOLD, WRONG, Played
 from configtron.service.campaign.runs import find_run, open_runs, run_folder
 from configtron.service.capture.reading import Lacks
 from configtron.service.progress import Cancelled, Event, Progress, never, unheard
@@ -62,6 +62,15 @@ class PacketReplay:
     def differs(self) -> bool:
         """Return whether a replay gave something else than what was expected."""
         return any(one.status in (DIVERGED, *WRONG) for one in self.played)
+
+    def exit_code(self, *, update: bool) -> int:
+        """Return the exit code; update: differences are what is expected from now on."""
+        seen = {one.status for one in self.played}
+        if not self.played:
+            return NOTHING
+        if DIVERGED in seen or not update and seen & set(WRONG):
+            return CONDITION
+        return PARTIAL if UNTOLD in seen and not update else DONE
 
 
 def replay_packets(
