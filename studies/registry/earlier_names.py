@@ -20,7 +20,7 @@ SIMULATED = (
     "gains", "convergence", "arms", "managers", "updates", "features", "knobs", "starts", "explored", "trees", "drift",
     "classes", "realism",
 )  # fmt: skip
-LIST_COLUMNS = ("study", "paper", "about", "claim")
+EARLIER_LIST_COLUMNS = ("study", "paper", "about", "claim")
 
 
 def evaluated(names: Sequence[str]) -> tuple[str, ...]:

@@ -44,7 +44,7 @@ def sessions_study(names: tuple[str, ...], given: dict[str, Any]) -> int:
     if LIST in names:
         _moved("replay sessions --study list", ("--list",))
         rows = earlier_names.listed()
-        write_rows(given["form"], given["output_file"], earlier_names.LIST_COLUMNS, rows, LEARNING)
+        write_rows(given["form"], given["output_file"], earlier_names.EARLIER_LIST_COLUMNS, rows, LEARNING)
         return DONE
     chosen = earlier_names.simulated(names)
     _moved("replay sessions --study", chosen)
