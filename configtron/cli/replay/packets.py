@@ -62,7 +62,7 @@ def packets(files: tuple[Path, ...], run: int | None, expect: Path | None, adopt
     found = replay.replay_packets(options, settings().db, progress=_PlayDisplay(), lacks=missing)
     _say(f"kept as what is expected: {path}" for path in found.updated)
     if not found.played:
-        _say(["no probe to play: recordings are the .pcapng files (also gz) that `configtron probe` writes"])
+        say("replay: no probe to play: recordings are the .pcapng files (also gz) that `configtron probe` writes")
     with opened(output_file) as out:
         results.write(form, found.played, out, color=settings().color)
     if junit:
