@@ -20,7 +20,7 @@ No clock and no chance but `seeded`: the caller hands in the time, so a live hos
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,9 +31,11 @@ from configtron.learner.chance import seeded
 from configtron.learner.columns import ARM, Decisions
 from configtron.learner.live_rows import RowLesson, default_of, lesson_of
 from configtron.learner.logged import Logged, logged_of
-from configtron.learner.map_making import MapOptions, empty_map, map_of
+from configtron.learner.map_making import MapOptions, classes_of, empty_map, map_of
 from configtron.learner.map_text import map_of_text, map_text
+from configtron.learner.reached import Mask
 from configtron.learner.registry import PREFERRED
+from configtron.learner.rulebook import learned_profile
 from configtron.learner.saved import Recipe, recipe_of
 from configtron.learner.state import decode, encode, keep
 from configtron.learner.table_policy import TablePolicy
@@ -102,6 +104,8 @@ class LoopLearner:
         self.waiting_: list[Outcome] = []
         self.counts_: Counter[tuple[int, str]] = Counter()
         self.outcomes_, self.left_out_ = 0, Counter[str]()
+        # (configurations,) what the whole fleet may have now; asked anew at each turn, not saved.
+        self.among: Mask = np.ones(len(options.grid), dtype=np.bool_)
 
     # --- outcomes ----------------------------------------------------------------------------------------------------
 
@@ -148,8 +152,9 @@ class LoopLearner:
         if self.policy is None:
             made = empty_map(self.options.map, **place)
         else:
+            self.policy.choose_among(self.among)
             self.policy.update()
-            made = map_of(self.policy, self.traffic, self.options.map, former=self.map, **place)
+            made = map_of(self.policy, self.traffic, self.options.map, among=self.among, former=self.map, **place)
         moved = [] if self.map is None else list(self._moved(self.map, made.map, now_ns))
         self.maps_.append(made.map)
         latest = max((epoch for epoch, _ in self.counts_), default=0)
@@ -169,12 +174,32 @@ class LoopLearner:
             else:
                 yield Moved(prefix, before, name, change.outcomes, (now_ns - change.since_ns) / 1e9)
 
+    def bar(self, barred: Callable[[Profile], str]) -> None:
+        """Draw from now on only profiles for which `barred` has no reason; Default always is one."""
+        grid = self.options.grid
+        self.among = np.array([not barred(learned_profile(grid, at)) for at in range(len(grid))])
+        self.among[grid.default] = True
+
+    def class_of(self, prefix: str, rtt_us: int) -> str:
+        """Return the class of a prefix by the latest map, by what its network was seen to be, or else by the round trip
+        of a handshake; "": none."""
+        if self.map is None or self.policy is None:
+            return ""
+        known = self.map.prefixes.get(prefix)
+        if known is None and prefix in self.traffic.prefixes_:
+            one = Traffic()
+            one.prefixes_ = {prefix: self.traffic.prefixes_[prefix]}
+            known = next((found.class_name for found in classes_of(self.policy, one)), None)
+        bands = (band.class_name for band in self.map.bands if 0 < rtt_us <= band.up_to_us)
+        return next(bands, "") if known is None else known
+
     # --- state -------------------------------------------------------------------------------------------------------
 
     def save(self) -> str:
-        """Return all that was learned, counted and mapped, without the key."""
+        """Return all that was learned, counted and mapped, and the key of the draw: it is as secret as that."""
         state: dict[str, Any] = {
             "live": LIVE_VERSION,
+            "key": self.key.hex(),
             "version": self.version_,
             "recipe": None if self.recipe_ is None else self.recipe_.text(),
             "policy": None if self.policy is None else self.policy.save(),
@@ -192,6 +217,7 @@ class LoopLearner:
         state = decode(text)
         if state.get("live") != LIVE_VERSION:
             raise BadInput(f"this is no state of a closed loop of version {LIVE_VERSION}; start it anew: --fresh")
+        self.key = bytes.fromhex(state["key"])
         self.version_, self.outcomes_ = state["version"], state["outcomes"]
         if state["recipe"] is not None:
             self.recipe_ = recipe_of(state["recipe"])

@@ -3,7 +3,7 @@
 
 Question   What was drawn for this client, how likely was that, and how long did its page take?
 Method     A row names the map that was in force, by term and version. By that map its class, arm and holdback give
-           profile and propensity; where the row states another propensity, one of both is wrong, and it does not
+           profile and propensity; where it states another profile or propensity than every map of ours, it does not
            teach. A client that is held back has Default, and so has one that drew Default: both have the probability
            of either. A load that failed, or took longer, counts as `WORST_MS`: a profile that ends connections must not
            look fast because its loads are missing. Of one unit at most `MOST_PER_UNIT` rows of an epoch teach.
@@ -39,6 +39,9 @@ NO_MAP, NO_CLASS, NO_ARM, OTHER_PROPENSITY, OVER_UNIT, NO_TIME = (
 )  # fmt: skip
 MOST_REASONS, OTHER = 40, "other"
 
+# By (term, version), the latest last.
+Maps = Mapping[tuple[int, int], FleetMap]
+
 
 @dataclass(frozen=True, slots=True)
 class DrawnRow:
@@ -72,27 +75,38 @@ def drawn_of(row: OutcomeRow, fleet_map: FleetMap, default: Profile) -> DrawnRow
     share = fleet_map.holdback / WHOLE
     mix = fleet_map.mixes.get(row.class_name)
     if mix is None:
-        # Nothing is drawn for a client of no class: Default, certainly.
-        return DrawnRow(default, 1.0) if not row.class_name and row.arm is None else DrawnRow(why_not=NO_CLASS)
+        return DrawnRow(why_not=NO_CLASS)
     if not row.held and not 0 <= (-1 if row.arm is None else row.arm) < len(mix):
         return DrawnRow(why_not=NO_ARM)
-    weight = {at: parts / WHOLE * (1.0 - share) for at, (_, parts) in enumerate(mix)}
-    mine = share if row.held or row.arm is None else weight[row.arm]
-    if row.propensity is not None and abs(row.propensity - mine) > ALIKE:
-        return DrawnRow(why_not=OTHER_PROPENSITY)
     settings = [fleet_map.profiles[name].settings for name, _ in mix]
-    profile = default if row.held or row.arm is None else fleet_map.profiles[mix[row.arm][0]]
-    alike = sum(weight[at] for at, one in enumerate(settings) if one == profile.settings)
-    is_default = row.held or not profile.settings
-    if is_default:
-        untouched = sum(weight[at] for at, one in enumerate(settings) if not one)
-        return DrawnRow(default, untouched + share)
-    return DrawnRow(profile, alike)
+    weight = [parts / WHOLE * (1.0 - share) for _, parts in mix]
+    name, mine = ("", share) if row.held or row.arm is None else (mix[row.arm][0], weight[row.arm])
+    if row.profile not in ("", name) or (row.propensity is not None and abs(row.propensity - mine) > ALIKE):
+        return DrawnRow(why_not=OTHER_PROPENSITY)
+    drawn = fleet_map.profiles[name] if name else default
+    if not name or not drawn.settings:
+        return DrawnRow(default, share + sum(weight[at] for at, one in enumerate(settings) if not one))
+    return DrawnRow(drawn, sum(weight[at] for at, one in enumerate(settings) if one == drawn.settings))
+
+
+def drawn_by(row: OutcomeRow, maps: Maps, default: Profile) -> DrawnRow:
+    """Return what was drawn for a row, by the map that it names, else by the latest map that states the same.
+
+    A manager gives maps numbers of its own, so a maker knows its maps by what they say of this class and arm.
+    """
+    if not row.class_name and row.arm is None:
+        # Nothing is drawn for a client of no class: Default, certainly.
+        return DrawnRow(default, 1.0)
+    named = maps.get((row.term, row.map_version))
+    found = DrawnRow(why_not=NO_MAP) if named is None else drawn_of(row, named, default)
+    others = reversed(list(maps.values())) if found.why_not else ()
+    alike = (one for one in (drawn_of(row, other, default) for other in others) if not one.why_not)
+    return next(alike, found)
 
 
 def lesson_of(
     rows: Iterable[OutcomeRow],
-    maps: Mapping[tuple[int, int], FleetMap],
+    maps: Maps,
     traffic: Traffic,
     counts: Counter[tuple[int, str]],
     default: Profile,
@@ -117,15 +131,12 @@ def lesson_of(
 def _outcome(
     row: OutcomeRow,
     context: Context,
-    maps: Mapping[tuple[int, int], FleetMap],
+    maps: Maps,
     counts: Counter[tuple[int, str]],
     default: Profile,
 ) -> Outcome | str:
     """Return a row's outcome, or why it does not count."""
-    fleet_map = maps.get((row.term, row.map_version))
-    if fleet_map is None:
-        return NO_MAP
-    drawn = drawn_of(row, fleet_map, default)
+    drawn = drawn_by(row, maps, default)
     if drawn.why_not:
         return drawn.why_not
     counts[row.epoch, row.unit] += 1

@@ -114,7 +114,7 @@ def test_rows_that_do_not_count_are_counted_by_reason(lived_learner: LoopLearner
     row = next(row for row in world().epoch(5, fleet_map).rows if row.arm is not None)
     before = one.outcomes_
     one.take([
-        changed(row, teaches=False, why_not="near-turn"), changed(row, map_version=77),
+        changed(row, teaches=False, why_not="near-turn"), changed(row, class_name="nowhere", map_version=77),
         changed(row, class_name="nowhere"), changed(row, arm=9), changed(row, propensity=0.5),
         changed(row, plt_ms=None), changed(row, plt_ms=float("nan")), changed(row, plt_ms=-1.0),
     ])  # fmt: skip

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: MIT
+"""The maker of a fleet's maps that learns: any policy of the product behind `MapMaker` (service/fleet).
+
+Question   Which map is to be in force from now on?
+Method     `closed_loop.LoopLearner` makes one map for each epoch, `LEAD_S` before it begins: late enough to know the
+           outcomes of the epoch that ends, and early enough for agents to have it at the turn. What the fleet may not
+           use is taken from the policy's choices before it learns.
+Stop when  never.
+Reads as   a `FleetMap` once an epoch, else None: the current one stays.
+Fails as   the errors of `LoopLearner`.
+Differs    from CT, which re-assigns at any time: mixes that change within an epoch move a third of the clients.
+Source     CT section 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from configtron.learner.closed_loop import LoopLearner, LoopOptions, Moved
+from configtron.learner.state import decode, encode
+from configtron.model.errors import BadInput
+from configtron.model.fleet import FleetMap, OutcomeRow
+from configtron.model.nouns import Profile
+
+# s before an epoch begins in which its map is made; a quarter of an epoch, where that is less.
+LEAD_S = 10.0
+
+
+class LoopMapMaker:
+    """moved: prefixes whose class is another one in the latest map, since `moved` was last emptied: their open
+    connections are to be moved."""
+
+    def __init__(self, options: LoopOptions, key: bytes):
+        self.learner = LoopLearner(options, 0, key)
+        self.moved: list[Moved] = []
+        self._epoch = -1
+
+    def observe(self, rows: Sequence[OutcomeRow]) -> None:
+        """Learn from rows."""
+        self.learner.take(rows)
+
+    def make(self, now_ns: int, barred: Callable[[Profile], str]) -> FleetMap | None:
+        """Return the map of the epoch that begins within `LEAD_S`, or has begun, once."""
+        epoch_s = self.learner.options.map.epoch_s
+        epoch = int((now_ns / 1e9 + min(LEAD_S, epoch_s / 4)) // epoch_s)
+        if epoch <= self._epoch:
+            return None
+        self.learner.bar(barred)
+        made, moved = self.learner.turn(now_ns)
+        self.moved += moved
+        self._epoch = epoch
+        return made
+
+    def classify(self, prefix: str, rtt_us: int) -> str:
+        """Return the class of a prefix that the map lacks, by its outcomes, or else by its handshake's round trip."""
+        return self.learner.class_of(prefix, rtt_us)
+
+    def save(self) -> str:
+        """Return all that was learned, as text, and the key of the draw."""
+        return encode({"maker": self._epoch, "learner": self.learner.save()})
+
+    def restore(self, text: str) -> None:
+        """Take over what `save` wrote. Errors: `BadInput` for another maker's text."""
+        state = decode(text)
+        if "maker" not in state:
+            raise BadInput("this is no state of a maker that learns; start it anew: --fresh")
+        self._epoch = state["maker"]
+        self.learner.restore(state["learner"])
