@@ -37,6 +37,10 @@ union ct_argument {
 	struct configtron_status status;
 	struct configtron_stats stats;
 	struct configtron_records records;
+	struct configtron_plan plan;
+	struct configtron_lease lease;
+	struct configtron_plan_status plan_status;
+	struct configtron_mixes mixes;
 };
 
 int ct_call_profile_new(struct ct_file *cf, union ct_argument *a);
@@ -50,6 +54,12 @@ int ct_call_prefix_get(struct ct_file *cf, union ct_argument *a);
 int ct_call_prefix_del(struct ct_file *cf, union ct_argument *a);
 int ct_call_prefix_dump(struct ct_file *cf, union ct_argument *a);
 int ct_call_prefix_flush(struct ct_file *cf, union ct_argument *a);
+int ct_call_plan_load(struct ct_file *cf, union ct_argument *a);
+int ct_call_plan_turn(struct ct_file *cf, union ct_argument *a);
+int ct_call_plan_renew(struct ct_file *cf, union ct_argument *a);
+int ct_call_plan_drop(struct ct_file *cf, union ct_argument *a);
+int ct_call_plan_status(struct ct_file *cf, union ct_argument *a);
+int ct_call_plan_mixes(struct ct_file *cf, union ct_argument *a);
 void ct_dump_end(struct ct_file *cf);
 
 #endif /* _CONFIGTRON_CALLS_H */

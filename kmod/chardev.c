@@ -23,7 +23,7 @@ static int ct_call_version(struct ct_file *cf, union ct_argument *a)
 	a->version = (struct configtron_version){
 		.abi = CONFIGTRON_ABI,
 		.features = CONFIGTRON_HAS_ACTIVE_OPENS | CONFIGTRON_HAS_RECORDS |
-			    CONFIGTRON_HAS_SOCKET_GET,
+			    CONFIGTRON_HAS_SOCKET_GET | CONFIGTRON_HAS_PLANS,
 		.parameters = CONFIGTRON_KEYS,
 		.profiles_max = CT_PROFILES_MAX,
 		.prefixes_max = ct_prefixes_max,
@@ -226,6 +226,12 @@ static const struct ct_call {
 	{ CONFIGTRON_STATUS, ct_call_status },
 	{ CONFIGTRON_STATS, ct_call_stats },
 	{ CONFIGTRON_RECORDS, ct_call_records },
+	{ CONFIGTRON_PLAN_LOAD, ct_call_plan_load },
+	{ CONFIGTRON_PLAN_TURN, ct_call_plan_turn },
+	{ CONFIGTRON_PLAN_RENEW, ct_call_plan_renew },
+	{ CONFIGTRON_PLAN_DROP, ct_call_plan_drop },
+	{ CONFIGTRON_PLAN_STATUS, ct_call_plan_status },
+	{ CONFIGTRON_PLAN_MIXES, ct_call_plan_mixes },
 };
 
 /*

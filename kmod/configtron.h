@@ -12,9 +12,9 @@
  * Errors: EPERM no CAP_NET_ADMIN; ENOENT no such profile, prefix or congestion control; ERANGE
  * value out of range; EOPNOTSUPP this parameter cannot be set (PARAM_INFO says why);
  * EPROTONOSUPPORT this congestion control needs ECN, which is agreed on before a profile is
- * looked up; EBUSY the profile still has prefixes or is the default; ENOSPC a limit of
- * CONFIGTRON_VERSION is reached; EXDEV the socket lives in another network namespace; EINVAL
- * anything malformed, reserved fields included.
+ * looked up; EBUSY the profile still has prefixes, is the default or is part of a plan; ENOSPC a limit of
+ * CONFIGTRON_VERSION is reached; EXDEV the socket lives in another network namespace; ENODATA no
+ * plan is loaded or in force; EEXIST other mixes in the epoch that is in force; EINVAL anything malformed, reserved fields included.
  */
 #ifndef _UAPI_CONFIGTRON_H
 #define _UAPI_CONFIGTRON_H
@@ -26,7 +26,7 @@
  * Raised when a structure or a meaning changes; additions raise `features` or `parameters`
  * instead.
  */
-#define CONFIGTRON_ABI 2
+#define CONFIGTRON_ABI 3
 
 #define CONFIGTRON_CC_BYTES 16 /* TCP_CA_NAME_MAX */
 #define CONFIGTRON_NAME_BYTES 64
@@ -62,6 +62,7 @@ enum configtron_key {
 #define CONFIGTRON_HAS_ACTIVE_OPENS 0x1
 #define CONFIGTRON_HAS_RECORDS 0x2
 #define CONFIGTRON_HAS_SOCKET_GET 0x4
+#define CONFIGTRON_HAS_PLANS 0x8
 
 struct configtron_version {
 	__u32 abi;
@@ -202,7 +203,71 @@ struct configtron_stats {
 	__u64 replaced;
 };
 
-/* Begin to receive close records on this file; reading before that is ENODATA. */
+/* As draw.h has them. */
+#define CONFIGTRON_ARMS 8
+#define CONFIGTRON_BANDS 4
+/* configtron_record.arm: the client is held back; no mix was drawn from */
+#define CONFIGTRON_ARM_HELD 8
+#define CONFIGTRON_ARM_NONE 255
+
+/* What the clients of a class get: arm i where the client's slice is upto[i] or less (draw.h). */
+struct configtron_mix {
+	__u32 profile; /* the class: the profile that prefixes point to */
+	__u32 arms; /* 1 to CONFIGTRON_ARMS */
+	__u16 upto[CONFIGTRON_ARMS]; /* rising; 65535 from the last arm on */
+	__u32 arm[CONFIGTRON_ARMS]; /* profiles; 0 beyond the last */
+};
+
+/*
+ * What all classes share in an epoch, with their mixes. PLAN_LOAD prepares one, PLAN_TURN puts it in
+ * the place of the one in force, its lease with it: no connection sees half of each. Other mixes
+ * under the key and epoch in force are EEXIST: they would move clients within an epoch.
+ */
+struct configtron_plan {
+	__u64 key[2];
+	__u64 epoch;
+	__u64 not_after; /* end of its lease: CLOCK_BOOTTIME, ns */
+	__u64 mixes; /* struct configtron_mix * */
+	__u32 count;
+	__u32 held; /* of 65536 clients with a class, so many are held back */
+	__u32 held_profile; /* what they get; 0: left as they are */
+	__u32 reserved;
+	/* classes of clients without a prefix by the round trip of their handshake; rising; 0: unused */
+	__u32 band_us[CONFIGTRON_BANDS];
+	__u32 band_class[CONFIGTRON_BANDS];
+};
+
+/*
+ * While a plan is in force, new connections are left as they are once the clock has passed this; each
+ * call of PLAN_RENEW sets it anew.
+ */
+struct configtron_lease {
+	__u64 not_after;
+};
+
+/* The mixes in force: as many as there is room for. */
+struct configtron_mixes {
+	__u64 mixes; /* struct configtron_mix * */
+	__u32 count; /* in: room; out: how many there are */
+	__u32 reserved;
+};
+
+/* configtron_plan_status.flags */
+#define CONFIGTRON_PLAN_IN_FORCE 0x1
+#define CONFIGTRON_PLAN_LOADED 0x2
+
+/* What is in force and what is loaded; never the key. */
+struct configtron_plan_status {
+	__u32 flags;
+	__u32 mixes; /* in force */
+	__u64 epoch; /* in force */
+	__u64 not_after;
+	__u64 next_epoch; /* loaded */
+	__u32 held;
+	__u32 held_profile;
+};
+
+/* Begin to receive records on this file; reading before that is ENODATA. */
 struct configtron_records {
 	__u32 capacity; /* in: records to keep, a power of two up to 65536; 0: 4096 */
 	__u32 reserved;
@@ -210,19 +275,35 @@ struct configtron_records {
 
 /* configtron_record.flags */
 #define CONFIGTRON_RECORD_LEFT 0x1 /* alive: other profile or cc, or replaced */
+#define CONFIGTRON_RECORD_OPEN 0x2 /* its beginning, not its end; only while a plan is in force */
+#define CONFIGTRON_RECORD_WINDOW_CUT 0x4 /* after repeated SYN-ACKs: initcwnd was not set */
+#define CONFIGTRON_RECORD_APP_LIMITED 0x8 /* delivery_rate: the application was the limit */
+#define CONFIGTRON_RECORD_FINISHED 0x10 /* the client's FIN came, or ours was acknowledged */
+/* this host reset it: ports, round trip and window are gone, counters are there */
+#define CONFIGTRON_RECORD_ABORTED 0x20
 
 /*
- * One connection at its end. read() gives whole records; a full ring never holds a connection up.
+ * One connection at its end and, while a plan is in force, at its beginning. read() gives whole
+ * records; a full ring never holds a connection up. What was drawn is in the first record alone:
+ * `socket` leads from the one to the other.
  */
 struct configtron_record {
 	__u64 time_ns; /* CLOCK_REALTIME */
+	__u64 boot_ns; /* CLOCK_BOOTTIME */
+	__u64 socket; /* the same in both records, and in no other's while it lives */
+	__u64 cookie; /* SO_COOKIE; 0: none was asked for yet */
+	__u64 epoch; /* of the plan that was in force; open records only */
 	__u64 bytes_acked;
 	__u64 bytes_received;
 	__u64 bytes_retrans;
 	__u64 busy_us; /* time with data to send or unacknowledged */
-	__u64 delivery_rate; /* bytes/s, latest sample; 0: none */
+	__u64 rwnd_limited_us; /* part of it that the client's window did not let it send */
+	__u64 delivery_rate; /* bytes/s, best sample of the kernel's filter; 0: none */
 	__u32 lost; /* records this reader lost just before this one */
-	__u32 profile;
+	__u32 profile; /* 0: left as it is */
+	__u32 version; /* of the profile: changes when its settings do */
+	__u32 class_profile; /* whose mix was drawn from; 0: none */
+	__u32 handshake_us; /* round trip; 0: unknown */
 	__u32 segs_out;
 	__u32 retrans;
 	__u32 srtt_us;
@@ -230,15 +311,17 @@ struct configtron_record {
 	__u32 cwnd;
 	__u32 ssthresh;
 	__u32 mss;
+	__u32 error; /* what ended it, an errno; 0: nothing that the application has not read */
 	__u16 flags;
 	__u8 family;
-	__u8 reserved;
+	__u8 arm; /* place in the mix, CONFIGTRON_ARM_HELD or CONFIGTRON_ARM_NONE */
 	__u16 remote_port;
 	__u16 local_port;
+	__u8 band; /* from 1, where the class was found by it */
+	__u8 reserved[3];
 	__u8 remote[16];
 	__u8 local[16];
 	char cc[CONFIGTRON_CC_BYTES];
-	__u32 reserved2;
 };
 
 #define CONFIGTRON_IOC 0xC7
@@ -264,5 +347,12 @@ struct configtron_record {
 #define CONFIGTRON_RECORDS _IOW(CONFIGTRON_IOC, 18, struct configtron_records)
 /* Fills in the profile of each prefix of the batch, 0 where there is no such prefix. */
 #define CONFIGTRON_PREFIX_GET _IOWR(CONFIGTRON_IOC, 19, struct configtron_prefixes)
+#define CONFIGTRON_PLAN_LOAD _IOW(CONFIGTRON_IOC, 20, struct configtron_plan)
+#define CONFIGTRON_PLAN_TURN _IO(CONFIGTRON_IOC, 21)
+#define CONFIGTRON_PLAN_RENEW _IOW(CONFIGTRON_IOC, 22, struct configtron_lease)
+/* Nothing in force, nothing loaded: prefixes have the profile that they point to. */
+#define CONFIGTRON_PLAN_DROP _IO(CONFIGTRON_IOC, 23)
+#define CONFIGTRON_PLAN_STATUS _IOR(CONFIGTRON_IOC, 24, struct configtron_plan_status)
+#define CONFIGTRON_PLAN_MIXES _IOWR(CONFIGTRON_IOC, 25, struct configtron_mixes)
 
 #endif /* _UAPI_CONFIGTRON_H */

@@ -21,6 +21,7 @@
 #include <net/tcp.h>
 
 #include "configtron.h"
+#include "draw.h"
 
 #define CT_RELEASE "0.2.0"
 
@@ -35,8 +36,7 @@
 /* One allocation of user input at a time; also how long a batch holds the mutex. */
 #define CT_BATCH 1024
 /*
- * Readers of close records in one namespace: each costs the end of a connection one copy of 144
- * bytes.
+ * Readers of records in one namespace: each costs a connection two copies of 216 bytes.
  */
 #define CT_READERS_MAX 16
 #define CT_RECORDS_DEFAULT 4096
@@ -159,6 +159,7 @@ struct ct_profile {
 	u32 id;
 	u32 prefixes; /* under the mutex */
 	struct ct_version *next; /* under the mutex: made and not yet published */
+	u32 plans; /* under the mutex: how many places of plans name it */
 	/* congestion control was given; else it follows the namespace's plain one */
 	bool own_cc;
 	char name[CONFIGTRON_NAME_BYTES];
@@ -172,7 +173,40 @@ struct ct_version {
 	struct ct_profile *profile; /* NULL: plain, leaves connections as they are */
 	struct ct_settings set;
 	refcount_t users; /* the profile while current, and each connection */
+	u32 serial; /* of all versions that this module has made */
 	struct rcu_head rcu;
+};
+
+/* draw.c: plans, whose classes draw */
+
+struct ct_mix {
+	struct mix draw;
+	u32 class_id;
+	struct ct_profile *class;
+	u32 arms;
+	struct ct_profile *arm[CONFIGTRON_ARMS];
+};
+
+/* Never changed once it is published; each profile in it counts it in `plans`. */
+struct ct_plan {
+	struct plan draw;
+	u64 not_after; /* its lease, when it comes in force */
+	struct ct_profile *held_profile;
+	struct ct_profile *band[CONFIGTRON_BANDS];
+	struct rcu_head rcu;
+	u32 count;
+	struct ct_mix mixes[]; /* `count` of them, by class_id */
+};
+
+/* What a connection begins with, and why. */
+struct ct_choice {
+	struct ct_version *version;
+	bool planned; /* a plan is in force */
+	u64 epoch;
+	u32 class_profile;
+	u32 handshake_us;
+	u8 arm;
+	u8 band;
 };
 
 struct ct_net {
@@ -183,6 +217,9 @@ struct ct_net {
 	u32 flags;
 	struct ct_profile __rcu *unmatched;
 	struct ct_version __rcu *plain;
+	struct ct_plan __rcu *plan; /* in force */
+	struct ct_plan *next_plan; /* loaded; under the mutex */
+	atomic64_t not_after; /* CLOCK_BOOTTIME, ns: the plan's lease */
 	struct ct_store store;
 	atomic64_t generation;
 	wait_queue_head_t changed;
@@ -229,6 +266,19 @@ int ct_profile_set(struct ct_net *cn, u32 id, u32 flags, const struct configtron
 int ct_profile_params(const struct configtron_param *params, u32 count, const struct ct_real **cc,
 		      u32 *refused);
 
+/* draw.c */
+struct ct_plan *ct_plan_new(struct ct_net *cn, const struct configtron_plan *set,
+			    const struct configtron_mix *mixes);
+int ct_plan_load(struct ct_net *cn, struct ct_plan *plan);
+int ct_plan_turn(struct ct_net *cn);
+int ct_plan_renew(struct ct_net *cn, u64 not_after);
+void ct_plan_drop(struct ct_net *cn);
+void ct_plan_status(struct ct_net *cn, struct configtron_plan_status *status);
+u32 ct_plan_mixes(struct ct_net *cn, struct configtron_mix *mixes, u32 room);
+bool ct_plan_lapsed(const struct ct_net *cn, const struct ct_plan *plan);
+struct ct_profile *ct_plan_choose(const struct ct_plan *plan, struct ct_profile *profile,
+				  const struct sock *sk, u64 unit, struct ct_choice *choice);
+
 /* netns.c */
 int ct_net_init(struct ct_net *cn, const struct ct_real *real);
 void ct_net_exit(struct ct_net *cn);
@@ -250,7 +300,7 @@ int ct_socket_assign(struct ct_net *cn, int fd, u32 id);
 int ct_socket_get(struct ct_net *cn, int fd, struct configtron_socket_params *head,
 		  struct configtron_param *params);
 
-/* records.c: connections at their end */
+/* records.c: connections at their end and, while a plan is in force, at their beginning */
 
 struct ct_reader {
 	struct list_head list;
@@ -267,6 +317,7 @@ void ct_reader_free(struct ct_net *cn, struct ct_reader *reader);
 bool ct_reader_ready(const struct ct_reader *reader);
 ssize_t ct_reader_read(struct ct_reader *reader, char __user *to, size_t size);
 void ct_record(const struct sock *sk, const struct ct_version *version);
+void ct_record_open(const struct sock *sk, const struct ct_choice *choice);
 u8 ct_address(const struct sock *sk, bool remote, const void **address);
 
 /* chardev.c, and its calls by what they are about */

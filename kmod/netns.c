@@ -118,6 +118,7 @@ void ct_net_exit(struct ct_net *cn)
 
 	ct_store_destroy(&cn->store);
 	mutex_lock(&cn->lock);
+	ct_plan_drop(cn);
 	xa_for_each(&cn->profiles, id, profile)
 		ct_profile_retire(cn, profile);
 	ct_publish(cn, &cn->plain, NULL);

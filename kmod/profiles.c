@@ -76,7 +76,7 @@ int ct_profile_del(struct ct_net *cn, u32 id)
 
 	if (!profile)
 		return -ENOENT;
-	if (profile->prefixes || rcu_access_pointer(cn->unmatched) == profile)
+	if (profile->prefixes || profile->plans || rcu_access_pointer(cn->unmatched) == profile)
 		return -EBUSY;
 	xa_erase(&cn->profiles, id);
 	cn->profile_count--;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Records: what a connection came to, written once at its end for readers of /dev/configtron.
+ * Records: what a connection came to, written at its end for readers of /dev/configtron and, while a
+ * plan is in force, what was drawn for it, written at its beginning. The socket has no room for what
+ * was drawn: who reads both records joins them by a keyed hash of the socket's address.
  *
  * Each reader has a ring of its own, so readers do not take records from one another, and one
  * that sleeps does not hold the others up. The end of a connection never waits: a full ring loses
@@ -11,6 +13,8 @@
  * file's mutex), so head and tail need only acquire and release.
  */
 #include <linux/mm.h>
+#include <linux/once.h>
+#include <linux/siphash.h>
 #include <linux/slab.h>
 #include <linux/timekeeping.h>
 #include <linux/uaccess.h>
@@ -111,17 +115,23 @@ static void ct_fill_addresses(struct configtron_record *record, const struct soc
 	record->local_port = ntohs(inet_sk(sk)->inet_sport); /* inet_num is already 0 here */
 }
 
+static u64 ct_chrono_us(const struct tcp_sock *tp, enum tcp_chrono type)
+{
+	u64 ticks = tp->chrono_stat[type - 1];
+
+	if (type == tp->chrono_type)
+		ticks += tcp_jiffies32 - tp->chrono_start;
+	return ticks * (USEC_PER_SEC / HZ);
+}
+
 static u64 ct_busy_us(const struct tcp_sock *tp)
 {
-	u64 ticks = 0;
+	u64 us = 0;
 	int i;
 
-	for (i = TCP_CHRONO_BUSY; i < __TCP_CHRONO_MAX; i++) {
-		ticks += tp->chrono_stat[i - 1];
-		if (i == tp->chrono_type)
-			ticks += tcp_jiffies32 - tp->chrono_start;
-	}
-	return ticks * (USEC_PER_SEC / HZ);
+	for (i = TCP_CHRONO_BUSY; i < __TCP_CHRONO_MAX; i++)
+		us += ct_chrono_us(tp, i);
+	return us;
 }
 
 static u64 ct_delivery_rate(const struct tcp_sock *tp)
@@ -131,28 +141,72 @@ static u64 ct_delivery_rate(const struct tcp_sock *tp)
 	return tp->rate_interval_us ? div_u64(bytes, tp->rate_interval_us) : 0;
 }
 
+/* A FIN counts as one byte in bytes_acked, but not in bytes_sent. */
+static bool ct_is_finished(const struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	return sock_flag(sk, SOCK_DONE) || tp->bytes_acked > tp->bytes_sent - tp->bytes_retrans;
+}
+
+static u16 ct_flags(const struct sock *sk)
+{
+	u16 flags = sk->sk_state == TCP_CLOSE ? 0 : CONFIGTRON_RECORD_LEFT;
+
+	if (tcp_sk(sk)->rate_app_limited)
+		flags |= CONFIGTRON_RECORD_APP_LIMITED;
+	if (!inet_sk(sk)->inet_dport) /* tcp_disconnect() has begun */
+		flags |= CONFIGTRON_RECORD_ABORTED;
+	else if (sk->sk_state == TCP_CLOSE && ct_is_finished(sk))
+		flags |= CONFIGTRON_RECORD_FINISHED;
+	return flags;
+}
+
+/* No other socket has its address until it is freed; it leaves the kernel as a hash. */
+static u64 ct_socket_id(const struct sock *sk)
+{
+	static siphash_aligned_key_t key;
+
+	net_get_random_once(&key, sizeof(key));
+	return siphash_1u64((unsigned long)sk, &key);
+}
+
+/* What both records have. */
 static void ct_fill(struct configtron_record *record, const struct sock *sk,
 		    const struct ct_version *version)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 
 	record->time_ns = ktime_get_real_ns();
+	record->boot_ns = ktime_get_boottime_ns();
+	record->socket = ct_socket_id(sk);
+	record->cookie = atomic64_read(&sk->sk_cookie); /* modules cannot make one */
+	record->profile = version->profile ? version->profile->id : 0;
+	record->version = version->profile ? version->serial : 0;
+	record->arm = CONFIGTRON_ARM_NONE;
+	record->mss = tp->mss_cache;
+	ct_fill_addresses(record, sk);
+}
+
+static void ct_fill_end(struct configtron_record *record, const struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
 	record->bytes_acked = tp->bytes_acked;
 	record->bytes_received = tp->bytes_received;
 	record->bytes_retrans = tp->bytes_retrans;
 	record->busy_us = ct_busy_us(tp);
+	record->rwnd_limited_us = ct_chrono_us(tp, TCP_CHRONO_RWND_LIMITED);
 	record->delivery_rate = ct_delivery_rate(tp);
-	record->profile = version->profile->id;
 	record->segs_out = tp->data_segs_out;
 	record->retrans = tp->total_retrans;
 	record->srtt_us = tp->srtt_us >> 3;
 	record->min_rtt_us = tcp_min_rtt(tp) == ~0U ? 0 : tcp_min_rtt(tp);
 	record->cwnd = tcp_snd_cwnd(tp);
 	record->ssthresh = tp->snd_ssthresh;
-	record->mss = tp->mss_cache;
-	record->flags = sk->sk_state == TCP_CLOSE ? 0 : CONFIGTRON_RECORD_LEFT;
+	record->error = READ_ONCE(sk->sk_err);
+	record->flags = ct_flags(sk);
 	strscpy(record->cc, inet_csk(sk)->icsk_ca_ops->name, sizeof(record->cc));
-	ct_fill_addresses(record, sk);
 }
 
 static bool ct_push(struct ct_reader *reader, const struct configtron_record *record)
@@ -171,18 +225,50 @@ static bool ct_push(struct ct_reader *reader, const struct configtron_record *re
 	return true;
 }
 
-/* A connection leaves its profile. The caller owns the socket; any context but hard interrupts. */
+static void ct_push_all(struct ct_net *cn, const struct configtron_record *record)
+{
+	struct ct_reader *reader;
+
+	spin_lock_bh(&cn->readers_lock);
+	list_for_each_entry(reader, &cn->readers, list)
+		atomic64_inc(ct_push(reader, record) ? &cn->records : &cn->records_lost);
+	spin_unlock_bh(&cn->readers_lock);
+}
+
+/*
+ * A connection leaves what it was given. Those that were left as they are count only while a plan is
+ * in force, whose holdback they can be. The caller owns the socket; any context but hard interrupts.
+ */
 void ct_record(const struct sock *sk, const struct ct_version *version)
 {
 	struct ct_net *cn = ct_net_of(sock_net(sk));
 	struct configtron_record record = {};
-	struct ct_reader *reader;
+
+	if (!READ_ONCE(cn->reader_count) || (!version->profile && !rcu_access_pointer(cn->plan)))
+		return;
+	ct_fill(&record, sk, version);
+	ct_fill_end(&record, sk);
+	ct_push_all(cn, &record);
+}
+
+/* A connection begins: what was drawn for it. As ct_record(). */
+void ct_record_open(const struct sock *sk, const struct ct_choice *choice)
+{
+	struct ct_net *cn = ct_net_of(sock_net(sk));
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct configtron_record record = {};
 
 	if (!READ_ONCE(cn->reader_count))
 		return;
-	ct_fill(&record, sk, version);
-	spin_lock_bh(&cn->readers_lock);
-	list_for_each_entry(reader, &cn->readers, list)
-		atomic64_inc(ct_push(reader, &record) ? &cn->records : &cn->records_lost);
-	spin_unlock_bh(&cn->readers_lock);
+	ct_fill(&record, sk, choice->version);
+	record.flags = CONFIGTRON_RECORD_OPEN;
+	if (tp->total_retrans > 1 && tp->undo_marker)
+		record.flags |= CONFIGTRON_RECORD_WINDOW_CUT;
+	record.epoch = choice->epoch;
+	record.class_profile = choice->class_profile;
+	record.handshake_us = choice->handshake_us;
+	record.arm = choice->arm;
+	record.band = choice->band;
+	strscpy(record.cc, choice->version->real->ops->name, sizeof(record.cc));
+	ct_push_all(cn, &record);
 }

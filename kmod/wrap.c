@@ -43,6 +43,7 @@ struct ct_saved {
 };
 
 static struct tcp_congestion_ops ct_dispatcher;
+static atomic_t ct_serial = ATOMIC_INIT(0);
 
 bool ct_enabled = true;
 module_param_named(enabled, ct_enabled, bool, 0644);
@@ -73,27 +74,51 @@ static bool ct_concerns(const struct sock *sk, const struct ct_net *cn)
 	return flags & CONFIGTRON_ACTIVE_OPENS;
 }
 
-static struct ct_version *ct_choose(const struct sock *sk)
+/* The client that is drawn for, from an address in network order. */
+static u64 ct_unit(u8 family, const void *address)
 {
-	struct ct_net *cn = ct_net_of(sock_net(sk));
-	struct ct_version *version = NULL;
+	__be32 word[4];
+
+	if (family == AF_INET)
+		return draw_unit4(be32_to_cpup(address));
+	memcpy(word, address, sizeof(word));
+	return draw_unit6(be32_to_cpu(word[0]), be32_to_cpu(word[1]), be32_to_cpu(word[2]),
+			  be32_to_cpu(word[3]));
+}
+
+/* The profile of a connection that we were asked for; NULL: it is left as it is. */
+static struct ct_profile *ct_profile_of(const struct sock *sk, struct ct_net *cn,
+					struct ct_choice *choice)
+{
+	const struct ct_plan *plan = rcu_dereference(cn->plan);
 	struct ct_profile *profile;
 	const void *address;
 	u8 family;
 
+	if (ct_plan_lapsed(cn, plan))
+		return NULL;
+	family = ct_address(sk, true, &address);
+	profile = ct_store_lookup(&cn->store, family, address);
+	if (plan)
+		profile = ct_plan_choose(plan, profile, sk, ct_unit(family, address), choice);
+	if (!profile && choice->arm == CONFIGTRON_ARM_NONE)
+		profile = rcu_dereference(cn->unmatched);
+	return profile;
+}
+
+static void ct_choose(const struct sock *sk, struct ct_choice *choice)
+{
+	struct ct_net *cn = ct_net_of(sock_net(sk));
+	struct ct_profile *profile;
+
+	*choice = (struct ct_choice){ .arm = CONFIGTRON_ARM_NONE };
 	rcu_read_lock();
-	if (ct_concerns(sk, cn)) {
-		family = ct_address(sk, true, &address);
-		profile = ct_store_lookup(&cn->store, family, address);
-		if (!profile)
-			profile = rcu_dereference(cn->unmatched);
-		if (profile)
-			version = ct_version_get(&profile->now);
-	}
-	if (!version)
-		version = ct_version_get(&cn->plain);
+	profile = ct_concerns(sk, cn) ? ct_profile_of(sk, cn, choice) : NULL;
+	if (profile)
+		choice->version = ct_version_get(&profile->now);
+	if (!choice->version)
+		choice->version = ct_version_get(&cn->plain);
 	rcu_read_unlock();
-	return version;
 }
 
 static void ct_account(const struct sock *sk, const struct ct_version *version)
@@ -108,7 +133,6 @@ static void ct_account(const struct sock *sk, const struct ct_version *version)
 	this_cpu_add(counts->srtt_us, tp->srtt_us >> 3);
 	if (tcp_min_rtt(tp) != ~0U)
 		this_cpu_add(counts->min_rtt_us, tcp_min_rtt(tp));
-	ct_record(sk, version);
 }
 
 /*
@@ -139,6 +163,7 @@ static void ct_leave(struct sock *sk, struct ct_version *version)
 		this_cpu_inc(version->profile->counts->replaced);
 		ct_account(sk, version);
 	}
+	ct_record(sk, version);
 	ct_version_put(version);
 	atomic_inc(&ct_left);
 	schedule_delayed_work(&ct_left_work, CT_PUT_DELAY);
@@ -171,10 +196,14 @@ void ct_attach(struct sock *sk, struct ct_version *version)
 
 static void ct_dispatch(struct sock *sk)
 {
-	struct ct_version *version = ct_choose(sk);
+	struct ct_choice choice;
 
-	if (version)
-		ct_attach(sk, version);
+	ct_choose(sk, &choice);
+	if (!choice.version)
+		return;
+	if (choice.planned)
+		ct_record_open(sk, &choice);
+	ct_attach(sk, choice.version);
 }
 
 /* As bpf_module_put(), whose part for struct_ops is not exported. */
@@ -191,6 +220,7 @@ static void ct_release(struct sock *sk)
 
 	if (version->profile)
 		ct_account(sk, version);
+	ct_record(sk, version);
 	/* as tcp_cleanup_congestion_control() */
 	WRITE_ONCE(icsk->icsk_ca_ops, version->real->ops);
 	if (version->real->ops->release)
@@ -267,6 +297,7 @@ struct ct_version *ct_version_new(struct ct_profile *profile, const struct ct_se
 	if (!version)
 		return NULL;
 	refcount_set(&version->users, 1);
+	version->serial = atomic_inc_return(&ct_serial);
 	version->real = real;
 	version->set = *set;
 	version->profile = profile;

@@ -25,7 +25,7 @@ from tests.support.tune.kmod_wire import CONTROLS, WAYS, WINDOWS
 pytestmark = pytest.mark.lab
 
 Findings = dict[str, Any]
-PROGRAMS = ("kmod_wire", "kmod_calls", "kmod_lives", "kmod_rules", "kmod_moves", "kmod_schemes", "kmod_flush")
+PROGRAMS = tuple(f"kmod_{what}" for what in ("wire", "calls", "lives", "rules", "moves", "schemes", "flush", "plans"))
 PLANTED = ROOT / "tests" / "support" / "kmod" / "planted"
 
 
@@ -69,6 +69,11 @@ def lives(boot: Callable[[str], Findings]) -> Findings:
 @pytest.fixture(scope="module")
 def rules(boot: Callable[[str], Findings]) -> Findings:
     return boot("kmod_rules")
+
+
+@pytest.fixture(scope="module")
+def plans(boot: Callable[[str], Findings]) -> Findings:
+    return boot("kmod_plans")
 
 
 @pytest.fixture(scope="module")
@@ -344,3 +349,54 @@ def test_what_is_right_already_is_left_alone(moves: Findings) -> None:
     assert moves["held"][:2] == [True, False] and given == 3
     assert moves["again"] == [[8, 6], given]
     assert moves["newer version"] == [[8, 6], "cubic", 2 * given]
+
+
+def test_the_module_draws_what_python_draws(plans: Findings) -> None:
+    """IPv4, mapped and IPv6 clients, two epochs: each one's first window and both of its records."""
+    for number in ("7", "8"):
+        found = plans["epochs"][number]
+        assert found["wrong"] == []
+        counts = found["counts"]
+        assert counts["beginnings"] == counts["ends"] == counts["aborted"] == 400
+        assert min(counts[arm] for arm in ("a", "b", "held")) > 20
+    assert plans["epochs"]["7"]["counts"]["a"] != plans["epochs"]["8"]["counts"]["a"]
+    assert plans["lost"] == 0
+
+
+def test_a_lease_that_nobody_renews_ends(plans: Findings) -> None:
+    lease = plans["lease"]
+    assert lease["others"] == [] and lease["renewed"]
+    assert 4.0 < lease["last tuned"] <= 5.1 and 5.0 <= lease["first plain"] < 5.7
+
+
+def test_clients_without_a_prefix_are_drawn_for_by_their_round_trip(plans: Findings) -> None:
+    """A handshake without a measured round trip is in no band."""
+    assert plans["bands"] == {
+        "10 plain": [10, 1, "near"], "100 plain": [100, 2, "far"], "300 plain": [300, None, None],
+        **{f"{ms} cookie without timestamps": [0, None, None] for ms in (10, 100, 300)},
+    }  # fmt: skip
+
+
+def test_a_close_record_says_how_it_ended(plans: Findings) -> None:
+    closing = plans["closing"]
+    assert {way: record["ending"] for way, record in closing.items()} == {
+        "fins": "closed", "server first": "closed", "reset": "reset", "abort": "aborted",
+    }  # fmt: skip
+    for record in closing.values():
+        assert (record["profile"], record["class"], record["arm"], record["rtt_ms"]) == ("alone", None, None, 100)
+        assert 138 <= record["segments"] <= 145 and 0.0 <= record["app_limited"] <= 1.0
+    # a second of waiting on either side of its own FIN, with nothing to send
+    assert closing["fins"]["app_limited"] > 0.5 > closing["server first"]["app_limited"]
+
+
+def test_plans_that_do_not_hold_together_are_refused(plans: Findings) -> None:
+    refusals = plans["refusals"]
+    assert "change only with the epoch" in refusals["other mixes"] and refusals["same again"] == ""
+    assert "'nobody'" in refusals["no such profile"] and "'nobody'" in refusals["no such arm"]
+    assert "no plan is loaded" in refusals["nothing loaded"] and "no plan is in force" in refusals["renew without"]
+    assert "part of the plan" in refusals["profile in use"] and "no rules" in plans["not in force"]
+
+
+def test_a_dropped_plan_leaves_the_profiles_of_prefixes(plans: Findings) -> None:
+    assert plans["dropped"] == [14, 15, 16, 10]
+    assert plans["nothing left"] == [0, [], {}] and plans["drained"] == 0

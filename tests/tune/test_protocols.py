@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from configtron.model.protocols import Follower, Inventory, PerListener, SocketAssigner
+from configtron.model.protocols import Drawing, Follower, Inventory, PerListener, SocketAssigner
 from configtron.model.tuning import Place, Reach
 from configtron.tune.drivers import DRIVERS, load
 from rigs import ROOT
@@ -50,6 +50,7 @@ def test_what_only_some_drivers_can_do_is_declared() -> None:
     assert able(Follower) == ["route"]
     assert able(SocketAssigner) == ["kmod"]
     assert able(PerListener) == ["ebpf"]
+    assert "kmod" in able(Drawing)
     assert "memory" not in able(Inventory)
 
 

@@ -28,12 +28,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from configtron.linux import netns
+from configtron.model.close_records import CloseRecord, OpenRecord
+from configtron.model.draw import Mix, Plan
 from configtron.model.errors import BadInput, Missing, Refused
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place, Reach, Rules
-from configtron.tune.drivers import kmod_abi, kmod_live
+from configtron.tune.drivers import kmod_abi, kmod_draws, kmod_live
 from configtron.tune.drivers.kmod_abi import FLAGS, KEY_OF
 from configtron.tune.drivers.kmod_device import Device
+from configtron.tune.drivers.kmod_draws import RecordReader
 from configtron.tune.drivers.kmod_units import (
     KNOB_OF,
     NEEDS_ECN,
@@ -62,12 +65,13 @@ LOADED = Path("/sys/module/configtron")
 
 
 class KmodDriver:
-    """Everything it knows is in the module; two of them for one place are one."""
+    """Everything it knows is in the module: two of them for one place are one, but for the records that each reads."""
 
     name = "kmod"
 
     def __init__(self, place: Place) -> None:
         self.place = place
+        self._reader: RecordReader | None = None
 
     def missing(self) -> str:
         if self.place.listen:
@@ -174,6 +178,47 @@ class KmodDriver:
             replaced = sum(device.stats(number)["replaced"] for number in device.profiles())
         return {"tcp_congestion_control": (replaced, REPLACED)} if replaced else {}
 
+    def load_plan(self, plan: Plan, mixes: Mapping[str, Mix]) -> None:
+        with self._ruling() as device:
+            kmod_draws.load(device, plan, mixes)
+
+    def turn(self) -> None:
+        with self._ruling() as device, _plan_needed("loaded"):
+            device.turn_plan()
+
+    def renew(self, until_ns: int) -> None:
+        with self._ruling() as device, _plan_needed("in force"):
+            device.renew_plan(until_ns)
+
+    def records(self) -> Iterator[OpenRecord | CloseRecord]:
+        if self._reader is None:
+            if why := self.missing():
+                raise Missing(why)
+            self._reader = RecordReader(self._opened())
+        return self._reader.records()
+
+    def stop_records(self) -> None:
+        """Close the file that receives records, if there is one."""
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def lost_records(self) -> int:
+        with self._device() as device:
+            return device.status()["records_lost"]
+
+    def drop_plan(self) -> None:
+        with self._device() as device:
+            device.drop_plan()
+
+    @contextmanager
+    def _ruling(self) -> Iterator[Device]:
+        """Yield the device while the driver's rules are in force. Errors: `Missing`."""
+        with self._device() as device:
+            if not self._is_in_force(device):
+                raise Missing("no rules of the driver kmod are in force here; run: configtron tune apply --driver kmod")
+            yield device
+
     @contextmanager
     def _device(self) -> Iterator[Device]:
         """Yield the module's device, opened in the place's namespace."""
@@ -213,9 +258,12 @@ class KmodDriver:
         leaving = packed(dict.fromkeys((*changes.prefixes, *changes.dropped_prefixes), 0))
         device.get_prefixes(leaving)
         held = profiles_of(leaving).tolist()
+        drawn = kmod_draws.drawn(device)
         for name in sorted(dropped & numbers.keys()):
             if others := device.stats(numbers[name])["prefixes"] - held.count(numbers[name]):
                 raise BadInput(f"profile {name} still has {others} prefixes; give them another profile first")
+            if numbers[name] in drawn:
+                raise BadInput(f"profile {name} is part of the plan in force; it can go when a plan without it is")
 
     def _check_plain(self, device: Device) -> None:
         """Connections without a profile stay under the default that is there: the module must take it too."""
@@ -300,6 +348,17 @@ def _scratch(device: Device) -> Iterator[int]:
         device.delete_profile(made)
 
 
+@contextmanager
+def _plan_needed(how: str) -> Iterator[None]:
+    """Report a plan that is not there. Errors: `BadInput`."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.ENODATA:
+            raise
+        raise BadInput(f"no plan is {how}; load one before") from error
+
+
 def _why(error: OSError) -> str:
     if error.errno == errno.EPROTONOSUPPORT:
         return NEEDS_ECN
@@ -309,6 +368,7 @@ def _why(error: OSError) -> str:
 def _clear(device: Device) -> None:
     """Nothing of ours left in the tables; connections that live keep what they have."""
     flags, _, plain = device.options()
+    device.drop_plan()
     device.set_options(flags, 0, plain)
     device.flush()
     for number in device.profiles():

@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from configtron.model.knobs import KERNEL
 
 DEVICE = "/dev/configtron"
-ABI = 2
+ABI = 3
 # TCP_CA_NAME_MAX, and a profile's name; the closing NUL counts.
 CC_BYTES, NAME_BYTES = 16, 64
 
-# structure -> its fields and their `struct` codes
+# structure -> its fields and their `struct` codes; arrays of numbers are bytes, as `struct` packs them
 LAYOUTS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "version": (
         ("abi", "I"), ("features", "I"), ("parameters", "I"), ("profiles_max", "I"), ("prefixes_max", "I"),
@@ -45,12 +45,25 @@ LAYOUTS: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("retrans", "Q"), ("srtt_us", "Q"), ("min_rtt_us", "Q"), ("replaced", "Q"),
     ),
     "records": (("capacity", "I"), ("reserved", "I")),
+    "mix": (("profile", "I"), ("arms", "I"), ("upto", "16s"), ("arm", "32s")),
+    "plan": (
+        ("key", "16s"), ("epoch", "Q"), ("not_after", "Q"), ("mixes", "Q"), ("count", "I"), ("held", "I"),
+        ("held_profile", "I"), ("reserved", "I"), ("band_us", "16s"), ("band_class", "16s"),
+    ),
+    "lease": (("not_after", "Q"),),
+    "mixes": (("mixes", "Q"), ("count", "I"), ("reserved", "I")),
+    "plan_status": (
+        ("flags", "I"), ("mixes", "I"), ("epoch", "Q"), ("not_after", "Q"), ("next_epoch", "Q"), ("held", "I"),
+        ("held_profile", "I"),
+    ),
     "record": (
-        ("time_ns", "Q"), ("bytes_acked", "Q"), ("bytes_received", "Q"), ("bytes_retrans", "Q"), ("busy_us", "Q"),
-        ("delivery_rate", "Q"), ("lost", "I"), ("profile", "I"), ("segs_out", "I"), ("retrans", "I"), ("srtt_us", "I"),
-        ("min_rtt_us", "I"), ("cwnd", "I"), ("ssthresh", "I"), ("mss", "I"), ("flags", "H"), ("family", "B"),
-        ("reserved", "B"), ("remote_port", "H"), ("local_port", "H"), ("remote", "16s"), ("local", "16s"),
-        ("cc", "16s"), ("reserved2", "I"),
+        ("time_ns", "Q"), ("boot_ns", "Q"), ("socket", "Q"), ("cookie", "Q"), ("epoch", "Q"), ("bytes_acked", "Q"),
+        ("bytes_received", "Q"), ("bytes_retrans", "Q"), ("busy_us", "Q"), ("rwnd_limited_us", "Q"),
+        ("delivery_rate", "Q"), ("lost", "I"), ("profile", "I"), ("version", "I"), ("class_profile", "I"),
+        ("handshake_us", "I"), ("segs_out", "I"), ("retrans", "I"), ("srtt_us", "I"), ("min_rtt_us", "I"),
+        ("cwnd", "I"), ("ssthresh", "I"), ("mss", "I"), ("error", "I"), ("flags", "H"), ("family", "B"), ("arm", "B"),
+        ("remote_port", "H"), ("local_port", "H"), ("band", "B"), ("reserved", "3s"), ("remote", "16s"),
+        ("local", "16s"), ("cc", "16s"),
     ),
 }  # fmt: skip
 
@@ -59,7 +72,8 @@ STRUCTS: Mapping[str, struct.Struct] = {
     name: struct.Struct("=" + "".join(code for _, code in fields)) for name, fields in LAYOUTS.items()
 }
 
-# call -> (number, direction, structure); directions are those of asm-generic/ioctl.h: 1 to the kernel, 2 from it
+# call -> (number, direction, structure); directions are those of asm-generic/ioctl.h: 1 to the kernel, 2 from it; no
+# structure: a call without an argument
 CALLS: Mapping[str, tuple[int, int, str]] = {
     "VERSION": (1, 2, "version"),
     "PARAM_INFO": (2, 3, "param_info"),
@@ -80,6 +94,12 @@ CALLS: Mapping[str, tuple[int, int, str]] = {
     "STATS": (17, 3, "stats"),
     "RECORDS": (18, 1, "records"),
     "PREFIX_GET": (19, 3, "prefixes"),
+    "PLAN_LOAD": (20, 1, "plan"),
+    "PLAN_TURN": (21, 0, ""),
+    "PLAN_RENEW": (22, 1, "lease"),
+    "PLAN_DROP": (23, 0, ""),
+    "PLAN_STATUS": (24, 2, "plan_status"),
+    "PLAN_MIXES": (25, 3, "mixes"),
 }
 MAGIC = 0xC7
 
@@ -93,6 +113,7 @@ FLAGS: Mapping[str, int] = {
     "HAS_ACTIVE_OPENS": 1,
     "HAS_RECORDS": 2,
     "HAS_SOCKET_GET": 4,
+    "HAS_PLANS": 8,
     "PARAM_SETTABLE": 1,
     "PARAM_TEXT": 2,
     "PARAM_UNSET": 1,
@@ -102,13 +123,21 @@ FLAGS: Mapping[str, int] = {
     "ENABLED": 1,
     "ACTIVE_OPENS": 2,
     "RECORD_LEFT": 1,
+    "RECORD_OPEN": 2,
+    "RECORD_WINDOW_CUT": 4,
+    "RECORD_APP_LIMITED": 8,
+    "RECORD_FINISHED": 16,
+    "RECORD_ABORTED": 32,
+    "PLAN_IN_FORCE": 1,
+    "PLAN_LOADED": 2,
 }
 
 
 def number(call: str) -> int:
     """Return the request number of an ioctl(2), as _IOC() of asm-generic/ioctl.h makes it."""
     which, direction, layout = CALLS[call]
-    return direction << 30 | STRUCTS[layout].size << 16 | MAGIC << 8 | which
+    size = STRUCTS[layout].size if layout else 0
+    return direction << 30 | size << 16 | MAGIC << 8 | which
 
 
 def pack(layout: str, **values: int | bytes) -> bytearray:

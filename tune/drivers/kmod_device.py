@@ -160,7 +160,7 @@ class Device:
         return _number(answer["profile"]), _settings(buffer.raw, _number(answer["count"]))
 
     def begin_records(self, capacity: int = 0) -> None:
-        """Record each connection that ends for this file from now on; 0 keeps 4096 until they are read."""
+        """Record connections for this file from now on; 0 keeps 4096 records until they are read."""
         self._call("RECORDS", capacity=capacity)
 
     def records(self) -> list[dict[str, int | bytes]]:
@@ -172,6 +172,32 @@ class Device:
             except BlockingIOError:
                 return found
             found += [unpack("record", answer[at : at + RECORD.size]) for at in range(0, len(answer), RECORD.size)]
+
+    def load_plan(self, mixes: bytes, **plan: int | bytes) -> None:
+        """Prepare a plan of these fields with packed structures `mix`; nothing of it is in force before `turn`."""
+        buffer = ctypes.create_string_buffer(mixes, max(1, len(mixes)))
+        count = len(mixes) // STRUCTS["mix"].size
+        self._call("PLAN_LOAD", mixes=ctypes.addressof(buffer), count=count, **plan)
+
+    def turn_plan(self) -> None:
+        """Put the loaded plan in force."""
+        self._call("PLAN_TURN")
+
+    def renew_plan(self, not_after: int) -> None:
+        self._call("PLAN_RENEW", not_after=not_after)
+
+    def drop_plan(self) -> None:
+        self._call("PLAN_DROP")
+
+    def plan_status(self) -> dict[str, int]:
+        return {name: _number(value) for name, value in self._call("PLAN_STATUS").items()}
+
+    def plan_mixes(self) -> list[dict[str, int | bytes]]:
+        """Return the mixes in force."""
+        size, room = STRUCTS["mix"].size, self.version()["profiles_max"]
+        buffer = ctypes.create_string_buffer(room * size)
+        count = _number(self._call("PLAN_MIXES", mixes=ctypes.addressof(buffer), count=room)["count"])
+        return [unpack("mix", buffer.raw[at : at + size]) for at in range(0, count * size, size)]
 
     def _parameter(self, key: int) -> Parameter:
         answer = self._call("PARAM_INFO", key=key)
@@ -206,6 +232,9 @@ class Device:
 
     def _call(self, call: str, **values: int | bytes) -> dict[str, int | bytes]:
         layout = kmod_abi.CALLS[call][2]
+        if not layout:
+            fcntl.ioctl(self._file, number(call))
+            return {}
         answer = pack(layout, **values)
         fcntl.ioctl(self._file, number(call), answer)
         return unpack(layout, answer)

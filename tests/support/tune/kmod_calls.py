@@ -165,7 +165,7 @@ def records(told: Device, at: socket.socket) -> dict[str, Any]:
         "first": {k: v if isinstance(v, int) else v.hex() for k, v in first[0].items()},
         "profile": made,
         "lost": [one["lost"] for one in first + second],
-        "left": [one["flags"] for one in second],
+        "left": [one["flags"] & FLAGS["RECORD_LEFT"] for one in second],
         "status": told.status()["records_lost"],
     }
 

@@ -103,7 +103,8 @@ def replaced(told: Device, at: socket.socket, name: str) -> dict[str, Any]:
             client.close()
             served.close()
         time.sleep(30)
-        found["records"] = sorted({(bytes(one["cc"]).decode(), one["flags"]) for one in reader.records()})  # type: ignore[arg-type]
+        ends = ((bytes(one["cc"]).decode(), one["flags"] & FLAGS["RECORD_LEFT"]) for one in reader.records())  # type: ignore[arg-type, operator]
+        found["records"] = sorted(set(ends))
         found["closed"] = [told.stats(made)[which] for which in ("opened", "closed", "replaced")]
         found["balanced"] = held == (references("replacing"), references("configtron"))
     told.flush()

@@ -140,6 +140,40 @@ static int begin_records(void)
 	return failed;
 }
 
+/* A loaded plan, put in force and dropped: nothing of a plan that failed is left. */
+static int load_plan(void)
+{
+	struct configtron_mix mixes[] = {
+		{ .profile = profile, .arms = 2, .upto = { 100 }, .arm = { profile, other } },
+		{ .profile = other, .arms = 1, .arm = { other } },
+	};
+	struct configtron_plan plan = {
+		.epoch = 1,
+		.not_after = ~0ULL,
+		.mixes = (uintptr_t)mixes,
+		.count = 2,
+		.held_profile = other,
+	};
+
+	for (int i = 0; i < CONFIGTRON_ARMS; i++) {
+		mixes[0].upto[i] = i ? 65535 : 100;
+		mixes[1].upto[i] = 65535;
+	}
+	if (ioctl(device, CONFIGTRON_PLAN_LOAD, &plan))
+		return -1;
+	if (ioctl(device, CONFIGTRON_PLAN_TURN) || ioctl(device, CONFIGTRON_PLAN_DROP))
+		die("PLAN_TURN or PLAN_DROP");
+	return 0;
+}
+
+static int ask_plan(void)
+{
+	struct configtron_mix mixes[4];
+	struct configtron_mixes get = { .mixes = (uintptr_t)mixes, .count = 4 };
+
+	return ioctl(device, CONFIGTRON_PLAN_MIXES, &get);
+}
+
 static int ask_everything(void)
 {
 	struct configtron_param_info info = { .key = CONFIGTRON_AUTOCORKING };
@@ -228,6 +262,8 @@ const struct call calls[] = {
 	{ "SOCKET_GET", get_socket },
 	{ "OPTIONS_SET", change_plain },
 	{ "RECORDS", begin_records },
+	{ "PLAN_LOAD", load_plan },
+	{ "PLAN_MIXES", ask_plan },
 	{ "the asking calls", ask_everything },
 	{ "a network namespace", make_namespace, .shared = 1 },
 };
