@@ -101,10 +101,10 @@ def _median(numbers: Sequence[float]) -> float:
 
 
 class Traffic:
-    """All prefixes."""
+    """All prefixes, at most `most` of them."""
 
-    def __init__(self, detector: Detector | None = None):
-        self.detector = detector or Detector()
+    def __init__(self, detector: Detector | None = None, most: int = MOST_PREFIXES):
+        self.detector, self.most = detector or Detector(), most
         self.prefixes_: dict[str, PrefixTraffic] = {}
 
     def take(self, row: OutcomeRow) -> Context:
@@ -119,7 +119,7 @@ class Traffic:
             known = known.with_sample(sample, further, self.detector)
         self.prefixes_[row.prefix] = known
         # Dictionaries keep the order of insertion, so the first one is that of the oldest outcome.
-        while len(self.prefixes_) > MOST_PREFIXES:
+        while len(self.prefixes_) > self.most:
             del self.prefixes_[next(iter(self.prefixes_))]
         return replace(context, **known.network())
 

@@ -24,6 +24,7 @@ PLACES = {
     "netem's attributes": (r"NETEM_\w+ ?= ?\d|struct tc_netem_qopt", "configtron/linux/qdisc.py"),
     "a ClientHello's key": (r"046b17d1f2e12c4247", "probe/client_hello.py"),
     "a walk over descriptors": (r"/proc/\{\w+\}/fd\b", "configtron/linux/proc.py"),
+    "the Matern correlation": (r"np\.sqrt\(5", "learner/engines/posterior.py"),
     "Student's t": (r"\bstdtrit?\b|\bstudents?_t\b", "configtron/model/student.py"),
     "a netlink socket": (r"socket\.AF_NETLINK", "configtron/linux/netlink.py"),
     "Linux's congestion controls": (r'"westwood"|"scalable"', "configtron/model/congestion.py"),

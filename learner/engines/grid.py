@@ -18,6 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from configtron.learner.columns import Codes, Floats
+from configtron.learner.engines.posterior import GaussianPosterior, matern52
 from configtron.learner.engines.suggestion import Suggestion
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid
@@ -65,10 +66,8 @@ class GridEngine:
         best = int(likelihood.argmax())
         share = noise[best % len(noise)]
         across = (1.0 - share) * self._kernels[best // len(noise)][tried]
-        solved = np.linalg.solve(factor[best], across)
-        mean: Floats = level + solved.T @ half[best]
-        left = np.maximum((1.0 - share) - (solved**2).sum(axis=0), 0.0)
-        return mean, np.sqrt(variance[best] * left)
+        mean, left = GaussianPosterior(factor[best], half[best]).at(across, 1.0 - share)
+        return level + mean, np.sqrt(variance[best] * np.maximum(left, 0.0))
 
 
 def improvement(mean: Floats, deviation: Floats, best: float) -> Floats:
@@ -79,13 +78,6 @@ def improvement(mean: Floats, deviation: Floats, best: float) -> Floats:
     z = (best - mean) / spread
     found: Floats = ndtr(z) - np.exp(np.minimum(mean - best + spread**2 / 2, 50.0)) * ndtr(z - spread)
     return np.maximum(found, 0.0)
-
-
-def matern52(away: Floats) -> Floats:
-    """Correlation at a distance in length scales."""
-    scaled = np.sqrt(5.0) * away
-    found: Floats = (1.0 + scaled + scaled**2 / 3.0) * np.exp(-scaled)
-    return found
 
 
 def coordinates(grid: Grid) -> Floats:

@@ -80,6 +80,7 @@ class BeaconJoin:
     """Takes requests and beacons in any order, hands out rows.
 
     token   whether a token is of the server's form, or signed by it
+    apart_ns, most_early  two pages of a connection begin further apart; so many beacons wait for their requests
     counts  beacons by reason; "accepted" those that became rows, "again" second beacons of a load
     """
 
@@ -90,8 +91,11 @@ class BeaconJoin:
         caps: InfluenceCaps | None = None,
         token: Callable[[str], bool] = lambda token: TOKEN.fullmatch(token) is not None,
         sequence: int = 0,
+        apart_ns: int = APART_NS,
+        most_early: int = MOST_EARLY,
     ) -> None:
         self.counts: Counter[str] = Counter()
+        self._apart_ns, self._most_early = apart_ns, most_early
         self.agent, self.boot, self.sequence = agent, boot, sequence
         self.caps = caps or InfluenceCaps()
         self._token, self._wall_ns = token, 0
@@ -150,7 +154,7 @@ class BeaconJoin:
             return fault
         if token in self._early:
             return "" if _same(self._early[token].load, load) else self._merge_early(token, reported)
-        if len(self._early) >= MOST_EARLY:
+        if len(self._early) >= self._most_early:
             return "overflow"
         self._early[token] = reported
         return ""
@@ -208,7 +212,7 @@ class BeaconJoin:
         if fault:
             return fault
         begins = self._connection(request.connection).begins
-        if any(abs(request.begin_ns - begin) < APART_NS for begin in begins):
+        if any(abs(request.begin_ns - begin) < self._apart_ns for begin in begins):
             return "too-often"
         # pages of one connection are seconds apart: the last few are enough
         begins.append(request.begin_ns)

@@ -24,7 +24,7 @@ import numpy as np
 
 from configtron.lab.testbed.conditions import PACKET_BYTES, Condition
 from configtron.lab.testbed.families import named
-from configtron.studies.emulation.gaussian import Floats
+from configtron.learner.columns import Floats
 from configtron.studies.emulation.replication import Seen
 
 KINDS = ("constant", "poisson")

@@ -7,8 +7,10 @@ Method     Prior: a constant and a slope for each coordinate, which carry it bey
            are likeliest after the points and a weak prior (MAP), climbed to by Rprop along the exact gradient.
 Reads as   mean and standard deviation of the function itself, without the noise of a look.
 Fails as   ValueError where there are no points.
-Differs    from scikit-learn's: no library but numpy, the slopes, a prior on lengths (a dozen points in seven
-           coordinates fit any length), and a climb without chance: the same points give the same bits.
+Differs    from the learner's search (`learner/engines/grid.py`), which has the same posterior and correlation: points
+           may lie anywhere, and lengths are climbed to. From scikit-learn's: no library but numpy, the slopes, a prior
+           on lengths (a dozen points in seven coordinates fit any length), and a climb without chance: the same points
+           give the same bits.
 Source     Rasmussen and Williams, Gaussian Processes for Machine Learning, 2.2, 2.7, 4.2, 5.4; Riedmiller and Braun,
            ICNN 1993
 """
@@ -20,9 +22,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from configtron.learner.columns import Floats
+from configtron.learner.engines.posterior import matern52_and_slope, posterior
 
 # Added to the covariance's diagonal, of values of variance 1: keeps equal points apart for the arithmetic.
 JITTER = 1e-8
@@ -76,8 +78,7 @@ class Process:
         covariance = self._between(self._points, self._points)
         covariance[np.diag_indices_from(covariance)] += math.exp(self.logs[-1]) + JITTER
         self._values = values
-        self._lower = np.linalg.cholesky(covariance)
-        self._weights = np.linalg.solve(self._lower.T, np.linalg.solve(self._lower, values))
+        self._posterior = posterior(covariance, values)
 
     def _between(self, left: Floats, right: Floats) -> Floats:
         matern, _ = _matern(_squares(left, right), self.logs)
@@ -87,9 +88,8 @@ class Process:
         """Mean and standard deviation at points (m, d): two arrays (m)."""
         across = self._between(self._points, points)
         own = math.exp(self.logs[-3]) + math.exp(self.logs[-2]) * (1 + ((points - 0.5) ** 2).sum(axis=1))
-        known = (np.linalg.solve(self._lower, across) ** 2).sum(axis=0)
-        deviation = np.sqrt(np.maximum(own - known, JITTER))
-        return across.T @ self._weights * self._scale + self._middle, deviation * self._scale
+        mean, left = self._posterior.at(across, own)
+        return mean * self._scale + self._middle, np.sqrt(np.maximum(left, JITTER)) * self._scale
 
     def believing(self, point: Floats) -> Process:
         """The same, as if a look at `point` (d) had found just what is expected there."""
@@ -116,10 +116,8 @@ def _sloped(left: Floats, right: Floats) -> Floats:
 
 def _matern(squares: Floats, logs: Floats) -> tuple[Floats, Floats]:
     """The covariance, and what its derivative by a length's logarithm is to that coordinate's scaled square."""
-    scaled = np.tensordot(np.exp(-2 * logs[:-3]), squares, axes=1)
-    root = np.sqrt(5 * scaled)
-    fallen = math.exp(logs[-3]) * np.exp(-root)
-    return fallen * (1 + root + root**2 / 3), fallen * (1 + root) * (5 / 3)
+    correlation, slope = matern52_and_slope(np.sqrt(np.tensordot(np.exp(-2 * logs[:-3]), squares, axes=1)))
+    return math.exp(logs[-3]) * correlation, math.exp(logs[-3]) * slope
 
 
 def _prior(dimensions: int) -> tuple[Floats, Floats]:

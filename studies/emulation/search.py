@@ -26,8 +26,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from configtron.learner.columns import Floats
 from configtron.studies.emulation.emulators import Emulator, Space, space_of, starts_of
-from configtron.studies.emulation.gaussian import Floats, Process
+from configtron.studies.emulation.gaussian import Process
 from configtron.studies.emulation.replication import Seen, replication_error
 
 # The hypercube's points, after those that the measurements suggest.

@@ -78,8 +78,10 @@ def test_only_the_first_page_of_a_connection_teaches() -> None:
 
 
 @pytest.mark.parametrize("reason", sorted(set(reasons.JOINS) - {"expired-token"}))
-def test_each_beacon_that_is_refused_is_named(reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    agent, at_ns, second = joined(tokens=2), T0 + 500 * MS, load()
+def test_each_beacon_that_is_refused_is_named(reason: str) -> None:
+    limits = {"too-often": {"apart_ns": 2 * S}, "overflow": {"most_early": 0}}
+    agent = joined(agent=BeaconJoin("web1", "b", **limits.get(reason, {})), tokens=2)  # type: ignore[arg-type]
+    at_ns, second = T0 + 500 * MS, load()
     match reason:
         case "no-token":
             second = load()._replace(token="")
@@ -98,10 +100,8 @@ def test_each_beacon_that_is_refused_is_named(reason: str, monkeypatch: pytest.M
         case "impossible-slow":
             second = load(value_ms=90_000.0)
         case "too-often":
-            monkeypatch.setattr(beacon_join, "APART_NS", 2 * S)
             agent.beacon(load(1), at_ns + S)
         case "overflow":
-            monkeypatch.setattr(beacon_join, "MOST_EARLY", 0)
             second = load(99)
     accepted = len(agent._settling)
     found = agent.beacon(second, at_ns)
@@ -161,9 +161,9 @@ def test_connections_near_a_turn_do_not_teach_and_unknown_reuse_neither() -> Non
 
 
 def test_tables_of_beacons_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("MOST_TOKENS", "MOST_EARLY", "MOST_GONE", "MOST_CONNECTIONS"):
+    for name in ("MOST_TOKENS", "MOST_GONE", "MOST_CONNECTIONS"):
         monkeypatch.setattr(beacon_join, name, 50)
-    agent, lines = BeaconJoin("web1", "b"), requests()
+    agent, lines = BeaconJoin("web1", "b", most_early=50), requests()
     for number in range(500):
         at_ns = T0 + number * MS
         lines.record(opened(at_ns, number + 1, 1))

@@ -6,7 +6,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from configtron.learner import traffic
 from configtron.learner.traffic import Traffic
 from configtron.model.fleet import OutcomeRow
 
@@ -37,9 +36,8 @@ def test_a_row_without_numbers_is_learned_by_its_prefix() -> None:
     assert Traffic().take(row(1, None)).rtt_ms is None
 
 
-def test_memory_is_bounded_and_the_oldest_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(traffic, "MOST_PREFIXES", 3)
-    seen = Traffic()
+def test_memory_is_bounded_and_the_oldest_goes() -> None:
+    seen = Traffic(most=3)
     for at, last in enumerate((0, 1, 2, 0, 3)):
         seen.take(row(at, 40.0, f"10.0.{last}.0/24"))
     assert set(seen.prefixes_) == {"10.0.2.0/24", "10.0.0.0/24", "10.0.3.0/24"}

@@ -8,7 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from configtron.studies.emulation.gaussian import Floats, Process, likelihood
+from configtron.learner.columns import Floats
+from configtron.studies.emulation.gaussian import Process, likelihood
 
 CHANCE = np.random.default_rng(5)
 POINTS = CHANCE.random((25, 3))

@@ -50,7 +50,7 @@ def token(number: int) -> str:
 def joined(*, start_ns: int = T0, rtt_us: int = 30_000, number: str = "1", arm: DrawnArm = ARM,
            agent: BeaconJoin | None = None, tokens: int = 1) -> BeaconJoin:  # fmt: skip
     """Return a join that knows `tokens` requests, 1 s apart, of one connection from T0 on; each 0.1 s after it."""
-    lines, beacons = RequestJoin(lambda record, client: arm), agent or BeaconJoin("web1", "b")
+    lines, beacons = RequestJoin(lambda record, client: arm), BeaconJoin("web1", "b") if agent is None else agent
     lines.record(opened(start_ns, rtt_us=rtt_us))
     for at in range(tokens):
         end_ns = T0 + at * S + 60 * MS
