@@ -30,11 +30,11 @@ CLEAN = tuple(
     benchmarks/sealed benchmarks/tuned benchmarks/learned benchmarks/turns benchmarks/tests
     configtron/service/campaign configtron/service/capture configtron/service/replay probe tune
     configtron/cli/fingerprint configtron/cli/learn configtron/cli/probe configtron/cli/tune
-    configtron/cli/configfile.py configtron/cli/configvalue.py configtron/cli/completing.py
+    configtron/cli/configfile.py configtron/cli/configvalue.py configtron/cli/completing.py configtron/cli/display.py
     configtron/cli/lazy.py configtron/cli/manual.py configtron/cli/options.py configtron/cli/outermost.py
-    configtron/cli/output.py configtron/cli/root.py configtron/cli/settings.py
-    configtron/cli/replay docs/probe.md docs/recipes learner
-    configtron/service studies docs/experiments.md docs/studies.md benchmarks
+    configtron/cli/output.py configtron/cli/root.py configtron/cli/settings.py configtron/cli/shard.py
+    configtron/cli/signals.py configtron/cli/replay docs/probe.md docs/recipes learner
+    configtron/service studies docs/experiments.md docs/studies.md benchmarks docs/decisions docs/measurements
 """.split()
 )
 # Words that no network engineer would search for, with the words of the field in their place.
