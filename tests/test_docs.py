@@ -237,8 +237,8 @@ def test_every_measured_name_is_explained() -> None:
 
 def _of_a_connection() -> set[str]:
     verdicts = {f"{knob}{suffix}" for knob in connections.SHOWN for suffix in ("", "_grade", "_reason")}
-    told = set(connections.columns()) - verdicts
-    return {re.sub("^(client|server)_(?!name)", "", name) for name in told} | {"merged", "incomplete"}
+    documented = set(connections.columns()) - verdicts
+    return {re.sub("^(client|server)_(?!name)", "", name) for name in documented} | {"merged", "incomplete"}
 
 
 def _of_a_context() -> set[str]:

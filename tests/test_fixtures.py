@@ -149,19 +149,19 @@ def altered(folder: Path, number: int, change: Any) -> None:
     seen = 0
     for block in blocks(folder):
         seen += 1
-        said = pcapng.captured(block.body)
+        frame = pcapng.captured(block.body)
         if seen == number:
-            said = change(said)
-        if said is not None:
-            parts.append(pcapng.packet(said))
+            frame = change(frame)
+        if frame is not None:
+            parts.append(pcapng.packet(frame))
     (folder / RECORDING).write_bytes(gzip.compress(b"".join(parts), mtime=0))
 
 
 def first(folder: Path, way: str, flags: int) -> int:
     """Number of the first frame that goes that way with these TCP flags and some payload, if it is no SYN."""
     for number, block in enumerate(blocks(folder), 1):
-        said = pcapng.captured(block.body)
-        if said.way == way and said.data[33] & 0x3F == flags and number > 1:
+        frame = pcapng.captured(block.body)
+        if frame.way == way and frame.data[33] & 0x3F == flags and number > 1:
             return number
     raise AssertionError("no such packet")
 
@@ -173,7 +173,7 @@ def statuses(folder: Path) -> Counter[str]:
 def test_a_byte_of_ours_that_changes_diverges(tmp_path: Path) -> None:
     folder = copied(tmp_path)
     number = first(folder, "out", 0x18)
-    altered(folder, number, lambda said: said._replace(data=said.data[:-3] + b"?" + said.data[-2:]))
+    altered(folder, number, lambda frame: frame._replace(data=frame.data[:-3] + b"?" + frame.data[-2:]))
     played = play(task(folder)).played
     (one,) = [one for one in played if one.status == DIVERGED]
     assert "the recording:" in one.message and "the script:" in one.message
@@ -184,10 +184,10 @@ def test_a_byte_of_theirs_that_changes_is_seen(tmp_path: Path) -> None:
     """The window that a SYN-ACK announces is one byte of one packet, and another reading."""
     folder = copied(tmp_path)
     number = first(folder, "in", 0x12)
-    altered(folder, number, lambda said: said._replace(data=said.data[:8] + b"\x07" + said.data[9:]))
+    altered(folder, number, lambda frame: frame._replace(data=frame.data[:8] + b"\x07" + frame.data[9:]))
     assert statuses(folder)[SAME] < statuses(ICW)[SAME]
     folder = copied(tmp_path)
-    altered(folder, number, lambda said: said._replace(data=said.data[:27] + b"\xee" + said.data[28:]))
+    altered(folder, number, lambda frame: frame._replace(data=frame.data[:27] + b"\xee" + frame.data[28:]))
     assert set(statuses(folder)) - {SAME}
 
 
@@ -195,7 +195,9 @@ def test_a_packet_that_is_gone_is_seen(tmp_path: Path) -> None:
     folder = copied(tmp_path)
     trace = first(folder, "in", 0x10)
     altered(
-        folder, trace + 2, lambda said: said._replace(data=said.data[:4] + b"\x00\x00" + said.data[6:36] + b"\0\0\0\0")
+        folder,
+        trace + 2,
+        lambda frame: frame._replace(data=frame.data[:4] + b"\x00\x00" + frame.data[6:36] + b"\0\0\0\0"),
     )
     assert set(statuses(folder)) - {SAME}
 

@@ -21,7 +21,7 @@ CAUGHT = """
     try:
         wait()
     except KeyboardInterrupt:
-        assert False, "the code under test said 130"
+        assert False, "the code under test returned 130"
 """
 HANDLED = """
     taken = []
@@ -61,9 +61,9 @@ def test_one_ends_it(first: str, group: bool, tmp_path: Path) -> None:
         assert asked.poll() is None
         time.sleep(0.02)
     (os.killpg if group else os.kill)(asked.pid, signal.SIGINT)
-    said = asked.communicate(timeout=60)[0]
-    assert asked.returncode == pytest.ExitCode.INTERRUPTED and "KeyboardInterrupt" in said
-    assert "failed" not in said and not (tmp_path / "second").exists()
+    printed = asked.communicate(timeout=60)[0]
+    assert asked.returncode == pytest.ExitCode.INTERRUPTED and "KeyboardInterrupt" in printed
+    assert "failed" not in printed and not (tmp_path / "second").exists()
 
 
 def test_a_child_gets_signals_that_we_ignore() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""setup.cfg, the folders, the links and ruff's ban tell one story, and a wheel holds what the folders hold."""
+"""setup.cfg, the folders, the links and ruff's ban agree, and a wheel holds what the folders hold."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Every Debian package that the code tells people to install is one that the Makefile installs."""
+"""Every Debian package that the code asks people to install is one that the Makefile installs."""
 
 from __future__ import annotations
 

@@ -45,8 +45,8 @@ def test_a_failure_is_shown_whole_and_stays_one() -> None:
 
 def test_a_silent_phase_is_a_line_now_and_then() -> None:
     """apt-get sets up for minutes, and mypy says nothing until it is done."""
-    said = "0 upgraded, 2 newly installed, 0 to remove\\nUnpacking a\\nUnpacking b\\nSetting up a\\n"
-    words = ["sh", "-c", f"sleep 0.5; printf '{said}'; sleep 1; echo Setting up b"]
+    printed = "0 upgraded, 2 newly installed, 0 to remove\\nUnpacking a\\nUnpacking b\\nSetting up a\\n"
+    words = ["sh", "-c", f"sleep 0.5; printf '{printed}'; sleep 1; echo Setting up b"]
     done = subprocess.run([SCRIPT, *words], capture_output=True, text=True, check=False,
                           env={**os.environ, "PROGRESS_EVERY_S": "0.2"})  # fmt: skip
     lines = [line.rpartition(",")[0] or line for line in done.stdout.splitlines()]

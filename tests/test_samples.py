@@ -51,7 +51,7 @@ def test_every_cell_is_judged_the_unmeasured_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "message"),
     [
         (LINES[:-1], "half a shard"),
         ([*LINES[:-2], LINES[-1]], "half a shard"),
@@ -62,8 +62,8 @@ def test_every_cell_is_judged_the_unmeasured_too() -> None:
         ([*LINES[:4], '{"kind":"load","walked":3}'], "no shard's file"),
     ],
 )
-def test_half_a_shard_is_refused(lines: list[str], said: str) -> None:
-    with pytest.raises(BadInput, match=said) as caught:
+def test_half_a_shard_is_refused(lines: list[str], message: str) -> None:
+    with pytest.raises(BadInput, match=message) as caught:
         filled_of(lines, "shard 3")
     assert "shard 3" in str(caught.value)
 

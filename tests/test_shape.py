@@ -23,7 +23,7 @@ DEFENDED_LINES: dict[str, int] = {}
 # Names that gather what belongs elsewhere.
 VAGUE = re.compile(r"(^|_)(utils?|common|helpers?|base|misc|handlers?|tools?)($|_)")
 ESSAY = ("Question", "Method", "Stop when", "Reads as", "Fails as", "Differs", "Source")
-# Words of a salesman, or of somebody telling about an edit.
+# Words of a salesman, or of an author describing an edit.
 ADVERTISING = re.compile(
     r"\b(robust|enhanced(?! packet)|comprehensive|seamless|blazing|cutting-edge|powerful|world-class)\b", re.I
 )
@@ -110,7 +110,7 @@ def test_the_core_parameters_have_readers() -> None:
 
 
 def test_provoker_names_its_reader() -> None:
-    """probe/x.py acts and fingerprint/y.py reads: whoever opens the one is told of the other."""
+    """probe/x.py acts and fingerprint/y.py reads: each names the other."""
     assert len([file for file in (ROOT / "probe").glob("*.py") if provokes(file)]) >= 6
     for file in sorted((ROOT / "probe").glob("*.py")):
         if provokes(file):

@@ -51,9 +51,9 @@ def test_equal_tensors_are_equal_bytes() -> None:
 def test_nonsense_is_refused() -> None:
     good = packed(small())
     for bad in (b"", b"not a file", good[: len(good) // 2], good.replace(b"PK", b"QK"), pickle.dumps([1])):
-        with pytest.raises(BadInput, match="no PLT-tensor") as told:
+        with pytest.raises(BadInput, match="no PLT-tensor") as raised:
             read(io.BytesIO(bad))
-        assert "pickle" not in str(told.value)
+        assert "pickle" not in str(raised.value)
 
 
 def test_damage_is_refused_wherever_it_is() -> None:
@@ -94,9 +94,9 @@ def test_a_column_that_is_none_is_refused(column: str, value: object) -> None:
         columns[column] = np.asarray(value)
     file = io.BytesIO()
     np.savez(file, **columns)
-    with pytest.raises(BadInput, match="tensor") as told:
+    with pytest.raises(BadInput, match="tensor") as raised:
         read(io.BytesIO(file.getvalue()))
-    assert "pickle" not in str(told.value)
+    assert "pickle" not in str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -40,8 +40,8 @@ def test_it_is_the_whole_study(tensor: Tensor) -> None:
     assert (tensor.names, tensor.sites) == (STUDY.conditions, STUDY.sites)
     assert tensor.grid.profiles == STUDY.grid.profiles
     assert tensor.source == "lab" and tensor.missing() == 0
-    told = dict(tensor.provenance)
-    assert (told["study"], told["looks"]) == ("smoke", "6,12,24") and told["software"].startswith("{")
+    reported = dict(tensor.provenance)
+    assert (reported["study"], reported["looks"]) == ("smoke", "6,12,24") and reported["software"].startswith("{")
 
 
 def test_it_is_as_well_known_as_it_says(tensor: Tensor) -> None:

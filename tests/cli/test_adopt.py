@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`configtron replay packets --adopt`: captures of any origin as fixtures of whoever has them."""
+"""`configtron replay packets --adopt`: captures of any origin as fixtures of their owner."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_any_capture_becomes_a_fixture(capture: Path, capsys: Spoken) -> None:
 
 
 def test_lines_are_those_of_fingerprint_pcap(capture: Path, capsys: Spoken) -> None:
-    """So that what somebody piped to a file can be held against it too, wherever the capture lay."""
+    """So that output piped to a file can be compared with it too, wherever the capture lay."""
     assert run(["-q", "fingerprint", "pcap", "-f", "jsonl", str(capture)]) == DONE
     lines = capture.parent / "lines.jsonl"
     lines.write_text(capsys.readouterr().out)
@@ -111,5 +111,5 @@ def test_nothing_to_adopt(capture: Path, capsys: Spoken) -> None:
 def test_a_file_of_something_else_is_one_line(capture: Path, text: str, capsys: Spoken) -> None:
     expected_of(capture).write_bytes(text.encode(errors="surrogateescape") + b"\n")
     assert packets(capture) == USAGE
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1 and str(expected_of(capture)) in said and "--adopt" in said
+    printed = capsys.readouterr().err
+    assert printed.count("\n") == 1 and str(expected_of(capture)) in printed and "--adopt" in printed

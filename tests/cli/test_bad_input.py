@@ -53,9 +53,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 def test_refused_before_anything_happens(home: Path, words: tuple[str, ...], capsys: Spoken) -> None:
     assert run(["probe", "127.0.0.1", *words]) == USAGE
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "Traceback" not in said.err and said.err.strip()
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "Traceback" not in printed.err and printed.err.strip()
     path = home / "XDG_DATA_HOME" / "configtron" / "configtron.db"
     if path.exists():
         with Store(path, read_only=True) as store:
@@ -137,7 +137,7 @@ def test_what_may_be_probed_is_named_where_it_is_missed(home: Path, capsys: Spok
 
 
 @pytest.mark.root
-def test_the_flag_is_named_where_somebody_is_blocked(home: Path, capsys: Spoken) -> None:
+def test_the_flag_is_named_where_a_target_is_blocked(home: Path, capsys: Spoken) -> None:
     words = ["--db", str(home / "a.db"), "probe", "127.0.0.1"]
     assert run(words) == REFUSED
     assert "what is yours may be probed: --allow 127.0.0.1" in capsys.readouterr().err
@@ -152,7 +152,7 @@ def test_damaged_shards_are_one_line(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["2130706433", "127.1", "foo.1", "0x7f.1"])
-def test_numbers_that_are_no_address_name_nobody(host: str) -> None:
+def test_numbers_that_are_no_address_name_no_host(host: str) -> None:
     assert Blocklist().host(host)
 
 

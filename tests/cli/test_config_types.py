@@ -68,7 +68,7 @@ def in_range(option: click.Option, value: float) -> bool:
 
 
 def may(option: click.Option, text: str) -> bool:
-    """Whether that text is a value of the option: said by hand, not by the code under test."""
+    """Whether that text is a value of the option: stated by hand, not by the code under test."""
     what = kind(option)
     if isinstance(option.type, click.Choice):
         return False
@@ -103,7 +103,7 @@ def test_no_wrong_type_is_taken_and_none_is_a_traceback(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "printed"),
     [
         ("[probe.run]\nrate = [1]", "[probe.run] rate: a number (x>=0) is expected here, not [1]"),
         ("[probe.run]\nseed = 1979-05-27", "[probe.run] seed: a whole number is expected here, not 1979-05-27"),
@@ -119,14 +119,14 @@ def test_no_wrong_type_is_taken_and_none_is_a_traceback(tmp_path: Path) -> None:
     ],
 )
 def test_the_line_names_file_table_key_and_what_is_expected(
-    text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Spoken
+    text: str, printed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Spoken
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     file = tmp_path / "c.toml"
     file.write_text(text + "\n")
     assert run(["--config", str(file), "probe", "127.0.0.1"]) == USAGE
     heard = capsys.readouterr()
-    assert said in heard.err and str(file) in heard.err and heard.out == ""
+    assert printed in heard.err and str(file) in heard.err and heard.out == ""
 
 
 def test_one_word_is_a_list_of_one(tmp_path: Path) -> None:

@@ -13,30 +13,30 @@ import pytest
 
 from configtron.model.errors import NOTHING
 from configtron.report.contexts import TABLE, shown
-from tests.cli.test_fingerprint_live import said
+from tests.cli.test_fingerprint_live import run_fingerprint
 
 pytestmark = pytest.mark.root
 
 
 def test_a_watch_that_saw_nothing_says_so(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as unused:
-        done = said(tmp_path, "socket", "--port", str(unused.getsockname()[1]))
+        done = run_fingerprint(tmp_path, "socket", "--port", str(unused.getsockname()[1]))
     assert done.returncode == NOTHING and done.stderr == "sockets: 0 connections reported; 0 dropped\n"
     for name in ("1", "last"):
-        done = said(tmp_path, "contexts", name)
+        done = run_fingerprint(tmp_path, "contexts", name)
         assert (done.returncode, done.stdout, done.stderr) == (NOTHING, "", "configtron: watch 1: stored no context\n")
 
 
 def test_the_list_of_watches_speaks_every_form(tmp_path: Path) -> None:
-    said(tmp_path, "socket")
-    (line,) = said(tmp_path, "contexts", "-f", "jsonl").stdout.splitlines()
+    run_fingerprint(tmp_path, "socket")
+    (line,) = run_fingerprint(tmp_path, "contexts", "-f", "jsonl").stdout.splitlines()
     found = json.loads(line)
     assert list(found) == sorted(found) and found["watch"] == 1 and isinstance(found["contexts"], int)
     assert found.pop("schema") == "configtron.watches/1"
-    (row,) = csv.DictReader(io.StringIO(said(tmp_path, "contexts", "-f", "csv").stdout))
+    (row,) = csv.DictReader(io.StringIO(run_fingerprint(tmp_path, "contexts", "-f", "csv").stdout))
     assert row == {name: str(value) for name, value in found.items()}
-    head, told = said(tmp_path, "contexts").stdout.splitlines()
-    assert head.split() == list(row) and told.split() == list(row.values())
+    head, message = run_fingerprint(tmp_path, "contexts").stdout.splitlines()
+    assert head.split() == list(row) and message.split() == list(row.values())
 
 
 @pytest.mark.parametrize("width", range(79, 160))

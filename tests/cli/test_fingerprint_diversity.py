@@ -65,7 +65,7 @@ class Page(HTMLParser):
         self.text += data
 
 
-def campaign(home: Path, vantages: tuple[str, ...] = ("na", "eu", "as"), said: str = "", keep: bool = True) -> str:
+def campaign(home: Path, vantages: tuple[str, ...] = ("na", "eu", "as"), readings: str = "", keep: bool = True) -> str:
     """A database with that run, its packets beside it."""
     db = home / "x.db"
     there = tuple(vantage for vantage in tiny.VANTAGES if vantage.name in vantages)
@@ -74,29 +74,31 @@ def campaign(home: Path, vantages: tuple[str, ...] = ("na", "eu", "as"), said: s
         folder = run_folder(store, number)
         folder.mkdir(parents=True, exist_ok=True)
         results = [
-            result for result in tiny.results(folder, *([said] * 2 if said else [])) if result.vantage in vantages
+            result
+            for result in tiny.results(folder, *([readings] * 2 if readings else []))
+            if result.vantage in vantages
         ]
         store.record(number, results if keep else [])
         store.finish_run(number, "done")
     return str(db)
 
 
-def told(capsys: Spoken, *words: str, code: int = DONE) -> str:
+def diversity_of(capsys: Spoken, *words: str, code: int = DONE) -> str:
     assert run([*words]) == code
     return capsys.readouterr().out
 
 
 def test_a_table(tmp_path: Path, capsys: Spoken) -> None:
-    text = told(capsys, "--db", campaign(tmp_path), "fingerprint", "diversity", "1")
+    text = diversity_of(capsys, "--db", campaign(tmp_path), "fingerprint", "diversity", "1")
     assert "a.example: na 10, as 4" in text and "66.7 % of 3" in text and "in as" in text
 
 
 def test_json_lines_and_csv(tmp_path: Path, capsys: Spoken) -> None:
     words = ("--db", campaign(tmp_path), "fingerprint", "diversity", "last", "--knob", "icw")
-    (line,) = told(capsys, *words, "-f", "jsonl").splitlines()
+    (line,) = diversity_of(capsys, *words, "-f", "jsonl").splitlines()
     assert (json.loads(line)["knob"], json.loads(line)["differing"]) == ("icw", 2)
     assert (
-        told(capsys, *words, "-f", "csv")
+        diversity_of(capsys, *words, "-f", "csv")
         .splitlines()[1]
         .startswith('icw,segments,na,*,3,"[[10,2],[24,1]]",3,1,2,1,1,0.666667')
     )
@@ -105,13 +107,13 @@ def test_json_lines_and_csv(tmp_path: Path, capsys: Spoken) -> None:
 @pytest.mark.parametrize("name", ["as", "Asia", "asia"])
 def test_another_baseline(tmp_path: Path, name: str, capsys: Spoken) -> None:
     words = ("--db", campaign(tmp_path), "fingerprint", "diversity", "1", "--knob", "icw", "-f", "jsonl")
-    line = json.loads(told(capsys, *words, "--baseline", name))
+    line = json.loads(diversity_of(capsys, *words, "--baseline", name))
     assert (line["baseline"], line["known"], line["differing"]) == ("as", 4, 2)
 
 
 def test_a_page_stands_alone(tmp_path: Path, capsys: Spoken) -> None:
     db, out = campaign(tmp_path), tmp_path / "page.html"
-    assert told(capsys, "--db", db, "fingerprint", "diversity", "1", "-o", str(out)) == ""
+    assert diversity_of(capsys, "--db", db, "fingerprint", "diversity", "1", "-o", str(out)) == ""
     text = out.read_text(encoding="utf-8")
     page = Page(text)
     assert page.open == [] and page.active == []
@@ -122,19 +124,21 @@ def test_a_page_stands_alone(tmp_path: Path, capsys: Spoken) -> None:
     assert "na.pcapng, frames 4–13" in page.text
     assert "One CDN1 of 2 sites differ" in page.text and "na 10 → as 4, eu 4" in page.text
     assert not re.search(r"https?:|url\(|@import", text)
-    assert told(capsys, "--db", db, "fingerprint", "diversity", "1", "-f", "html") == text
+    assert diversity_of(capsys, "--db", db, "fingerprint", "diversity", "1", "-f", "html") == text
 
 
 def test_figures_of_the_page_are_those_of_the_lines(tmp_path: Path, capsys: Spoken) -> None:
     words = ("--db", campaign(tmp_path), "fingerprint", "diversity", "1")
-    page = Page(told(capsys, *words, "-f", "html"))
-    for line in map(json.loads, told(capsys, *words, "-f", "jsonl").splitlines()):
+    page = Page(diversity_of(capsys, *words, "-f", "html"))
+    for line in map(json.loads, diversity_of(capsys, *words, "-f", "jsonl").splitlines()):
         assert f"{100 * line['share']:.1f} %{100 * line['low']:.1f}–{100 * line['high']:.1f} %" in page.text
         assert f"{line['differing']} of {line['compared']}" in page.text
 
 
 def test_hostile_fields_and_certificates_stay_text(tmp_path: Path, capsys: Spoken) -> None:
-    text = told(capsys, "--db", campaign(tmp_path, said=HOSTILE), "fingerprint", "diversity", "1", "-f", "html")
+    text = diversity_of(
+        capsys, "--db", campaign(tmp_path, readings=HOSTILE), "fingerprint", "diversity", "1", "-f", "html"
+    )
     page = Page(text)
     assert page.active == [] and page.open == []
     assert (
@@ -146,7 +150,7 @@ def test_hostile_fields_and_certificates_stay_text(tmp_path: Path, capsys: Spoke
 
 
 @pytest.mark.parametrize("harm", ["gone", "torn", "foreign"])
-def test_packets_that_are_gone_are_said_to_be(tmp_path: Path, harm: str, capsys: Spoken) -> None:
+def test_missing_packets_are_reported(tmp_path: Path, harm: str, capsys: Spoken) -> None:
     db = campaign(tmp_path)
     for file in tmp_path.rglob("na.pcapng"):
         if harm == "gone":
@@ -155,12 +159,12 @@ def test_packets_that_are_gone_are_said_to_be(tmp_path: Path, harm: str, capsys:
             file.write_bytes(file.read_bytes()[:200])
         else:
             file.write_bytes(b"not a capture " * 100)
-    page = Page(told(capsys, "--db", db, "fingerprint", "diversity", "1", "-f", "html"))
+    page = Page(diversity_of(capsys, "--db", db, "fingerprint", "diversity", "1", "-f", "html"))
     assert "No packets to show: na.pcapng" in page.text and "4 segments, 400 bytes" in page.text
 
 
 def test_the_packets_shown_are_of_a_reading_that_says_the_verdict(tmp_path: Path) -> None:
-    """Two runs of three said 4; the first, some of whose segments were lost, said 3."""
+    """Two runs of three found 4; the first, some of whose segments were lost, found 3."""
     folder = tmp_path / "run"
     folder.mkdir()
     results = tiny.results(folder)
@@ -175,7 +179,7 @@ def test_the_packets_shown_are_of_a_reading_that_says_the_verdict(tmp_path: Path
     assert here.trace is not None and here.where == "na.pcapng, frames 4–13"
 
 
-def test_one_region_is_told_and_not_compared(tmp_path: Path, capsys: Spoken) -> None:
+def test_one_region_is_reported_and_not_compared(tmp_path: Path, capsys: Spoken) -> None:
     db = campaign(tmp_path, ("na",))
     for form in ("table", "jsonl", "csv", "html"):
         assert run(["--db", db, "fingerprint", "diversity", "1", "-f", form]) == DONE

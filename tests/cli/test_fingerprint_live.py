@@ -45,7 +45,7 @@ def words(folder: Path, *rest: str) -> list[str]:
     return [sys.executable, "-m", "configtron", "--db", str(folder / "c.db"), "fingerprint", *rest]
 
 
-def said(folder: Path, *rest: str) -> subprocess.CompletedProcess[str]:
+def run_fingerprint(folder: Path, *rest: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words(folder, *rest), capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -90,7 +90,7 @@ def lines(text: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("command", [("live", "-i", "lo", "--window", "0.3"), ("socket", "--follow")])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_tells_the_rest(tmp_path: Path, command: tuple[str, ...], number: signal.Signals) -> None:
+def test_ctrl_c_reports_the_rest(tmp_path: Path, command: tuple[str, ...], number: signal.Signals) -> None:
     with running(tmp_path, *command, "-f", "jsonl") as process:
         ports = chat(3)
         process.send_signal(number)
@@ -105,7 +105,7 @@ def test_ctrl_c_tells_the_rest(tmp_path: Path, command: tuple[str, ...], number:
         assert set(one["unknown"]) >= {"asn", "region", "device"}
     assert last["schema"] == WATCH and last["dropped"] == 0 and last["counts"]["connections"] == len(found)
     assert "0 dropped" in err and err.count("\n") == 1
-    again = said(tmp_path, "contexts", str(last["watch"]), "-f", "jsonl")
+    again = run_fingerprint(tmp_path, "contexts", str(last["watch"]), "-f", "jsonl")
     kept = lines(again.stdout)
     assert len(kept) == len(found)
     without = [{name: value for name, value in one.items() if name != "remote"} for one in found]
@@ -126,7 +126,7 @@ class Over:
         return True
 
 
-def test_what_passed_before_the_end_is_told() -> None:
+def test_packets_before_the_end_are_reported() -> None:
     """The kernel hands a block over up to 100 ms late; a watch that ends meanwhile waits for it."""
     ring = Ring("lo", lambda _: compile_filter("tcp", snap=128))
     with ring:
@@ -138,7 +138,7 @@ def test_what_passed_before_the_end_is_told() -> None:
 
 
 class Late:
-    """Endings of which the kernel tells only to who waits."""
+    """Endings that the kernel reports only to a process that waits."""
 
     lost = 0
 
@@ -150,7 +150,7 @@ class Late:
         return found
 
 
-def test_what_ended_before_the_end_is_told() -> None:
+def test_connections_that_ended_before_the_end_are_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         with socket.create_connection(listener.getsockname()), listener.accept()[0] as server:
@@ -179,9 +179,9 @@ def test_kill_9_leaves_the_database_whole(tmp_path: Path, command: tuple[str, ..
     assert {(round(one["at"], 6), one["local"]["port"]) for one in printed} <= {
         (round(at / 1e9, 6), port) for at, port, _ in stored
     }
-    listed = said(tmp_path, "contexts")
+    listed = run_fingerprint(tmp_path, "contexts")
     assert listed.returncode == 0 and "unfinished" in listed.stdout
-    assert said(tmp_path, "socket", "--for", "0.1").returncode in (0, NOTHING)
+    assert run_fingerprint(tmp_path, "socket", "--for", "0.1").returncode in (0, NOTHING)
 
 
 def test_live_prints_connections_as_pcap_does(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_live_prints_connections_as_pcap_does(tmp_path: Path) -> None:
 
 def test_filters_ports_and_time(tmp_path: Path) -> None:
     began = time.monotonic()
-    done = said(tmp_path, "live", "-i", "lo", "--filter", "port 1", "--for", "0.5")
+    done = run_fingerprint(tmp_path, "live", "-i", "lo", "--filter", "port 1", "--for", "0.5")
     assert done.returncode == NOTHING and time.monotonic() - began >= 0.5 and done.stdout == ""
     with running(tmp_path / "other", "socket", "--follow", "--port", "1", "-f", "csv") as process:
         chat()
@@ -244,20 +244,20 @@ def test_bad_input_is_one_line(tmp_path: Path) -> None:
         (("contexts",), USAGE, "no database here"),
     ]  # fmt: skip
     for given, code, text in cases:
-        done = said(tmp_path, *given)
+        done = run_fingerprint(tmp_path, *given)
         assert done.returncode == code and text in done.stderr and "Traceback" not in done.stderr, (given, done)
         assert done.stdout == "" and done.stderr.strip().splitlines()[-1].count(text) == 1
     assert not (tmp_path / "c.db").exists()
     chat()
-    assert said(tmp_path, "socket", "--for", "0.1").returncode in (0, NOTHING)
+    assert run_fingerprint(tmp_path, "socket", "--for", "0.1").returncode in (0, NOTHING)
     for name, text in (("7", "watch 7: not in"), ("x", "'x' is no watch; give a number, or last")):
-        done = said(tmp_path, "contexts", name)
+        done = run_fingerprint(tmp_path, "contexts", name)
         assert done.returncode == USAGE and text in done.stderr
 
 
 def test_without_the_privilege(tmp_path: Path) -> None:
     """live says what it needs; socket needs none."""
-    # Still the files' owner: a checkout in /root is nobody else's to read.
+    # Still the files' owner: a checkout in /root is unreadable for other users.
     powerless = ["setpriv", "--inh-caps", "-all", "--bounding-set", "-all"]
 
     def run(*rest: str) -> subprocess.CompletedProcess[str]:
@@ -285,4 +285,4 @@ def test_an_interface_that_goes_away_keeps_what_was_seen(tmp_path: Path) -> None
         subprocess.run(["ip", "link", "del", name], check=False, capture_output=True)
     assert process.returncode == PRIVILEGE and f"{name}: the interface is gone" in err and "Traceback" not in err
     assert lines(out)[-1]["schema"] == WATCH
-    assert "failed" in said(tmp_path, "contexts").stdout
+    assert "failed" in run_fingerprint(tmp_path, "contexts").stdout

@@ -100,14 +100,14 @@ def test_evidence_of_our_own_is_opened_by_its_keys(capsys: Spoken) -> None:
     """It holds plaintext beside the packets, which tshark shows without a TCP header."""
     assert run(["fingerprint", "pcap", str(ROOT / EVIDENCE), "-f", "jsonl"]) == DONE
     out, err = capsys.readouterr()
-    told = [json.loads(line) for line in out.splitlines()]
-    opened = [one for one in told if one["server"]["port"] == 443]
+    message = [json.loads(line) for line in out.splitlines()]
+    opened = [one for one in message if one["server"]["port"] == 443]
     assert len(opened) == 2 and all(one["observations"]["h2_settings"]["value"] for one in opened)
     assert err == "64 frames, 52 tcp, 4 connections; 12 plaintext\n"
 
 
 def test_keys_that_a_capture_carries_are_no_condition(capsys: Spoken, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without tshark all else is told; a key log that somebody named is to be used."""
+    """Without tshark all else is reported; a key log that the user named is to be used."""
     monkeypatch.setenv("PATH", "")
     assert run(["fingerprint", "pcap", str(ROOT / EVIDENCE)]) == DONE
     out, err = capsys.readouterr()

@@ -35,7 +35,7 @@ Spoken = pytest.CaptureFixture[str]
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """No settings or data of whoever runs the tests."""
+    """No settings or data of the user who runs the tests."""
     for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
     monkeypatch.delenv("NO_COLOR", raising=False)
@@ -263,7 +263,7 @@ def test_stdout_is_data_alone(db: str, words: list[str], capsys: Spoken) -> None
         json.loads(line)
 
 
-def test_diff_tells_what_changed(db: str, capsys: Spoken) -> None:
+def test_diff_reports_the_changes(db: str, capsys: Spoken) -> None:
     assert run(["--db", db, "probe", "diff", "1", "2"]) == DONE
     out, err = capsys.readouterr()
     assert out == "a.example\tna\ticw\t10 -> 30\n"

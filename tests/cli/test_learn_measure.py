@@ -33,7 +33,7 @@ SMALL = ["--smoke", "--condition", "hotcloud:1/50/0", "--condition", "hotcloud:5
 
 @pytest.fixture(autouse=True)
 def pretended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No settings of whoever runs the tests; and no kernel."""
+    """No settings of the user who runs the tests; and no kernel."""
     for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
     monkeypatch.setattr(module, "guests", lambda *_: pretend.guests())
@@ -50,13 +50,13 @@ def test_names_are_those_that_the_lab_knows() -> None:
 def test_a_measurement_is_lines_table_and_tensor(tmp_path: Path, capsys: Spoken) -> None:
     db, file = tmp_path / "x.db", tmp_path / "t.npz"
     assert measured(db, *SMALL, "-f", "jsonl", "--tensor", str(file)) == DONE
-    told = capsys.readouterr()
-    rows = [json.loads(line) for line in told.out.splitlines()]
+    message = capsys.readouterr()
+    rows = [json.loads(line) for line in message.out.splitlines()]
     assert len(rows) == 2 * 16 * 3
     quiet = [row for row in rows if row["condition"] == "hotcloud:1/50/0"]
     assert all(row["flag"] == "" and row["loads"] == 6 for row in quiet)
     assert {row["loads"] for row in rows} <= {6, 12, 24} and any(row["flag"] == "wide-interval" for row in rows)
-    assert "medians known" in told.err and str(file) in told.err
+    assert "medians known" in message.err and str(file) in message.err
     tensor = read(io.BytesIO(file.read_bytes()))
     assert tensor.names == ("hotcloud:1/50/0", "hotcloud:5/150/5") and tensor.source == "lab"
     assert list(tensor.bandwidth_kbps) == [1000, 5000] and list(tensor.rtt_ms) == [50, 150]
@@ -94,17 +94,17 @@ def test_the_same_seed_makes_the_same_tensor(tmp_path: Path) -> None:
 
 def test_one_load_a_cell_knows_no_median(tmp_path: Path, capsys: Spoken) -> None:
     assert measured(tmp_path / "x.db", "--smoke", "--condition", "hotcloud:1/50/0", "--fail-on-unknown") == CONDITION
-    told = capsys.readouterr()
-    assert "0 of 48 medians known (48 few-loads)" in told.err and "48 few-loads" in told.out
+    message = capsys.readouterr()
+    assert "0 of 48 medians known (48 few-loads)" in message.err and "48 few-loads" in message.out
 
 
-def test_what_was_refused_or_lost_is_told(tmp_path: Path, capsys: Spoken) -> None:
+def test_refusals_and_losses_are_reported(tmp_path: Path, capsys: Spoken) -> None:
     """Vegas is refused by the pretended stack; the guest of 500 ms ends badly."""
     both = ["--condition", "hotcloud:1/50/0", "--condition", "hotcloud:1/500/0", "--site", "search", "--looks", "6"]
     assert measured(tmp_path / "x.db", "--study", "hotcloud", *both, "-f", "csv") == PARTIAL
-    told = capsys.readouterr()
-    assert "the guest is lost" in told.err and "--resume 1" in told.err
-    assert told.out.count("stack-not-as-asked") == 24 and len(told.out.splitlines()) == 1 + 97
+    message = capsys.readouterr()
+    assert "the guest is lost" in message.err and "--resume 1" in message.err
+    assert message.out.count("stack-not-as-asked") == 24 and len(message.out.splitlines()) == 1 + 97
     assert measured(tmp_path / "x.db", *SMALL[:1], "--condition", "hotcloud:1/500/0") == NOTHING
 
 
@@ -142,7 +142,7 @@ def test_a_resumed_measurement_says_that_its_software_changed(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "printed"),
     [
         ([], "name a study"),
         (["--smoke", "--study", "hotcloud"], "leave --study out"),
@@ -161,10 +161,10 @@ def test_a_resumed_measurement_says_that_its_software_changed(
         (["--smoke", "--seed", "-1"], "-1"),
     ],
 )
-def test_bad_input_is_one_clear_line(tmp_path: Path, capsys: Spoken, words: list[str], said: str) -> None:
+def test_bad_input_is_one_clear_line(tmp_path: Path, capsys: Spoken, words: list[str], printed: str) -> None:
     assert measured(tmp_path / "x.db", *words) == USAGE
-    told = capsys.readouterr().err
-    assert said in told and "Traceback" not in told
+    message = capsys.readouterr().err
+    assert printed in message and "Traceback" not in message
 
 
 OWNER = """

@@ -13,7 +13,7 @@ from configtron.cli.outermost import run
 from rigs import ROOT
 from tests.support.learn_command import Typed, filled, typed
 from tests.support.memory_stack import Stack, stack
-from tests.support.tune_command import Said, tune, wanted
+from tests.support.tune_command import TuneCommand, tune, wanted
 
 __all__ = ["filled", "stack", "tune", "typed", "wanted"]
 
@@ -60,7 +60,7 @@ def shown(screen: Screen, *words: str) -> str:
      ("rollback",)],
     ids=lambda words: "-".join(words[:2]),
 )  # fmt: skip
-def test_tune(wanted: Said, stack: Stack, screen: Screen, words: tuple[str, ...]) -> None:
+def test_tune(wanted: TuneCommand, stack: Stack, screen: Screen, words: tuple[str, ...]) -> None:
     if words[0] in ("status", "rollback"):
         assert run(["-q", "tune", "apply", "--driver", "memory", "--keep"]) == 0
     shown(screen, "tune", *words)

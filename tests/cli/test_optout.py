@@ -32,5 +32,5 @@ def test_a_file_that_cannot_be_read_changes_nothing(tmp_path: Path) -> None:
     assert out.why("a.example", "192.0.2.1") and not out.why("b.example", "192.0.2.2")
 
 
-def test_without_files_nobody_is_forbidden() -> None:
+def test_without_files_no_target_is_forbidden() -> None:
     assert not OptOut(()).why("a.example", "192.0.2.1")

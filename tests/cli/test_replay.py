@@ -46,7 +46,7 @@ def packets(*words: object) -> int:
     return run(["replay", "packets", *map(str, words)])
 
 
-def spoil(folder: Path) -> None:
+def corrupt(folder: Path) -> None:
     """What is expected becomes something else."""
     path = folder / expected.KEPT
     path.write_text(path.read_text().replace('"knob":"icw"', '"knob":"jcw"', 1))
@@ -60,31 +60,35 @@ def diverge(folder: Path) -> None:
 
 def test_the_same_bytes(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert packets(kept, "--fail-on-diff") == DONE
-    said = capsys.readouterr().out
+    printed = capsys.readouterr().out
     count = len([form for form in json.loads((kept / expected.KEPT).read_text()) if form.get("frames")])
-    assert f"{count} of {count} probes give the same bytes again, 1 of 1 records" in said
+    assert f"{count} of {count} probes give the same bytes again, 1 of 1 records" in printed
     assert packets(kept / RECORDING) == DONE
 
 
 def test_a_difference_is_shown_and_fails(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With --fail-on-diff and without: who compares wants to know."""
-    spoil(kept)
+    corrupt(kept)
     assert packets(kept) == CONDITION
-    said = capsys.readouterr().out
-    assert "differs" in said and "\n  jcw\n  - {" in said and "\n  + nothing\n" in said
+    printed = capsys.readouterr().out
+    assert "differs" in printed and "\n  jcw\n  - {" in printed and "\n  + nothing\n" in printed
     assert packets(kept, "--fail-on-diff") == CONDITION
 
 
 def test_a_script_that_diverges_always_fails(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     diverge(kept)
     assert packets(kept) == CONDITION
-    said = capsys.readouterr().out
-    assert "the recording: out at" in said and "the script:    sends" in said and said.count("PSH|ACK seq 1 ack 1") >= 2
+    printed = capsys.readouterr().out
+    assert (
+        "the recording: out at" in printed
+        and "the script:    sends" in printed
+        and printed.count("PSH|ACK seq 1 ack 1") >= 2
+    )
 
 
 def test_update_keeps_what_the_replay_gives(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = (kept / expected.KEPT).read_text()
-    spoil(kept)
+    corrupt(kept)
     assert packets(kept, "--update") == DONE
     assert capsys.readouterr().err == f"replay: kept as what is expected: {kept / expected.KEPT}\n"
     assert (kept / expected.KEPT).read_text() == before
@@ -111,7 +115,7 @@ def test_expect_names_another_file(kept: Path, capsys: pytest.CaptureFixture[str
     forms = json.loads((kept / expected.KEPT).read_text())
     lines = kept / "named.jsonl"
     lines.write_text("".join(json.dumps(form) + "\n" for form in forms))
-    spoil(kept)
+    corrupt(kept)
     assert packets(kept / RECORDING, "--expect", lines, "--fail-on-diff") == DONE
     assert packets(kept / RECORDING, "--expect", lines, "--update") == DONE
     assert [json.loads(line) for line in lines.read_text().splitlines()] == forms
@@ -119,7 +123,7 @@ def test_expect_names_another_file(kept: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_forms(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    spoil(kept)
+    corrupt(kept)
     assert packets(kept, "-f", "jsonl") == CONDITION
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     (differs,) = [row for row in rows if row["status"] == "differs"]
@@ -130,7 +134,7 @@ def test_forms(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_junit(kept: Path) -> None:
-    spoil(kept)
+    corrupt(kept)
     report = kept.parent / "junit.xml"
     packets(kept, "--junit", report)
     (suite,) = ElementTree.parse(report).getroot()
@@ -148,8 +152,8 @@ def test_foreign_captures_are_one_clear_line(home: Path, capsys: pytest.CaptureF
     foreign = home / "other.pcap"
     foreign.write_bytes(b"\xd4\xc3\xb2\xa1" + bytes(100))
     assert packets(foreign) == USAGE
-    said = capsys.readouterr().err.strip()
-    assert "\n" not in said and "no script" in said and f"configtron fingerprint pcap {foreign}" in said
+    printed = capsys.readouterr().err.strip()
+    assert "\n" not in printed and "no script" in printed and f"configtron fingerprint pcap {foreign}" in printed
 
 
 @pytest.mark.parametrize("cut", [1, 30, 300, -9])
@@ -157,16 +161,16 @@ def test_broken_files_are_one_clear_line(kept: Path, capsys: pytest.CaptureFixtu
     data = (kept / RECORDING).read_bytes()
     (kept / RECORDING).write_bytes(data[:cut])
     assert packets(kept) == USAGE
-    said = capsys.readouterr().err.strip()
-    assert "\n" not in said and RECORDING in said
+    printed = capsys.readouterr().err.strip()
+    assert "\n" not in printed and RECORDING in printed
 
 
 def test_what_is_no_expectation_is_one_clear_line(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for text in ("", "[1]", "{", '{"a":1}', "[[]]", "[" * 100_000, *half_expectations()):
         (kept / "named").write_text(text)
         code = packets(kept / RECORDING, "--expect", kept / "named")
-        said = capsys.readouterr().err.strip()
-        assert (code, said.count("\n"), "named: " in said) == (USAGE, 0, True) if text else code == PARTIAL, text
+        printed = capsys.readouterr().err.strip()
+        assert (code, printed.count("\n"), "named: " in printed) == (USAGE, 0, True) if text else code == PARTIAL, text
 
 
 def half_expectations() -> list[str]:
@@ -216,13 +220,13 @@ def test_a_run_of_the_database(home: Path, capsys: pytest.CaptureFixture[str]) -
     assert "records" not in capsys.readouterr().out
     assert packets("--run", "1", "--fail-on-diff", "--expect", records) == DONE
     assert "1 of 1 records" in capsys.readouterr().out
-    told = records.read_text()
-    records.write_text(told.replace("icw-10.example", "other.example"))
+    message = records.read_text()
+    records.write_text(message.replace("icw-10.example", "other.example"))
     assert packets("--run", "1", "--expect", records) == PARTIAL
-    for nothing in ("", "{}\n", told.replace('"vantage":{"name":"na"', '"vantage":{"name":"eu"')):
+    for nothing in ("", "{}\n", message.replace('"vantage":{"name":"na"', '"vantage":{"name":"eu"')):
         records.write_text(nothing)
         assert packets("--run", "1", "--fail-on-diff", "--expect", records) == PARTIAL, nothing
-    records.write_text(told.replace('"text":"10"', '"text":"11"', 1))
+    records.write_text(message.replace('"text":"10"', '"text":"11"', 1))
     assert packets("--run", "1", "--fail-on-diff", "--expect", records) == CONDITION
     assert packets("--run", "1", "--update") == USAGE
     file.unlink()
@@ -248,11 +252,11 @@ def _exported(store: Store) -> list[str]:
 
 def test_many_processes_say_what_one_says(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folders = sorted(path.parent for path in (ROOT / "fixtures" / "synack_rto").rglob(RECORDING))
-    said = []
+    printed = []
     for jobs in (1, 3):
         assert packets(*folders, "-f", "jsonl", "-j", jobs) == DONE
-        said.append(capsys.readouterr().out)
-    assert said[0] == said[1] and len(said[0].splitlines()) > len(folders)
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1] and len(printed[0].splitlines()) > len(folders)
 
 
 def test_an_error_in_a_process_is_one_line(home: Path, kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -274,8 +278,8 @@ def test_a_process_that_is_killed_is_one_line(
 ) -> None:
     monkeypatch.setattr(playing, "_play", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
     assert packets(FOLDER, FOLDER, "-j", 2) == NOTHING
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1 and "killed" in said and "-j 1" in said
+    printed = capsys.readouterr().err
+    assert printed.count("\n") == 1 and "killed" in printed and "-j 1" in printed
 
 
 def test_what_is_expected_and_never_comes_is_missing(kept: Path) -> None:

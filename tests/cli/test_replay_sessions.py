@@ -59,8 +59,8 @@ def test_phases_are_named_from_the_start_and_the_rate_is_over_all_of_them(typed:
     *_, err = typed("replay", "sessions", "--tensor", "small.npz", "--policy", "default", "--sessions", 50, "--log")
     *phases, judging, total = err.splitlines()
     begun = ["making the world", "making the policy", "playing sessions", "keeping outcomes"]
-    told = [line for line in phases if not line.startswith("log ")]
-    assert told == ["replay: reading the world, and checking it", *(f"replay default: {one}" for one in begun)]
+    message = [line for line in phases if not line.startswith("log ")]
+    assert message == ["replay: reading the world, and checking it", *(f"replay default: {one}" for one in begun)]
     assert judging == "replay default: judging" and all(one in total for one in begun)
     whole, rate = re.fullmatch(r"replay default: 50 sessions in ([\d.]+) s, ([\d.]+)/s \(.*\)", total).groups()  # type: ignore[union-attr]
     assert float(rate) <= 50 / max(float(whole) - 0.05, 0.001)
@@ -157,7 +157,7 @@ def test_a_capture_is_a_source(typed: Typed) -> None:
     # The first acknowledged nothing, so three of fourteen segments came again; the last let all pass.
     assert seen[0][1].loss == pytest.approx(3 / 14) and seen[-1][1].loss == 0.0
     burst = contexts_of(str(FIXTURES / "http" / "apache-h2" / "trace.pcapng.gz"))["10.60.1.0/24"]
-    # Flights that arrive within microseconds are not gigabits: nothing is told of one, and rounds take their time.
+    # Flights that arrive within microseconds are not gigabits: nothing is reported of one, and rounds take their time.
     rates = [context.bandwidth_kbps for _, context in burst]
     assert None in rates and max(rate or 0.0 for rate in rates) < 100_000
     idle = FIXTURES / "idle" / "off" / "trace.pcapng.gz"
@@ -250,7 +250,7 @@ def test_a_file_that_changed_is_no_longer_the_same_world(typed: Typed, tmp_path:
         ("--seeds", "1", "--study", "knobs"),
     ],
 )
-def test_what_cannot_be_is_said_at_once(typed: Typed, tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_impossible_options_are_refused_at_once(typed: Typed, tmp_path: Path, words: tuple[str, ...]) -> None:
     code, out, err = typed("replay", "sessions", "--sessions", 20, *words)
     assert code == USAGE and out == "" and err.strip()
     if (tmp_path / "l.db").exists():
@@ -258,13 +258,13 @@ def test_what_cannot_be_is_said_at_once(typed: Typed, tmp_path: Path, words: tup
             assert book.replays() == []
 
 
-def test_a_study_is_told_in_every_form(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_study_is_reported_in_every_form(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("configtron.learner.sim.world.CONDITIONS", 40)
     code, out, _ = typed("replay", "sessions", "--study", "knobs", "--seeds", 2, "--html", "s.html", "-f", "jsonl")
-    said = rows(out)
-    assert code == DONE and {row["study"] for row in said} == {"knobs"} and {row["worlds"] for row in said} == {2}
-    assert {row["row"]: row["paper"] for row in said if row["column"] == "median excess"}["initcwnd"] == "second"
-    assert all(row["low"] <= row["value"] <= row["high"] for row in said)
+    printed = rows(out)
+    assert code == DONE and {row["study"] for row in printed} == {"knobs"} and {row["worlds"] for row in printed} == {2}
+    assert {row["row"]: row["paper"] for row in printed if row["column"] == "median excess"}["initcwnd"] == "second"
+    assert all(row["low"] <= row["value"] <= row["high"] for row in printed)
     page = (tmp_path / "s.html").read_text()
     assert "CT Fig. 9" in page and "paper: median excess" in page
     assert "<script" not in page and "http" not in _links(page)
@@ -300,7 +300,7 @@ def test_a_job_of_all_studies_has_a_part_for_each_world() -> None:
     assert kept == {**made.config, "parts": [list(part) for part in made.config["parts"]]}
 
 
-def test_where_the_answer_cannot_go_is_told_before(typed: Typed) -> None:
+def test_an_unwritable_output_is_refused_before_the_run(typed: Typed) -> None:
     """Not after a study has run."""
     for words in (("--study", "knobs", "--html", "nowhere/page.html"), ("--sessions", 50, "-o", "nowhere/rows")):
         code, out, err = typed("replay", "sessions", *words)

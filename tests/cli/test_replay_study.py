@@ -27,7 +27,7 @@ TENSOR = str(ROOT / "fixtures" / "tensor" / "smoke.npz")
 
 @pytest.fixture(autouse=True)
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No settings of whoever runs the tests."""
+    """No settings of the user who runs the tests."""
     for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
 
@@ -39,14 +39,14 @@ def study(*words: str) -> int:
 def test_the_shipped_tensor_in_every_form(tmp_path: Path, capsys: Spoken) -> None:
     page = tmp_path / "x.html"
     assert study("hotcloud", "--tensor", TENSOR, "-f", "jsonl", "--html", str(page)) == DONE
-    told = capsys.readouterr()
-    lines = [json.loads(line) for line in told.out.splitlines()]
+    message = capsys.readouterr()
+    lines = [json.loads(line) for line in message.out.splitlines()]
     assert {line["schema"] for line in lines} == {"configtron.evaluated/1"}
     facts = [line for line in lines if line["kind"] == "fact"]
     assert len(facts) == 12 and all(fact["paper"] and fact["ours"] and fact["words"] for fact in facts)
     cells = [line["row"] for line in lines if line.get("table") == "cells"]
     assert len(cells) == 12 * 3 and all(cell["gain, %"] >= 0 for cell in cells)
-    assert "hotcloud: 4/4 parts" in told.err and "Warning" not in told.err
+    assert "hotcloud: 4/4 parts" in message.err and "Warning" not in message.err
     text = page.read_text()
     assert text.count("<svg") == 5 and "<script" not in text and "http-equiv" in text
     assert all(fact["claim"].replace(">", "&gt;") in text for fact in facts)
@@ -81,9 +81,9 @@ def test_a_measurement_that_is_under_way(tmp_path: Path, capsys: Spoken, monkeyp
                 connection.execute(f"DELETE FROM {table} WHERE shard > ?", (left,))
             connection.execute("DELETE FROM shard WHERE id > ?", (left,))
         assert run(["--db", db, "replay", "study", "hotcloud"]) == code
-        told = capsys.readouterr()
-        assert ("1 of 2 conditions are not measured yet" in told.out) == bool(left)
-        assert ("no condition is measured yet" in told.err) == (not left)
+        message = capsys.readouterr()
+        assert ("1 of 2 conditions are not measured yet" in message.out) == bool(left)
+        assert ("no condition is measured yet" in message.err) == (not left)
 
 
 def test_a_tensor_of_few_published_networks_names_what_it_lacks(capsys: Spoken) -> None:

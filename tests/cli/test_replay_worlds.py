@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`configtron replay sessions --world`: worlds that somebody brings, several at once, written out and played again."""
+"""`configtron replay sessions --world`: worlds of the user's own, several at once, written out and played again."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_file_of_a_world_is_cut_or_taken_whole(typed: Typed) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "printed"),
     [
         (("--world", "absent.csv"), "absent.csv"),
         (("--world", "bad.csv"), "bad.csv: the header lacks"),
@@ -71,10 +71,10 @@ def test_a_file_of_a_world_is_cut_or_taken_whole(typed: Typed) -> None:
         (("--world-out", "no/such/x.npz", "--tensor", "small.npz", "--sessions", "5"), "no/such/x.npz"),
     ],
 )
-def test_what_cannot_be_is_one_line(typed: Typed, tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_is_one_line(typed: Typed, tmp_path: Path, words: tuple[str, ...], printed: str) -> None:
     (tmp_path / "bad.csv").write_text("a,b\n1,2\n")
     code, out, err = typed("replay", "sessions", *words)
-    assert code == USAGE and said in err and out == ""
+    assert code == USAGE and printed in err and out == ""
 
 
 def test_a_replay_begun_before_there_were_worlds_goes_on(typed: Typed, tmp_path: Path) -> None:

@@ -98,14 +98,14 @@ def test_lists_speak_every_form(words: tuple[str, ...], schema: str, first: tupl
 def test_a_report_that_cannot_be_written_is_named_before_anything_is_played(home: Path, capsys: Spoken) -> None:
     file = home / "none" / "x.xml"
     assert run(["replay", "packets", str(home), "--junit", str(file)]) == USAGE
-    said = capsys.readouterr()
-    assert said.out == "" and str(file) in said.err
+    printed = capsys.readouterr()
+    assert printed.out == "" and str(file) in printed.err
 
 
 def test_no_database_of_watches_names_what_makes_one(home: Path, capsys: Spoken) -> None:
     assert run(["--db", str(home / "none.db"), "fingerprint", "contexts"]) == USAGE
-    said = capsys.readouterr().err
-    assert "fingerprint live` and `socket` make it" in said and "probe" not in said
+    printed = capsys.readouterr().err
+    assert "fingerprint live` and `socket` make it" in printed and "probe" not in printed
 
 
 def test_a_target_that_may_not_be_probed_is_no_connection_without_answer() -> None:

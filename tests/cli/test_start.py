@@ -60,7 +60,7 @@ def test_a_closed_pipe_is_quiet() -> None:
     "words", ["probe lists alexa-top1k", "probe lists", "--version", "tune doctor -f jsonl", "learn policies", "--help"]
 )
 def test_what_is_lost_on_a_closed_standard_output_is_an_error(words: str, tmp_path: Path) -> None:
-    """As `cat >&-`: nobody may take silence for an empty answer."""
+    """As `cat >&-`: silence is no empty answer."""
     command = f"{sys.executable} -m configtron --db {tmp_path}/t.db {words} >&-"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
     assert done.returncode == UNWRITTEN, done.stderr

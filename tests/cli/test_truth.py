@@ -17,7 +17,7 @@ def test_who_answers_is_asked_by_one_profile(profile: str) -> None:
         assert is_asked(Observation("icw", reason=reason), profile)
 
 
-def test_what_was_said_is_judged_whoever_asked() -> None:
+def test_results_are_judged_for_every_caller() -> None:
     assert is_asked(Observation("load_balancing", "one", grade="B"), "standard")
     assert is_asked(Observation("load_balancing", reason="no-data"), "standard")
 

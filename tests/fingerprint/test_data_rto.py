@@ -134,9 +134,9 @@ def test_an_odd_run_alone_is_no_timer() -> None:
 
 
 def test_a_server_with_cookies_has_no_timer_of_its_own() -> None:
-    said = reading("syn_cookies", "yes")
+    cookies = reading("syn_cookies", "yes")
     least = reading("min_rto", 0.26, timer=0.28, trip=0.02)
-    seen = merge_all([timer(0.28, 0.28, 0.56), timer(0.29, 0.29, 0.58), least, least, said])
+    seen = merge_all([timer(0.28, 0.28, 0.56), timer(0.29, 0.29, 0.58), least, least, cookies])
     assert {seen[knob].reason for knob in ("data_rto", "min_rto")} == {"unclear:syn-cookies"}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Lines of access logs as servers write them, and the devices that they tell of."""
+"""Lines of access logs as servers write them, and the devices that they name."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def test_when_two_settings_differ(here: Observation | None, there: Observation |
 
 
 def test_a_reading_in_common_makes_no_difference() -> None:
-    """Two of three runs said 10, one said 4, as they all say elsewhere: servers take turns, or packets were lost."""
+    """Two of three runs found 10, one found 4, as all find elsewhere: servers take turns, or packets were lost."""
     once = Observation("icw", 4, unit="segments", grade="C")
     torn = Observation("icw", 10, unit="segments", grade="B", trials=(seen(10, "C"), seen(10, "C"), once))
     assert compare(torn, seen(4)) == "undetermined" == compare(seen(4), torn)

@@ -16,12 +16,12 @@ HEAD = (
 )
 
 
-def told(head: bytes) -> dict[str, object]:
+def details_of(head: bytes) -> dict[str, object]:
     return dict(header_details(head_status(head), head_fields(head)))
 
 
 def test_what_a_head_shows() -> None:
-    assert told(HEAD) == {
+    assert details_of(HEAD) == {
         "status": 302, "server": "edge/2", "via": "1.1 cache", "location": "https://a.example/?q",
         "alt-svc": 'h3=":443"; ma=86400', "place": "fra", "cookies": "id=a=b; seen=2",
     }  # fmt: skip
@@ -37,33 +37,33 @@ def test_what_a_head_shows() -> None:
     ],
 )
 def test_places_are_read_without_the_requests_number(field: str, place: str | None) -> None:
-    assert told(b"HTTP/1.1 200 OK\r\n" + field.encode() + b"\r\n\r\n").get("place") == place
+    assert details_of(b"HTTP/1.1 200 OK\r\n" + field.encode() + b"\r\n\r\n").get("place") == place
 
 
 @pytest.mark.parametrize("attributes", ["; Max-Age=0", "; path=/; max-age=-1 ; secure"])
 def test_a_deleted_cookie_is_not_given_back(attributes: str) -> None:
     head = f"HTTP/1.1 200 OK\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\nSet-Cookie: a=x{attributes}\r\n\r\n"
-    assert told(head.encode())["cookies"] == "b=2"
+    assert details_of(head.encode())["cookies"] == "b=2"
 
 
 def test_a_cookie_cannot_bring_a_line_of_its_own() -> None:
-    assert "cookies" not in told(b"HTTP/1.1 200 OK\r\nSet-Cookie: a=1\nX: y\r\n\r\n")
+    assert "cookies" not in details_of(b"HTTP/1.1 200 OK\r\nSet-Cookie: a=1\nX: y\r\n\r\n")
 
 
 def test_endless_fields_are_cut() -> None:
-    found = told(b"HTTP/1.1 200 OK\r\nServer: " + b"x" * 9000 + b"\r\n\r\n")
+    found = details_of(b"HTTP/1.1 200 OK\r\nServer: " + b"x" * 9000 + b"\r\n\r\n")
     assert found["server"] == "x" * FIELD_LIMIT
 
 
 @pytest.mark.parametrize("cut", range(len(HEAD)))
 def test_a_head_cut_off_shows_only_what_is_whole(cut: int) -> None:
-    whole, part = told(HEAD), told(HEAD[:cut])
+    whole, part = details_of(HEAD), details_of(HEAD[:cut])
     assert all(whole[name] == value for name, value in part.items() if name not in ("cookies", "status"))
     assert cut < 9 or status_version(HEAD[:cut]) == "http/1.1"
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read(data: bytes) -> None:
-    told(data)
-    told(b"HTTP/1.1 " + data)
+    details_of(data)
+    details_of(b"HTTP/1.1 " + data)
     status_version(data)

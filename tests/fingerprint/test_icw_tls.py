@@ -16,7 +16,7 @@ from tests.support.fake_server import FakeServer
 TARGET = Target("site.example", "192.0.2.1", 443)
 
 
-def said(payload: bytes) -> Trace:
+def trace_of(payload: bytes) -> Trace:
     packets = (
         Packet(0.0, "out", Segment(SYN)),
         Packet(0.1, "in", Segment(SYN | ACK, ack=1), 1),
@@ -35,7 +35,7 @@ def said(payload: bytes) -> Trace:
     ],
 )
 def test_refusals_are_named(payload: bytes, reason: str) -> None:
-    (seen,) = icw_tls.infer(said(payload))
+    (seen,) = icw_tls.infer(trace_of(payload))
     assert seen.reason == reason
 
 

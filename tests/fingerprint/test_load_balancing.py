@@ -38,9 +38,9 @@ def text(*trials: Observation) -> str:
     return f"{found.value} {found.grade}" if found is not None else "-"
 
 
-@pytest.mark.parametrize(("connections", "said"), [(2, "-"), (3, FEW), (7, FEW), (8, "one B"), (12, "one A")])
-def test_one_needs_connections(connections: int, said: str) -> None:
-    assert text(*(icw(10) for _ in range(connections))) == said
+@pytest.mark.parametrize(("connections", "expected"), [(2, "-"), (3, FEW), (7, FEW), (8, "one B"), (12, "one A")])
+def test_one_needs_connections(connections: int, expected: str) -> None:
+    assert text(*(icw(10) for _ in range(connections))) == expected
 
 
 def test_servers_hide_from_so_many_connections_seldom() -> None:

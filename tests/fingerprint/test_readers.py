@@ -86,9 +86,9 @@ def test_settings_may_come_again() -> None:
 def test_leave_is_taken_with_a_code_and_words(before: bytes, after: bytes, when: str, kept: bool) -> None:
     goaway = frame(7, (3).to_bytes(4, "big") + (11).to_bytes(4, "big") + b"calm")
     found = {o.knob: o for o in h2_settings.infer(tls(before + goaway + after))}
-    said = found["h2_goaway"]
-    assert (said.value, said.detail("code"), said.detail("last_stream")) == ("enhance-your-calm", 11, 3)
-    assert (said.detail("debug"), said.detail("when")) == ("calm", when)
+    stated = found["h2_goaway"]
+    assert (stated.value, stated.detail("code"), stated.detail("last_stream")) == ("enhance-your-calm", 11, 3)
+    assert (stated.detail("debug"), stated.detail("when")) == ("calm", when)
     assert (found["h2_settings"].value == ()) is kept
     assert kept or found["h2_settings"].reason == "h2:goaway-11"
 
@@ -126,8 +126,8 @@ def test_an_answers_head_says_who_answered() -> None:
     split = frame(1, block[:9]) + frame(9, block[9:], flags=4)
     for head in (plain, padded, split):
         found = h2_settings.infer(tls(settings() + head))[0]
-        told = [found.detail(name) for name in ("status", "server", "location", "place")]
-        assert told == [301, "edge", "/a", "fra"]
+        details = [found.detail(name) for name in ("status", "server", "location", "place")]
+        assert details == [301, "edge", "/a", "fra"]
     broken = h2_settings.infer(tls(settings() + frame(1, b"\xff\xff\xff\xff\xff\xff", flags=4)))[0]
     assert broken.value == () and broken.detail("status") is None
 

@@ -20,7 +20,7 @@ MSS, RTT_S, ASK = 536, 0.02, 80
 OFFER = ((OPT_MSS, MSS.to_bytes(2, "big")),)
 
 
-def told(sizes: list[int], fresh: list[tuple[float, int, int]]) -> Trace:
+def trace_of(sizes: list[int], fresh: list[tuple[float, int, int]]) -> Trace:
     """A flight of those sizes, an ACK 80 ms later, and what comes after the ACK: (seconds later, bytes, flags)."""
     rows: list[tuple[float, str, Segment]] = [
         (0.0, "out", Segment(SYN, options=OFFER)),
@@ -57,7 +57,7 @@ def told(sizes: list[int], fresh: list[tuple[float, int, int]]) -> Trace:
 def test_a_stopped_server_has_a_queue(
     sizes: list[int], fresh: list[tuple[float, int, int]], grade: str, proof: str
 ) -> None:
-    (seen,) = icw.infer(told(sizes, fresh))
+    (seen,) = icw.infer(trace_of(sizes, fresh))
     assert (seen.value, seen.grade, seen.detail("proof")) == (len(sizes), grade, proof)
 
 
@@ -126,7 +126,7 @@ def test_a_window_that_a_loss_or_silence_shrank_is_a_bound(handshake: list[tuple
     ],
 )
 def test_a_lone_segment_may_be_the_next_word(sizes: list[int], lone_s: float, proof: str) -> None:
-    trace = told(sizes, [(lone_s - 0.08, MSS, 0)])
+    trace = trace_of(sizes, [(lone_s - 0.08, MSS, 0)])
     offer = (*OFFER, (OPT_SACK_PERMITTED, b""))
     first, second = (p._replace(segment=p.segment._replace(options=offer)) for p in trace.packets[:2])
     *flight, ack, lone = trace.packets[2:]
@@ -140,14 +140,14 @@ def test_a_lone_segment_may_be_the_next_word(sizes: list[int], lone_s: float, pr
 
 
 def test_the_lost_part_of_a_flight_is_not_counted_in_its_short_tail() -> None:
-    trace = told([MSS, 24], [])
+    trace = trace_of([MSS, 24], [])
     packets = tuple(p for p in trace.packets if p.segment.length != MSS)
     (seen,) = icw.infer(replace(trace, packets=packets))
     assert (seen.value, seen.grade) == (2, "L")
 
 
 def test_a_short_first_segment_sent_again_is_not_the_segment_size() -> None:
-    trace = told([238, 1220, 1220, 1220], [])
+    trace = trace_of([238, 1220, 1220, 1220], [])
     again = trace.packets[4]._replace(at=0.5)
     # the third was lost; a server may send more than was offered, as cookies over IPv6 have it
     packets = tuple(p for p in trace.packets[:-1] if p.segment.seq != 1 + 238 + 1220)
@@ -157,14 +157,14 @@ def test_a_short_first_segment_sent_again_is_not_the_segment_size() -> None:
 
 def test_a_bound_counts_a_lost_head_once() -> None:
     """A head of 101 bytes was lost, and nine drips of 40 were heard: ten segments, and not twelve."""
-    trace = told([101] + [40] * 9, [(0.2, 40, 0)])
+    trace = trace_of([101] + [40] * 9, [(0.2, 40, 0)])
     lost = next(p for p in trace.packets if p.way == "in" and p.segment.length == 101)
     (seen,) = icw.infer(replace(trace, packets=tuple(p for p in trace.packets if p is not lost)))
     assert (seen.value, seen.grade) == (10, "L")
 
 
 def test_a_bound_counts_lost_segments_of_a_server_that_exceeds_our_offer_as_large_as_can_be() -> None:
-    trace = told([1400, 1400, 700], [])
+    trace = trace_of([1400, 1400, 700], [])
     (seen,) = icw.infer(replace(trace, packets=tuple(p for p in trace.packets if p.segment.length != 1400)))
     assert (seen.value, seen.grade, seen.detail("mss")) == (3, "L", 700)
 
@@ -180,14 +180,14 @@ def test_a_bound_counts_lost_segments_of_a_server_that_exceeds_our_offer_as_larg
         ([200, 200, MSS, MSS], 0.08, MSS, 0, 3, "L", "short-segment"),
         # less than a segment was held back until the ACK
         ([MSS] * 4, 0.08, MSS - 1, 0, 4, "L", "short-segment"),
-        # what comes may answer what the client said
+        # what comes may answer what the client sent
         ([MSS] * 4, 0.08, MSS, 300, 4, "L", "client-data"),
     ],
 )
 def test_of_a_strangers_conversation_only_full_segments_prove_a_window(
     sizes: list[int], wait_s: float, fresh: int, spoken: int, value: int, grade: str, proof: str
 ) -> None:
-    trace = told(sizes, [(RTT_S, fresh, 0), (RTT_S, MSS, 0)])
+    trace = trace_of(sizes, [(RTT_S, fresh, 0), (RTT_S, MSS, 0)])
     *before, ack, first, second = trace.packets
     moved = [p._replace(at=p.at - 0.08 + wait_s) for p in (ack, first, second)]
     moved[0] = moved[0]._replace(segment=moved[0].segment._replace(length=spoken))

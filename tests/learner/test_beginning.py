@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The offline start: noise told from difference, by repeats; too few of them are said."""
+"""The offline start: noise distinguished from difference, by repeats; too few of them are reported."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def noisy(sigma: float, n: int = 4000, seed: int = 2) -> tuple[Codes, Floats]:
 
 
 @pytest.mark.parametrize("sigma", [0.05, 0.12, 0.3])
-def test_repeats_tell_the_noise(sigma: float) -> None:
+def test_repeats_show_the_noise(sigma: float) -> None:
     group, y = noisy(sigma)
     found = repeats(group, group * 0, group * 0, y)
     assert found.sigma_ln == pytest.approx(sigma, rel=0.05) and found.count == 4000 - len(np.unique(group))
@@ -66,7 +66,7 @@ def test_repeats_tell_the_noise(sigma: float) -> None:
     assert repeats(group, group * 0, group * 0, moved).sigma_ln == pytest.approx(sigma, rel=0.15)
 
 
-def test_too_few_repeats_are_said() -> None:
+def test_too_few_repeats_are_reported() -> None:
     group, y = noisy(0.1)
     none = repeats(group * 0 - 1, group, group, y)
     assert none.sigma_ln is None and "no outcome has a prefix" in none.why and none.variance == 0.0
@@ -82,12 +82,12 @@ def test_a_log_that_was_imported_twice_does_not_say_that_loads_never_vary() -> N
     twice = repeats(np.tile(prefix, 2), zero, zero, np.tile(y, 2))
     assert twice.sigma_ln is None and twice.count == 400 and twice.variance == 0.0
     assert twice.why.startswith("400 of 400 repeats took exactly as long") and "imported twice" in twice.why
-    # A third of them equal, as clocks of whole milliseconds may have it: still told.
+    # A third of them equal, as clocks of whole milliseconds may have it: still distinguished.
     again = np.concatenate((y, y + 0.1 * rng.standard_normal(400) * (prefix % 3 > 0)))
     assert repeats(np.tile(prefix, 2), zero, zero, again).sigma_ln == pytest.approx(0.0577, rel=0.2)
 
 
-def test_classes_that_could_not_be_made_alike_are_told() -> None:
+def test_classes_that_could_not_be_made_alike_are_reported() -> None:
     log = log_of(0.12)
     assert 0.0 < beginning(log, None, np.random.default_rng(1)).spread_ln <= ALIKE_LN
     assert beginning(log, 6, np.random.default_rng(1)).spread_ln == 0.0
@@ -114,7 +114,7 @@ def test_devices_have_classes_of_their_own() -> None:
 
 
 def chosen(worth: float, n: int = 8_000, seed: int = 6) -> Logged:
-    """Any of eight profiles for anybody; pacing is worth so much, the window a fifth."""
+    """Any of eight profiles for any client; pacing is worth so much, the window a fifth."""
     log, rng = log_of(0.12, n), np.random.default_rng(seed)
     window, pacing = rng.integers(4, size=n), rng.integers(2, size=n)
     ms = log.plt_ms * (1.0 + 0.2 * window) * np.where(pacing == 0, 1.0 + worth, 1.0)

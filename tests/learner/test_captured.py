@@ -22,7 +22,7 @@ def line(at: float, prefix: str, rtt_ms: float, **more: object) -> str:
     return json.dumps({"schema": "configtron.context/1", "at": 1e9 + at, "context": context})
 
 
-def told() -> str:
+def lines() -> str:
     """One client at 20 ms and then at 200, one at 50 ms with a third of the contexts, one that nothing is known of."""
     rng = np.random.default_rng(1)
     spread = np.exp(0.05 * rng.standard_normal(120))
@@ -33,7 +33,7 @@ def told() -> str:
 
 
 def test_clients_come_with_their_networks() -> None:
-    found = captured(clients_of(told()), TENSOR, 3000, np.random.default_rng(2))
+    found = captured(clients_of(lines()), TENSOR, 3000, np.random.default_rng(2))
     assert len(found) == 3000 and found.seen.prefixes == ("192.0.2.0/24", "198.51.100.0/24")
     assert np.mean(found.seen.prefix == 0) == pytest.approx(2 / 3, abs=0.05)
     one, other = found.seen.prefix == 0, found.seen.prefix == 1
@@ -49,7 +49,7 @@ def test_clients_come_with_their_networks() -> None:
 
 
 def test_the_same_seed_draws_the_same() -> None:
-    one, again, other = (captured(clients_of(told()), TENSOR, 200, np.random.default_rng(seed)) for seed in (2, 2, 3))
+    one, again, other = (captured(clients_of(lines()), TENSOR, 200, np.random.default_rng(seed)) for seed in (2, 2, 3))
     assert (one.at_s == again.at_s).all() and (one.seen.site == again.seen.site).all()
     assert (one.at_s != other.at_s).any()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Knobs that do nothing, by outcomes: told with little, not told of a knob that acts, and not misled by a logger."""
+"""Knobs that do nothing, by outcomes: found with little data, not claimed of knobs that act, whatever the logger."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def seen(log: Logged, share: float = 0.01, *, cut: int = 3000) -> dict[str, Dead
 
 
 @pytest.mark.parametrize(("worth", "unseen"), [(0.0, True), (0.03, False), (0.2, False)])
-def test_what_does_nothing_is_told_from_what_does_little(worth: float, unseen: bool) -> None:
+def test_dead_knobs_are_distinguished_from_weak_ones(worth: float, unseen: bool) -> None:
     found = seen(chosen(worth, seed=7))
     assert ("pacing" in found) == unseen and "initcwnd" not in found
     if unseen:
@@ -67,14 +67,14 @@ def test_an_effect_is_seen_wherever_it_is() -> None:
 
 
 def test_a_logger_that_is_uneven_hides_nothing() -> None:
-    """Slow clients, for a reason that no feature tells, are paced four times as often: what pacing saves them is lost
+    """Slow clients, for a reason that no feature shows, are paced four times as often: what pacing saves them is lost
     in that, unless loads count by the inverse of their propensity."""
     slow = np.random.default_rng(3).random(8000) < 0.5
     likely = np.where(slow, 0.2, 0.8)
     hidden = acting(np.full(8000, -0.06), 0.1 * slow, likely)
     assert "pacing" not in seen(hidden)
     untold = replace(hidden, decisions=replace(hidden.decisions, propensity=np.full(8000, np.nan)))
-    assert "pacing" in seen(untold), "without propensities nobody could know; else this test shows nothing"
+    assert "pacing" in seen(untold), "without propensities it is unknown; else this test shows nothing"
     assert "pacing" in seen(acting(np.zeros(8000), 0.1 * slow, likely))
 
 

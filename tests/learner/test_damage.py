@@ -51,7 +51,7 @@ def test_what_needs_no_measurement() -> None:
         assert not unmeasured(harm), harm  # type: ignore[arg-type]
 
 
-def test_a_class_may_have_what_harms_nobody_where_it_is() -> None:
+def test_a_class_may_have_what_harms_no_network_of_its_own() -> None:
     axes = axes_of(TENSOR)
     contexts = conditions_of(TENSOR)
     classes = fit(points_of(contexts, axes), 12, np.random.default_rng(1), axes)
@@ -154,7 +154,7 @@ def test_no_policy_serves_what_harms(name: str) -> None:
         served[within] = BBR[replay.decisions_.configuration[shallow]].mean()
         if within and policy.model.shared:
             elsewhere = replay.decisions_.configuration[1500:][~shallow[1500:]]
-            assert BBR[elsewhere].mean() > 0.3, "bbr where it harms nobody"
+            assert BBR[elsewhere].mean() > 0.3, "bbr where it harms no client"
     assert served[True] == 0.0 < served[False]
 
 

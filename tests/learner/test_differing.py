@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Halves of a class that want different configurations are told from chance, and from halves that are only slower."""
+"""Halves of a class that want different configurations are distinguished from chance and from slower halves."""
 
 from __future__ import annotations
 

@@ -192,10 +192,10 @@ def test_a_class_that_is_split_off_begins_with_the_trees_word() -> None:
     members = policy.cells.recent_.point[policy.cells.recent_.network == len(ids)]
     for site in range(width):
         columns = tree_columns(members, np.full(len(members), site), len(SITES))
-        said = np.bincount(tree.predict(columns), minlength=len(TENSOR.grid))
-        told = first[site][first[site] >= 0]
-        assert told[0] == said.argmax() and 1 <= len(told) <= 3
-        assert (said[told] > 0).all() and (np.diff(said[told]) <= 0).all()
+        votes = np.bincount(tree.predict(columns), minlength=len(TENSOR.grid))
+        seeded = first[site][first[site] >= 0]
+        assert seeded[0] == votes.argmax() and 1 <= len(seeded) <= 3
+        assert (votes[seeded] > 0).all() and (np.diff(votes[seeded]) <= 0).all()
     waiting = (policy.search.searches_.phase == FIRST) & (np.arange(policy.cells.rows) >= before)
     assert (policy.served_.arm[waiting, 0] == ARM["tree"]).all()
     plain, _ = before_and_after(seed_by_tree=False)
@@ -210,7 +210,7 @@ def test_what_members_saw_goes_with_them_and_other_classes_stay_what_they_were()
     assert policy.cells.tally_.count.sum() == tally.count.sum() + 100, "no load is lost"
     new, moved = policy.cells.tally_.count[len(ids) * width :].sum(), tally.count[parent].sum()
     assert 0.2 * moved < new < 0.8 * moved
-    # Clients of others that are nearer to the new centroid go there, too; nobody comes, but this update's 100.
+    # Clients of others that are nearer to the new centroid go there, too; none comes, but this update's 100.
     others = np.setdiff1d(np.arange(len(ids) * width), parent)
     kept = policy.cells.tally_.count[others].sum() / tally.count[others].sum()
     assert 0.9 < kept <= 1.1

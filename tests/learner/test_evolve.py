@@ -113,16 +113,16 @@ def test_a_class_whose_halves_want_different_configurations_is_split() -> None:
     """Their loads spread too little for the other rule. What wants the same stays one class, however slow a half is."""
     bound = Divergence(spread_ln=9.0, false_alarm=FALSE_ALARM)
     for more, ids in (({"wants": 0.5}, ("nc0", "nc1")), ({}, ("nc0",)), ({"slower": 1.0}, ("nc0",))):
-        points, *told = loads(4, **more)
+        points, *rest = loads(4, **more)
         classes, zeros = fit(points, 1, np.random.default_rng(1)), np.zeros(len(points), dtype=np.int64)
-        after = split_by_wants(classes, zeros, points, tuple(told), values_of(GRID), bound)
+        after = split_by_wants(classes, zeros, points, tuple(rest), values_of(GRID), bound)
         assert after.ids == ids
-        never = split_by_wants(classes, zeros, points, tuple(told), values_of(GRID), Divergence(9.0, false_alarm=0.0))
+        never = split_by_wants(classes, zeros, points, tuple(rest), values_of(GRID), Divergence(9.0, false_alarm=0.0))
         assert never is classes
-    points, *told = loads(4, wants=0.5)
-    after = split_by_wants(classes, zeros, points, tuple(told), values_of(GRID), bound)
+    points, *rest = loads(4, wants=0.5)
+    after = split_by_wants(classes, zeros, points, tuple(rest), values_of(GRID), bound)
     assert abs(after.centroid[1, 1] - after.centroid[0, 1] - 0.8) < 0.1 and after.count[0] > after.count[1]
-    unknown = (np.full_like(told[0], -1), *told[1:])
+    unknown = (np.full_like(rest[0], -1), *rest[1:])
     assert split_by_wants(classes, zeros, points, unknown, values_of(GRID), bound) is classes
 
 

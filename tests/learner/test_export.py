@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Export: rules serve what the policy serves, the tree's loss is told, and an answer to "why this profile"."""
+"""Export: rules serve what the policy serves, the tree's loss is reported, and an answer to "why this profile"."""
 
 from __future__ import annotations
 
@@ -111,16 +111,18 @@ def test_what_has_no_classes_has_no_rules() -> None:
 @pytest.mark.parametrize("name", ["thompson", "configtron", "mab_nc", "offline", "bo", "default"])
 def test_every_kind_of_policy_can_say_why(name: str) -> None:
     asked = Context(bandwidth_kbps=4000.0, rtt_ms=80.0, loss=0.005, site="shop", prefix="192.0.3.0/24")
-    told = explain(THOMPSON if name == "thompson" else learned(name, 1200), asked)
-    assert told.choices and 0.0 < sum(choice.share for choice in told.choices) <= 1.0 + 1e-9
-    assert [choice.share for choice in told.choices] == sorted((c.share for c in told.choices), reverse=True)
+    explanation = explain(THOMPSON if name == "thompson" else learned(name, 1200), asked)
+    assert explanation.choices and 0.0 < sum(choice.share for choice in explanation.choices) <= 1.0 + 1e-9
+    assert [choice.share for choice in explanation.choices] == sorted(
+        (c.share for c in explanation.choices), reverse=True
+    )
     if name == "thompson":
-        assert told.class_id and told.distance is not None and told.runner_up_distance is not None
-        assert told.distance <= told.runner_up_distance and told.runner_up != told.class_id
-        assert {effect.knob for effect in told.effects} <= {knob.name for knob in TENSOR.grid.knobs}
-        assert any(effect.excess > 0.02 for effect in told.effects), "nothing it changed is expected to help"
+        assert explanation.class_id and explanation.distance is not None and explanation.runner_up_distance is not None
+        assert explanation.distance <= explanation.runner_up_distance and explanation.runner_up != explanation.class_id
+        assert {effect.knob for effect in explanation.effects} <= {knob.name for knob in TENSOR.grid.knobs}
+        assert any(effect.excess > 0.02 for effect in explanation.effects), "nothing it changed is expected to help"
 
 
-def test_an_unknown_client_is_told_so() -> None:
-    told = explain(THOMPSON, Context(site="shop"))
-    assert not told.class_id and "unknown" in told.reason and told.choices[0].arm == "default"
+def test_an_unknown_client_is_reported() -> None:
+    explanation = explain(THOMPSON, Context(site="shop"))
+    assert not explanation.class_id and "unknown" in explanation.reason and explanation.choices[0].arm == "default"

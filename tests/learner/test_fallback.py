@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a class gets where nobody of it has loaded what it would get: the fastest of what its clients did load."""
+"""A class whose choice no client of it has loaded gets the fastest configuration that they did load."""
 
 from __future__ import annotations
 

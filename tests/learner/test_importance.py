@@ -91,7 +91,7 @@ def test_many_pairs_are_compared_in_parts() -> None:
     assert few == {one.dead for one in whole if {one.dead.knob, one.dead.where}.isdisjoint({"initcwnd", CONTROL})}
 
 
-def test_nothing_seen_nothing_said() -> None:
+def test_no_loads_give_no_importance() -> None:
     grid = paper_grid()
     assert dead_knobs(grid, no_tally(3, len(grid)), 0.1) == []
     assert len(grid.without([])) == 768

@@ -132,7 +132,7 @@ def test_bots_and_broken_clocks_do_not_cost_what_was_learned() -> None:
 
 
 def test_bots_and_broken_clocks_do_not_spend_the_budget() -> None:
-    """Default's loads say as often what is far off; so that is nobody's cost, and exploring goes on."""
+    """Default's loads say as often what is far off; so that is no configuration's cost, and exploring goes on."""
     one, rng = made(), np.random.default_rng(8)
     assert isinstance(one, Thompson)
     explored, cost, base = [], 0.0, 0.0

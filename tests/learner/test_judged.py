@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What rules cost, by later outcomes: near the truth, never by the policy's own word, and silent where nobody can
+"""What rules cost, by later outcomes: near the truth, never by the policy's own word, and silent where none can
 say."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ AMONG = reached(TENSOR.grid, lambda knob, _: knob != "http_version")
 
 @cache
 def lives(name: str, sessions: int = 8000):  # type: ignore[no-untyped-def]
-    # Without a budget: within 1 % of Default's time it tries too little here for anybody to judge every rule.
+    # Without a budget: within 1 % of Default's time it tries too little here to judge every rule.
     world = (TENSOR.grid, SITES, small_classes(TENSOR), np.random.default_rng(3), 500, WARM)
     made = policy(name, Setting(*world, budget=None))
     contexts, condition, decisions, ms = lived(made, TENSOR, sessions)
@@ -69,7 +69,7 @@ def test_a_policy_does_not_judge_itself() -> None:
     earlier, later = halves(known_outcomes(made, contexts, configuration, ms))
     pooled = made.expected_ln().argmin(axis=1)[later.row]
     own = made.expected_ln()[later.row, pooled] - made.expected_ln()[later.row, made.likeliest()[later.row]]
-    assert own.max() <= 0.0 and own.mean() < -0.05, "by its own expectations nobody loses"
+    assert own.max() <= 0.0 and own.mean() < -0.05, "by its own expectations no client loses"
     (found,) = judged(made, earlier, later, {"pooled": pooled}).values()
     assert isinstance(found, str) or found.p95.value > 0.05
 
@@ -89,7 +89,7 @@ def test_rules_are_made_on_the_earlier_and_judged_on_the_later() -> None:
     assert book.classes == rulebook(made, earlier.contexts).classes != rulebook(made, contexts).classes
 
 
-def test_where_nobody_can_tell_a_reason_stands() -> None:
+def test_where_no_outcome_decides_there_is_a_reason() -> None:
     made, contexts, _, configuration, ms = lives("mab_nc")
     few = slice(0, 2 * LEAST_OUTCOMES - 2)
     short = export_rules(made, contexts[few], configuration[few], ms[few], AMONG)
@@ -104,7 +104,7 @@ def test_where_nobody_can_tell_a_reason_stands() -> None:
 
 
 def test_clients_are_served_by_their_prefix() -> None:
-    """Where prefixes are told: the class of the prefix, not of the client; Default where the prefix holds none."""
+    """Where prefixes are reported: the class of the prefix, not of the client; Default where the prefix holds none."""
     made, contexts, _, configuration, ms = lives("thompson")
     book = export_rules(made, contexts, configuration, ms, AMONG).tune
     network = made.where(contexts)[1]
@@ -132,7 +132,7 @@ def of_prefixes(prefix: Codes) -> tuple[JudgedOutcomes, JudgedOutcomes, dict[str
 
 
 def test_every_fifth_prefix_may_be_all_that_is_left() -> None:
-    """25 prefixes, later clients of every fifth one only: their parts are not told by raw codes."""
+    """25 prefixes, later clients of every fifth one only: their parts are not found by raw codes."""
     codes = np.arange(4000) % 25
     codes[2000:] -= codes[2000:] % 5
     earlier, later, rules, made = of_prefixes(codes)
@@ -159,7 +159,7 @@ def test_a_fifth_that_is_nearly_all_is_a_reason() -> None:
 
 
 @pytest.mark.parametrize("name", ["mab_nc", "thompson"])
-def test_nobody_is_handed_what_nobody_has_seen(name: str) -> None:
+def test_no_class_gets_what_no_client_has_loaded(name: str) -> None:
     """Of a policy that only knows its own loads; a model over all cells speaks for what a class never loaded."""
     made, contexts, _, configuration, ms = lives(name, 2000)
     default, loaded = (

@@ -29,7 +29,7 @@ def test_sessions_not_fitted_to_load_as_expected() -> None:
     off = np.log(fitted().ms(contexts, every)) - true
     # Levels of these sessions differ by most of an e-fold; half of the rest is that features are off by 8 %.
     assert true.std() > 0.8 and off.std() < 0.25
-    # What a configuration gains over Default is told apart from the level.
+    # What a configuration gains over Default is distinguished from the level.
     default = TENSOR.grid.default
     gain, found = true - true[:, [default]], off + true - (off + true)[:, [default]]
     assert np.corrcoef(gain.ravel(), found.ravel())[0, 1] > 0.9
@@ -62,7 +62,7 @@ def test_a_log_of_one_session_and_sites_without_number_is_no_trouble() -> None:
     assert np.allclose(one.ms(contexts, zeros[:1]), 70.0)
 
 
-def test_nobody_is_expected_nothing_of() -> None:
+def test_no_sessions_have_no_expectation() -> None:
     contexts, _ = clients(TENSOR, 3, seed=3)
     none = np.zeros(0, dtype=np.int64)
     loads = fitted(300)
@@ -70,4 +70,6 @@ def test_nobody_is_expected_nothing_of() -> None:
     assert loads.chosen_ms(contexts[none], none).shape == (0,)
     every = np.arange(len(TENSOR.grid))
     both, one = loads.ms(contexts[:2], every), loads.ms(contexts[1:2], every)
-    assert np.allclose(both[1:], one) and (both > 0).all(), "a load's time is its own, whoever is asked about beside it"
+    assert np.allclose(both[1:], one) and (both > 0).all(), (
+        "a load's time is its own, whichever loads are asked about beside it"
+    )

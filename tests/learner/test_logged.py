@@ -44,21 +44,21 @@ def recipe(policy: str = "mab_nc") -> Recipe:
     return Recipe(policy, TENSOR.grid, TENSOR.sites, small_classes(TENSOR), 5, 70)
 
 
-def cut(told: Logged, rows: slice) -> Logged:
+def cut(log: Logged, rows: slice) -> Logged:
     return replace(
-        told, number=told.number[rows], contexts=told.contexts[rows], decisions=told.decisions[rows],
-        plt_ms=told.plt_ms[rows], measured_at=told.measured_at[rows],
+        log, number=log.number[rows], contexts=log.contexts[rows], decisions=log.decisions[rows],
+        plt_ms=log.plt_ms[rows], measured_at=log.measured_at[rows],
     )  # fmt: skip
 
 
 @pytest.mark.parametrize("policy", ["configtron", "bo_nc", "cherrypick_nc"])
 def test_a_search_ends_where_the_logger_does_not_follow(policy: str) -> None:
     """Another's log hardly ever has what a search asks for: with patience it goes on from what was seen."""
-    told = logged(4000)
+    log = logged(4000)
     waiting, patient = recipe(policy).make(), replace(recipe(policy), patience=20).make()
     for made in (waiting, patient):
-        taught(made, told)
-    first = [(made.choose_many(told.contexts).arm == ARM["lhc"]).mean() for made in (waiting, patient)]
+        taught(made, log)
+    first = [(made.choose_many(log.contexts).arm == ARM["lhc"]).mean() for made in (waiting, patient)]
     # ConfigTron tests on a quarter of a cell's sessions, the others on all of them.
     assert first[0] > (0.2 if policy == "configtron" else 0.5) and first[1] < 0.1
     loaded = patient.cells.tally_.count.sum(axis=1) > 40  # type: ignore[attr-defined]
@@ -67,10 +67,10 @@ def test_a_search_ends_where_the_logger_does_not_follow(policy: str) -> None:
 
 @pytest.mark.parametrize("policy", ["mab_nc", "configtron", "thompson", "bo", "default"])
 def test_cuts_do_not_show(policy: str) -> None:
-    told = logged(400)
+    log = logged(400)
     whole, parts = recipe(policy).make(), recipe(policy).make()
-    one = taught(whole, told)
-    many = [taught(parts, cut(told, slice(at, at + 33))) for at in range(0, 400, 33)]
+    one = taught(whole, log)
+    many = [taught(parts, cut(log, slice(at, at + 33))) for at in range(0, 400, 33)]
     assert whole.save() == parts.save()
     assert (one.configuration == np.concatenate([d.configuration for d in many])).all()
     assert len(one) == 400
@@ -78,9 +78,9 @@ def test_cuts_do_not_show(policy: str) -> None:
 
 def test_a_client_is_decided_for_before_it_is_known() -> None:
     """What comes later does not change what was decided before the update that takes it in."""
-    told, other = logged(140), logged(140)
+    log, other = logged(140), logged(140)
     other.plt_ms[70:] *= 3.0
-    one, two = taught(recipe().make(), told), taught(recipe().make(), other)
+    one, two = taught(recipe().make(), log), taught(recipe().make(), other)
     assert (one.configuration == two.configuration).all()
     other.plt_ms[:70] = other.plt_ms[:70][::-1]
     three = taught(recipe().make(), other)
@@ -90,8 +90,8 @@ def test_a_client_is_decided_for_before_it_is_known() -> None:
 
 def test_it_learns_from_what_the_logger_did() -> None:
     made = recipe().make()
-    told = logged(700)
-    taught(made, told)
+    log = logged(700)
+    taught(made, log)
     counted = made.cells.tally_.count.sum(axis=0)  # type: ignore[attr-defined]
     assert list(np.flatnonzero(counted)) == [7 * at for at in range(24)] and counted.sum() == 700
 
@@ -123,18 +123,18 @@ def test_recipes_come_back() -> None:
 
 def test_what_was_only_taken_for_a_choice_does_not_judge_it_twice() -> None:
     """Half of the loads were by a twin whose dead knob stands otherwise: the candidate is judged by the other half."""
-    told = logged(4000)
+    log = logged(4000)
     base = Profile("a", (("initcwnd", 30), ("tcp_autocorking", 1)))
     twin = Profile("b", (("initcwnd", 30), ("tcp_autocorking", 0)))
     which = np.arange(4000) % 2
-    made = replace(told.decisions, configuration=which, propensity=np.full(4000, 0.5))
-    told = replace(told, decisions=made, profiles=(base, twin), plt_ms=np.full(4000, 700.0))
+    made = replace(log.decisions, configuration=which, propensity=np.full(4000, 0.5))
+    log = replace(log, decisions=made, profiles=(base, twin), plt_ms=np.full(4000, 700.0))
     grid = live_grid().without([Dead("tcp_autocorking", "seen to do nothing")])
     assert grid.index(twin) == grid.index(base) and grid.has(base) and not grid.has(twin)
     candidate = Static(grid, np.random.default_rng(0), grid.index(base))
-    found = value(candidate, told.contexts, told.judging(grid), told.plt_ms)
+    found = value(candidate, log.contexts, log.judging(grid), log.plt_ms)
     assert found.ips.ms == pytest.approx(700.0, rel=0.01) and found.effective == pytest.approx(2000, rel=0.01)
-    twice = value(candidate, told.contexts, told.on(grid), told.plt_ms)  # IPS would be 1400 ms: nobody is judged by it
+    twice = value(candidate, log.contexts, log.on(grid), log.plt_ms)  # IPS would be 1400 ms: no policy is judged by it
     assert twice.ips.reason == twice.dr.reason == "log:weights-above-one" and np.isnan(twice.ips.ms)
 
 
@@ -152,30 +152,30 @@ class Counted(str):
 def test_classes_are_found_without_a_search() -> None:
     """As many classes as outcomes, a client each say, cost one look-up an outcome."""
     names = [Counted(f"c{at % 200}") for at in range(400)]
-    told = [Outcome(Decision(Context(), name, Profile("default"), "default"), 5.0, 0) for name in names]
+    log = [Outcome(Decision(Context(), name, Profile("default"), "default"), 5.0, 0) for name in names]
     Counted.asked = 0
-    assert list(logged_of(told).decisions.network) == [at % 200 for at in range(400)]
+    assert list(logged_of(log).decisions.network) == [at % 200 for at in range(400)]
     assert Counted.asked < 2000
 
 
 @pytest.mark.parametrize("value", [-3, 0, float("nan"), "ten"])
 def test_a_grid_of_what_a_knob_cannot_be_is_refused(value: int | float | str) -> None:
-    """A database may hold what an import of today refuses: it is said, and no number becomes none."""
+    """A database may hold what an import of today refuses: it is reported, and no number becomes none."""
     with pytest.raises(BadInput, match="initcwnd: .* is no setting"):
         grid_of([Profile("odd", (("initcwnd", value),))])
 
 
-def test_numbers_without_a_logarithm_are_told_apart() -> None:
+def test_numbers_without_a_logarithm_are_distinguished() -> None:
     features, prior = configuration_features(grid_of([Profile("p", (("priority", at),)) for at in (0, 1, 6)]))
     assert np.isfinite(features).all() and len(np.unique(features, axis=0)) == 3 and (prior > 0).all()
 
 
-def test_a_knob_whose_default_nobody_knows_begins_with_the_first_that_was_logged() -> None:
+def test_a_knob_of_unknown_default_begins_with_the_first_that_was_logged() -> None:
     grid = grid_of([Profile("a", (("tls_version", "1.3"),)), Profile("b", (("tls_version", "1.2"),)), Profile("none")])
     assert [profile.settings for profile in grid.profiles] == [(("tls_version", "1.2"),), (("tls_version", "1.3"),)]
 
 
-def test_it_is_told_how_far_it_is() -> None:
+def test_its_progress_is_reported() -> None:
     made, heard = recipe().make(), []
     taught(made, logged(100), heard.append)
     assert heard == sorted(heard) and heard[-1] == 100 and len(heard) > 1

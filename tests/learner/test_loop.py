@@ -96,8 +96,8 @@ def test_local_managers_see_their_own_clients_only() -> None:
     local = replay(managers=3)
     local.run()
     seen = [p.cells.tally_.count.sum() for p in local.managers]  # type: ignore[attr-defined]
-    told = np.setdiff1d(np.arange(local.at_), local.waiting_)
-    expected = np.bincount(local.manager[told], minlength=3)
+    reported = np.setdiff1d(np.arange(local.at_), local.waiting_)
+    expected = np.bincount(local.manager[reported], minlength=3)
     assert seen == list(expected) and min(expected) > 100
 
 
@@ -127,9 +127,9 @@ def test_drift_is_believed_when_it_is_noticed() -> None:
     sessions = drawn(TENSOR, 2000, np.random.default_rng(1), HOW)
     moved = drifted(sessions, TENSOR, np.random.default_rng(2), at_s=60.0, noticed_s=40.0)
     changed = moved.condition != sessions.condition
-    told = moved.seen.rtt_ms != sessions.seen.rtt_ms
+    reported = moved.seen.rtt_ms != sessions.seen.rtt_ms
     assert not changed[sessions.at_s < 60].any() and 0.3 < changed[sessions.at_s >= 60].mean() < 0.7
-    assert not told[sessions.at_s < 100].any() and told[sessions.at_s >= 100].any()
+    assert not reported[sessions.at_s < 100].any() and reported[sessions.at_s >= 100].any()
 
 
 def test_networks_land_on_their_nearest_condition() -> None:

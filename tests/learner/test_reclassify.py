@@ -19,14 +19,14 @@ def sample(rng: np.random.Generator, fast: bool) -> Context:
     return Context(bandwidth_kbps=kbps * noise[0], rtt_ms=rtt * noise[1], loss=loss, prefix="192.0.2.0/24")
 
 
-def test_a_new_network_is_noticed_and_its_latency_told() -> None:
+def test_a_new_network_is_noticed_and_its_latency_reported() -> None:
     rng, watch = np.random.default_rng(2), Watch((SLOW, FAST))
-    told = []
+    noticed = []
     for at in range(120):
         context, moved = watch.sample(sample(rng, fast=at >= 60))
-        told += [(at, moved)] if moved else []
+        noticed += [(at, moved)] if moved else []
         assert context.prefix == "192.0.2.0/24"
-    ((at, moved),) = told
+    ((at, moved),) = noticed
     assert (moved.before, moved.now) == ("nc0", "nc1") and 60 < at < 70 and abs(moved.latency - (at - 60)) <= 2
 
 

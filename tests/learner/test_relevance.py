@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Features enter classes where they decide page load times, and not by chance; what is unknown keeps nobody out."""
+"""Features enter classes where they decide page load times, and not by chance; unknown features keep no client out."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_a_feature_that_half_of_the_conditions_lack_keeps_no_policy_from_learnin
     assert (policy.where(here.sessions.seen)[0] >= 0).all()
 
 
-def test_twins_are_told_apart_by_what_the_kernel_knows() -> None:
+def test_like_networks_are_distinguished_by_kernel_features() -> None:
     tensor = twins()
     few, many = (np.mean([excess(tensor, shown, seed) for seed in (1, 2)]) for shown in ((), ("loss_run",)))
     assert many < 0.5 * few

@@ -44,7 +44,7 @@ def test_a_class_gets_what_is_fastest_over_its_sites() -> None:
             continue
         cells = row[network == k]
         relative = np.exp(expected[cells] - expected[cells][:, [TENSOR.grid.default]]).mean(axis=0)
-        # Configurations that the model cannot tell apart tie: either is best.
+        # Configurations that the model cannot distinguish tie: either is best.
         assert relative[book.by_class[k]] == pytest.approx(relative.min(), rel=1e-12)
         best = TENSOR.grid.profiles[book.by_class[k]]
         assert whole(book, k) == dict(best.settings) and name == made.class_ids_[k]
@@ -63,7 +63,7 @@ def test_a_class_gets_what_most_of_its_clients_are_served() -> None:
 
 
 @pytest.mark.parametrize("name", ["mab_nc", "thompson"])
-def test_what_nobody_can_put_in_force_is_left_at_its_default(name: str) -> None:
+def test_values_that_no_driver_reaches_stay_at_their_default(name: str) -> None:
     def takes(knob: str, value: Value) -> bool:
         return knob == "tcp_congestion_control" or (knob == "initcwnd" and value != 1)
 
@@ -119,7 +119,7 @@ def test_a_prefix_is_where_its_clients_are() -> None:
         rulebook(policy("default", Setting(TENSOR.grid, TENSOR.sites, CLASSES, np.random.default_rng(2))), far)
 
 
-def test_values_that_nobody_loaded_are_not_met() -> None:
+def test_values_that_were_never_loaded_are_not_met() -> None:
     grid = TENSOR.grid
     loads = np.where(grid.column("initcwnd") == 0, 0.0, 50.0)
     assert met(grid, loads)[grid.default] and not met(grid, loads)[(grid.column("initcwnd") == 0)].any()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""States as text: what `encode` wrote comes back, what anybody else wrote is one clear line."""
+"""States as text: what `encode` wrote comes back, any other text is one clear line."""
 
 from __future__ import annotations
 

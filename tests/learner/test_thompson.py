@@ -106,7 +106,7 @@ def test_a_warm_start_helps_at_once_and_a_wrong_one_is_overcome() -> None:
 
 
 def test_what_is_solved_once_is_not_kept_too_long() -> None:
-    """What features tell moves with every look, and a policy put back to an earlier state knows what it knew then."""
+    """What features predict moves with every look, and an earlier state that is restored predicts as it did then."""
     one = thompson(part_at=0)
     lived(one, TENSOR, 500)
     early, state = one.model.model().shared(), one.save()

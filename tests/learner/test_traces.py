@@ -51,7 +51,7 @@ def test_steps_come_in_several_dresses(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("read", "text", "said"),
+    ("read", "text", "message"),
     [
         (mahimahi, "", "a time in ms"),
         (mahimahi, "3\nx", "line 2"),
@@ -75,8 +75,8 @@ def test_steps_come_in_several_dresses(text: str) -> None:
         (steps, "[[1, 2", "pairs"),
     ],
 )
-def test_what_is_none_is_refused(read, text: str, said: str) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(BadInput, match=said):
+def test_what_is_none_is_refused(read, text: str, message: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(BadInput, match=message):
         read(text)
 
 
@@ -118,7 +118,7 @@ def test_sessions_come_as_csv() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "lacks at_s"),
         (HEADER, "no session"),
@@ -138,6 +138,6 @@ def test_sessions_come_as_csv() -> None:
         (f"{HEADER}{AFTER}\n1,p,news,900,20,0,1e99,900,20,0", "line 2: change_s must be at most"),
     ],
 )
-def test_csv_that_is_wrong_says_where(text: str, said: str) -> None:
-    with pytest.raises(BadInput, match=said):
+def test_csv_that_is_wrong_says_where(text: str, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
         csv_sessions(text, TENSOR)

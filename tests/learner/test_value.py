@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Off-policy value: intervals that hold the truth as often as they say, and the log's holes are told."""
+"""Off-policy value: intervals that hold the truth as often as they say, and the log's holes are reported."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_the_logger_itself_is_worth_what_it_got() -> None:
     assert found.logged.holds(float(ms.mean())) and found.sessions == 2000
 
 
-def test_choices_that_were_never_logged_are_told() -> None:
+def test_choices_that_were_never_logged_are_reported() -> None:
     logger = bandit(0.0)
     contexts, _, decisions, ms = lived(logger, TENSOR, 500)
     found = value(candidate(), contexts, decisions, ms)
@@ -118,11 +118,11 @@ def test_what_the_log_never_tried_has_a_reason_and_no_number() -> None:
 
 
 def picked_to_match(n: int) -> tuple[Contexts, Decisions, Floats]:
-    """A log of either of two configurations, 0 and 5, where what is said to be one choice in ten was every second."""
+    """A log of either of two configurations, 0 and 5, where what the log calls one choice in ten was every second."""
     contexts, decisions, ms = only_one(n)
     second = np.arange(n) % 2 == 0
-    told = replace(decisions, configuration=np.where(second, 5, 0), propensity=np.where(second, 0.1, 0.9))
-    return contexts, told, ms
+    reported = replace(decisions, configuration=np.where(second, 5, 0), propensity=np.where(second, 0.1, 0.9))
+    return contexts, reported, ms
 
 
 @pytest.mark.parametrize("learned_from", [False, True])
@@ -136,11 +136,11 @@ def test_weights_above_one_are_no_chance_and_give_no_number(learned_from: bool) 
 
 def test_who_learned_from_the_log_has_no_interval() -> None:
     log = mixed(3)
-    told, again = value(candidate(), *log), value(candidate(), *log, learned_from=True)
-    assert told.ips.reason == "" and again.logged == told.logged
+    reported, again = value(candidate(), *log), value(candidate(), *log, learned_from=True)
+    assert reported.ips.reason == "" and again.logged == reported.logged
     for name in ("ips", "snips", "dr"):
         one = getattr(again, name)
-        assert one.reason == "log:learned-from" and one.ms == getattr(told, name).ms > 0 and withheld(one)
+        assert one.reason == "log:learned-from" and one.ms == getattr(reported, name).ms > 0 and withheld(one)
     contexts, decisions, ms = only_one(400)
     part, none = (value(of, contexts, decisions, ms, learned_from=True) for of in (halves(0, 5), static(5)))
     assert part.ips.reason == part.dr.reason == "log:partly-tried" and none.dr.reason == "log:never-tried"
@@ -167,11 +167,11 @@ def test_what_the_log_tried_in_part_has_a_reason() -> None:
     found = value(halves(0, 5), contexts, decisions, ms)
     for one in (found.ips, found.snips):
         assert one.reason == "log:partly-tried" and np.isnan(one.ms) and withheld(one)
-    # The model has something to say of the rest; how sure of it, it cannot tell.
+    # The model has something to say of the rest; how sure of it, it does not know.
     assert found.dr.reason == "log:partly-tried" and found.dr.ms > 0.7 * ms.mean() and withheld(found.dr)
 
 
-def test_a_log_that_tried_everything_is_told_so() -> None:
+def test_a_log_that_tried_everything_has_no_warning() -> None:
     """Propensities of four digits do not make a log one that left something out, nor do few heavy weights."""
     logger = halves(0, 5)
     contexts, _, decisions, ms = lived(logger, TENSOR, 2000)
@@ -188,11 +188,11 @@ def test_few_effective_sessions_give_no_interval() -> None:
     """One session in ten had the candidate's configuration, by a tenth: 40 of 400 count, 10 of 100."""
     contexts, decisions, ms = only_one(400)
     tenth = np.arange(400) % 10 == 0
-    told = replace(decisions, configuration=np.where(tenth, 5, 0), propensity=np.where(tenth, 0.1, 0.9))
-    found = value(static(5), contexts, told, ms)
+    reported = replace(decisions, configuration=np.where(tenth, 5, 0), propensity=np.where(tenth, 0.1, 0.9))
+    found = value(static(5), contexts, reported, ms)
     assert found.effective == pytest.approx(40) and {found.ips.reason, found.snips.reason, found.dr.reason} == {""}
     assert not withheld(found.snips) and found.snips.ms > 0
-    few = value(static(5), contexts[slice(0, 100)], told[slice(0, 100)], ms[:100])
+    few = value(static(5), contexts[slice(0, 100)], reported[slice(0, 100)], ms[:100])
     assert few.effective == pytest.approx(10)
     assert all(one.reason == "log:few-effective" and withheld(one) for one in (few.ips, few.snips, few.dr))
     one = value(static(0), contexts[slice(1, 2)], decisions[slice(1, 2)], ms[1:2])
@@ -202,9 +202,9 @@ def test_few_effective_sessions_give_no_interval() -> None:
 def test_a_session_that_counts_for_nothing_is_no_try() -> None:
     """An infinite propensity is a twin's (`Logged.judging`): the candidate's own choice was not made."""
     contexts, decisions, ms = only_one(400)
-    nobody = replace(decisions, propensity=np.full(400, np.inf))
+    no_sessions = replace(decisions, propensity=np.full(400, np.inf))
     assert value(static(0), contexts, decisions, ms).unlogged == 0.0
-    assert value(static(0), contexts, nobody, ms).unlogged == 1.0
+    assert value(static(0), contexts, no_sessions, ms).unlogged == 1.0
 
 
 def test_reasons_are_explained() -> None:

@@ -133,8 +133,8 @@ def test_small_segments_fill_a_window_like_large_ones() -> None:
     at, seq, ask = 0.05, 1, 75
     for many in (10, 20, 40, 80, 160, 200, 180):
         idle_s = 4.0 if many == 180 else 0.0
-        said = Segment(ACK, 1 + ask * (many == 180), seq, length=ask * (many in (10, 180)))
-        rows.append(Packet(at + idle_s, "out", said))
+        stated = Segment(ACK, 1 + ask * (many == 180), seq, length=ask * (many in (10, 180)))
+        rows.append(Packet(at + idle_s, "out", stated))
         at += idle_s + 0.05
         for n in range(many):
             size = MSS if seq == 1 else 40

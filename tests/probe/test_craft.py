@@ -19,7 +19,7 @@ pytest.importorskip("scapy", reason="templates are written in Scapy's words")
 from configtron.probe.wire.packet_template import read_template
 
 TEMPLATE = """
-# a SYN with an option that nobody knows, then a request of one byte too few
+# a SYN with an unassigned option, then a request of one byte too few
 TCP(flags="SEC", options=[("MSS", 1400), (253, b"\\xf9\\x89")], window=1024)
 wait 0.5
 IP(tos=3)/TCP(flags="PA", seq=1, ack=1)/b"GET / HTTP/1.0\\r\\n\\r"

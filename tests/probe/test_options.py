@@ -37,7 +37,7 @@ TARGET = Target("site.example", "192.0.2.1")
 MSS = (OPT_MSS, (1460).to_bytes(2, "big"))
 COOKIE = (OPT_FASTOPEN, bytes(range(8)))
 RTT_S = 0.05
-# What we said, with its type of service -> what comes back, each with its time to live.
+# What we sent, with its type of service -> what comes back, each with its time to live.
 Rule = Callable[[Segment, int], Sequence[tuple[Segment, int]]]
 
 
@@ -46,14 +46,14 @@ class Ruled:
 
     def __init__(self, rule: Rule, lose: frozenset[int] = frozenset()) -> None:
         self.rule, self.lose = rule, lose
-        self.now, self.said = 0.0, 0
+        self.now, self.sent = 0.0, 0
         self.due: list[tuple[float, int, Segment, int]] = []
         self.serial = count()
 
     def send(self, segment: Segment, tos: int = 0) -> Packet:
-        for answer, ttl in self.rule(segment, tos) if self.said not in self.lose else ():
+        for answer, ttl in self.rule(segment, tos) if self.sent not in self.lose else ():
             heapq.heappush(self.due, (self.now + RTT_S, next(self.serial), answer, ttl))
-        self.said += 1
+        self.sent += 1
         return Packet(self.now, "out", segment, next(self.serial), tos=tos)
 
     def receive(self, until: float) -> Packet | None:
@@ -67,8 +67,8 @@ class Ruled:
 def seen(probe: str, rule: Rule, lose: frozenset[int] = frozenset(), **params: Any) -> dict[str, Observation]:
     script: Any = PROBES[probe].script
     packets, ending = play(script(TARGET, "agent", **params), Ruled(rule, lose))
-    again, said = play(script(TARGET, "agent", **params), Recorded(packets))
-    assert (again, said) == (packets, ending)
+    again, ended = play(script(TARGET, "agent", **params), Recorded(packets))
+    assert (again, ended) == (packets, ending)
     trace_id, given = f"here/site/{probe}.1", tuple(sorted(params.items()))
     trace = Trace(trace_id, TARGET, "here", probe, given, 0, packets, ending=ending)
     return {o.knob: o for o in read(trace)}
@@ -140,9 +140,9 @@ def test_only_what_was_offered_is_reported(offer: str, agrees: bool) -> None:
         return [(Segment(SYN | ACK, ack=1, options=echoed), 60)] if segment.flags & SYN else []
 
     found = seen("signature", rule, offer=offer)
-    told = {knob: found[knob].value for knob in ("sack", "timestamps") if knob in found}
+    values = {knob: found[knob].value for knob in ("sack", "timestamps") if knob in found}
     wanted = [knob for knob in ("sack", "timestamps") if getattr(OFFERS[offer], knob)]
-    assert told == dict.fromkeys(wanted, "yes" if agrees else "no")
+    assert values == dict.fromkeys(wanted, "yes" if agrees else "no")
 
 
 def answering(ttl: int, later_ttl: int, clock: tuple[int, int] | None = None, later_stamps: bool = True) -> Rule:

@@ -72,9 +72,9 @@ def drive(
 ) -> list[str]:
     ended: list[str] = []
     targets = [Target(host, f"192.0.2.{i}") for i, host in enumerate(hosts)]
-    stories = [("na", t, target_session(t, ALL, "standard")) for t in targets]
+    sessions = [("na", t, target_session(t, ALL, "standard")) for t in targets]
     run(
-        stories,
+        sessions,
         table,
         table,
         done or {},
@@ -139,8 +139,8 @@ def test_an_address_has_one_held_handshake_and_one_other_connection() -> None:
     """Many names that lead to one address wait for each other."""
     table = Table(OPEN)
     targets = [Target(f"{n}.example", "192.0.2.1") for n in range(5)]
-    stories = [("na", t, target_session(t, ALL, "standard")) for t in targets]
-    run(stories, table, table, {}, lambda vantage, host: Answer(()), concurrency=10)
+    sessions = [("na", t, target_session(t, ALL, "standard")) for t in targets]
+    run(sessions, table, table, {}, lambda vantage, host: Answer(()), concurrency=10)
     assert table.most == 2
     assert len(table.begun) == 5 * (1 + len(CLEAR["standard"]) + len(SECURE["standard"]))
 
@@ -166,8 +166,8 @@ def test_who_asks_not_to_be_asked_any_more_is_not() -> None:
 def test_target_sessions_that_are_not_ready_hold_no_one_up() -> None:
     table = Table(OPEN)
     target = Target("a.example", "192.0.2.1")
-    stories = [("na", target, target_session(target, ALL, "quick")), None, None]
-    run(stories, table, table, {}, lambda vantage, host: Answer(()), concurrency=10)
+    sessions = [("na", target, target_session(target, ALL, "quick")), None, None]
+    run(sessions, table, table, {}, lambda vantage, host: Answer(()), concurrency=10)
     assert table.begun
 
 

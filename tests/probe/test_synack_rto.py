@@ -117,7 +117,7 @@ class Shifted:
 
 
 def test_a_first_answer_that_was_lost_is_seen_by_the_round_trip() -> None:
-    """Gaps of 2 and 4 s: a timer of 2 s, or of 1 s whose original was lost. The echo's round trip tells."""
+    """Gaps of 2 and 4 s: a timer of 2 s, or of 1 s whose original was lost. The echo's round trip shows which."""
     syn, synack = Segment(SYN), Segment(SYN | ACK, ack=1)
 
     def seen(arrival: float) -> Observation:

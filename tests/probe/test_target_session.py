@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Stories of targets: what is asked next, given what was answered."""
+"""Sessions of targets: the next probe, by the answers so far."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def clear(status: int = 200, location: str = "", reason: str = "") -> tuple[Obse
     return (Observation("http_clear", "http/1.1", None, "", "", "C", details=details),)
 
 
-def told(story: TargetSession, answer: Callable[[Call, int], Readings]) -> tuple[list[Call], list[TargetSession]]:
+def played(session: TargetSession, answer: Callable[[Call, int], Readings]) -> tuple[list[Call], list[TargetSession]]:
     """All calls of a chain, answered by (call, how many of that probe before), and the chains begun beside it."""
     calls: list[Call] = []
     beside: list[TargetSession] = []
     event: Readings | None = None
     try:
         while True:
-            wish = story.send(event)
+            wish = session.send(event)
             event = None
             if isinstance(wish, ParallelStep):
                 beside.append(wish.chain)
@@ -55,14 +55,14 @@ def known(call: Call, n: int) -> Readings:
 
 
 def test_held_handshakes_are_a_connection_of_their_own() -> None:
-    calls, (held,) = told(target_session(HOME, ALL, "standard"), known)
+    calls, (held,) = played(target_session(HOME, ALL, "standard"), known)
     assert not any(call.held for call in calls)
-    inside, none = told(held, known)
+    inside, none = played(held, known)
     assert inside and all(call.held and call.probe in HELD for call in inside) and not none
 
 
 def calls_of(answer: Callable[[Call, int], Readings]) -> list[Call]:
-    return told(target_session(HOME, ALL, "standard"), answer)[0]
+    return played(target_session(HOME, ALL, "standard"), answer)[0]
 
 
 def test_a_cookie_that_the_page_demands_is_brought_along() -> None:
@@ -86,14 +86,14 @@ def test_where_the_page_is_over_tls_its_window_is_asked_there() -> None:
     assert (there.host, there.port, there.path) == ("a.example", 443, "/home?x")
 
 
-def lengthened(*told: tuple[str, int]) -> list[bool]:
-    """Which of the runs asked for a longer path, if they said this (proof, bytes), the last for all that follow."""
+def lengthened(*played: tuple[str, int]) -> list[bool]:
+    """Which of the runs asked for a longer path, if they found this (proof, bytes), the last for all that follow."""
     made: list[bool] = []
 
     def answer(call: Call, n: int) -> Readings:
         if call.probe != "icw":
             return known(call, n)
-        proof, size = told[min(len(made), len(told) - 1)]
+        proof, size = played[min(len(made), len(played) - 1)]
         made.append(bool(dict(call.params).get("longer", False)))
         details = (("bytes", size), ("proof", proof))
         return (Observation("icw", 3, None, "segments", "", "L", "v/a/icw.1", details=details),)
@@ -117,10 +117,10 @@ def test_without_a_port_in_clear_the_transport_is_asked_at_the_other() -> None:
     def secure_only(call: Call, n: int) -> Readings:
         return clear(reason="refused") if call.target.port == 80 else ()
 
-    calls, (held,) = told(target_session(HOME, ALL, "standard"), secure_only)
+    calls, (held,) = played(target_session(HOME, ALL, "standard"), secure_only)
     assert {call.target.port for call in calls[1:]} == {443}
     assert {"signature", "rwin", "icw_tls"} <= {call.probe for call in calls} and "icw" not in {c.probe for c in calls}
-    assert {call.target.port for call in told(held, secure_only)[0]} == {443}
+    assert {call.target.port for call in played(held, secure_only)[0]} == {443}
 
 
 def test_a_host_that_answers_nowhere_is_left_alone() -> None:
@@ -128,7 +128,7 @@ def test_a_host_that_answers_nowhere_is_left_alone() -> None:
         knob = "http_clear" if call.target.port == 80 else "http_version"
         return (Observation(knob, None, "refused"),)
 
-    calls, beside = told(target_session(HOME, ALL, "full"), shut)
+    calls, beside = played(target_session(HOME, ALL, "full"), shut)
     assert len(calls) == 2 and not beside
 
 
@@ -136,7 +136,7 @@ def test_a_lost_answer_is_asked_for_once_more() -> None:
     def lost(call: Call, n: int) -> Readings:
         return (Observation("signature", None, "no-synack"),) if call.probe == "signature" else known(call, n)
 
-    calls, _ = told(target_session(HOME, ALL, "standard"), lost)
+    calls, _ = played(target_session(HOME, ALL, "standard"), lost)
     rows = plan("standard", ALL).clear
     planned = sum(probe == "signature" for probe, _ in rows)
     assert sum(call.probe == "signature" for call in calls) == planned * (1 + AGAIN_MOST)
@@ -156,11 +156,11 @@ def test_further_trials_where_a_grade_needs_them_and_no_more() -> None:
 
     for profile in ("quick", "standard", "full"):
         planned = sum(probe == "icw" for probe, _ in plan(profile, ALL).clear)
-        calls, _ = told(target_session(HOME, ALL, profile), differing)
+        calls, _ = played(target_session(HOME, ALL, profile), differing)
         assert planned <= sum(call.probe == "icw" for call in calls) <= planned + MORE[profile]
-        calls, _ = told(target_session(HOME, ALL, profile), agreeing)
+        calls, _ = played(target_session(HOME, ALL, profile), agreeing)
         assert sum(call.probe == "icw" for call in calls) == planned
-    calls, _ = told(target_session(HOME, ALL, "standard"), differing)
+    calls, _ = played(target_session(HOME, ALL, "standard"), differing)
     assert sum(call.probe == "icw" for call in calls) > sum(probe == "icw" for probe, _ in plan("standard", ALL).clear)
 
 
@@ -176,7 +176,7 @@ def settings(call: Call, n: int, unlike: int = -1) -> Readings:
 
 def asked(profile: str, probe: str, answer: Callable[[Call, int], Readings]) -> int:
     """How many more of a probe than planned."""
-    calls, _ = told(target_session(HOME, ALL, profile), answer)
+    calls, _ = played(target_session(HOME, ALL, profile), answer)
     rows = plan(profile, ALL)
     return sum(call.probe == probe for call in calls) - sum(row[0] == probe for row in (*rows.clear, *rows.secure))
 
@@ -204,28 +204,28 @@ def test_a_hint_at_two_servers_is_followed() -> None:
 
 
 def test_redirects_are_followed_twice_and_checked() -> None:
-    story = target_session(Target("a.example", "192.0.2.1"), frozenset({"icw"}), "standard")
-    first = next(story)
+    session = target_session(Target("a.example", "192.0.2.1"), frozenset({"icw"}), "standard")
+    first = next(session)
     assert isinstance(first, Call) and first.probe == "http_version"
-    second = story.send(clear(301, "http://b.example/x?y=1"))
+    second = session.send(clear(301, "http://b.example/x?y=1"))
     assert second == NameLookup("b.example")
-    third = story.send(Answer(("192.0.2.2",)))
+    third = session.send(Answer(("192.0.2.2",)))
     assert isinstance(third, Call) and (third.target.host, third.target.address, third.target.path) == (
         "b.example",
         "192.0.2.2",
         "/x?y=1",
     )
-    fourth = story.send(clear(302, "/z"))
+    fourth = session.send(clear(302, "/z"))
     assert isinstance(fourth, Call) and fourth.target.path == "/z"
-    fifth = story.send(clear(302, "/again"))
+    fifth = session.send(clear(302, "/again"))
     assert isinstance(fifth, Call) and fifth.probe == "icw"
 
 
 def test_a_redirect_to_a_blocked_name_is_not_followed() -> None:
-    story = target_session(Target("a.example", "192.0.2.1"), frozenset({"icw"}), "standard")
-    next(story)
-    story.send(clear(301, "http://blocked.example/"))
-    call = story.send(Answer((), "blocked"))
+    session = target_session(Target("a.example", "192.0.2.1"), frozenset({"icw"}), "standard")
+    next(session)
+    session.send(clear(301, "http://blocked.example/"))
+    call = session.send(Answer((), "blocked"))
     assert isinstance(call, Call) and call.target.host == "a.example" and call.probe == "icw"
 
 
@@ -242,7 +242,7 @@ def test_a_redirect_to_a_blocked_name_is_not_followed() -> None:
     ],
 )
 def test_redirects_to_nonsense_are_not_followed(location: str) -> None:
-    story = target_session(Target("a.example", "192.0.2.1"), frozenset({"icw"}), "standard")
-    next(story)
-    call = story.send(clear(301, location))
+    session = target_session(Target("a.example", "192.0.2.1"), frozenset({"icw"}), "standard")
+    next(session)
+    call = session.send(clear(301, location))
     assert isinstance(call, Call) and call.target == Target("a.example", "192.0.2.1") and call.probe == "icw"

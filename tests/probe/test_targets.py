@@ -155,7 +155,7 @@ def test_the_bound_is_stated() -> None:
 
 
 def test_a_name_has_one_address() -> None:
-    """Two would be one target by its name, and their answers could not be told apart."""
+    """Two would be one target by its name, and their answers could not be distinguished."""
     alike = "192.0.2.1,a.example\n192.0.2.1,a.example\na.example\n192.0.2.2,,\n192.0.2.2\n"
     assert len(read([Source("f", alike)])) == 2
     for text in ("192.0.2.1,a.example\n192.0.2.2,a.example", "a.example\n192.0.2.2,a.example"):

@@ -27,7 +27,7 @@ PYTHONS = {
     "1.0": ssl.TLSVersion.TLSv1, "1.1": ssl.TLSVersion.TLSv1_1, "1.2": ssl.TLSVersion.TLSv1_2,
     "1.3": ssl.TLSVersion.TLSv1_3,
 }  # fmt: skip
-# Python warns whoever speaks the old versions; that we know.
+# Python warns about the old versions; that is known.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 Application = Callable[[bytes], tuple[bytes, bool]]
@@ -102,7 +102,7 @@ def alert(level: int, number: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("said", "closes", "text"),
+    ("stated", "closes", "text"),
     [
         (alert(2, 70), True, "()"),
         (alert(2, 40), True, "- (tls:alert-handshake-failure)"),
@@ -114,8 +114,8 @@ def alert(level: int, number: int) -> bytes:
         (b"", False, "- (no-data)"),
     ],
 )
-def test_what_is_no_version_has_a_name(said: bytes, closes: bool, text: str) -> None:
-    (found,) = read(ask(lambda heard: (said, closes), "1.2"))
+def test_what_is_no_version_has_a_name(stated: bytes, closes: bool, text: str) -> None:
+    (found,) = read(ask(lambda heard: (stated, closes), "1.2"))
     assert found.text == text
 
 
@@ -144,8 +144,8 @@ def test_unlike_servers_behind_one_address_are_seen(tmp_path: Path) -> None:
 
 
 def test_a_warning_may_go_before_the_hello(tmp_path: Path) -> None:
-    said, _ = server(tmp_path, "1.2", "1.2")(client_hello("site.test", "1.2"))
-    assert answer_of(alert(1, 112) + said).version == "1.2"
+    stated, _ = server(tmp_path, "1.2", "1.2")(client_hello("site.test", "1.2"))
+    assert answer_of(alert(1, 112) + stated).version == "1.2"
 
 
 def test_an_address_is_not_named() -> None:

@@ -54,7 +54,7 @@ def test_a_longer_path_has_its_length_and_its_folder(path: str) -> None:
     assert len(longer) == LONG_PATH_BYTES and longer.startswith(path.rpartition("/")[0])
 
 
-def told(*packets: tuple[float, str, Segment]) -> Trace:
+def trace_of(*packets: tuple[float, str, Segment]) -> Trace:
     heard = tuple(Packet(at, way, segment, n) for n, (at, way, segment) in enumerate(packets))
     return Trace("t", TARGET, "here", "icw", packets=heard)
 
@@ -69,8 +69,8 @@ def data(number: int) -> Segment:
 
 
 def test_a_lost_synack_is_not_taken_for_a_long_path() -> None:
-    """Its repeat comes after a second; the request tells that the path is 20 ms, so the probe is seen as one."""
-    trace = told(
+    """Its repeat comes after a second; the request shows that the path is 20 ms, so the probe is seen as one."""
+    trace = trace_of(
         (0.0, "out", OFFER), (1.03, "in", ANSWER), (1.03, "out", ASK),
         *((1.05, "in", data(n)) for n in range(10)),
         (2.07, "in", data(10)), (2.15, "out", Segment(ACK, 51, 1 + 536 * 11)), (2.17, "in", data(11)),
@@ -81,14 +81,14 @@ def test_a_lost_synack_is_not_taken_for_a_long_path() -> None:
 
 def test_a_window_of_one_after_a_repeated_syn_shows_nothing() -> None:
     again = ((1.4, "out", OFFER), (1.42, "in", ANSWER), (1.42, "out", ASK), (1.44, "in", data(0)))
-    trace = told((0.0, "out", OFFER), *again)
+    trace = trace_of((0.0, "out", OFFER), *again)
     (seen,) = icw.infer(trace)
     assert seen.reason == "synack-repeated"
 
 
 def test_what_follows_a_gap_after_the_ack_is_no_proof() -> None:
-    """The last segment of the flight may have been lost, or the first of the fresh data: which, cannot be told."""
-    trace = told(
+    """The last segment of the flight may have been lost, or the first of the fresh data: which, is unknown."""
+    trace = trace_of(
         (0.0, "out", OFFER), (0.02, "in", ANSWER), (0.02, "out", ASK),
         *((0.04, "in", data(n)) for n in range(9)),
         (0.2, "out", Segment(ACK, 51, 1 + 536 * 9)), (0.22, "in", data(10)),
@@ -100,7 +100,7 @@ def test_what_follows_a_gap_after_the_ack_is_no_proof() -> None:
 def edge_run(*after: tuple[float, str, Segment]) -> Trace:
     opening = ((0.0, "out", OFFER), (0.02, "in", ANSWER), (0.02, "out", ASK), (0.04, "in", Segment(ACK, 1, 51)))
     flight = [(0.04, "in", data(n)) for n in range(10)]
-    return told(*opening, *flight, (0.1, "in", data(10)), (0.13, "out", Segment(ACK, 51, 1 + 536 * 11)), *after)
+    return trace_of(*opening, *flight, (0.1, "in", data(10)), (0.13, "out", Segment(ACK, 51, 1 + 536 * 11)), *after)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_a_long_silence_may_be_the_timers_copies_lost(waited_s: float, proof: st
     """What the ACK lets out may then be the flight's own tail, sent again."""
     at = 0.04 + waited_s
     flight = [(0.04, "in", data(n)) for n in range(8)]
-    trace = told(
+    trace = trace_of(
         (0.0, "out", OFFER._replace(options=OFFER.options[:1])), (0.02, "in", ANSWER), (0.02, "out", ASK), *flight,
         (at, "out", Segment(ACK, 51, 1 + 536 * 8)), (at + 0.02, "in", data(8)),
     )  # fmt: skip
@@ -135,7 +135,7 @@ def test_an_edge_without_fresh_data_is_a_bound() -> None:
 
 
 def test_a_probe_after_a_flight_that_was_lost_whole_is_not_counted() -> None:
-    trace = told(
+    trace = trace_of(
         (0.0, "out", OFFER), (0.02, "in", ANSWER), (0.02, "out", ASK), (0.3, "in", data(1)),
         (0.7, "out", Segment(ACK, 51, 1 + 536 * 2)), (0.72, "in", data(2)),
     )  # fmt: skip
@@ -146,7 +146,7 @@ def test_a_probe_after_a_flight_that_was_lost_whole_is_not_counted() -> None:
 @pytest.mark.parametrize(("came_s", "proof"), [(0.06, "before-timer"), (0.3, "after-idle")])
 def test_a_server_that_was_silent_for_its_timeout_may_begin_with_another_window(came_s: float, proof: str) -> None:
     at = 0.02 + came_s
-    trace = told(
+    trace = trace_of(
         (0.0, "out", OFFER), (0.02, "in", ANSWER), (0.02, "out", ASK), (0.04, "in", Segment(ACK, 1, 51)),
         *((at, "in", data(n)) for n in range(10)),
         (at + 0.1, "out", Segment(ACK, 51, 1 + 536 * 10)), (at + 0.12, "in", data(10)),
@@ -175,6 +175,6 @@ def test_the_round_trip_is_the_shorter_one_and_not_sampled_from_a_repeat() -> No
 
 
 def test_a_reset_ends_the_flight() -> None:
-    trace = told((0.0, "out", OFFER), (0.02, "in", ANSWER), (0.02, "out", ASK), (0.04, "in", Segment(RST, 1)))
+    trace = trace_of((0.0, "out", OFFER), (0.02, "in", ANSWER), (0.02, "out", ASK), (0.04, "in", Segment(RST, 1)))
     (seen,) = icw.infer(trace)
     assert seen.reason == "reset"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How far a measurement is: rarely in plain lines, each second as JSON, the time left only when it can be told."""
+"""How far a measurement is: rarely in plain lines, each second as JSON, the time left only when it is known."""
 
 from __future__ import annotations
 

@@ -158,8 +158,8 @@ def test_the_same_verdict_for_all_servers_yields_nothing() -> None:
 @pytest.mark.parametrize("constant", [*range(1, 31), "not-h2", "unclear:alone"])
 @pytest.mark.parametrize("grade", ["A", "L"])
 def test_no_constant_at_all_yields_anything(constant: Value, grade: str) -> None:
-    said = seen(None, "N", constant) if isinstance(constant, str) else seen(constant, grade)
-    assert score([one._replace(observation=said) for one in drawn()]).yielded == 0.0
+    stated = seen(None, "N", constant) if isinstance(constant, str) else seen(constant, grade)
+    assert score([one._replace(observation=stated) for one in drawn()]).yielded == 0.0
 
 
 def test_half_of_the_truths_are_half_of_the_yield() -> None:
@@ -167,7 +167,7 @@ def test_half_of_the_truths_are_half_of_the_yield() -> None:
     judged = [Judged("na", f"h{n}", "icw", answer(t), t) for n, t in enumerate(truths)]
     judged[:2] = [one._replace(observation=seen(99, "A")) for one in judged[:2]]
     assert score(judged).yielded == pytest.approx((0.6 - 0.2) / 0.8)
-    assert score(judged[2:3]).yielded is None, "one truth tells nobody apart"
+    assert score(judged[2:3]).yielded is None, "one truth distinguishes no host"
 
 
 def test_what_was_not_asked_is_counted_and_not_judged() -> None:

@@ -46,8 +46,8 @@ def test_measured_times_are_printed_without_noise() -> None:
 
 
 def test_what_servers_say_moves_no_cursor() -> None:
-    said = "\x1b[2J\r\u202eEvil"
-    assert tables.shown(Observation("provider", said, grade="C")) == "\\u001b[2J\\u000d\\u202eEvil" == tables.text(said)
+    raw = "\x1b[2J\r\u202eEvil"
+    assert tables.shown(Observation("provider", raw, grade="C")) == "\\u001b[2J\\u000d\\u202eEvil" == tables.text(raw)
 
 
 def test_names_with_brackets_are_no_markup() -> None:

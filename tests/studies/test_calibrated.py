@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is told of a calibration is what its figures are: errors over held runs, means by kind, verdicts computed."""
+"""The report of a calibration is its figures: errors over held runs, means by kind, verdicts computed."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def one(kind: str, error: float, chance: float = 0.5) -> Calibrated:
     return Calibrated(path, off(0.05), HELD, (FOUND, FOUND, FOUND), found, (tried, tried[:2]))
 
 
-def test_the_error_is_over_runs_that_nobody_was_told_of() -> None:
+def test_the_error_is_over_held_out_runs() -> None:
     calibrated = one(HIDDEN, 0.1, 0.4)
     assert [calibrated.error(role) for role in ("search", "chance", "suggested")] == pytest.approx([0.1, 0.4, 0.3])
     assert calibrated.floor == pytest.approx(0.05)
-    # what was told decides nothing
+    # outcomes that the search saw decide nothing
     assert calibrated._replace(shown=off(9)).error() == calibrated.error()
 
 
@@ -76,8 +76,8 @@ def test_chance_may_win() -> None:
 
 
 def test_tables_say_what_was_drawn_and_what_stands_for_it() -> None:
-    told = evaluated([one(HIDDEN, 0.1), one(FOREIGN, 0.2)], PLAN, 1)
-    errors, parameters, figures = told.tables
+    outcomes = evaluated([one(HIDDEN, 0.1), one(FOREIGN, 0.2)], PLAN, 1)
+    errors, parameters, figures = outcomes.tables
     assert [row[:6] for row in errors.rows] == [
         ["hidden-1", HIDDEN, 10.0, 50.0, 30.0, 5.0],
         ["commute", FOREIGN, 20.0, 50.0, 30.0, 5.0],
@@ -91,8 +91,8 @@ def test_tables_say_what_was_drawn_and_what_stands_for_it() -> None:
         ["hidden-1", "found", 2.0, 30.0],
     ]
     assert figures.rows[0] == ["hidden-1", "bbr", 2.0, 2.2, 50.0, 55.0]
-    assert all(len(row) == len(table.columns) for table in told.tables for row in table.rows)
-    courses, throughput, _ = told.plots
+    assert all(len(row) == len(table.columns) for table in outcomes.tables for row in table.rows)
+    courses, throughput, _ = outcomes.plots
     # as long as the shorter of the two searches
     assert isinstance(courses, Curves) and [len(line.points) for line in courses.series] == [3, 2]
     assert isinstance(throughput, Scatter)
@@ -100,8 +100,8 @@ def test_tables_say_what_was_drawn_and_what_stands_for_it() -> None:
 
 
 def test_nothing_found_is_not_measured() -> None:
-    told = evaluated([], PLAN, 1, "hidden-1: no guest")
-    assert {fact.verdict for fact in told.facts} == {UNKNOWN} and not told.whole and not told.plots
+    outcomes = evaluated([], PLAN, 1, "hidden-1: no guest")
+    assert {fact.verdict for fact in outcomes.facts} == {UNKNOWN} and not outcomes.whole and not outcomes.plots
 
 
 # --- the paths ---------------------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ def answer(*plots: Plot, facts: tuple[Fact, ...] = (), rows: tuple[tuple[float |
     return Evaluated("n", "Title", "PN", "method", [table], plots, facts, "differs here", (("seed", "1"),), "part 3")
 
 
-def test_every_plot_is_drawn_and_said() -> None:
+def test_every_plot_is_drawn_and_described() -> None:
     text = page([answer(SCATTER, HEAT, SEQUENCES, CURVES)], "configtron tune evaluate")
     assert text.count("<svg") == 4 and "a&lt;b" in text and "<b<" not in text
     assert "the page is there after 1.250 s" in text and "Not whole: " in text and "part 3" in text

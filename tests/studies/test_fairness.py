@@ -23,7 +23,7 @@ PLAN = FairnessPlan(
 )  # fmt: skip
 
 
-def told(tested: float, rivals: float = 1.0, reason: str = "") -> TrialOutcome:
+def outcome(tested: float, rivals: float = 1.0, reason: str = "") -> TrialOutcome:
     flows = [FlowOutcome(mbit, 30.0, 0.0, 1, 1, scheme="x") for mbit in (tested, *[rivals] * RIVALS)]
     return TrialOutcome((), reason) if reason else TrialOutcome(tuple(flows))
 
@@ -31,7 +31,7 @@ def told(tested: float, rivals: float = 1.0, reason: str = "") -> TrialOutcome:
 def found(tested: dict[str, float], reason: str = "") -> Evaluated:
     """Each scheme's tested flow gets so much where a rival gets 1."""
     answers = {
-        part_name(link, scheme): [told(tested[scheme], reason=reason if scheme == "vegas" else "")] * 4
+        part_name(link, scheme): [outcome(tested[scheme], reason=reason if scheme == "vegas" else "")] * 4
         for link in PLAN.links
         for scheme in tested
     }
@@ -72,7 +72,7 @@ def test_a_stack_that_was_not_as_asked_has_its_reason() -> None:
     assert heat.values[heat.rows.index("vegas")] == [None, None]
 
 
-def test_nothing_told_is_nothing_found() -> None:
+def test_no_outcomes_give_no_result() -> None:
     of = evaluated(PLAN, {}, {"access-3g-1-bbr": "its guest ended"}, 1)
     assert [fact.verdict for fact in of.facts] == [UNKNOWN] * 3 and not of.whole
 
@@ -102,7 +102,7 @@ def test_runs_go_to_their_configuration() -> None:
     plan = FairnessPlan(
         ("access:3g/1",), {"tcp_congestion_control": ("cubic",), "initcwnd": (4, 10), "pacing": ("fq",)}, 2
     )
-    found = cases(plan, {part_name("access:3g/1", "cubic"): [told(1.0), told(1.0), told(9.0), told(9.0)]})
+    found = cases(plan, {part_name("access:3g/1", "cubic"): [outcome(1.0), outcome(1.0), outcome(9.0), outcome(9.0)]})
     assert [(case.configuration, round(case.index or 0, 3)) for case in found] == [
         (("cubic", 4, "fq"), 1.0),
         (("cubic", 10, "fq"), round(196 / (6 * 86), 3)),

@@ -39,8 +39,11 @@ def test_trials_survive_their_text() -> None:
 
 
 def test_answers_survive_their_text() -> None:
-    told = [TrialOutcome((FlowOutcome(11.5, 40.25, 0.01, 100, 9, scheme="cubic"),)), TrialOutcome((), "not as asked")]
-    assert outcomes_of(outcomes_text(told)) == told
+    outcomes = [
+        TrialOutcome((FlowOutcome(11.5, 40.25, 0.01, 100, 9, scheme="cubic"),)),
+        TrialOutcome((), "not as asked"),
+    ]
+    assert outcomes_of(outcomes_text(outcomes)) == outcomes
     silent = outcomes_of(
         outcomes_text([TrialOutcome((FlowOutcome(0.0, math.nan, 0.0, 0, 0, "refused", scheme="lp"),))])
     )[0].flows[0]

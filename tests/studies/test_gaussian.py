@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The process knows what it was told, doubts what it was not, and climbs along a gradient that is one."""
+"""The process knows its observations, doubts everything else, and climbs along a gradient that is one."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_it_foretells_a_smooth_function() -> None:
     assert process.logs[2] > max(process.logs[:2])
 
 
-def test_it_tells_noise_from_shape() -> None:
+def test_it_distinguishes_noise_from_shape() -> None:
     points = CHANCE.random((60, 3))
     noisy = wave(points) + CHANCE.normal(0, 0.3, len(points))
     assert Process(points, noisy).noise == pytest.approx(0.3, rel=0.4)

@@ -163,7 +163,7 @@ def noise(conditions: int, count: int, loads: int, seed: int = 4) -> Tensor:
     return tensor(medians.tolist(), networks, values=values, repeats=repeats)
 
 
-def test_luck_dominates_nobody() -> None:
+def test_luck_dominates_no_configuration() -> None:
     """Among equal ones none is the best everywhere, nor near it; that is no reason to choose by condition."""
     found = fact(studied(noise(24, 40, 6)), "dominates")
     share = re.search(r"best in at most ([0-9.]+) %", found.ours)

@@ -85,16 +85,16 @@ def test_no_packet_is_no_error() -> None:
     assert found.idle_s == 1.0
 
 
-def told(*pairs: tuple[float, float]) -> LessonOutcome:
+def outcome(*pairs: tuple[float, float]) -> LessonOutcome:
     nothing = Risen(1.0, 0.1, 1, 0, 0, 0, 0.0, 0.0, 0.0, (0,) * 9, ())
     return LessonOutcome(LESSONS[0], pairs, nothing, nothing)
 
 
 def test_a_claim_needs_every_repeat() -> None:
-    assert lessons.fact(told((2, 1), (3, 1))).verdict == HOLDS
-    assert lessons.fact(told((2, 1), (3, 1), (1, 2))).verdict == PARTLY
-    assert lessons.fact(told((2, 1), (1, 2))).verdict == ABSENT
-    assert "initial window 30 1.00 s, initial window 10 2.00 s" in lessons.fact(told((2, 1))).ours
+    assert lessons.fact(outcome((2, 1), (3, 1))).verdict == HOLDS
+    assert lessons.fact(outcome((2, 1), (3, 1), (1, 2))).verdict == PARTLY
+    assert lessons.fact(outcome((2, 1), (1, 2))).verdict == ABSENT
+    assert "initial window 30 1.00 s, initial window 10 2.00 s" in lessons.fact(outcome((2, 1))).ours
 
 
 def test_lessons_are_of_things_that_there_are() -> None:

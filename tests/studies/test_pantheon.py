@@ -32,7 +32,7 @@ def flow(scheme: str, mbit: float, late_ms: float = 60.0) -> FlowOutcome:
 
 
 def found(rate: Rate = lambda path, scheme, run: RATES[path][scheme]) -> Evaluated:
-    told = {
+    outcomes = {
         part_name(path, count, run): [
             TrialOutcome(tuple(flow(scheme, rate(path, scheme, run) / count) for _ in range(count)))
             for scheme in PLAN.schemes
@@ -41,7 +41,7 @@ def found(rate: Rate = lambda path, scheme, run: RATES[path][scheme]) -> Evaluat
         for count in PLAN.counts
         for run in range(PLAN.runs)
     }
-    return evaluated(PLAN, told, {}, 1)
+    return evaluated(PLAN, outcomes, {}, 1)
 
 
 def table(of: Evaluated, name: str) -> Table:
@@ -117,7 +117,7 @@ def test_runs_make_intervals_and_ellipses() -> None:
 
 
 def test_what_was_refused_has_a_reason_and_no_figure() -> None:
-    told = {
+    outcomes = {
         part_name(path, 1, 0): [
             TrialOutcome((flow("cubic", 3.0),)),
             TrialOutcome((FlowOutcome(0.0, math.nan, 0.0, 0, 0, REFUSED, scheme="none"),)),
@@ -125,7 +125,7 @@ def test_what_was_refused_has_a_reason_and_no_figure() -> None:
         for path in PLAN.paths
     }
     plan = replace(PLAN, schemes=("cubic", "none"), counts=(1,), runs=1)
-    of = evaluated(plan, told, {"other": "its guest ended"}, 1)
+    of = evaluated(plan, outcomes, {"other": "its guest ended"}, 1)
     none = row(of, "paths", path="pantheon:15", scheme="none")
     assert (none["why"], none["Mbit/s"], none["runs"]) == (REFUSED, None, 0)
     assert row(of, "paths", scheme="cubic")["why"] == ""
@@ -139,16 +139,16 @@ def test_what_did_not_run_is_not_slow() -> None:
     """BBR is refused on one path: that is no path on which it is three times worse."""
     refused = TrialOutcome((FlowOutcome(0.0, math.nan, 0.0, 0, 0, REFUSED, scheme="bbr"),))
     plan = replace(PLAN, schemes=("cubic", "bbr"), counts=(1,), runs=1)
-    told = {
+    outcomes = {
         part_name(path, 1, 0): [TrialOutcome((flow("cubic", 3.0),)), TrialOutcome((flow("bbr", 3.0),))]
         for path in PLAN.paths
     }
-    told[part_name("pantheon:15", 1, 0)][1] = refused
-    bbr = next(fact for fact in evaluated(plan, told, {}, 1).facts if "BBR" in fact.claim)
+    outcomes[part_name("pantheon:15", 1, 0)][1] = refused
+    bbr = next(fact for fact in evaluated(plan, outcomes, {}, 1).facts if "BBR" in fact.claim)
     assert (bbr.verdict, bbr.ours) == (ABSENT, "on 0 of 2 paths")
 
 
-def test_nothing_told_is_nothing_found() -> None:
+def test_no_outcomes_give_no_result() -> None:
     assert verdicts(evaluated(PLAN, {}, {"all": "no guest"}, 1)) == [UNKNOWN]
 
 

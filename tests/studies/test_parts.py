@@ -37,7 +37,7 @@ def done_so_often(folder: Path) -> int:
 
 
 @pytest.mark.usefixtures("pretended")
-def test_parts_are_done_in_any_number_and_told_in_order(tmp_path: Path) -> None:
+def test_parts_are_done_in_any_number_and_reported_in_order(tmp_path: Path) -> None:
     steps: list[PartsProgress] = []
     given = Arguments(tmp_path, seed=7, jobs=2, progress=steps.append)
     found = performed(given, parts("a", "b", "c"))
@@ -58,7 +58,7 @@ def test_what_is_whole_is_not_done_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("pretended")
-def test_what_parts_ran_on_is_told(tmp_path: Path) -> None:
+def test_the_software_of_parts_is_reported(tmp_path: Path) -> None:
     """Of those that were kept too, and of none that failed."""
     seen: list[Pairs] = []
     performed(Arguments(tmp_path, used=seen.append), parts("a", "fail"))
@@ -72,7 +72,7 @@ def test_what_parts_ran_on_is_told(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("pretended")
 def test_a_part_that_fails_says_why_and_stops_no_other(tmp_path: Path) -> None:
     bad, good = performed(Arguments(tmp_path), parts("fail", "a"))
-    assert bad.text == "" and "told to fail" in bad.why and "exit code 2" in bad.why
+    assert bad.text == "" and "asked to fail" in bad.why and "exit code 2" in bad.why
     assert good.text == "a 1"
     with pytest.raises(BadInput, match="one name"):
         performed(Arguments(tmp_path), parts("a", "a"))

@@ -69,7 +69,7 @@ def test_the_study_says_what_features_and_bounds_are_worth() -> None:
     found = points()
     bbr = {name: found[f"{name}: bbr is best", "share of conditions"] for name in ("all", "bounded", "no harm assumed")}
     assert bbr["all"] > 0.9 and bbr["bounded"] == pytest.approx(bbr["all"] / 2, abs=0.1) and bbr["no harm assumed"] == 0
-    # Only who sees the queue may take bbr where it harms nobody.
+    # Only who sees the queue may take bbr where it harms no client.
     few, many = (found[f"bounded: perfect learner, {which} features", "mean regret"] for which in ("old", "all"))
     assert few > 0.1 > many
     free, kept, blind = "thompson, all features", "thompson, all features, bounded", "thompson, old features, bounded"

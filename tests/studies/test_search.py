@@ -134,7 +134,7 @@ def test_it_finds_hidden_emulators_better_than_chance(seed: int) -> None:
     assert error < 0.6 * by_chance
 
 
-def test_it_finds_without_being_told_where_to_begin() -> None:
+def test_it_finds_the_optimum_without_a_starting_point() -> None:
     path = path_of(HIDDEN[1])
     found = searched(Search(path, seed=3, starts=()))
     assert replication_error(path, path_of(found.best(), 900)) < 0.1

@@ -51,7 +51,7 @@ def test_worlds_without_the_number_are_not_counted() -> None:
     assert (found.measured.value, found.worlds) == (2.0, 2)
 
 
-def test_searches_that_are_given_up_are_told_apart() -> None:
+def test_searches_that_are_given_up_are_distinguished() -> None:
     """Tried are the same counts either way: only the share says that some are no arrivals."""
     whole = by(STUDIES["starts"].part("", 3, 0, TensorSource(conditions=30)))
     cut = by(starts.starts("", 3, 0, TensorSource(conditions=30), starts.FIRST))
@@ -94,13 +94,13 @@ def test_arms_are_shares_of_sessions_that_there_were() -> None:
     totals: dict[tuple[str, float | None], float] = {}
     for point in points:
         totals[point.column, point.x] = totals.get((point.column, point.x), 0.0) + point.y
-    # Two thousand sessions are four updates: of the hundredth nothing is said.
+    # Two thousand sessions are four updates: of the hundredth nothing is reported.
     assert {key[0] for key in totals} == {"update 1", "updates 3 to 10", "share"}
     assert all(total == pytest.approx(1.0) for total in totals.values())
 
 
 def test_gains_are_ordered_as_they_must_be() -> None:
-    """Nobody beats the oracle at the mean of these; the curve of a distribution rises."""
+    """No policy beats the oracle at the mean of these; the curve of a distribution rises."""
     points = STUDIES["gains"].part("fcc", 3, 1500, TensorSource(conditions=30))
     found = by(points)
     assert found["fcc optimal", "median gain"] > 0
@@ -155,7 +155,7 @@ def test_a_number_of_one_world_has_its_own_interval() -> None:
     assert two.measured.low == 1.0
 
 
-def test_what_the_policy_goes_by_is_told_from_what_it_does_not(measured: TensorSource) -> None:
+def test_features_in_use_are_distinguished_from_others(measured: TensorSource) -> None:
     """A policy that is blind to nothing loses by another client's site, and by its network in some feature."""
     points = STUDIES["features"].part("", 3, 4000, measured)
     lost = {point.row: point for point in points if point.column == "p95 excess"}
@@ -211,7 +211,7 @@ def test_a_world_does_not_change_with_what_is_asked_of_it() -> None:
     assert few.policy("mab_nc").rng.random() != few.policy("mab_nc", 1).rng.random()
 
 
-def test_a_model_that_knows_networks_again_is_told_from_one_that_knows_new_ones() -> None:
+def test_memory_of_networks_is_distinguished_from_generalisation() -> None:
     """Each network's own best is nearly a name: forty networks are known again, and a new one is hardly guessed."""
     found = by(STUDIES["trees"].part("", 3, 1500, TensorSource(conditions=40)))
     row = "random forest, best its own"

@@ -45,47 +45,47 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Ran:
 
 
 @pytest.fixture(scope="module")
-def told(found: Ran) -> list[TrialOutcome]:
+def outcomes_of(found: Ran) -> list[TrialOutcome]:
     assert not found.missing
     return list(found.outcomes["one"])
 
 
-def only(told: TrialOutcome) -> FlowOutcome:
-    assert not told.reason and len(told.flows) == 1 and not told.flows[0].reason
-    return told.flows[0]
+def only(outcomes_of: TrialOutcome) -> FlowOutcome:
+    assert not outcomes_of.reason and len(outcomes_of.flows) == 1 and not outcomes_of.flows[0].reason
+    return outcomes_of.flows[0]
 
 
-def test_an_empty_path_is_as_late_as_it_is_long(told: list[TrialOutcome]) -> None:
-    flow = only(told[0])
+def test_an_empty_path_is_as_late_as_it_is_long(outcomes_of: list[TrialOutcome]) -> None:
+    flow = only(outcomes_of[0])
     # a full packet takes 2.4 ms to leave; vegas keeps two to four of them waiting
     assert 25.0 < flow.late_ms < 25.0 + 6 * 2.4 and flow.loss == 0.0
     assert flow.mbit == pytest.approx(5.0, rel=0.02)
 
 
-def test_what_chance_takes_is_the_loss(told: list[TrialOutcome]) -> None:
-    flow = only(told[1])
+def test_what_chance_takes_is_the_loss(outcomes_of: list[TrialOutcome]) -> None:
+    flow = only(outcomes_of[1])
     assert flow.loss == pytest.approx(0.02, abs=3 * (0.02 / flow.sent) ** 0.5) and flow.sent > 2000
     assert flow.mbit == pytest.approx(6.0 * 0.98, rel=0.1) and flow.late_ms > 10.0
 
 
-def test_a_scheme_that_the_kernel_lacks_is_refused_and_no_other(told: list[TrialOutcome]) -> None:
-    cubic, reno, none = told[2].flows
+def test_a_scheme_that_the_kernel_lacks_is_refused_and_no_other(outcomes_of: list[TrialOutcome]) -> None:
+    cubic, reno, none = outcomes_of[2].flows
     assert (cubic.scheme, reno.scheme) == ("cubic", "reno") and not cubic.reason and not reno.reason
     assert (none.reason, none.sent) == (REFUSED, 0)
     # nine kilobytes wait for 6 ms at 12 Mbit/s, after 30 ms of way
     assert all(30.0 < flow.late_ms < 38.0 and flow.loss > 0 for flow in (cubic, reno))
 
 
-def test_a_configuration_is_the_servers_and_not_their_rivals(told: list[TrialOutcome]) -> None:
-    assert not told[3].reason
-    assert [flow.scheme for flow in told[3].flows] == ["vegas", "cubic", "reno"]
-    assert sum(flow.mbit for flow in told[3].flows) == pytest.approx(5.0, rel=0.05)
+def test_a_configuration_is_the_servers_and_not_their_rivals(outcomes_of: list[TrialOutcome]) -> None:
+    assert not outcomes_of[3].reason
+    assert [flow.scheme for flow in outcomes_of[3].flows] == ["vegas", "cubic", "reno"]
+    assert sum(flow.mbit for flow in outcomes_of[3].flows) == pytest.approx(5.0, rel=0.05)
     # all wait in the one queue
-    assert all(flow.late_ms > 14.0 + 20 for flow in told[3].flows)
+    assert all(flow.late_ms > 14.0 + 20 for flow in outcomes_of[3].flows)
 
 
-def test_every_scheme_sends(told: list[TrialOutcome]) -> None:
-    assert [(flow.scheme, flow.reason) for flow in told[4].flows] == [(scheme, "") for scheme in SCHEMES]
+def test_every_scheme_sends(outcomes_of: list[TrialOutcome]) -> None:
+    assert [(flow.scheme, flow.reason) for flow in outcomes_of[4].flows] == [(scheme, "") for scheme in SCHEMES]
 
 
 def test_the_same_seed_gives_the_same_figures(found: Ran, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def seen(ground: tuple[Tensor, Classes, Sessions], sessions: Sessions, moved_s: 
     return watched(sessions, tensor, classes, np.random.default_rng(6), moved_s=moved_s)
 
 
-def test_features_settle_where_nobody_moves(ground: tuple[Tensor, Classes, Sessions]) -> None:
+def test_features_settle_where_no_client_moves(ground: tuple[Tensor, Classes, Sessions]) -> None:
     tensor, _, sessions = ground
     found = seen(ground, sessions)
     off = np.log(found.sessions.seen.rtt_ms / tensor.rtt_ms[sessions.condition])

@@ -93,7 +93,7 @@ def test_a_curve_shows_its_numbers() -> None:
     assert "0.5 at 1, 0.25 at 10" in svg.get("aria-label", "")
 
 
-def test_what_is_cut_off_is_said_to_be() -> None:
+def test_shortened_output_is_marked() -> None:
     series = [Series("a", [(0.0, -9.0, -9.0, -9.0), (1.0, 1.0, 1.0, 1.0)])]
     whole, cut = (fromstring(written(curves(series, "x", "y", least=least))) for least in (None, -1.0))
     heights = []

@@ -49,8 +49,8 @@ def allowed(unit: Path) -> set[str]:
 
 
 def group(name: str) -> set[str]:
-    said = subprocess.run(["systemd-analyze", "syscall-filter", name], check=True, capture_output=True, text=True)
-    words = [line.strip() for line in said.stdout.splitlines()[1:]]
+    listed = subprocess.run(["systemd-analyze", "syscall-filter", name], check=True, capture_output=True, text=True)
+    words = [line.strip() for line in listed.stdout.splitlines()[1:]]
     found = {word for word in words if word and not word.startswith(("#", "@"))}
     return found.union(*(group(word) for word in words if word.startswith("@")))
 

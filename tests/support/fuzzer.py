@@ -58,20 +58,20 @@ def of_capture(data: bytes) -> set[Feature]:
     """Read as a file, whole and in parts."""
     found: set[Feature] = set()
     for most in (None, 7):
-        told, counts = everything(data, most)
-        shown = sum(int(one.numbers["packets"] or 0) + int(one.numbers["copies"] or 0) for one in told)
+        reports, counts = everything(data, most)
+        shown = sum(int(one.numbers["packets"] or 0) + int(one.numbers["copies"] or 0) for one in reports)
         assert shown == counts["tcp"], "segments were lost"
         named = sum(n for name, n in counts.items() if name not in APART)
         assert named >= counts["frames"] - counts["malformed-record"], "frames were lost"
         found |= {("count", name, size.bit_length()) for name, size in counts.items()}
-        for one in told:
-            found |= _said(one)
+        for one in reports:
+            found |= _findings(one)
     return found
 
 
-def _said(one: ConnectionReport) -> set[Feature]:
+def _findings(one: ConnectionReport) -> set[Feature]:
     numbers = {("column", name, min(int(abs(n or 0)).bit_length(), 12), n is None) for name, n in one.numbers.items()}
-    return numbers | {("said", o.knob, o.grade, o.reason, o.detail("proof")) for o in one.observations}
+    return numbers | {("finding", o.knob, o.grade, o.reason, o.detail("proof")) for o in one.observations}
 
 
 def of_trace(data: bytes) -> set[Feature]:
@@ -80,12 +80,12 @@ def of_trace(data: bytes) -> set[Feature]:
     trace = trace_of(data)
     for observation in read(trace):
         assert (observation.value is None) != (observation.reason is None) and observation.grade in GRADES
-        found.add(("said", observation.knob, observation.grade, observation.reason))
+        found.add(("finding", observation.knob, observation.grade, observation.reason))
     return found
 
 
 def trace_of(data: bytes) -> Trace:
-    """Any bytes as a trace: a probe, its session, packets of 12 bytes, then what was said."""
+    """Any bytes as a trace: a probe, its session, packets of 12 bytes, then what was sent."""
     head, rest = data[:4].ljust(4, b"\0"), data[4:]
     probes = sorted({probe for inference in INFERENCES.values() for probe in inference.probes})
     packets, at = [], 0.0
@@ -95,8 +95,10 @@ def trace_of(data: bytes) -> Trace:
         options = ((part[9] % 35, part[10 : 10 + part[11] % 11]),) if part[9] & 128 else ()
         segment = Segment(part[2], part[3] * 64, part[4] * 64, part[5] << 8, options, rest[: part[7] & 63], part[6] * 8)
         packets.append(Packet(at, "in" if part[1] & 1 else "out", segment, place // 12, 4 + (part[1] & 2), part[8]))
-    said = rest[12 * len(packets) :]
-    messages = tuple(Message(n / 2, "in" if n & 1 else "out", said[n * 40 : n * 40 + 40]) for n in range(head[2] & 7))
+    payload = rest[12 * len(packets) :]
+    messages = tuple(
+        Message(n / 2, "in" if n & 1 else "out", payload[n * 40 : n * 40 + 40]) for n in range(head[2] & 7)
+    )
     alpn = ("", "h2", "http/1.1")[head[3] % 3]
     session = Session("TLSv1.3", alpn) if head[3] & 128 else None
     way = (("way", ("clear", "h2c", "tls")[head[3] % 3]),) if head[3] & 64 else ()

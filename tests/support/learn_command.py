@@ -25,13 +25,13 @@ def typed(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
     with (tmp_path / "small.npz").open("wb") as file:
         write(small_tensor(), file)
 
-    def told(*words: object) -> tuple[int, str, str]:
+    def run_command(*words: object) -> tuple[int, str, str]:
         code = run(["--db", str(tmp_path / "l.db"), *map(str, words)])
-        said = capsys.readouterr()
-        assert "Traceback" not in said.err
-        return code, said.out, said.err
+        printed = capsys.readouterr()
+        assert "Traceback" not in printed.err
+        return code, printed.out, printed.err
 
-    return told
+    return run_command
 
 
 def rows(text: str) -> list[dict[str, Any]]:

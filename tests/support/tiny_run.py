@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A tiny campaign with packets: three regions, five sites, whatever a test wants a server to have said."""
+"""A tiny campaign with packets: three regions, five sites, whatever a test wants a server to have sent."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ RUN_BY_ONE, MIXED = ("a.example", "b.example"), "e.example"
 def segments(window: int) -> list[tuple[float, str, Segment]]:
     """A handshake, a request, a flight of so many segments, its first segment again, our reset."""
     synack = Segment(SYN | ACK, 0, 1, 64240, syn_options())
-    said: list[tuple[float, str, Segment]] = [
+    sent: list[tuple[float, str, Segment]] = [
         (0.0, "out", Segment(SYN, options=syn_options())),
         (0.02, "in", synack),
         (0.02, "out", Segment(ACK | PSH, 1, 1, 65535, (), b"GET /", 5)),
     ]
-    said += [(0.04, "in", Segment(ACK, 1 + 100 * n, 6, 500, (), b"d" * 100, 100)) for n in range(window)]
-    return [*said, (1.04, "in", Segment(ACK, 1, 6, 500, (), b"d" * 100, 100)), (1.05, "out", Segment(RST, 6))]
+    sent += [(0.04, "in", Segment(ACK, 1 + 100 * n, 6, 500, (), b"d" * 100, 100)) for n in range(window)]
+    return [*sent, (1.04, "in", Segment(ACK, 1, 6, 500, (), b"d" * 100, 100)), (1.05, "out", Segment(RST, 6))]
 
 
 def recording(trace_id: str, site: str, vantage: str, window: int, messages: tuple[Message, ...] = ()) -> Recording:

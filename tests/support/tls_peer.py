@@ -37,7 +37,7 @@ class Peer:
         self.refuse, self.reset_after = refuse, reset_after
         self.now = 0.0
         self.heard = bytearray()
-        self.said: list[Segment] = []
+        self.sent: list[Segment] = []
         self.acked = 1
         self.rst: Segment | None = None
         self._number = {"out": 0, "in": 0}
@@ -91,19 +91,19 @@ class Peer:
         for start in range(0, len(data), self.mss):
             part = data[start : start + self.mss]
             segment = Segment(ACK | PSH, self._next(), ack, 64240, (), part, len(part))
-            self.said.append(segment)
+            self.sent.append(segment)
             self._answer(segment)
         if close:
-            self.said.append(Segment(ACK | FIN, self._next(), ack))
-            self._answer(self.said[-1])
+            self.sent.append(Segment(ACK | FIN, self._next(), ack))
+            self._answer(self.sent[-1])
         if self.reset_after is not None and self._next() > self.reset_after:
             self._answer(Segment(RST, self._next()))
 
     def _next(self) -> int:
-        return self.said[-1].end if self.said else 1
+        return self.sent[-1].end if self.sent else 1
 
     def _retransmit(self) -> None:
-        left = [s for s in self.said if s.end > self.acked]
+        left = [s for s in self.sent if s.end > self.acked]
         if left:
             heappush(self._due, (self.now + RETRANSMIT_S, next(self._order), left[0]))
 

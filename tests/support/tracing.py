@@ -22,7 +22,7 @@ CHANGES = frozenset(
     "init_module finit_module delete_module unshare reboot settimeofday clock_settime kill tgkill "
     "pidfd_send_signal".split()
 )
-# What strace is to tell, and nothing else: each call that it stops at costs two switches of process. A call that this
+# What strace is to report, and nothing else: each call that it stops at costs two switches of process. A call that this
 # machine has not is passed over ("?").
 TRACED = ",".join(f"?{call}" for call in sorted(OPENS | WRITES | SENDS | CHANGES | {"bpf", "ioctl"}))
 # Commands of bpf(2) that only look.
@@ -50,13 +50,13 @@ def writes(lines: Iterable[str]) -> Iterator[str]:
         found = CALL.match(line)
         if found is None or int(found[3]) < 0:
             continue
-        call, told = found[1], found[2]
-        if _changes(call, told):
+        call, arguments = found[1], found[2]
+        if _changes(call, arguments):
             yield line.strip()
 
 
-def _changes(call: str, told: str) -> bool:
-    if call == "fchown" and "-wal>, 0, 0" in told:
+def _changes(call: str, arguments: str) -> bool:
+    if call == "fchown" and "-wal>, 0, 0" in arguments:
         # As root, SQLite gives a log that it opens the owner that the database has, and the log.
         return False
     if call in CHANGES:
@@ -64,17 +64,17 @@ def _changes(call: str, told: str) -> bool:
     if call in OPENS:
         # SQLite opens a log that is there for writing and creating, whatever it means to do; its writes are seen.
         # The module's device is opened for all of its calls, which are seen too.
-        return bool(re.search(r"O_(WRONLY|TRUNC|CREAT)|O_RDWR", told)) and not re.search(
-            rf'-wal"|"/dev/(null|tty)"|"{DEVICE}"', told
+        return bool(re.search(r"O_(WRONLY|TRUNC|CREAT)|O_RDWR", arguments)) and not re.search(
+            rf'-wal"|"/dev/(null|tty)"|"{DEVICE}"', arguments
         )
     if call in WRITES:
-        opened = OPENED.match(told)
+        opened = OPENED.match(arguments)
         return opened is None or opened[1] not in ("1", "2")
     if call in SENDS:
-        return "NETLINK" in told and not NETLINK_LOOKS.search(told)
+        return "NETLINK" in arguments and not NETLINK_LOOKS.search(arguments)
     if call == "bpf":
-        return not BPF_LOOKS.match(told)
-    return call == "ioctl" and not _looks(told.partition(", ")[2])
+        return not BPF_LOOKS.match(arguments)
+    return call == "ioctl" and not _looks(arguments.partition(", ")[2])
 
 
 def _looks(request: str) -> bool:

@@ -14,28 +14,28 @@ from configtron.model.errors import DONE
 from configtron.service.lease import watchdog_process
 
 Spoken = pytest.CaptureFixture[str]
-Said = Callable[..., tuple[int, str, str]]
+TuneCommand = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def tune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Spoken) -> Said:
-    """Run a command of `tune`: its exit code, what it printed, what it told. No keepers: time does not pass here."""
+def tune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Spoken) -> TuneCommand:
+    """Run a command of `tune`: its exit code, what it printed, its messages. No watchdogs: time does not pass here."""
     for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
-    monkeypatch.setattr(watchdog_process, "start", lambda desk, act: "")
+    monkeypatch.setattr(watchdog_process, "start", lambda context, act: "")
 
-    def said(*words: str) -> tuple[int, str, str]:
+    def tune_command(*words: str) -> tuple[int, str, str]:
         capsys.readouterr()
         code = run(["tune", *words])
         found = capsys.readouterr()
         assert "Traceback" not in found.err
         return code, found.out, found.err
 
-    return said
+    return tune_command
 
 
 @pytest.fixture
-def wanted(tune: Said) -> Said:
+def wanted(tune: TuneCommand) -> TuneCommand:
     """Two profiles, two prefixes, a default."""
     assert tune("profile", "set", "web", "initcwnd=20", "tcp_congestion_control=reno") == (DONE, "", "")
     assert tune("profile", "set", "small", "initcwnd=4")[0] == DONE

@@ -87,10 +87,10 @@ def refused_beyond(knob: str) -> None:
     spans = [reach for _, name, reach in BOUNDED if name == knob]
     least, most = min(r.least for r in spans if r.least is not None), max(r.most for r in spans if r.most is not None)
     for value in (-1, least - 0.0001, most + 1, most * 10 + 1):
-        told = refusal(knob, value, tables())
-        assert "beyond what any driver takes" in told
+        reason = refusal(knob, value, tables())
+        assert "beyond what any driver takes" in reason
         for driver, name, reach in BOUNDED:
-            assert name != knob or (driver in told and reach_text(reach) in told)
+            assert name != knob or (driver in reason and reach_text(reach) in reason)
 
 
 def test_beyond_every_range_is_refused_with_each_range() -> None:

@@ -121,7 +121,7 @@ def test_what_is_no_prefix_is_stated(prefix: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "stated"),
     [
         ({"quickack": 1}, "the drivers kmod and route can"),
         ({"initcwnd": 0}, "it takes 1 to 1000 segments"),
@@ -137,10 +137,10 @@ def test_what_is_no_prefix_is_stated(prefix: str) -> None:
         ({"window_clamp": "big"}, "it takes 1 to"),
     ],
 )
-def test_out_of_reach_is_stated(settings: dict[str, Value], said: str) -> None:
+def test_out_of_reach_is_stated(settings: dict[str, Value], stated: str) -> None:
     with pytest.raises(BadInput) as caught:
         check(profile(**settings), ABLE)
-    assert said in str(caught.value) and "\n" not in str(caught.value)
+    assert stated in str(caught.value) and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_the_window_offered_before_the_handshake_is_the_named_listeners_alone(se
 
 
 def test_only_theirs_are_counted_as_served(seen: Any) -> None:
-    """`move` takes ports that somebody still listens at: every port but 22's is named, 8080 and 8081 in part."""
+    """`move` takes ports that a process still listens at: every port but 22's is named, 8080 and 8081 in part."""
     assert seen["move"] == [len(MEANT), len(MEANT)]
     assert seen["others see nothing"] and seen["nothing left"]
 

@@ -21,19 +21,19 @@ from tests.support.tune.aside import ENVIRONMENT, HERE, aside, compiled, usable
 def neighbour() -> Iterator[dict[str, bool]]:
     """Another configtron holds pins and congestion controls for the length of a block; what it says of them after."""
     usable()
-    said: dict[str, bool] = {}
+    printed: dict[str, bool] = {}
     command = apart([sys.executable, str(HERE / "neighbour.py")])
     with child(command, stdin=PIPE, stdout=PIPE, text=True, env=ENVIRONMENT) as other:
         assert other.stdin and other.stdout and other.stdout.readline() == "held\n"
-        yield said
+        yield printed
         other.stdin.close()
-        said |= json.loads(other.stdout.read())
+        printed |= json.loads(other.stdout.read())
 
 
 @pytest.mark.root
 def test_the_longest_prefix_is_found_in_the_kernel() -> None:
-    told = aside("longest.py")
-    assert told == {"asked": 10_000, "wrong": [], "miscounted": [], "left": 0}
+    results = aside("longest.py")
+    assert results == {"asked": 10_000, "wrong": [], "miscounted": [], "left": 0}
 
 
 @pytest.mark.root
@@ -44,30 +44,30 @@ def test_mishaps(tmp_path: Path, beside: bool) -> None:
         'char _license[] __attribute__((section("license"))) = "GPL";\n'
         '__attribute__((section("sockops"))) int other(void *ops) { return 1; }\n'
     )
-    with neighbour() if beside else nullcontext({}) as said:
-        told = aside("mishaps.py", str(compiled(other, tmp_path)))
-    assert set(said.values()) <= {True}, said
-    assert "another program holds the control group" in told.pop("held by another")
-    assert "no profile is called 'absent'" in told.pop("unknown profile")
-    assert "'slow' is dropped" in told.pop("profile in use")
-    assert {what for what, held in told.items() if not held} == set()
-    assert len(told) > 15
+    with neighbour() if beside else nullcontext({}) as printed:
+        results = aside("mishaps.py", str(compiled(other, tmp_path)))
+    assert set(printed.values()) <= {True}, printed
+    assert "another program holds the control group" in results.pop("held by another")
+    assert "no profile is called 'absent'" in results.pop("unknown profile")
+    assert "'slow' is dropped" in results.pop("profile in use")
+    assert {what for what, held in results.items() if not held} == set()
+    assert len(results) > 15
 
 
 @pytest.mark.root
 def test_pins_that_are_gone(tmp_path: Path) -> None:
     """Unmounted, removed by hand, or made where they would not stay."""
-    told = aside("pins_gone.py", str(tmp_path))
-    code, said = told.pop("apply in ip netns exec")
-    assert code == 5 and said.count("\n") == 1 and "run it outside, with --netns other" in said
-    assert {what for what, held in told.items() if not held} == set()
+    results = aside("pins_gone.py", str(tmp_path))
+    code, printed = results.pop("apply in ip netns exec")
+    assert code == 5 and printed.count("\n") == 1 and "run it outside, with --netns other" in printed
+    assert {what for what, held in results.items() if not held} == set()
 
 
 @pytest.mark.root
 def test_killed_before_any_call() -> None:
     """Every ninth here, at least fifty in all; `cut_short.py` alone tries each."""
-    with neighbour() as said:
-        told = aside("cut_short.py", "9")
-    assert set(said.values()) == {True}, said
-    assert {what: sweep["wrong"] for what, sweep in told.items() if sweep["wrong"]} == {}
-    assert sum(sweep["turns"] // 9 + 1 for sweep in told.values()) >= 50
+    with neighbour() as printed:
+        results = aside("cut_short.py", "9")
+    assert set(printed.values()) == {True}, printed
+    assert {what: sweep["wrong"] for what, sweep in results.items() if sweep["wrong"]} == {}
+    assert sum(sweep["turns"] // 9 + 1 for sweep in results.values()) >= 50

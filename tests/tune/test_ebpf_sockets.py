@@ -24,7 +24,7 @@ from tests.support.tune.aside import aside, compiled, usable
 from tests.tune.test_ebpf import EVERYTHING
 
 HERE = ROOT / "tests" / "support" / "tune"
-ALL, SLOW, NOBODY, KEPT, KEPT_RENO, CUT, UNPACED, RATED, WIDE6, BBR = (
+ALL, SLOW, UNTUNED, KEPT, KEPT_RENO, CUT, UNPACED, RATED, WIDE6, BBR = (
     "127.1.1.1", "127.1.2.9", "127.200.0.1", "fd00:1::7", "fd00:2::7", "127.3.0.1", "127.4.1.1", "127.5.0.1", "fd99::1",
     "127.6.0.1",
 )  # fmt: skip
@@ -45,7 +45,7 @@ JOB: dict[str, Any] = {
         "127.3.0.0/16": "cut", "127.4.0.0/16": "unpaced", "127.5.0.0/16": "rated", "127.6.0.0/16": "bbr",
         "::/0": "slow", "10.9.7.0/24": "all",
     },
-    "clients": [ALL, SLOW, NOBODY, KEPT, KEPT_RENO, CUT, UNPACED, RATED, WIDE6, BBR],
+    "clients": [ALL, SLOW, UNTUNED, KEPT, KEPT_RENO, CUT, UNPACED, RATED, WIDE6, BBR],
     # longer than the time-out that falls idle
     "idle_s": 1.0,
     "ways": {"plain": SLOW, "mapped": SLOW, "six": WIDE6, "cookie": SLOW, "fast open": SLOW},
@@ -128,9 +128,9 @@ def test_what_was_asked_is_in_force(seen: Any) -> None:
 )
 def test_each_option_is_on_the_socket(seen: Any, reading: str, value: Value, untouched: Value | None) -> None:
     assert seen["begun"][ALL][reading] == value
-    assert seen["begun"][NOBODY][reading] != value
+    assert seen["begun"][UNTUNED][reading] != value
     if untouched is not None:
-        assert seen["begun"][NOBODY][reading] == untouched
+        assert seen["begun"][UNTUNED][reading] == untouched
 
 
 @pytest.mark.root
@@ -198,7 +198,7 @@ def test_the_longest_prefix_wins_and_families_stand_apart(seen: Any) -> None:
     begun = seen["begun"]
     assert begun[SLOW]["cwnd"] == begun[WIDE6]["cwnd"] == 4
     # ::/0 is not for IPv4, though IPv4 stands inside IPv6 in the table
-    assert begun[NOBODY]["cwnd"] == 10
+    assert begun[UNTUNED]["cwnd"] == 10
 
 
 @pytest.mark.root
@@ -218,7 +218,7 @@ def test_live_connections_are_moved_when_asked(seen: Any) -> None:
     for client in (ALL, SLOW):
         assert (seen["moved"][client]["cc"], seen["moved"][client]["notsent_lowat"]) == ("bbr", 4096)
         assert seen["moved"][client]["cwnd"] == seen["unmoved"][client]["cwnd"]
-    assert seen["moved"][NOBODY] == seen["unmoved"][NOBODY]
+    assert seen["moved"][UNTUNED] == seen["unmoved"][UNTUNED]
 
 
 @pytest.mark.root
@@ -230,15 +230,15 @@ def test_nothing_is_left(seen: Any) -> None:
 def test_in_the_labs_kernel(tmp_path: Path) -> None:
     """User-Mode Linux 6.12, in virtual time: no kernel types, no JIT; the options are all there, and vegas."""
     everything = JOB["profiles"]["all"] | {"tcp_congestion_control": "vegas", "tcp_slow_start_after_idle": 1}
-    job = {"profiles": {"all": everything, "slow": JOB["profiles"]["slow"]}, "clients": [ALL, SLOW, NOBODY]}
+    job = {"profiles": {"all": everything, "slow": JOB["profiles"]["slow"]}, "clients": [ALL, SLOW, UNTUNED]}
     job["prefixes"] = {prefix: name for prefix, name in JOB["prefixes"].items() if name in ("all", "slow")}
     job |= {"half_open": JOB["half_open"], "ways": JOB["ways"], "everywhere": True}
     seen = guest(UmlVirtual(), job, ("sockops", "write"), tmp_path)
     assert seen["as_asked"] and seen["read"] and seen["nothing left"] and seen["refusals"] == {}
     begun = seen["begun"]
     assert (begun[ALL]["cc"], begun[ALL]["cwnd"], begun[ALL]["notsent_lowat"]) == ("vegas", 40, 16384)
-    assert (begun[SLOW]["cc"], begun[SLOW]["cwnd"], begun[NOBODY]["cwnd"]) == ("cubic", 4, 10)
-    assert {way: said["cwnd"] for way, said in seen["ways"].items()} == dict.fromkeys(JOB["ways"], 4)
+    assert (begun[SLOW]["cc"], begun[SLOW]["cwnd"], begun[UNTUNED]["cwnd"]) == ("cubic", 4, 10)
+    assert {way: state["cwnd"] for way, state in seen["ways"].items()} == dict.fromkeys(JOB["ways"], 4)
     ours, other = seen["half_open"].values()
     assert ours["window"] == EVERYTHING["initrwnd"] * MSS
     # virtual time stood still in between

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Rules as other tools' configuration: what those tools make of it is read back as our own, or said to be left out."""
+"""Rules as other tools' configuration: what those tools make of it is read back as our own, or reported as left out."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ def test_sysctl_takes_it(hosts: Hosts, tmp_path: Path, capsys: Spoken) -> None:
     profile = Profile("all", (("initcwnd", 4), ("notsent_lowat", 20_000), ("tcp_slow_start_after_idle", 0)))
     db = database(tmp_path / "x.db", Rules({"all": profile}, {"192.0.2.0/24": "all"}, "all"))
     assert run(["--db", db, "tune", "export", "--as", "sysctl", "-o", str(tmp_path / "s.conf")]) == 0
-    said = (tmp_path / "s.conf").read_text()
-    assert "# left out: initcwnd=4 of profile all: no sysctl for it" in said and "1 prefixes" in said
+    written = (tmp_path / "s.conf").read_text()
+    assert "# left out: initcwnd=4 of profile all: no sysctl for it" in written and "1 prefixes" in written
     with inside(hosts.server):
         subprocess.run(["sysctl", "-q", "-p", str(tmp_path / "s.conf")], check=True)
         assert (FOLDER / "tcp_notsent_lowat").read_text() == "20000\n"
@@ -137,17 +137,17 @@ def test_iproute2_in_words() -> None:
 
 
 def test_networkd_in_words() -> None:
-    said = "\n".join(networkd(DRAFT))
+    written = "\n".join(networkd(DRAFT))
     assert (
         "[RoutingPolicyRule]\nTable=main\nPriority=8\nFamily=ipv4\nSuppressPrefixLength=16\n\n"
         "[RoutingPolicyRule]\nTable=7\nPriority=9\nFamily=ipv4\nSuppressPrefixLength=15\n\n"
         "[RoutingPolicyRule]\nTable=main\nPriority=8\nFamily=ipv6\nSuppressPrefixLength=0\n\n"
         "[RoutingPolicyRule]\nTable=7\nPriority=9\nFamily=ipv6\n\n"
-    ) in said
+    ) in written
     assert (
         "[Route]\nDestination=10.1.0.0/16\nTable=7\nMetric=1\nProtocol=67\nGateway=10.9.0.2\n"
         "# left out: networkd has no word for window_clamp=9000\nInitialCongestionWindow=30\n"
         "TCPRetransmissionTimeoutSec=20ms\nQuickAck=yes\nTCPCongestionControlAlgorithm=bbr\n"
-    ) in said
-    assert "[Route]\nDestination=10.2.0.0/16\nTable=7\nMetric=1\nProtocol=68\nType=throw\n" in said
-    assert "MultiPathRoute=fd09::2@eth0 1\nMultiPathRoute=fd08::2@eth1 5\nInitialCongestionWindow=4\n" in said
+    ) in written
+    assert "[Route]\nDestination=10.2.0.0/16\nTable=7\nMetric=1\nProtocol=68\nType=throw\n" in written
+    assert "MultiPathRoute=fd09::2@eth0 1\nMultiPathRoute=fd08::2@eth1 5\nInitialCongestionWindow=4\n" in written

@@ -23,7 +23,7 @@ REACH = {
 NO_LIMITS = Limits()
 
 
-def said(limits: Limits = NO_LIMITS, refused: dict[str, str] | None = None, **settings: Value) -> list[str]:
+def reasons(limits: Limits = NO_LIMITS, refused: dict[str, str] | None = None, **settings: Value) -> list[str]:
     rules = Rules({"p": Profile("p", tuple(settings.items()))}, {"10.0.0.0/8": "p"})
     return list(refusals(rules, REACH, limits, refused or {}, "route"))
 
@@ -50,7 +50,7 @@ def test_a_value_refused_by_name_is_refused_with_its_reason() -> None:
     ],
 )
 def test_what_is_fair_passes(settings: dict[str, Value]) -> None:
-    assert said(**settings) == []
+    assert reasons(**settings) == []
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,9 @@ def test_what_is_fair_passes(settings: dict[str, Value]) -> None:
     ],
 )
 def test_what_is_unfair_is_refused_with_its_source_unless_allowed(settings: dict[str, Value], source: str) -> None:
-    (line,) = said(**settings)
+    (line,) = reasons(**settings)
     assert "unfair to cubic" in line and source in line and "--allow-unfair" in line and "profile p" in line
-    assert said(Limits(allow_unfair=True), **settings) == []
+    assert reasons(Limits(allow_unfair=True), **settings) == []
 
 
 def test_every_rule_of_fairness_has_a_source_and_is_broken_by_something() -> None:
@@ -85,25 +85,25 @@ def test_every_rule_of_fairness_has_a_source_and_is_broken_by_something() -> Non
 
 
 def test_reach_and_bounds() -> None:
-    assert "out of reach of the driver route, which takes 1..1000" in said(initcwnd=1001)[0]
-    assert "out of reach of the driver route: global" in said(refused={"priority": "global"}, priority=1)[0]
+    assert "out of reach of the driver route, which takes 1..1000" in reasons(initcwnd=1001)[0]
+    assert "out of reach of the driver route: global" in reasons(refused={"priority": "global"}, priority=1)[0]
     tight = Limits({"initcwnd": Bound(4, 20), "tcp_congestion_control": Bound(values=("cubic",))})
-    assert said(tight, initcwnd=20, tcp_congestion_control="cubic") == []
-    assert "beyond your bound, 4..20" in said(tight, initcwnd=21)[0]
-    assert "beyond your bound, 4..20" in said(tight, initcwnd=3)[0]
-    assert "beyond your bound, cubic" in said(tight, tcp_congestion_control="reno")[0]
-    assert said(Limits({"initcwnd": Bound(None, 20)}), initcwnd=1) == []
+    assert reasons(tight, initcwnd=20, tcp_congestion_control="cubic") == []
+    assert "beyond your bound, 4..20" in reasons(tight, initcwnd=21)[0]
+    assert "beyond your bound, 4..20" in reasons(tight, initcwnd=3)[0]
+    assert "beyond your bound, cubic" in reasons(tight, tcp_congestion_control="reno")[0]
+    assert reasons(Limits({"initcwnd": Bound(None, 20)}), initcwnd=1) == []
 
 
 def test_size() -> None:
-    assert said(Limits(max_prefixes=1)) == []
-    assert "1 prefixes are more than --max-prefixes 0" in said(Limits(max_prefixes=0))[0]
+    assert reasons(Limits(max_prefixes=1)) == []
+    assert "1 prefixes are more than --max-prefixes 0" in reasons(Limits(max_prefixes=0))[0]
 
 
 @pytest.mark.parametrize(("lost", "refused"), [(1.1, False), (1.25, False), (1.6, True)])
 @pytest.mark.parametrize("settings", [{"tcp_congestion_control": "bbr"}, {"initcwnd": 60}, {"initcwnd": 10}])
 def test_measured_damage_decides_in_place_of_names(settings: dict[str, Value], lost: float, *, refused: bool) -> None:
-    lines = said(Limits(damage={"p": lost}), **settings)
+    lines = reasons(Limits(damage={"p": lost}), **settings)
     assert bool(lines) == refused and all("1.60 bytes" in line and "--allow-unfair" in line for line in lines)
-    assert said(Limits(damage={"p": lost}, allow_unfair=True), **settings) == []
-    assert said(Limits(damage={"other": 1.0}), tcp_congestion_control="bbr"), "another profile's says nothing"
+    assert reasons(Limits(damage={"p": lost}, allow_unfair=True), **settings) == []
+    assert reasons(Limits(damage={"other": 1.0}), tcp_congestion_control="bbr"), "another profile's says nothing"

@@ -60,16 +60,16 @@ def test_settings_go_there_and_back() -> None:
         min_rto=0.02, data_rto=0.3, delack_max=0.04, notsent_lowat=16384, window_clamp=30000, cwnd_clamp=77, priority=5,
         mark=99, busy_poll=50, quickack=1, nagle=0,
     )  # fmt: skip
-    told = checked(whole, able())
-    assert len(told) == len(SETTABLE)
-    assert Profile("p", setting(told)) == whole
+    reported = checked(whole, able())
+    assert len(reported) == len(SETTABLE)
+    assert Profile("p", setting(reported)) == whole
 
 
 @given(st.integers(1_000, 120_000_000))
 def test_seconds_are_whole_microseconds(us: int) -> None:
     within = {"data_rto": Reach("data_rto", least=0, most=120)}
-    ((_, told),) = checked(profile(data_rto=us / 1e6), within).items()
-    assert told == us and setting({6: us}) == (("data_rto", us / 1_000_000),)
+    ((_, reported),) = checked(profile(data_rto=us / 1e6), within).items()
+    assert reported == us and setting({6: us}) == (("data_rto", us / 1_000_000),)
 
 
 @pytest.mark.parametrize(
@@ -108,8 +108,8 @@ addresses = st.one_of(st.ip_addresses(v=4), st.ip_addresses(v=6))
 def test_prefixes_go_there_and_back(drawn: list[tuple[object, int]]) -> None:
     nets = [ip_network(f"{a}/{min(n, 32 if '.' in str(a) else 128)}", strict=False) for a, n in drawn]
     prefixes = {str(net): number for number, net in enumerate(nets)}
-    told = packed(prefixes)
-    pieces = [told[at : at + PREFIX.size] for at in range(0, len(told), PREFIX.size)]
+    reported = packed(prefixes)
+    pieces = [reported[at : at + PREFIX.size] for at in range(0, len(reported), PREFIX.size)]
     assert [spelt(piece) for piece in pieces] == list(prefixes)
     assert [PREFIX.unpack(piece)[3] for piece in pieces] == list(prefixes.values())
 

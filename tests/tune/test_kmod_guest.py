@@ -90,7 +90,7 @@ def schemes(boot: Callable[..., Findings], tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="module")
 def flush(boot: Callable[..., Findings]) -> Findings:
-    """In real time: in virtual time nobody interrupts a call that computes."""
+    """In real time: in virtual time nothing interrupts a call that computes."""
     return boot("kmod_flush", virtual_time=False)
 
 
@@ -148,32 +148,32 @@ def test_the_kernel_does_not_complain_and_the_module_goes(request: pytest.Fixtur
 def test_each_cell_is_read_back(calls: Findings, knob: str) -> None:
     """From the profile, from the socket, and unlike what a socket without a profile has."""
     cells = calls["cells"]
-    assert cells["told"][knob] == cells["socket"][knob] == EVERYTHING[knob] != cells["untouched"][knob]
+    assert cells["profile's"][knob] == cells["socket"][knob] == EVERYTHING[knob] != cells["untouched"][knob]
 
 
 @pytest.mark.parametrize("knob", OPTIONS)
 def test_getsockopt_says_the_same(calls: Findings, knob: str) -> None:
-    said = calls["cells"]["options"][knob]
-    assert said == (1 if knob == "nagle" else EVERYTHING[knob])  # TCP_NODELAY is its opposite
+    stated = calls["cells"]["options"][knob]
+    assert stated == (1 if knob == "nagle" else EVERYTHING[knob])  # TCP_NODELAY is its opposite
 
 
 def test_the_rest_is_refused_in_words(calls: Findings) -> None:
-    told = {name: (settable, words) for name, settable, words in calls["cells"]["parameters"]}
-    assert list(told) == list(KEYS.values())
-    assert {name for name, (settable, _) in told.items() if settable} == EVERYTHING.keys()
-    assert {name for name, (settable, _) in told.items() if not settable} == REFUSED.keys() & told.keys()
-    assert all(words for _, words in told.values())
+    reported = {name: (settable, words) for name, settable, words in calls["cells"]["parameters"]}
+    assert list(reported) == list(KEYS.values())
+    assert {name for name, (settable, _) in reported.items() if settable} == EVERYTHING.keys()
+    assert {name for name, (settable, _) in reported.items() if not settable} == REFUSED.keys() & reported.keys()
+    assert all(words for _, words in reported.values())
     assert calls["cells"]["profile"]
 
 
 def test_the_drivers_table_is_the_modules(calls: Findings) -> None:
     """On this kernel, where everything can be set; of congestion controls there are those that it has."""
     table = {knob: [list(reach.values), reach.least, reach.most, reach.note] for knob, reach in REACHES.items()}
-    told = dict(calls["cells"]["reaches"])
-    controls = set(told["tcp_congestion_control"][0])
+    reported = dict(calls["cells"]["reaches"])
+    controls = set(reported["tcp_congestion_control"][0])
     assert {"bbr", "cubic", "reno", "vegas", "westwood"} <= controls and "dctcp" not in controls
-    table["tcp_congestion_control"][0] = told["tcp_congestion_control"][0]
-    assert told == table
+    table["tcp_congestion_control"][0] = reported["tcp_congestion_control"][0]
+    assert reported == table
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_the_lives_of_connections(lives: Findings) -> None:
 
 
 def test_records(calls: Findings) -> None:
-    """A reader that keeps four of five is told of the fifth when it reads on."""
+    """A reader that keeps four of five is informed of the fifth when it reads on."""
     records = calls["records"]
     assert records["remotes"] == [f"10.5.0.{last}" for last in range(1, 5)]
     assert (records["lost"], records["left"], records["status"]) == ([0, 0, 0, 0, 1], [1], 1)
@@ -269,7 +269,7 @@ def test_one_that_replaces_itself_at_the_end_is_released_once(schemes: Findings)
     found = schemes["rep_release"]
     assert (found["runs"], found["open"], found["closed"]) == ("rep_release", [5, 0, 0], [5, 5, 0])
     assert found["records"] == [["rep_release", 0]] and found["balanced"]
-    assert schemes["held by nobody"] == [0, 0]
+    assert schemes["held by no process"] == [0, 0]
 
 
 def test_a_namespace_made_meanwhile_has_the_hosts_former_default(schemes: Findings) -> None:
@@ -323,7 +323,7 @@ def test_the_driver_refuses_before_it_writes(rules: Findings) -> None:
 
 
 def test_the_driver_with_many_prefixes(rules: Findings) -> None:
-    assert rules["many"] == {"told": True, "moved": True, "read": True, "marked": True}
+    assert rules["many"] == {"read back": True, "moved": True, "read": True, "marked": True}
 
 
 def test_the_driver_yields_and_leaves_nothing(rules: Findings) -> None:
@@ -332,7 +332,7 @@ def test_the_driver_yields_and_leaves_nothing(rules: Findings) -> None:
 
 
 def test_open_connections_are_moved_when_asked_to(moves: Findings) -> None:
-    """Whoever holds them; not those this host opened, nor those without a profile; what nobody accepted is counted."""
+    """Of any process; not those this host opened, nor those without a profile; unaccepted ones are counted."""
     assert (moves["mover"], moves["nothing in force"]) == (True, [0, 0])
     ended = {"ended": ""}
     assert moves["untouched"] == dict.fromkeys(moves["untouched"], "cubic") | ended

@@ -27,7 +27,7 @@ PREFIXES = st.sampled_from([f"10.{n}.0.0/16" for n in range(5)] + ["10.0.0.0/8",
 
 @st.composite
 def rules(draw: st.DrawFn) -> Rules:
-    """Rules as drivers have them: no profile that nobody has."""
+    """Rules as drivers have them: no profile without a client."""
     prefixes = draw(st.dictionaries(PREFIXES, NAMES))
     default = draw(st.one_of(st.just(""), NAMES))
     used = sorted({*prefixes.values(), default} - {""})
@@ -46,7 +46,7 @@ def test_following_the_advice_leads_to_the_target(have: Rules, target: Rules) ->
 
 @given(rules(), rules(), st.sets(st.integers(0, 30)))
 def test_any_part_of_the_advice_can_be_followed(have: Rules, target: Rules, muted: set[int]) -> None:
-    """What is muted stays as it was, and nobody is left with a profile that is not there."""
+    """What is muted stays as it was, and no client is left with a profile that is not there."""
     advices = [advice for n, advice in enumerate(advise("memory", have, target)) if n not in muted]
     led = follow(have, advices)
     assert {*led.prefixes.values(), led.default} - {""} <= led.profiles.keys()
@@ -122,7 +122,7 @@ def test_a_canary_of_all_is_no_canary_and_one_of_nearly_all_is() -> None:
     assert aim(HAVE, want, NONE, PrefixShare("canary", "s", 1.0)) == want
     nearly = aim(HAVE, want, NONE, PrefixShare("canary", "s", 1 - 2**-53))
     assert nearly.default == HAVE.default == "" and set(nearly.prefixes.values()) == {"web"}
-    assert nearly.profiles == {"web": newer}, "all prefixes are drawn, so nobody keeps the old one"
+    assert nearly.profiles == {"web": newer}, "all prefixes are drawn, so no client keeps the old one"
     for share in (0.0, 0.5):
         assert aim(HAVE, want, NONE, PrefixShare("canary", "s", share)).default == ""
 

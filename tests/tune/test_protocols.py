@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Each driver declares all that callers ask of it; nobody reads a driver's module or asks for an attribute by name."""
+"""Each driver declares all that callers use; no caller reads a driver's module or asks for attributes by name."""
 
 from __future__ import annotations
 

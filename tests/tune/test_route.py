@@ -85,7 +85,7 @@ def test_what_is_thrown_within_a_prefix_hides_it_from_lookups(hosts: Hosts, driv
         driver.apply(Changes({}, {"172.16.0.0/12": name}))
         assert driver.read().prefixes["172.16.0.0/12"] == name
         assert ip(hosts, f"route show table {TABLE}").count("172.16.0.0/12") == 1
-    # the two inner ones are thrown still, for nobody has followed
+    # the two inner ones are thrown still, for no watch has followed
     ip(hosts, f"route replace throw 172.16.0.0/24 table {TABLE} proto 68 metric 1")
     driver.apply(Changes({}, {"172.16.0.0/12": "fast"}))
     assert ip(hosts, f"route show table {TABLE}").count("172.16.0.0/12") == 1
@@ -169,14 +169,14 @@ def test_routes_that_a_link_took_with_it_are_made_again(hosts: Hosts, driver: Ro
 
 
 def test_a_longer_route_of_the_main_table_wins_though_it_comes_later(hosts: Hosts, driver: RouteDriver) -> None:
-    """Nobody follows, nobody watches: its traffic goes where the operator leads it."""
+    """No watch follows: its traffic goes where the operator leads it."""
     driver.apply(difference(Rules(), RULES))
     ip(hosts, "route add 10.1.0.0/28 via 10.9.0.77")
     ip(hosts, "-6 route add fd01::/64 via fd09::77")
     assert "via 10.9.0.77" in ip(hosts, "route get 10.1.0.5") and "via fd09::77" in ip(hosts, "-6 route get fd01::5")
     assert "via 10.9.0.2" in ip(hosts, "route get 10.1.0.16") and "initcwnd 30" in ip(hosts, "route get 10.1.0.16")
     assert driver.follow(RULES) == 2
-    assert "via 10.9.0.77" in (told := ip(hosts, "route get 10.1.0.5")) and "initcwnd 30" in told
-    assert "via fd09::77" in (told := ip(hosts, "-6 route get fd01::5")) and "initcwnd 30" in told
+    assert "via 10.9.0.77" in (reported := ip(hosts, "route get 10.1.0.5")) and "initcwnd 30" in reported
+    assert "via fd09::77" in (reported := ip(hosts, "-6 route get fd01::5")) and "initcwnd 30" in reported
     driver.revert(driver.before())
     assert "lookup main" not in "".join(line for line in ip(hosts, "rule").splitlines() if "32765" in line)

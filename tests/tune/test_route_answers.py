@@ -164,7 +164,7 @@ def test_apply_refuses_where_every_source_is_led_elsewhere(hosts: Hosts, driver:
         with pytest.raises(Refused, match="a rule leads its clients to table 100 before"):
             driver.apply(changes)
         assert everything(hosts) == before
-    # one address of several is the operator's business: it is applied, and said
+    # one address of several is the operator's business: it is applied, and reported
     ip(hosts, "addr add 10.9.0.9/24 dev vs")
     driver.apply(difference(Rules(), RULES))
     assert asked(driver)["10.1.0.0/16", "lookup"] == "table 100, via 10.9.0.66 from 10.9.0.1"

@@ -70,7 +70,7 @@ def test_another_programs_route_in_our_table_is_refused(hosts: Hosts, driver: Ro
 def test_few_changes_are_read_back(hosts: Hosts, driver: RouteDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     driver.apply(Changes(BOTH, {"10.2.0.0/16": "fast", "10.3.0.0/16": "slow"}))
     before = everything(hosts)
-    # As somebody who undoes each write at once.
+    # As a program that undoes each write at once.
     monkeypatch.setattr(incremental_update, "_take", lambda *_: None)
     for changes, says in (
         (Changes({}, {"10.1.0.0/16": "fast"}), "10.1.0.0/16: a rule leads its clients to table 254"),

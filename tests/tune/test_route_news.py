@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the kernel tells the driver route of: a look at the prefixes that were written says what reading all says."""
+"""What the kernel reports to the driver route: reading the written prefixes gives what reading all gives."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def looked_at(made: RouteDriver) -> RouteDriver:
     return made
 
 
-TOLD = [
+NEWS = [
     (f"route del 10.1.0.0/16 table {TABLE}", {"10.1.0.0/16"}),
     (f"-6 route del fd01::/32 table {TABLE}", {"fd01::/32"}),
     (f"route replace 10.1.0.0/16 via 10.9.0.2 table {TABLE} metric 1 proto 67 initcwnd 5", {"10.1.0.0/16"}),
@@ -45,7 +45,7 @@ TOLD = [
 ]
 
 
-@pytest.mark.parametrize(("words", "prefixes"), TOLD)
+@pytest.mark.parametrize(("words", "prefixes"), NEWS)
 def test_a_few_are_looked_at_and_nothing_else(
     hosts: Hosts, driver: RouteDriver, words: str, prefixes: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -54,7 +54,7 @@ def test_a_few_are_looked_at_and_nothing_else(
     with monkeypatch.context() as alone:
         alone.setattr(RouteTable, "seen", lambda _: pytest.fail("the whole table was read"))
         news = driver.news()
-        assert driver.news() == (frozenset(), Rules()), "told once"
+        assert driver.news() == (frozenset(), Rules()), "reported once"
     assert news is not None and news[0] == prefixes
     whole = RouteDriver(Place(netns=hosts.server)).read()
     assert news[1].prefixes == {prefix: name for prefix, name in whole.prefixes.items() if prefix in prefixes}

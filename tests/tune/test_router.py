@@ -23,7 +23,7 @@ from tests.support.tune.two_hosts import CLIENTS, CLIENTS6, PATIENCE_S, Hosts, t
 
 POOLS = [pool_of("old:http_version=http/1.1"), pool_of(f"new:http_version=h2,h2_max_concurrent_streams={STREAMS}")]
 PROFILES = {"modern": Profile("modern", (("http_version", "h2"),))}
-NOBODY = routing(Rules(PROFILES), POOLS)
+NO_CLIENTS = routing(Rules(PROFILES), POOLS)
 SECOND = routing(Rules(PROFILES, {"10.2.0.0/16": "modern", "fd02::/32": "modern"}), POOLS)
 
 
@@ -40,11 +40,11 @@ def at(name: str, front: Path) -> router.Server:
     return router.server(name, config=str(front), pid_file=str(front.parent / "haproxy.pid"))
 
 
-def eventually(tell: Callable[[], object], expected: object) -> None:
+def eventually(read: Callable[[], object], expected: object) -> None:
     """A reload is asked for, and done a moment later."""
     until = time.monotonic() + PATIENCE_S
-    while (told := tell()) != expected:
-        assert time.monotonic() < until, told
+    while (printed := read()) != expected:
+        assert time.monotonic() < until, printed
         time.sleep(0.05)
 
 
@@ -54,7 +54,7 @@ def test_connections_are_led_by_prefix(hosts: Hosts, tmp_path: Path, name: str) 
     if why := missing(name):
         pytest.skip(why)
     file = tmp_path / "pools.map"
-    file.write_text(map_text(name, NOBODY))
+    file.write_text(map_text(name, NO_CLIENTS))
     with running(hosts, name, tmp_path, map=str(file)) as front, inside(hosts.server):
         assert {curl(hosts, client) for client in (*CLIENTS, *CLIENTS6)} == {"old HTTP/1.1 1.1"}
         with tls(hosts, CLIENTS[1]) as kept:
@@ -72,7 +72,7 @@ def test_connections_are_led_by_prefix(hosts: Hosts, tmp_path: Path, name: str) 
         assert file.read_text() == map_text(name, SECOND)
         router.rollback(at(name, front), file)
         eventually(lambda: curl(hosts, CLIENTS[1]), "old HTTP/1.1 1.1")
-        assert file.read_text() == map_text(name, NOBODY)
+        assert file.read_text() == map_text(name, NO_CLIENTS)
 
 
 @pytest.mark.root
@@ -80,7 +80,7 @@ def test_requests_are_led_by_prefix_behind_apache(hosts: Hosts, tmp_path: Path) 
     if why := missing("apache"):
         pytest.skip(why)
     file = tmp_path / "pools.map"
-    file.write_text(map_text("apache", NOBODY))
+    file.write_text(map_text("apache", NO_CLIENTS))
     with running(hosts, "apache", tmp_path, map=str(file), python=sys.executable) as front, inside(hosts.server):
         assert curl(hosts, CLIENTS[1], "http") == "old HTTP/1.1 1.1"
         router.publish(at("apache", front), file, map_text("apache", SECOND))
@@ -101,11 +101,11 @@ def stub(check: str = "true", reload: str = "true") -> router.Server:
 
 def test_the_old_map_is_back_where_the_server_says_no(tmp_path: Path) -> None:
     file = tmp_path / "pools.map"
-    for server, said in (
+    for server, stated in (
         (stub(check="sh -c 'echo no >&2; exit 1'"), "finds fault.*: no;"),
         (stub(reload="false"), "does not reload: exit code 1"),
     ):
-        with pytest.raises(Refused, match=said):
+        with pytest.raises(Refused, match=stated):
             router.publish(server, file, "new\n")
         assert not file.exists(), "there was none before"
     file.write_text("old\n")
@@ -190,8 +190,8 @@ def test_a_driver_is_not_asked_for_what_a_pool_decides(tmp_path: Path, capsys: p
         book.set_prefixes({"10.2.0.0/16": "both"})
     words = ["--db", str(tmp_path / "x.db"), "-q", "tune", "--driver", "memory", "plan", "-f", "csv"]
     assert run(words) == 0
-    told = capsys.readouterr().out
-    assert "initcwnd" in told and "http_version" not in told
+    printed = capsys.readouterr().out
+    assert "initcwnd" in printed and "http_version" not in printed
 
 
 @pytest.mark.parametrize("name", ["nginx", "apache", "haproxy"])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The BPF objects that come with the package: of the source that lies here, loadable without a compiler; and the cache
-beside them, from which nothing is loaded that somebody else could have written.
+beside them, from which nothing is loaded that another user could have written.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def altered(fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Sources that somebody has changed, and a cache; the cache's folder."""
+    """Changed sources, and a cache; the cache's folder."""
     sources = tmp_path / "sources"
     shutil.copytree(objects.SOURCES, sources)
     for program in objects.PROGRAMS:
@@ -135,7 +135,7 @@ def test_what_is_anothers_is_not_loaded(altered: Path, what: str) -> None:
 
 @pytest.mark.root
 def test_a_link_out_of_anothers_folder_is_not_followed(altered: Path, tmp_path: Path) -> None:
-    """The folder that the link leads to is root's; whoever has the link can lead it elsewhere at any time."""
+    """The folder that the link leads to is root's; the link's owner can lead it elsewhere at any time."""
     real, home = tmp_path / "real", tmp_path / "home"
     real.mkdir(mode=0o700)
     home.mkdir()

@@ -43,12 +43,12 @@ def test_an_address_is_asked_about_by_the_longest_prefix_around_it(typed: Typed,
         assert code == USAGE and out == "" and says in err and err.count("\n") == 1 and asked in err
 
 
-def outcomes_of(folder: Path, typed: Typed, *told: tuple[str, int, int]) -> None:
+def outcomes_of(folder: Path, typed: Typed, *groups: tuple[str, int, int]) -> None:
     """A log more: outcomes of a prefix with a round trip, so many."""
     lines = [
         json.dumps({"plt_ms": 500.0 + at, "profile": {"initcwnd": 10 + 20 * (at % 2)},
                     "context": {"bandwidth_kbps": 5000, "rtt_ms": rtt, "loss": 0.01, "prefix": prefix}})
-        for prefix, rtt, n in told for at in range(n)
+        for prefix, rtt, n in groups for at in range(n)
     ]  # fmt: skip
     (folder / "o.jsonl").write_text("\n".join(lines))
     assert typed("learn", "import", "o.jsonl")[0] == DONE
@@ -104,7 +104,7 @@ def test_one_word_names_a_policy(filled: Typed) -> None:
     anew = rows(filled(*run[:2], "--policy", "mine", "--fresh", "--classes", 6, "-f", "jsonl")[1])[0]
     assert (anew["name"], anew["policy"], anew["classes"], anew["learned"]) == ("mine", "mab_nc", 6, 1500)
     assert filled("learn", "drop", "--policy", "mine")[0] == DONE
-    assert filled("learn", "drop")[0] == USAGE, "dropping is nobody's default"
+    assert filled("learn", "drop")[0] == USAGE, "dropping is no default"
 
 
 def test_a_name_means_one_policy(filled: Typed) -> None:
@@ -128,7 +128,7 @@ def test_a_name_means_one_policy(filled: Typed) -> None:
     assert kept["name"] == "mine" and kept["outcomes"] == 1500, "nothing was forgotten"
 
 
-def test_what_was_left_out_is_said_and_two_sites_are_one_too_many(filled: Typed) -> None:
+def test_omissions_are_reported_and_two_sites_are_one_too_many(filled: Typed) -> None:
     filled("learn", "run", "--policy", "mab_nc", "--classes", 4, "--outcomes", 700)
     context = "bandwidth_kbps=5000,rtt_ms=80,loss=0.01"
     code, alone, err = filled("learn", "explain", context)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`configtron learn export --to-tune`: what is handed to the stack was judged by outcomes, or somebody asked for it."""
+"""`configtron learn export --to-tune`: what is handed to the stack was judged by outcomes, or asked for by the user."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tests.support.learn_command import Typed, filled, rows, typed
 __all__ = ["filled", "typed"]
 
 
-def test_what_nobody_could_judge_is_not_handed_over(filled: Typed) -> None:
+def test_what_no_log_could_judge_is_not_handed_over(filled: Typed) -> None:
     filled("learn", "run", "--policy", "mab_nc", "--classes", 4)
     few = ("learn", "export", "--last", 300, "-f", "jsonl")
     (tune,) = (row for row in rows(filled(*few, "--only", "loss")[1]) if row["of"] == "tune")
-    assert "are needed" in tune["reason"], "the log tells: the test is empty"
+    assert "are needed" in tune["reason"], "the log suffices: the test is empty"
     filled("tune", "profile", "set", "mine", "initcwnd=4")
     code, out, err = filled(*few, "--to-tune")
     held = [row for row in rows(out) if row["kind"] == "held-back"]
@@ -57,7 +57,7 @@ def test_classes_that_keep_default_are_counted(filled: Typed) -> None:
     assert other["unseen"] == 0 and "keep Default" not in other["when"]
 
 
-def test_a_model_hands_over_no_value_that_nobody_loaded(typed: Typed, tmp_path: Path) -> None:
+def test_a_model_hands_over_no_value_that_was_never_loaded(typed: Typed, tmp_path: Path) -> None:
     """Windows of 10 and 30 teach a slope; what it says of others is a guess."""
     rng, lines = np.random.default_rng(3), []
     for at in range(1200):

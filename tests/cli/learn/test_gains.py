@@ -57,18 +57,18 @@ def test_outcomes_become_a_plan_that_the_guard_takes(typed: Typed, tmp_path: Pat
     typed("tune", "profile", "set", "mine", "initcwnd=4")
     typed("tune", "prefix", "set", PREFIXES[0], "mine")
     typed("tune", "prefix", "set", "198.51.64.0/24", "198.51.32.0/19", "mine")
-    said, err = export(typed)
-    profiles = [row["settings"] for row in said if row["kind"] == "profile"]
+    exported, err = export(typed)
+    profiles = [row["settings"] for row in exported if row["kind"] == "profile"]
     assert profiles and all(dict(one)["initcwnd"] == 30 for one in profiles)  # type: ignore[call-overload]
     assert not any("bbr" in json.dumps(one) for one in profiles)
     code, out, err_of_plan = typed("tune", "--driver", "memory", "plan", "-f", "jsonl")
     assert code == DONE, err_of_plan
     assert any("learned" in json.dumps(row) for row in rows(out))
-    # What a human set is there, and nothing learned is within it; both are said.
+    # What a human set is there, and nothing learned is within it; both are reported.
     now = wanted(typed)
     assert now[PREFIXES[0]] == now["198.51.64.0/24"] == now["198.51.32.0/19"] == "mine"
     assert "198.51.40.0/24" not in now and now["198.51.70.0/24"].startswith("learned")
-    left = {row["prefix"]: row["when"] for row in said if row["kind"] == "held-back" and row["reason"] == "human"}
+    left = {row["prefix"]: row["when"] for row in exported if row["kind"] == "held-back" and row["reason"] == "human"}
     assert set(left) == {PREFIXES[0], *(f"198.51.{at}.0/24" for at in (64, *range(32, 64)))}
     assert left["198.51.40.0/24"] == "human: a human set a wider prefix around it"
     assert "2 prefixes that a human set stay as they are, and 32 within a wider one" in err
@@ -78,7 +78,7 @@ def test_outcomes_become_a_plan_that_the_guard_takes(typed: Typed, tmp_path: Pat
     mine = now["198.51.70.0/24"]
     typed("tune", "prefix", "set", "198.51.70.0/24", mine)
     typed("tune", "profile", "set", mine, "initcwnd=16")
-    said, _ = export(typed)
+    exported, _ = export(typed)
     assert wanted(typed)["198.51.70.0/24"] == mine and wanted(typed)["198.51.71.0/24"] == f"{mine}-2"
     shown = {row["profile"]: row for row in rows(typed("tune", "profile", "list", "-f", "jsonl")[1])}
     assert shown[mine]["owner"] == "human" and shown[mine]["settings"]["initcwnd"] == 16
@@ -91,8 +91,8 @@ def test_outcomes_become_a_plan_that_the_guard_takes(typed: Typed, tmp_path: Pat
 def test_without_the_guard_the_plan_is_refused(typed: Typed, tmp_path: Path) -> None:
     """The same log with the operator's word for it: bbr is handed over, and `plan` without that word refuses it."""
     learned(typed, log(tmp_path / "a.jsonl", 3000, 1, window=0.12, bbr=0.35), "--allow-unfair")
-    said, _ = export(typed, "--allow-unfair")
-    assert any("bbr" in json.dumps(row["settings"]) for row in said if row["kind"] == "profile")
+    exported, _ = export(typed, "--allow-unfair")
+    assert any("bbr" in json.dumps(row["settings"]) for row in exported if row["kind"] == "profile")
     assert typed("tune", "--driver", "memory", "plan")[0] == REFUSED
     assert typed("tune", "--driver", "memory", "--allow-unfair", "plan")[0] == DONE
 
@@ -107,8 +107,8 @@ def test_the_operators_bounds_hold_before_learning_and_before_export(typed: Type
     code, out, _ = typed("learn", "explain", "bandwidth_kbps=9000,rtt_ms=55,loss=0,site=news", "-f", "jsonl")
     served = [row["settings"] for row in rows(out) if row["kind"] == "choice"]
     assert served and all(one["initcwnd"] <= 20 for one in served)
-    said, _ = export(typed)
-    assert wanted(typed) == {} and "profile" not in {row["kind"] for row in said}
+    exported, _ = export(typed)
+    assert wanted(typed) == {} and "profile" not in {row["kind"] for row in exported}
     typed("learn", "run", "--policy", "thompson", "--name", "free", "--classes", 3, "--all-configurations")
     code, out, _ = typed("learn", "explain", "bandwidth_kbps=9000,rtt_ms=55,loss=0,site=news", "-f", "jsonl")
     assert any(row["settings"]["initcwnd"] == 30 for row in rows(out) if row["kind"] == "choice")
@@ -120,17 +120,17 @@ def test_the_operators_bounds_hold_before_learning_and_before_export(typed: Type
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_log_without_any_effect_changes_nothing(typed: Typed, tmp_path: Path, seed: int) -> None:
     learned(typed, log(tmp_path / "a.jsonl", 2000, seed))
-    said, err = export(typed)
+    exported, err = export(typed)
     assert wanted(typed) == {} and rows(typed("tune", "profile", "list", "-f", "jsonl")[1]) == []
-    held = [row for row in said if row["kind"] == "held-back"]
+    held = [row for row in exported if row["kind"] == "held-back"]
     assert {row["reason"] for row in held} == {"not-proven"} and len(held) == 3
     assert "3 of 3 classes keep Default (100% of the clients)" in err
 
 
 def test_what_the_log_could_show_is_printed(typed: Typed, tmp_path: Path) -> None:
     learned(typed, log(tmp_path / "a.jsonl", 2000, 4, window=0.1))
-    said, _ = export(typed)
-    every, *of_classes = [row for row in said if row["kind"] == "power"]
+    exported, _ = export(typed)
+    every, *of_classes = [row for row in exported if row["kind"] == "power"]
     assert every["of"] == "all" and every["outcomes"] == 2000 and len(of_classes) == 3
     assert 0.02 < float(every["least"]) <= float(every["smallest"]) < 0.2  # type: ignore[arg-type]
     assert int(every["more_2"]) > int(every["more_5"]) >= int(every["more_10"])  # type: ignore[call-overload]
@@ -152,8 +152,10 @@ def test_tests_of_a_growing_log_are_few_and_each_errs_less(typed: Typed, tmp_pat
 
 def test_a_log_without_propensities_hands_nothing_over(typed: Typed, tmp_path: Path) -> None:
     learned(typed, log(tmp_path / "a.jsonl", 1500, 6, window=0.3, propensity=False))
-    said, _ = export(typed)
-    assert {row["reason"] for row in said if row["kind"] == "held-back"} == {"no-propensities"} and wanted(typed) == {}
+    exported, _ = export(typed)
+    assert {row["reason"] for row in exported if row["kind"] == "held-back"} == {"no-propensities"} and wanted(
+        typed
+    ) == {}
     export(typed, "--unjudged")
     assert wanted(typed)
     # Nor does what was handed over without a test stay once it is asked for one.
@@ -185,8 +187,8 @@ def test_only_rules_that_are_handed_over_spend_a_test(typed: Typed, tmp_path: Pa
         assert "; not tested" in next(row["when"] for row in rows(out) if row.get("of") == "tune")
     with Outcomes(tmp_path / "l.db") as store:
         assert not store.gain_tests(0)
-    said, err = export(typed)
-    assert "classes keep Default" in err and {row["tests"] for row in said if row["kind"] == "power"} == {1}
+    exported, err = export(typed)
+    assert "classes keep Default" in err and {row["tests"] for row in exported if row["kind"] == "power"} == {1}
     # The verdict that stands is shown without another test.
     code, out, err = typed("learn", "export", "-f", "jsonl")
     assert {row["tests"] for row in rows(out) if row["kind"] == "power"} == {1} and "classes keep Default" in err

@@ -49,8 +49,8 @@ def test_strict_keeps_the_lines_before_a_bad_one_and_counts_them(typed: Typed, t
     )
     assert kept(tmp_path) == [3]
     (tmp_path / "x").write_text(GOOD * 20_001 + "{\n")
-    said = typed("learn", "import", "--strict", "x")[2]
-    assert "line 20002: not JSON; 20001 outcomes before it are kept as log 2" in said
+    printed = typed("learn", "import", "--strict", "x")[2]
+    assert "line 20002: not JSON; 20001 outcomes before it are kept as log 2" in printed
     assert kept(tmp_path) == [3, 20_001]
     (tmp_path / "x").write_text("\n" + GOOD * 2 + '{"plt_ms": 5, "arm": "guess"}\n')
     assert "line 4: no arm" in typed("learn", "import", "--strict", "x")[2] and kept(tmp_path) == [3, 20_001, 2]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """`learn import` of other programs' files: logs that real servers wrote (logs/), beacons, archives; what each measures,
-who the client was and which configuration it had, and that what cannot be told is not guessed."""
+who the client was and which configuration it had, and that what the log does not show is not guessed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ AGENT = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605 
 SECOND = 10**9
 
 
-def told(tmp_path: Path) -> list[dict[str, Any]]:
+def reported(tmp_path: Path) -> list[dict[str, Any]]:
     """Every outcome as the view has it."""
     with sqlite3.connect(tmp_path / "l.db") as base:
         base.row_factory = sqlite3.Row
@@ -65,7 +65,7 @@ def view(begin_s: float, took_s: float, **more: str) -> str:
 def test_nginx_page_views(typed: Typed, tmp_path: Path) -> None:
     """From the page's request to the end of its last object's answer; no address is kept anywhere in the file."""
     assert typed("learn", "import", LOGS / "nginx.txt")[0] == DONE
-    found = told(tmp_path)
+    found = reported(tmp_path)
     assert sorted(row["plt_ms"] for row in found) == [52, 55, 56, 57]
     by_six = next(row for row in found if row["prefix"] == "::/48")
     assert by_six["measured_at"] == 1795364185123 * 10**6 and by_six["device"] == "computer"
@@ -85,10 +85,10 @@ def imported_file(typed: Typed, tmp_path: Path, text: str) -> bytes:
 
 def test_apache_dates_the_beginning_and_nginx_the_end(typed: Typed, tmp_path: Path) -> None:
     assert typed("learn", "import", LOGS / "apache.txt")[0] == DONE
-    assert [row["plt_ms"] for row in told(tmp_path)] == [63.183]
+    assert [row["plt_ms"] for row in reported(tmp_path)] == [63.183]
     both = "--metric", "request", "--from"
     assert typed("learn", "import", *both, "apache-us", LOGS / "apache-us.txt")[0] == DONE
-    rows = told(tmp_path)[1:]
+    rows = reported(tmp_path)[1:]
     assert [row["plt_ms"] for row in rows] == [0.229, 0.097, 0.183]
     assert rows[0]["measured_at"] == 1795364185 * SECOND + 229_000 and rows[0]["site"] == "localhost/"
 
@@ -97,7 +97,7 @@ def test_haproxy_page_views_and_zone(typed: Typed, tmp_path: Path) -> None:
     """Its dates have no zone; without captured headers requests of an address still make views."""
     assert typed("learn", "import", LOGS / "haproxy.txt")[0] == DONE
     assert typed("learn", "import", "--timezone", "Europe/Berlin", LOGS / "haproxy.txt")[0] == DONE
-    found = told(tmp_path)
+    found = reported(tmp_path)
     assert [row["plt_ms"] for row in found] == [64, 52] * 2
     assert found[0]["measured_at"] - found[2]["measured_at"] == 3600 * SECOND
     assert found[0]["site"] == "127.0.0.1:8183/" and found[1]["device"] == ""
@@ -121,7 +121,7 @@ def test_zones_of_dates(typed: Typed, tmp_path: Path) -> None:
     (tmp_path / "x").write_text(text.format(16, "+0000") + text.format(22, "+0530").replace(":16:24", ":46:24", 1)
                                 + text.format("08", "-0800"))  # fmt: skip
     assert typed("learn", "import", "--metric", "request", "x")[0] == DONE
-    dates = {row["measured_at"] for row in told(tmp_path)}
+    dates = {row["measured_at"] for row in reported(tmp_path)}
     assert len(dates) == 2 and max(dates) - min(dates) == 3600 * SECOND
 
 
@@ -138,7 +138,7 @@ def test_page_views_of_one_client(typed: Typed, tmp_path: Path) -> None:
     ])  # fmt: skip
     (tmp_path / "x").write_text(text)
     code, _, err = typed("learn", "import", "x")
-    assert code == DONE and [row["plt_ms"] for row in told(tmp_path)] == [1250]
+    assert code == DONE and [row["plt_ms"] for row in reported(tmp_path)] == [1250]
     assert "1 not taken: page views of one request" in err and "2 not taken: by a program" in err
     assert "2 not taken: objects of no page" in err
 
@@ -149,7 +149,7 @@ def test_bad_lines_cost_themselves(typed: Typed, tmp_path: Path) -> None:
     text = b"rest of a line\n" + good.encode() + b"\xff\n" + b"x" * (1 << 21) + b"\n" + view(9000, 1).encode()
     (tmp_path / "x.gz").write_bytes(gzip.compress(text))
     code, _, err = typed("learn", "import", "x.gz")
-    assert code == PARTIAL and len(told(tmp_path)) == 60
+    assert code == PARTIAL and len(reported(tmp_path)) == 60
     assert "x.gz, line 1: no line of an access log" in err and "x.gz, line 120: not UTF-8" in err
     assert "line 121: longer than 1048576 bytes" in err and "3 of 123 lines are bad" in err
     code, _, err = typed("learn", "import", "--strict", "x.gz")
@@ -172,7 +172,7 @@ def test_boomerang(typed: Typed, tmp_path: Path) -> None:
     code, _, err = typed("learn", "import", "b")
     assert code == PARTIAL and "b, line 4: load time: 'soon' is no number" in err
     assert typed("learn", "import", "--from", "boomerang", LOGS / "nginx.txt")[0] == DONE
-    first, second = told(tmp_path)
+    first, second = reported(tmp_path)
     assert (first["plt_ms"], first["measured_at"], first["bandwidth_kbps"], first["rtt_ms"]) == (
         1500, 1700000001500 * 10**6, 2000, 80)  # fmt: skip
     assert (first["site"], first["prefix"], first["device"]) == ("shop.example/cart", "192.0.2.0/24", "phone")
@@ -191,7 +191,7 @@ def test_web_vitals(typed: Typed, tmp_path: Path) -> None:
     (tmp_path / "v").write_text("".join(json.dumps(row | {"ip": "2001:db8:1:2::5"}) + "\n" for row in rows))
     assert typed("learn", "import", "v")[0] == DONE
     assert typed("learn", "import", "--metric", "fcp", "v")[0] == DONE
-    assert [(row["plt_ms"], row["prefix"]) for row in told(tmp_path)] == [(1200.5, "2001:db8:1::/48"),
+    assert [(row["plt_ms"], row["prefix"]) for row in reported(tmp_path)] == [(1200.5, "2001:db8:1::/48"),
                                                                           (300, "2001:db8:1::/48")]  # fmt: skip
     (tmp_path / "bad").write_text("".join(json.dumps(rows[0] | {"id": n, "value": v}) + "\n"
                                           for n, v in enumerate((900, -5, 800))))  # fmt: skip
@@ -209,7 +209,7 @@ def test_http_archive(typed: Typed, tmp_path: Path) -> None:
     for name, text in (("a.har", json.dumps(log)), ("b.har", json.dumps(log, indent=1))):
         (tmp_path / name).write_text(text)
         assert typed("learn", "import", "--client-prefix", "192.0.2.0/24", name)[0] == DONE
-    first, second = told(tmp_path)
+    first, second = reported(tmp_path)
     assert {**first, "id": 0, "log": 0} == {**second, "id": 0, "log": 0} and first["plt_ms"] == 1500.25
     assert first["measured_at"] == 1700000001500250000 and first["site"] == "shop.example/cart"
     assert first["device"] == "phone" and first["prefix"] == "192.0.2.0/24"
@@ -265,12 +265,12 @@ def test_contexts_are_kept_and_joined(typed: Typed, tmp_path: Path) -> None:
         view(900, 1.0) + view(1200, 1.0) + view(1300, 1, address="198.51.100.3") + view(5500, 1.0)
     )
     code, _, err = typed("learn", "import", "x")
-    said = (
+    expected = (
         "1 of 4 outcomes got their network from contexts (age 100 s at the median, 100 s at most); "
         "not: 1 no context before the load, 1 only older contexts, 1 no context of the prefix"
     )
-    assert code == DONE and all(part in err for part in said.replace("; not: ", ", ").split(", "))
-    by_begin = {round(row["measured_at"] / SECOND): row for row in told(tmp_path)}
+    assert code == DONE and all(part in err for part in expected.replace("; not: ", ", ").split(", "))
+    by_begin = {round(row["measured_at"] / SECOND): row for row in reported(tmp_path)}
     row = by_begin[1201]
     assert (row["rtt_ms"], row["loss"], row["bandwidth_kbps"]) == (60, 0.01, 5000)
     assert json.loads(row["more"]) == {"asn": 64500, "region": "DE", "browser": "safari"}
@@ -285,7 +285,7 @@ def test_what_a_path_shows_under_load_reaches_outcomes(typed: Typed, tmp_path: P
     assert typed("learn", "import", "c")[0] == DONE
     (tmp_path / "x").write_text(view(1200, 1.0))
     assert typed("learn", "import", "x")[0] == DONE
-    (row,) = told(tmp_path)
+    (row,) = reported(tmp_path)
     joined = {name: value for name, value in json.loads(row["more"]).items() if name != "browser"}
     assert joined == shown | {"queue_ms": 20.0}
 
@@ -299,10 +299,10 @@ def test_contexts_of_a_file_a_watch_or_none(typed: Typed, tmp_path: Path) -> Non
         if which == "all":
             assert typed("learn", "import", "c")[0] == DONE
         assert typed("learn", "import", "--contexts", which, "o")[0] == DONE
-    assert [(row["rtt_ms"], row["loss"]) for row in told(tmp_path)] == [(7, 0.01), (7, None), (7, 0.01), (7, 0.01)]
+    assert [(row["rtt_ms"], row["loss"]) for row in reported(tmp_path)] == [(7, 0.01), (7, None), (7, 0.01), (7, 0.01)]
     assert typed("learn", "import", "--contexts", "7", "o")[0] == USAGE
     assert typed("learn", "import", "--window", "100", "o")[0] == DONE
-    assert told(tmp_path)[-1]["loss"] is None
+    assert reported(tmp_path)[-1]["loss"] is None
     (tmp_path / "c").write_text(sighting(1, "192.0.2.0/24", loss=7))
     code, _, err = typed("learn", "import", "c")
     assert code == USAGE and "c, line 1: loss is 7" in err
@@ -312,7 +312,7 @@ def test_contexts_of_a_file_a_watch_or_none(typed: Typed, tmp_path: Path) -> Non
 
 def test_an_address_is_kept_as_its_prefix(typed: Typed, tmp_path: Path) -> None:
     (tmp_path / "o").write_text('{"plt_ms": 5, "context": {"prefix": "192.0.2.77"}}')
-    assert typed("learn", "import", "o")[0] == DONE and told(tmp_path)[0]["prefix"] == "192.0.2.0/24"
+    assert typed("learn", "import", "o")[0] == DONE and reported(tmp_path)[0]["prefix"] == "192.0.2.0/24"
 
 
 def deployed(
@@ -340,7 +340,7 @@ def test_the_configuration_is_what_was_in_force(typed: Typed, tmp_path: Path) ->
     (tmp_path / "x").write_text(text + "".join(view(at, 1.0) for at in later))
     code, _, err = typed("learn", "import", "--propensity", "0.25", "x")
     assert code == DONE and "3 not taken: configuration changed meanwhile" in err
-    found = {(round(row["measured_at"] / SECOND) - 1, row["prefix"][:3]): row for row in told(tmp_path)}
+    found = {(round(row["measured_at"] / SECOND) - 1, row["prefix"][:3]): row for row in reported(tmp_path)}
     assert {key: row["settings"] for key, row in found.items()} == {
         (990, "192"): "{}", (1500, "192"): '{"initcwnd":30}', (3000, "192"): "{}", (1500, "198"): "{}",
     }  # fmt: skip
@@ -356,7 +356,7 @@ def test_a_restart_leaves_no_end_to_trust(typed: Typed, tmp_path: Path) -> None:
     (tmp_path / "x").write_text(view(1500, 1.0) + view(6000, 1.0))
     code, _, err = typed("learn", "import", "x")
     assert code == DONE and "1 not taken: configuration changed meanwhile" in err
-    assert [row["settings"] for row in told(tmp_path)] == ["{}"]
+    assert [row["settings"] for row in reported(tmp_path)] == ["{}"]
 
 
 def test_what_a_line_or_an_option_says_goes_first(typed: Typed, tmp_path: Path) -> None:
@@ -368,8 +368,8 @@ def test_what_a_line_or_an_option_says_goes_first(typed: Typed, tmp_path: Path) 
     assert "no profile is called 'huge'" in err and code == PARTIAL
     (tmp_path / "y").write_text(view(100, 1.0))
     assert typed("learn", "import", "--profile", "initcwnd=16,tcp_congestion_control=bbr", "y")[0] == DONE
-    assert [row["settings"] for row in told(tmp_path)][-1] == '{"initcwnd":16,"tcp_congestion_control":"bbr"}'
-    assert {"{}", '{"initcwnd":20}', '{"initcwnd":30}'} <= {row["settings"] for row in told(tmp_path)}
+    assert [row["settings"] for row in reported(tmp_path)][-1] == '{"initcwnd":16,"tcp_congestion_control":"bbr"}'
+    assert {"{}", '{"initcwnd":20}', '{"initcwnd":30}'} <= {row["settings"] for row in reported(tmp_path)}
     assert typed("learn", "import", "--profile", "cwnd", "y")[0] == USAGE
 
 
@@ -377,7 +377,7 @@ def test_a_slow_load_is_not_left_out_for_being_slow(typed: Typed, tmp_path: Path
     """A server logs the end of a page that waits in its send buffer for seconds: the object after it still counts."""
     (tmp_path / "x").write_text(view(100, 8.0) + view(103, 1.5, address="192.0.2.8"))
     assert typed("learn", "import", "x")[0] == DONE
-    assert sorted(row["plt_ms"] for row in told(tmp_path)) == [1500, 8000]
+    assert sorted(row["plt_ms"] for row in reported(tmp_path)) == [1500, 8000]
 
 
 def test_a_kill_leaves_whole_batches(typed: Typed, tmp_path: Path) -> None:
@@ -429,11 +429,11 @@ def test_networks_and_countries_of_addresses(typed: Typed, tmp_path: Path) -> No
     (tmp_path / "p.mmdb").write_bytes(database({"192.0.2.0/24": about}))
     (tmp_path / "x").write_text(view(100, 1.0) + view(200, 1.0, address="198.51.100.1"))
     assert typed("learn", "import", "--mmdb", "p.mmdb", "x")[0] == DONE
-    first, second = (json.loads(row["more"]) for row in told(tmp_path))
+    first, second = (json.loads(row["more"]) for row in reported(tmp_path))
     assert first == {"asn": 64500, "region": "DE", "browser": "safari"} and second == {"browser": "safari"}
 
 
-def test_hosts_tell_pages_apart_where_they_are_logged(typed: Typed, tmp_path: Path) -> None:
+def test_logged_hosts_distinguish_pages(typed: Typed, tmp_path: Path) -> None:
     """An object that another site shows is none of this site's page of the same path; views beyond the eighth end."""
     foreign = line("/o.png", 100.4, 0.1, referer="https://elsewhere.example/a")
     own = line("/o.css", 100.9, 0.1, referer="https://SHOP.example:443/a")
@@ -442,4 +442,4 @@ def test_hosts_tell_pages_apart_where_they_are_logged(typed: Typed, tmp_path: Pa
     (tmp_path / "x").write_text(line("/a", 100, 0.1) + foreign + own + many)
     code, _, err = typed("learn", "import", "x")
     assert code == DONE and "1 not taken: objects of no page" in err
-    assert [row["plt_ms"] for row in told(tmp_path)] == [1000] + [60] * 20
+    assert [row["plt_ms"] for row in reported(tmp_path)] == [1000] + [60] * 20

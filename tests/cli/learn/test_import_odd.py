@@ -31,9 +31,9 @@ def test_a_bad_page_of_an_archive_costs_itself(typed: Typed, tmp_path: Path) -> 
 def test_what_is_no_archive_says_which_file_and_why(typed: Typed, tmp_path: Path, text: str) -> None:
     (tmp_path / "har").write_text(text)
     code, _, err = typed("learn", "import", "har")
-    said = err.splitlines()[-1]
-    assert code == USAGE and "har: no HTTP archive" in said and "export it anew" in said
-    assert "Error" not in said
+    printed = err.splitlines()[-1]
+    assert code == USAGE and "har: no HTTP archive" in printed and "export it anew" in printed
+    assert "Error" not in printed
 
 
 @pytest.mark.parametrize("text", [
@@ -44,8 +44,8 @@ def test_what_is_no_archive_says_which_file_and_why(typed: Typed, tmp_path: Path
 def test_a_number_without_end_or_a_field_that_lacks_is_one_line(typed: Typed, tmp_path: Path, text: str) -> None:
     (tmp_path / "log").write_text(text + "\n")
     code, _, err = typed("learn", "import", "log")
-    said = err.splitlines()[-1]
-    assert code == USAGE and "log, line 1: " in said and "Error" not in said
+    printed = err.splitlines()[-1]
+    assert code == USAGE and "log, line 1: " in printed and "Error" not in printed
 
 
 def test_a_date_beyond_the_stores_years_costs_its_view(typed: Typed, tmp_path: Path) -> None:

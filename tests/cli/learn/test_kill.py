@@ -32,7 +32,7 @@ def test_killed_and_taken_up_again(typed: Typed, tmp_path: Path) -> None:
                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
     with Outcomes(path) as store:
         while not (found := store.learner("killed")) or not found.position:
-            assert child.poll() is None, "it came to its end before anybody looked"
+            assert child.poll() is None, "it came to its end before the test looked"
             time.sleep(0.01)
         os.kill(child.pid, signal.SIGKILL)
         child.wait()

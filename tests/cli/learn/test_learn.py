@@ -108,12 +108,16 @@ def test_candidates_are_judged_by_what_came_later(filled: Typed) -> None:
     filled("learn", "run", "--policy", "mab_nc", "--classes", 4, "--outcomes", 1000)
     candidates = ("--policy", "mab_nc", "--policy", "default", "--policy", "initcwnd=30,tcp_congestion_control=bbr")
     code, out, err = filled("learn", "evaluate", *candidates, "-f", "jsonl")
-    said = rows(out)
-    assert code == DONE and err == "" and [row["estimator"] for row in said] == ["logged", "dr", "dr_ln"] * 3
-    assert {row["sessions"] for row in said} == {500}
-    assert len({row["ms"] for row in said if row["estimator"] == "logged"}) == 1
-    assert all(row["low_ms"] < row["ms"] < row["high_ms"] for row in said if not row.get("reason"))
-    assert 0 < said[1]["effective"] <= 500 and 0 <= said[1]["unlogged"] <= 1 and said[1]["learned_from_these"] is False
+    printed = rows(out)
+    assert code == DONE and err == "" and [row["estimator"] for row in printed] == ["logged", "dr", "dr_ln"] * 3
+    assert {row["sessions"] for row in printed} == {500}
+    assert len({row["ms"] for row in printed if row["estimator"] == "logged"}) == 1
+    assert all(row["low_ms"] < row["ms"] < row["high_ms"] for row in printed if not row.get("reason"))
+    assert (
+        0 < printed[1]["effective"] <= 500
+        and 0 <= printed[1]["unlogged"] <= 1
+        and printed[1]["learned_from_these"] is False
+    )
     filled("learn", "run", "--policy", "mab_nc")
     code, out, err = filled("learn", "evaluate", "--policy", "mab_nc", "-f", "jsonl")
     own = rows(out)[1:]
@@ -136,9 +140,9 @@ def test_a_candidate_that_was_never_tried_has_a_reason_in_place_of_numbers(fille
 def test_it_says_why(filled: Typed) -> None:
     filled("learn", "run", "--policy", "mab_nc", "--classes", 4)
     code, out, _ = filled("learn", "explain", "bandwidth_kbps=5000,rtt_ms=80,loss=0.01,site=news", "-f", "jsonl")
-    said = rows(out)
-    assert code == DONE and said[0]["kind"] == "class" and said[0]["seen"]["rtt_ms"] == 80.0
-    shares = [row["share"] for row in said if row["kind"] == "choice"]
+    printed = rows(out)
+    assert code == DONE and printed[0]["kind"] == "class" and printed[0]["seen"]["rtt_ms"] == 80.0
+    shares = [row["share"] for row in printed if row["kind"] == "choice"]
     assert shares == sorted(shares, reverse=True) and 0.5 < sum(shares) <= 1.0
     code, out, _ = filled("learn", "explain", "10.0.0.0/24", "-f", "jsonl")
     assert code == DONE and rows(out)[0]["what"].startswith("nc") and rows(out)[0]["site"] == ""
@@ -149,7 +153,7 @@ def test_it_says_why(filled: Typed) -> None:
         code, out, err = filled("learn", "explain", *words)
         assert code == USAGE and out == "" and "knows no site 'nosuch'; there is: " in err and err.count("\n") == 1
     assert filled("learn", "explain", "speed=9")[0] == USAGE
-    assert filled("learn", "explain", "rtt_ms=80", "--policy", "nobody")[0] == USAGE
+    assert filled("learn", "explain", "rtt_ms=80", "--policy", "unknown")[0] == USAGE
 
 
 def test_rules_become_what_tune_wants(filled: Typed) -> None:
@@ -158,20 +162,20 @@ def test_rules_become_what_tune_wants(filled: Typed) -> None:
     filled("learn", "run", "--policy", "mab_nc", "--classes", 4)
     # Bbr is what the small world gains by; that it also gains anything is not what this test is about.
     code, out, err = filled("learn", "export", "--to-tune", "--unjudged", "--allow-unfair", "-f", "jsonl")
-    said = rows(out)
-    kinds = [row["kind"] for row in said]
+    printed = rows(out)
+    kinds = [row["kind"] for row in printed]
     assert code == DONE and kinds[:4] == ["loss"] * 4 and {"profile", "class", "prefix", "cell", "tree"} <= set(kinds)
-    assert [row["of"] for row in said[:4]] == ["cell", "tree", "class", "tune"] and said[0]["made_on"] == 750
-    for row in said[:4]:
+    assert [row["of"] for row in printed[:4]] == ["cell", "tree", "class", "tune"] and printed[0]["made_on"] == 750
+    for row in printed[:4]:
         if "reason" in row:
             assert row["median"] is None and row["when"].endswith(row["reason"])
         else:
             assert row["judged_on"] == 750 and row["p95"] >= row["median"] and row["mean_interval"][0] <= row["mean"]
             assert "by 750 later outcomes" in row["when"]
-    assert "reaches by prefix" in said[3]["when"] and "http_version" in said[3]["when"] and "http_version" in err
-    assert sum(row["share"] for row in said if row["kind"] == "class") == pytest.approx(1.0, abs=1e-4)
-    profiles = {row["profile"]: row["settings"] for row in said if row["kind"] == "profile"}
-    prefixes = {row["prefix"]: row["profile"] for row in said if row["kind"] == "prefix"}
+    assert "reaches by prefix" in printed[3]["when"] and "http_version" in printed[3]["when"] and "http_version" in err
+    assert sum(row["share"] for row in printed if row["kind"] == "class") == pytest.approx(1.0, abs=1e-4)
+    profiles = {row["profile"]: row["settings"] for row in printed if row["kind"] == "profile"}
+    prefixes = {row["prefix"]: row["profile"] for row in printed if row["kind"] == "prefix"}
     out_of_reach = {"http_version", "tcp_autocorking"}
     assert profiles and not any(out_of_reach & set(of) for of in profiles.values())
     every = rows(filled("learn", "export", "-f", "jsonl", "--only", "profile")[1])
@@ -238,10 +242,10 @@ def test_knobs_that_matter_and_knobs_that_do_not(filled: Typed, tmp_path: Path) 
     assert all(row["median_low"] <= row["median"] <= row["median_high"] for row in found)
     filled("learn", "run", "--policy", "mab_nc", "--classes", 4)
     code, out, _ = filled("learn", "knobs", "-f", "jsonl")
-    told = [row for row in rows(out) if row["kind"] in ("dead", "unproven")]
-    assert code == DONE and told and all(row["pairs"] > 0 for row in told)
+    message = [row for row in rows(out) if row["kind"] in ("dead", "unproven")]
+    assert code == DONE and message and all(row["pairs"] > 0 for row in message)
     # A log as small as this proves of no knob that it does nothing, and does not say so.
-    assert {row["kind"] for row in told} == {"unproven"} and all(row["unseen"] > 0.05 for row in told)
+    assert {row["kind"] for row in message} == {"unproven"} and all(row["unseen"] > 0.05 for row in message)
     repeats = np.repeat(small_tensor().median_ms[..., None], 4, axis=3)
     noise = np.exp(0.05 * np.random.default_rng(1).standard_normal(repeats.shape))
     with (tmp_path / "repeats.npz").open("wb") as file:
@@ -251,7 +255,7 @@ def test_knobs_that_matter_and_knobs_that_do_not(filled: Typed, tmp_path: Path) 
     assert dead == {"pacing", "tcp_autocorking"}
     filled("learn", "run", "--policy", "default", "--classes", 4)
     assert "no knob can be found dead" in filled("learn", "knobs", "--policy", "default")[2]
-    assert filled("learn", "knobs", "--policy", "nobody")[0] == USAGE
+    assert filled("learn", "knobs", "--policy", "unknown")[0] == USAGE
     assert filled("learn", "knobs", "--policy", "default", "--tensor", "small.npz")[0] == USAGE
     assert filled("learn", "knobs", "--tensor", "l.db")[0] == USAGE
 
@@ -264,8 +268,8 @@ def test_nothing_to_learn_from(typed: Typed, tmp_path: Path) -> None:
         assert code == USAGE and out == "" and len(err.strip().splitlines()) == 1
 
 
-def test_what_is_misspelt_is_said_first(typed: Typed) -> None:
-    """Before what is wanting: whoever brought outcomes for it would be told only then."""
+def test_misspelt_words_are_reported_first(typed: Typed) -> None:
+    """Before what is missing: a user who brought outcomes for it would learn it only then."""
     for words, says in (
         (("--policy", "thomson"), "no policy is called 'thomson'"),
         (("--policy", "configtron", "--engine", "steam"), "no engine is called 'steam'"),
@@ -288,7 +292,7 @@ def test_what_is_misspelt_is_said_first(typed: Typed) -> None:
         ("run", "--warm", "l.db"),
         ("run", "--policy", "mab_nc", "--warm", "small.npz"),
         ("run", "--policy", "thompson", "--engine", "grid"),
-        ("evaluate", "--policy", "nobody"),
+        ("evaluate", "--policy", "unknown"),
         ("evaluate", "--policy", "speed=9"),
         ("evaluate", "--policy", "initcwnd=30,initcwnd=4"),
         ("explain", "\udcff"),

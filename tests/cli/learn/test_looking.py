@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A knob that outcomes prove dead while a policy learns: said, left out from then on, and the same after a kill."""
+"""A knob that outcomes prove dead while a policy learns: reported, left out from then on, and the same after a kill."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def test_it_is_not_explored_any_more(typed: Typed, tmp_path: Path, policy: str) 
     assert "whole: goes without pacing where proven to do nothing" in again
     state, recipe, decided = kept(tmp_path, "whole")
     assert {dict(profile.settings)["pacing"] for profile in recipe_of(recipe).grid.profiles} == {"pfifo_fast"}
-    told = rows(typed("learn", "knobs", "--policy", "whole", "-f", "jsonl")[1])
-    assert [one["knob"] for one in told if one["kind"] == "unexplored"] == ["pacing"]
+    message = rows(typed("learn", "knobs", "--policy", "whole", "-f", "jsonl")[1])
+    assert [one["knob"] for one in message if one["kind"] == "unexplored"] == ["pacing"]
     paced = ['"fq"' in str(one[1]) for one in decided]  # type: ignore[index]
     assert not any(paced[at:]) and (any(paced[:at]) or policy == "reuse")
     # in parts, of which one ends in the middle and one at the look, it is the same

@@ -60,9 +60,9 @@ def settings_of(policy: str, path: Path) -> list[dict[str, object]]:
 
 
 def test_a_policy_keeps_to_the_bound_and_says_so(typed: Typed, files: Path) -> None:
-    said = typed("replay", "sessions", "--tensor", "measured.npz", "--sessions", "1500", "--policy", "brute_nc",
+    printed = typed("replay", "sessions", "--tensor", "measured.npz", "--sessions", "1500", "--policy", "brute_nc",
                  "--damage", "none", "--log", "-f", "jsonl")  # fmt: skip
-    assert said[0] == DONE and all(row["damage"] > 1.15 for row in lines(said[1]))  # type: ignore[operator]
+    assert printed[0] == DONE and all(row["damage"] > 1.15 for row in lines(printed[1]))  # type: ignore[operator]
     # The guard's names are set aside, so that the measured bound alone decides.
     run, bound = ("learn", "run", "--policy", "brute_nc", "--classes", "8", "--allow-unfair"), "measured.npz"
     code, _, err = typed(*run, "--name", "kept", "--damage-from", bound)

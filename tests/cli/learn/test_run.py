@@ -24,8 +24,8 @@ __all__ = ["filled", "typed"]
 
 
 def test_clients_are_watched(typed: Typed, tmp_path: Path) -> None:
-    """A client whose network changes half-way is decided for by what its own outcomes show, and that is told; a run in
-    two parts comes to the same bits as one."""
+    """A client whose network changes half-way gets decisions by its own outcomes, and the change is reported; a run in
+    two parts gives the same bits as one."""
     rng, lines = np.random.default_rng(3), []
     for at in range(800):
         moved, prefix = at >= 400, f"192.0.{at % 4}.0/24"
@@ -53,7 +53,7 @@ def test_clients_are_watched(typed: Typed, tmp_path: Path) -> None:
     assert code == USAGE and "without --watch" in err
 
 
-def test_what_does_nothing_is_said_and_not_explored(filled: Typed, tmp_path: Path) -> None:
+def test_dead_knobs_are_reported_and_not_explored(filled: Typed, tmp_path: Path) -> None:
     """A warm start's repeats prove pacing and corking dead; outcomes of either are taken in all the same."""
     repeats = np.repeat(small_tensor().median_ms[..., None], 4, axis=3)
     noise = np.exp(0.05 * np.random.default_rng(1).standard_normal(repeats.shape))
@@ -110,12 +110,12 @@ def crowds(path: Path, n: int = 3000, *, device: bool = True) -> None:
                    "site": "news", "prefix": f"192.0.{at % 20}.0/24"}  # fmt: skip
         context |= {"device": "phone" if far else "desk"} if device else {}
         window = int(rng.choice([10, 30]))
-        told = {"context": context, "plt_ms": 1000.0 * slow * wrong[2] ** 2, "profile": {"initcwnd": window}}
-        lines.append(json.dumps(told))
+        outcome = {"context": context, "plt_ms": 1000.0 * slow * wrong[2] ** 2, "profile": {"initcwnd": window}}
+        lines.append(json.dumps(outcome))
     path.write_text("\n".join(lines))
 
 
-def test_classes_evolve_and_are_told(typed: Typed, tmp_path: Path) -> None:
+def test_classes_evolve_and_are_reported(typed: Typed, tmp_path: Path) -> None:
     """Members that come to differ are split, in two runs as in one; without --evolve nothing is."""
     crowds(tmp_path / "o.jsonl")
     typed("learn", "import", "o.jsonl")
@@ -133,9 +133,9 @@ def test_classes_evolve_and_are_told(typed: Typed, tmp_path: Path) -> None:
         whole, parts = store.learner("whole"), store.learner("parts")
         assert whole is not None and parts is not None and whole.state == parts.state
         assert list(store.decisions("whole")) == list(store.decisions("parts"))
-    told = {one["name"]: one for one in rows(typed("learn", "status", "-f", "jsonl")[1]) if one["kind"] == "policy"}
-    assert told["parts"]["splits"] == row["splits"] and told["parts"]["classes"] == row["classes"]
-    assert told["plain"]["splits"] == 0
+    outcome = {one["name"]: one for one in rows(typed("learn", "status", "-f", "jsonl")[1]) if one["kind"] == "policy"}
+    assert outcome["parts"]["splits"] == row["splits"] and outcome["parts"]["classes"] == row["classes"]
+    assert outcome["plain"]["splits"] == 0
     code, _, err = typed("learn", "run", "--policy", "plain", "--evolve")
     assert code == USAGE and "without --evolve" in err
     code, _, err = typed("learn", "run", "--policy", "bo", "--evolve")
@@ -158,7 +158,7 @@ def test_devices_have_classes(typed: Typed, tmp_path: Path) -> None:
     assert code == DONE and rows(out)[0]["classes"] == 2 and "no device has 200 of the first outcomes" in err
 
 
-def test_sites_without_number_are_not_all_told_apart(typed: Typed, tmp_path: Path) -> None:
+def test_sites_without_number_are_not_all_distinguished(typed: Typed, tmp_path: Path) -> None:
     """A site that is an address of its own for every load would cost memory by the square."""
     sites = [f"s{at:03}" for at in range(112)] + ["much", "more"] * 3
     context = {"bandwidth_kbps": 5000, "rtt_ms": 80, "loss": 0}
@@ -192,16 +192,18 @@ def test_configurations_without_number_are_refused(typed: Typed, tmp_path: Path)
     assert code == DONE and "25 sites: the 20 with the most outcomes are distinguished" in err
 
 
-@pytest.mark.parametrize(("apart", "said"), [(1.0, True), (0.0, False)])
-def test_auto_says_when_no_number_of_classes_will_do(typed: Typed, tmp_path: Path, apart: float, said: bool) -> None:
-    """Every other load takes seven times as long, for a reason that no network tells."""
+@pytest.mark.parametrize(("apart", "reported"), [(1.0, True), (0.0, False)])
+def test_auto_says_when_no_number_of_classes_will_do(
+    typed: Typed, tmp_path: Path, apart: float, reported: bool
+) -> None:
+    """Every other load takes seven times as long, for a reason that no network feature shows."""
     rng, lines = np.random.default_rng(3), []
     for at in range(300):
         context = {"bandwidth_kbps": rng.uniform(900, 50_000), "rtt_ms": rng.uniform(10, 300), "loss": 0.0}
         lines.append(json.dumps({"context": context, "plt_ms": 1000 * np.exp(2 * apart * (at % 2))}))
     (tmp_path / "o.jsonl").write_text("\n".join(lines))
     typed("learn", "import", "o.jsonl")
-    for how, wanted in ((("--classes", "auto"), said), (("--classes", 3, "--evolve"), False)):
+    for how, wanted in ((("--classes", "auto"), reported), (("--classes", 3, "--evolve"), False)):
         code, _, err = typed("learn", "run", "--policy", "mab_nc", "--fresh", *how)
         assert code == DONE and ("no number of classes up to 64 keeps them that alike: members differ" in err) == wanted
 
@@ -215,8 +217,8 @@ def test_an_interruption_says_what_is_kept_and_by_what_it_goes_on(
         code, out, err = filled("learn", "run", "--policy", "mine")
     assert code == INTERRUPTED and out == ""
     (line,) = [line for line in err.splitlines() if line.startswith("mine: ")]
-    said, _, command = line.partition("; go on with: ")
-    assert said == "mine: 700 outcomes are learned and saved"
+    reported, _, command = line.partition("; go on with: ")
+    assert reported == "mine: 700 outcomes are learned and saved"
     # The command names the database in use, so that it can be typed as it stands.
     assert re.fullmatch(r"configtron --db \S+ learn run --policy mine", command)
     assert filled("learn", "run", "--policy", "mine")[0] == DONE

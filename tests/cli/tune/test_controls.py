@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Congestion controls that are none, or cannot be here, are said to be so before anything is written."""
+"""Congestion controls that are none, or cannot be here, are refused before anything is written."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from configtron.model.errors import DONE, REFUSED, USAGE
 from configtron.tune.drivers import congestion_controls as controls
 from tests.support.tune.routed import hosts
 from tests.support.tune.two_hosts import Hosts
-from tests.support.tune_command import Said, rows, tune
+from tests.support.tune_command import TuneCommand, rows, tune
 
 __all__ = ["hosts", "tune"]
 
@@ -29,29 +29,29 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(controls, "_MODULES", tmp_path)
 
 
-def put(tune: Said, name: str, *words: str) -> tuple[int, str]:
-    code, _, told = tune("profile", "set", "web", f"tcp_congestion_control={name}", *words)
-    return code, told
+def put(tune: TuneCommand, name: str, *words: str) -> tuple[int, str]:
+    code, _, message = tune("profile", "set", "web", f"tcp_congestion_control={name}", *words)
+    return code, message
 
 
 @pytest.mark.parametrize("name", ["nosuchcc", "cubik", "ct_cubic_keep", "configtron", "diag"])
-def test_one_that_does_not_exist_is_refused(tune: Said, kernel: None, name: str) -> None:
-    code, told = put(tune, name)
-    assert code == USAGE and f"no congestion control is called '{name}' in this kernel" in told
-    assert "(it has cubic, reno, and as modules vegas)" in told and "--unchecked" in told
+def test_one_that_does_not_exist_is_refused(tune: TuneCommand, kernel: None, name: str) -> None:
+    code, message = put(tune, name)
+    assert code == USAGE and f"no congestion control is called '{name}' in this kernel" in message
+    assert "(it has cubic, reno, and as modules vegas)" in message and "--unchecked" in message
     assert "web" not in tune("profile", "list")[1], "nothing was kept"
     assert put(tune, name, "--unchecked") == (DONE, "") and name in tune("profile", "list")[1]
 
 
-def test_one_that_is_not_loaded_and_one_of_another_kernel_are_kept_and_named(tune: Said, kernel: None) -> None:
+def test_one_that_is_not_loaded_and_one_of_another_kernel_are_kept_and_named(tune: TuneCommand, kernel: None) -> None:
     assert put(tune, "cubic") == (DONE, "")
     assert put(tune, "vegas") == (DONE, "vegas is not loaded in this kernel; run: modprobe tcp_vegas\n")
-    code, told = put(tune, "westwood")
-    assert code == DONE and told.startswith("this kernel has no westwood (it has cubic, reno, and as modules vegas)")
+    code, message = put(tune, "westwood")
+    assert code == DONE and message.startswith("this kernel has no westwood (it has cubic, reno, and as modules vegas)")
 
 
 @pytest.mark.root
-def test_what_a_namespace_may_not_have_is_refused_by_the_plan(tune: Said, hosts: Hosts) -> None:
+def test_what_a_namespace_may_not_have_is_refused_by_the_plan(tune: TuneCommand, hosts: Hosts) -> None:
     there = ("--driver", "sysctl", "--netns", hosts.server)
     here = set(controls.writable(hosts.server)) & {"cubic", "reno", "bbr", "vegas"}
     default = Path("/proc/sys/net/ipv4/tcp_congestion_control")
@@ -63,8 +63,8 @@ def test_what_a_namespace_may_not_have_is_refused_by_the_plan(tune: Said, hosts:
     assert tune("profile", "set", "web", f"tcp_congestion_control={lacking[0]}")[0] == DONE
     assert tune("prefix", "set", "default", "web")[0] == DONE
     for command in ("plan", "apply"):
-        code, _, told = tune(command, *there)
-        assert code == REFUSED and f"tcp_congestion_control={lacking[0]}" in told and "takes" in told
+        code, _, message = tune(command, *there)
+        assert code == REFUSED and f"tcp_congestion_control={lacking[0]}" in message and "takes" in message
     # what it may have: to the value that the kernel has now, shown and not blank
     other = next(iter(sorted(here - {before}) or sorted(here)))
     assert tune("profile", "set", "web", f"tcp_congestion_control={other}")[0] == DONE
@@ -78,9 +78,9 @@ def test_what_a_namespace_may_not_have_is_refused_by_the_plan(tune: Said, hosts:
 
 
 @pytest.mark.root
-def test_a_namespace_takes_exactly_what_is_said_to_be_writable(hosts: Hosts) -> None:
+def test_a_namespace_takes_exactly_the_settings_reported_writable(hosts: Hosts) -> None:
     default = Path("/proc/sys/net/ipv4/tcp_congestion_control")
-    said = set(controls.writable(hosts.server))
+    printed = set(controls.writable(hosts.server))
     with inside(hosts.server):
         before = default.read_text()
         for name in controls.registered():
@@ -89,5 +89,5 @@ def test_a_namespace_takes_exactly_what_is_said_to_be_writable(hosts: Hosts) -> 
                 taken = True
             except OSError:
                 taken = False
-            assert taken == (name in said), name
+            assert taken == (name in printed), name
         default.write_text(before)

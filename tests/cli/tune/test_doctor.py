@@ -13,7 +13,7 @@ from configtron.model.tuning import Place, Reach
 from configtron.tune import drivers
 from configtron.tune.drivers.memory import MemoryDriver
 from tests.support.memory_stack import Stack, stack
-from tests.support.tune_command import Said, rows, tune, wanted
+from tests.support.tune_command import TuneCommand, rows, tune, wanted
 
 __all__ = ["stack", "tune", "wanted"]
 
@@ -36,19 +36,19 @@ PLAN, DOCTOR = (import_module(f"configtron.service.lease.{name}") for name in ("
 
 
 def test_a_driver_of_whole_namespaces_is_not_chosen_for_prefixes(
-    wanted: Said, stack: Stack, monkeypatch: pytest.MonkeyPatch
+    wanted: TuneCommand, stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reach = {knob: Reach(knob, "netns") for knob in ("initcwnd", "tcp_congestion_control")}
     monkeypatch.setattr(MemoryDriver, "settable", lambda _: reach)
     monkeypatch.setattr(PLAN, "FOR_TRIALS", "")
     monkeypatch.setattr(PLAN, "DRIVERS", {"memory": ""})
-    code, _, told = wanted("plan")
-    assert code == PRIVILEGE and "sets initcwnd, tcp_congestion_control for all clients at once" in told
+    code, _, message = wanted("plan")
+    assert code == PRIVILEGE and "sets initcwnd, tcp_congestion_control for all clients at once" in message
     wanted("prefix", "drop", "10.1.0.0/16", "2001:db8::/32")
     assert wanted("plan")[0] == DONE
 
 
-def test_doctor(wanted: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor(wanted: TuneCommand, monkeypatch: pytest.MonkeyPatch) -> None:
     """What lacks is named with the next step; who would be better, who is chosen, who is left."""
     plain = MemoryDriver(Place())
     monkeypatch.setattr(MemoryDriver, "settable", lambda _: {"initcwnd": Reach("initcwnd", "prefix", least=1, most=9)})
@@ -69,17 +69,17 @@ def test_doctor(wanted: Said, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (drivers, PLAN, DOCTOR):
         monkeypatch.setattr(module, "DRIVERS", {"kmod": LAME})
     assert wanted("doctor")[0] == NOTHING
-    code, _, told = wanted("plan")
-    assert code == PRIVILEGE and "no driver reaches" in told and "make kmod" in told
+    code, _, message = wanted("plan")
+    assert code == PRIVILEGE and "no driver reaches" in message and "make kmod" in message
 
 
-def test_a_namespace_that_is_not_there_is_told_once(tune: Said) -> None:
+def test_a_missing_namespace_is_reported_once(tune: TuneCommand) -> None:
     for form in ("table", "jsonl"):
-        code, out, told = tune("doctor", "--netns", "nowhere", "-f", form)
-        assert (code, out, told.count("nowhere"), told.count("\n")) == (NOTHING, "", 1, 1)
+        code, out, message = tune("doctor", "--netns", "nowhere", "-f", form)
+        assert (code, out, message.count("nowhere"), message.count("\n")) == (NOTHING, "", 1, 1)
 
 
-def test_names_are_completed(wanted: Said) -> None:
+def test_names_are_completed(wanted: TuneCommand) -> None:
     from click.shell_completion import ShellComplete
 
     from configtron.cli.root import root

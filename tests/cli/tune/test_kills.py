@@ -39,22 +39,22 @@ def test_a_baseline_that_does_not_come_back_is_seen() -> None:
         assert restored(here, baseline, 1.0) is None
 
 
-def keeper_of(here: TuneSandbox) -> str:
-    ((_, _, keeper),) = here.open_acts()
-    return keeper
+def watchdog_of(here: TuneSandbox) -> str:
+    ((_, _, lease_watchdog),) = here.open_acts()
+    return lease_watchdog
 
 
-def test_a_keeper_that_was_killed_is_replaced_and_none_is_left() -> None:
+def test_a_killed_watchdog_is_replaced_and_none_is_left() -> None:
     with tune_sandbox("sysctl") as here:
         baseline = here.state()
         here.run("apply", *here.where, "--lease", "10")
-        first = keeper_of(here)
+        first = watchdog_of(here)
         assert alive(first) and here.state() != baseline
         end(first, signal.SIGKILL)
         status = subprocess.run(here.command("status"), capture_output=True, text=True).stdout
         assert "nobody will undo it" in status
         here.run("recover")
-        second = keeper_of(here)
+        second = watchdog_of(here)
         assert alive(second) and second != first
         assert restored(here, baseline, PATIENCE_S) is not None
         assert not alive(second)
@@ -64,14 +64,14 @@ def test_an_act_whose_database_is_removed_is_undone() -> None:
     with tune_sandbox("route") as here:
         baseline = here.state()
         here.run("apply", *here.where, "--lease", "60")
-        keeper = keeper_of(here)
+        lease_watchdog = watchdog_of(here)
         here.database.unlink()
-        assert ended(keeper, PATIENCE_S)
+        assert ended(lease_watchdog, PATIENCE_S)
         assert here.state() == baseline
 
 
 def test_an_apply_that_hangs_is_ended_after_its_lease() -> None:
-    """Stopped while it writes, with the lock in its hand: the keeper cannot wait for it."""
+    """Stopped while it writes, holding the lock: the watchdog cannot wait for it."""
     with tune_sandbox("route") as here:
         baseline = here.state()
         words = ("apply", *here.where, "--lease", "1")
@@ -93,7 +93,7 @@ def test_who_was_killed_twice_is_mended_by_the_next_command() -> None:
         send = next(p for p in reversed(points(here, words, 10_000)) if p.call in ("sendto", "sendmsg"))
         here.run("rollback")
         assert kill_at(here, Point(send.call, send.number), words)
-        end(keeper_of(here), signal.SIGKILL)
+        end(watchdog_of(here), signal.SIGKILL)
         assert here.open_acts()[0][1] == "writing"
         here.run("apply", *here.where, "--lease", "60")
         assert [status for _, status, _ in here.open_acts()] == ["leased"]

@@ -27,6 +27,6 @@ def test_plan_and_kills_with_the_module() -> None:
         pytest.skip(reason)
     root = guest_module.ROOT
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--rootdir={root}"]
-    code, said = guest_module.run([*words, *(f"{root}/{test}" for test in TESTS)], LIMIT_S)
+    code, printed = guest_module.run([*words, *(f"{root}/{test}" for test in TESTS)], LIMIT_S)
     # A test that was skipped has shown nothing.
-    assert (code, re.findall(r"(\d+) passed", said), "skipped" in said) == (0, [str(len(TESTS))], False), said
+    assert (code, re.findall(r"(\d+) passed", printed), "skipped" in printed) == (0, [str(len(TESTS))], False), printed

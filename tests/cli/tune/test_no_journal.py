@@ -25,7 +25,7 @@ from configtron.service.lease.undo import JournalBehind
 from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.journal import KEPT, LEASED, UNDONE, Transaction
 from tests.support.memory_stack import Stack, stack
-from tests.support.tune_command import Said, tune, wanted
+from tests.support.tune_command import TuneCommand, tune, wanted
 
 __all__ = ["stack", "tune", "wanted"]
 
@@ -43,7 +43,7 @@ def here(tmp_path: Path) -> Iterator[LeaseContext]:
 
 def enforced(here: LeaseContext, rules: Rules, lease_s: float, monkeypatch: pytest.MonkeyPatch) -> Transaction:
     with monkeypatch.context() as alone:
-        alone.setattr(watchdog_process, "start", lambda desk, act: "")
+        alone.setattr(watchdog_process, "start", lambda lease_context, act: "")
         driver = MemoryDriver(Place())
         return apply_rules(here, driver, Place(), driver.read(), rules, lease_s, 0)
 
@@ -69,13 +69,13 @@ def test_a_full_disk_keeps_nothing_in_force(here: LeaseContext, stack: Stack, mo
     assert stack.rules == ONE and [one.status for one in here.journal.acts()] == [KEPT, UNDONE]
 
 
-def test_rollback_on_a_full_disk(wanted: Said, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rollback_on_a_full_disk(wanted: TuneCommand, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted("apply", "--driver", "memory", "--keep")
     with monkeypatch.context() as disk:
         fill(disk)
-        disk.setattr(watchdog_process, "start", lambda desk, act: desk.journal.set_watchdog(act, ""))
-        code, _, told = wanted("rollback")
-        assert code == NOTHING and "what stood before is back, but not in the journal" in told
+        disk.setattr(watchdog_process, "start", lambda lease_context, act: lease_context.journal.set_watchdog(act, ""))
+        code, _, message = wanted("rollback")
+        assert code == NOTHING and "what stood before is back, but not in the journal" in message
     assert stack.rules == Rules()
     assert wanted("rollback")[0] == DONE
 
@@ -94,9 +94,9 @@ def close(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("locked", [True, False])
 def test_rollback_where_the_journal_cannot_be_opened(
-    wanted: Said, stack: Stack, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, locked: bool
+    wanted: TuneCommand, stack: Stack, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, locked: bool
 ) -> None:
-    """A read-only disk: nobody undoes a kept act but he who asks for it."""
+    """A read-only disk: a kept transaction is undone only on request."""
     wanted("apply", "--driver", "memory", "--keep")
     path = tmp_path / "XDG_DATA_HOME" / "configtron" / "configtron.db"
     with monkeypatch.context() as disk:
@@ -108,11 +108,12 @@ def test_rollback_where_the_journal_cannot_be_opened(
         assert wanted("rollback", "--last")[0] == wanted("rollback", "--cgroup", "/elsewhere")[0] == USAGE
         assert stack.rules != Rules()
         for _ in range(2):
-            code, _, told = wanted("rollback")
+            code, _, message = wanted("rollback")
             assert (
-                code == NOTHING and "transaction 1 (memory): what stood before is back, but not in the journal" in told
+                code == NOTHING
+                and "transaction 1 (memory): what stood before is back, but not in the journal" in message
             )
-            assert stack.rules == Rules() and told.count("\n") == 1
+            assert stack.rules == Rules() and message.count("\n") == 1
     if not locked:
         lock_path(path).rmdir()
     assert wanted("rollback", "-f", "csv")[1].splitlines()[1:] == ["1,memory,kept,undone,rollback"]
@@ -127,20 +128,20 @@ def test_who_cannot_sign_the_lock_has_it(tmp_path: Path, monkeypatch: pytest.Mon
         pass
 
 
-def test_one_driver_that_fails_does_not_keep_others_in_force(wanted: Said, stack: Stack, tmp_path: Path) -> None:
+def test_one_driver_that_fails_does_not_keep_others_in_force(wanted: TuneCommand, stack: Stack, tmp_path: Path) -> None:
     wanted("apply", "--driver", "memory", "--keep")
     with Tuning(tmp_path / "XDG_DATA_HOME" / "configtron" / "configtron.db") as book:
         (act,) = book.acts()
         book.put(replace(act, status=UNDONE))
         book.begin(replace(act, driver="absent"))
         book.begin(act)
-    code, out, told = wanted("rollback", "-f", "csv")
-    assert code == NOTHING and "transaction 2 (absent): no driver is called" in told
+    code, out, message = wanted("rollback", "-f", "csv")
+    assert code == NOTHING and "transaction 2 (absent): no driver is called" in message
     assert "3,memory,kept,undone" in out and stack.rules == Rules()
 
 
 def test_nor_where_the_journal_cannot_be_opened(
-    wanted: Said, stack: Stack, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    wanted: TuneCommand, stack: Stack, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     wanted("apply", "--driver", "memory", "--keep")
     with Tuning(tmp_path / "XDG_DATA_HOME" / "configtron" / "configtron.db") as book:
@@ -149,13 +150,13 @@ def test_nor_where_the_journal_cannot_be_opened(
         book.begin(replace(act, driver="absent"))
         book.begin(act)
     close(monkeypatch)
-    code, _, told = wanted("rollback")
-    assert code == NOTHING and "transaction 2 (absent): no driver is called" in told and stack.rules == Rules()
-    assert "transaction 3 (memory): what stood before is back, but not in the journal" in told
+    code, _, message = wanted("rollback")
+    assert code == NOTHING and "transaction 2 (absent): no driver is called" in message and stack.rules == Rules()
+    assert "transaction 3 (memory): what stood before is back, but not in the journal" in message
 
 
 @pytest.mark.parametrize("fault", ["damaged", "read-only"])
-def test_a_keeper_whose_journal_fails_undoes_what_is_due(
+def test_a_watchdog_whose_journal_fails_undoes_what_is_due(
     here: LeaseContext, stack: Stack, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
     enforced(here, ONE, 0.0, monkeypatch)
@@ -174,7 +175,7 @@ def test_a_keeper_whose_journal_fails_undoes_what_is_due(
     assert stack.rules == (Rules() if fault == "damaged" else ONE), "what was kept before comes back if it can be read"
 
 
-def test_a_keeper_imports_nothing_from_where_it_is_started(
+def test_a_watchdog_imports_nothing_from_where_it_is_started(
     here: LeaseContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     planted = tmp_path / "elsewhere" / "configtron"
@@ -183,6 +184,6 @@ def test_a_keeper_imports_nothing_from_where_it_is_started(
     monkeypatch.chdir(planted.parent)
     act = Transaction("memory", Place(), here.namespace, here.boot, LEASED, "{}", Rules(), lease_s=1.0)
     act = here.journal.begin(replace(act, expires_s=here.now_s() + 1.0))
-    keeper = watchdog_process.start(here, act.id)
-    assert Path(f"/proc/{keeper.split()[0]}/cwd").readlink() == Path("/")
-    assert ended(keeper, PATIENCE_S)
+    lease_watchdog = watchdog_process.start(here, act.id)
+    assert Path(f"/proc/{lease_watchdog.split()[0]}/cwd").readlink() == Path("/")
+    assert ended(lease_watchdog, PATIENCE_S)

@@ -12,7 +12,7 @@ import pytest
 
 from configtron.model.errors import DONE, USAGE
 from tests.support.memory_stack import Stack, stack
-from tests.support.tune_command import Said, tune, wanted
+from tests.support.tune_command import TuneCommand, tune, wanted
 
 __all__ = ["stack", "tune", "wanted"]
 
@@ -53,31 +53,31 @@ WRONG: list[tuple[str, Callable[[Lines], Lines], str]] = [
 
 
 @pytest.fixture
-def plan(wanted: Said, stack: Stack, tmp_path: Path) -> Path:
+def plan(wanted: TuneCommand, stack: Stack, tmp_path: Path) -> Path:
     path = tmp_path / "plan.jsonl"
     assert wanted("plan", "--driver", "memory", "-f", "jsonl", "-o", str(path))[0] == DONE
     return path
 
 
 @pytest.mark.parametrize(("change", "words"), [row[1:] for row in WRONG], ids=[row[0] for row in WRONG])
-def test_what_is_wrong_is_told_with_its_line(
-    wanted: Said, stack: Stack, plan: Path, change: Callable[[Lines], Lines], words: str
+def test_errors_are_reported_with_their_line(
+    wanted: TuneCommand, stack: Stack, plan: Path, change: Callable[[Lines], Lines], words: str
 ) -> None:
     lines = change([json.loads(line) for line in plan.read_text().splitlines()])
     plan.write_text("\n".join(map(json.dumps, lines)))
-    code, out, told = wanted("apply", str(plan))
-    assert (code, out, told.count("\n")) == (USAGE, "", 1) and words in told
-    assert "Error:" not in told.replace("configtron: ", "", 1) and not stack.rules.prefixes
+    code, out, message = wanted("apply", str(plan))
+    assert (code, out, message.count("\n")) == (USAGE, "", 1) and words in message
+    assert "Error:" not in message.replace("configtron: ", "", 1) and not stack.rules.prefixes
 
 
 @pytest.mark.parametrize("text", ["{", "[" * 100_000, "null", "nan"])
-def test_what_is_no_json_is_told(wanted: Said, stack: Stack, plan: Path, text: str) -> None:
+def test_text_that_is_no_json_is_reported(wanted: TuneCommand, stack: Stack, plan: Path, text: str) -> None:
     plan.write_text(text)
-    code, _, told = wanted("apply", str(plan))
-    assert code == USAGE and told.startswith(f"configtron: {plan}: line 1: not ") and told.count("\n") == 1
+    code, _, message = wanted("apply", str(plan))
+    assert code == USAGE and message.startswith(f"configtron: {plan}: line 1: not ") and message.count("\n") == 1
 
 
-def test_what_is_not_due_is_left(wanted: Said, stack: Stack, plan: Path) -> None:
+def test_what_is_not_due_is_left(wanted: TuneCommand, stack: Stack, plan: Path) -> None:
     lines = [json.loads(line) for line in plan.read_text().splitlines()]
     kept = [{**line, "state": "muted"} if line.get("scope") == "10.1.0.0/16" else line for line in lines]
     plan.write_text("\n".join(map(json.dumps, kept)))

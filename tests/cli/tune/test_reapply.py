@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Open connections are moved when told to, and what the kernel refused at one is not passed over."""
+"""Open connections are moved on request, and what the kernel refused at one is not passed over."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 
 from configtron.model.errors import CONDITION, DONE, NOTHING
 from configtron.tune.drivers.memory import MemoryDriver
-from tests.cli.tune.test_commands import Said, tune, wanted
+from tests.cli.tune.test_commands import TuneCommand, tune, wanted
 from tests.support.memory_stack import Stack, stack
 
 __all__ = ["stack", "tune", "wanted"]
 
 
-def test_a_driver_that_moves(wanted: Said, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_driver_that_moves(wanted: TuneCommand, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     assert wanted("reapply") == (NOTHING, "", "nothing of ours is in force here\n")
     assert wanted("--driver", "memory", "apply")[0] == DONE
     code, out, _ = wanted("reapply", "-f", "jsonl")
@@ -26,7 +26,7 @@ def test_a_driver_that_moves(wanted: Said, stack: Stack, monkeypatch: pytest.Mon
     assert (code, row["act"], row["driver"], row["served"], row["moved"]) == (DONE, 1, "memory", 9, 2)
 
 
-def test_refusals_are_differences(wanted: Said, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refusals_are_differences(wanted: TuneCommand, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     assert wanted("--driver", "memory", "apply")[0] == DONE
     refused = {"min_rto": (3, "Invalid argument")}
     monkeypatch.setattr(MemoryDriver, "refusals", lambda self: refused, raising=False)

@@ -22,7 +22,7 @@ KERNEL = [name for name in DRIVERS if name != "memory"]
 
 @pytest.fixture(autouse=True)
 def settled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Byte code is written by whoever imports first, once an installation: not by these."""
+    """Byte code is written by the first import of an installation: not by these."""
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     yield
 
@@ -31,7 +31,7 @@ def settled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.parametrize("driver", KERNEL)
 @pytest.mark.parametrize("standing", [False, True])
 def test_plan_writes_nothing(driver: str, standing: bool, tmp_path: Path) -> None:
-    """With nothing in force, and with something else in force, a keeper at work and the database open."""
+    """With nothing in force, and with something else in force, a watchdog at work and the database open."""
     if lack := load(driver, Place()).missing():
         pytest.skip(lack)
     with tune_sandbox(driver) as here:
@@ -41,7 +41,7 @@ def test_plan_writes_nothing(driver: str, standing: bool, tmp_path: Path) -> Non
             other = "tcp_slow_start_after_idle=1" if driver == "sysctl" else "tcp_congestion_control=cubic"
             here.run("profile", "set", "web", other)
         before = here.state()
-        # Somebody else may have the database open: then its log is there.
+        # Another process may have the database open: then its log is there.
         book = Tuning(here.database) if standing else None
         done = traced(here.command("plan", *here.where, "-f", "jsonl"), tmp_path / "log")
         if book is not None:
@@ -52,7 +52,7 @@ def test_plan_writes_nothing(driver: str, standing: bool, tmp_path: Path) -> Non
         assert found == []
         assert here.state() == before
         # The same eyes see what apply writes.
-        # Kept: strace follows the keeper too, which else would stay for the lease.
+        # Kept: strace follows the watchdog too, which else would stay for the lease.
         traced(here.command("apply", *here.where, "--keep"), tmp_path / "log")
         assert len(list(writes((tmp_path / "log").read_text(errors="replace").splitlines()))) > 3
         here.run("rollback")

@@ -24,7 +24,7 @@ from configtron.service.lease import systemd_units
 from configtron.tune.units import DATABASE, RECOVER, TIMER, WATCH, units
 from rigs import ROOT
 from rigs.isolation import apart
-from tests.support.tune_command import Said, tune
+from tests.support.tune_command import TuneCommand, tune
 
 __all__ = ["tune"]
 HERE = Path(__file__).parent
@@ -58,10 +58,10 @@ def refused(words: list[str]) -> list[str]:
 
 
 @pytest.fixture
-def written(tune: Said, tmp_path: Path) -> Path:
+def written(tune: TuneCommand, tmp_path: Path) -> Path:
     """The units of this installation, in a folder."""
-    code, out, told = tune("unit", "-o", str(tmp_path / "system"))
-    assert (code, out) == (DONE, "") and "systemctl enable --now" in told
+    code, out, message = tune("unit", "-o", str(tmp_path / "system"))
+    assert (code, out) == (DONE, "") and "systemctl enable --now" in message
     return tmp_path / "system"
 
 
@@ -94,9 +94,9 @@ def test_systemd_finds_the_program_and_knows_every_setting(written: Path, name: 
 @pytest.mark.parametrize("name", SERVICES)
 def test_exposure(written: Path, name: str) -> None:
     command = [str(ANALYZE), "security", "--offline=true", str(written / name)]
-    said = subprocess.run(command, capture_output=True, text=True).stdout
-    found = re.search(r"Overall exposure level for \S+: ([\d.]+)", said)
-    assert found and float(found[1]) <= EXPOSURE_MOST, said
+    printed = subprocess.run(command, capture_output=True, text=True).stdout
+    found = re.search(r"Overall exposure level for \S+: ([\d.]+)", printed)
+    assert found and float(found[1]) <= EXPOSURE_MOST, printed
 
 
 def test_another_database_may_be_written() -> None:
@@ -105,12 +105,12 @@ def test_another_database_may_be_written() -> None:
     assert service["ExecStart"].startswith('"/opt/a b/configtron" --db "/srv/50%% tuned/x.db" tune watch')
 
 
-def test_one_is_printed_by_its_name(tune: Said, tmp_path: Path) -> None:
+def test_one_is_printed_by_its_name(tune: TuneCommand, tmp_path: Path) -> None:
     assert tune("unit", TIMER)[1] == units(["x"])[TIMER]
     every = tune("unit")[1]
     assert all(f"# {name}\n" in every for name in (*SERVICES, TIMER))
-    code, _, told = tune("unit", "configtron.service")
-    assert code == USAGE and WATCH in told
+    code, _, message = tune("unit", "configtron.service")
+    assert code == USAGE and WATCH in message
     (tmp_path / "file").touch()
     assert tune("unit", "-o", str(tmp_path / "file" / "system"))[0] == USAGE
 
@@ -122,7 +122,7 @@ def test_without_a_script_the_module_is_called(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_a_program_that_others_can_write_is_warned_about(
-    tune: Said, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    tune: TuneCommand, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     script = tmp_path / "configtron"
     script.touch(mode=0o755)
@@ -152,7 +152,7 @@ def test_the_timer_has_its_service() -> None:
 @pytest.mark.skipif(not ANALYZE, reason="systemd-analyze is not installed")
 @pytest.mark.parametrize("driver", ["ebpf", "route", "sysctl"])
 def test_the_work_can_be_done_with_these_rights(driver: str, tmp_path: Path) -> None:
-    """Both services under their own restrictions: the watch renews a lease, what mends undoes one that nobody keeps."""
+    """Both services under their own restrictions: the watch renews a lease, the recovery service undoes it."""
     command = apart([sys.executable, str(HERE / "test_units.py"), driver, str(tmp_path)])
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
@@ -187,15 +187,15 @@ def _worked(driver: str, folder: Path) -> None:
     (act,) = typed("status", "-f", "jsonl")
     assert act["status"] == "leased", f"{act} {watch.poll()} {watch.communicate() if watch.poll() is not None else ''}"
     watch.send_signal(signal.SIGTERM)
-    said = watch.communicate(timeout=20)
-    assert watch.returncode in (INTERRUPTED, 128 + signal.SIGTERM, -signal.SIGTERM), said
-    # nobody is left who would undo it
+    printed = watch.communicate(timeout=20)
+    assert watch.returncode in (INTERRUPTED, 128 + signal.SIGTERM, -signal.SIGTERM), printed
+    # no process is left that would undo it
     os.kill(int(str(typed("status", "-f", "jsonl")[0]["keeper"])), signal.SIGKILL)
     while typed("status", "-f", "jsonl")[0]["lease_left_s"]:
         time.sleep(0.2)
     mending = confined(RECOVER)
-    said = mending.communicate(timeout=20)
-    assert mending.returncode == 0, said
+    printed = mending.communicate(timeout=20)
+    assert mending.returncode == 0, printed
     assert typed("status", "-f", "jsonl") == []
     assert subprocess.run([*python, "--db", f"{state}/db", "tune", "verify"], capture_output=True).returncode == 4
 

@@ -16,7 +16,7 @@ from configtron.model.errors import DONE, PRIVILEGE
 from configtron.tune.drivers.bpf import rights
 from rigs import ROOT
 from tests.support.tune.aside import usable
-from tests.support.tune_command import Said, tune
+from tests.support.tune_command import TuneCommand, tune
 
 __all__ = ["tune"]
 APART = ("unshare", "--user", "--map-root-user", "--net")
@@ -24,17 +24,17 @@ APART = ("unshare", "--user", "--map-root-user", "--net")
 
 @pytest.fixture
 def typed(tmp_path: Path) -> object:
-    """Commands of `tune` as the root of a user namespace types them: exit code, output, what was told."""
+    """Commands of `tune` as the root of a user namespace types them: exit code, output, messages."""
     if subprocess.run([*APART, "true"], capture_output=True).returncode:
         pytest.skip("this host makes no user namespaces")
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
 
-    def said(*words: str) -> tuple[int, str, str]:
+    def run_tune(*words: str) -> tuple[int, str, str]:
         command = [*APART, sys.executable, "-m", "configtron", "--db", str(tmp_path / "db"), "tune", *words]
         done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
         return done.returncode, done.stdout, done.stderr
 
-    return said
+    return run_tune
 
 
 def test_doctor_offers_no_knob_that_apply_could_not_set(typed: object) -> None:
@@ -50,8 +50,8 @@ def test_apply_refuses_before_anything_is_written(typed: object, tmp_path: Path)
     assert callable(typed)
     assert typed("profile", "set", "p", "initcwnd=20")[0] == DONE
     assert typed("prefix", "set", "192.0.2.0/24", "p")[0] == DONE
-    code, _, told = typed("apply", "--driver", "ebpf", "--keep")
-    assert (code, told.count("\n")) == (PRIVILEGE, 1) and told.startswith("configtron: driver ebpf: ")
+    code, _, message = typed("apply", "--driver", "ebpf", "--keep")
+    assert (code, message.count("\n")) == (PRIVILEGE, 1) and message.startswith("configtron: driver ebpf: ")
     journal = sqlite3.connect(tmp_path / "db")
     assert journal.execute("SELECT count(*) FROM act").fetchone() == (0,)
     journal.close()
@@ -65,7 +65,7 @@ def test_the_hosts_root_is_not_refused() -> None:
 
 @pytest.mark.root
 def test_a_load_that_only_trying_shows_is_found_out_before_anything_is_written(
-    tune: Said, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    tune: TuneCommand, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A filter of system calls that lets bpf(2) ask and not load; a plan loads nothing, so it does not know."""
     usable()
@@ -77,8 +77,8 @@ def test_a_load_that_only_trying_shows_is_found_out_before_anything_is_written(
     tune("prefix", "set", "192.0.2.0/24", "p")
     where = ("--driver", "ebpf", "--cgroup", "/")
     assert tune("plan", *where)[0] == DONE
-    code, _, told = tune("apply", *where, "--keep")
-    assert (code, told) == (PRIVILEGE, "configtron: the driver ebpf: the filter is in the way\n")
+    code, _, message = tune("apply", *where, "--keep")
+    assert (code, message) == (PRIVILEGE, "configtron: the driver ebpf: the filter is in the way\n")
     journal = sqlite3.connect(next(tmp_path.rglob("configtron.db")))
     assert journal.execute("SELECT count(*) FROM act").fetchone() == (0,)
     journal.close()

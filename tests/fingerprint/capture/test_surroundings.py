@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What files tell of an address: networks, countries, devices; and files that are not what they should be."""
+"""What files show of an address: networks, countries, devices; and files that are not what they should be."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def copied(frames: Frames) -> list[tuple[int, bytes, int]]:
     return [(at, frames.data[start : start + kept].tobytes(), length) for at, start, kept, length in rows]
 
 
-def told(parts: list[Frames], gathering: Gathering) -> list[ConnectionReport]:
+def reports_of(parts: list[Frames], gathering: Gathering) -> list[ConnectionReport]:
     found: list[ConnectionReport] = []
     for frames in parts:
         for batch in gathering.take(decode(frames, gathering.pairs, gathering.heads, gathering.counts)):
@@ -118,12 +118,12 @@ def test_live_says_what_the_file_of_the_same_frames_says(tmp_path: Path) -> None
             while blocks := [block._replace(data=block.data.copy()) for block in ring.hear(0.5)]:
                 parts += blocks
             assert ring.drops() == 0
-    live = told(parts, Gathering(100_000, trips=True))
+    live = reports_of(parts, Gathering(100_000, trips=True))
     path = tmp_path / "same.pcap"
     path.write_bytes(write_snapped([frame for block in parts for frame in copied(block)]))
     gathering = Gathering(trips=True)
     with opened(str(path)) as source:
-        filed = told(list(read(source, gathering.counts, buffer=1 << 24)), gathering)
+        filed = reports_of(list(read(source, gathering.counts, buffer=1 << 24)), gathering)
     assert len(live) == len(filed) == 5
     assert [one._replace(file=0) for one in live] == filed
     assert contexts(live) == contexts(filed)
@@ -154,7 +154,7 @@ def test_the_kernel_cuts_filters_and_numbers(tmp_path: Path) -> None:
             assert heard(ring) == []
             frames = heard(other)
     assert frames and all(len(data) == min(length, 128) for _, data, length in frames)
-    assert max(length for _, _, length in frames) > 1500, "the link offloads, and the wire's length is told"
+    assert max(length for _, _, length in frames) > 1500, "the link offloads, and the wire's length is reported"
     assert [at for at, _, _ in frames] == sorted(at for at, _, _ in frames)
 
 
@@ -253,8 +253,8 @@ def test_a_socket_says_what_ss_says() -> None:
         assert rtt and float(rtt[1]) == info.rtt_us / 1e3 and float(rtt[2]) == info.rttvar_us / 1e3
         for name, value in (("minrtt", (info.min_rtt_us or 0) / 1e3), ("bytes_sent", info.bytes_sent),
                             ("data_segs_out", info.data_segs_out)):  # fmt: skip
-            told = re.search(rf"\b{name}:([\d.]+)", line)
-            assert float(told[1] if told else 0) == value, name
+            reports_of = re.search(rf"\b{name}:([\d.]+)", line)
+            assert float(reports_of[1] if reports_of else 0) == value, name
         assert ("app_limited" in line) == info.app_limited
         rate = re.search(r"delivery_rate (\d+)bps", line)
         assert rate is None or int(rate[1]) == info.delivery_rate * 8

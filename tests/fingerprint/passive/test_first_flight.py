@@ -131,7 +131,7 @@ def one_short_segment(conversation: Conversation) -> None:
 
 
 def takes_turns(conversation: Conversation) -> None:
-    """Full segments, but what comes next answers what the client said meanwhile."""
+    """Full segments, but what comes next answers what the client sent meanwhile."""
     conversation.flight(FLIGHT, 0, 3, echo_s=ASKED)
     conversation.send(0, FLIGHT + 0.002, ACK, 101, 1 + 3 * FULL, 126)
     conversation.send(1, SECOND + 0.002, ACK, 1 + 3 * FULL, 227, FULL, echo_s=FLIGHT + 0.002)
@@ -183,9 +183,9 @@ BOUNDS = {
 
 @pytest.mark.parametrize("name", BOUNDS)
 def test_what_is_not_proven_is_a_bound(name: str, tmp_path: Path) -> None:
-    tell_story, least = BOUNDS[name]
+    report_conversation, least = BOUNDS[name]
     conversation = Conversation()
-    tell_story(conversation)
+    report_conversation(conversation)
     found = icw(conversation, tmp_path)
     assert found.grade == "L" and found.value == least
     assert name.startswith(str(found.detail("proof")))
@@ -229,14 +229,14 @@ def test_a_capture_that_lost_frames_proves_nothing(tmp_path: Path) -> None:
     timers = {"synack_rto", "synack_retries", "synack_backoff"}
     for tainted in (False, True):
         (one,) = report_connections(unanswered.batch(tmp_path), ["x"], tainted=tainted)
-        told = {o.knob: o for o in one.observations if o.knob in timers}
-        assert set(told) == timers
-        assert all((o.reason == "drops") == tainted and (o.value is None) == tainted for o in told.values())
+        reported = {o.knob: o for o in one.observations if o.knob in timers}
+        assert set(reported) == timers
+        assert all((o.reason == "drops") == tainted and (o.value is None) == tainted for o in reported.values())
 
 
 @pytest.mark.parametrize("pause_s", [0.02, 1.2 * RTT_S])
 def test_a_probe_with_new_data_is_none_of_the_flight(pause_s: float, tmp_path: Path) -> None:
-    """The first ACK is late, so the server sends one segment more than its window (RFC 8985 7.3); its clock tells."""
+    """The first ACK is late, so the server sends one segment more than its window (RFC 8985 7.3); see its clock."""
     conversation = Conversation()
     conversation.flight(FLIGHT, 0, 10, echo_s=ASKED)
     conversation.send(1, FLIGHT + pause_s, ACK, 1 + 10 * FULL, 101, FULL, echo_s=ASKED)
@@ -248,7 +248,7 @@ def test_a_probe_with_new_data_is_none_of_the_flight(pause_s: float, tmp_path: P
 
 @pytest.mark.parametrize(("apart_s", "grade"), [(0.01, "C"), (1.0, "L")])
 def test_a_repeated_synack_leaves_the_window_at_the_request(apart_s: float, grade: str, tmp_path: Path) -> None:
-    """A duplicate within 10 ms hides neither the round trip nor the flight; after a timer's repeat nobody knows it."""
+    """A duplicate within 10 ms hides neither the round trip nor the flight; after a timer's repeat it is unknown."""
     conversation = Conversation()
     conversation.flight(FLIGHT + apart_s, 0, 16, echo_s=ASKED)
     conversation.ack(FLIGHT + apart_s + 0.002, 2)

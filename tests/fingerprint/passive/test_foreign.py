@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Captures that nobody made for us: what they do not show is not claimed."""
+"""Captures of foreign origin: what they do not show is not claimed."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def sender(frame: bytes) -> int:
 
 @pytest.mark.parametrize("snap", [40, 48, 52])
 def test_cut_options_claim_nothing(snap: int, tmp_path: Path) -> None:
-    """Without the scale nobody knows a window, without the MSS nobody knows a segment."""
+    """Without the scale the window is unknown, without the MSS the segment size."""
     one = read_back(proven().frames, tmp_path, snap=snap)
     assert one.numbers["options_cut"] == 1 and one.numbers["rtt"] == pytest.approx(RTT_S)
     for name in ("sack", "stamps", "server_max_window", "client_max_window", "server_mss", "client_wscale"):
@@ -112,7 +112,7 @@ def test_duplicate_acks_with_growing_blocks_are_no_copies(tmp_path: Path) -> Non
 
 
 def test_a_wild_reset_does_not_move_the_stream() -> None:
-    """A reset by somebody between may have any number; the stream goes on where it was."""
+    """A reset by a middlebox may have any number; the stream goes on where it was."""
     chance = random.Random(3)
     for _ in range(300):
         wild = chance.choice((0x80000000, 0x80000100, chance.getrandbits(32)))
@@ -219,7 +219,7 @@ def test_an_answer_with_another_number_is_no_repeat(tmp_path: Path) -> None:
 
 
 def test_one_segment_that_is_not_the_first_is_no_flight(tmp_path: Path) -> None:
-    """It came late enough to have been a probe of the tail, and how late after the first one nobody knows."""
+    """It came late enough to have been a probe of the tail, and how late after the first one is unknown."""
     conversation = Conversation()
     conversation.send(1, FLIGHT, ACK, 1, 101, 238, echo_s=ASKED)
     conversation.send(1, FLIGHT + 0.24, ACK, 239, 101, FULL, echo_s=ASKED)

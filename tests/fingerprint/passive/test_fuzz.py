@@ -32,7 +32,7 @@ APART = {"frames", "connections", "told-early", "cut-file", "malformed-record", 
 
 
 def everything(data: bytes, most: int | None = None) -> tuple[list[ConnectionReport], Counter[str]]:
-    """Read, tell, render: what the command does."""
+    """Read, report, render: what the command does."""
     gathering = Gathering(most)
     found: list[ConnectionReport] = []
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Told soon after their end, connections say what they say when all are read at once; memory stays flat."""
+"""Reported soon after their end, connections give the same results as when all are read at once; memory stays flat."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_parts_say_what_the_whole_says(capture: Path, most: int) -> None:
     assert (gathering.counts["told-early"] > 0) == (most == 500)
 
 
-def long_story(segments: int) -> Conversation:
+def long_conversation(segments: int) -> Conversation:
     """A download that goes on and on, and beside it connections that come and go."""
     conversation = Conversation(start_s=1000.0)
     at = 1.0
@@ -57,7 +57,7 @@ def long_story(segments: int) -> Conversation:
 
 
 def test_a_long_connection_is_counted_whole(tmp_path: Path) -> None:
-    conversation = long_story(20_000)
+    conversation = long_conversation(20_000)
     other = write.conversation(6, start_ns=round(1010 * 1e9))
     path = tmp_path / "long.pcap"
     path.write_bytes(write.pcap(sorted((*conversation.frames, *other), key=lambda frame: frame[0]), nano=True))

@@ -45,7 +45,7 @@ def test_the_end_that_is_here_is_reported(tmp_path: Path, here: str, other: str,
 
 @pytest.mark.parametrize("opened", [True, False])
 def test_a_router_keeps_nobodys_address(tmp_path: Path, opened: bool) -> None:
-    """Neither end is here: both are clients of somebody, and who serves may be a guess."""
+    """Neither end is here: both are clients of other hosts, and the server's side may be a guess."""
     found = seen(tmp_path, "203.0.113.1", opened=opened)
     assert found.context.prefix in ("192.0.2.0/24", "198.51.100.0/24")
     kept = " ".join(map(str, context_row(found)))
@@ -58,7 +58,7 @@ def test_where_both_ends_are_here_the_server_is_tuned(tmp_path: Path) -> None:
 
 
 def test_every_repeat_is_a_loss_unless_the_capture_lost_frames(tmp_path: Path) -> None:
-    """Repeats after a timeout, after duplicate ACKs, and those of which nobody saw why."""
+    """Repeats after a timeout, after duplicate ACKs, and those of unknown cause."""
     numbers = {"server_data": 40, "server_payload": 0, "server_rto": 1, "server_fast": 2, "server_other": 1}
     one = connection(tmp_path, proven())._replace(numbers=defaultdict(lambda: None, numbers))
     assert lost(one, "server") == 4 / 40

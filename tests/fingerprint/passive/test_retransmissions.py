@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Each cause of a repeat, told as the wire shows it; and what is no repeat."""
+"""Each cause of a repeat, reported as the wire shows it; and what is no repeat."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Round trips and rates of segments: exact on told conversations, the same in parts, and total on any rows."""
+"""Round trips and rates of segments: exact on scripted conversations, the same in parts, and total on any rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def trips(conversation: Conversation, folder: Path, side: str = "server") -> dic
 
 
 def by_frame(path: Path, *, lapse_every: int = 0, most: int = 100_000) -> list[tuple[int, dict[str, int]]]:
-    """(first frame, columns) of each connection; told in parts if asked, as `live` does."""
+    """(first frame, columns) of each connection; reported in parts if asked, as `live` does."""
     gathering = Gathering(most, trips=True)
     found: list[tuple[int, dict[str, int]]] = []
 

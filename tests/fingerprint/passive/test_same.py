@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The same inferences, the same verdicts: a probe's conversation read as a foreign capture says what the probe said."""
+"""A probe's conversation read as a foreign capture gives the probe's verdicts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.fake_server import FakeServer
 TARGET = Target("x.example", "198.51.100.2", 80)
 ENDS = packed("192.0.2.1"), packed("198.51.100.2")
 BASE = {"out": 4_294_967_290, "in": 12_345}
-# What a capture may say more, because nobody has to ask for it.
+# What a capture may show beyond, because no request is needed.
 MORE = {"http_clear"}
 
 
@@ -75,7 +75,7 @@ def test_a_capture_says_what_the_probe_stated(probe: str, params: dict[str, Any]
         found = mine.get(live.knob)
         assert found is not None, live
         assert (found.value, found.grade) == (live.value, live.grade), live.knob
-        # Of fewer than three segments nobody knows whether they were left without ACK on purpose.
+        # Of fewer than three segments it is unknown whether they were left without ACK on purpose.
         assert found.method.startswith("first flight") or found.details == live.details, live.knob
     # And never more than the probe dared to say.
     window = mine.get("icw")

@@ -125,12 +125,12 @@ def test_what_was_not_upgraded_or_not_captured_says_nothing(parts: list[bytes], 
 
 
 def test_what_a_reset_carries_is_no_stream(tmp_path: Path) -> None:
-    """RFC 9293 3.5.3: a reset may say why; it is counted as payload, and is no part of what the server said."""
+    """RFC 9293 3.5.3: a reset may say why; it is counted as payload, and is no part of the server's data."""
     plain = spoken(UPGRADE, [TAKEN], 1000, tmp_path)
-    told = spoken(UPGRADE, [TAKEN], 1000, tmp_path, reset=SETTINGS)
-    assert "h2_settings" not in {o.knob for o in told.observations}
-    assert told.numbers["server_bytes"] == plain.numbers["server_bytes"] == len(TAKEN)
-    assert told.numbers["server_payload"] == len(TAKEN) + len(SETTINGS)
+    reported = spoken(UPGRADE, [TAKEN], 1000, tmp_path, reset=SETTINGS)
+    assert "h2_settings" not in {o.knob for o in reported.observations}
+    assert reported.numbers["server_bytes"] == plain.numbers["server_bytes"] == len(TAKEN)
+    assert reported.numbers["server_payload"] == len(TAKEN) + len(SETTINGS)
 
 
 def spoken(asked: bytes, answered: list[bytes], size: int, folder: Path, *, reset: bytes = b"") -> ConnectionReport:

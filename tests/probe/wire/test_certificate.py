@@ -24,11 +24,11 @@ def der(pem: str) -> bytes:
 
 def test_an_identity_is_reported() -> None:
     leaf = der(issue(1, "Example Edge", ["site.test", "b.test", "c.test"]).chain)
-    told = dict(identity(leaf))
-    assert told.pop("sha256") == sha256(leaf).hexdigest()
+    fields = dict(identity(leaf))
+    assert fields.pop("sha256") == sha256(leaf).hexdigest()
     names = ("site.test", "www.site.test", "b.test", "www.b.test", "c.test")
-    assert len(names) == NAMES_MOST and told.pop("expires")
-    assert told == {
+    assert len(names) == NAMES_MOST and fields.pop("expires")
+    assert fields == {
         "organisation": "Example Edge", "subject": "site.test", "issuer": "configtron laboratory", "key": "ec-256",
         "names": names, "names_count": 6,
     }  # fmt: skip
@@ -39,9 +39,14 @@ def test_a_bare_certificate_shows_less() -> None:
     name, day = x509.Name([]), datetime.datetime(2026, 1, 2)
     builder = x509.CertificateBuilder(name, name, key.public_key(), 1, day, day)
     made = builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.DER)
-    told = dict(identity(made))
-    assert (told["organisation"], told["issuer"], told["key"], told["expires"]) == ("", "", "rsa-2048", "2026-01-02")
-    assert "names" not in told
+    fields = dict(identity(made))
+    assert (fields["organisation"], fields["issuer"], fields["key"], fields["expires"]) == (
+        "",
+        "",
+        "rsa-2048",
+        "2026-01-02",
+    )
+    assert "names" not in fields
 
 
 @given(st.integers(0, 400), st.binary(max_size=8))

@@ -20,13 +20,13 @@ class World:
 
     def __init__(self, script: Script) -> None:
         self.now_ns = START_NS
-        self.said: list[bytes] = []
+        self.sent: list[bytes] = []
         about = beginning("v/h/p.1", Target("h", "198.18.0.1"), "v", "p", (("b", 1), ("a", (1, "x"))), START_NS)
         self.flow = ProbeFlow(about, script, self._say, Envelope(OURS, THEIRS, 4000, 80), 0x80000000)
         self.flow.start()
 
     def _say(self, packet: bytes, address: str) -> int:
-        self.said.append(packet)
+        self.sent.append(packet)
         return self.now_ns
 
     def hear(self, segment: Segment, at_s: float, gso_size: int = 0) -> None:
@@ -71,7 +71,7 @@ def test_numbers_are_relative_both_ways() -> None:
         (ACK, 1, 1, 300),
         (ACK, 1, 301, 0),
     ]
-    last = dissect(world.said[-1])
+    last = dissect(world.sent[-1])
     assert last is not None and (last.seq, last.ack) == (0x80000001, (THEIR_ISN + 301) & 0xFFFFFFFF)
     assert world.trace().params == (("a", (1, "x")), ("b", 1))
 
@@ -125,6 +125,6 @@ def test_aborting_says_farewell_where_the_server_listens() -> None:
     world = World(acks_each())
     world.hear(SYNACK, 0.1)
     world.flow.abort("interrupted")
-    last = dissect(world.said[-1])
+    last = dissect(world.sent[-1])
     assert last is not None and (last.flags, last.seq) == (RST, 0x80000001)
     assert world.trace().ending == "interrupted"

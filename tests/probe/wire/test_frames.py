@@ -199,9 +199,11 @@ def test_a_refusal_has_seq_0_until_a_syn_says_otherwise() -> None:
 @settings(deadline=None)
 @given(SEGMENT, NUMBER)
 def test_what_we_sent_is_read_as_it_was_stated(segment: Segment, isn: int) -> None:
-    said = segment._replace(seq=17, ack=5)
+    numbered = segment._replace(seq=17, ack=5)
     numbers = Numbers(isn)
     numbers.hear(isn ^ 0x55, SYN | ACK)
-    data = build(Envelope(b"abcd", b"efgh", 1, 2, ident=9), said, *numbers.absolute(said))
+    data = build(Envelope(b"abcd", b"efgh", 1, 2, ident=9), numbered, *numbers.absolute(numbered))
     packet = sent(data, numbers, 0.25, 4)
-    assert packet is not None and packet.segment == said and (packet.at, packet.frame, packet.way) == (0.25, 4, "out")
+    assert (
+        packet is not None and packet.segment == numbered and (packet.at, packet.frame, packet.way) == (0.25, 4, "out")
+    )

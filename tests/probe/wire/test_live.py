@@ -137,11 +137,11 @@ def test_live_traces_are_what_the_file_gives_back(site: Site, tmp_path: Path) ->
     writer.close()
     assert list(read_evidence(tmp_path / "host.pcapng")) == [r.trace for r in recordings]
     for trace in (r.trace for r in recordings):
-        said = PROBES[trace.probe].script(trace.target, "test", **dict(trace.params))
+        stated = PROBES[trace.probe].script(trace.target, "test", **dict(trace.params))
         if PROBES[trace.probe].stream:
-            assert play_messages(cast(StreamScript, said), trace) == trace.ending
+            assert play_messages(cast(StreamScript, stated), trace) == trace.ending
         else:
-            assert play(cast(Script, said), Recorded(trace.packets)) == (trace.packets, trace.ending)
+            assert play(cast(Script, stated), Recorded(trace.packets)) == (trace.packets, trace.ending)
     sessions = {r.trace.id: r.trace.session for r in recordings}
     assert sessions["icw"] is None
     for name in ("h2", "tls"):
@@ -267,7 +267,7 @@ def test_an_own_namespace_sees_this_host_and_leaves_nothing() -> None:
 
 
 def test_a_dead_processes_namespace_is_swept() -> None:
-    # A pid that nobody can have, and that of somebody who started at another time; other runs sweep as well.
+    # A pid that no process can have, and that of a process that started at another time; other runs sweep as well.
     left = {f"configtron-{999_000_000 + os.getpid()}-7-x0", f"configtron-1-{os.getpid()}-x0"}
     for name in left:
         ip("netns", "add", name)

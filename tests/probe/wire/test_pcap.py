@@ -55,8 +55,8 @@ def test_traces_are_rebuilt(tmp_path: Path) -> None:
     places = [writer.append(r) for r in recordings]
     writer.flush()
     assert list(read_evidence(tmp_path / "v.pcapng")) == [r.trace for r in recordings]
-    for place, said in zip(places, recordings, strict=True):
-        assert list(read_evidence(tmp_path / "v.pcapng", offset=place.offset, end=place.end)) == [said.trace]
+    for place, stated in zip(places, recordings, strict=True):
+        assert list(read_evidence(tmp_path / "v.pcapng", offset=place.offset, end=place.end)) == [stated.trace]
     assert [p.first_frame for p in places] == [1, 1 + places[0].frames, 1 + places[0].frames + places[1].frames + 3]
     assert [(p.file, p.frames) for p in places] == [("v.pcapng", len(r.frames)) for r in recordings]
 
@@ -90,8 +90,8 @@ def test_any_conversation_is_rebuilt(
             world.hear(segment if number == 0 else segment._replace(seq=seq), 0.1 + number / 7, gso_size)
             seq += segment.length
     trace, frames = world.flow.recording()
-    said = tuple(Message(round(at * 1e9) / 1e9, way, text) for at, way, text in messages)
-    full = Recording(replace(trace, messages=said), frames)
+    stated = tuple(Message(round(at * 1e9) / 1e9, way, text) for at, way, text in messages)
+    full = Recording(replace(trace, messages=stated), frames)
     encoded = encode(full)[0]
     with TemporaryDirectory() as folder:
         path = Path(folder, "v.pcapng")

@@ -47,9 +47,9 @@ def test_a_packet_less(trace: Trace) -> None:
 
 
 def test_a_message_more() -> None:
-    """What nobody read of it would be kept for ever, and be read by the inferences."""
+    """Unread bytes of it would be kept for ever, and be read by the inferences."""
     trace = kept("h2_settings/node-all", "h2_settings")
-    for data in (b"said by nobody", b""):
+    for data in (b"sent by no host", b""):
         more = Message(trace.packets[-1].at + 1, "in", data)
         with pytest.raises(Diverged, match="messages"):
             replayed(replace(trace, messages=(*trace.messages, more)))

@@ -59,8 +59,8 @@ def vantage() -> Iterator[Vantage]:
                 data, peer = server.recvfrom(4096)
                 if not data:
                     return
-                if (said := reply(data)) is not None:
-                    server.sendto(said, peer)
+                if (response := reply(data)) is not None:
+                    server.sendto(response, peer)
 
         thread = threading.Thread(target=serve)
         thread.start()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A shard against real servers: everything asked once, whatever interrupts it; nobody asked who may not be."""
+"""A shard against real servers: everything asked once, whatever interrupts it; no target asked that may not be."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def serves(heard: bytes, ask: bytes = ASK) -> tuple[bytes, bool]:
 
 
 def run(make: Callable[[], StreamScript], peer: Peer) -> tuple[str, StreamLog]:
-    """Play a script, and its own recording, which must tell the same."""
+    """Play a script, and its own recording, which must give the same."""
     carried, log = carry(make(), TARGET, Mirror)
     packets, ending = play(carried, peer)
     trace = Trace("i", TARGET, "v", "p", (), 0, packets, tuple(log.messages), log.session)
@@ -153,7 +153,7 @@ def test_no_one_answers() -> None:
     peer = Peer(serves, lose_out=frozenset(range(10)))
     ending, log = run(asks, peer)
     assert ending == "no-synack" and log.session == Session(error="no-synack")
-    assert peer._number["out"] == 3, "three SYNs, and no RST to nobody"
+    assert peer._number["out"] == 3, "three SYNs, and no RST to no host"
     assert peer.now == SYN_TRIES_AT_S[-1] + SYN_PATIENCE_S
 
 
@@ -170,7 +170,7 @@ def test_a_reset_ends_the_stream() -> None:
     peer = Peer(lambda heard: (b"some", False), reset_after=1)
     ending, log = run(asks, peer)
     assert (ending, texts(log.messages, "in")) == ("ended", b"some")
-    assert peer.rst is None, "nothing is said to who has reset"
+    assert peer.rst is None, "nothing is sent to a host that has reset"
 
 
 def test_waiting_has_an_end() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""TLS from tape: what a real engine said, with its TCP around it, is said again packet by packet."""
+"""TLS from tape: what a real engine sent, with its TCP around it, is sent again packet by packet."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_a_handshake_that_fails_is_played_again(
 
 def test_a_version_that_the_server_has_not_is_played_again(trust: Trust, context: ssl.SSLContext) -> None:
     context.set_ciphers("ALL:@SECLEVEL=0")
-    context.set_alpn_protocols(["nobody"])
+    context.set_alpn_protocols(["unknown"])
     context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers("PSK")
     trace = recorded(asks(tls=True), trust, Peer(Server(context)))

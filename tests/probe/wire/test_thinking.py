@@ -99,8 +99,8 @@ def test_a_pause_is_not_taken_for_a_window(
     trials: dict[tuple[str, float, float], list[Observation]], profile: str, think_s: float
 ) -> None:
     verdict = merge(trials[profile, think_s, 0.0])
-    told = [(t.text, t.detail("mss"), t.detail("stop"), t.detail("proof")) for t in verdict.trials]
-    assert verdict.value == 10 or (verdict.grade in ("L", "N") and float(verdict.value or 0) <= 10), told
+    details = [(t.text, t.detail("mss"), t.detail("stop"), t.detail("proof")) for t in verdict.trials]
+    assert verdict.value == 10 or (verdict.grade in ("L", "N") and float(verdict.value or 0) <= 10), details
 
 
 @pytest.mark.parametrize("profile", list(CLEAR))
@@ -109,5 +109,5 @@ def test_a_drip_is_not_taken_for_a_window(
     trials: dict[tuple[str, float, float], list[Observation]], profile: str, drip_s: float
 ) -> None:
     verdict = merge(trials[profile, 0.0, drip_s])
-    told = [(t.text, t.detail("mss"), t.detail("stop"), t.detail("proof")) for t in verdict.trials]
-    assert verdict.value == 10 or (verdict.grade in ("L", "N") and float(verdict.value or 0) <= 10), told
+    details = [(t.text, t.detail("mss"), t.detail("stop"), t.detail("proof")) for t in verdict.trials]
+    assert verdict.value == 10 or (verdict.grade in ("L", "N") and float(verdict.value or 0) <= 10), details

@@ -113,8 +113,8 @@ def test_a_page_over_tls_is_read(trust: Trust, context: ssl.SSLContext) -> None:
     trace = Trace("t", TARGET, "v", "http_version", way, 0, packets, tuple(log.messages), log.session, ending)
     (found,) = read(trace)
     assert (found.knob, found.value) == ("http_tls", "http/1.1")
-    told = {name: found.detail(name) for name in ("status", "server", "location", "cookies", "alpn", "tls")}
-    assert told == {
+    details = {name: found.detail(name) for name in ("status", "server", "location", "cookies", "alpn", "tls")}
+    assert details == {
         "status": 302, "server": "edge", "location": "/in", "cookies": "seen=1", "alpn": "http/1.1", "tls": "TLSv1.3",
     }  # fmt: skip
     assert log.session is not None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Whatever a server said is text in the page."""
+"""Whatever a server sent is text in the page."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ class Reader(HTMLParser):
 
 
 @given(st.text() | st.just(HOSTILE))
-def test_text_and_attributes_stay_what_they_are(said: str) -> None:
+def test_text_and_attributes_stay_what_they_are(stated: str) -> None:
     reader = Reader()
-    reader.feed(document(said, [el("p", said, el("b", said), said, title=said)]))
+    reader.feed(document(stated, [el("p", stated, el("b", stated), stated, title=stated)]))
     assert reader.tags == ["html", "head", "meta", "meta", "meta", "meta", "title", "style", "body", "p", "b"]
     assert set(reader.attributes) == {"title"}
-    shown = visible(said)
+    shown = visible(stated)
     assert reader.attributes["title"] == shown
     # Line ends and the like cannot stand in it: they are shown by number.
     assert reader.text.count(shown) >= (4 if shown else 0)
 
 
-@pytest.mark.parametrize(("said", "shown"), [("a\x00b", "a\\u0000b"), ("\u202egpj", "\\u202egpj"), ("höst", "höst")])
-def test_what_does_not_print_is_shown_by_number(said: str, shown: str) -> None:
-    assert visible(said) == shown
+@pytest.mark.parametrize(("stated", "shown"), [("a\x00b", "a\\u0000b"), ("\u202egpj", "\\u202egpj"), ("höst", "höst")])
+def test_what_does_not_print_is_shown_by_number(stated: str, shown: str) -> None:
+    assert visible(stated) == shown
 
 
 def test_long_words_are_cut() -> None:

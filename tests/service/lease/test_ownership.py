@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One database a namespace: the second is refused, with whose it is; who died, or is done, keeps nobody out."""
+"""One database a namespace: the second is refused with the owner's name; a dead or finished owner refuses none."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ def test_the_second_is_refused_with_whose_it_is(desks: tuple[LeaseContext, Lease
         Refused, match=rf"transaction {act.id} \(route, kept\) of another database, {one.journal.path}, is in"
     ):
         held(two)
-    told = other_owner(two, "route", HERE)
-    assert f"configtron --db {one.journal.path} tune rollback" in told and "\n" not in told
+    refusal = other_owner(two, "route", HERE)
+    assert f"configtron --db {one.journal.path} tune rollback" in refusal and "\n" not in refusal
     assert two.journal.acts() == [] and other_owner(one, "route", HERE) == ""
     held(one)
 
 
-def test_whose_act_is_over_keeps_nobody_out(desks: tuple[LeaseContext, LeaseContext]) -> None:
+def test_a_finished_transaction_keeps_no_database_out(desks: tuple[LeaseContext, LeaseContext]) -> None:
     one, two = desks
     one.journal.put(held(one).closed(UNDONE, "rollback"))
     held(two)
@@ -73,7 +73,7 @@ def test_whose_act_is_over_keeps_nobody_out(desks: tuple[LeaseContext, LeaseCont
         held(one)
 
 
-def test_whoever_died_between_claim_and_journal_keeps_nobody_out(desks: tuple[LeaseContext, LeaseContext]) -> None:
+def test_a_death_between_claim_and_journal_keeps_no_database_out(desks: tuple[LeaseContext, LeaseContext]) -> None:
     one, two = desks
     with suppress(KeyboardInterrupt), owned(one, "route", HERE):
         raise KeyboardInterrupt
@@ -82,7 +82,7 @@ def test_whoever_died_between_claim_and_journal_keeps_nobody_out(desks: tuple[Le
 
 
 def test_a_claim_that_stands_is_not_written_anew(desks: tuple[LeaseContext, LeaseContext]) -> None:
-    """Or whoever is killed between emptying and writing it leaves an act that no other database sees."""
+    """Or a process killed between emptying and writing it leaves a transaction that no other database sees."""
     held(desks[0])
     (file,) = folder()
     os.utime(file, ns=(0, 0))
@@ -106,7 +106,7 @@ def test_a_path_is_any_bytes(desks: tuple[LeaseContext, LeaseContext]) -> None:
         assert other_owner(context_of(book), "route", HERE) == ""
 
 
-def test_a_database_that_is_gone_keeps_nobody_out(desks: tuple[LeaseContext, LeaseContext]) -> None:
+def test_a_missing_database_keeps_no_other_out(desks: tuple[LeaseContext, LeaseContext]) -> None:
     one, two = desks
     held(one)
     one.journal.path.rename(one.journal.path.with_name("away"))
@@ -201,7 +201,7 @@ def test_where_no_claim_can_be_kept_a_warning_is(
     assert "another database that acts here would not be noticed" in caplog.text
 
 
-def said(here: TuneSandbox, database: str, *words: str) -> tuple[int, str]:
+def run_tune(here: TuneSandbox, database: str, *words: str) -> tuple[int, str]:
     command = [sys.executable, "-m", "configtron", "--db", str(here.folder / database), "tune", *words]
     done = subprocess.run(command, capture_output=True, text=True)
     assert "Traceback" not in done.stderr
@@ -214,20 +214,22 @@ def test_two_databases_on_one_host_do_not_undo_each_other() -> None:
         baseline = here.state()
         here.run("apply", *here.where, "--lease", "60")
         inside = here.state()
-        said(here, "two.db", "profile", "set", "mine", "initcwnd=7")
-        said(here, "two.db", "prefix", "set", "10.9.0.0/16", "mine")
-        code, told = said(here, "two.db", "apply", *here.where, "--lease", "1")
-        assert code == REFUSED and f"--db {here.database} tune rollback" in told and told.count("\n") == 1
-        assert "apply will be refused: transaction 1 (route, leased)" in said(here, "two.db", "plan", *here.where)[1]
-        assert said(here, "two.db", "rollback", *here.where)[0] == REFUSED
-        assert said(here, "two.db", "rollback")[0] == DONE and here.state() == inside
-        # Killed with its keeper, the first still holds it; mended, it does not.
-        ((_, _, keeper),) = here.open_acts()
-        end(keeper, signal.SIGKILL)
-        assert ended(keeper, PATIENCE_S) and said(here, "two.db", "apply", *here.where)[0] == REFUSED
+        run_tune(here, "two.db", "profile", "set", "mine", "initcwnd=7")
+        run_tune(here, "two.db", "prefix", "set", "10.9.0.0/16", "mine")
+        code, refusal = run_tune(here, "two.db", "apply", *here.where, "--lease", "1")
+        assert code == REFUSED and f"--db {here.database} tune rollback" in refusal and refusal.count("\n") == 1
+        assert (
+            "apply will be refused: transaction 1 (route, leased)" in run_tune(here, "two.db", "plan", *here.where)[1]
+        )
+        assert run_tune(here, "two.db", "rollback", *here.where)[0] == REFUSED
+        assert run_tune(here, "two.db", "rollback")[0] == DONE and here.state() == inside
+        # Killed with its watchdog, the first still holds it; mended, it does not.
+        ((_, _, watchdog),) = here.open_acts()
+        end(watchdog, signal.SIGKILL)
+        assert ended(watchdog, PATIENCE_S) and run_tune(here, "two.db", "apply", *here.where)[0] == REFUSED
         here.run("rollback")
         assert here.state() == baseline
-        assert said(here, "two.db", "apply", *here.where, "--lease", "60")[0] == DONE
-        assert said(here, "two.db", "rollback")[0] == DONE and here.state() == baseline
+        assert run_tune(here, "two.db", "apply", *here.where, "--lease", "60")[0] == DONE
+        assert run_tune(here, "two.db", "rollback")[0] == DONE and here.state() == baseline
         kept = [file for file in folder() if file.read_text().startswith(str(here.folder))]
         assert kept == [], os.listdir(here.folder)

@@ -24,8 +24,8 @@ SCOPE = "10.1.0.0/16"
 RULES = Rules({"web": Profile("web", (("initcwnd", 20),))}, {SCOPE: "web", "10.2.0.0/16": "web"})
 
 
-class Telling:
-    """The kernel's news of the shared memory: each prefix is told once, whatever becomes of the telling."""
+class EventRecorder:
+    """The kernel's news of the shared memory: each prefix is reported once, whatever becomes of the report."""
 
     def __init__(self, stack: Stack) -> None:
         self.stack, self.written, self.fails = stack, set[str](), False
@@ -49,45 +49,45 @@ def here(tmp_path: Path) -> Iterator[LeaseContext]:
 
 
 @pytest.fixture
-def telling(here: LeaseContext, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> Telling:
+def recorder(here: LeaseContext, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> EventRecorder:
     """In force, and looked at once."""
     stack.driver.apply(Changes(RULES.profiles, RULES.prefixes))
     here.journal.begin(Transaction("memory", Place(), here.namespace, here.boot, KEPT, "{}", RULES))
-    told = Telling(stack)
-    monkeypatch.setattr(MemoryDriver, "news", lambda driver: told.news(driver), raising=False)
-    return told
+    reported = EventRecorder(stack)
+    monkeypatch.setattr(MemoryDriver, "news", lambda driver: reported.news(driver), raising=False)
+    return reported
 
 
 def scopes(watcher: Watcher) -> list[tuple[str, str]]:
     return [(event.event, event.scope) for event in watcher.turn()]
 
 
-def test_news_of_another_hand_are_told_once(here: LeaseContext, telling: Telling) -> None:
+def test_external_changes_are_reported_once(here: LeaseContext, recorder: EventRecorder) -> None:
     watcher = Watcher(here)
     assert scopes(watcher) == []
-    telling.another_hand()
+    recorder.another_hand()
     assert [scopes(watcher), scopes(watcher)] == [[("foreign", SCOPE)], []]
 
 
-def test_what_was_heard_when_the_driver_failed_is_not_lost(here: LeaseContext, telling: Telling) -> None:
+def test_what_was_heard_when_the_driver_failed_is_not_lost(here: LeaseContext, recorder: EventRecorder) -> None:
     watcher = Watcher(here)
     assert scopes(watcher) == []
-    telling.another_hand()
-    telling.fails = True
+    recorder.another_hand()
+    recorder.fails = True
     assert scopes(watcher) == [("failed", "")]
-    telling.fails = False
+    recorder.fails = False
     assert scopes(watcher) == [("foreign", SCOPE)]
 
 
 def test_what_could_not_be_written_down_is_not_lost(
-    here: LeaseContext, telling: Telling, monkeypatch: pytest.MonkeyPatch
+    here: LeaseContext, recorder: EventRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
         raise BadInput("the disk is full")
 
     watcher = Watcher(here)
     assert scopes(watcher) == []
-    telling.another_hand()
+    recorder.another_hand()
     with monkeypatch.context() as disk:
         disk.setattr(Tuning, "freeze", full)
         assert scopes(watcher) == [("failed", "")]

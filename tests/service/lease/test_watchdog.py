@@ -37,7 +37,7 @@ def here(tmp_path: Path) -> Iterator[LeaseContext]:
 
 
 def begun(here: LeaseContext, status: str, lease_s: float) -> Transaction:
-    """An act of the memory driver, of which there is nothing to revert, so that only the journal tells."""
+    """An act of the memory driver, of which there is nothing to revert, so that only the journal shows it."""
     act = Transaction("memory", Place(), here.namespace, here.boot, status, "{}", Rules(), lease_s=lease_s)
     return here.journal.begin(replace(act, expires_s=here.now_s() + lease_s))
 
@@ -48,22 +48,22 @@ def outcome(here: LeaseContext, act: Transaction) -> tuple[str, str]:
     return found.status, found.why
 
 
-def test_a_lease_that_ends_is_undone_and_its_keeper_goes(here: LeaseContext) -> None:
+def test_a_lease_that_ends_is_undone_and_its_watchdog_ends(here: LeaseContext) -> None:
     act = begun(here, LEASED, 1.0)
-    keeper = watchdog_process.start(here, act.id)
-    assert alive(keeper) and here.journal.act(act.id) == replace(act, watchdog=keeper)
-    assert watchdog_process.is_watched(replace(act, watchdog=keeper)) and not watchdog_process.is_watched(act)
-    assert ended(keeper, PATIENCE_S) and outcome(here, act) == (UNDONE, "lease ended")
+    lease_watchdog = watchdog_process.start(here, act.id)
+    assert alive(lease_watchdog) and here.journal.act(act.id) == replace(act, watchdog=lease_watchdog)
+    assert watchdog_process.is_watched(replace(act, watchdog=lease_watchdog)) and not watchdog_process.is_watched(act)
+    assert ended(lease_watchdog, PATIENCE_S) and outcome(here, act) == (UNDONE, "lease ended")
 
 
 @pytest.mark.parametrize(("status", "why"), [(WRITING, "killed while it wrote"), (BEGUN, "killed before it wrote")])
 def test_who_died_leaves_the_lock_and_is_mended_at_once(here: LeaseContext, status: str, why: str) -> None:
     act = begun(here, status, 3600.0)
     with exclusive_lock(here.journal.path):
-        keeper = watchdog_process.start(here, act.id)
-        # Somebody is at work: nothing is mended.
-        assert not ended(keeper, 3 * watchdog_process.POLL_S) and outcome(here, act) == (status, "")
-    assert ended(keeper, PATIENCE_S) and outcome(here, act) == (UNDONE, why)
+        lease_watchdog = watchdog_process.start(here, act.id)
+        # Another process is at work: nothing is mended.
+        assert not ended(lease_watchdog, 3 * watchdog_process.POLL_S) and outcome(here, act) == (status, "")
+    assert ended(lease_watchdog, PATIENCE_S) and outcome(here, act) == (UNDONE, why)
 
 
 def kept_busy() -> subprocess.Popen[bytes]:
@@ -110,18 +110,18 @@ def test_who_works_without_end_is_ended(here: LeaseContext) -> None:
 @pytest.mark.parametrize("status", [KEPT, UNDONE])
 def test_nothing_to_keep(here: LeaseContext, status: str) -> None:
     act = begun(here, LEASED, 3600.0)
-    keeper = watchdog_process.start(here, act.id)
+    lease_watchdog = watchdog_process.start(here, act.id)
     here.journal.put(replace(act, status=status))
-    watchdog_process.dismiss(replace(act, watchdog=keeper))
-    assert not alive(keeper) and outcome(here, act) == (status, "")
+    watchdog_process.dismiss(replace(act, watchdog=lease_watchdog))
+    assert not alive(lease_watchdog) and outcome(here, act) == (status, "")
 
 
-def test_what_is_kept_has_no_keeper_left(here: LeaseContext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kept_transaction_has_no_watchdog_left(here: LeaseContext, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that lived on for a moment would take the next rollback, asked for elsewhere, for its own."""
     started, start = list[str](), watchdog_process.start
 
-    def noted(desk_: LeaseContext, number: int) -> str:
-        started.append(start(desk_, number))
+    def noted(context_: LeaseContext, number: int) -> str:
+        started.append(start(context_, number))
         return started[-1]
 
     monkeypatch.setattr(watchdog_process, "start", noted)
@@ -130,7 +130,7 @@ def test_what_is_kept_has_no_keeper_left(here: LeaseContext, monkeypatch: pytest
     assert act.status == KEPT and len(started) == 1 and not alive(started[0])
 
 
-def test_a_keeper_that_cannot_start_is_told(here: LeaseContext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watchdog_that_cannot_start_is_reported(here: LeaseContext, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(Missing, match="nothing was written"):
         watchdog_process.start(here, begun(here, BEGUN, 1.0).id)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A part of no study: says what it was told; as a program, the worker that does it, without a guest.
+"""A part of no study: returns its orders; as a program, the worker that does it, without a guest.
 
 `python -m tests.support.studies.echo CLIENT PLAYER FOLDER`
 """
@@ -23,7 +23,7 @@ from tests.support.lab.pretended_guest import SOFTWARE, Here
 def perform(orders: str, folder: Path, means: Means) -> str:
     """The orders and the seed; a folder's counter says how often it was really done."""
     if orders == "fail":
-        raise BadInput("told to fail")
+        raise BadInput("asked to fail")
     counter = folder / "counter"
     counter.write_text(counter.read_text() + "x" if counter.exists() else "x")
     if orders == "slow":

@@ -39,5 +39,5 @@ def tensor(
         repeats = medians[..., None] * spread
     columns = np.array(networks, dtype=np.float64).T
     names = tuple(f"n{at}" for at in range(len(ms)))
-    told = (("looks", ",".join(map(str, looks))),)
-    return Tensor(grid_of(values), sites, names, *columns, medians, "made", told, repeats.astype(np.float32))
+    provenance = (("looks", ",".join(map(str, looks))),)
+    return Tensor(grid_of(values), sites, names, *columns, medians, "made", provenance, repeats.astype(np.float32))

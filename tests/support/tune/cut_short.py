@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""SIGKILL before each call to libbpf that an apply, a change and a revert make; what stands afterwards, told as JSON.
+"""SIGKILL before each call to libbpf of an apply, a change and a revert; prints the state afterwards as JSON.
 
     cut_short.py [STRIDE]    run it apart (rigs/isolation.py)
 

@@ -151,7 +151,7 @@ def address(client: str) -> str:
 
 
 def curl(hosts: Hosts, client: str, scheme: str = "https") -> str:
-    """What curl is told: pool and protocol, then the protocol that curl itself spoke."""
+    """What curl is given: pool and protocol, then the protocol that curl itself spoke."""
     host = f"[{address(client)}]" if ":" in client else address(client)
     words = ["curl", "-sk", "--max-time", "10", "--interface", client, "-w", "%{http_version}"]
     whole = ["ip", "netns", "exec", hosts.client, *words, f"{scheme}://{host}:{FRONT_PORT}/"]

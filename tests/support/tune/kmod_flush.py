@@ -23,53 +23,53 @@ PREFIXES = 300_000
 HEAD_START_S = 0.02
 
 
-def filled(told: Device, made: int) -> None:
-    told.set_prefixes(packed({f"{16 + (i >> 16)}.{i >> 8 & 255}.{i & 255}.0/24": made for i in range(PREFIXES)}))
+def filled(kmod: Device, made: int) -> None:
+    kmod.set_prefixes(packed({f"{16 + (i >> 16)}.{i >> 8 & 255}.{i & 255}.0/24": made for i in range(PREFIXES)}))
 
 
-def killed(told: Device, made: int) -> list[int]:
+def killed(kmod: Device, made: int) -> list[int]:
     """Left by a flush that was killed: by status, by dump, by the profile; then removed by the next, and left."""
-    filled(told, made)
+    filled(kmod, made)
     ready, says = os.pipe()
     child = os.fork()
     if not child:
         os.write(says, b"x")
-        told.flush()
+        kmod.flush()
         os._exit(0)
     os.read(ready, 1)
     time.sleep(HEAD_START_S)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    left = [told.status()["prefixes"], len(told.dump()), told.stats(made)["prefixes"]]
-    return [*left, told.flush(), told.status()["prefixes"]]
+    left = [kmod.status()["prefixes"], len(kmod.dump()), kmod.stats(made)["prefixes"]]
+    return [*left, kmod.flush(), kmod.status()["prefixes"]]
 
 
-def meanwhile(told: Device, made: int) -> dict[str, Any]:
+def meanwhile(kmod: Device, made: int) -> dict[str, Any]:
     """Calls that change the tables while a flush is under way, and what becomes of a prefix set then."""
-    filled(told, made)
+    filled(kmod, made)
     removed: list[int] = []
     with Device() as other:
         flushes = threading.Thread(target=lambda: removed.append(other.flush()))
         flushes.start()
-        while told.status()["prefixes"] == PREFIXES:
+        while kmod.status()["prefixes"] == PREFIXES:
             time.sleep(0.001)
-        told.set_prefixes(packed({"10.0.0.0/24": made}))
+        kmod.set_prefixes(packed({"10.0.0.0/24": made}))
         calls = 0
-        while told.status()["prefixes"] > 1:  # as the kernel has it: a thread may end long after its call
-            told.delete_profile(told.new_profile("quick"))
+        while kmod.status()["prefixes"] > 1:  # as the kernel has it: a thread may end long after its call
+            kmod.delete_profile(kmod.new_profile("quick"))
             calls += 1
         flushes.join()
-    stays = "stays" if told.status()["prefixes"] == 1 else "is gone"
-    told.flush()
+    stays = "stays" if kmod.status()["prefixes"] == 1 else "is gone"
+    kmod.flush()
     return {"calls": calls, "set meanwhile": stays, "removed": removed[0]}
 
 
 def main(module: str) -> None:
     load(module)
     found: dict[str, Any] = {"prefixes": PREFIXES}
-    with Device() as told:
-        made = told.new_profile("p")
-        found |= {"killed": killed(told, made), "meanwhile": meanwhile(told, made)}
+    with Device() as kmod:
+        made = kmod.new_profile("p")
+        found |= {"killed": killed(kmod, made), "meanwhile": meanwhile(kmod, made)}
     found |= {"unload": drained(), "complaints": complaints()}
     print(json.dumps(found))
 

@@ -74,11 +74,11 @@ def passed_on(one: socket.socket) -> tuple[int, int]:
 
 
 def controls() -> dict[str, str]:
-    """Client -> the congestion control of its connection, as the kernel tells of all of them (sock_diag)."""
-    told = os.popen("ip netns exec s ss -tinHO state established").read()
+    """Client -> the congestion control of its connection, as the kernel reports all of them (sock_diag)."""
+    opened = os.popen("ip netns exec s ss -tinHO state established").read()
     found = {}
     for name, (client, _) in CLIENTS.items():
-        lines = [line.split() for line in told.splitlines() if f"{client}:" in line or f"{client}]:" in line]
+        lines = [line.split() for line in opened.splitlines() if f"{client}:" in line or f"{client}]:" in line]
         found[name] = next((word for line in lines for word in line if word in ("bbr", "vegas", "cubic")), "")
     return found
 
@@ -88,7 +88,7 @@ def main(module: str) -> None:
     found: dict[str, Any] = {}
     with hosts():
         driver = KmodDriver(Place("s"))
-        # IPv6 looks whether anybody else has its link's addresses
+        # IPv6 looks whether another host has its link's addresses
         time.sleep(3)
         before = driver.before()
         found["mover"], found["nothing in force"] = isinstance(driver, Mover), driver.move()
@@ -104,13 +104,13 @@ def main(module: str) -> None:
         found["untouched"] = controls()
         found["moved"], found["after"] = driver.move(), controls()
         found["our own"] = control(active)
-        with device() as told:
-            (web,) = (number for number, name in told.profiles().items() if name == "web")
-            held, settings = told.of_socket(ends["by prefix"][1].fileno())
-            found["held"] = [held == web, settings[1] < 40, told.stats(web)["opened"]]
-            found["again"] = [driver.move(), told.stats(web)["opened"]]
+        with device() as opened:
+            (web,) = (number for number, name in opened.profiles().items() if name == "web")
+            held, settings = opened.of_socket(ends["by prefix"][1].fileno())
+            found["held"] = [held == web, settings[1] < 40, opened.stats(web)["opened"]]
+            found["again"] = [driver.move(), opened.stats(web)["opened"]]
             driver.apply(Changes({"web": named("web")}))
-            found["newer version"] = [driver.move(), control(ends["by prefix"][1]), told.stats(web)["opened"]]
+            found["newer version"] = [driver.move(), control(ends["by prefix"][1]), opened.stats(web)["opened"]]
         driver.revert(before)
         os.close(stop)
         os.waitpid(child, 0)
@@ -132,7 +132,7 @@ def _opened_by_us() -> tuple[socket.socket, list[socket.socket]]:
 
 
 def _unaccepted() -> list[socket.socket]:
-    """A connection that the server has not taken yet: nobody holds it."""
+    """A connection that the server has not taken yet: no process holds it."""
     with inside("s"):
         at = socket.create_server((SERVER, 7002))
     with inside("c"):

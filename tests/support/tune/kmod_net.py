@@ -34,7 +34,7 @@ RTT_S = 0.1
 IP_FREEBIND, IPV6_FREEBIND, TCP_FASTOPEN, MSG_FASTOPEN, SO_TIMESTAMPNS = 15, 78, 23, 0x20000000, 35
 # struct ethhdr, then IPv4 or IPv6.
 ETHERNET_BYTES, IPV6_BYTES = 14, 40
-# Connections that nobody answers end by themselves (tcp_orphan_retries); in virtual time it costs nothing to wait.
+# Unanswered connections end by themselves (tcp_orphan_retries); in virtual time it costs nothing to wait.
 DRAIN_S = 900
 _libc = ctypes.CDLL(None, use_errno=True)
 # finit_module(2), delete_module(2) of x86_64: no package is needed for them.
@@ -96,14 +96,14 @@ class Wire:
         found = []
         while True:
             try:
-                frame, told, _, sender = self.socket.recvmsg(2048, 64)
+                frame, reported, _, sender = self.socket.recvmsg(2048, 64)
             except BlockingIOError:
                 return found
-            if sender[2] != socket.PACKET_OUTGOING and (seen := _data(frame, told)):
+            if sender[2] != socket.PACKET_OUTGOING and (seen := _data(frame, reported)):
                 found.append(seen)
 
 
-def _data(frame: bytes, told: list[tuple[int, int, bytes]]) -> Seen | None:
+def _data(frame: bytes, reported: list[tuple[int, int, bytes]]) -> Seen | None:
     six = frame[12:14] == b"\x86\xdd"
     if not six and frame[12:14] != b"\x08\x00":
         return None
@@ -113,7 +113,7 @@ def _data(frame: bytes, told: list[tuple[int, int, bytes]]) -> Seen | None:
     whole = IPV6_BYTES + struct.unpack_from("!H", frame, 18)[0] if six else struct.unpack_from("!H", frame, 16)[0]
     tcp = frame[ETHERNET_BYTES + header : ETHERNET_BYTES + whole]
     length = len(tcp) - 4 * (tcp[12] >> 4)
-    seconds, nanoseconds = struct.unpack("=qq", told[0][2])
+    seconds, nanoseconds = struct.unpack("=qq", reported[0][2])
     return Seen(seconds + nanoseconds / 1e9, struct.unpack_from("!I", tcp, 4)[0], length) if length else None
 
 
@@ -155,11 +155,11 @@ def device(netns: str = "s") -> Iterator[Device]:
         yield opened
 
 
-def profile(told: Device, prefixes: tuple[str, ...], **settings: int | str) -> int:
+def profile(reported: Device, prefixes: tuple[str, ...], **settings: int | str) -> int:
     """A profile of these settings, in the module's own units, for these prefixes."""
-    made = told.new_profile("p")
-    told.set_settings(made, {KEY_OF[knob]: value for knob, value in settings.items()})
-    told.set_prefixes(packed(dict.fromkeys(prefixes, made)))
+    made = reported.new_profile("p")
+    reported.set_settings(made, {KEY_OF[knob]: value for knob, value in settings.items()})
+    reported.set_prefixes(packed(dict.fromkeys(prefixes, made)))
     return made
 
 
@@ -167,8 +167,8 @@ def default(name: str, netns: str = "s") -> None:
     sysctl(netns, [("net/ipv4/tcp_congestion_control", name)])
 
 
-def switch_on(told: Device) -> None:
-    told.set_options(FLAGS["ENABLED"], 0, "cubic")
+def switch_on(reported: Device) -> None:
+    reported.set_options(FLAGS["ENABLED"], 0, "cubic")
     default(CONTROL)
 
 

@@ -57,7 +57,7 @@ def refusals(driver: KmodDriver) -> dict[str, str]:
     """Changes that must change nothing."""
     return {
         "control": refused(lambda: driver.apply(Changes({"c": named("c", tcp_congestion_control="nosuch")}))),
-        "name": refused(lambda: driver.apply(Changes(prefixes={"10.9.0.0/16": "nobody"}))),
+        "name": refused(lambda: driver.apply(Changes(prefixes={"10.9.0.0/16": "unknown"}))),
         "used": refused(lambda: driver.apply(Changes(dropped_profiles=frozenset({"wide"})))),
         "default": refused(lambda: driver.apply(Changes(dropped_profiles=frozenset({"narrow"})))),
         "range": refused(lambda: driver.apply(Changes({"c": named("c", initcwnd=2000)}))),
@@ -69,8 +69,8 @@ def windows(driver: KmodDriver) -> dict[str, int]:
     at, found = listener(PORT4), {}
     for source in ("10.1.0.9", "10.1.2.9", "10.7.0.9"):
         client, served = connected(at, source, PORT4)
-        with device() as told:
-            found[source] = int(told.of_socket(served.fileno())[1][1])
+        with device() as opened:
+            found[source] = int(opened.of_socket(served.fileno())[1][1])
         client.close()
         served.close()
     at.close()
@@ -79,13 +79,13 @@ def windows(driver: KmodDriver) -> dict[str, int]:
 
 def many(driver: KmodDriver) -> dict[str, Any]:
     prefixes = {f"{16 + (i >> 16)}.{i >> 8 & 255}.{i & 255}.0/24": "narrow" for i in range(MANY)}
-    told = driver.apply(Changes(prefixes=prefixes))
+    opened = driver.apply(Changes(prefixes=prefixes))
     mark = driver.mark()
     some = dict(list(prefixes.items())[:100])
     moved = driver.apply(Changes(prefixes=dict.fromkeys(some, "wide")))
     read = driver.read().prefixes
     return {
-        "told": dict(told.prefixes) == prefixes,
+        "read back": dict(opened.prefixes) == prefixes,
         "moved": set(moved.prefixes.values()) == {"wide"} and len(moved.prefixes) == 100,
         "read": dict(read) == {**WANTED.prefixes, **prefixes, **dict.fromkeys(some, "wide")},
         "marked": mark != driver.mark() == driver.mark(),
@@ -113,14 +113,19 @@ def main(module: str) -> None:
         moved = Changes(prefixes={"10.1.0.0/16": "narrow"}, dropped_prefixes=frozenset({"fd00::/16"}))
         driver.apply(moved)
         found["frozen"] = [driver.mark()]
-        default("cubic", "s")  # somebody else's hand
+        default("cubic", "s")  # an external change
         found["overruled"] = driver.read() == Rules()
         found["frozen"] += [driver.mark()]
         found["again"] = driver.apply(difference(driver.read(), WANTED)) == driver.read() == WANTED
         driver.revert(before)
         driver.revert(before)
-        with device() as told:
-            found["nothing left"] = [here("s"), driver.read() == Rules(), told.status()["prefixes"], told.profiles()]
+        with device() as opened:
+            found["nothing left"] = [
+                here("s"),
+                driver.read() == Rules(),
+                opened.status()["prefixes"],
+                opened.profiles(),
+            ]
     found["drained"] = drained()
     print(json.dumps(found))
 

@@ -63,30 +63,30 @@ def refused(name: str, dropped: bool = False) -> str:
     return ""
 
 
-def needs_ecn(told: Device) -> dict[str, Any]:
+def needs_ecn(opened: Device) -> dict[str, Any]:
     """dctcp, to a profile, as what is left alone, by the driver, and as the host's default."""
-    made = told.new_profile("p")
+    made = opened.new_profile("p")
     found: dict[str, Any] = {
-        "profile": failure(lambda: told.set_settings(made, {CC: "dctcp"})),
-        "plain": failure(lambda: told.set_options(FLAGS["ENABLED"], 0, "dctcp")),
-        "settings": told.settings(made),
+        "profile": failure(lambda: opened.set_settings(made, {CC: "dctcp"})),
+        "plain": failure(lambda: opened.set_options(FLAGS["ENABLED"], 0, "dctcp")),
+        "settings": opened.settings(made),
     }
-    told.delete_profile(made)
+    opened.delete_profile(made)
     found["driver"] = refused("dctcp")
     ALLOWED.write_text(AVAILABLE.read_text())  # a namespace other than the first may choose among these only
     default("dctcp")
-    generation = told.status()["prefixes"], told.profiles()
+    generation = opened.status()["prefixes"], opened.profiles()
     found["default"] = refused("", dropped=True)
     with inside("s"):
         found["default stays"] = DEFAULT_CONTROL.read_text().strip()
-    found["nothing written"] = generation == (told.status()["prefixes"], told.profiles())
+    found["nothing written"] = generation == (opened.status()["prefixes"], opened.profiles())
     default("cubic")
     return found
 
 
-def replaced(told: Device, at: socket.socket, name: str) -> dict[str, Any]:
+def replaced(opened: Device, at: socket.socket, name: str) -> dict[str, Any]:
     """Connections of a congestion control that replaces its operations: what runs, what is counted, what is held."""
-    made = profile(told, ("10.3.0.0/16",), tcp_congestion_control=name, initcwnd=33)
+    made = profile(opened, ("10.3.0.0/16",), tcp_congestion_control=name, initcwnd=33)
     with device() as reader:
         reader.begin_records()
         held = references("replacing"), references("configtron")
@@ -94,8 +94,8 @@ def replaced(told: Device, at: socket.socket, name: str) -> dict[str, Any]:
         found: dict[str, Any] = {
             "runs": control(ends[0][1]),
             "window": window(ends[0][1]),
-            "profile": told.of_socket(ends[0][1].fileno())[0] == made,
-            "open": [told.stats(made)[which] for which in ("opened", "closed", "replaced")],
+            "profile": opened.of_socket(ends[0][1].fileno())[0] == made,
+            "open": [opened.stats(made)[which] for which in ("opened", "closed", "replaced")],
             "witness": list(KmodDriver(Place("s")).refusals().get("tcp_congestion_control", ())),
         }
         for client, served in ends:
@@ -105,10 +105,10 @@ def replaced(told: Device, at: socket.socket, name: str) -> dict[str, Any]:
         time.sleep(30)
         ends = ((bytes(one["cc"]).decode(), one["flags"] & FLAGS["RECORD_LEFT"]) for one in reader.records())  # type: ignore[arg-type, operator]
         found["records"] = sorted(set(ends))
-        found["closed"] = [told.stats(made)[which] for which in ("opened", "closed", "replaced")]
+        found["closed"] = [opened.stats(made)[which] for which in ("opened", "closed", "replaced")]
         found["balanced"] = held == (references("replacing"), references("configtron"))
-    told.flush()
-    told.delete_profile(made)
+    opened.flush()
+    opened.delete_profile(made)
     return found
 
 
@@ -144,9 +144,9 @@ def made_default() -> str:
         return DEFAULT_CONTROL.read_text().strip()
 
 
-def slow_modprobe(told: Device) -> dict[str, float]:
+def slow_modprobe(opened: Device) -> dict[str, float]:
     """How long others wait while a name is looked for that only modprobe could bring."""
-    made = told.new_profile("slow")
+    made = opened.new_profile("slow")
     helper = Path("/run/modprobe")
     helper.write_text(f"#!/bin/sh\nsleep {SLOW_S}\nexit 1\n")
     helper.chmod(0o755)
@@ -157,7 +157,7 @@ def slow_modprobe(told: Device) -> dict[str, float]:
         began = time.monotonic()
         asks.start()
         time.sleep(1)
-        told.delete_profile(told.new_profile("quick"))
+        opened.delete_profile(opened.new_profile("quick"))
         tables = time.monotonic() - began
         elsewhere.set_options(FLAGS["ENABLED"], 0, "illinois")
         names = time.monotonic() - began
@@ -165,13 +165,13 @@ def slow_modprobe(told: Device) -> dict[str, float]:
         whole = time.monotonic() - began
         elsewhere.set_options(FLAGS["ENABLED"], 0, "cubic")
     MODPROBE.write_text(usual)
-    told.delete_profile(made)
+    opened.delete_profile(made)
     return {"tables": round(tables, 1), "names": round(names, 1), "whole": round(whole, 1)}
 
 
-def repeated_synack(told: Device, at: socket.socket) -> dict[str, int]:
+def repeated_synack(opened: Device, at: socket.socket) -> dict[str, int]:
     """The first window where the SYN-ACK was repeated, and where not (RFC 5681 section 3.1: one segment)."""
-    made = profile(told, ("10.4.0.0/16",), tcp_congestion_control="cubic", initcwnd=40)
+    made = profile(opened, ("10.4.0.0/16",), tcp_congestion_control="cubic", initcwnd=40)
     _, served = connected(at, "10.4.0.1", PORT4)
     usual = window(served)
     lossy("s", "vs", loss=True)
@@ -182,9 +182,9 @@ def repeated_synack(told: Device, at: socket.socket) -> dict[str, int]:
     _, served = connected(at, "10.4.0.2", PORT4)
     for timer in timers:
         timer.join()
-    found = {"usual": usual, "repeated": window(served), "profile": int(told.of_socket(served.fileno())[0] == made)}
-    told.flush()
-    told.delete_profile(made)
+    found = {"usual": usual, "repeated": window(served), "profile": int(opened.of_socket(served.fileno())[0] == made)}
+    opened.flush()
+    opened.delete_profile(made)
     return found
 
 
@@ -206,19 +206,19 @@ def main(module: str, replacing: str) -> None:
         found["by load"] = first.options()[2]
     DEFAULT_CONTROL.write_text("cubic")
     with hosts():
-        with device() as told:
-            found["needs ecn"] = needs_ecn(told)
-            switch_on(told)
+        with device() as opened:
+            found["needs ecn"] = needs_ecn(opened)
+            switch_on(opened)
             at = listener(PORT4)
-            found |= {name: replaced(told, at, name) for name in ("rep_init", "rep_release")}
-            found |= {"synack": repeated_synack(told, at), "modprobe": slow_modprobe(told)}
+            found |= {name: replaced(opened, at, name) for name in ("rep_init", "rep_release")}
+            found |= {"synack": repeated_synack(opened, at), "modprobe": slow_modprobe(opened)}
             at.close()
         default("cubic")
     found["namespaces"] = namespaces()
     found["unload"] = drained()  # the namespace is still there
     subprocess.run(["ip", "netns", "del", "made"], check=True)
     subprocess.run(["sleep", "60"], check=True)
-    found["held by nobody"] = [references("replacing"), unload_of("replacing")]
+    found["held by no process"] = [references("replacing"), unload_of("replacing")]
     print(json.dumps(found | {"complaints": complaints()}))
 
 

@@ -67,10 +67,10 @@ def spread_ms(seen: list[Seen]) -> float:
     return round(1000 * (seen[-1].at_s - seen[0].at_s), 3)
 
 
-def first_flights(told: Device, wire: Wire, at: dict[int, socket.socket]) -> dict[str, float]:
+def first_flights(kmod: Device, wire: Wire, at: dict[int, socket.socket]) -> dict[str, float]:
     found = {}
     for (w, window), (c, control) in product(enumerate(WINDOWS, 1), enumerate(CONTROLS, 1)):
-        profile(told, (f"10.{w}.{c}.0/24", f"fd{w:02x}:{c}::/32"), tcp_congestion_control=control, initcwnd=window)
+        profile(kmod, (f"10.{w}.{c}.0/24", f"fd{w:02x}:{c}::/32"), tcp_congestion_control=control, initcwnd=window)
     for way in WAYS:
         sysctl("s", [("net/ipv4/tcp_syncookies", "2" if way == "cookie" else "1")])
         for (w, window), (c, control) in product(enumerate(WINDOWS, 1), enumerate(CONTROLS, 1)):
@@ -116,28 +116,28 @@ def prefix(table: int, row: int) -> str:
     return f"10.{table}.{row}.0/24"
 
 
-def first_of(told: Device, table: int, row: int, settings: dict[str, int | str], at: socket.socket) -> tuple[
+def first_of(kmod: Device, table: int, row: int, settings: dict[str, int | str], at: socket.socket) -> tuple[
     socket.socket, socket.socket
 ]:  # fmt: skip
-    profile(told, (prefix(table, row),), **settings)
+    profile(kmod, (prefix(table, row),), **settings)
     return connected(at, f"10.{table}.{row}.9", PORT4)
 
 
-def spreads(told: Device, wire: Wire, at: socket.socket) -> dict[str, tuple[float, float]]:
+def spreads(kmod: Device, wire: Wire, at: socket.socket) -> dict[str, tuple[float, float]]:
     """Settings -> (segments, spread in ms) of the first flight."""
     found = {}
     for row, (name, settings) in enumerate(SPREADS.items()):
-        client, served = first_of(told, 100, row, settings, at)
+        client, served = first_of(kmod, 100, row, settings, at)
         seen = flight(wire, client, served)
         found[name] = (segments(seen, False), spread_ms(seen))
     return found
 
 
-def idles(told: Device, wire: Wire, at: socket.socket) -> dict[str, tuple[float, float]]:
+def idles(kmod: Device, wire: Wire, at: socket.socket) -> dict[str, tuple[float, float]]:
     """Settings -> (window before a pause of 3 s in segments, first flight after it)."""
     found = {}
     for row, (name, settings) in enumerate(IDLES.items()):
-        client, served = first_of(told, 101, row, settings, at)
+        client, served = first_of(kmod, 101, row, settings, at)
         for _ in range(2):
             flight(wire, client, served, 400_000)
         window = int.from_bytes(served.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)[80:84], sys.byteorder)
@@ -146,11 +146,11 @@ def idles(told: Device, wire: Wire, at: socket.socket) -> dict[str, tuple[float,
     return found
 
 
-def timers(told: Device, wire: Wire, at: socket.socket) -> dict[str, float]:
+def timers(kmod: Device, wire: Wire, at: socket.socket) -> dict[str, float]:
     """Settings -> seconds from the first packet of data to its repetition, no acknowledgement coming back."""
     found = {}
     for row, (name, settings) in enumerate(TIMERS.items()):
-        client, served = first_of(told, 102, row, settings, at)
+        client, served = first_of(kmod, 102, row, settings, at)
         for _ in range(ROUNDS if name.startswith("settled") else 0):
             served.send(b"x")
             client.recv(1)
@@ -170,14 +170,14 @@ def timers(told: Device, wire: Wire, at: socket.socket) -> dict[str, float]:
 def main(module: str) -> None:
     load(module)
     with hosts():
-        with device() as told:
-            switch_on(told)
+        with device() as kmod:
+            switch_on(kmod)
             wire, at = Wire(), {port: listener(port) for port in (PORT4, PORT6)}
             found = {
-                "flights": first_flights(told, wire, at),
-                "spreads": spreads(told, wire, at[PORT4]),
-                "idles": idles(told, wire, at[PORT4]),
-                "timers": timers(told, wire, at[PORT4]),
+                "flights": first_flights(kmod, wire, at),
+                "spreads": spreads(kmod, wire, at[PORT4]),
+                "idles": idles(kmod, wire, at[PORT4]),
+                "timers": timers(kmod, wire, at[PORT4]),
             }
         default("cubic")
         for each in at.values():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the driver `ebpf` leaves behind, told by programs that run apart, whatever another one holds."""
+"""What the driver `ebpf` leaves behind, reported by programs that run apart, whatever another one holds."""
 
 from __future__ import annotations
 

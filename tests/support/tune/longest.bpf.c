@@ -25,7 +25,7 @@ struct {
 __u32 asked;
 
 SEC("tc")
-int longest(struct __sk_buff *nobody)
+int longest(struct __sk_buff *unused)
 {
 	struct client client = { .length_bits = LONGEST_BITS };
 	__u32 at = asked;

@@ -103,7 +103,7 @@ def changed(random: Random, turn: int, rules: dict[Network, str]) -> tuple[dict[
     return {one: name for one, name in added.items() if one not in dropped}, dropped
 
 
-def told(driver: EbpfDriver) -> dict[str, object]:
+def results(driver: EbpfDriver) -> dict[str, object]:
     random, rules = Random(1), dict[Network, str]()
     wrong, miscounted, asked = [], [], 0
     for turn in range(TURNS):
@@ -113,7 +113,7 @@ def told(driver: EbpfDriver) -> dict[str, object]:
         driver.apply(Changes(PROFILES, prefixes, dropped_prefixes=frozenset(map(str, dropped))))
         addresses = [address(random, list(rules)) for _ in range(ASKED)]
         pairs = zip(addresses, in_kernel(addresses), strict=True)
-        wrong += [(str(one), said, by_hand(one, rules)) for one, said in pairs if said != by_hand(one, rules)]
+        wrong += [(str(one), answer, by_hand(one, rules)) for one, answer in pairs if answer != by_hand(one, rules)]
         asked += len(addresses)
         with BpfMaps(pins.folder(PLACE)) as tables:
             if [list(one.items()) for one in tables.lengths()] != [list(one.items()) for one in counted(rules)]:
@@ -138,7 +138,7 @@ def main() -> None:
     # full before the driver expects it.
     layout.LEAST_ROOM, cells.A_CELL = 1, 5 * cells.SLOTS
     with placed() as (driver, _):
-        print(json.dumps(told(driver)))
+        print(json.dumps(results(driver)))
 
 
 if __name__ == "__main__":

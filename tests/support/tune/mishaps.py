@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What befalls the driver's pins, told as JSON: a process that ends, one that is killed, hands of others.
+"""What befalls the driver's pins, printed as JSON: a process that ends, one that is killed, hands of others.
 
 mishaps.py     run it apart (rigs/isolation.py)
 """
@@ -53,7 +53,7 @@ def killed_at_the_end(self: EbpfDriver, *_: object) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def told(driver: EbpfDriver) -> dict[str, object]:
+def results(driver: EbpfDriver) -> dict[str, object]:
     before, found = driver.before(), dict[str, object]()
     refused(driver, Changes(prefixes={"10.9.0.0/16": "absent"}))
     found["refused at first, nothing made"] = nothing_left() and driver.before() == before
@@ -123,7 +123,7 @@ def foreign_hands(driver: EbpfDriver, wanted: Rules) -> dict[str, object]:
 
 
 def another_table(driver: EbpfDriver, outer: Map, number: int) -> dict[str, object]:
-    """The table itself is closed, its place is not: whoever puts another there is seen."""
+    """The table itself is closed, its place is not: a table put there by another process is seen."""
     found, mark = dict[str, object](), driver.mark()
     with closing(Map(call("bpf_map_get_fd_by_id", number))) as ours:
         if ours.value_bytes == cells.CELL.size:
@@ -199,10 +199,10 @@ def refused_at_a_connection(driver: EbpfDriver) -> dict[str, object]:
         (pins.group(PLACE) / "cgroup.procs").write_text("0")
         with socket.create_server(("127.0.0.1", 0)) as server:
             with socket.create_connection(server.getsockname()), server.accept()[0] as served:
-                told = driver.refusals()
+                results = driver.refusals()
                 found["the others are set"] = served.getsockopt(socket.IPPROTO_TCP, NOTSENT_LOWAT) == 5
         (pins.mounts("cgroup2")[0] / "cgroup.procs").write_text("0")
-    found["what is refused is counted"] = told == dict.fromkeys(refused, (1, os.strerror(errno.EINVAL)))
+    found["what is refused is counted"] = results == dict.fromkeys(refused, (1, os.strerror(errno.EINVAL)))
     return found
 
 
@@ -277,7 +277,7 @@ def group_removed() -> dict[str, object]:
 
 def main() -> None:
     with placed() as (driver, _):
-        print(json.dumps(told(driver)), flush=True)
+        print(json.dumps(results(driver)), flush=True)
 
 
 if __name__ == "__main__":

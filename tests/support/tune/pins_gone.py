@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Pins that go without their driver, told as JSON: unmounted, removed by hand, made where they would not stay.
+"""Pins that go without their driver, printed as JSON: unmounted, removed by hand, made where they would not stay.
 
 pins_gone.py FOLDER     run it apart (rigs/isolation.py); the folder takes a database
 """
@@ -25,7 +25,7 @@ from tests.support.tune.mishaps import CHANGES
 OURS = "ct_cubic_keep"
 
 
-def told(driver: EbpfDriver, before: str, folder: Path) -> dict[str, object]:
+def results(driver: EbpfDriver, before: str, folder: Path) -> dict[str, object]:
     found = dict[str, object]()
     driver.apply(CHANGES)
     with pins.opened(pins.folders(PLACE)[0] / pins.LINK) as descriptor:
@@ -96,7 +96,7 @@ def would_not_stay(folder: Path) -> dict[str, object]:
 
 def main() -> None:
     with placed() as (driver, before):
-        print(json.dumps(told(driver, before, Path(sys.argv[1]))))
+        print(json.dumps(results(driver, before, Path(sys.argv[1]))))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from configtron.tune.drivers.bpf import pins
 from configtron.tune.drivers.ebpf import EbpfDriver
 from configtron.tune.rules import difference
 from tests.support.tune.left import GROUP, nothing_left, placed
-from tests.support.tune.sockets import ETH_P_IP, HALF_OPEN_SERVER, PORT, checksum, said
+from tests.support.tune.sockets import ETH_P_IP, HALF_OPEN_SERVER, PORT, checksum, state_of
 
 WINDOW, MSS = 20, 1000
 # Client -> how many SYN-ACKs it waits for. The last one's prefix has no profile.
@@ -90,7 +90,7 @@ def visit(wire: Wire, listener: socket.socket, client: str, wanted: int) -> list
             heard, theirs = heard + 1, found[1]
     wire.send(segment(client, ACK, OURS + 1, theirs + 1))
     with listener.accept()[0] as served:
-        cwnd = said(served)["cwnd"]
+        cwnd = state_of(served)["cwnd"]
         served.sendall(bytes(3 * WINDOW * MSS))
         # A repeat has a number that was seen; what is new ends with the window.
         until, flight = time.monotonic() + FLIGHT_S, dict[int, int]()

@@ -6,7 +6,7 @@
 The job: profiles {name: {knob: value}}, prefixes {prefix: name}, default, clients [address, ...]; optional `after`, a
 second set of rules that is applied and moved to while the clients are connected; `idle_s`, a pause after the first
 data; `half_open`, addresses whose SYN is not followed by anything; `ways`, {way of `cross`: address}; `witness`, a
-compiled program that tells what no option does; `everywhere`, the root of all control groups, which a guest may touch.
+compiled program that reports what no option does; `everywhere`, the root of all control groups, which guests may touch.
 The answer is JSON on standard output.
 """
 
@@ -47,9 +47,9 @@ HALF_OPEN_SERVER = "10.9.0.1"
 TIMER = re.compile(r"timer:\(on,(?:(?P<s>\d+)(?:sec|\.(?=\d)))?(?:(?P<ms>\d+)ms)?,(?P<repeats>\d+)\)")
 
 
-def rules(told: dict[str, Any]) -> Rules:
-    profiles = {name: Profile(name, tuple(settings.items())) for name, settings in told["profiles"].items()}
-    return Rules(profiles, told["prefixes"], told.get("default", ""))
+def rules(reported: dict[str, Any]) -> Rules:
+    profiles = {name: Profile(name, tuple(settings.items())) for name, settings in reported["profiles"].items()}
+    return Rules(profiles, reported["prefixes"], reported.get("default", ""))
 
 
 def connect(address: str) -> socket.socket:
@@ -62,7 +62,7 @@ def connect(address: str) -> socket.socket:
     return one
 
 
-def said(one: socket.socket) -> dict[str, Any]:
+def state_of(one: socket.socket) -> dict[str, Any]:
     info = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
     found: dict[str, Any] = {name: struct.unpack_from("=I", info, at)[0] for name, at in INFO.items()}
     found |= {name: struct.unpack_from("=Q", info, at)[0] for name, at in RATES.items()}
@@ -130,10 +130,10 @@ def half_open(addresses: list[str]) -> dict[str, dict[str, Any]]:
     lines = subprocess.run(["ss", "-Htno", "state", "syn-recv"], check=True, capture_output=True, text=True).stdout
     for line in lines.splitlines():
         peer = line.split()[3].rpartition(":")[0].strip("[]").removeprefix("::ffff:")
-        told = TIMER.search(line)
-        assert told, line
-        left_ms = 1000 * int(told["s"] or 0) + int(told["ms"] or 0)
-        found[peer] |= {"left_ms": left_ms, "repeats": int(told["repeats"])}
+        reported = TIMER.search(line)
+        assert reported, line
+        left_ms = 1000 * int(reported["s"] or 0) + int(reported["ms"] or 0)
+        found[peer] |= {"left_ms": left_ms, "repeats": int(reported["repeats"])}
     return found
 
 
@@ -159,13 +159,13 @@ def cross(way: str, address: str) -> dict[str, Any]:
             client.connect(to)
         with server.accept()[0] as served:
             flags = served.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)[5]
-            return said(served) | {"with data in its SYN": bool(flags & SYN_DATA)}
+            return state_of(served) | {"with data in its SYN": bool(flags & SYN_DATA)}
 
 
 def cookies_sent() -> int:
     names, numbers = Path("/proc/net/netstat").read_text().splitlines()[:2]
-    told = dict(zip(names.split()[1:], numbers.split()[1:], strict=True))
-    return int(told["SyncookiesRecv"])
+    reported = dict(zip(names.split()[1:], numbers.split()[1:], strict=True))
+    return int(reported["SyncookiesRecv"])
 
 
 def look(job: dict[str, Any], driver: EbpfDriver) -> dict[str, Any]:
@@ -183,7 +183,7 @@ def look(job: dict[str, Any], driver: EbpfDriver) -> dict[str, Any]:
         for address in job["clients"]:
             client = connect(address)
             pairs.append((address, client, listener.accept()[0]))
-        answer["begun"] = {address: said(served) for address, _, served in pairs}
+        answer["begun"] = {address: state_of(served) for address, _, served in pairs}
         if "witness" in job:
             seen = witnessed(job["witness"])
             answer["witnessed"] = {address: seen[served.getpeername()[1]] for address, _, served in pairs}
@@ -192,19 +192,19 @@ def look(job: dict[str, Any], driver: EbpfDriver) -> dict[str, Any]:
         if "idle_s" in job:
             for _, client, served in pairs:
                 exchange(client, served, 20_000)
-            answer["busy"] = {address: said(served) for address, _, served in pairs}
+            answer["busy"] = {address: state_of(served) for address, _, served in pairs}
             time.sleep(job["idle_s"])
             for _, client, served in pairs:
                 exchange(client, served, 20_000)
-            answer["idled"] = {address: said(served) for address, _, served in pairs}
+            answer["idled"] = {address: state_of(served) for address, _, served in pairs}
         if "ways" in job:
             answer["ways"] = {way: cross(way, address) for way, address in job["ways"].items()}
             answer["cookies"] = cookies_sent()
         if "after" in job:
             driver.apply(difference(first, rules(job["after"])))
-            answer["unmoved"] = {address: said(served) for address, _, served in pairs}
+            answer["unmoved"] = {address: state_of(served) for address, _, served in pairs}
             answer["move"] = driver.move()
-            answer["moved"] = {address: said(served) for address, _, served in pairs}
+            answer["moved"] = {address: state_of(served) for address, _, served in pairs}
     answer["refusals"], answer["ticks_per_s"] = driver.refusals(), ticks_per_second()
     return answer
 

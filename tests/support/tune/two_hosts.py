@@ -121,9 +121,9 @@ def two_hosts() -> Iterator[Hosts]:
 
 def info(end: socket.socket) -> Info:
     """The kernel's own words about a connection."""
-    told = end.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 112)
-    words = struct.unpack_from("=26I", told, 8)
-    return Info(options=told[5], rto_us=words[0], idle_ms=words[9], ssthresh=words[17], cwnd=words[18])
+    tcp_info = end.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 112)
+    words = struct.unpack_from("=26I", tcp_info, 8)
+    return Info(options=tcp_info[5], rto_us=words[0], idle_ms=words[9], ssthresh=words[17], cwnd=words[18])
 
 
 def congestion_control(end: socket.socket) -> str:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What no getsockopt tells of established sockets, one line of JSON each: a witness that shares nothing with the
+ * What no getsockopt reports of established sockets, one line of JSON each: a witness that shares nothing with the
  * driver.
  */
 #include <linux/bpf.h>
