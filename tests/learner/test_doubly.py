@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from configtron.learner.columns import Codes, Contexts, Decisions, Floats
-from configtron.learner.doubly import Drawn, Draws, between, clustered, drawn_weights, tail_weights
+from configtron.learner.doubly import DrawnWeight, Draws, between, clustered, drawn_weights, tail_weights
 from configtron.learner.propensities import LN_FLAG, fitted
 from configtron.learner.sim.noise import Noise
 from configtron.learner.tails import NO_TAIL, tail_of
@@ -245,7 +245,7 @@ def test_a_heavy_tail_is_all_configurations_in_common() -> None:
 
 def test_a_tail_of_the_candidates_own_keeps_its_weights() -> None:
     draws, rng = spread_over(8000, 40, 2), np.random.default_rng(7)
-    how = Drawn(draws.weight(), 1.0, 0.0)
+    how = DrawnWeight(draws.weight(), 1.0, 0.0)
     modelled, chance = rng.lognormal(0.0, 0.5, 8000), rng.random(8000)
     common = tail_weights(draws, how, chance < 0.02, modelled)
     assert common.share == 0.0 and (common.weight == 1.0).all() and common.deviation < 0.7
