@@ -89,7 +89,7 @@ class AskClass(NamedTuple):
 
 
 class AgentReport(NamedTuple):
-    """An agent's state changed: it said hello, or reported what it did with a map."""
+    """An agent's state changed: it sent a hello, or reported what it did with a map."""
 
     agent: str
 
