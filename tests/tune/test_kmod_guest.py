@@ -363,7 +363,7 @@ def test_the_module_draws_what_python_draws(plans: Findings) -> None:
     assert plans["lost"] == 0
 
 
-def test_a_lease_that_nobody_renews_ends(plans: Findings) -> None:
+def test_a_lease_without_renewal_ends(plans: Findings) -> None:
     lease = plans["lease"]
     assert lease["others"] == [] and lease["renewed"]
     assert 4.0 < lease["last tuned"] <= 5.1 and 5.0 <= lease["first plain"] < 5.7
@@ -392,7 +392,7 @@ def test_a_close_record_says_how_it_ended(plans: Findings) -> None:
 def test_plans_that_do_not_hold_together_are_refused(plans: Findings) -> None:
     refusals = plans["refusals"]
     assert "change only with the epoch" in refusals["other mixes"] and refusals["same again"] == ""
-    assert "'nobody'" in refusals["no such profile"] and "'nobody'" in refusals["no such arm"]
+    assert "'unknown'" in refusals["no such profile"] and "'unknown'" in refusals["no such arm"]
     assert "no plan is loaded" in refusals["nothing loaded"] and "no plan is in force" in refusals["renew without"]
     assert "part of the plan" in refusals["profile in use"] and "no rules" in plans["not in force"]
 

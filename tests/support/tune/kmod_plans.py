@@ -175,8 +175,8 @@ def refusals(driver: KmodDriver) -> dict[str, str]:
     driver.turn()
     found = {
         "other mixes": refused(lambda: driver.load_plan(plan(70), {"near": MIXES["near"]})),
-        "no such profile": refused(lambda: driver.load_plan(plan(71), {"nobody": MIXES["near"]})),
-        "no such arm": refused(lambda: driver.load_plan(plan(71), {"near": Mix(("nobody",), (65_536,))})),
+        "no such profile": refused(lambda: driver.load_plan(plan(71), {"unknown": MIXES["near"]})),
+        "no such arm": refused(lambda: driver.load_plan(plan(71), {"near": Mix(("unknown",), (65_536,))})),
         "nothing loaded": refused(driver.turn),
         "profile in use": refused(lambda: driver.apply(Changes(dropped_profiles=frozenset({"a"})))),
         "same again": refused(lambda: driver.load_plan(plan(70), MIXES)),
@@ -218,8 +218,8 @@ def main(module: str) -> None:
         driver.turn()
         driver.load_plan(plan(81), MIXES)
         driver.revert(before)
-        with device() as told:
-            found["nothing left"] = [told.plan_status()["flags"], told.plan_mixes(), told.profiles()]
+        with device() as reported:
+            found["nothing left"] = [reported.plan_status()["flags"], reported.plan_mixes(), reported.profiles()]
         driver.stop_records()
         for one in ends.values():
             one.close()
