@@ -25,6 +25,8 @@ BATCH_ENTRIES = 1 << 17
 # struct bpf_map_info and bpf_link_info (linux/bpf.h) are shorter.
 _INFO_BYTES = 256
 _ENOENT = 2
+# BPF_MAP_TYPE_ARRAY, BPF_MAP_TYPE_ARRAY_OF_MAPS
+_ARRAY, _ARRAY_OF_MAPS = 2, 12
 # BPF_CGROUP_MAX_PROGS
 _MOST_PROGRAMS = 64
 # The kernel takes nothing shorter than an Ethernet and an IPv4 header.
@@ -74,6 +76,20 @@ class BatchOptions(Structure):
     """struct bpf_map_batch_opts."""
 
     _fields_ = [("size", c_size_t), ("elem_flags", c_uint64), ("flags", c_uint64)]
+
+
+class CreateOptions(Structure):
+    """struct bpf_map_create_opts, as far as it is used here."""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("btf_fd", c_uint32),
+        ("btf_key_type_id", c_uint32),
+        ("btf_value_type_id", c_uint32),
+        ("btf_vmlinux_value_type_id", c_uint32),
+        ("inner_map_fd", c_uint32),
+        ("map_flags", c_uint32),
+    ]
 
 
 _NUMBERS = {
@@ -305,6 +321,24 @@ class Map:
 
     def close(self) -> None:
         os.close(self.descriptor)
+
+
+def wait_for_programs() -> None:
+    """Return once every program that runs now has ended, as far as it is not one that may sleep.
+
+    The kernel waits so after each change of a map of maps (maybe_wait_bpf_programs in kernel/bpf/syscall.c), lest a
+    program still use what no program can find any more: one is made, changed and dropped. Some ten milliseconds.
+    """
+    inner = Map(call("bpf_map_create", _ARRAY, b"inner", 4, 4, 1, None))
+    options = CreateOptions(ctypes.sizeof(CreateOptions), inner_map_fd=inner.descriptor)
+    try:
+        outer = Map(call("bpf_map_create", _ARRAY_OF_MAPS, b"outer", 4, 4, 1, byref(options)))
+        try:
+            outer.put(bytes(4), inner.descriptor.to_bytes(4, sys.byteorder))
+        finally:
+            outer.close()
+    finally:
+        inner.close()
 
 
 def info(descriptor: int) -> bytes:

@@ -25,7 +25,7 @@ class OpenRecord(NamedTuple):
     cookie        SO_COOKIE of the socket, unique until the next boot
     class_name    the profile whose mix was drawn from; None where no mix was
     arm           place in the mix; None where the client is held back, or no mix was drawn from
-    profile       its name, "" for the untouched stack
+    profile       its name, "" for the untouched stack, None where it was dropped before the record was read
     version       of the profile: a number that changes when its settings change
     epoch         of the plan that was in force
     band          of the handshake's round trip, from 1, where the class was found by it
@@ -42,7 +42,7 @@ class OpenRecord(NamedTuple):
     class_name: str | None
     arm: int | None
     held: bool
-    profile: str
+    profile: str | None
     version: int | None
     epoch: int | None
     band: int | None
@@ -58,10 +58,12 @@ class CloseRecord(NamedTuple):
     bytes_acked     that the client acknowledged
     segments        data segments sent, the repeated ones too
     retransmits     segments sent again
-    app_limited     share of the connection's life in which this host had nothing to send
-    rwnd_limited    share of the time with data to send in which the client's window did not let it
+    app_limited     share of the connection's life in which this host had nothing to send; None where the kernel's
+                    clock for it (a tick) is too coarse for the connection
+    rwnd_limited    share of the time with data to send in which the client's window did not let it; None likewise
     delivery_kbps   largest rate at which data arrived while the network, not the application, was the limit
     ending          one of `ENDINGS`
+    moved           its profile was set anew while it was open
     """
 
     opened: OpenRecord
@@ -76,3 +78,4 @@ class CloseRecord(NamedTuple):
     rwnd_limited: float | None
     delivery_kbps: float | None
     ending: str | None
+    moved: bool | None = None

@@ -125,6 +125,23 @@ class Plan:
         return at + 1 if rtt_us > 0 and at < len(self.bands) else 0
 
 
+@dataclass(frozen=True, slots=True)
+class PlanState:
+    """The plan in force, as a driver reads it back.
+
+    not_after   end of the lease: ns of CLOCK_BOOTTIME
+    holdback    parts of 65536
+    classes     how many profiles have a mix
+    loaded      whether another plan waits for its turn
+    """
+
+    epoch: int
+    not_after: int
+    holdback: int
+    classes: int
+    loaded: bool
+
+
 class Drawn(NamedTuple):
     """A client's arm in an epoch, None where it is held back; the probability of this; whether it is held back."""
 

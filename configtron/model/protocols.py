@@ -15,6 +15,7 @@ Not every driver can do everything. What only some can do is a protocol of its o
     Original        read what the kernel has without us
     Inventory       list what it made by marks in the kernel
     Drawing         draw each client's profile from its class's mix, and record its connections
+    PlanReader      read back which plan is in force
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from configtron.model.close_records import CloseRecord, OpenRecord
-from configtron.model.draw import Mix, Plan
+from configtron.model.draw import Mix, Plan, PlanState
 from configtron.model.nouns import Context, Decision, Outcome, Packet, Segment, Value
 from configtron.model.tuning import Answers, Changes, Place, Reach, Rules
 
@@ -198,6 +199,14 @@ class Drawing(Protocol):
 
     def drop_plan(self) -> None:
         """Leave no plan in force and none loaded: prefixes have the profile that they point to, as without a draw."""
+
+
+@runtime_checkable
+class PlanReader(Protocol):
+    """A driver that reads back which plan it draws by."""
+
+    def plan_state(self) -> PlanState | None:
+        """Return the plan in force in short; None where none is."""
 
 
 class Policy(Protocol):

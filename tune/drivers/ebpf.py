@@ -10,6 +10,8 @@ Lasts      Maps and link are pinned (bpf/pins.py): in force after this process h
            next boot. A run that was killed leaves a folder without a link, or rules half written; both are mended by
            the next `apply` and ended by `revert`.
 Reads as   `read` dumps the maps; a program that was detached has nothing in force, so it reads as nothing.
+Draws      `load_plan` and `turn` put a plan in force under a lease (bpf/drawing.h): a client of a class gets a profile
+           of the class's mix, and its connections are recorded (bpf/recording.h). Watching leaves the plan alone.
 Watched    The prefixes are frozen and written by a program only, which counts (bpf/write.bpf.c): `mark` takes a few
            system calls, however many prefixes there are.
 Fails as   Missing (BPF not allowed here, no libbpf, a changed source and no clang, no control groups version 2);
@@ -26,23 +28,29 @@ import json
 import os
 import socket
 import struct
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
 from configtron.linux import netns
-from configtron.linux.libbpf import LIBRARY, Object, library
+from configtron.linux.libbpf import LIBRARY, Map, Object, library
+from configtron.linux.ring_buffer import RingBuffer
+from configtron.model.close_records import CloseRecord, OpenRecord
+from configtron.model.draw import Mix, Plan, PlanState
 from configtron.model.errors import ConfigtronError, Missing, Refused
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place, Reach, Rules
-from configtron.tune.drivers.bpf import controls, layout, objects, pins, reach, rights
+from configtron.tune.drivers.bpf import controls, drawing, layout, objects, pins, reach, rights
+from configtron.tune.drivers.bpf.connection_records import RecordParser
+from configtron.tune.drivers.bpf.drawing import Halves
 from configtron.tune.drivers.bpf.reach import REACHES, REFUSED
 from configtron.tune.drivers.bpf.tables import MANY, BpfMaps
 from configtron.tune.rules import after, check
 
 __all__ = ["REACHES", "REFUSED", "EbpfDriver"]
 
+_NO_RULES = "the driver ebpf has no rules in force here; run: configtron tune apply --driver ebpf"
 _IDLE_SWITCH = Path("/proc/sys/net/ipv4/tcp_slow_start_after_idle")
 
 
@@ -185,11 +193,56 @@ class EbpfDriver:
         with BpfMaps(here) as tables:
             return {knob: (count, os.strerror(error)) for knob, (count, error) in tables.refusals().items()}
 
+    def load_plan(self, plan: Plan, mixes: Mapping[str, Mix]) -> None:
+        here = self._drawing()
+        with BpfMaps(here) as tables, Halves(here) as halves:
+            halves.load(plan, mixes, {name: number for number, name in tables.names().items()})
+
+    def turn(self, records: bool = True) -> None:
+        """`records`: whether connections are recorded from now on."""
+        with Halves(self._drawing()) as halves:
+            halves.turn(records)
+
+    def renew(self, until_ns: int) -> None:
+        try:
+            drawing.renew(pins.folder(self.place), until_ns)
+        except FileNotFoundError as error:
+            raise Missing(_NO_RULES) from error
+
+    def records(self) -> Iterator[OpenRecord | CloseRecord]:
+        here = self._drawing()
+        with BpfMaps(here) as tables:
+            parser = RecordParser(tables.names(), reach.ticks_per_second())
+        with closing(Map.pinned(here / "records")) as stream, RingBuffer(stream.descriptor, stream.most) as ring:
+            yield from parser.all(ring.waiting())
+
+    def lost_records(self) -> int:
+        with closing(Map.pinned(self._drawing() / "lost")) as counts:
+            return sum(struct.unpack("=2Q", counts.all()[1]))
+
+    def drop_plan(self) -> None:
+        with Halves(self._drawing()) as halves:
+            halves.drop()
+
+    def plan_state(self) -> PlanState | None:
+        here = self._in_force()
+        if here is None:
+            return None
+        with Halves(here) as halves:
+            return halves.state()
+
+    def _drawing(self) -> Path:
+        """Return the place's folder. Errors: `Missing` where nothing is in force."""
+        here = self._in_force()
+        if here is None:
+            raise Missing(_NO_RULES)
+        return here
+
     def _apply(self, changes: Changes) -> Rules:
         pins.mount()
         here = self._folder(changes.prefixes)
         with BpfMaps(here) as tables:
-            tables.check(changes)
+            tables.check(changes, drawing.used(here) if changes.dropped_profiles else ())
             self._ready_all(changes)
             if changes.profiles:
                 tables.set_profiles(changes.profiles, reach.ticks_per_second())
@@ -265,7 +318,7 @@ class EbpfDriver:
     def _attach(self, here: Path) -> None:
         group = os.open(pins.group(self.place), os.O_RDONLY | os.O_DIRECTORY)
         try:
-            with Object(objects.compiled("sockops"), here) as program:
+            with Object(objects.compiled("sockops_types" if reach.has_types() else "sockops"), here) as program:
                 program.load()
                 try:
                     link = program.attach("configtron", "bpf_program__attach_cgroup", group)

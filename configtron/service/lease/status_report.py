@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from configtron.db.read_only import read_only
 from configtron.db.tuning import Frozen, Tuning
 from configtron.linux.netns import is_absent
+from configtron.model.draw import PARTS
 from configtron.model.errors import ConfigtronError
 from configtron.model.nouns import Value
-from configtron.model.protocols import Asker, RefusalCounter
+from configtron.model.protocols import Asker, PlanReader, RefusalCounter
 from configtron.model.tuning import Answers, Place
 from configtron.model.tuning_json import place_of
 from configtron.service.lease.context import LeaseContext, context_of
@@ -67,7 +69,8 @@ def _status_of(context: LeaseContext, transaction: Transaction) -> TransactionSt
     left = round(max(transaction.expires_s - context.now_s(), 0.0), 1) if transaction.status == LEASED else None
     about = _about(context, transaction, left, watchdog)
     found, differs = _compared(context, transaction)
-    return TransactionStatus(transaction, watchdog, left, found, "; ".join(filter(None, (differs, about))))
+    notes = (differs, _plan_in_force(context, transaction), about)
+    return TransactionStatus(transaction, watchdog, left, found, "; ".join(filter(None, notes)))
 
 
 def _about(context: LeaseContext, transaction: Transaction, left: float | None, watchdog: str) -> str:
@@ -103,6 +106,24 @@ def _compared(context: LeaseContext, transaction: Transaction) -> tuple[int | No
     if not (found.prefixes or found.default) and (rules.prefixes or rules.default):
         return count, "nothing of it is in force: another program took it away (configtron tune verify)"
     return count, f"{differences} differences in the kernel: configtron tune verify" if differences else ""
+
+
+def _plan_in_force(context: LeaseContext, transaction: Transaction) -> str:
+    """Return the plan that the driver draws by, in a few words; "" where none is in force or it cannot be read."""
+    if not _is_here(context, transaction) or transaction.status not in IN_FORCE:
+        return ""
+    try:
+        driver = context.load(transaction.driver, transaction.place)
+        state = driver.plan_state() if isinstance(driver, PlanReader) and not driver.missing() else None
+    except (ConfigtronError, OSError):
+        return ""
+    if state is None:
+        return ""
+    left_s = (state.not_after - time.clock_gettime_ns(time.CLOCK_BOOTTIME)) / 1e9
+    lease = (
+        f"its lease ends in {left_s:.1f} s" if left_s > 0.0 else "its lease has passed, new connections are untouched"
+    )
+    return f"epoch {state.epoch}: {state.classes} classes drawn, {state.holdback / PARTS:.1%} held back, {lease}"
 
 
 def _is_here(context: LeaseContext, transaction: Transaction) -> bool:

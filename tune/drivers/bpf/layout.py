@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 from socket import AF_INET, AF_INET6, inet_ntop, inet_pton
+from zlib import crc32
 
 from configtron.model.errors import BadInput, Refused
 from configtron.model.knobs import KERNEL, KNOBS
@@ -52,7 +53,7 @@ UNPACED: Mapping[str, str] = {"bbr": "ct_bbr_unpaced"}
 WRAPPED: Mapping[str, str] = {ours: theirs for table in (KEEPING, UNPACED) for theirs, ours in table.items()}
 
 # The structures of clients.h and, the third line, of write.bpf.c.
-_HEAD, _STEP, MOST_STEPS = struct.Struct("=64s16s5I"), struct.Struct("=4I"), 12
+_HEAD, _STEP, MOST_STEPS = struct.Struct("=64s16s6I"), struct.Struct("=4I"), 12
 _CLIENT, MATCH = struct.Struct("=I16s"), struct.Struct("=2I")
 _CHANGE, OUTCOME = struct.Struct("=I20sI4x"), struct.Struct("=Ii")
 PLACE, REFUSAL, _LENGTH = struct.Struct("=Q3I4x"), struct.Struct("=Qi4x"), struct.Struct("=16s2I")
@@ -86,7 +87,7 @@ def profile_bytes(profile: Profile, ticks_per_s: int) -> bytes:
     settings = dict(profile.settings)
     steps = _steps(settings)
     synack_us = round(float(_number(settings.get("synack_rto", 0))) * US_PER_S)
-    head = _HEAD.pack(
+    fields = (
         profile.name.encode(),
         kernel_name(settings).encode(),
         synack_us,
@@ -94,9 +95,10 @@ def profile_bytes(profile: Profile, ticks_per_s: int) -> bytes:
         -(-synack_us * ticks_per_s // US_PER_S),
         int(_number(settings.get("initrwnd", 0))),
         sum(bit for (knob, value), bit in _BITS.items() if settings.get(knob) == value),
-        len(steps),
     )
-    return head + b"".join(steps).ljust(MOST_STEPS * _STEP.size, b"\0")
+    listed = b"".join(steps).ljust(MOST_STEPS * _STEP.size, b"\0")
+    version = crc32(_HEAD.pack(*fields, 0, len(steps)) + listed)
+    return _HEAD.pack(*fields, version, len(steps)) + listed
 
 
 def kernel_name(settings: Mapping[str, Value]) -> str:
@@ -111,7 +113,7 @@ def kernel_name(settings: Mapping[str, Value]) -> str:
 
 def profile_of(data: bytes) -> Profile:
     """Return the profile that stands in the map."""
-    name, kernels, synack_us, _, rwnd, written, count = _HEAD.unpack_from(data)
+    name, kernels, synack_us, _, rwnd, written, _, count = _HEAD.unpack_from(data)
     settings: dict[str, Value] = {knob: value for (knob, value), bit in _BITS.items() if written & bit}
     if asked := _text(kernels):
         settings["tcp_congestion_control"] = WRAPPED.get(asked, asked)

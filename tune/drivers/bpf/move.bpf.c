@@ -13,6 +13,7 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_core_read.h>
 
+#include "recording.h"
 #include "setting.h"
 
 #define AF_INET 2
@@ -116,9 +117,12 @@ static __always_inline int came_to(struct sock *sk, struct place *here)
 	return is_meant(here, &local);
 }
 
-static __always_inline struct profile *wanted_by(struct sock *sk, struct place *here)
+/* By the round trip of its handshake where that was recorded, so that its class stays. */
+static __always_inline struct profile *wanted_by(struct sock *sk, struct place *here, __u32 half,
+						 struct connection *recorded)
 {
 	struct client client = { .length_bits = 128 };
+	struct beginning unused = {};
 
 	if (sk->__sk_common.skc_family == AF_INET) {
 		client.address[2] = bpf_htonl(0xffff);
@@ -129,16 +133,18 @@ static __always_inline struct profile *wanted_by(struct sock *sk, struct place *
 		client.address[2] = sk->__sk_common.skc_v6_daddr.in6_u.u6_addr32[2];
 		client.address[3] = sk->__sk_common.skc_v6_daddr.in6_u.u6_addr32[3];
 	}
-	return profile_of(&client, here);
+	return profile_of(&client, here, half, recorded ? recorded->begun.rtt_us : 0, &unused);
 }
 
 SEC("iter/tcp")
 int configtron_move(struct bpf_iter__tcp *ctx)
 {
 	struct sock_common *common = ctx->sk_common;
+	struct connection *recorded;
 	struct profile *profile;
 	struct tcp_sock *tp;
 	struct place *here;
+	struct turn *turn;
 	struct sock *sk;
 	__u8 *served, yes = 1;
 	__u32 port, zero = 0;
@@ -161,10 +167,16 @@ int configtron_move(struct bpf_iter__tcp *ctx)
 	if (!here || !in_group(sk) || !came_to(sk, here))
 		return 0;
 	tally.seen++;
-	profile = wanted_by(sk, here);
+	turn = turn_now();
+	if (!turn || has_lapsed(turn))
+		return 0;
+	recorded = bpf_sk_storage_get(&connections, sk, 0, 0);
+	profile = wanted_by(sk, here, READ_ONCE(turn->half), recorded);
 	if (!profile)
 		return 0;
 	set_profile(tp, profile, 1);
+	if (recorded)
+		recorded->begun.flags |= MOVED;
 	tally.moved++;
 	return 0;
 }

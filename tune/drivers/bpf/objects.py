@@ -30,8 +30,10 @@ SOURCES = Path(__file__).parent
 SHIPPED = SOURCES / "shipped"
 # In SHIPPED: by what and from what its objects were made (build.py writes it).
 MANIFEST = "manifest.json"
-HEADERS = ("clients.h", "cells.h", "setting.h")
-PROGRAMS = ("sockops", "write", "move", "keep", "unpaced")
+HEADERS = ("draw.h", "clients.h", "cells.h", "drawing.h", "recording.h", "setting.h")
+PROGRAMS = ("sockops", "sockops_types", "write", "move", "keep", "unpaced")
+# Of another program's source, with an option of its own: program -> (that program, the option).
+VARIANTS = {"sockops_types": ("sockops", "-DKERNEL_TYPES")}
 # Folder of SHIPPED -> clang's name of the target.
 TARGETS = {"el": "bpfel", "eb": "bpfeb"}
 COMPILER = "clang"
@@ -50,7 +52,7 @@ def cached(program: str, sources: Path | None = None, shared: Path | None = None
 
 def checksum(program: str, sources: Path | None = None, shared: Path | None = None) -> str:
     """Of all that decides what a program compiles to, the compiler's version apart: SHA-256, in hex."""
-    texts = (source(program, sources).read_bytes(), headers(shared), " ".join(OPTIONS).encode())
+    texts = (source(program, sources).read_bytes(), headers(shared), " ".join(_options(program)).encode())
     return hashlib.sha256(b"\0".join(texts)).hexdigest()
 
 
@@ -60,7 +62,8 @@ def headers(shared: Path | None = None) -> bytes:
 
 
 def source(program: str, sources: Path | None = None) -> Path:
-    return (sources or SOURCES) / f"{program}.bpf.c"
+    """Return a program's source file."""
+    return (sources or SOURCES) / f"{VARIANTS.get(program, (program,))[0]}.bpf.c"
 
 
 @cache
@@ -120,7 +123,7 @@ def compile_to(fresh: Path, program: str, sources: Path | None = None, target: s
     include = f"-I/usr/include/{os.uname().machine}-linux-gnu"
     here = source(program, sources)
     ours = f"-I{os.path.relpath(SOURCES, here.parent)}"
-    command = [COMPILER, *OPTIONS, "-target", target or _native(), include, ours]
+    command = [COMPILER, *_options(program), "-target", target or _native(), include, ours]
     try:
         subprocess.run([*command, "-c", here.name, "-o", str(fresh)], cwd=here.parent, check=True, capture_output=True,
                        text=True)  # fmt: skip
@@ -135,6 +138,11 @@ def unsafe(path: Path) -> str:
     if why := others(path):
         return f"{why}: no BPF program is loaded from there; mend its owner and mode, or set XDG_CACHE_HOME"
     return ""
+
+
+def _options(program: str) -> tuple[str, ...]:
+    """Return the compiler's options for a program."""
+    return (*OPTIONS, *VARIANTS[program][1:]) if program in VARIANTS else OPTIONS
 
 
 def _folder(folder: Path) -> None:

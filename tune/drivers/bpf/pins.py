@@ -4,7 +4,9 @@
 Under /sys/fs/bpf/configtron, one folder for each place (network namespace, control group and listeners):
 
     PROGRAMS-PLACE/   prefixes, prefixes4, lengths, current, profiles, place, listeners, refusals, writes: the maps
-                      (clients.h); link: the program at its control group, pinned last: a folder with a link is whole
+                      (clients.h); plans, mixes, which, not_after (drawing.h), connections, records, lost (recording.h):
+                      made with the program; link: the program at its control group, pinned last: a folder with a link
+                      is whole
 
 A map or link lives while it is pinned, whatever becomes of the process that made it, but no longer than the BPF file
 system that holds the pin: `private` says where that would be soon. PROGRAMS and PLACE are checksums:

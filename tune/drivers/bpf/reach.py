@@ -171,8 +171,13 @@ def _range(reach: Reach | None) -> str:
     return f"it takes {reach.least:g} to {reach.most:.12g} {unit}".rstrip()
 
 
+def has_types() -> bool:
+    """Return whether the kernel has its type information (CONFIG_DEBUG_INFO_BTF)."""
+    return (KERNEL_TYPES / "vmlinux").exists()
+
+
 def _no_struct_ops() -> str:
-    if not (KERNEL_TYPES / "vmlinux").exists():
+    if not has_types():
         return "this kernel has no type information (CONFIG_DEBUG_INFO_BTF)"
     return "this kernel lends no congestion control to BPF (it needs the JIT, and Linux 6.10 for bbr)"
 
@@ -189,7 +194,7 @@ def _controls() -> tuple[str, ...]:
 @cache
 def _programs() -> tuple[frozenset[str], bool]:
     """Return which of our programs the kernel's types would let in."""
-    if not (KERNEL_TYPES / "vmlinux").exists():
+    if not has_types():
         return frozenset(), False
     types = point("btf__load_vmlinux_btf")
     try:

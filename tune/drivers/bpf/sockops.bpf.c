@@ -9,16 +9,21 @@
  *   RWND_INIT            a SYN came: the window to offer, in segments of the MSS that the SYN-ACK announces
  *   PASSIVE_ESTABLISHED  the handshake is complete, no byte was sent: everything else
  *
+ * With a plan in force (drawing.h) the client's profile is drawn, and the connection is recorded (recording.h), for which
+ * the kernel asks at two more: once per round trip, and when the connection's state changes.
+ *
  * The first two are looked up only while some profile has an answer, so that most connections cost one look-up. Where
  * we have no opinion the reply is left alone: another program on the same group may have given one.
  */
 #include <linux/bpf.h>
 
+#include "recording.h"
 #include "setting.h"
 
 #define AF_INET6 10
 
-static __always_inline struct profile *wanted_by(struct bpf_sock_ops *ops, struct place *here)
+static __always_inline struct profile *wanted_by(struct bpf_sock_ops *ops, struct place *here,
+						 __u32 half, __u32 rtt_us, struct beginning *begun)
 {
 	struct client client = { .length_bits = 128 };
 	__u32 last;
@@ -36,7 +41,12 @@ static __always_inline struct profile *wanted_by(struct bpf_sock_ops *ops, struc
 		asm volatile("" : "+r"(last));
 	}
 	client.address[3] = last;
-	return profile_of(&client, here);
+	begun->rtt_us = rtt_us;
+	begun->remote[0] = client.address[0];
+	begun->remote[1] = client.address[1];
+	begun->remote[2] = client.address[2];
+	begun->remote[3] = client.address[3];
+	return profile_of(&client, here, half, rtt_us, begun);
 }
 
 /* Whether the connection came to one of the listeners that the place is for. */
@@ -84,12 +94,28 @@ static __always_inline struct place *our_place(struct bpf_sock_ops *ops, __u32 a
 	return came_to(ops, here) ? here : 0;
 }
 
+static __always_inline void establish(struct bpf_sock_ops *ops, struct profile *profile,
+				      int recorded, struct beginning *begun)
+{
+	int cut = cut_window(ops);
+
+	if (profile)
+		set_profile(ops, profile, cut);
+	if (!recorded)
+		return;
+	if (profile && cut)
+		begun->flags |= WINDOW_CUT;
+	record_open(ops, begun);
+}
+
 SEC("sockops")
 int configtron(struct bpf_sock_ops *ops)
 {
-	struct place *here;
+	struct beginning begun = {};
 	struct profile *profile;
-	__u32 asks = 0;
+	struct place *here;
+	struct turn *turn;
+	__u32 asks = 0, rtt_us = 0;
 
 	switch (ops->op) {
 	case BPF_SOCK_OPS_TIMEOUT_INIT:
@@ -99,24 +125,31 @@ int configtron(struct bpf_sock_ops *ops)
 		asks = ASKS_RWND;
 		break;
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
+		rtt_us = ops->srtt_us >> 3;
 		break;
+	case BPF_SOCK_OPS_RTT_CB:
+		record_round_trip(ops);
+		return 1;
+	case BPF_SOCK_OPS_STATE_CB:
+		if (ops->args[1] == BPF_TCP_CLOSE)
+			record_end(ops);
+		return 1;
 	default:
 		return 1;
 	}
 	here = our_place(ops, asks);
-	if (!here)
+	turn = turn_now();
+	if (!here || !turn || has_lapsed(turn))
 		return 1;
-	profile = wanted_by(ops, here);
-	if (!profile)
-		return 1;
-	if (asks == ASKS_SYNACK_RTO) {
+	profile = wanted_by(ops, here, READ_ONCE(turn->half), rtt_us, &begun);
+	if (!asks) {
+		establish(ops, profile, READ_ONCE(turn->records), &begun);
+	} else if (profile && asks == ASKS_SYNACK_RTO) {
 		if (profile->synack_rto_ticks)
 			ops->reply = profile->synack_rto_ticks;
-	} else if (asks == ASKS_RWND) {
+	} else if (profile) {
 		if (profile->rwnd_segments)
 			ops->reply = profile->rwnd_segments;
-	} else {
-		set_profile(ops, profile, cut_window(ops));
 	}
 	return 1;
 }

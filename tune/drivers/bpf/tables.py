@@ -180,8 +180,11 @@ class BpfMaps:
         listeners = len(self._maps["listeners"].all()[0]) // layout.LISTENER.size
         self._maps["place"].put(_ZERO, layout.PLACE.pack(netns_cookie, number, asks, listeners))
 
-    def check(self, changes: Changes) -> None:
-        """Errors: `BadInput` for the name of no profile, and for a profile that is dropped but in use."""
+    def check(self, changes: Changes, drawn: Collection[int]) -> None:
+        """Errors: `BadInput` for the name of no profile, and for a profile that is dropped but in use.
+
+        drawn   numbers of the profiles that a plan needs
+        """
         there = set(self.names().values())
         after = (there | changes.profiles.keys()) - changes.dropped_profiles
         default = self.default() if changes.default is None else changes.default
@@ -194,6 +197,10 @@ class BpfMaps:
         if kept := used & changes.dropped_profiles:
             raise BadInput(
                 f"profile {min(kept)!r} is dropped, but it is some clients'; change their prefix or default first"
+            )
+        if planned := {name for number, name in self.names().items() if number in drawn} & changes.dropped_profiles:
+            raise BadInput(
+                f"profile {min(planned)!r} is dropped, but the plan in force or loaded draws it; load another"
             )
 
     def _make_room(self, wanted: Collection[str]) -> None:
