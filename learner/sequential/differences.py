@@ -20,7 +20,8 @@ Fails as   REASONS.
 Differs    ConfigTron reports page load times of all clients together, without an interval.
 Source     Deng, Xu, Kohavi and Walker 2013 (CUPED); Woodruff 1952 and Francisco and Fuller 1991 (quantiles of clustered
            data); Liang and Zeger 1986; Chernozhukov et al. 2018 (cross-fitting); Howard and Ramdas 2022 (quantiles in
-           sequence); Bell and McCaffrey 2002 (degrees of freedom of clustered errors).
+           sequence); Bell and McCaffrey 2002 (degrees of freedom of clustered errors); Agresti and Caffo 2000 (few
+           failures).
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
-import numpy.typing as npt
 
 from configtron.learner.columns import Codes, Floats
+from configtron.learner.reached import Mask
 from configtron.learner.repeated import SIGMAS_PER_MAD
 from configtron.model.student import student_quantile
 
@@ -43,7 +44,7 @@ LEAST_UNITS = 30
 LEAST_PREFIXES = 10
 # Units with loads beyond a quantile, in either arm, below which its density is not known.
 LEAST_BEYOND = 12
-# Failures in both arms together below which a difference of their shares has no known spread.
+# Failures in both arms together below which their spread by cluster is not known: then units with one are counted.
 LEAST_FAILURES = 10
 # Degrees of freedom below which an error is not known at all.
 LEAST_FREEDOM = 3.0
@@ -52,7 +53,6 @@ LEAST_FREEDOM = 3.0
 REASONS = {
     "few-units": f"fewer than {LEAST_UNITS} clients and epochs in one arm",
     "few-beyond": f"fewer than {LEAST_BEYOND} clients and epochs beyond the quantile in one arm",
-    "few-failures": f"fewer than {LEAST_FAILURES} failed loads in both arms together",
     "in-failures": "so many loads failed that the quantile is one of them",
     "no-spread": "loads beside the quantile are all equal: the clock is too coarse",
     "uneven-units": "a few clients make up most of the variance",
@@ -85,7 +85,7 @@ class ArmLoads:
     expected_ln  (n,) what was expected of each load before its arm was drawn; NaN unknown; empty: of none
     """
 
-    treated: npt.NDArray[np.bool_]
+    treated: Mask
     ln_ms: Floats
     unit: Codes
     prefix: Codes
@@ -94,7 +94,7 @@ class ArmLoads:
     def __len__(self) -> int:
         return len(self.ln_ms)
 
-    def __getitem__(self, rows: npt.NDArray[np.bool_] | slice) -> ArmLoads:
+    def __getitem__(self, rows: Mask | slice) -> ArmLoads:
         """Those loads."""
         prefix = self.prefix[rows] if len(self.prefix) else self.prefix
         expected = self.expected_ln[rows] if len(self.expected_ln) else self.expected_ln
@@ -137,23 +137,30 @@ class ArmDifference:
 def difference(loads: ArmLoads, goal: Goal) -> ArmDifference:
     """Return how the arms differ in a goal, or the reason why nothing is known."""
     arms = (~loads.treated, loads.treated)
-    units = [np.unique(loads.unit[arm]) for arm in arms]
     found = ArmDifference(
         goal, np.nan, np.inf, np.inf, (np.nan, np.nan), (int(arms[0].sum()), int(arms[1].sum())),
-        (len(units[0]), len(units[1])), len(np.unique(loads.prefix)),
+        (_distinct(loads.unit[arms[0]]), _distinct(loads.unit[arms[1]])), _distinct(loads.prefix),
     )  # fmt: skip
     if min(found.units) < LEAST_UNITS:
         return replace(found, reason="few-units")
     sides = [_side(loads, arm, goal) for arm in arms]
     level = (_level(goal, sides[0].figure), _level(goal, sides[1].figure))
-    reason = next((side.reason for side in sides if side.reason), "")
-    if goal.share == 1.0 and not np.isfinite(loads.ln_ms).all():
-        reason = reason or ("few-failures" if np.isinf(loads.ln_ms).sum() < LEAST_FAILURES else "")
-    elif goal.share == 1.0:
-        reason = "few-failures"
-    if reason:
+    if goal.share == 1.0 and np.isinf(loads.ln_ms).sum() < LEAST_FAILURES:
+        return _few_failures(replace(found, level=level), loads, arms)
+    if reason := next((side.reason for side in sides if side.reason), ""):
         return replace(found, level=level, reason=reason)
     return _compared(replace(found, level=level), loads, arms, (sides[0], sides[1]))
+
+
+def _few_failures(found: ArmDifference, loads: ArmLoads, arms: tuple[Mask, Mask]) -> ArmDifference:
+    """Compare the shares of units with a failure, one failure and one success added to either arm (Agresti and Caffo
+    2000): so that arms without any failure have an error too."""
+    failed = np.isinf(loads.ln_ms)
+    count = [_distinct(loads.unit[arm & failed]) + 1 for arm in arms]
+    share = [one / (of + 2) for one, of in zip(count, found.units, strict=True)]
+    variance = sum(one * (1.0 - one) / (of + 2) for one, of in zip(share, found.units, strict=True))
+    error = float(np.sqrt(variance))
+    return replace(found, estimate=share[1] - share[0], error=error, plain_error=error)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -169,7 +176,7 @@ def _level(goal: Goal, figure: float) -> float:
     return figure if goal.share == 1.0 else float(np.exp(figure))
 
 
-def _side(loads: ArmLoads, arm: npt.NDArray[np.bool_], goal: Goal) -> Side:
+def _side(loads: ArmLoads, arm: Mask, goal: Goal) -> Side:
     ln_ms = loads.ln_ms[arm]
     if goal.share == 1.0:
         failed = np.isinf(ln_ms).astype(np.float64)
@@ -191,7 +198,7 @@ def _quantile(ln_ms: Floats, unit: Codes, share: float) -> Side:
     if np.isinf(figure):
         return Side(figure, nothing, "in-failures")
     beyond = ln_ms > figure
-    if min(len(np.unique(unit[beyond])), len(np.unique(unit[~beyond]))) < LEAST_BEYOND:
+    if min(_distinct(unit[beyond]), _distinct(unit[~beyond])) < LEAST_BEYOND:
         return Side(figure, nothing, "few-beyond")
     off = share - (ln_ms <= figure)
     error = float(np.sqrt((_sums(off - off.mean(), unit) ** 2).sum())) / n
@@ -206,7 +213,7 @@ def _quantile(ln_ms: Floats, unit: Codes, share: float) -> Side:
 
 
 def _compared(
-    found: ArmDifference, loads: ArmLoads, arms: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]],
+    found: ArmDifference, loads: ArmLoads, arms: tuple[Mask, Mask],
     sides: tuple[Side, Side],
 ) -> ArmDifference:  # fmt: skip
     influence = np.empty(len(loads))
@@ -262,14 +269,15 @@ def _control(loads: ArmLoads, goal: Goal, figure: float) -> Floats:
 
 def _sums(terms: Floats, cluster: Codes) -> Floats:
     """Return sums by cluster, of those that are there."""
-    codes = np.unique(cluster, return_inverse=True)[1]
-    found: Floats = np.bincount(codes, weights=terms).astype(np.float64)
+    found: Floats = np.bincount(cluster, weights=terms).astype(np.float64)[np.bincount(cluster) > 0]
     return found
 
 
-def _error(
-    terms: Floats, arms: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]], cluster: Codes
-) -> tuple[float, float]:
+def _distinct(codes: Codes) -> int:
+    return int((np.bincount(codes) > 0).sum())
+
+
+def _error(terms: Floats, arms: tuple[Mask, Mask], cluster: Codes) -> tuple[float, float]:
     """Return the standard error of a difference of means of terms, and the degrees of freedom that it is known by."""
     signed = np.zeros(len(terms))
     for arm, sign in zip(arms, (-1.0, 1.0), strict=True):

@@ -19,7 +19,7 @@ from configtron.learner.sequential.differences import (
     Goal,
     difference,
 )
-from tests.support.arm_loads import arm_loads
+from rigs.arm_loads import arm_loads
 
 NONE = np.zeros(0, dtype=np.int64)
 
@@ -105,7 +105,6 @@ def test_where_nothing_is_known_there_is_a_reason() -> None:
     loads = arm_loads((9, 1), 3000, failing=0.0)
     assert difference(loads[:40], MEDIAN).reason == "few-units"
     assert difference(loads[:300], P95).reason == "few-beyond"
-    assert difference(loads, FAILURES).reason == "few-failures"
     coarse = replace(loads, ln_ms=np.where(loads.ln_ms > 6.0, 7.0, 6.0))
     assert difference(coarse, MEDIAN).reason in ("no-spread", "few-beyond")
     tied = replace(loads, ln_ms=np.round(loads.ln_ms))
@@ -114,3 +113,13 @@ def test_where_nothing_is_known_there_is_a_reason() -> None:
     assert difference(one, MEDIAN).reason == "few-units"
     for found in (difference(loads[:40], MEDIAN), difference(tied, MEDIAN)):
         assert found.reason in REASONS and np.isnan(found.estimate) and found.information == 0.0
+
+
+def test_few_failures_are_counted_by_client() -> None:
+    none = difference(arm_loads((10, 1), 6000, failing=0.0), FAILURES)
+    assert (none.reason, none.level) == ("", (0.0, 0.0))
+    assert none.estimate == pytest.approx(0.0, abs=1e-4) and 0.0005 < none.error < 0.003
+    loads = arm_loads((10, 2), 6000, failing=0.0)
+    treated = np.flatnonzero(loads.treated)[::350][:8]
+    broken = replace(loads, ln_ms=np.where(np.isin(np.arange(6000), treated), np.inf, loads.ln_ms))
+    assert 1.5 < difference(broken, FAILURES).estimate / difference(broken, FAILURES).error < 3.0
