@@ -20,7 +20,9 @@ IMPURE = frozenset(
 IMPURE_CALLS = frozenset({"open", "input", "print", "exec", "eval", "__import__"})
 EDGES = tuple(
     f"configtron.{name}"
-    for name in "probe.wire fingerprint.capture tune.drivers tune.router report db lab fleet.transport".split()
+    for name in """
+    probe.wire fingerprint.capture learner.receiving tune.drivers tune.router report db lab fleet.transport
+    """.split()
 )
 # From the most special prefix to the most general.
 LAYERS = (

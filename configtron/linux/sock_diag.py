@@ -14,6 +14,7 @@ from __future__ import annotations
 import errno
 import socket
 import struct
+import sys
 from typing import NamedTuple
 
 from configtron.linux.netlink import SOCK_DIAG, Netlink, NetlinkError, attributes
@@ -40,7 +41,7 @@ Endpoint = tuple[bytes, int]
 
 
 class DiagSocket(NamedTuple):
-    """A socket as inet_diag reports it: packed addresses, ports, attributes by number."""
+    """A socket as inet_diag reports it: packed addresses, ports, attributes by number, SO_COOKIE."""
 
     family: int
     state: int
@@ -49,6 +50,7 @@ class DiagSocket(NamedTuple):
     remote: bytes
     remote_port: int
     attributes: dict[int, bytes]
+    cookie: int = 0
 
 
 def extensions(*kinds: int) -> int:
@@ -73,12 +75,13 @@ def parse(body: bytes) -> DiagSocket | None:
     """Return the socket of one message; None where it is too short or of another family."""
     if len(body) < MESSAGE.size:
         return None
-    family, state, _, _, local_port, remote_port, local, remote, *_ = MESSAGE.unpack_from(body)
+    family, state, _, _, local_port, remote_port, local, remote, _, cookie, *_ = MESSAGE.unpack_from(body)
     if family not in (socket.AF_INET, socket.AF_INET6):
         return None
     size = 4 if family == socket.AF_INET else 16
     here, there = int.from_bytes(local_port, "big"), int.from_bytes(remote_port, "big")
-    return DiagSocket(family, state, local[:size], here, remote[:size], there, attributes(body, MESSAGE.size))
+    named = int.from_bytes(cookie, sys.byteorder)
+    return DiagSocket(family, state, local[:size], here, remote[:size], there, attributes(body, MESSAGE.size), named)
 
 
 class Diag:

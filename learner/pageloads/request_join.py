@@ -16,12 +16,12 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from ipaddress import IPv6Address
 from typing import NamedTuple
 
-from configtron.fingerprint.features import plain, prefix_of
 from configtron.learner.pageloads.lifetimes import Lifetime, Lifetimes
 from configtron.learner.pageloads.log_lines import RequestLine, request_line
-from configtron.model.close_records import CloseRecord, OpenRecord
+from configtron.model.close_records import ABORTED, RESET, TIMED_OUT, CloseRecord, OpenRecord
 
 # A line's own time and its arrival differ by the log's way through a local socket.
 LATE_NS = 5_000_000_000
@@ -29,6 +29,8 @@ LATE_NS = 5_000_000_000
 WAIT_NS, MOST_WAITING = 2_000_000_000, 100_000
 # Tokens that are remembered as seen; prefixes of addresses.
 MOST_SEEN, REMEMBERED = 200_000, 20_000
+# Endings of a load that did not finish; so many wait to be taken.
+BAD, MOST_BAD = frozenset((RESET, ABORTED, TIMED_OUT)), 20_000
 
 
 class DrawnArm(NamedTuple):
@@ -83,6 +85,13 @@ class EndedConnection(NamedTuple):
     ending: str = ""
 
 
+class BadEnding(NamedTuple):
+    """A connection that was reset, aborted, or not answered any more; ns of CLOCK_BOOTTIME."""
+
+    prefix: str
+    end_ns: int
+
+
 class RequestJoin:
     """Takes records and lines in any order, hands out requests whose connection is certain.
 
@@ -103,6 +112,7 @@ class RequestJoin:
         self._waiting: deque[tuple[int, RequestLine]] = deque()
         self._seen: dict[str, None] = {}
         self._ended: list[EndedConnection] = []
+        self._bad: deque[BadEnding] = deque(maxlen=MOST_BAD)
 
     def record(self, record: OpenRecord | CloseRecord) -> None:
         """Take a connection's record."""
@@ -110,6 +120,8 @@ class RequestJoin:
             self.lifetimes.opened(record)
             return
         lifetime = self.lifetimes.closed(record)
+        if record.ending in BAD:
+            self._bad.append(BadEnding(record.opened.prefix, record.end_ns))
         if lifetime.requests:
             self._ended.append(_ended(lifetime.number, record))
 
@@ -154,10 +166,16 @@ class RequestJoin:
         ended, self._ended = self._ended, []
         return ended
 
+    def ended_badly(self) -> Sequence[BadEnding]:
+        """Return the connections that ended badly since the last call."""
+        bad = list(self._bad)
+        self._bad.clear()
+        return bad
+
     def _join(self, line: RequestLine, arrival_ns: int) -> JoinedRequest | str:
         if line.token in self._seen:
             return "repeated-line"
-        ends = (_prefix(line.client), line.local_port, line.remote_port)
+        ends = (prefix_of_client(line.client), line.local_port, line.remote_port)
         lifetime = self.lifetimes.find(ends, line.client, line.begin_ns, line.end_ns, arrival_ns, line.connection)
         if isinstance(lifetime, str):
             return lifetime
@@ -186,6 +204,8 @@ def _ended(number: int, record: CloseRecord) -> EndedConnection:
 
 
 @lru_cache(REMEMBERED)
-def _prefix(client: bytes) -> str:
-    """Return the prefix of a packed address as records have it."""
-    return prefix_of(plain(client))
+def prefix_of_client(client: bytes) -> str:
+    """Return the prefix of a packed address as records have it: /24, of IPv6 /48."""
+    if len(client) == 4:
+        return f"{client[0]}.{client[1]}.{client[2]}.0/24"
+    return f"{IPv6Address(client[:6] + bytes(10))}/48"

@@ -15,17 +15,8 @@ from configtron.learner.pageloads import reasons
 from configtron.learner.pageloads.beacon_formats import LCP, PLT, PageLoad, load_fault, page_load
 from configtron.learner.pageloads.error_reports import FailedLoad, failed_loads
 from configtron.learner.pageloads.log_lines import RequestLine, request_line
+from tests.support.pageloads import BOOMERANG, OURS, TOKEN, report
 
-TOKEN = "0123456789abcdef0123456789abcdef"
-OURS = {
-    "v": 1, "id": "a1", "t": TOKEN, "w": "load", "nt": "navigate", "cs": 5.0, "ce": 45.5, "qs": 46.0, "ps": 90.0,
-    "le": 400.5, "lcp": 300.0, "as": 0, "hh": None, "dw": 0, "pc": 0, "np": "h2",
-}  # fmt: skip
-BOOMERANG = {
-    "t_done": "400", "rt.start": "navigation", "ct": TOKEN, "pid": "x7", "nt_nav_st": "1700000000000",
-    "nt_con_st": "1700000000005", "nt_con_end": "1700000000045", "nt_req_st": "1700000000046",
-    "nt_res_st": "1700000000090", "nt_nav_type": "0", "nt_protocol": "h2", "vis.st": "visible",
-}  # fmt: skip
 TTFB = {
     "name": "TTFB", "value": 90.0, "id": "v5-1", "navigationType": "navigate",
     "entries": [{"connectStart": 5, "connectEnd": 45.5, "requestStart": 46, "responseStart": 90, "loadEventEnd": 400.5,
@@ -183,12 +174,6 @@ def test_any_datagram_is_a_line_or_a_reason(noise: bytes, at: int, word: str) ->
     for data in (noise, b"ctn " + noise, " ".join(words).encode()):
         found = request_line(data)
         assert isinstance(found, RequestLine) or found in reasons.LINES
-
-
-def report(**fields: Any) -> dict[str, Any]:
-    body = {"type": "tcp.timed_out", "phase": "connection", "elapsed_time": 900, "sampling_fraction": 0.5,
-            "protocol": "h2"} | fields  # fmt: skip
-    return {"type": "network-error", "age": 1500, "url": "https://www.example.org/", "body": body}
 
 
 def test_error_reports() -> None:

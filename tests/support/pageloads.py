@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from configtron.learner.pageloads.beacon_formats import PageLoad
 from configtron.learner.pageloads.beacon_join import BeaconJoin
 from configtron.learner.pageloads.request_join import DrawnArm, RequestJoin
@@ -66,3 +68,21 @@ def load(number: int = 0, value_ms: float | None = 400.0, **fields: object) -> P
 
 def rows_of(agent: BeaconJoin) -> list[OutcomeRow]:
     return agent.advance(T0 + 100 * S, T0 + 100 * S)
+
+
+TOKEN = "0123456789abcdef0123456789abcdef"
+OURS = {
+    "v": 1, "id": "a1", "t": TOKEN, "w": "load", "nt": "navigate", "cs": 5.0, "ce": 45.5, "qs": 46.0, "ps": 90.0,
+    "le": 400.5, "lcp": 300.0, "as": 0, "hh": None, "dw": 0, "pc": 0, "np": "h2",
+}  # fmt: skip
+BOOMERANG = {
+    "t_done": "400", "rt.start": "navigation", "ct": TOKEN, "pid": "x7", "nt_nav_st": "1700000000000",
+    "nt_con_st": "1700000000005", "nt_con_end": "1700000000045", "nt_req_st": "1700000000046",
+    "nt_res_st": "1700000000090", "nt_nav_type": "0", "nt_protocol": "h2", "vis.st": "visible",
+}  # fmt: skip
+
+
+def report(**fields: Any) -> dict[str, Any]:
+    body = {"type": "tcp.timed_out", "phase": "connection", "elapsed_time": 900, "sampling_fraction": 0.5,
+            "protocol": "h2"} | fields  # fmt: skip
+    return {"type": "network-error", "age": 1500, "url": "https://www.example.org/", "body": body}

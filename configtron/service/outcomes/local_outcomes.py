@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: MIT
+"""Page loads of one machine: both halves in one process and one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from configtron.learner.pageloads.intake import IntakeOptions
+from configtron.learner.pageloads.plan_book import PlanBook
+from configtron.learner.receiving.http_endpoint import PORT
+from configtron.learner.receiving.log_socket import LogSocket
+from configtron.model.fleet import OutcomeRow
+from configtron.service.outcomes.page_outcomes import PageOutcomes
+from configtron.service.outcomes.root_reader import RecordSource, RootReader
+
+LOG_PATH = Path("/run/configtron/outcomes.log")
+# Between two turns (s): records wait in the kernel's buffers meanwhile.
+EVERY_S = 0.1
+
+
+class LocalOutcomes:
+    """Endpoint, log socket and records; `rows` gets what settled. `book` is kept up to date by the caller.
+
+    all_logged   as `RootReader`
+    """
+
+    def __init__(
+        self,
+        agent: str,
+        boot: str,
+        source: RecordSource,
+        book: PlanBook,
+        rows: Callable[[Sequence[OutcomeRow]], None],
+        log_path: Path = LOG_PATH,
+        options: IntakeOptions | None = None,
+        all_logged: bool = False,
+    ) -> None:
+        self.reader = RootReader(source, LogSocket(log_path), book, all_logged)
+        self.pages = PageOutcomes(agent, boot, rows, options, book.of_client)
+        self._turning: asyncio.TimerHandle | None = None
+
+    async def start(self, host: str = "127.0.0.1", port: int = PORT) -> None:
+        """Listen for beacons, which the web server passes on. Errors: `Missing`."""
+        await self.pages.endpoint.start(host, port)
+        asyncio.get_running_loop().add_reader(self.reader.lines.fileno(), self.reader.read_lines)
+        self._turn()
+
+    def _turn(self) -> None:
+        self.pages.turn(self.reader.turn())
+        self._turning = asyncio.get_running_loop().call_later(EVERY_S, self._turn)
+
+    async def stop(self) -> None:
+        """Close the sockets; rows that have not settled are given up."""
+        if self._turning is not None:
+            self._turning.cancel()
+        asyncio.get_running_loop().remove_reader(self.reader.lines.fileno())
+        await self.pages.endpoint.stop()
+        self.reader.lines.close()
+
+    def counts(self) -> Counter[str]:
+        """Return what became of everything, by reason."""
+        return self.reader.counts() + self.pages.counts()

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT
+"""Beacons and error reports with what the root reader joined: rows. Needs no privilege."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from configtron.learner.pageloads.beacon_join import BeaconJoin
+from configtron.learner.pageloads.failure_join import FailureJoin
+from configtron.learner.pageloads.intake import Admitted, Intake, IntakeOptions
+from configtron.learner.pageloads.request_join import DrawnArm
+from configtron.learner.receiving.ended_sockets import boottime_ns
+from configtron.learner.receiving.http_endpoint import BeaconEndpoint
+from configtron.model.fleet import OutcomeRow
+from configtron.service.outcomes.root_reader import ReaderBatch
+
+
+def unknown_client(client: bytes, at_ns: int) -> DrawnArm | None:
+    """Stand for a plan that is not known: reports are counted as of unknown clients."""
+    return None
+
+
+class PageOutcomes:
+    """One agent's page loads.
+
+    rows       gets the rows of each turn, at least one
+    drawn_of   what a client without a record was given at a time (CLOCK_BOOTTIME): `PlanBook.of_client`
+    sequence   the last number that this boot gave a row
+    """
+
+    def __init__(
+        self,
+        agent: str,
+        boot: str,
+        rows: Callable[[Sequence[OutcomeRow]], None],
+        options: IntakeOptions | None = None,
+        drawn_of: Callable[[bytes, int], DrawnArm | None] = unknown_client,
+        sequence: int = 0,
+    ) -> None:
+        self._rows = rows
+        self.beacons = BeaconJoin(agent, boot, sequence=sequence)
+        self.failures = FailureJoin(self.beacons, drawn_of)
+        self.intake = Intake(options)
+        self.endpoint = BeaconEndpoint(self.intake, self._admit)
+        self._failed: list[Callable[[], OutcomeRow | None]] = []
+
+    def _admit(self, admitted: Admitted) -> None:
+        now_ns = boottime_ns()
+        if admitted.load is not None:
+            self.beacons.beacon(admitted.load, now_ns, admitted.device, admitted.site)
+        for failed in admitted.failed:
+            # after the turn's records: those that confirm it may be on their way
+            device, site = admitted.device, admitted.site
+            self._failed.append(partial(self.failures.failed, admitted.client, failed, now_ns, device, site))
+
+    def turn(self, batch: ReaderBatch) -> None:
+        """Take what the root reader joined; hand out the rows that settled."""
+        self.beacons.requests(batch.joined)
+        self.beacons.ended(batch.ended)
+        self.failures.requests(batch.joined)
+        self.failures.ended_badly(batch.bad)
+        rows = self.beacons.advance(boottime_ns(), time.time_ns())
+        waiting, self._failed = self._failed, []
+        rows += [row for failed in waiting if (row := failed()) is not None]
+        if rows:
+            self._rows(rows)
+
+    def counts(self) -> Counter[str]:
+        """Return what became of requests, beacons and reports."""
+        return self.intake.counts + self.beacons.counts + self.failures.counts

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: MIT
+"""The reader of records and log lines, which runs as root: addresses come in here and go no further.
+
+A turn reads what the kernel recorded, then the lines, and hands out what joined (`ReaderBatch`). Records are complete
+up to a time taken before they were read; where a turn's bound cuts the reading, it goes on in the next.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from typing import NamedTuple, Protocol
+
+from configtron.learner.pageloads.plan_book import PlanBook
+from configtron.learner.pageloads.request_join import BadEnding, EndedConnection, JoinedRequest, RequestJoin
+from configtron.learner.receiving.ended_sockets import EndedSockets, boottime_ns
+from configtron.learner.receiving.log_socket import LogSocket
+from configtron.model.close_records import CloseRecord, OpenRecord
+
+# Records of one turn: the kernel's ring holds more, and lines must be read meanwhile.
+AT_ONCE = 20_000
+
+
+class RecordSource(Protocol):
+    """A driver that draws (`protocols.Drawing`), or `EndedSockets`."""
+
+    def records(self) -> Iterator[OpenRecord | CloseRecord]:
+        """Hand out the records that wait, each once."""
+
+    def lost_records(self) -> int:
+        """Return how many records were lost so far."""
+
+
+class ReaderBatch(NamedTuple):
+    """What one turn joined."""
+
+    joined: tuple[JoinedRequest, ...] = ()
+    ended: tuple[EndedConnection, ...] = ()
+    bad: tuple[BadEnding, ...] = ()
+
+
+class RootReader:
+    """Records, lines, and the plans that were in force, of one network namespace.
+
+    all_logged   the server logs every request (HAProxy): then lines count a connection's requests
+    """
+
+    def __init__(self, source: RecordSource, lines: LogSocket, book: PlanBook, all_logged: bool = False) -> None:
+        self.source, self.lines, self.book = source, lines, book
+        self.join = RequestJoin(book.describe, all_logged=all_logged)
+        self._reading: Iterator[OpenRecord | CloseRecord] | None = None
+        self._began_ns = self._complete_ns = 0
+        self._lost = source.lost_records()
+
+    def turn(self) -> ReaderBatch:
+        """Read what waits; return what joined."""
+        self.book.wall_ns = time.time_ns() - boottime_ns()
+        self._read_records()
+        self.read_lines()
+        joined = self.join.advance(self._complete_ns, boottime_ns())
+        return ReaderBatch(tuple(joined), tuple(self.join.ended()), tuple(self.join.ended_badly()))
+
+    def read_lines(self) -> None:
+        """Read the lines that wait. As soon as there are some: the kernel queues few (`log_socket.queue_length`)."""
+        for data, arrival_ns, wall_ns in self.lines.lines():
+            self.join.datagram(data, arrival_ns, wall_ns)
+
+    def _read_records(self) -> None:
+        if self._reading is None:
+            self._reading, self._began_ns = self.source.records(), boottime_ns()
+        read = 0
+        for record in islice(self._reading, AT_ONCE):
+            self.join.record(record)
+            read += 1
+        lost = self.source.lost_records()
+        if lost > self._lost:
+            self._lost = lost
+            self.join.lifetimes.lost(boottime_ns())
+        if read < AT_ONCE:
+            source, self._reading = self.source, None
+            self._complete_ns = source.complete_ns if isinstance(source, EndedSockets) else self._began_ns
+
+    def counts(self) -> Counter[str]:
+        """Return what became of lines and records."""
+        return self.join.counts + self.join.lifetimes.counts + Counter({"records lost": self._lost})

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: MIT
+"""Failed loads of error reports -> rows, with what the client was given and whether records confirm the failure.
+
+Question   Which arm had the client whose load failed, and may this failure teach?
+Method     The client is drawn again from its address at the time of the failure. A failure is confirmed by a connection
+           of its prefix that ended badly near it, each of which confirms one report, or by a page of the same client
+           near it. DNS fails before any transport setting matters.
+Stop when  `MOST` endings and clients are remembered, for `NEAR_NS`.
+Reads as   `OutcomeRow` with `failure`, no load time, and the report's weight.
+Fails as   "report-unknown-client", counted; "not-by-transport" or "uncorroborated": stored, and does not teach.
+Source     W3C Network Error Logging; `error_reports.py`
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable
+
+from configtron.learner.pageloads.beacon_join import BeaconJoin
+from configtron.learner.pageloads.error_reports import NEAR_NS, FailedLoad
+from configtron.learner.pageloads.request_join import BadEnding, DrawnArm, JoinedRequest
+from configtron.model.fleet import OutcomeRow
+
+MOST = 50_000
+
+
+class FailureJoin:
+    """Takes failed loads; `beacons` numbers and dates their rows and caps what they teach."""
+
+    def __init__(self, beacons: BeaconJoin, drawn_of: Callable[[bytes, int], DrawnArm | None]) -> None:
+        self.counts: Counter[str] = Counter()
+        self._beacons, self._drawn_of = beacons, drawn_of
+        self._bad: OrderedDict[str, list[int]] = OrderedDict()
+        self._clients: OrderedDict[str, int] = OrderedDict()
+
+    def requests(self, joined: Iterable[JoinedRequest]) -> None:
+        """Remember which clients asked for pages."""
+        for request in joined:
+            self._clients.pop(request.drawn.unit, None)
+            self._clients[request.drawn.unit] = request.end_ns
+            if len(self._clients) > MOST:
+                self._clients.popitem(last=False)
+
+    def ended_badly(self, endings: Iterable[BadEnding]) -> None:
+        """Remember which prefixes have connections that were reset, aborted, or not answered."""
+        for ending in endings:
+            times = self._bad.setdefault(ending.prefix, [])
+            times.append(ending.end_ns)
+            # each confirms one report: the last hundred are enough
+            del times[:-100]
+            if len(self._bad) > MOST:
+                self._bad.popitem(last=False)
+
+    def failed(self, client: bytes, load: FailedLoad, at_ns: int, device: str, site: str) -> OutcomeRow | None:
+        """Return the row of a report that came at `at_ns` (CLOCK_BOOTTIME); None where the client is not known."""
+        failed_ns = at_ns - round((load.age_ms + load.elapsed_ms) * 1e6)
+        drawn = self._drawn_of(client, failed_ns)
+        if drawn is None:
+            self.counts["report-unknown-client"] += 1
+            return None
+        why_not = drawn.doubt or self._doubt(drawn, load, failed_ns, at_ns)
+        return self._beacons.row(
+            drawn, failed_ns, site, None, load.failure, why_not, device, load.protocol, weight=load.weight
+        )
+
+    def _doubt(self, drawn: DrawnArm, load: FailedLoad, failed_ns: int, at_ns: int) -> str:
+        if load.failure == "dns":
+            return "not-by-transport"
+        if not self._confirmed(drawn, failed_ns):
+            return "uncorroborated"
+        return self._beacons.caps.doubt(drawn.prefix, drawn.unit, at_ns)
+
+    def _confirmed(self, drawn: DrawnArm, failed_ns: int) -> bool:
+        """Return whether a record is near; take it."""
+        times = self._bad.get(drawn.prefix, [])
+        near = next((at for at in times if abs(at - failed_ns) <= NEAR_NS), None)
+        if near is not None:
+            times.remove(near)
+            return True
+        return abs(self._clients.get(drawn.unit, -(2 * NEAR_NS) - failed_ns) - failed_ns) <= NEAR_NS

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: MIT
+"""What a connection's client was given: from its record and the plan that was in force, or drawn again.
+
+Question   Which class, arm and propensity has this connection's client, and what do intervals cluster by?
+Method     Where the kernel draws, the record has class, arm and epoch; the plan of that epoch has the weights. Where a
+           driver cannot draw (route), the plan draws for the client's prefix by the wall clock at the connection's
+           start. The unit is a keyed hash of client and epoch, under the map's key: the same on all servers, of no use
+           when the epoch has passed.
+Stop when  `PLANS` plans are remembered: a connection that began before them is "undrawn".
+Reads as   `DrawnArm`.
+Fails as   a doubt: "turn" within 3 s of a turn of the epoch, "undrawn".
+Source     `model/draw.py`; RFC 7693 (BLAKE2b)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import NamedTuple
+
+from configtron.fingerprint.features import plain
+from configtron.learner.pageloads.request_join import DrawnArm, prefix_of_client
+from configtron.model.close_records import OpenRecord
+from configtron.model.draw import Mix, Plan, propensity, unit_of
+from configtron.model.fleet import TURN_MARGIN_S
+
+# Epochs that connections may have begun in: some hours of keep-alive.
+PLANS = 24
+
+
+class PrefixDraw(NamedTuple):
+    """What the plan gives a client of a driver that draws for prefixes; `class_name` "": Default."""
+
+    class_name: str
+    arm: int | None
+    held: bool
+    profile: str
+
+
+@dataclass(frozen=True)
+class DatedPlan:
+    """A plan with the map that it is of.
+
+    epoch_s     length of an epoch; its number is wall-clock seconds // epoch_s
+    mixes       by class
+    unit_key    secret of the units' hash: the map's key
+    of_prefix   what a client's prefix is given; where the kernel draws for clients, for reports without a record
+    """
+
+    term: int
+    map_version: int
+    epoch_s: int
+    plan: Plan
+    mixes: Mapping[str, Mix]
+    unit_key: bytes
+    of_prefix: Callable[[str], PrefixDraw | None] | None = None
+
+
+class PlanBook:
+    """The plans of the last epochs.
+
+    kernel_draws   records have class and arm; else clients are given what the plan gives their prefix
+    wall_ns        wall clock minus CLOCK_BOOTTIME, ns, as of now
+    """
+
+    def __init__(self, kernel_draws: bool = True, wall_ns: int = 0) -> None:
+        self.kernel_draws, self.wall_ns = kernel_draws, wall_ns
+        self._plans: dict[int, DatedPlan] = {}
+
+    def add(self, plan: DatedPlan) -> None:
+        """Remember the plan of an epoch, also a new map's within it."""
+        self._plans.pop(plan.plan.epoch, None)
+        self._plans[plan.plan.epoch] = plan
+        while len(self._plans) > PLANS:
+            del self._plans[next(iter(self._plans))]
+
+    def describe(self, record: OpenRecord, client: bytes) -> DrawnArm:
+        """Return what a connection's client was given; `client` its address, packed."""
+        at_ns = record.start_ns + self.wall_ns
+        plan = self._plan_at(at_ns) if record.epoch is None else self._plans.get(record.epoch)
+        if plan is None:
+            return DrawnArm(record.prefix, unit(b"", client, record.epoch or 0), doubt="undrawn")
+        if not self.kernel_draws:
+            return self._drawn(plan, record.prefix, client, at_ns)
+        near = near_turn(at_ns, plan.epoch_s)
+        name, doubt = record.class_name or "", "turn" if near else ""
+        mix = plan.mixes.get(name)
+        if (name and mix is None) or record.profile is None:
+            doubt = "undrawn"
+        chance = 1.0 if not name else propensity(plan.plan, mix, record.arm) if mix else None
+        epoch = plan.plan.epoch
+        return DrawnArm(
+            record.prefix, unit(plan.unit_key, client, epoch), plan.term, plan.map_version, epoch, name, record.arm,
+            record.profile or "", chance, record.held, doubt,
+        )  # fmt: skip
+
+    def of_client(self, client: bytes, at_ns: int) -> DrawnArm | None:
+        """Return what a client without a record was given then (CLOCK_BOOTTIME); None where that is not known."""
+        plan = self._plan_at(at_ns + self.wall_ns)
+        if plan is None or plan.of_prefix is None:
+            return None
+        found = self._drawn(plan, prefix_of_client(client), client, at_ns + self.wall_ns)
+        return None if found.doubt == "undrawn" else found
+
+    def _plan_at(self, wall_ns: int) -> DatedPlan | None:
+        """Return the plan that was in force at a time of the wall clock."""
+        return next((one for one in self._plans.values() if wall_ns // 10**9 // one.epoch_s == one.plan.epoch), None)
+
+    def _drawn(self, plan: DatedPlan, prefix: str, client: bytes, wall_ns: int) -> DrawnArm:
+        """Return what the plan gives the client's prefix."""
+        epoch = plan.plan.epoch
+        named = unit(plan.unit_key, prefix.encode() if not self.kernel_draws else client, epoch)
+        found = plan.of_prefix(prefix) if plan.of_prefix else None
+        if found is None:
+            return DrawnArm(prefix, named, plan.term, plan.map_version, epoch, doubt="undrawn")
+        mix = plan.mixes.get(found.class_name)
+        chance = propensity(plan.plan, mix, found.arm) if mix else 1.0
+        doubt = "turn" if near_turn(wall_ns, plan.epoch_s) else ""
+        return DrawnArm(
+            prefix, named, plan.term, plan.map_version, epoch, found.class_name, found.arm, found.profile, chance,
+            found.held, doubt,
+        )  # fmt: skip
+
+
+def near_turn(wall_ns: int, epoch_s: int) -> bool:
+    """Return whether a time of the wall clock is so close to a turn that both arms may apply."""
+    into_s = wall_ns / 1e9 % epoch_s
+    return into_s < TURN_MARGIN_S or epoch_s - into_s < TURN_MARGIN_S
+
+
+def unit(key: bytes, client: bytes, epoch: int) -> str:
+    """Return what intervals cluster by: 16 hexadecimal digits of a client, or prefix, in an epoch.
+
+    An address counts as the draw counts it: IPv4 whole, IPv6 by its /64.
+    """
+    named = unit_of(plain(client)).to_bytes(8, "big") if len(client) in (4, 16) else client
+    return blake2b(named + epoch.to_bytes(8, "big"), key=key, digest_size=8).hexdigest()

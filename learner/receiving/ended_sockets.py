@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: MIT
+"""Records of connections by inet_diag, where no driver of ours records them (route driver): what it knows.
+
+Question   Which connections did clients open to these ports, and what did the kernel count until each ended?
+Method     The kernel reports each socket that it destroys; every `EVERY_NS` all connections are listed. A connection is
+           known to have begun after the list before the first that has it, so its start is early by `EVERY_NS` at most.
+           Those of the first list began before this reader: at 0.
+           One that is no longer listed, and was not reported within `GRACE_NS`, was lost: counted.
+Stop when  closed. Records are complete up to the latest list (`complete_ns`).
+Reads as   `OpenRecord` at a connection's first list, `CloseRecord` at its end; no class, arm or epoch: `PlanBook` draws
+           them for the prefix. Without the socket's error, a reset and a close look alike: `ending` is None.
+Fails as   `Missing` where the kernel does not report sockets; `lost_records` counts sockets.
+Differs    from records of the eBPF driver and kmod, which see the handshake and every change.
+Source     sock_diag(7); net/core/sock_diag.c (sock_diag_broadcast_destroy); include/uapi/linux/tcp.h
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+
+from configtron.fingerprint.tcp_info import INFO, TcpInfo, field_of, info_of
+from configtron.learner.pageloads.log_lines import MAPPED
+from configtron.learner.pageloads.request_join import prefix_of_client
+from configtron.linux.sock_diag import Destroyed, Diag, DiagSocket, extensions
+from configtron.model.close_records import CloseRecord, OpenRecord
+
+# Between two lists: 3 us of each connection, so 3 % of a core at ten thousand.
+EVERY_NS = 1_000_000_000
+# The kernel reports an end from a queue, after it has taken the socket from its list.
+GRACE_NS = 2_000_000_000
+BUFFER_BYTES = 16 << 20
+
+# Local address and port, remote address and port, SO_COOKIE.
+Flow = tuple[bytes, int, bytes, int, int]
+
+
+class EndedSockets:
+    """Connections to some local ports of one network namespace. Errors: `Missing`."""
+
+    def __init__(self, ports: Iterable[int], netns: str = "") -> None:
+        self._ports = frozenset(ports)
+        self._destroyed = Destroyed(netns, BUFFER_BYTES)
+        self._diag = Diag(netns)
+        self._open: dict[Flow, OpenRecord] = {}
+        self._missing: dict[Flow, tuple[OpenRecord, int]] = {}
+        self._lost = 0
+        self.complete_ns = boottime_ns()
+        self._listed_ns = 0
+
+    def records(self) -> Iterator[OpenRecord | CloseRecord]:
+        """Yield the records since the last call, each once."""
+        now_ns = boottime_ns()
+        yield from self._ended()
+        if now_ns - self._listed_ns >= EVERY_NS:
+            listed = {flow: one for one in self._diag.connections(extensions(INFO)) if (flow := self._flow(one))}
+            # those that ended while the kernel listed
+            yield from self._ended()
+            yield from self._begun(listed, now_ns)
+            self._listed_ns = self.complete_ns = now_ns
+
+    def _begun(self, listed: dict[Flow, DiagSocket], now_ns: int) -> Iterator[OpenRecord]:
+        for flow in [flow for flow in self._open if flow not in listed]:
+            self._missing[flow] = self._open.pop(flow), now_ns
+        for flow in [flow for flow, (_, since_ns) in self._missing.items() if since_ns < now_ns - GRACE_NS]:
+            del self._missing[flow]
+            self._lost += 1
+        for flow, one in listed.items():
+            if flow not in self._open:
+                record = self._open[flow] = self._record(flow, one)
+                yield record
+
+    def _ended(self) -> Iterator[CloseRecord]:
+        for one in self._destroyed.read():
+            flow = self._flow(one)
+            if flow is None:
+                continue
+            info = info_of(one.attributes.get(INFO, b""))
+            if not (info.rtt_us or info.bytes_received):
+                continue
+            missing = self._missing.pop(flow, None)
+            opened = self._open.pop(flow, None) or (missing[0] if missing else self._record(flow, one))
+            acked = field_of(one.attributes.get(INFO, b""), "bytes_acked")
+            yield closed_record(opened, info, acked, boottime_ns())
+
+    def _flow(self, one: DiagSocket) -> Flow | None:
+        """Return the ends of a client's connection; None for a listener's or another port's."""
+        if one.local_port not in self._ports or not one.remote_port:
+            return None
+        return one.local, one.local_port, one.remote, one.remote_port, one.cookie
+
+    def _record(self, flow: Flow, one: DiagSocket) -> OpenRecord:
+        """Return the record of a connection that the last list did not have."""
+        info = info_of(one.attributes.get(INFO, b""))
+        client = flow[2][12:] if flow[2].startswith(MAPPED) and len(flow[2]) == 16 else flow[2]
+        return OpenRecord(
+            prefix_of_client(client), flow[1], flow[3], self._listed_ns, flow[4], None, None, False, "", None, None,
+            None, info.min_rtt_us, False,
+        )  # fmt: skip
+
+    def lost_records(self) -> int:
+        """Return how many connections ended unseen."""
+        return max(self._lost, self._destroyed.lost)
+
+    def close(self) -> None:
+        """Close both sockets."""
+        self._destroyed.close()
+        self._diag.close()
+
+
+def closed_record(opened: OpenRecord, info: TcpInfo, acked: int, end_ns: int) -> CloseRecord:
+    """Return the record of a connection's end by its last `struct tcp_info`."""
+    rwnd = info.rwnd_limited_us / info.busy_us if info.busy_us else None
+    rate = None if info.app_limited or not info.delivery_rate else info.delivery_rate * 8 / 1e3
+    return CloseRecord(
+        opened, end_ns, info.min_rtt_us, None, acked, info.bytes_received, info.data_segs_out, info.total_retrans,
+        None, rwnd, rate, None,
+    )  # fmt: skip
+
+
+def boottime_ns() -> int:
+    """Return CLOCK_BOOTTIME, ns."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)

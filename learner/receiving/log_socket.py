@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: MIT
+"""The UNIX datagram socket that web servers log to: lines with the times of their arrival.
+
+A server drops a line that finds the queue full, and no page waits for it. The queue holds `queue_length` lines, by
+default 10: raise it before this socket is made (`WANTED_QUEUE`).
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from configtron.learner.pageloads.log_lines import LONGEST_BYTES
+from configtron.model.errors import Missing
+
+# Lines of a second at ten thousand requests a second; the kernel counts twice what it is asked for.
+BUFFER_BYTES = 8 << 20
+QUEUE = Path("/proc/sys/net/unix/max_dgram_qlen")
+# A tenth of a second of five thousand pages.
+WANTED_QUEUE = 512
+# Lines that are read in one go, so that records are read in between.
+AT_ONCE = 2_000
+
+
+def queue_length() -> int:
+    """Return how many lines the kernel queues for a socket made now; the file's absence means the least."""
+    try:
+        return int(QUEUE.read_text())
+    except OSError:
+        return 10
+
+
+def short_queue() -> str:
+    """Return that the queue is short and what to do about it, one line; "" if it is long enough."""
+    length = queue_length()
+    if length >= WANTED_QUEUE:
+        return ""
+    return f"the kernel queues {length} log lines; run: sysctl -w net.unix.max_dgram_qlen={WANTED_QUEUE}"
+
+
+class LogSocket:
+    """Bound to a path, which is taken over from a predecessor that died. Errors: `Missing`."""
+
+    def __init__(self, path: Path, mode: int = 0o660) -> None:
+        self.path = path
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        try:
+            self._take_over()
+            self._socket.bind(str(path))
+            path.chmod(mode)
+        except OSError as error:
+            self._socket.close()
+            raise Missing(f"log lines cannot be received at {path}: {error.strerror}; create its folder") from error
+        try:
+            self._socket.setsockopt(socket.SOL_SOCKET, 33, BUFFER_BYTES)  # SO_RCVBUFFORCE
+        except PermissionError:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
+
+    def _take_over(self) -> None:
+        """Remove a socket that no process reads. Errors: `OSError`; `Missing` where one does."""
+        try:
+            if not stat.S_ISSOCK(self.path.stat().st_mode):
+                raise Missing(f"{self.path} is there and no socket; choose another path")
+        except FileNotFoundError:
+            return
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
+            try:
+                probe.connect(str(self.path))
+            except ConnectionRefusedError:
+                self.path.unlink()
+                return
+        raise Missing(f"another process receives log lines at {self.path}; stop it first")
+
+    def fileno(self) -> int:
+        """For an event loop."""
+        return self._socket.fileno()
+
+    def lines(self) -> Iterator[tuple[bytes, int, int]]:
+        """Yield the lines that wait: bytes, arrival by CLOCK_BOOTTIME and by the wall clock (ns)."""
+        for _ in range(AT_ONCE):
+            try:
+                data = self._socket.recv(LONGEST_BYTES + 1)
+            except BlockingIOError:
+                return
+            yield data, time.clock_gettime_ns(time.CLOCK_BOOTTIME), time.time_ns()
+
+    def close(self) -> None:
+        """Close the socket and remove its path."""
+        self._socket.close()
+        try:
+            os.unlink(self.path)
+        except FileNotFoundError:
+            pass

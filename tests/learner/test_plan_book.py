@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: MIT
+"""What a client was given, from records and plans; and failures of reports joined with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from configtron.learner.pageloads.beacon_join import BeaconJoin
+from configtron.learner.pageloads.error_reports import FailedLoad
+from configtron.learner.pageloads.failure_join import FailureJoin
+from configtron.learner.pageloads.plan_book import PLANS, DatedPlan, PlanBook, PrefixDraw, near_turn, unit
+from configtron.learner.pageloads.request_join import BadEnding
+from configtron.model.draw import Key, Mix, Plan, draw, unit_of
+from tests.support.pageloads import MS, PREFIX, T0, S, joined, opened
+
+EPOCH_S = 600
+KEY = bytes(range(16))
+MIX = Mix(("narrow", "wide"), (16_384, 49_152))
+CLIENT = bytes([198, 51, 100, 9])
+# The middle of an epoch.
+MIDDLE = T0 - T0 % (EPOCH_S * S) + EPOCH_S * S // 2
+
+
+def dated(epoch: int, holdback: int = 6_554, draws: PrefixDraw | None = None) -> DatedPlan:
+    plan = Plan(Key.of(KEY), epoch, 2**62, holdback)
+    return DatedPlan(3, 9, EPOCH_S, plan, {"slow": MIX}, KEY, (lambda prefix: draws) if draws else None)
+
+
+def book(kernel_draws: bool = True, draws: PrefixDraw | None = None) -> PlanBook:
+    found = PlanBook(kernel_draws)
+    found.add(dated(MIDDLE // S // EPOCH_S, draws=draws))
+    return found
+
+
+def test_the_records_arm_has_the_plans_propensity() -> None:
+    epoch = MIDDLE // S // EPOCH_S
+    drawn = draw(dated(epoch).plan, MIX, unit_of("198.51.100.9"))
+    record = opened(MIDDLE)._replace(epoch=epoch, arm=drawn.arm, held=drawn.held)
+    found = book().describe(record, CLIENT)
+    assert (found.arm, found.propensity, found.held) == (drawn.arm, pytest.approx(drawn.propensity), drawn.held)
+    assert (found.term, found.map_version, found.epoch, found.class_name, found.doubt) == (3, 9, epoch, "slow", "")
+    assert found.prefix == PREFIX and found.unit == unit(KEY, CLIENT, epoch)
+
+
+def test_default_is_certain_and_a_held_client_has_the_holdbacks_share() -> None:
+    record = opened(MIDDLE)._replace(epoch=MIDDLE // S // EPOCH_S)
+    default = book().describe(record._replace(class_name=None, arm=None, profile=""), CLIENT)
+    assert (default.propensity, default.doubt) == (1.0, "")
+    held = book().describe(record._replace(arm=None, held=True, profile=""), CLIENT)
+    assert (held.propensity, held.held) == (pytest.approx(0.1, abs=1e-4), True)
+
+
+@pytest.mark.parametrize(("into_s", "doubt"), [(0, "turn"), (2.9, "turn"), (3.1, ""), (596.9, ""), (597.1, "turn")])
+def test_connections_within_three_seconds_of_a_turn_are_in_doubt(into_s: float, doubt: str) -> None:
+    start_ns = MIDDLE - EPOCH_S * S // 2 + round(into_s * S)
+    record = opened(start_ns)._replace(epoch=MIDDLE // S // EPOCH_S)
+    assert book().describe(record, CLIENT).doubt == doubt
+    assert near_turn(start_ns, EPOCH_S) == bool(doubt)
+
+
+def test_an_unknown_plan_is_undrawn() -> None:
+    record = opened(MIDDLE)
+    for given in (record._replace(epoch=1), record._replace(epoch=None, start_ns=0)):
+        assert book().describe(given, CLIENT).doubt == "undrawn"
+    known = record._replace(epoch=MIDDLE // S // EPOCH_S)
+    assert book().describe(known._replace(class_name="gone"), CLIENT).doubt == "undrawn"
+
+
+def test_a_driver_without_a_draw_gives_the_prefix_its_arm_and_its_unit() -> None:
+    draws = PrefixDraw("slow", 1, False, "wide")
+    found = book(kernel_draws=False, draws=draws).describe(opened(MIDDLE)._replace(epoch=None), CLIENT)
+    assert (found.class_name, found.arm, found.profile, found.doubt) == ("slow", 1, "wide", "")
+    assert found.propensity == pytest.approx(0.75 * 0.9, abs=1e-4)
+    neighbour = bytes([198, 51, 100, 77])
+    assert book(False, draws).describe(opened(MIDDLE)._replace(epoch=None), neighbour).unit == found.unit
+
+
+def test_units_are_of_an_epoch_and_of_a_client() -> None:
+    six = bytes.fromhex("20010db8000000010000000000000007")
+    assert unit(KEY, six, 1) == unit(KEY, six[:8] + bytes(8), 1), "a /64 is one client"
+    assert unit(KEY, bytes(10) + b"\xff\xff" + CLIENT, 1) == unit(KEY, CLIENT, 1)
+    assert len({unit(KEY, CLIENT, 1), unit(KEY, CLIENT, 2), unit(b"x" * 16, CLIENT, 1), unit(KEY, six, 1)}) == 4
+
+
+def test_old_plans_are_forgotten() -> None:
+    found = book()
+    for epoch in range(PLANS):
+        found.add(dated(epoch))
+    assert found.describe(opened(MIDDLE)._replace(epoch=MIDDLE // S // EPOCH_S), CLIENT).doubt == "undrawn"
+
+
+# ---- reports
+
+FAILED = FailedLoad("tcp", 1_000.0, 500.0, 4.0, "h2")
+NOW = MIDDLE + 10 * S
+
+
+def failures() -> tuple[FailureJoin, BeaconJoin]:
+    beacons = BeaconJoin("web1", "b")
+    return FailureJoin(beacons, book(draws=PrefixDraw("slow", 1, False, "wide")).of_client), beacons
+
+
+def test_a_failure_that_a_record_confirms_teaches_once() -> None:
+    join, _ = failures()
+    join.ended_badly([BadEnding(PREFIX, NOW - 2 * S)])
+    first, second = (join.failed(CLIENT, FAILED, NOW, "phone", "www.example.org") for _ in range(2))
+    assert first is not None and second is not None
+    assert (first.failure, first.plt_ms, first.more, first.arm, first.teaches) == (
+        "tcp",
+        None,
+        {"weight": 4.0},
+        1,
+        True,
+    )
+    assert (second.teaches, second.why_not) == (False, "uncorroborated"), "each record confirms one report"
+    assert (first.sequence, second.sequence) == (1, 2)
+
+
+def test_a_page_of_the_same_client_confirms_too() -> None:
+    join, _ = failures()
+    page = joined()._pages["0" * 32].request
+    mine = page.drawn._replace(unit=unit(KEY, CLIENT, MIDDLE // S // EPOCH_S))
+    join.requests([page._replace(drawn=mine, end_ns=NOW - 30 * S)])
+    row = join.failed(CLIENT, FAILED, NOW, "", "")
+    assert row is not None and row.teaches
+    assert (stranger := join.failed(bytes([198, 51, 100, 10]), FAILED, NOW, "", "")) and not stranger.teaches
+
+
+def test_names_fail_before_any_transport() -> None:
+    join, _ = failures()
+    join.ended_badly([BadEnding(PREFIX, NOW)])
+    row = join.failed(CLIENT, FAILED._replace(failure="dns"), NOW, "", "")
+    assert row is not None and (row.teaches, row.why_not) == (False, "not-by-transport")
+
+
+def test_reports_of_unknown_clients_are_counted() -> None:
+    join = FailureJoin(BeaconJoin("web1", "b"), book().of_client)
+    assert join.failed(CLIENT, FAILED, NOW, "", "") is None and join.counts["report-unknown-client"] == 1
+
+
+def test_forged_reports_cannot_outweigh_a_client() -> None:
+    join, _ = failures()
+    page = joined()._pages["0" * 32].request
+    mine = page.drawn._replace(unit=unit(KEY, CLIENT, MIDDLE // S // EPOCH_S))
+    join.requests([page._replace(drawn=mine, end_ns=NOW)])
+    rows = [join.failed(CLIENT, FAILED, NOW + number * MS, "", "") for number in range(200)]
+    assert sum(row.teaches for row in rows if row) == 20

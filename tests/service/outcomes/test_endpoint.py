@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: MIT
+"""The endpoint, the log socket and inet_diag's records as they run: floods, hostile peers, bounds."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from configtron.learner.pageloads import beacon_join
+from configtron.learner.pageloads.intake import IntakeOptions
+from configtron.learner.receiving import http_endpoint, log_socket
+from configtron.learner.receiving.ended_sockets import EndedSockets
+from configtron.learner.receiving.log_socket import LogSocket, short_queue
+from configtron.model.close_records import CloseRecord, OpenRecord
+from configtron.model.errors import Missing
+from tests.support.pageloads import opened, token
+from tests.support.running_outcomes import RunningOutcomes, running_outcomes
+
+AGENT = "Mozilla/5.0 (X11; Linux x86_64) Chrome/140"
+
+
+class ReadyRecords:
+    """Records that are there from the beginning."""
+
+    def __init__(self, *records: OpenRecord | CloseRecord) -> None:
+        self._records = list(records)
+
+    def records(self) -> Iterator[OpenRecord | CloseRecord]:
+        ready, self._records = self._records, []
+        return iter(ready)
+
+    def lost_records(self) -> int:
+        return 0
+
+
+@pytest.fixture
+def outcomes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningOutcomes]:
+    monkeypatch.setattr(beacon_join, "SETTLE_NS", 100_000_000)
+    boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    records = (opened(boot_ns, number + 1, 1_000, prefix="203.0.113.0/24") for number in range(2_000))
+    with running_outcomes(tmp_path / "log", ReadyRecords(*records), IntakeOptions()) as running:
+        yield running
+
+
+def log_line(to: Path, number: int, client: str) -> None:
+    """Send a page's line; the queue holds ten."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+        ends, at = f"192.0.2.1 443 {client} {number + 1}", f"{time.time():.3f}"
+        sender.sendto(f"ctn {token(number)} {ends} {at} 0.000 1 {number} - www.example.org".encode(), str(to))
+
+
+def body(number: int) -> bytes:
+    return json.dumps({"v": 1, "id": f"{number}", "t": token(number), "w": "load", "qs": 1.0, "le": 90.0}).encode()
+
+
+def raw(number: int, client: str, known: bool = True) -> bytes:
+    text = body(number if known else 10**6 + number)
+    head = f"POST /configtron/beacon HTTP/1.1\r\nHost: a\r\nUser-Agent: {AGENT}\r\nX-Real-IP: {client}\r\n"
+    return head.encode() + f"Content-Length: {len(text)}\r\n\r\n".encode() + text
+
+
+def test_a_flood_of_ten_thousand_a_second_costs_no_honest_beacon(outcomes: RunningOutcomes) -> None:
+    """One address sends as fast as it can for 3 s; 100 honest clients load a page meanwhile."""
+    stop, sent, statuses = time.monotonic() + 3.0, [0], list[int]()
+
+    def flood() -> None:
+        """Send requests one after another on a connection, a new one when it is closed."""
+        batch = b"".join(raw(number, "198.51.100.66", known=False) for number in range(50))
+        while time.monotonic() < stop:
+            with socket.create_connection(("127.0.0.1", outcomes.port), timeout=10) as to, suppress(OSError):
+                while time.monotonic() < stop:
+                    to.sendall(batch)
+                    sent[0] += 50
+                    answers = 0
+                    while answers < 50:
+                        got = to.recv(65536)
+                        if not got:
+                            raise OSError
+                        answers += got.count(b"HTTP/1.1 ")
+
+    threads = [threading.Thread(target=flood) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for number in range(100):
+        client = f"203.0.113.{number + 1}"
+        log_line(outcomes.local.reader.lines.path, number, client)
+        time.sleep(0.02)
+        with socket.create_connection(("127.0.0.1", outcomes.port), timeout=10) as to:
+            to.sendall(raw(number, client))
+            statuses.append(int(to.recv(65536).split()[1]))
+    for thread in threads:
+        thread.join()
+    outcomes.wait(lambda: outcomes.counts()["accepted"] == 100)
+    counts = outcomes.counts()
+    assert statuses == [204] * 100
+    assert len(outcomes.rows) == 100 and all(row.plt_ms == 90.0 for row in outcomes.rows)
+    # the first sixty are a burst that a browser with many tabs may send; their tokens are unknown
+    assert counts["beacons"] - 100 <= 80
+    assert counts["flood-address"] > 1_000
+    print("flood:", counts["flood-address"] / 3, "a second refused by name, of", sent[0] / 3, "sent")
+
+
+def test_the_script_and_the_preflight_are_answered(outcomes: RunningOutcomes) -> None:
+    to = http.client.HTTPConnection("127.0.0.1", outcomes.port)
+    to.request("GET", "/configtron/beacon.js")
+    answer = to.getresponse()
+    text = answer.read()
+    assert answer.status == 200 and b"sendBeacon" in text and len(text) <= 2_048
+    to.request("OPTIONS", "/configtron/reports")
+    answer = to.getresponse()
+    answer.read()
+    assert (answer.status, answer.headers["Access-Control-Allow-Headers"]) == (204, "content-type")
+    to.request("GET", "/else")
+    assert to.getresponse().status == 404
+    to.close()
+
+
+def test_hostile_peers_cost_a_bounded_number_of_connections(
+    outcomes: RunningOutcomes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_endpoint, "MOST_CONNECTIONS", 20)
+    idle = [socket.create_connection(("127.0.0.1", outcomes.port)) for _ in range(60)]
+    for one in idle:
+        one.sendall(b"POST /configtron/beacon HTTP/1.1\r\nX: ")
+    outcomes.wait(lambda: len(outcomes.local.pages.endpoint.open) == 20)
+    with socket.create_connection(("127.0.0.1", outcomes.port), timeout=10) as to:
+        to.sendall(b"\x16\x03\x01garbage\r\n\r\n")
+        assert to.recv(1000).startswith(b"HTTP/1.1 400 ")
+        assert to.recv(1000) == b"", "and the connection is closed"
+    for one in idle:
+        one.close()
+    assert outcomes.counts()["not-http"] == 1
+
+
+def test_idle_connections_are_closed(outcomes: RunningOutcomes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_endpoint, "IDLE_S", 0.5)
+    with socket.create_connection(("127.0.0.1", outcomes.port), timeout=10) as to:
+        assert to.recv(1) == b""
+
+
+def test_a_port_in_use_is_one_clear_line(outcomes: RunningOutcomes) -> None:
+    import asyncio
+
+    with pytest.raises(Missing, match="beacons cannot be received at 127.0.0.1 port .*; choose another"):
+        asyncio.run(outcomes.local.pages.endpoint.start("127.0.0.1", outcomes.port))
+
+
+def test_the_log_socket_replaces_a_dead_one_and_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    first = LogSocket(path)
+    with pytest.raises(Missing, match="another process receives log lines"):
+        LogSocket(path)
+    first._socket.close()
+    second = LogSocket(path)
+    log_line(path, 1, "203.0.113.1")
+    assert [data.split()[0] for data, _, _ in second.lines()] == [b"ctn"]
+    second.close()
+    assert not path.exists()
+    path.write_text("a file")
+    with pytest.raises(Missing, match="no socket"):
+        LogSocket(path)
+    with pytest.raises(Missing, match="create its folder"):
+        LogSocket(tmp_path / "none" / "log")
+
+
+def test_a_short_queue_is_named_with_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_socket, "QUEUE", tmp_path / "qlen")
+    (tmp_path / "qlen").write_text("10\n")
+    assert short_queue() == "the kernel queues 10 log lines; run: sysctl -w net.unix.max_dgram_qlen=512"
+    (tmp_path / "qlen").write_text("512\n")
+    assert short_queue() == ""
+
+
+def test_connections_by_inet_diag_have_a_start_and_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    from configtron.learner.receiving import ended_sockets
+
+    monkeypatch.setattr(ended_sockets, "EVERY_NS", 0)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = int(server.getsockname()[1])
+        with socket.create_connection(("127.0.0.1", port)) as early, server.accept()[0]:
+            source = EndedSockets((port,))
+            (before,) = source.records()
+            assert isinstance(before, OpenRecord)
+            assert (before.remote_port, before.start_ns) == (early.getsockname()[1], 0), "it began at an unknown time"
+            client = socket.create_connection(("127.0.0.1", port))
+            served = server.accept()[0]
+            began_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+            (record,) = source.records()
+            assert isinstance(record, OpenRecord)
+            assert (record.prefix, record.local_port) == ("127.0.0.0/24", port)
+            assert 0 < record.start_ns <= began_ns
+            served.sendall(b"x" * 5_000)
+            client.recv(5_000)
+            client.close()
+            served.close()
+            ends = []
+            while not ends:
+                ends = list(source.records())
+            (end,) = ends
+            assert isinstance(end, CloseRecord) and end.opened == record
+            assert end.bytes_acked >= 5_000 and (end.min_rtt_us or 0) > 0 and end.end_ns > record.start_ns
+            assert source.lost_records() == 0
+            source.close()
+
+
+def test_connections_that_end_unseen_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    from configtron.learner.receiving import ended_sockets
+
+    monkeypatch.setattr(ended_sockets, "EVERY_NS", 0)
+    monkeypatch.setattr(ended_sockets, "GRACE_NS", 100_000_000)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = int(server.getsockname()[1])
+        source = EndedSockets((port,))
+        client = socket.create_connection(("127.0.0.1", port))
+        served = server.accept()[0]
+        assert len(list(source.records())) == 1
+        # the kernel's reports of a flood of endings find no room
+        monkeypatch.setattr(source._destroyed, "read", lambda timeout_s=0.0: [])
+        client.close()
+        served.close()
+        deadline = time.monotonic() + 10
+        while not source.lost_records():
+            assert time.monotonic() < deadline
+            list(source.records())
+        assert source.lost_records() == 1
+        source.close()
