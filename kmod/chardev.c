@@ -89,6 +89,7 @@ static int ct_call_options_get(struct ct_file *cf, union ct_argument *a)
 	a->options.flags = cn->flags;
 	a->options.unmatched = unmatched ? unmatched->id : 0;
 	strscpy(a->options.plain, ct_now(cn, cn->plain)->ops.name, sizeof(a->options.plain));
+	memcpy(a->options.ports, cn->ports, sizeof(a->options.ports));
 	mutex_unlock(&cn->lock);
 	return 0;
 }

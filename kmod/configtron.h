@@ -162,6 +162,8 @@ struct configtron_socket_params {
 	__u64 params; /* struct configtron_param * */
 };
 
+#define CONFIGTRON_PORTS 32
+
 /* configtron_options.flags */
 #define CONFIGTRON_ENABLED 0x1 /* off: new connections are left as they are */
 #define CONFIGTRON_ACTIVE_OPENS 0x2 /* also connections that this side opens */
@@ -172,6 +174,8 @@ struct configtron_options {
 	__u32 unmatched;
 	/* congestion control of connections that are left as they are */
 	char plain[CONFIGTRON_CC_BYTES];
+	/* local ports; connections at others are left as they are; 0 ends them; none: every port */
+	__u16 ports[CONFIGTRON_PORTS];
 };
 
 struct configtron_status {

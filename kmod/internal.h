@@ -215,6 +215,7 @@ struct ct_net {
 	u32 next_id;
 	u32 profile_count;
 	u32 flags;
+	u16 ports[CONFIGTRON_PORTS];
 	struct ct_profile __rcu *unmatched;
 	struct ct_version __rcu *plain;
 	struct ct_plan __rcu *plan; /* in force */

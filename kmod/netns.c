@@ -69,7 +69,7 @@ int ct_options_set(struct ct_net *cn, const struct configtron_options *options,
 		   const struct ct_real *plain)
 {
 	struct ct_profile *unmatched = NULL;
-	int err;
+	int err, i;
 
 	if (options->unmatched) {
 		unmatched = ct_profile_find(cn, options->unmatched);
@@ -80,6 +80,9 @@ int ct_options_set(struct ct_net *cn, const struct configtron_options *options,
 	if (err)
 		return err;
 	rcu_assign_pointer(cn->unmatched, unmatched);
+	/* one by one: a connection that begins meanwhile may see some of both choices */
+	for (i = 0; i < CONFIGTRON_PORTS; i++)
+		WRITE_ONCE(cn->ports[i], options->ports[i]);
 	WRITE_ONCE(cn->flags, options->flags);
 	ct_net_changed(cn);
 	return 0;

@@ -59,6 +59,16 @@ static struct ct_version *ct_version_of(const struct sock *sk)
 	return container_of(inet_csk(sk)->icsk_ca_ops, struct ct_version, ops);
 }
 
+static bool ct_is_port(const struct ct_net *cn, u16 port)
+{
+	int i;
+
+	for (i = 0; i < CONFIGTRON_PORTS && READ_ONCE(cn->ports[i]); i++)
+		if (READ_ONCE(cn->ports[i]) == port)
+			return true;
+	return !i;
+}
+
 /* Whether this connection is one of those we were asked for; the rest are left as they are. */
 static bool ct_concerns(const struct sock *sk, const struct ct_net *cn)
 {
@@ -67,7 +77,7 @@ static bool ct_concerns(const struct sock *sk, const struct ct_net *cn)
 	if (!READ_ONCE(ct_enabled) || !(flags & CONFIGTRON_ENABLED))
 		return false;
 	/* the kernel's own (NFS and the like): may outlive our tables */
-	if (!sk->sk_net_refcnt)
+	if (!sk->sk_net_refcnt || !ct_is_port(cn, inet_sk(sk)->inet_num))
 		return false;
 	if (sk->sk_state == TCP_SYN_RECV || inet_csk(sk)->icsk_ca_setsockopt)
 		return true; /* we were called; or the application chose us by name */

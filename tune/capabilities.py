@@ -38,8 +38,8 @@ kernel's routes. `netns`, `device`, `process`: of all clients at once. `-`: not 
 differ: `configtron tune doctor` says what holds on this one. `router`: by a pool of servers that is set up so. The
 papers' `icw` and `rwin` are what a prober sees of `initcwnd`, and of `initrwnd` and the receive buffer. The last
 rows: whether `configtron tune reapply` gives what is set also to connections that began before; ebpf meets each in the
-kernel, kmod by the descriptors of the processes that hold them. Whether `--listen PORT` is kept to: the others refuse
-it, for they do not know to which listener a client comes.
+kernel, kmod by the descriptors of the processes that hold them. Whether `--listen PORT` is kept to (kmod: not
+`ADDRESS:PORT`): the others refuse it, for they do not know to which listener a client comes.
 
 Made from the drivers' own tables by `python -m configtron.cli.manual docs`.
 """

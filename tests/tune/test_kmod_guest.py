@@ -331,6 +331,14 @@ def test_the_driver_yields_and_leaves_nothing(rules: Findings) -> None:
     assert rules["nothing left"] == ["reno", True, 0, {}] and rules["drained"] == 0
 
 
+def test_rules_for_some_ports_leave_the_others_alone(rules: Findings) -> None:
+    """A default does not reach sshd; nor does a driver for every port take these rules for its own."""
+    found = rules["listened"]
+    assert found["windows"] == [40, 10] and found["read"] == [1, 0, 1, []] and found["found"] == "80"
+    assert "are for local ports 80" in found["refused"] and found["still"] == 1
+    assert found["left"] == [0, [], "reno"] and "not addresses" in found["addresses"]
+
+
 def test_open_connections_are_moved_when_asked_to(moves: Findings) -> None:
     """Of any process; not those this host opened, nor those without a profile; unaccepted ones are counted."""
     assert (moves["mover"], moves["nothing in force"]) == (True, [0, 0])

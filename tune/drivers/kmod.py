@@ -25,6 +25,7 @@ import os
 from array import array
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from configtron.linux import netns
@@ -49,7 +50,7 @@ from configtron.tune.drivers.kmod_units import (
     setting,
     spelt,
 )
-from configtron.tune.listeners import BY_EBPF_ALONE
+from configtron.tune.listeners import BY_EBPF_ALONE, listeners_of, listeners_text
 from configtron.tune.rules import check
 
 __all__ = ["REACHES", "REFUSED", "KmodDriver"]
@@ -74,8 +75,9 @@ class KmodDriver:
         self._reader: RecordReader | None = None
 
     def missing(self) -> str:
-        if self.place.listen:
-            return f"the module distinguishes clients, not the listeners they came to; {BY_EBPF_ALONE}"
+        listeners = listeners_of(self.place.listen)
+        if any(one.address for one in listeners) or len(listeners) > kmod_abi.PORTS:
+            return f"the module distinguishes {kmod_abi.PORTS} local ports, not addresses; {BY_EBPF_ALONE}"
         if self.place.cgroup:
             return "the module acts on a whole network namespace; leave --cgroup out, or use the driver ebpf"
         return self._no_module()
@@ -114,6 +116,7 @@ class KmodDriver:
         with self._device() as device:
             able = reaches(device.parameters())
             wanted = {name: checked(profile, able) for name, profile in changes.profiles.items()}
+            self._check_ports(device)
             if not self._is_in_force(device):
                 _clear(device)
             self._check_names(device, changes)
@@ -143,7 +146,7 @@ class KmodDriver:
     def revert(self, before: str) -> None:
         """The default first: from then on no connection is ours, whatever the tables still hold."""
         old = json.loads(before).get("tcp_congestion_control", "")
-        if netns.absent(self.place.netns):
+        if netns.absent(self.place.netns) or self._is_others():
             return
         if self._control() == CONTROL and old and old != CONTROL:
             self._set_control(old)
@@ -153,6 +156,13 @@ class KmodDriver:
                 if self._control() == CONTROL:
                     self._set_control(plain)
                 _clear(device)
+
+    def _is_others(self) -> bool:
+        """Whether the rules in force are for other listeners than this place's."""
+        if self._no_module():
+            return False
+        with self._opened() as device:
+            return self._is_enabled(device) and device.ports() != self._ports()
 
     def assign(self, descriptor: int, profile: str) -> None:
         """AssignProfile(socket, profile): a connected TCP socket of this place, of ours or by pidfd_getfd(2)."""
@@ -243,8 +253,28 @@ class KmodDriver:
                 why = f"net.ipv4.tcp_congestion_control={name}: {error.strerror}"
                 raise Refused(f"{why}; is its module there? run: modprobe tcp_{name}") from error
 
-    def _is_in_force(self, device: Device) -> bool:
+    def listened(self) -> list[KmodDriver]:
+        """Return the driver for the ports that this namespace's rules are kept to, if they are to some."""
+        if self.place.listen or self._no_module():
+            return []
+        with self._opened() as device:
+            ports = device.ports() if self._control() == CONTROL else ()
+        return [KmodDriver(replace(self.place, listen=listeners_text(map(str, ports))))] if ports else []
+
+    def _ports(self) -> tuple[int, ...]:
+        return tuple(one.port for one in listeners_of(self.place.listen))
+
+    def _is_enabled(self, device: Device) -> bool:
         return bool(self._control() == CONTROL and device.options()[0] & FLAGS["ENABLED"])
+
+    def _is_in_force(self, device: Device) -> bool:
+        return self._is_enabled(device) and device.ports() == self._ports()
+
+    def _check_ports(self, device: Device) -> None:
+        """A namespace has one set of tables: rules for other listeners stay what they are. Errors: `Refused`."""
+        if self._is_enabled(device) and (ports := device.ports()) != self._ports() and device.profiles():
+            kept = f"local ports {listeners_text(map(str, ports))}" if ports else "every local port"
+            raise Refused(f"the module's rules here are for {kept}; roll them back first: configtron tune rollback")
 
     def _check_names(self, device: Device, changes: Changes) -> None:
         """What the changes lead to holds together: asked before anything is written."""
@@ -295,7 +325,7 @@ class KmodDriver:
             unmatched = numbers[changes.default] if changes.default else 0
         if (control := self._control()) != CONTROL:
             plain = control
-        device.set_options(flags | FLAGS["ENABLED"], unmatched, plain)
+        device.set_options(flags | FLAGS["ENABLED"], unmatched, plain, self._ports())
         for name in changes.dropped_profiles & numbers.keys():
             device.delete_profile(numbers[name])
         if control != CONTROL:

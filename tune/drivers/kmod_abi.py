@@ -17,6 +17,8 @@ DEVICE = "/dev/configtron"
 ABI = 3
 # TCP_CA_NAME_MAX, and a profile's name; the closing NUL counts.
 CC_BYTES, NAME_BYTES = 16, 64
+# Local ports that options may name.
+PORTS = 32
 
 # structure -> its fields and their `struct` codes; arrays of numbers are bytes, as `struct` packs them
 LAYOUTS: Mapping[str, tuple[tuple[str, str], ...]] = {
@@ -35,7 +37,7 @@ LAYOUTS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "flush": (("profile", "I"), ("removed", "I")),
     "socket": (("fd", "i"), ("profile", "I")),
     "socket_params": (("fd", "i"), ("profile", "I"), ("count", "I"), ("reserved", "I"), ("params", "Q")),
-    "options": (("flags", "I"), ("unmatched", "I"), ("plain", "16s")),
+    "options": (("flags", "I"), ("unmatched", "I"), ("plain", "16s"), ("ports", "64s")),
     "status": (
         ("generation", "Q"), ("records", "Q"), ("records_lost", "Q"), ("profiles", "I"), ("prefixes", "I"),
         ("versions", "I"), ("readers", "I"),

@@ -11,13 +11,14 @@ import ctypes
 import errno
 import fcntl
 import os
-from collections.abc import Iterator
+import struct
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
 from configtron.tune.drivers import kmod_abi
-from configtron.tune.drivers.kmod_abi import FLAGS, STRUCTS, number, pack, unpack
+from configtron.tune.drivers.kmod_abi import FLAGS, PORTS, STRUCTS, number, pack, unpack
 
 # Prefixes of one dump call: a fifth of a megabyte, read into again and again.
 DUMP_PREFIXES = 8192
@@ -79,8 +80,15 @@ class Device:
         answer = self._call("OPTIONS_GET")
         return _number(answer["flags"]), _number(answer["unmatched"]), _text(answer["plain"])
 
-    def set_options(self, flags: int, unmatched: int, plain: str) -> None:
-        self._call("OPTIONS_SET", flags=flags, unmatched=unmatched, plain=plain.encode())
+    def ports(self) -> tuple[int, ...]:
+        """Return the local ports whose connections are tuned; none: every port."""
+        answer = self._call("OPTIONS_GET")["ports"]
+        assert isinstance(answer, bytes)
+        return tuple(port for port in struct.unpack(f"={PORTS}H", answer) if port)
+
+    def set_options(self, flags: int, unmatched: int, plain: str, ports: Sequence[int] = ()) -> None:
+        packed = struct.pack(f"={PORTS}H", *ports, *[0] * (PORTS - len(ports)))
+        self._call("OPTIONS_SET", flags=flags, unmatched=unmatched, plain=plain.encode(), ports=packed)
 
     def profiles(self) -> dict[int, str]:
         """Identifier -> name."""

@@ -17,7 +17,7 @@ from configtron.model.nouns import Profile, Value
 from configtron.model.tuning import Changes, Place, Rules
 from configtron.tune.drivers.kmod import DEFAULT_CONTROL, KmodDriver
 from configtron.tune.rules import difference
-from tests.support.tune.kmod_net import PORT4, connected, default, device, drained, hosts, listener, load
+from tests.support.tune.kmod_net import PORT4, PORT6, connected, default, device, drained, hosts, listener, load
 
 MANY = 100_000
 
@@ -92,6 +92,30 @@ def many(driver: KmodDriver) -> dict[str, Any]:
     }
 
 
+def listened() -> dict[str, Any]:
+    """Rules for port 80 alone: first windows at 80 and 81 by each family, and what a driver for all ports does then."""
+    only, whole = KmodDriver(Place("s", listen=str(PORT4))), KmodDriver(Place("s"))
+    before = only.before()
+    only.apply(Changes({"wide": named("wide", initcwnd=40)}, {"10.1.0.0/16": "wide"}, default="wide"))
+    found: dict[str, Any] = {"windows": []}
+    for port in (PORT4, PORT6):
+        at = listener(port)
+        client, served = connected(at, "10.1.0.9", port)
+        with device() as opened:
+            found["windows"].append(int(opened.of_socket(served.fileno())[1][1]))
+        for each in (client, served, at):
+            each.close()
+    found["read"] = [len(only.read().prefixes), len(whole.read().prefixes), len(whole.listened()), only.listened()]
+    found["found"] = whole.listened()[0].place.listen
+    found["refused"] = refused(lambda: whole.apply(Changes({"c": named("c", initcwnd=5)}, {"10.2.0.0/16": "c"})))
+    whole.revert(before)
+    found["still"] = len(only.read().prefixes)
+    only.revert(before)
+    found["left"] = [len(only.read().prefixes), whole.listened(), here("s")]
+    found["addresses"] = KmodDriver(Place("s", listen="192.0.2.1:80")).missing()
+    return found
+
+
 def main(module: str) -> None:
     found: dict[str, Any] = {}
     with hosts():
@@ -126,6 +150,7 @@ def main(module: str) -> None:
                 opened.status()["prefixes"],
                 opened.profiles(),
             ]
+        found["listened"] = listened()
     found["drained"] = drained()
     print(json.dumps(found))
 
