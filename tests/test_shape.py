@@ -65,6 +65,16 @@ def test_a_long_file_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
+# The command line parses, calls a service and renders: more lines than these do something else.
+MOST_LINES_OF_CLI = 3500
+
+
+def test_the_command_line_stays_small() -> None:
+    counts = [len(file.read_text().splitlines()) for file in (ROOT / "configtron/cli").rglob("*.py")]
+    assert len(counts) > 40
+    assert sum(counts) <= MOST_LINES_OF_CLI
+
+
 def test_modules_open_with_a_docstring() -> None:
     assert [str(file) for file in PRODUCT if not ast.get_docstring(parsed(file))] == []
 

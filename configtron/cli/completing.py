@@ -11,7 +11,7 @@ import click
 
 def _offered(kind: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
     def names(ctx: click.Context, _: click.Parameter, begun: str) -> list[str]:
-        from configtron.cli.settings import default_db
+        from configtron.linux.xdg import default_db
         from configtron.service.offered_names import names_of
 
         found = names_of(kind, Path(ctx.find_root().params.get("db") or default_db()))

@@ -17,7 +17,7 @@ import click
 
 from configtron.cli.configvalue import checked
 from configtron.cli.options import options_of
-from configtron.cli.settings import default_config
+from configtron.linux.xdg import default_config
 from configtron.model.errors import BadInput
 
 # Where a context keeps which file it was.

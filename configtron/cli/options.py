@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
+
+from configtron.model.errors import BadInput
 
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
@@ -64,3 +67,23 @@ def options_of(command: click.Command) -> dict[str, click.Option]:
         for long in param.opts
         if long.startswith("--")
     }
+
+
+def typed() -> list[str]:
+    """Return the parameters that stand on the command line, and not only in a file or the environment."""
+    ctx = click.get_current_context()
+    names = [str(param.name) for param in ctx.command.params]
+    return [name for name in names if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+
+
+def check_alone(beside: Collection[str], why: str, otherwise: str = "") -> None:
+    """Refuse options that would have no effect. Errors: `BadInput`."""
+    for name in typed():
+        if name not in beside:
+            raise BadInput(f"{why}; leave {spelt(name)} out{otherwise}")
+
+
+def spelt(name: str) -> str:
+    """Return the long spelling of an option of the command that is running."""
+    (param,) = [param for param in click.get_current_context().command.params if param.name == name]
+    return max(param.opts, key=len)

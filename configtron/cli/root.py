@@ -11,7 +11,8 @@ import click
 from configtron import __version__
 from configtron.cli.lazy import LazyGroup
 from configtron.cli.options import FILE
-from configtron.cli.settings import Settings, default_db
+from configtron.cli.settings import Settings
+from configtron.linux.xdg import default_db
 
 ROWS = {
     "probe": "Ask servers how they are configured.",

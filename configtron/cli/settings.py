@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
+
+from configtron.linux.xdg import default_db
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +42,3 @@ def hint(text: str) -> str:
         return text
     named = shlex.join(["configtron", "--db", str(found.db)])
     return COMMAND.sub(lambda _: f"{named} ", text)
-
-
-def default_db() -> Path:
-    """Return where data is by the XDG base directory specification."""
-    home = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
-    return Path(home).expanduser() / "configtron" / "configtron.db"
-
-
-def default_config() -> Path:
-    """Return where settings are by the XDG base directory specification."""
-    home = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-    return Path(home).expanduser() / "configtron" / "config.toml"

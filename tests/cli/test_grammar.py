@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from configtron.cli import settings as settings_module
 from configtron.cli.manual import contexts
 from configtron.cli.outermost import run
-from configtron.cli.probe import run_report
 from configtron.db.store import Store
 from configtron.lab.uml import user_mode_linux as uml
+from configtron.linux import xdg
 from configtron.model.choices import BACKENDS, PROFILES, TESTS
 from configtron.model.errors import CONDITION, DONE, INTERRUPTED, NOTHING, PARTIAL, USAGE, BadInput, Refused
 from configtron.model.records import Result
@@ -52,7 +51,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[ProbeOptions]:
         return campaign.RunResult(1, "done", db)
 
     monkeypatch.setattr(campaign, "run", remember)
-    monkeypatch.setattr(run_report, "show_run", lambda options, done: PARTIAL)
+    monkeypatch.setattr(campaign, "write_run", lambda *_, **__: campaign.WrittenRun((), PARTIAL))
     return seen
 
 
@@ -308,7 +307,7 @@ def test_a_runs_configuration_can_be_read_back(tmp_path: Path) -> None:
 
 def test_places_follow_xdg(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", "/data")
-    assert settings_module.default_db() == Path("/data/configtron/configtron.db")
+    assert xdg.default_db() == Path("/data/configtron/configtron.db")
     monkeypatch.delenv("XDG_DATA_HOME")
     monkeypatch.setenv("HOME", "/home/x")
-    assert settings_module.default_db() == Path("/home/x/.local/share/configtron/configtron.db")
+    assert xdg.default_db() == Path("/home/x/.local/share/configtron/configtron.db")

@@ -13,8 +13,9 @@ import pytest
 
 from configtron.cli.outermost import run
 from configtron.cli.root import root
-from configtron.cli.settings import Settings, default_db, hint
+from configtron.cli.settings import Settings, hint
 from configtron.db.store import Store
+from configtron.linux.xdg import default_db
 from configtron.model.errors import USAGE
 from tests.support.rules import offenders
 from tests.support.sources import parsed

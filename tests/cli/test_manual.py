@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from configtron.cli.manual import COMPLETIONS, pages, write
+from configtron.cli.manual import pages, write
+from configtron.report.command_pages import COMPLETIONS
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -198,7 +198,7 @@ def test_an_earlier_spelling_prints_the_same_bytes_and_one_line(
     ("words", "complaint"),
     [
         (["hotcloud", "knobs"], "print different tables"),
-        (["knobs", "-j", "2"], "leave -j out"),
+        (["knobs", "-j", "2"], "leave --jobs out"),
         (["knobs", "--measurement", "1"], "leave --measurement out"),
         (["lessons", "--seeds", "2"], "leave --seeds out"),
         (["--list", "--smoke"], "leave --smoke out"),

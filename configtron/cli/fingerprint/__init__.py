@@ -16,12 +16,8 @@ ROWS = {
 }
 
 
-@click.group(
-    cls=LazyGroup,
-    package="configtron.cli.fingerprint",
-    rows=ROWS,
-    short_help="Find how servers are configured, from recordings.",
-)
+@click.group(cls=LazyGroup, package="configtron.cli.fingerprint", rows=ROWS,
+             short_help="Find how servers are configured, from recordings.")  # fmt: skip
 def fingerprint() -> None:
     """Find how servers are configured, and how their clients are connected, from traffic that passes. No packet is
     sent."""

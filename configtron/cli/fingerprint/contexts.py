@@ -3,27 +3,18 @@
 
 from __future__ import annotations
 
-import re
+from functools import partial
 
 import click
 
 from configtron.cli.options import form_options
+from configtron.cli.probe.names import run_number
 from configtron.cli.settings import settings
 from configtron.model.errors import DONE, NOTHING
 
-LAST = -1
-
-
-def _watch_number(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | None:
-    if value is None or value == "last":
-        return None if value is None else LAST
-    if not re.fullmatch(r"\d{1,9}", value):
-        raise click.BadParameter(f"{value!r} is no watch; give a number, or last")
-    return int(value)
-
 
 @click.command(short_help="Show the contexts that a watch stored; without WATCH, list the watches.")
-@click.argument("watch", required=False, callback=_watch_number)
+@click.argument("watch", required=False, callback=partial(run_number, what="watch"))
 @form_options
 def contexts(watch: int | None, form: str, output_file: str) -> int:
     """Show the contexts that `fingerprint live` or `socket` stored.

@@ -22,13 +22,8 @@ ROWS = {
 HOMES = {"import": "importing:import_"}
 
 
-@click.group(
-    cls=LazyGroup,
-    package="configtron.cli.learn",
-    rows=ROWS,
-    homes=HOMES,
-    short_help="Learn which configuration loads pages fastest.",
-)
+@click.group(cls=LazyGroup, package="configtron.cli.learn", rows=ROWS, homes=HOMES,
+             short_help="Learn which configuration loads pages fastest.")  # fmt: skip
 def learn() -> None:
     """Learn which configuration loads pages fastest, for which network and which site.
 

@@ -15,12 +15,8 @@ ESTIMATORS, USUAL = ("dr", "dr_ln", "ips", "snips"), ("dr", "dr_ln")
 
 
 @click.command(short_help="Say what a policy would have made of outcomes.")
-@policy_option(
-    "candidates",
-    multiple=True,
-    default=(),
-    help="Which; repeat: of `learn status`, default, or KNOB=VALUE,...  [default: the one saved last]",
-)
+@policy_option("candidates", multiple=True,
+               help="Which: of `learn status`, default, or KNOB=VALUE,...; repeat.  [default: saved last]")  # fmt: skip
 @click.option("--estimator", "estimators", multiple=True, type=click.Choice(ESTIMATORS),
               help="Which; repeat for more.  [default: dr and dr_ln]")  # fmt: skip
 @log_option

@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
-from click.core import ParameterSource
 
 from configtron.cli.learn.options import damage_options, log_option, operator_limits
 from configtron.cli.options import Finite, with_options
@@ -16,10 +14,6 @@ from configtron.cli.tune.options import guard_options
 if TYPE_CHECKING:
     from configtron.service.learning.running import PolicyOptions
 
-# Of a policy that goes on, none of these can be chosen any more.
-FIXED = ("policy", "log", "seed", "classes", "update_every", "engine", "warm", "watch", "evolve", "by_device",
-         "features", "damage", "damage_from", "bound", "allow_unfair", "all_configurations",
-         "budget")  # fmt: skip
 making_options = with_options(
     log_option,
     click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of all random numbers."),
@@ -48,22 +42,13 @@ making_options = with_options(
 )  # fmt: skip
 
 
-def making_of(given: Mapping[str, Any]) -> PolicyOptions:
+def making_of(
+    *, all_configurations: bool, warm: BinaryIO | None, damage_from: BinaryIO | None, **given: Any
+) -> PolicyOptions:
     """Return the options as the service takes them. Errors: `BadInput` for a bound that is none."""
     from configtron.service.learning.running import PolicyOptions
 
-    plain = ("log", "seed", "classes", "update_every", "engine", "watch", "evolve", "by_device", "features", "damage",
-             "budget")  # fmt: skip
-    limits = None if given["all_configurations"] else operator_limits()
-    warm, damage_from = _bytes(given["warm"]), _bytes(given["damage_from"])
-    return PolicyOptions(limits=limits, warm=warm, damage_from=damage_from, **{name: given[name] for name in plain})
-
-
-def asked_for() -> tuple[str, ...]:
-    """Return the names of those that were typed."""
-    source = click.get_current_context().get_parameter_source
-    return tuple(name for name in FIXED if source(name) is ParameterSource.COMMANDLINE)
-
-
-def _bytes(file: object) -> bytes | None:
-    return None if file is None else cast("BinaryIO", file).read()
+    plain = {name: value for name, value in given.items() if name not in ("bound", "allow_unfair")}
+    limits = None if all_configurations else operator_limits()
+    files: dict[str, Any] = {"warm": warm and warm.read(), "damage_from": damage_from and damage_from.read()}
+    return PolicyOptions(limits=limits, **files, **plain)

@@ -13,11 +13,10 @@ from configtron.cli.options import FILE, form_options
 from configtron.cli.output import progress_bar, say
 from configtron.cli.settings import settings
 from configtron.linux.signals import terminated
-from configtron.model.errors import INTERRUPTED, BadInput
+from configtron.model.errors import INTERRUPTED
 
 if TYPE_CHECKING:
     from configtron.report.filling import Moment
-    from configtron.service.learning.measuring import MeasureOptions
     from configtron.service.progress import Event
 
 # The names of `lab/testbed/studies.py`, written down here so that --help imports nothing.
@@ -68,7 +67,7 @@ def measure(fail_on_unknown: bool, tensor: Path | None, status_updates_file: Pat
     from configtron.report.filling import Filling
     from configtron.service.learning import measured, measuring
 
-    options = _options_of(**given)
+    options = measuring.options_of(settings().db, tuple(sys.argv[1:]), **given)
     can_be_written(tensor, output_file)
     with progress_bar(Filling, _moment_of, status_updates_file) as progress, terminated():
         found = measuring.fill(options, progress)
@@ -78,25 +77,6 @@ def measure(fail_on_unknown: bool, tensor: Path | None, status_updates_file: Pat
         say(line)
     code = tally.code(found.layout.cells, fail_on_unknown=fail_on_unknown)
     return INTERRUPTED if found.status == measuring.STOPPED else code
-
-
-def _options_of(study: str | None, smoke: bool, seed: int | None, server: str | None, jobs: int | None,
-                dask: str | None, resume: int | None, **what: Any) -> MeasureOptions:  # fmt: skip
-    """Return the options as the service takes them. Errors: `BadInput` for those that contradict each other."""
-    from configtron.service.learning.measuring import MeasureOptions
-
-    if smoke and study not in (None, "smoke"):
-        raise BadInput("--smoke is a study of its own; leave --study out")
-    name = "smoke" if smoke else study
-    how: dict[str, Any] = {"jobs": jobs or 0, "dask": dask or ""}
-    if resume is not None:
-        if name or any(what.values()) or seed is not None or server:
-            raise BadInput("--resume goes on as it was begun: leave out the seed and every option of what to measure")
-        return MeasureOptions(settings().db, resume=resume, **how)
-    if name is None:
-        raise BadInput(f"nothing to measure: name a study by --study {'|'.join(STUDIES)}, or --smoke")
-    seed, server = 1 if seed is None else seed, server or SERVERS[0]
-    return MeasureOptions(settings().db, name, **what, seed=seed, server=server, argv=tuple(sys.argv[1:]), **how)
 
 
 def _moment_of(event: Event) -> tuple[Moment, bool] | None:

@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from configtron.cli.completing import either
-from configtron.cli.learn.making import asked_for, making_of, making_options
+from configtron.cli.learn.making import making_of, making_options
 from configtron.cli.learn.options import policy_option
-from configtron.cli.options import form_options
+from configtron.cli.options import form_options, typed
 from configtron.cli.output import LEARNING, event_lines, write_rows
 from configtron.cli.settings import settings
 from configtron.linux.signals import terminated
@@ -42,6 +42,7 @@ def run(name: str, policy: str, most: int | None, fresh: bool, form: str, output
     from configtron.service.learning.rows import LEARNED_COLUMNS, learned_row
 
     with terminated():
-        options = running.LearnOptions(settings().db, policy, name, making_of(making), asked_for(), most, fresh)
+        asked_for = tuple(name for name in typed() if name in ("policy", *making))
+        options = running.LearnOptions(settings().db, policy, name, making_of(**making), asked_for, most, fresh)
         taken = running.run(options, event_lines())
         write_rows(form, output_file, LEARNED_COLUMNS, [learned_row(taken)], LEARNING)

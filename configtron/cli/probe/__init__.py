@@ -18,13 +18,8 @@ ROWS = {
 }
 
 
-@click.group(
-    cls=LazyGroup,
-    package="configtron.cli.probe",
-    rows=ROWS,
-    default="run",
-    short_help="Ask servers how they are configured.",
-)
+@click.group(cls=LazyGroup, package="configtron.cli.probe", rows=ROWS, default="run",
+             short_help="Ask servers how they are configured.")  # fmt: skip
 def probe() -> None:
     """Ask servers how they are configured, and keep the packets as evidence.
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable
 from ipaddress import ip_network
 from pathlib import Path
 
@@ -16,30 +17,31 @@ from configtron.model.knobs import MEASURED
 NAMES = ("address", "provider", *(knob.name for knob in MEASURED))
 
 
-def run_number(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | None:
-    """Return a run's number; "last" is -1, the one before it -2."""
+def run_number(_ctx: click.Context, _param: click.Parameter, value: str | None, what: str = "run") -> int | None:
+    """Return a number; "last" is -1, of runs the one before it -2."""
     if value is None or value == "last":
         return None if value is None else -1
-    if not re.fullmatch(r"-?\d{1,9}", value):
-        raise click.BadParameter(f"{value!r} is no run; give a number, or last")
+    if not re.fullmatch(r"-?\d{1,9}" if what == "run" else r"\d{1,9}", value):
+        raise click.BadParameter(f"{value!r} is no {what}; give a number, or last")
     return int(value)
+
+
+def _known(value: Iterable[str], names: Collection[str]) -> tuple[str, ...]:
+    found = tuple(value)
+    for name in found:
+        if name not in names:
+            raise click.BadParameter(f"{name!r}; known are {', '.join(names)}")
+    return found
 
 
 def known_knob(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
     """Check names of parameters."""
-    for name in value:
-        if name not in NAMES:
-            raise click.BadParameter(f"{name!r}; known are {', '.join(NAMES)}")
-    return value
+    return _known(value, NAMES)
 
 
 def test_names(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[str, ...]:
     """Check names of tests, separated by commas."""
-    found = tuple(word.strip() for word in value.split(",") if word.strip())
-    for name in found:
-        if name not in TESTS:
-            raise click.BadParameter(f"{name!r}; known are {', '.join(TESTS)}")
-    return found
+    return _known((word.strip() for word in value.split(",") if word.strip()), TESTS)
 
 
 def sendable(_ctx: click.Context, param: click.Parameter, value: str) -> str:

@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from configtron.cli.completing import lists
-from configtron.cli.output import event_lines, progress_bar
+from configtron.cli.options import check_alone, typed
+from configtron.cli.output import event_lines, progress_bar, say, warn
 from configtron.cli.probe.run_flags import run_options
 from configtron.cli.settings import settings
 from configtron.linux.signals import terminated
 from configtron.model.errors import DONE, BadInput
 
 if TYPE_CHECKING:
+    from configtron.report.progress import CampaignCounts
     from configtron.service.campaign import ProbeOptions
     from configtron.service.progress import Event
 
-# Starts per second outside the lab, unless asked otherwise: a site sees two, its operator's network ten, and the whole
-# run stays below what one impatient browser does.
-LIVE_RATES = {"rate_per_s": 100.0, "host_rate_per_s": 2.0, "network_rate_per_s": 10.0}
 # What a resumed run takes from today's command line; all else it keeps as it was begun (service/campaign/running.py).
 TODAYS = {
     "resume", "output_file", "form", "fail_on", "metadata_file", "status_updates_file", "save_pcap", "max_runtime_s",
@@ -44,16 +43,10 @@ def run(**given: Any) -> int:
         configtron probe -i sites.csv -n 100 -f jsonl -o sites.jsonl
     """
     options = options_of(**given)
-    from configtron.cli.probe.run_report import show_run
     from configtron.model.records import canonical
     from configtron.report.files import opened
-    from configtron.report.progress import CampaignCounts, Progress
+    from configtron.report.progress import Progress
     from configtron.service import campaign
-
-    def counts_of(event: Event) -> tuple[CampaignCounts, bool] | None:
-        if not isinstance(event, campaign.RunProgress):
-            return None
-        return CampaignCounts(event.total, event.done, event.calls, event.failed, event.steps), event.last
 
     campaign.parse_conditions(options.fail_on)
     if options.dry_run:
@@ -62,9 +55,18 @@ def run(**given: Any) -> int:
         click.echo(total.text, err=True)
         return DONE
     with terminated():
-        with progress_bar(Progress, counts_of, options.status_updates_file) as display:
+        with progress_bar(Progress, _counts_of, options.status_updates_file) as display:
             done = campaign.run(options, settings().db, progress=display, argv=sys.argv[1:])
-        return show_run(options, done)
+        written = campaign.write_run(options, done, settings().db, color=settings().color)
+        for text, even_quiet in written.lines:
+            (warn if even_quiet else say)(text)
+        return written.exit_code
+
+
+def _counts_of(event: Event) -> tuple[CampaignCounts, bool] | None:
+    from configtron.service.campaign import RunProgress
+
+    return (event.counts(), event.last) if isinstance(event, RunProgress) else None
 
 
 def options_of(
@@ -72,13 +74,11 @@ def options_of(
     **fields: Any,
 ) -> ProbeOptions:  # fmt: skip
     """Return the options of the run that the command line asks for. Errors: `BadInput` for a contradiction."""
-    from configtron.service.campaign import ProbeOptions
+    from configtron.service.campaign.run_options import ProbeOptions, live_rates
 
-    for name, default in LIVE_RATES.items():
-        if fields[name] is None:
-            fields[name] = 0.0 if fields["lab"] else default
+    fields |= live_rates(fields)
     if paper_compat:
-        if fields["profile"] != "paper" and _typed("profile"):
+        if fields["profile"] != "paper" and "profile" in typed():
             raise BadInput("--paper-compat is a profile of its own; leave out --profile")
         fields["profile"] = "paper"
     versions = (4, 6) if only4 and only6 else (6,) if only6 else (4,)
@@ -95,14 +95,6 @@ def _check_resumed(options: ProbeOptions) -> None:
     """Refuse options beside --resume that would have no effect: a resumed run keeps its own."""
     if options.words:
         raise BadInput("--resume goes on with the run's own targets; name no others beside it")
-    for param in click.get_current_context().command.params:
-        if param.name not in TODAYS and _typed(str(param.name)):
-            option = max(param.opts, key=len)
-            raise BadInput(f"--resume goes on with the run's own options; leave {option} out, or begin a new run")
+    check_alone(TODAYS, "--resume goes on with the run's own options", ", or begin a new run")
     if options.dry_run:
         raise BadInput("--dry-run shows what a new run would probe; leave --resume out")
-
-
-def _typed(name: str) -> bool:
-    """Return whether an option stands on the command line, and not only in the configuration."""
-    return click.get_current_context().get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE

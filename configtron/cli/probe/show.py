@@ -16,10 +16,6 @@ from configtron.report.files import opened, write_list
 from configtron.report.rendering import render, render_evidence
 from configtron.service import campaign
 
-# Described by `report/runs.schema.json`.
-SCHEMA = "configtron.runs/1"
-RUNS = ("run", "begun", "status", "connections")
-
 
 @click.command(short_help="Show what a run found; without RUN, list the runs.")
 @click.argument("run", required=False, callback=run_number, shell_complete=completing.runs)
@@ -35,8 +31,7 @@ def show(run: int | None, form: str, output_file: str, targets: tuple[str, ...],
         raise BadInput("--target, --vantage, --knob and --evidence need a RUN: a number, or last")
     with campaign.open_runs(settings().db) as store, opened(output_file) as out:
         if run is None:
-            rows = [(each.id, each.begun_at, campaign.status_of(store, each), each.traces) for each in store.runs()]
-            write_list(SCHEMA, RUNS, rows, form, out)
+            write_list(campaign.RUNS_SCHEMA, campaign.RUNS_COLUMNS, campaign.run_rows(store), form, out)
             return DONE
         wanted = campaign.find_run(store, run)
         found = campaign.records_of(store, wanted, targets, vantages, knobs)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -16,10 +15,6 @@ from configtron.cli.probe.names import run_number
 from configtron.cli.settings import settings
 from configtron.model.errors import DONE, NOTHING, BadInput
 from configtron.model.packages import missing
-from configtron.model.progress import Event
-
-# A line of progress this often.
-PROGRESS_EVERY_S = 10.0
 
 
 @click.command(short_help="Play recorded probes again, and compare.")
@@ -59,7 +54,7 @@ def packets(files: tuple[Path, ...], run: int | None, expect: Path | None, adopt
         return DONE if any_connection else NOTHING
     can_be_written(junit, output_file)
     options = replay.PacketOptions(files, run, expect, update, jobs or 0)
-    found = replay.replay_packets(options, settings().db, progress=_PlayDisplay(), lacks=missing)
+    found = replay.replay_packets(options, settings().db, progress=replay.PlayLines(say), lacks=missing)
     _say(f"kept as what is expected: {path}" for path in found.updated)
     if not found.played:
         say("replay: no probe to play: recordings are the .pcapng files (also gz) that `configtron probe` writes")
@@ -69,22 +64,6 @@ def packets(files: tuple[Path, ...], run: int | None, expect: Path | None, adopt
         with opened(junit) as out:
             results.write_junit(found.played, out)
     return found.exit_code(update=update)
-
-
-class _PlayDisplay:
-    """Show how many probes have been replayed, now and then."""
-
-    def __init__(self) -> None:
-        self._began = self._last = time.monotonic()
-
-    def __call__(self, event: Event) -> None:
-        """Show an event."""
-        from configtron.service.replay import PlayProgress
-
-        now = time.monotonic()
-        if isinstance(event, PlayProgress) and now - self._last >= PROGRESS_EVERY_S:
-            self._last = now
-            _say([f"{event.probes} probes, {now - self._began:.0f} s"])
 
 
 def _say(lines: Iterable[str]) -> None:

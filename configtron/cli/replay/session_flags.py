@@ -6,10 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from configtron.cli.completing import policies
-from configtron.cli.options import Finite, with_options
+from configtron.cli.options import Finite, spelt, typed, with_options
 from configtron.model.errors import BadInput
 
 # A replay without --sessions: 250 sessions for each of 20 classes x 12 sites.
@@ -30,10 +29,6 @@ BESIDE_RESUME = ("resume", "html", "form", "output_file")
 NOT_OF_WORLD = ("seeds", "html", "form", "output_file")
 # The options that may stand beside --study.
 BESIDE_STUDY = ("studies", "tensor", "count", "seed", "seeds", "html", "form", "output_file")
-
-
-def _at_least(least: float) -> Finite:
-    return Finite(least)
 
 
 # fmt: off
@@ -59,17 +54,17 @@ session_options = with_options(
     click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of all chance."),
     click.option("--classes", type=click.IntRange(1), default=20, show_default=True, metavar="K",
                  help="Network classes."),
-    click.option("--update", "interval_s", type=_at_least(0.001), default=120.0, show_default=True, metavar="SECONDS",
+    click.option("--update", "interval_s", type=Finite(0.001), default=120.0, show_default=True, metavar="SECONDS",
                  help="Seconds of the sessions' clock between two updates."),
-    click.option("--delay", "delay_s", type=_at_least(0.0), default=5.0, show_default=True, metavar="SECONDS",
+    click.option("--delay", "delay_s", type=Finite(0.0), default=5.0, show_default=True, metavar="SECONDS",
                  help="From a page load's end until it can be learned from."),
-    click.option("--rate", "per_s", type=_at_least(0.001), default=10.0, show_default=True, metavar="PER_S",
+    click.option("--rate", "per_s", type=Finite(0.001), default=10.0, show_default=True, metavar="PER_S",
                  help="Drawn sessions a second."),
     click.option("--pops", type=click.Choice(POPS), default="global", show_default=True,
                  help="One manager for all, or one for each of five PoPs."),
     click.option("--batch", type=click.IntRange(1, MOST_AT_ONCE), default=MOST_AT_ONCE, show_default=True, metavar="N",
                  help="Decisions at once; the result is the same bits whatever it is."),
-    click.option("--rtt", "rtt_ms", type=_at_least(0.1), default=80.0, show_default=True, metavar="MS",
+    click.option("--rtt", "rtt_ms", type=Finite(0.1), default=80.0, show_default=True, metavar="MS",
                  help="Round trip of a link trace, which has none."),
     click.option("--loss", type=Finite(0, 1), default=0.0, show_default=True, metavar="SHARE", help="Its loss."),
     click.option("--distort", "distort", multiple=True, metavar="NAME",
@@ -94,19 +89,8 @@ session_options = with_options(
 
 def take_world(given: dict[str, Any]) -> None:
     """Take the sessions of a world's file, unless --source names others. Errors: `BadInput` for --tensor beside it."""
-    ctx = click.get_current_context()
-    for one in NOT_BESIDE_WORLD:
-        if ctx.get_parameter_source(one) is ParameterSource.COMMANDLINE:
-            (option,) = [param.opts[0] for param in ctx.command.params if param.name == one]
-            raise BadInput(f"--world has page load times and arrivals of its own; leave {option} out")
-    if ctx.get_parameter_source("source") is not ParameterSource.COMMANDLINE:
+    for name in NOT_BESIDE_WORLD:
+        if name in typed():
+            raise BadInput(f"--world has page load times and arrivals of its own; leave {spelt(name)} out")
+    if "source" not in typed():
         given["source"] = OWN
-
-
-def check_alone(beside: tuple[str, ...], why: str) -> None:
-    """Refuse options that would have no effect. Errors: `BadInput`."""
-    ctx = click.get_current_context()
-    typed = [one for one in ctx.params if ctx.get_parameter_source(one) is ParameterSource.COMMANDLINE]
-    if strange := [one for one in typed if one not in beside]:
-        (option,) = [one.opts[0] for one in ctx.command.params if one.name == strange[0]]
-        raise BadInput(f"{why}; leave {option} out")

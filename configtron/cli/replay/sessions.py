@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from configtron.cli.options import form_options
+from configtron.cli.options import check_alone, form_options
 from configtron.cli.output import LEARNING, event_lines, say, write_rows
 from configtron.cli.replay.session_flags import (
     BESIDE_RESUME,
@@ -15,7 +15,6 @@ from configtron.cli.replay.session_flags import (
     BESIDE_WORLD_OUT,
     NOT_OF_WORLD,
     SESSIONS,
-    check_alone,
     session_options,
     take_world,
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from configtron.cli.replay.session_flags import check_alone
+from configtron.cli.options import check_alone
 from configtron.cli.replay.study_flags import (
     OF_CLAIMS,
     OF_LIST,

@@ -34,15 +34,8 @@ RENAMED = {"move": "reapply", "mute": "acknowledge", "unmute": "unacknowledge", 
 MOVED = {"evaluate": CommandRow("configtron.cli.replay.earlier", "evaluate", "The earlier spelling of `replay study`.")}
 
 
-@click.group(
-    cls=LazyGroup,
-    package="configtron.cli.tune",
-    rows=ROWS,
-    homes=HOMES,
-    renamed=RENAMED,
-    moved=MOVED,
-    short_help="Set this host's stack, by client prefix, and take it back.",
-)
+@click.group(cls=LazyGroup, package="configtron.cli.tune", rows=ROWS, homes=HOMES, renamed=RENAMED, moved=MOVED,
+             short_help="Set this host's stack, by client prefix, and take it back.")  # fmt: skip
 @where_options
 @policy_options
 def tune(**_: object) -> None:

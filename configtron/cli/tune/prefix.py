@@ -13,9 +13,6 @@ from configtron.cli.output import say, warn, write_rows
 from configtron.cli.settings import settings
 from configtron.model.errors import DONE, NOTHING, BadInput
 
-# In place of a prefix: all clients that no prefix contains.
-DEFAULT = "default"
-
 
 @click.group(short_help="Prefixes: which clients get which profile.")
 def prefix() -> None:
@@ -33,9 +30,8 @@ def set_(prefixes: tuple[str, ...], profile: str) -> None:
     change them, nor any client within them.
     """
     from configtron.service import lease
-    from configtron.tune.rules import canonical
 
-    lease.set_prefixes(settings().db, {one if one == DEFAULT else canonical(one): profile for one in prefixes})
+    lease.set_prefixes(settings().db, dict.fromkeys(prefixes, profile))
 
 
 @prefix.command(short_help="Remove the profiles of prefixes.")
@@ -92,9 +88,5 @@ def import_(file: TextIO, whole: bool) -> None:
     """
     from configtron.service import lease
 
-    pairs = lease.read_prefixes(file, file.name)
-    try:
-        new = lease.set_prefixes(settings().db, pairs, whole=whole)
-    except BadInput as error:
-        raise BadInput(f"{file.name}: {error}") from error
-    say(f"{len(pairs) - (DEFAULT in pairs)} prefixes read, {new:+d} in all")
+    read, new = lease.import_prefixes(settings().db, file, file.name, whole=whole)
+    say(f"{read} prefixes read, {new:+d} in all")

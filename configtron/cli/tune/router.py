@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -30,7 +31,7 @@ SERVERS = ("nginx", "apache", "haproxy")
 @click.option("--example", is_flag=True, help="Print how the server's configuration uses the map.")
 @form_options
 def router(
-    file: Path | None, dry_run: bool, rollback: bool, example: bool, form: str, output_file: str, **front: str
+    file: Path | None, dry_run: bool, rollback: bool, example: bool, form: str, output_file: str, **front: Any
 ) -> None:
     """Route the clients of each prefix to a pool of servers that is set up as their profile asks.
 
@@ -44,7 +45,7 @@ def router(
     from configtron.service.lease import rows
     from configtron.service.lease import server_pools as service
 
-    served = service.FrontServer(**front)  # type: ignore[arg-type]
+    served = service.FrontServer(**front)
     if example:
         click.echo(service.example_config(served, str(file or "/etc/configtron.map")), nl=False)
     elif file is None and not dry_run:

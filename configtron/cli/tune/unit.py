@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from configtron.cli.output import say
-from configtron.model.errors import BadInput
 
 
 @click.command(short_help="Print systemd units for the watch and for crash recovery.")
@@ -21,16 +20,12 @@ def unit(name: str | None, output_folder: Path | None) -> None:
     They name this program by its absolute path, and the database of `--db`, else /var/lib/configtron/configtron.db:
     give the commands the same one. Nothing is enabled or started.
     """
-    from configtron.service.lease.systemd_units import unit_files, write_units, writers_warning
+    from configtron.service.lease.systemd_units import chosen_units, write_units, writers_warning
     from configtron.tune.units import TIMER, WATCH
 
-    database = click.get_current_context().find_root().params.get("db")
-    found = unit_files(database)
-    if name is not None and name not in found:
-        raise BadInput(f"no unit is called {name!r}; there is: {', '.join(found)}")
+    chosen = chosen_units(name, click.get_current_context().find_root().params.get("db"))
     if warning := writers_warning():
         click.echo(warning, err=True)
-    chosen = {each: text for each, text in found.items() if name in (None, each)}
     if output_folder is None:
         click.echo("\n".join(f"# {each}\n{text}" if name is None else text for each, text in chosen.items()), nl=False)
         return

@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from configtron.service.campaign.inputs import blocklist_of, calls_each, read_template, vantages_of
     from configtron.service.campaign.layout import RunLayout
     from configtron.service.campaign.run_options import ProbeOptions
+    from configtron.service.campaign.run_report import WrittenRun, write_run
     from configtron.service.campaign.running import RunResult, planned, run
     from configtron.service.campaign.runs import (
+        RUNS_COLUMNS,
+        RUNS_SCHEMA,
         SUMMARY,
         baseline_of,
         find_run,
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
         open_runs,
         records_of,
         run_folder,
+        run_rows,
         status_of,
         vantages_of_run,
     )
@@ -40,10 +44,11 @@ if TYPE_CHECKING:
     from configtron.service.campaign.tally import RunProgress
 
 __all__ = [
+    "RUNS_COLUMNS", "RUNS_SCHEMA", "run_rows",
     "SUMMARY", "LabScore", "PlannedTargets", "ProbeOptions", "RunLayout", "RunProgress", "RunResult", "RunSummary",
-    "baseline_of", "blocklist_of", "calls_each", "changes", "find_run", "judged", "locked",
+    "WrittenRun",    "baseline_of", "blocklist_of", "calls_each", "changes", "find_run", "judged", "locked",
     "open_runs", "parse_conditions", "planned", "planned_targets", "read_template", "records_of",
-    "run", "run_folder", "score_run", "status_of", "vantages_of", "vantages_of_run",
+    "run", "run_folder", "score_run", "status_of", "vantages_of", "vantages_of_run", "write_run",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
@@ -55,11 +60,15 @@ if not TYPE_CHECKING:
             **dict.fromkeys(("blocklist_of", "calls_each", "read_template", "vantages_of"), "inputs"),
             **dict.fromkeys(("PlannedTargets", "planned_targets"), "dry_run"),
             "RunLayout": "layout",
+            **dict.fromkeys(("WrittenRun", "write_run"), "run_report"),
             "ProbeOptions": "run_options",
             **dict.fromkeys(("RunResult", "planned", "run"), "running"),
             **dict.fromkeys(
                 ("SUMMARY", "baseline_of", "find_run", "locked", "open_runs", "records_of",
-                 "run_folder", "status_of", "vantages_of_run"), "runs",
+                 "run_folder",
+                    "run_rows",
+                    "RUNS_COLUMNS",
+                    "RUNS_SCHEMA", "status_of", "vantages_of_run"), "runs",
             ),
             **dict.fromkeys(("LabScore", "judged", "score_run"), "scoring"),
             "RunSummary": "summary",

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from configtron.model.bounds import check_choice, check_number, check_texts
 from configtron.model.choices import PROFILES, TESTS
@@ -101,3 +103,13 @@ class ProbeOptions:
             raise BadInput("--sites and --backend belong to --lab")
         if not self.lab and (self.lab_troubles or self.lab_loss or self.lab_reorder or self.lab_duplicate):
             raise BadInput("--lab-troubles, --lab-loss, --lab-reorder and --lab-duplicate belong to --lab")
+
+
+# Starts per second outside the lab, unless asked otherwise: a site sees two, its operator's network ten, and the whole
+# run stays below what one impatient browser does.
+LIVE_RATES = {"rate_per_s": 100.0, "host_rate_per_s": 2.0, "network_rate_per_s": 10.0}
+
+
+def live_rates(fields: Mapping[str, Any]) -> dict[str, float]:
+    """Return the rates that are None in these fields of `ProbeOptions`: no limit in the lab, low ones elsewhere."""
+    return {name: 0.0 if fields["lab"] else rate for name, rate in LIVE_RATES.items() if fields[name] is None}

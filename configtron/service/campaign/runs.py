@@ -113,3 +113,13 @@ def baseline_of(run: Run, name: str) -> str:
             return vantage.name
     known = ", ".join(f"{v.name} ({v.region})" if v.region else v.name for v in vantages.values())
     raise BadInput(f"run {run.id}: no vantage {name!r}; --baseline takes one of {known}")
+
+
+# Described by `report/runs.schema.json`.
+RUNS_SCHEMA = "configtron.runs/1"
+RUNS_COLUMNS = ("run", "begun", "status", "connections")
+
+
+def run_rows(store: Store) -> list[tuple[int, str, str, int]]:
+    """Return a row of `RUNS_COLUMNS` for each run, in the order of their numbers."""
+    return [(each.id, each.begun_at, status_of(store, each), each.traces) for each in store.runs()]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from configtron.db.store import Store
 from configtron.model.records import Result
+from configtron.report.progress import CampaignCounts
 from configtron.service.progress import Cancelled, Event, Progress, never
 
 LOG = logging.getLogger("configtron.probe")
@@ -27,6 +28,10 @@ class RunProgress(Event):
     failed: int = 0
     steps: int = 0
     last: bool = False
+
+    def counts(self) -> CampaignCounts:
+        """Return the counts that a progress bar shows."""
+        return CampaignCounts(self.total, self.done, self.calls, self.failed, self.steps)
 
 
 class RunTally:

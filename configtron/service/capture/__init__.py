@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from configtron.service.capture.proofs import proofs_of
     from configtron.service.capture.reading import CaptureReading, connection_forms
     from configtron.service.capture.sockets import SocketOptions, watch_sockets
+    from configtron.service.capture.watch_writer import WatchWriter
     from configtron.service.capture.watching import (
         WATCHES_COLUMNS,
         WATCHES_SCHEMA,
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "WATCHES_COLUMNS", "WATCHES_SCHEMA", "CaptureReading", "LiveOptions", "Outputs", "SocketOptions", "WatchProgress",
-    "WatchResult", "connection_forms", "find_watch", "open_watches", "proofs_of", "watch_interface", "watch_rows",
-    "watch_sockets",
+    "WatchResult", "WatchWriter", "connection_forms", "find_watch", "open_watches", "proofs_of", "watch_interface",
+    "watch_rows", "watch_sockets",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
@@ -35,6 +36,7 @@ if not TYPE_CHECKING:
         {
             **dict.fromkeys(("LiveOptions", "watch_interface"), "live"),
             "proofs_of": "proofs",
+            "WatchWriter": "watch_writer",
             **dict.fromkeys(("CaptureReading", "connection_forms"), "reading"),
             **dict.fromkeys(("SocketOptions", "watch_sockets"), "sockets"),
             **dict.fromkeys(

@@ -14,12 +14,13 @@ from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from configtron.db.measuring import Measuring, ShardRow
 from configtron.lab.testbed import measure
 from configtron.lab.testbed.layout import Layout, laid_out
 from configtron.lab.testbed.shard import Orders
-from configtron.lab.testbed.studies import study_of
+from configtron.lab.testbed.studies import STUDIES, study_of
 from configtron.model.bounds import check_number, check_texts
 from configtron.model.errors import BadInput
 from configtron.model.records import Json, canonical
@@ -60,6 +61,25 @@ class MeasureOptions:
         check_number("jobs", self.jobs, 0, whole=True)
         for look in self.looks:
             check_number("looks", look, 1, whole=True)
+
+
+def options_of(
+    db: Path, argv: tuple[str, ...], *, study: str | None, smoke: bool, seed: int | None, server: str | None,
+    jobs: int | None, dask: str | None, resume: int | None, **what: Any,
+) -> MeasureOptions:  # fmt: skip
+    """Return the options of `learn measure`; None: not given. Errors: `BadInput` for those that contradict others."""
+    if smoke and study not in (None, "smoke"):
+        raise BadInput("--smoke is a study of its own; leave --study out")
+    name = "smoke" if smoke else study
+    how: dict[str, Any] = {"jobs": jobs or 0, "dask": dask or ""}
+    if resume is not None:
+        if name or any(what.values()) or seed is not None or server:
+            raise BadInput("--resume goes on as it was begun: leave out the seed and every option of what to measure")
+        return MeasureOptions(db, resume=resume, **how)
+    if name is None:
+        raise BadInput(f"nothing to measure: name a study by --study {'|'.join(STUDIES)}, or --smoke")
+    seed, server = 1 if seed is None else seed, server or "nginx"
+    return MeasureOptions(db, name, **what, seed=seed, server=server, argv=argv, **how)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         acknowledged,
         drop_prefixes,
         drop_profile,
+        import_prefixes,
         profile_of,
         read_prefixes,
         set_prefixes,
@@ -51,9 +52,9 @@ __all__ = [
     "AUTO", "LEASE_S", "Applied", "Closed", "Examined", "KnobSupport", "LeaseOptions", "Notice", "OnNotice",
     "PlanReport", "Planned", "Profiles", "Reapplied", "Recovered", "RolledBack", "StatusReport", "VerifyReport",
     "StoredRules", "WatchEvent", "absent_namespace", "acknowledge", "acknowledged", "apply", "driver_names",
-    "drop_prefixes", "drop_profile", "examine", "export", "keep", "knobs", "plan", "profile_of", "read_prefixes",
-    "reapply", "recover", "rollback", "set_prefixes", "set_profile", "status", "unacknowledge", "unfreeze", "verify",
-    "wanted", "watch",
+    "drop_prefixes", "drop_profile", "examine", "export", "keep", "knobs", "plan", "profile_of",
+    "import_prefixes", "read_prefixes", "reapply", "recover", "rollback", "set_prefixes", "set_profile", "status",
+    "unacknowledge", "unfreeze", "verify", "wanted", "watch",
 ]  # fmt: skip
 
 # Where each name is; loaded when it is first used, so that a command loads what it needs and no more.
@@ -68,8 +69,8 @@ HOMES = {
     "recovery": "Recovered recover",
     "roll_back": "Closed RolledBack keep rollback",
     "status_report": "StatusReport VerifyReport status verify",
-    "wanted_rules": "StoredRules acknowledge acknowledged drop_prefixes drop_profile profile_of read_prefixes "
-    "set_prefixes set_profile unacknowledge unfreeze wanted",
+    "wanted_rules": "StoredRules acknowledge acknowledged drop_prefixes drop_profile profile_of import_prefixes "
+    "read_prefixes set_prefixes set_profile unacknowledge unfreeze wanted",
     "watcher": "WatchEvent watch",
 }
 

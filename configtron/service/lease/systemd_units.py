@@ -20,6 +20,14 @@ def unit_files(database: Path | None = None) -> Mapping[str, str]:
     return units(program(), *([str(database.absolute())] if database else []))
 
 
+def chosen_units(name: str | None, database: Path | None) -> dict[str, str]:
+    """Return all units, or the one of that name, by file name. Errors: `BadInput`."""
+    found = unit_files(database)
+    if name is not None and name not in found:
+        raise BadInput(f"no unit is called {name!r}; there is: {', '.join(found)}")
+    return {each: text for each, text in found.items() if name in (None, each)}
+
+
 def writers_warning() -> str:
     """Return that other users than root can write this program, who become root by the service; "" if none can."""
     why = others(Path(program()[0]), user=0)

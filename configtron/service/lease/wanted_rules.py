@@ -128,6 +128,19 @@ def set_prefixes(database: Path, prefixes: Mapping[str, str], *, whole: bool = F
     return new
 
 
+def import_prefixes(database: Path, lines: Iterable[str], file: str, *, whole: bool = False) -> tuple[int, int]:
+    """Give the prefixes in lines of a file their profiles; return how many were read, and how many are new.
+
+    Errors: `BadInput`, which names the file; then nothing is kept.
+    """
+    pairs = read_prefixes(lines, file)
+    try:
+        new = set_prefixes(database, pairs, whole=whole)
+    except BadInput as error:
+        raise BadInput(f"{file}: {error}") from error
+    return len(pairs) - (DEFAULT in pairs), new
+
+
 def drop_prefixes(database: Path, prefixes: Iterable[str] | None) -> int:
     """Take the profiles of prefixes and `DEFAULT` away (None: of all); return how many had one. Errors: `BadInput`."""
     with Tuning(database) as journal:

@@ -10,14 +10,15 @@ from configtron.service.lazily import lazily
 if TYPE_CHECKING:
     from configtron.service.progress import StepProgress
     from configtron.service.replay.adoption import adopt, adopt_in, captures_in
+    from configtron.service.replay.play_lines import PlayLines
     from configtron.service.replay.recordings import PacketOptions, PacketReplay, PlayProgress, replay_packets
     from configtron.service.replay.session_job import JobResult
     from configtron.service.replay.simulation import SessionOptions, replay_sessions, resume_sessions
     from configtron.service.replay.world_export import export_world
 
 __all__ = [
-    "JobResult", "PacketOptions", "PacketReplay", "PlayProgress", "SessionOptions", "StepProgress", "adopt", "adopt_in",
-    "captures_in", "export_world", "replay_packets", "replay_sessions", "resume_sessions",
+    "JobResult", "PacketOptions", "PacketReplay", "PlayLines", "PlayProgress", "SessionOptions", "StepProgress",
+    "adopt", "adopt_in", "captures_in", "export_world", "replay_packets", "replay_sessions", "resume_sessions",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
@@ -28,6 +29,7 @@ if not TYPE_CHECKING:
             **dict.fromkeys(("PacketOptions", "PacketReplay", "PlayProgress", "replay_packets"), "recordings"),
             **dict.fromkeys(("JobResult", "StepProgress"), "session_job"),
             **dict.fromkeys(("SessionOptions", "replay_sessions", "resume_sessions"), "simulation"),
+            "PlayLines": "play_lines",
             "export_world": "world_export",
         },
     )
