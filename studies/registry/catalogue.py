@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from importlib import import_module
 from pkgutil import iter_modules
@@ -44,6 +45,11 @@ def sessions_study_of(name: str) -> SessionsStudy:
     if not isinstance(found, SessionsStudy):
         raise BadInput(f"{name} is no study of simulated sessions")
     return found
+
+
+def spelt_out(paper: str) -> str:
+    """Return a paper's name in full where a study abbreviates it: CT is ConfigTron (2019), HC HotCloud (2017)."""
+    return re.sub(r"\b(CT|HC)\b", lambda found: {"CT": "ConfigTron", "HC": "HotCloud"}[found[0]], paper)
 
 
 def listed() -> list[dict[str, str]]:

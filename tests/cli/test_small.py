@@ -114,3 +114,18 @@ def test_a_target_that_may_not_be_probed_is_no_connection_without_answer() -> No
     tally.keep([SimpleNamespace(trace_id="a", ending="blocked", frames=0)])  # type: ignore[list-item]
     tally.keep([SimpleNamespace(trace_id="b", ending="no-synack", frames=3)])  # type: ignore[list-item]
     assert [(one.calls, one.failed) for one in shown] == [(0, 0), (1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("target", "noted"),
+    [("127.0.0.1", False), ("localhost:8080", False), ("http://127.0.0.9/x", False), ("[::1]:443", False),
+     ("127.0.0.0/30", False), ("192.0.2.1", True), ("127.example.com", True), ("localhost.example.com", True)],
+)  # fmt: skip
+def test_no_contact_is_needed_to_probe_this_host(target: str, noted: bool, capsys: Spoken) -> None:
+    run(["probe", "--dry-run", "--allow", "127.0.0.0/8", "--allow", "192.0.2.0/24", target])
+    assert ("no --contact" in capsys.readouterr().err) is noted
+
+
+def test_one_is_not_counted_in_the_plural(typed: Typed, tmp_path: Path) -> None:
+    (tmp_path / "one.jsonl").write_text('{"plt_ms": 1200}\n')
+    assert "log 1: 1 outcome\n" in typed("learn", "import", str(tmp_path / "one.jsonl"))[2]

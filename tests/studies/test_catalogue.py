@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -120,3 +121,9 @@ def test_no_other_command_loads_a_study(words: str) -> None:
 
 def test_studies_of_one_need_are_listed_together() -> None:
     assert [one.name for one in catalogue.every((TENSOR,))] == ["heterogeneity", "hotcloud"]
+
+
+def test_the_table_of_studies_spells_papers_out(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["replay", "study", "--list"]) == DONE
+    table = capsys.readouterr().out
+    assert "ConfigTron Fig. 6b" in table and not re.search(r"\b(CT|HC)\b", table)

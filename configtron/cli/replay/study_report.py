@@ -23,7 +23,8 @@ STUDY_LIST_COLUMNS = ("study", "needs", "paper", "about", "duration")
 
 def write_list(form: str, output_file: str) -> None:
     """List all studies."""
-    rows = [{"kind": "study", **row} for row in catalogue.listed()]
+    paper = catalogue.spelt_out if form == "table" else str
+    rows = [{"kind": "study", **row, "paper": paper(row["paper"])} for row in catalogue.listed()]
     write_rows(form, output_file, STUDY_LIST_COLUMNS, rows, LEARNING)
 
 

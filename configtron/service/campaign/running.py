@@ -10,6 +10,7 @@ folder what the database may have missed. A resumed run skips the sessions that 
 from __future__ import annotations
 
 import logging
+import re
 import shutil
 import tempfile
 import time
@@ -85,9 +86,18 @@ def _resolved(options: ProbeOptions, progress: Progress) -> ProbeOptions:
     """Return the options with the lab's backend chosen."""
     if options.lab:
         return lab_run.resolved(options, progress)
-    if not options.contact:
+    if not options.contact and not _here_only(options):
         _notice(progress, NO_CONTACT)
     return options
+
+
+# Addresses of this host alone, as a target may be written: with a port, as a URL, as a block.
+LOOPBACK = re.compile(r"(?:https?://)?(?:localhost|127(?:\.\d{1,3}){3}|\[?::1\]?)(?:[:/].*)?")
+
+
+def _here_only(options: ProbeOptions) -> bool:
+    """Return whether all targets are named on the command line and are addresses of this host."""
+    return bool(options.words) and not options.input_files and all(map(LOOPBACK.fullmatch, options.words))
 
 
 def _begun(

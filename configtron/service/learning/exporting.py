@@ -22,6 +22,7 @@ from configtron.learner.rulebook import Rulebook
 from configtron.learner.rules_export import RulesExport, export_rules
 from configtron.learner.table_policy import TablePolicy
 from configtron.model.bounds import WIDEST, check_number, check_texts
+from configtron.model.counting import count_of
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid
 from configtron.model.tensor import Tensor
@@ -112,8 +113,8 @@ def _check_handing(found: Learner, options: ExportOptions, why: str) -> None:
     if why:
         raise BadInput(f"{why}; nothing is handed over: learn from this log, or give --unjudged")
     if found.outcomes < LEAST_LOADS:
-        raise BadInput(f"{found.name} has learned from {found.outcomes} outcomes, too few to test profiles; "
-                       f"go on: configtron learn run --policy {found.name}")  # fmt: skip
+        raise BadInput(f"{found.name} has learned from {count_of(found.outcomes, 'outcome')}, too few to test profiles;"
+                       f" go on: configtron learn run --policy {found.name}")  # fmt: skip
 
 
 def _bound_damage(policy: TablePolicy, options: ExportOptions, progress: Progress) -> None:

@@ -14,6 +14,7 @@ from configtron.db.outcomes import Outcomes
 from configtron.learner.imports.joining import Contexted, Joined
 from configtron.learner.imports.reading import Reading
 from configtron.learner.logged import Logged, logged_of
+from configtron.model.counting import count_of
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Outcome
 from configtron.model.records import canonical
@@ -62,7 +63,7 @@ class Imported:
             yield f"{self.kept} contexts are kept{again}; {joins}"
         elif self.kept:
             of_metric = f" of metric {self.metric}" if self.metric != "plt" else ""
-            yield f"log {self.log}: {self.kept} outcomes{of_metric}"
+            yield f"log {self.log}: {count_of(self.kept, 'outcome')}{of_metric}"
             yield from [str(self.joined)] if self.joined is not None else []
         yield from (f"{count} not taken: {why}" for why, count in reading.left.most_common() if count)
         if not self.stored:
@@ -102,10 +103,16 @@ def _keep(options: ImportOptions, about: str, batches: Iterator[Logged], progres
                     log = store.begin_log(options.source, about, logged)
                 kept += len(logged)
         except BadInput as error:
-            before = f"; {kept} outcomes before it are kept as log {log}" if kept else ""
+            are = "is" if kept == 1 else "are"
+            before = f"; {count_of(kept, 'outcome')} before it {are} kept as log {log}" if kept else ""
             raise BadInput(f"{error}{before}") from error
         except KeyboardInterrupt:
-            notice(progress, f"log {log}: {kept} outcomes are kept" if kept else "nothing is kept")
+            notice(
+                progress,
+                f"log {log}: {count_of(kept, 'outcome')} {'is' if kept == 1 else 'are'} kept"
+                if kept
+                else "nothing is kept",
+            )
             raise
     return log, kept
 

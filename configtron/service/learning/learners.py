@@ -14,6 +14,7 @@ from configtron.learner.reclassify import Watch
 from configtron.learner.saved import recipe_of, restore
 from configtron.learner.state import OtherVersion
 from configtron.learner.table_policy import TablePolicy
+from configtron.model.counting import count_of
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid
 from configtron.model.tensor import Tensor, read
@@ -83,7 +84,7 @@ def restored_with_watch(found: Learner) -> tuple[TablePolicy, Watch | None]:
         policy, watch = recipe.make(warm_of(found)), recipe.watch()
         restore(found.state, policy, watch)
     except OtherVersion as error:
-        lost = f"what it learned from {found.outcomes} outcomes is lost, outcomes and exported rules stay"
+        lost = f"what it learned from {count_of(found.outcomes, 'outcome')} is lost, outcomes and exported rules stay"
         anew = f"make it anew: `configtron learn run --policy {found.name} --fresh` ({lost})"
         raise BadInput(f"policy {found.name}: {error.what}; {anew}") from error
     return policy, watch

@@ -21,6 +21,7 @@ from configtron.learner.sim.loop import Replay
 from configtron.learner.sim.metrics import Fared, Measured, fared
 from configtron.learner.sim.world import POPS, World, pops_of
 from configtron.model.bounds import check_choice, check_number, check_texts
+from configtron.model.counting import count_of
 from configtron.model.errors import BadInput
 from configtron.model.records import Json, canonical, rounded
 from configtron.service.learning.importable import importable
@@ -266,4 +267,4 @@ def _log(replay: Replay, context: PartContext, about: dict[str, Json]) -> None:
         whole = Logged(number, replay.sessions.seen, decisions, replay.plt_ms_, at_ns, *names)
         for at in range(0, len(whole), BATCH):
             store.add(log, whole[at : at + BATCH])
-    context.say(f"log {log}: {len(whole)} outcomes")
+    context.say(f"log {log}: {count_of(len(whole), 'outcome')}")

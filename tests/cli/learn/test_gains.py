@@ -172,7 +172,7 @@ def test_every_reason_is_documented() -> None:
 def test_a_policy_that_learned_next_to_nothing_spends_no_test(filled: Typed, tmp_path: Path) -> None:
     filled("learn", "run", "--policy", "thompson", "--outcomes", 1)
     code, out, err = filled("learn", "export", "--to-tune")
-    assert code == USAGE and out == "" and "learned from 1 outcomes" in err and err.count("\n") <= 2
+    assert code == USAGE and out == "" and "learned from 1 outcome," in err and err.count("\n") <= 2
     with Outcomes(tmp_path / "l.db") as store:
         assert not store.gain_tests(0)
 

@@ -21,7 +21,7 @@ def test_a_bad_page_of_an_archive_costs_itself(typed: Typed, tmp_path: Path) -> 
     pages = [good, *undated, {"pageTimings": {"onLoad": 9}}]
     (tmp_path / "har").write_text(json.dumps({"log": {"pages": pages, "entries": [7]}}))
     code, _, err = typed("learn", "import", "har")
-    assert code == PARTIAL and "1 outcomes" in err
+    assert code == PARTIAL and "1 outcome" in err
     for says in ("har, page 2: ", "har, page 3: ", "har, page 4: 'soon' is no date", "4 of 5 pages are bad"):
         assert says in err
     assert "Error" not in err
@@ -51,4 +51,4 @@ def test_a_number_without_end_or_a_field_that_lacks_is_one_line(typed: Typed, tm
 def test_a_date_beyond_the_stores_years_costs_its_view(typed: Typed, tmp_path: Path) -> None:
     (tmp_path / "log").write_text(view(1_700_000_000.0, 0.5) + view(99_999_999_999.0, 0.5))
     code, _, err = typed("learn", "import", "log")
-    assert code == PARTIAL and "not from 1970 to 2262" in err and "1 outcomes" in err
+    assert code == PARTIAL and "not from 1970 to 2262" in err and "1 outcome" in err
