@@ -113,6 +113,7 @@ _NUMBERS = {
     "bpf_link_detach": [c_int],
     "bpf_iter_create": [c_int],
     "bpf_obj_get": [c_char_p],
+    "bpf_enable_stats": [c_int],
     "bpf_obj_get_info_by_fd": [c_int, c_void_p, POINTER(c_uint32)],
     "bpf_map_lookup_elem": [c_int, c_char_p, c_void_p],
     "bpf_map_update_elem": [c_int, c_char_p, c_char_p, c_uint64],

@@ -45,6 +45,10 @@ class RingBuffer:
         self._writers.close()
         self._reader.close()
 
+    def is_empty(self) -> bool:
+        """Return whether no record waits, complete or not."""
+        return _POSITION.unpack_from(self._reader) == _POSITION.unpack_from(self._writers)
+
     def waiting(self) -> Iterator[bytes]:
         """Hand out every record that was complete when this began or was completed meanwhile."""
         (at,) = _POSITION.unpack_from(self._reader)

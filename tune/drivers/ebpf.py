@@ -210,10 +210,16 @@ class EbpfDriver:
             raise Missing(_NO_RULES) from error
 
     def records(self) -> Iterator[OpenRecord | CloseRecord]:
-        here = self._drawing()
-        with BpfMaps(here) as tables:
-            parser = RecordParser(tables.names(), reach.ticks_per_second())
-        with closing(Map.pinned(here / "records")) as stream, RingBuffer(stream.descriptor, stream.most) as ring:
+        here = pins.folder(self.place)
+        try:
+            stream = Map.pinned(here / "records")
+        except FileNotFoundError as error:
+            raise Missing(_NO_RULES) from error
+        with closing(stream), RingBuffer(stream.descriptor, stream.most) as ring:
+            if ring.is_empty():
+                return
+            with BpfMaps(here) as tables:
+                parser = RecordParser(tables.names(), reach.ticks_per_second())
             yield from parser.all(ring.waiting())
 
     def lost_records(self) -> int:

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from configtron.db.read_only import read_only
 from configtron.db.tuning import Frozen, Tuning
 from configtron.linux.netns import absent, is_absent
+from configtron.model.draw import PARTS
 from configtron.model.errors import Missing, Refused
 from configtron.model.nouns import Value
-from configtron.model.protocols import Driver, Original
+from configtron.model.protocols import Driver, Original, PlanReader
 from configtron.model.tuning import Rules
 from configtron.model.tuning_json import place_text
 from configtron.service.lease.context import LeaseContext, context_of
@@ -100,6 +101,7 @@ def planned(context: LeaseContext, options: LeaseOptions) -> Planned:
     # Settings of a server's own configuration are for `tune router`.
     journal, want = context.journal, for_kernel(check(context.journal.wanted()))
     driver = chosen(context, options, want)
+    _one_holdback(driver, options)
     have = in_force_here(context, options, driver, want)
     holdback = PrefixShare("holdback", journal.salt(), options.holdback)
     target = aim(have, want, holdback, PrefixShare("canary", journal.salt(), options.canary))
@@ -110,6 +112,16 @@ def planned(context: LeaseContext, options: LeaseOptions) -> Planned:
         target = follow(have, (advice for advice, state in advices if state == DUE))
     untouched = driver.untouched() if isinstance(driver, Original) else {}
     return Planned(driver, have, target, advices, held, untouched, journal.measured_damage())
+
+
+def _one_holdback(driver: Driver, options: LeaseOptions) -> None:
+    """Errors: `Refused` where prefixes are to be held back and the plan in force holds back clients."""
+    state = driver.plan_state() if options.holdback and isinstance(driver, PlanReader) else None
+    if state and state.holdback:
+        raise Refused(
+            f"the plan of epoch {state.epoch} holds back {state.holdback / PARTS:.1%} of the clients, and of two "
+            "holdbacks neither would be unbiased; leave out --holdback"
+        )
 
 
 def in_force_here(context: LeaseContext, options: LeaseOptions, driver: Driver, want: Rules) -> Rules:

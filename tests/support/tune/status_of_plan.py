@@ -26,6 +26,13 @@ def tune(*words: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()] if "jsonl" in words else []
 
 
+def refusal(*words: str) -> str:
+    """Return exit code and message."""
+    command = [sys.executable, "-m", "configtron", "--db", sys.argv[1], "tune", "--cgroup", GROUP, *words]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return f"{done.returncode} {done.stderr.strip()}"
+
+
 def about() -> list[str]:
     return [row["about"] for row in tune("status", "-f", "jsonl") if row["kind"] == "act"]
 
@@ -42,6 +49,7 @@ def main() -> None:
         driver.load_plan(Plan(Key(1, 2), 77, now_ns + 3600 * 10**9, PARTS // 20), {"p": Mix(("p",), (PARTS,))})
         driver.turn()
         answer["plan"] = about()
+        answer["holdbacks"] = [refusal("plan", "--driver", "ebpf", "--holdback", share) for share in ("0.1", "0")]
         driver.renew(now_ns)
         answer["lapsed"] = about()
         tune("rollback")

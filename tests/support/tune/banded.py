@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: MIT
+"""Inside a guest in virtual time: the handshake's round trip as the driver ebpf sees it, the band that it falls in, the
+window that follows.
+
+    banded.py
+
+Up to 20, 100 and 400 ms a class with a window of 50, 30 and 5 segments; no prefix holds the clients. JSON on standard
+output: "MS WAY" -> for each of a few clients [round trip in us, band, window, whether the kernel had cut it].
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import time
+
+from configtron.lab.internet.links import sysctl
+from configtron.linux.netns import inside
+from configtron.model.close_records import OpenRecord
+from configtron.model.draw import PARTS, Key, Mix, Plan
+from configtron.model.nouns import Profile
+from configtron.model.tuning import Changes, Place
+from configtron.tune.drivers.ebpf import EbpfDriver
+from tests.support.tune.kmod_net import IP_FREEBIND, PORT4, SERVER, connected, hosts, listener, tc
+
+WINDOWS = {"near": 50, "middle": 30, "far": 5}
+BANDS = ((20_000, "near"), (100_000, "middle"), (400_000, "far"))
+RTTS_MS = (5, 50, 200)
+CLIENTS = 3
+# How long the server's SYN-ACKs are lost: one of them, or the first two as well.
+LOST_S = {"one SYN-ACK lost": 0.5, "SYN-ACKs lost": 3.5}
+THOUGHT_S = 0.7
+WAYS = (
+    "plain",
+    "cookie",
+    "cookie, no timestamps",
+    "fast open",
+    *LOST_S,
+    *(f"{way}, no timestamps" for way in LOST_S),
+    "deferred",
+)
+TCP_DEFER_ACCEPT, TCP_INFO_CWND = 9, 80
+
+
+def begun(source: str) -> socket.socket:
+    """Return a client whose SYN is on its way."""
+    with inside("c"):
+        client = socket.socket()
+    client.setsockopt(socket.IPPROTO_IP, IP_FREEBIND, 1)
+    client.bind((source, 0))
+    client.setblocking(False)
+    try:
+        client.connect((SERVER, PORT4))
+    except BlockingIOError:
+        pass
+    return client
+
+
+def delayed(name: str, end: str, rtt_ms: int) -> None:
+    tc(name, "change", f"{end} root netem delay {rtt_ms / 2}ms limit 100000")
+
+
+def one(at: socket.socket, way: str, source: str, rtt_ms: int) -> tuple[socket.socket, socket.socket]:
+    """Return the two ends of a connection that was made that way."""
+    lost_s = LOST_S.get(way.partition(",")[0])
+    if lost_s:
+        tc("s", "change", "vs root netem loss 100% limit 100000")
+        client = begun(source)
+        time.sleep(lost_s)
+        delayed("s", "vs", rtt_ms)
+        served, _ = at.accept()
+        client.setblocking(True)
+        return client, served
+    if way == "deferred":
+        at.setsockopt(socket.IPPROTO_TCP, TCP_DEFER_ACCEPT, 5)
+        client = begun(source)
+        time.sleep(THOUGHT_S + rtt_ms / 1000)
+        client.setblocking(True)
+        client.send(b"x")
+        served, _ = at.accept()
+        at.setsockopt(socket.IPPROTO_TCP, TCP_DEFER_ACCEPT, 0)
+        return client, served
+    return connected(at, source, PORT4, way == "fast open")
+
+
+def clients(driver: EbpfDriver, at: socket.socket, way: str, rtt_ms: int) -> list[list[int | bool | None]]:
+    answer: list[list[int | bool | None]] = []
+    sysctl("s", [("net/ipv4/tcp_syncookies", "2" if "cookie" in way else "1"),
+                 ("net/ipv4/tcp_timestamps", "0" if "no timestamps" in way else "1")])  # fmt: skip
+    for number in range(CLIENTS):
+        list(driver.records())
+        client, served = one(at, way, f"10.77.{rtt_ms}.{number + 1}", rtt_ms)
+        window = struct.unpack_from("=I", served.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256), TCP_INFO_CWND)[0]
+        (record,) = (each for each in driver.records() if isinstance(each, OpenRecord))
+        answer.append([record.rtt_us, record.band, window, record.window_cut])
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+        served.close()
+    return answer
+
+
+def main() -> None:
+    with hosts():
+        driver = EbpfDriver(Place(netns="s"))
+        before = driver.before()
+        settings = {name: (("initcwnd", width), ("tcp_congestion_control", "reno")) for name, width in WINDOWS.items()}
+        profiles = {name: Profile(name, each) for name, each in settings.items()}
+        driver.apply(Changes(profiles, {"198.51.100.0/24": "near"}))
+        mixes = {name: Mix((name,), (PARTS,)) for name in WINDOWS}
+        driver.load_plan(Plan(Key(1, 2), 3, 1 << 62, bands=BANDS), mixes)
+        driver.turn()
+        at, answer = listener(PORT4), {}
+        for rtt_ms in RTTS_MS:
+            delayed("s", "vs", rtt_ms)
+            delayed("c", "vc", rtt_ms)
+            # neighbours are looked up by the first connection
+            for end in connected(at, f"10.77.{rtt_ms}.200", PORT4):
+                end.close()
+            time.sleep(3)
+            for way in WAYS:
+                answer[f"{rtt_ms} {way}"] = clients(driver, at, way, rtt_ms)
+        driver.revert(before)
+        at.close()
+    print(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main()
