@@ -293,6 +293,13 @@ class FleetStore(Database):
             rows = self._connection.execute(query, (position, most)).fetchall()
         return [(row[0], _outcome_row(row)) for row in rows]
 
+    def latest_rows(self, most: int) -> tuple[int, list[OutcomeRow]]:
+        """Return how many rows there are, and the latest of them, in order of arrival."""
+        query = f"SELECT * FROM ({SELECT_ROWS} ORDER BY fleet_outcome.id DESC LIMIT ?) ORDER BY 1"
+        with self._clear():
+            (count,) = self._connection.execute("SELECT count(*) FROM fleet_outcome").fetchone()
+            return count, [_outcome_row(row) for row in self._connection.execute(query, (most,))]
+
     def every_row(self) -> Iterator[OutcomeRow]:
         """Yield all rows in order of arrival."""
         position = 0

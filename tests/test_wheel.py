@@ -73,6 +73,7 @@ RUNS: dict[str, tuple[tuple[str, ...], set[int]]] = {
     "learn import": (("learn", "import", "/dev/null"), {0, 2, 4}),
     "learn run": (("learn", "run"), {2, 4}),
     "learn status": (("learn", "status"), {0, 4}),
+    "learn report": (("learn", "report"), {0, 2, 4}),
     "learn policies": (("learn", "policies"), {0}),
     "learn knobs": (("learn", "knobs"), {0}),
     "learn evaluate": (("learn", "evaluate", "--policy", "default"), {2, 4}),

@@ -12,7 +12,9 @@ Method     Quantiles and means of ln(ms), over the loads of each arm; a load tha
            what is taken away is zero, so that the difference stays unbiased whatever the learner expects. The variance
            is that of sums by unit (client and epoch), and where prefixes are known of sums by prefix: a client that is
            held back for ever is one draw, not one an epoch. The wider one counts, and it is widened as far as few or
-           uneven clusters leave it unknown (Satterthwaite's degrees of freedom).
+           uneven clusters leave it unknown (Satterthwaite's degrees of freedom). An arm that by chance has few failures
+           or a dense quantile would seem surer than it is, and just when it is off: so an error is at least that of
+           arms which do not differ (both arms' density, both arms' share of failures).
 Stop when  summed.
 Reads as   a difference, treated less control, in ln(ms) (failures: in shares of loads), its standard error, and that of
            the plain difference.
@@ -44,7 +46,8 @@ LEAST_UNITS = 30
 LEAST_PREFIXES = 10
 # Units with loads beyond a quantile, in either arm, below which its density is not known.
 LEAST_BEYOND = 12
-# Failures in both arms together below which their spread by cluster is not known: then units with one are counted.
+# Failures that the smaller arm should have, by both arms' share, below which their spread by cluster is not known:
+# then units with one are counted.
 LEAST_FAILURES = 10
 # Degrees of freedom below which an error is not known at all.
 LEAST_FREEDOM = 3.0
@@ -107,6 +110,7 @@ class ArmDifference:
 
     estimate, error  in the goal's unit, adjusted; plain_error: without the expectation. NaN, infinite where `reason`
     level            of either arm as it is: ms of a quantile or mean, share of failures; NaN unknown
+    own_error        standard error of either arm's own figure, in the goal's unit; infinite unknown
     loads, units     of either arm, control first; prefixes: of both together
     doubt            "few-prefixes": clients that come back in later epochs may be the same few
     """
@@ -121,6 +125,7 @@ class ArmDifference:
     prefixes: int = 0
     reason: str = ""
     doubt: str = ""
+    own_error: tuple[float, float] = (np.inf, np.inf)
 
     @property
     def clock(self) -> float:
@@ -143,9 +148,10 @@ def difference(loads: ArmLoads, goal: Goal) -> ArmDifference:
     )  # fmt: skip
     if min(found.units) < LEAST_UNITS:
         return replace(found, reason="few-units")
-    sides = [_side(loads, arm, goal) for arm in arms]
+    densest = _quantile(loads.ln_ms, loads.unit, goal.share, np.inf).density if 0.0 < goal.share < 1.0 else np.inf
+    sides = [_side(loads, arm, goal, densest) for arm in arms]
     level = (_level(goal, sides[0].figure), _level(goal, sides[1].figure))
-    if goal.share == 1.0 and np.isinf(loads.ln_ms).sum() < LEAST_FAILURES:
+    if goal.share == 1.0 and np.isinf(loads.ln_ms).mean() * min(found.loads) < LEAST_FAILURES:
         return _few_failures(replace(found, level=level), loads, arms)
     if reason := next((side.reason for side in sides if side.reason), ""):
         return replace(found, level=level, reason=reason)
@@ -158,25 +164,29 @@ def _few_failures(found: ArmDifference, loads: ArmLoads, arms: tuple[Mask, Mask]
     failed = np.isinf(loads.ln_ms)
     count = [_distinct(loads.unit[arm & failed]) + 1 for arm in arms]
     share = [one / (of + 2) for one, of in zip(count, found.units, strict=True)]
+    both = sum(count) / (sum(found.units) + 4)
     variance = sum(one * (1.0 - one) / (of + 2) for one, of in zip(share, found.units, strict=True))
-    error = float(np.sqrt(variance))
-    return replace(found, estimate=share[1] - share[0], error=error, plain_error=error)
+    alike = sum(both * (1.0 - both) / (of + 2) for of in found.units)
+    error = float(np.sqrt(max(variance, alike)))
+    own = [float(np.sqrt(one * (1.0 - one) / (of + 2))) for one, of in zip(share, found.units, strict=True)]
+    return replace(found, estimate=share[1] - share[0], error=error, plain_error=error, own_error=(own[0], own[1]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Side:
-    """One arm's figure, and (n,) influences of its loads on it, whose mean is zero."""
+    """One arm's figure, and (n,) influences of its loads on it, whose mean is zero; density: of a quantile."""
 
     figure: float
     influence: Floats
     reason: str = ""
+    density: float = np.inf
 
 
 def _level(goal: Goal, figure: float) -> float:
     return figure if goal.share == 1.0 else float(np.exp(figure))
 
 
-def _side(loads: ArmLoads, arm: Mask, goal: Goal) -> Side:
+def _side(loads: ArmLoads, arm: Mask, goal: Goal, densest: float) -> Side:
     ln_ms = loads.ln_ms[arm]
     if goal.share == 1.0:
         failed = np.isinf(ln_ms).astype(np.float64)
@@ -187,11 +197,11 @@ def _side(loads: ArmLoads, arm: Mask, goal: Goal) -> Side:
         part = max(float(finished.mean()), 1e-9)
         off = np.where(finished, np.where(finished, ln_ms, 0.0) - mean, 0.0) / part
         return Side(mean, off, "" if finished.any() else "in-failures")
-    return _quantile(ln_ms, loads.unit[arm], goal.share)
+    return _quantile(ln_ms, loads.unit[arm], goal.share, densest)
 
 
-def _quantile(ln_ms: Floats, unit: Codes, share: float) -> Side:
-    """Return a quantile and its influences, with the density that the spacing of quantiles shows."""
+def _quantile(ln_ms: Floats, unit: Codes, share: float, densest: float) -> Side:
+    """Return a quantile and its influences, with the density that the spacing of quantiles shows, at most `densest`."""
     ordered = np.sort(ln_ms)
     n, nothing = len(ordered), np.zeros(len(ln_ms))
     figure = float(ordered[min(int(np.ceil(share * n)) - 1, n - 1)])
@@ -208,8 +218,8 @@ def _quantile(ln_ms: Floats, unit: Codes, share: float) -> Side:
         return Side(figure, nothing, "in-failures")
     if ends[1] <= ends[0]:
         return Side(figure, nothing, "no-spread")
-    density = (high - low) / float(ends[1] - ends[0])
-    return Side(figure, (off - off.mean()) / density)
+    density = min(float((high - low) / (ends[1] - ends[0])), densest)
+    return Side(figure, (off - off.mean()) / density, "", density)
 
 
 def _compared(
@@ -228,9 +238,21 @@ def _compared(
     error, freedom = max((_error(influence - taken, arms, codes) for codes in clusters), key=lambda pair: pair[0])
     plain_error = max(_error(influence, arms, codes)[0] for codes in clusters)
     doubt = "few-prefixes" if len(loads.prefix) and not prefixes else ""
+    if found.goal.share == 1.0:
+        wider = _alike(found, loads)
+        error, plain_error = error * wider, plain_error * wider
     if freedom < LEAST_FREEDOM or error <= 0.0:
         return replace(found, reason="uneven-units" if error > 0.0 else "no-spread")
-    return replace(found, estimate=float(estimate), error=error, plain_error=plain_error, doubt=doubt)
+    own = [max(_spread(influence[arm] / arm.sum(), codes[arm])[0] for codes in clusters) for arm in arms]
+    return replace(found, estimate=float(estimate), error=error, plain_error=plain_error, doubt=doubt,
+                   own_error=(own[0], own[1]))  # fmt: skip
+
+
+def _alike(found: ArmDifference, loads: ArmLoads) -> float:
+    """Return how many times larger a difference of shares' error is where both arms have the same one; at least 1."""
+    both = float(np.isinf(loads.ln_ms).mean())
+    apart = sum(one * (1.0 - one) / of for one, of in zip(found.level, found.loads, strict=True))
+    return max(1.0, float(np.sqrt(sum(both * (1.0 - both) / of for of in found.loads) / max(apart, 1e-300))))
 
 
 def _expected_part(
@@ -282,7 +304,12 @@ def _error(terms: Floats, arms: tuple[Mask, Mask], cluster: Codes) -> tuple[floa
     signed = np.zeros(len(terms))
     for arm, sign in zip(arms, (-1.0, 1.0), strict=True):
         signed[arm] = sign * (terms[arm] - terms[arm].mean()) / max(int(arm.sum()), 1)
-    square = _sums(signed, cluster) ** 2
+    return _spread(signed, cluster)
+
+
+def _spread(terms: Floats, cluster: Codes) -> tuple[float, float]:
+    """Return the standard error of a sum of terms whose mean is zero, and the degrees of freedom it is known by."""
+    square = _sums(terms, cluster) ** 2
     count, total = len(square), float(square.sum())
     variance = total * count / max(count - 1, 1)
     left = float((square**2).sum()) - total**2 / count

@@ -42,6 +42,18 @@ def by_shares(units: Sequence[int], weights: Sequence[float]) -> float:
     return _beyond(float(((counts - expected)[counted] ** 2 / expected[counted]).sum()), int(counted.sum()) - 1)
 
 
+def by_strata(strata: Sequence[tuple[Sequence[int], Sequence[float]]]) -> float:
+    """Return Pearson's p-value of several draws together, each with its own weights."""
+    total, freedom = 0.0, 0
+    for units, weights in strata:
+        counts, shares = np.asarray(units, dtype=np.float64), np.asarray(weights, dtype=np.float64)
+        expected = counts.sum() * shares / max(float(shares.sum()), 1e-300)
+        if len(counts) > 1 and expected.min() >= LEAST_EXPECTED:
+            total += float(((counts - expected) ** 2 / expected).sum())
+            freedom += len(counts) - 1
+    return _beyond(total, freedom) if freedom else 1.0
+
+
 def by_connections(assigned: Sequence[int], reported: Sequence[int]) -> float:
     """Return Pearson's p-value that units assigned to each arm (k,) report equally often (k,), failures counted."""
     drawn, came = np.asarray(assigned, dtype=np.float64), np.asarray(reported, dtype=np.float64)

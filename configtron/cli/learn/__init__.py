@@ -17,6 +17,7 @@ ROWS = {
     "evaluate": "Say what a policy would have made of outcomes.",
     "explain": "Say which profile a client gets, and why.",
     "export": "Write a policy as rules, and what it costs to do so.",
+    "report": "Write what a fleet's map gains as a page.",
     "drop": "Forget a policy and its decisions.",
 }
 HOMES = {"import": "importing:import_"}

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: MIT
+"""`configtron learn report`."""
+
+from __future__ import annotations
+
+import click
+
+from configtron.cli.options import output_option
+from configtron.cli.output import say
+from configtron.cli.settings import settings
+
+
+@click.command(short_help="Write what a fleet's map gains as a page.")
+@output_option
+@click.option("--rows", type=int, default=200_000, metavar="N", help="Read the latest N outcomes.  [default: 200000]")
+def report(output_file: str, rows: int) -> None:
+    """Write what a fleet's map gains over held-back clients as one HTML page: with intervals, for all clients, agents
+    and classes; which prefix is of which class and gets which profiles; drift, data quality, maps with the command that
+    puts each back, and what each agent holds.
+
+    The page needs no network and no script. It claims nothing where data do not allow it: docs/learn.md explains it.
+    Exit code 2: there is no database.
+    """
+    from configtron.report.files import opened
+    from configtron.report.page.loop_page import render, verdict
+    from configtron.service.learning import fleet_report
+
+    found = fleet_report.report(fleet_report.ReportOptions(settings().db, rows))
+    with opened(output_file) as out:
+        out.write(render(found))
+    say(verdict(found))

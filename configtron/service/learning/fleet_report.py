@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: MIT
+"""`learn report`: what a fleet's map gains over its holdback, who gets what and why, and what may be wrong."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from configtron import __version__
+from configtron.db.fleet import FleetStore, MapRow
+from configtron.learner.outcome_arms import FleetLoads, fleet_loads, intervals, ratio_of
+from configtron.learner.rollout import Rollout
+from configtron.learner.state import decode
+from configtron.learner.traffic import Traffic
+from configtron.model.bounds import check_number, check_texts
+from configtron.model.errors import BadInput
+from configtron.model.fleet import OutcomeRow
+from configtron.report.fleet_inputs import (
+    AgentLine,
+    DataQuality,
+    DriftLine,
+    MapDecision,
+    PlaceEffects,
+    PrefixLine,
+    ReportInputs,
+    ShareSpan,
+)
+
+# Rows that a report reads at most, the latest ones: some 300 MB. Those that drift is looked for in: some seconds.
+MOST_ROWS, DRIFT_ROWS = 200_000, 20_000
+# Rows of tables; places that have effects of their own; stretches of time that shares are shown for.
+MOST_PREFIXES, MOST_DRIFT, MOST_DECISIONS, MOST_PLACES, SPANS = 100, 50, 50, 8, 12
+# Facts of the manager's database: an agent's state, by name, and a roll-out's.
+AGENT_FACT, ROLLOUT_FACT = "agent ", "rollout"
+# Seconds from which on spans are named by day.
+DAYS_S = 2 * 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class ReportOptions:
+    """db: the manager's database; rows: the latest that are read."""
+
+    db: Path
+    rows: int = MOST_ROWS
+
+    def __post_init__(self) -> None:
+        """Check texts and ranges. Errors: `BadInput`."""
+        check_texts(self)
+        check_number("rows", self.rows, 1, MOST_ROWS, whole=True)
+
+
+def report(options: ReportOptions, now: datetime | None = None) -> ReportInputs:
+    """Return the contents of a report. now: its date. Errors: `BadInput` where there is no database."""
+    if not options.db.is_file():
+        raise BadInput(f"{options.db}: no database here; name the manager's: configtron --db FILE learn report")
+    with FleetStore(options.db, read_only=True) as store:
+        total, rows = store.latest_rows(options.rows)
+        maps, facts, lost = store.maps(), store.facts(), sum(one.lost for one in store.streams())
+        revoked = {one.name: bool(one.revoked_at) for one in store.enrolled()}
+    made_at = (now or datetime.now(UTC)).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return inputs_of(rows, maps, facts, revoked, total=total, lost=lost, made_at=made_at, source=options.db.name)
+
+
+def inputs_of(
+    rows: Sequence[OutcomeRow], maps: Sequence[MapRow], facts: dict[str, str], revoked: dict[str, bool], *,
+    total: int, lost: int, made_at: str, source: str,
+) -> ReportInputs:  # fmt: skip
+    """Return a report's contents from what a manager's database has. revoked: enrolled agents, and whether they are."""
+    found = fleet_loads(rows)
+    first, last = (_when(int(end)) for end in (found.at_ns.min(), found.at_ns.max())) if len(found.at_ns) else ("", "")
+    quality = DataQuality(total, len(found.loads), found.aside, lost, ratio_of(rows))
+    prefixes, more = _prefixes(rows, {(one.term, one.version): one.why for one in maps})
+    notes = [f"Only the latest {len(rows)} of {total} rows are read."] if len(rows) < total else []
+    return ReportInputs(
+        version=__version__, source=source, made_at=made_at, first_at=first, last_at=last,
+        effects=_effects(found), quality=quality, prefixes=prefixes, prefixes_more=more, shares=_shares(rows),
+        drift=_drift(rows[-DRIFT_ROWS:]), decisions=tuple(_decision(one) for one in maps[-MOST_DECISIONS:]),
+        agents=_agents(facts, revoked), rollout=_rollout(facts), notes=tuple(notes),
+    )  # fmt: skip
+
+
+def _when(at_ns: int) -> str:
+    return datetime.fromtimestamp(at_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _effects(found: FleetLoads) -> tuple[PlaceEffects, ...]:
+    """Effects of all clients, then of the agents and classes with most loads."""
+    if not len(found.loads):
+        return ()
+    effects = [PlaceEffects("all", "", intervals(found.loads))]
+    for kind, codes, names, part in (
+        ("agent", found.agent, found.agents, found.of_agent), ("class", found.class_, found.classes, found.of_class),
+    ):  # fmt: skip
+        often = np.bincount(codes, minlength=len(names))
+        for code in np.argsort(-often, kind="stable")[:MOST_PLACES] if len(names) > 1 else ():
+            effects.append(PlaceEffects(kind, names[int(code)], intervals(part(int(code)))))
+    return tuple(effects)
+
+
+def _prefixes(rows: Sequence[OutcomeRow], whys: dict[tuple[int, int], str]) -> tuple[tuple[PrefixLine, ...], int]:
+    """Prefixes with most loads, by the latest map that each had, and how many more there are."""
+    loads: Counter[str] = Counter()
+    latest: dict[str, tuple[tuple[int, int], str]] = {}
+    mixes: dict[tuple[tuple[int, int], str], dict[str, float]] = defaultdict(dict)
+    for row in rows:
+        place = (row.term, row.map_version)
+        loads[row.prefix] += 1
+        if row.prefix not in latest or place >= latest[row.prefix][0]:
+            latest[row.prefix] = (place, row.class_name)
+        if row.propensity is not None and row.class_name:
+            mixes[place, row.class_name]["" if row.held else row.profile] = row.propensity
+    ranked = sorted(loads, key=lambda prefix: (-loads[prefix], prefix))
+    lines = [_line(prefix, latest[prefix], mixes, whys, loads[prefix]) for prefix in ranked[:MOST_PREFIXES]]
+    return tuple(lines), max(0, len(ranked) - MOST_PREFIXES)
+
+
+def _line(
+    prefix: str, latest: tuple[tuple[int, int], str], mixes: dict[tuple[tuple[int, int], str], dict[str, float]],
+    whys: dict[tuple[int, int], str], loads: int,
+) -> PrefixLine:  # fmt: skip
+    place, class_name = latest
+    arms = tuple(sorted(mixes.get(latest, {}).items(), key=lambda pair: (-pair[1], pair[0])))
+    named = f"map {place[0]}.{place[1]}"
+    why = f"{named}: {whys[place]}" if place in whys else f"{named}, not published here"
+    return PrefixLine(prefix, class_name, arms, why if class_name else f"{named}: in no class, Default", loads)
+
+
+def _shares(rows: Sequence[OutcomeRow]) -> tuple[ShareSpan, ...]:
+    if not rows:
+        return ()
+    first, last = min(row.at_ns for row in rows), max(row.at_ns for row in rows)
+    long = max((last - first) / SPANS, 1.0)
+    seen: list[dict[str, set[str]]] = [defaultdict(set) for _ in range(SPANS)]
+    for row in rows:
+        span = min(int((row.at_ns - first) / long), SPANS - 1)
+        seen[span]["" if row.arm is None else row.profile].add(row.unit)
+    form = "%d.%m" if (last - first) / 1e9 > DAYS_S else "%H:%M"
+    return tuple(
+        ShareSpan(datetime.fromtimestamp((first + n * long) / 1e9, UTC).strftime(form),
+                  {name: len(units) for name, units in sorted(span.items())})
+        for n, span in enumerate(seen) if span
+    )  # fmt: skip
+
+
+def _drift(rows: Sequence[OutcomeRow]) -> tuple[DriftLine, ...]:
+    traffic = Traffic()
+    for row in rows:
+        traffic.take(row)
+    changed = [(one.change, prefix) for prefix, one in traffic.prefixes_.items() if one.change is not None]
+    changed.sort(key=lambda pair: (-pair[0].seen_ns, pair[1]))
+    return tuple(DriftLine(prefix, _when(change.since_ns), _when(change.seen_ns), change.outcomes)
+                 for change, prefix in changed[:MOST_DRIFT])  # fmt: skip
+
+
+def _decision(one: MapRow) -> MapDecision:
+    place = f"{one.term}.{one.version}"
+    command = f"configtron learn manager rollback {place}" if one.whole else ""
+    return MapDecision(place, one.made_at, one.why, one.prefixes, command)
+
+
+def _agents(facts: dict[str, str], revoked: dict[str, bool]) -> tuple[AgentLine, ...]:
+    states = {name.removeprefix(AGENT_FACT): json.loads(text) for name, text in facts.items()
+              if name.startswith(AGENT_FACT)}  # fmt: skip
+    return tuple(_agent(name, states.get(name, {}), revoked.get(name, False)) for name in sorted({*states, *revoked}))
+
+
+def _agent(name: str, state: dict[str, object], revoked: bool) -> AgentLine:
+    def number(key: str) -> float:
+        value = state.get(key, 0)
+        return float(value) if isinstance(value, int | float) else 0.0
+
+    heard = _when(int(number("heard_s")) * 1_000_000_000) if number("heard_s") else ""
+    held = str(state.get("held", ""))
+    return AgentLine(
+        name, "" if held == "0.0" else held, heard, str(state.get("driver", "")), int(number("refused")),
+        str(state.get("rejected", "")), str(state.get("reason", "")), int(number("waiting")), int(number("dropped")),
+        number("skew_s"), revoked,
+    )  # fmt: skip
+
+
+def _rollout(facts: dict[str, str]) -> Rollout | None:
+    """Errors: `BadInput` for a state that another version saved."""
+    if not (text := facts.get(ROLLOUT_FACT, "")):
+        return None
+    found = decode(text).get("rollout")
+    if not isinstance(found, Rollout):
+        raise BadInput(f"the database's fact {ROLLOUT_FACT!r} is no roll-out")
+    return found

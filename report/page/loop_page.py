@@ -1,0 +1,357 @@
+# SPDX-License-Identifier: MIT
+"""The page of a closed loop: what the map gains over held-back clients, who gets what and why, and what may be wrong.
+
+Rules for this file: each measured number stands with its interval and the loads that it rests on; where data do not
+allow one, a reason stands in its place. The page loads nothing and runs nothing, and can be read on a telephone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from xml.etree.ElementTree import Element
+
+import numpy as np
+
+from configtron.learner.outcome_arms import GoalInterval
+from configtron.learner.rollout import WHY
+from configtron.learner.sequential.differences import REASONS
+from configtron.learner.sequential.sample_ratio import ERROR as RATIO_ERROR
+from configtron.report.fleet_inputs import AgentLine, PlaceEffects, PrefixLine, ReportInputs, ShareSpan
+from configtron.report.page.charts import COLORS, BarPart, shares
+from configtron.report.page.forest import ForestRow, forest
+from configtron.report.page.markup import add, document, el, scrolled, short
+
+TITLES = {"median": "median page load time", "p95": "95th percentile of page load time", "failures": "failed loads"}
+DEFAULT = "Default"
+READING = (
+    ("Held back", "clients that keep Default for as long as the holdback lives, drawn by a keyed hash, the same on "
+     "every server. All others are called tuned here, whether or not their class has a mix."),
+    ("Interval", "95 %, and it may be read at any time: of reports that are read again and again one in twenty is ever "
+     "wrong, goal by goal. Clients count once an epoch, and prefixes together, however many loads they have."),
+    ("p95", "of all loads; one that failed is slower than all others, so killing connections makes no page faster."),
+    ("Not shown", "an interval that has 0 inside shows no difference; it does not show that there is none."),
+    ("Sample ratio", f"below p = {RATIO_ERROR:g} clients of some arm are missing, and no difference is claimed."),
+)  # fmt: skip
+
+
+def render(inputs: ReportInputs) -> str:
+    """Return the whole page; the same inputs give the same bytes."""
+    sections = [
+        _effects(inputs),
+        _rollout(inputs),
+        _prefixes(inputs),
+        _shares(inputs.shares),
+        _drift(inputs),
+        _quality(inputs),
+        _decisions(inputs),
+        _agents(inputs.agents),
+        _reading(),
+    ]
+    shown = [section for section in sections if section is not None]
+    nav = el("nav", aria_label="Sections")
+    for heading in (section[0] for section in shown):
+        add(nav, el("a", heading.text or "", href=f"#{heading.get('id')}"))
+    header = add(_headline(inputs), nav)
+    foot = f"configtron {inputs.version}: configtron learn report. This page loads nothing and runs nothing."
+    return document("configtron: the closed loop", [header, el("main", *shown), el("footer", foot)])
+
+
+# Rows of a table that stand open; the others are folded.
+OPEN_ROWS = 12
+
+# --- what is claimed -------------------------------------------------------------------------------------------------
+
+
+def verdict(inputs: ReportInputs) -> str:
+    """Return what the data show of p95, the median and failures, in a sentence each."""
+    if not inputs.effects or not inputs.quality.counted:
+        return "Nothing is claimed: no load counts yet."
+    if inputs.quality.ratio.p < RATIO_ERROR:
+        return "Nothing is claimed: the sample ratio is broken, clients of some arm are missing (see Data quality)."
+    every = {one.found.goal.name: one for one in inputs.effects[0].goals}
+    words = [_claim(every[name]) for name in ("p95", "median", "failures") if name in every]
+    return " ".join(words)
+
+
+def _claim(one: GoalInterval) -> str:
+    found, name = one.found, TITLES[one.found.goal.name]
+    name = name[0].upper() + name[1:]
+    if found.reason:
+        return f"{name}: unknown, {REASONS[found.reason]}."
+    if found.doubt:
+        return f"{name}: {difference_text(one)}, but no claim: the clients of {found.prefixes} prefixes are too few."
+    if one.low <= 0.0 <= one.high:
+        return f"{name}: no difference is shown ({difference_text(one)})."
+    better = "lower" if one.high < 0.0 else "higher"
+    return f"{name}: {better} than of held-back clients, {difference_text(one)}."
+
+
+def claims_something(one: GoalInterval) -> bool:
+    """Return whether a goal's interval excludes zero and nothing is in doubt."""
+    return not one.found.reason and not one.found.doubt and not one.low <= 0.0 <= one.high
+
+
+def difference_text(one: GoalInterval) -> str:
+    """Return a difference with its interval."""
+    if one.found.reason:
+        return "unknown"
+    ends = [_change(value, one) for value in (one.found.estimate, one.low, one.high)]
+    return f"{ends[0]} [{ends[1]}, {ends[2]}]"
+
+
+def _change(value: float, one: GoalInterval) -> str:
+    if one.found.goal.share == 1.0:
+        return f"{100 * value:+.2f} points"
+    return f"{100 * np.expm1(min(value, 7.0)):+.1f} %"
+
+
+def _headline(inputs: ReportInputs) -> Element:
+    header = el("header", el("h1", "What the map gains"), el("p", verdict(inputs), class_="lead"))
+    when = f"Loads from {inputs.first_at} to {inputs.last_at}" if inputs.first_at else "No loads"
+    add(header, el("p", f"{when}; {inputs.source}, read at {inputs.made_at}.", class_="soft"))
+    for note in inputs.notes:
+        add(header, el("p", note, class_="warn"))
+    tiles = el("dl", class_="tiles")
+    quality, agents = inputs.quality, [one for one in inputs.agents if not one.revoked]
+    p95 = (
+        next((one for one in inputs.effects[0].goals if one.found.goal.name == "p95"), None) if inputs.effects else None
+    )
+    latest = inputs.decisions[-1].place if inputs.decisions else "none"
+    current = sum(one.holds == latest for one in agents)
+    stage = inputs.rollout.stage if inputs.rollout else "none"
+    for name, number, small in (
+        ("p95 against held-back clients", _tile(p95), difference_text(p95) if p95 else "no loads"),
+        ("loads that count", f"{quality.counted}", f"of {quality.rows} rows; {quality.lost} lost"),
+        ("agents with the latest map", f"{current} of {len(agents)}", f"map {latest}"),
+        ("roll-out", stage, f"{100 * inputs.rollout.share:g} % of clients" if inputs.rollout else "maps apply at once"),
+    ):
+        add(tiles, el("div", el("dt", name), el("dd", number, el("small", small))))
+    return add(header, tiles)
+
+
+def _tile(one: GoalInterval | None) -> str:
+    if one is None or one.found.reason:
+        return "unknown"
+    return _change(one.found.estimate, one) if claims_something(one) else "not shown"
+
+
+# --- effects ---------------------------------------------------------------------------------------------------------
+
+
+def _effects(inputs: ReportInputs) -> Element:
+    section = el("section", el("h2", "Effect against held-back clients", id="effect"))
+    if not inputs.effects:
+        return add(section, el("p", "No load counts yet.", class_="soft"))
+    words = "Tuned less held back; to the left of the line pages load faster. Each bar is a 95 % interval."
+    add(section, el("p", words, class_="soft"))
+    for goal in ("p95", "median"):
+        found = [(place, one) for place in inputs.effects for one in place.goals if one.found.goal.name == goal]
+        rows = [ForestRow(_named(place), difference_text(one), one.found.estimate, one.low, one.high)
+                for place, one in found if not one.found.reason]  # fmt: skip
+        if rows:
+            add(section, el("h3", TITLES[goal].capitalize()))
+            add(section, scrolled(forest(TITLES[goal], rows), TITLES[goal], "card wide"))
+    add(section, scrolled(_effect_table(inputs.effects), "Effects as numbers", "card wide"))
+    if inputs.switchback is not None:
+        add(section, _switchback(inputs))
+    return section
+
+
+def _named(place: PlaceEffects) -> str:
+    return "all clients" if place.kind == "all" else f"{place.kind} {place.name or '(none)'}"
+
+
+def _effect_table(effects: Sequence[PlaceEffects]) -> Element:
+    heads = ("Clients", "Goal", "Held back", "Tuned", "Difference", "Loads (clients) held back", "Tuned")
+    body = el("tbody")
+    for place in effects:
+        for one in place.goals:
+            found = one.found
+            cells = [_level(one, arm) for arm in (0, 1)]
+            shown = REASONS[found.reason] if found.reason else difference_text(one)
+            mark = el("b", shown, class_="t-hit") if claims_something(one) and one.low > 0.0 else None
+            cells += [el("td", mark if mark is not None else shown, class_="differs")]
+            cells += [el("td", f"{found.loads[arm]} ({found.units[arm]})", class_="num") for arm in (0, 1)]
+            row = el("tr", el("th", _named(place), scope="row"), el("td", found.goal.name), *cells)
+            add(body, row)
+    note = "Loads, and in brackets clients, each counted once an epoch. Marked: worse than held-back clients."
+    return el("table", el("caption", note), _heads(heads), body)
+
+
+def _level(one: GoalInterval, arm: int) -> Element:
+    level, low, high = one.found.level[arm], one.level_low[arm], one.level_high[arm]
+    if not np.isfinite(level) or one.found.reason:
+        return el("td", "unknown")
+    if one.found.goal.share == 1.0:
+        return el("td", f"{100 * level:.2f} % ", el("small", f"[{100 * low:.2f}, {100 * high:.2f}]"), class_="differs")
+    return el("td", f"{level:.0f} ms ", el("small", f"[{low:.0f}, {high:.0f}]"), class_="differs")
+
+
+def _switchback(inputs: ReportInputs) -> Element:
+    found = inputs.switchback
+    assert found is not None
+    if found.reason:
+        words = f"By dark hours: unknown after {found.days} days ({found.reason})."
+    else:
+        low, middle, high = (f"{100 * np.expm1(value):+.1f} %" for value in (found.low, found.estimate, found.high))
+        words = (
+            f"By dark hours (whole points of presence without tuning, {found.days} days, {found.loads} loads): "
+            f"{middle} [{low}, {high}] of the mean. Clients that share a bottleneck interfere: only this shows it."
+        )
+    return el("p", words)
+
+
+# --- the roll-out ----------------------------------------------------------------------------------------------------
+
+
+def _rollout(inputs: ReportInputs) -> Element | None:
+    if inputs.rollout is None:
+        return None
+    rollout = inputs.rollout
+    words = (
+        f"Version {_place(rollout.version)} after {_place(rollout.previous)}: {rollout.stage}, "
+        f"{100 * rollout.share:g} % of clients that are not held back."
+    )
+    section = el("section", el("h2", "Roll-out", id="rollout"), el("p", words))
+    if rollout.suspended:
+        add(section, el("p", f"Suspended: {rollout.suspended}.", class_="warn"))
+    body = el("tbody")
+    for row in rollout.evidence:
+        numbers = ", ".join(f"{name} {value:.4g}" for name, value in row.numbers)
+        where = " ".join(filter(None, (row.goal, row.place and f"at {row.place}")))
+        cells = (row.stage, WHY[row.why], where, numbers)
+        add(body, el("tr", el("th", str(row.number), scope="row"), *(el("td", cell) for cell in cells)))
+    table = el("table", _heads(("Row", "Stage", "Why", "Goal", "Evidence")), body)
+    return add(section, scrolled(table, "Roll-out", "card wide"))
+
+
+def _place(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]}"
+
+
+# --- who gets what ---------------------------------------------------------------------------------------------------
+
+
+def _prefixes(inputs: ReportInputs) -> Element:
+    section = el("section", el("h2", "Prefixes, classes, profiles", id="prefixes"))
+    if not inputs.prefixes:
+        return add(section, el("p", "No load of a prefix yet.", class_="soft"))
+    more = f" {inputs.prefixes_more} prefixes with fewer loads are left out." if inputs.prefixes_more else ""
+    note = f"By the latest map that loads of a prefix had; shares are those that its clients draw by.{more}"
+    add(section, el("p", note, class_="soft"))
+    first, rest = inputs.prefixes[:OPEN_ROWS], inputs.prefixes[OPEN_ROWS:]
+    for lines in (first, rest):
+        body = el("tbody", *(_prefix(line) for line in lines))
+        table = el("table", _heads(("Prefix", "Class", "Profiles", "Why", "Loads")), body)
+        framed = scrolled(table, "Prefixes, classes, profiles", "card wide")
+        if lines is first:
+            add(section, framed)
+        elif lines:
+            add(section, el("details", el("summary", f"{len(lines)} more prefixes"), framed))
+    return section
+
+
+def _prefix(line: PrefixLine) -> Element:
+    drawn = ", ".join(f"{short(name or DEFAULT, 40)} {100 * share:.1f} %" for name, share in line.arms) or DEFAULT
+    cells = (el("td", line.class_name or "none"), el("td", drawn, class_="host"), el("td", line.why, class_="host"))
+    return el("tr", el("th", line.prefix or "unknown", scope="row"), *cells, el("td", str(line.loads), class_="num"))
+
+
+def _shares(spans: Sequence[ShareSpan]) -> Element | None:
+    if not spans:
+        return None
+    total: dict[str, int] = {}
+    for span in spans:
+        for name, count in span.units.items():
+            total[name] = total.get(name, 0) + count
+    ranks = {name: n for n, name in enumerate(sorted(total, key=lambda one: (-total[one], one))[: COLORS - 1])}
+    rows = []
+    for span in spans:
+        ranked = [BarPart(ranks[n], n or DEFAULT, c) for n, c in sorted(span.units.items()) if n in ranks]
+        others = sum(count for name, count in span.units.items() if name not in ranks)
+        parts = sorted(ranked, key=lambda part: part.color)
+        rows.append((span.label, [*parts, *([BarPart(COLORS - 1, "other", others)] if others else [])]))
+    legend = el("ul", class_="legend")
+    for name, n in ranks.items():
+        add(legend, el("li", el("i", class_=f"s{n}"), name or DEFAULT))
+    if len(total) > len(ranks):
+        add(legend, el("li", el("i", class_=f"s{COLORS - 1}"), f"{len(total) - len(ranks)} other profiles"))
+    words = "Clients, each counted once an epoch, by the profile that they had; at the right, how many."
+    section = el("section", el("h2", "Profiles over time", id="shares"), el("p", words, class_="soft"))
+    return add(section, el("div", legend, shares(rows), class_="card"))
+
+
+def _drift(inputs: ReportInputs) -> Element:
+    section = el("section", el("h2", "Drift", id="drift"))
+    if not inputs.drift:
+        return add(section, el("p", "No change of a prefix's network in the rows that were read.", class_="soft"))
+    rows = [(one.prefix, one.since, one.seen, str(one.outcomes)) for one in inputs.drift]
+    heads = ("Prefix", "Changed", "Seen", "Outcomes until then")
+    return add(section, _table(heads, rows, "Prefixes whose round trips changed, the latest change of each."))
+
+
+# --- data quality ----------------------------------------------------------------------------------------------------
+
+
+def _quality(inputs: ReportInputs) -> Element:
+    quality, ratio = inputs.quality, inputs.quality.ratio
+    section = el("section", el("h2", "Data quality", id="quality"))
+    if not ratio.units:
+        words = "Sample ratio: unknown, no propensity is logged."
+    else:
+        state = "broken: nothing is claimed" if ratio.p < RATIO_ERROR else "in order"
+        words = f"Sample ratio: {state} (p = {ratio.p:.2g} over {ratio.units} clients, failed loads counted)."
+    add(section, el("p", words, class_="warn" if ratio.units and ratio.p < RATIO_ERROR else "soft"))
+    aside = sum(quality.aside.values())
+    share = f" ({100 * aside / quality.rows:.1f} %)" if quality.rows else ""
+    add(
+        section, el("p", f"{quality.counted} loads count; {aside}{share} are set aside; {quality.lost} rows were lost.")
+    )
+    rows = [(reason, str(count)) for reason, count in sorted(quality.aside.items(), key=lambda pair: (-pair[1], pair))]
+    return (
+        add(section, _table(("Set aside because", "Rows"), rows, "Reasons that agents reported.")) if rows else section
+    )
+
+
+def _decisions(inputs: ReportInputs) -> Element:
+    section = el("section", el("h2", "Decisions", id="decisions"))
+    if not inputs.decisions:
+        return add(section, el("p", "No map was published yet.", class_="soft"))
+    body = el("tbody")
+    for one in reversed(inputs.decisions):
+        command = el("code", one.rollback) if one.rollback else "not kept any more"
+        cells = (el("td", one.made_at), el("td", one.why), el("td", str(one.prefixes), class_="num"), el("td", command))
+        add(body, el("tr", el("th", one.place, scope="row"), *cells))
+    heads = ("Map", "Published", "Why", "Prefixes", "To put it in force again")
+    return add(section, scrolled(el("table", _heads(heads), body), "Decisions", "card wide"))
+
+
+def _agents(agents: Sequence[AgentLine]) -> Element:
+    section = el("section", el("h2", "Agents", id="agents"))
+    if not agents:
+        return add(section, el("p", "No agent is enrolled.", class_="soft"))
+    rows = [
+        (one.name + (" (revoked)" if one.revoked else ""), one.holds or "nothing", one.heard_at or "never", one.driver,
+         str(one.refused), f"{one.rejected}: {one.reason}" if one.rejected else "none", str(one.waiting), str(one.lost),
+         f"{one.skew_s:+g}")
+        for one in agents
+    ]  # fmt: skip
+    heads = ("Agent", "Holds map", "Heard", "Driver", "Entries refused", "Last map refused", "Rows waiting", "Lost",
+             "Clock, s")  # fmt: skip
+    return add(section, _table(heads, rows, "What each agent has in force, and the last map that it refused whole."))
+
+
+def _reading() -> Element:
+    rows = el("tbody", *(el("tr", el("th", word, scope="row"), el("td", text)) for word, text in READING))
+    return el("section", el("h2", "How to read this", id="reading"), el("div", el("table", rows), class_="card"))
+
+
+def _heads(heads: Sequence[str]) -> Element:
+    return el("thead", el("tr", *(el("th", head, scope="col") for head in heads)))
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], label: str) -> Element:
+    body = el("tbody")
+    for first, *cells in rows:
+        add(body, el("tr", el("th", first, scope="row"), *(el("td", cell) for cell in cells)))
+    return scrolled(el("table", el("caption", label), _heads(heads), body), label, "card wide")

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: MIT
+"""`learn report`: from a manager's database to a page that a telephone shows, and claims that data allow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from configtron.db.fleet import FleetStore
+from configtron.learner.rollout import Rollout, RolloutBegun, ShadowApproved, advance
+from configtron.learner.sequential.switchback import SwitchbackEffect
+from configtron.learner.state import encode
+from configtron.model.errors import BadInput
+from configtron.model.fleet import OutcomeRow
+from configtron.model.nouns import Profile
+from configtron.report.fleet_inputs import ReportInputs
+from configtron.report.page.loop_page import render, verdict
+from configtron.service.learning.fleet_report import ROLLOUT_FACT, ReportOptions, report
+from tests.support.fleet_rows import fleet_rows
+from tests.support.headless import HeadlessPage
+from tests.support.learn_command import Typed, typed
+
+__all__ = ["typed"]
+NOW = datetime(2026, 11, 23, 3, 0, tzinfo=UTC)
+PROFILES = {name: Profile(name, (("initcwnd", size),)) for name, size in (("plain", 10), ("wide", 30))}
+AGENT = '{"heard_s":1795186000,"held":"1.%d","reason":"%s","rejected":"%s","refused":%d,"waiting":4,"dropped":7}'
+HOSTILE = "<script>alert(1)</script>"
+
+
+def filled(path: Path, rows: list[OutcomeRow]) -> Path:
+    """A manager's database after three maps."""
+    rollout = advance(advance(Rollout((1, 3), (1, 2)), RolloutBegun(1)), ShadowApproved(2))
+    with FleetStore(path) as store:
+        for name in ("ams", "fra", "old"):
+            store.enroll(name, f"key of {name}")
+        store.revoke("old")
+        for version, why in ((1, "first map"), (2, "300 new prefixes"), (3, HOSTILE)):
+            store.put_map(1, version, why, PROFILES, 60, b"document")
+        for agent in ("ams", "fra"):
+            mine = [row for row in rows if row.agent == agent]
+            store.add_rows(agent, "b1", 1, mine[:50], 9)
+            store.add_rows(agent, "b1", 56, mine[50:], 9)
+        store.put_facts({"agent ams": AGENT % (3, "", "", 0), "agent fra": AGENT % (2, "above the bound", "1.3", 3)})
+        store.put_facts({ROLLOUT_FACT: encode({"rollout": rollout})})
+    return path
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> ReportInputs:
+    path = filled(tmp_path_factory.mktemp("fleet") / "m.db", fleet_rows(1, 15_000, 0.3))
+    return report(ReportOptions(path), NOW)
+
+
+def test_the_report_says_what_the_database_has(inputs: ReportInputs) -> None:
+    assert sorted(one.name for one in inputs.effects) == ["", "ams", "cellular", "far", "fra", "near"]
+    assert inputs.quality.lost == 10 and inputs.quality.rows == 15_000 and inputs.quality.aside["turn"] > 100
+    agents = {one.name: one for one in inputs.agents}
+    assert (agents["ams"].holds, agents["fra"].rejected, agents["fra"].reason) == ("1.3", "1.3", "above the bound")
+    assert agents["old"].revoked and agents["old"].holds == ""
+    assert [one.place for one in inputs.decisions] == ["1.1", "1.2", "1.3"]
+    assert inputs.decisions[0].rollback == "configtron learn manager rollback 1.1"
+    line = inputs.prefixes[0]
+    assert dict(line.arms) == pytest.approx({"": 0.2, "plain": 0.4, "wide": 0.4}) and "map 1.3" in line.why
+    assert sum(sum(span.units.values()) for span in inputs.shares) > 5000
+    assert inputs.rollout is not None and inputs.rollout.stage == "canary"
+
+
+def test_a_gain_is_claimed_and_a_broken_ratio_claims_nothing(inputs: ReportInputs) -> None:
+    assert "Median page load time: lower than of held-back clients, -1" in verdict(inputs)
+    broken = replace(inputs, quality=replace(inputs.quality, ratio=replace(inputs.quality.ratio, p=1e-9)))
+    assert verdict(broken).startswith("Nothing is claimed: the sample ratio is broken")
+    assert "broken: nothing is claimed" in render(broken)
+
+
+def test_what_data_do_not_allow_is_a_reason(tmp_path: Path) -> None:
+    few = report(ReportOptions(filled(tmp_path / "few.db", fleet_rows(3, 40))), NOW)
+    assert "unknown, fewer than 30 clients and epochs" in verdict(few)
+    nothing = report(ReportOptions(filled(tmp_path / "none.db", [])), NOW)
+    assert verdict(nothing) == "Nothing is claimed: no load counts yet."
+    assert "No load of a prefix yet." in render(nothing)
+    same = report(ReportOptions(filled(tmp_path / "same.db", fleet_rows(4, 6000, 0.0))), NOW)
+    assert "Median page load time: no difference is shown" in verdict(same)
+    prefixes = report(ReportOptions(filled(tmp_path / "p.db", fleet_rows(5, 6000, 0.3, prefixes=4))), NOW)
+    assert "no claim: the clients of 4 prefixes are too few" in verdict(prefixes)
+
+
+def test_every_difference_stands_with_its_interval_and_loads(inputs: ReportInputs) -> None:
+    page = render(inputs)
+    assert page == render(inputs), "the same inputs give the same bytes"
+    for place in inputs.effects:
+        for one in place.goals:
+            for arm in (0, 1):
+                assert f"{one.found.loads[arm]} ({one.found.units[arm]})" in page
+    assert page.count("[") >= 3 * 18, "two levels and a difference of 18 rows"
+
+
+def test_all_sections_are_there_and_words_stay_words(inputs: ReportInputs) -> None:
+    page = render(replace(inputs, switchback=SwitchbackEffect(-0.1, -0.2, -0.01, 9, 4000), notes=("Cut.",)))
+    for section in ("effect", "rollout", "prefixes", "shares", "drift", "quality", "decisions", "agents", "reading"):
+        assert f'id="{section}"' in page
+    assert HOSTILE not in page and "&lt;script&gt;" in page
+    assert "http" not in page.replace("http-equiv", "").replace("https", "http").split("<body>")[1]
+    assert "-9.5 % [-18.1 %, -1.0 %]" in page
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_a_telephone_shows_it(inputs: ReportInputs, tmp_path: Path, width: int) -> None:
+    (tmp_path / "r.html").write_text(render(inputs))
+    with HeadlessPage(tmp_path / "r.html", width) as page:
+        assert page.value("document.documentElement.scrollWidth") <= width, "nothing is wider than the screen"
+        assert page.value("document.querySelectorAll('h2').length") == 9
+        assert page.value("document.querySelectorAll('svg text').length") > 30
+        assert page.value("getComputedStyle(document.querySelector('.card')).borderRadius") == "10px", "style applies"
+        assert [url for url in page.requested if not url.startswith("file:")] == []
+
+
+def test_the_command_writes_the_page(typed: Typed, tmp_path: Path) -> None:
+    code, _, err = typed("learn", "report")
+    assert code == 2 and "no database here" in err
+    filled(tmp_path / "l.db", fleet_rows(6, 2000, 0.3))
+    code, _, err = typed("learn", "report", "-o", tmp_path / "r.html")
+    assert code == 0, err
+    assert (tmp_path / "r.html").read_text().startswith("<!DOCTYPE html>")
+    assert "page load time" in err
+
+
+def test_options_are_checked() -> None:
+    with pytest.raises(BadInput):
+        ReportOptions(Path("m.db"), 0)

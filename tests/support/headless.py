@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: MIT
+"""A page in headless Chromium, over DevTools' pipe: how wide it is laid out, and what an expression makes of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser")
+
+
+class HeadlessPage:
+    """One page at one width."""
+
+    def __init__(self, file: Path, width: int) -> None:
+        program = next((found for name in NAMES if (found := shutil.which(name))), None)
+        if program is None:
+            pytest.skip("no Chromium; apt-get install chromium-headless-shell")
+        to_child, self._to = os.pipe()
+        self._from, from_child = os.pipe()
+        words = [
+            program,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--no-first-run",
+            "--remote-debugging-pipe",
+            f"--window-size={width},900",
+            f"--user-data-dir={file.parent / 'chromium'}",
+        ]
+
+        def descriptors() -> None:
+            # Chromium reads commands from 3 and writes events to 4; above both, so that neither copy closes the other
+            read, write = (os.dup2(one, 20 + at) for at, one in enumerate((to_child, from_child)))
+            os.dup2(read, 3)
+            os.dup2(write, 4)
+
+        self._process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                         preexec_fn=descriptors, close_fds=False)  # fmt: skip
+        os.close(to_child)
+        os.close(from_child)
+        self._number, self._buffer, self.requested = 0, b"", [""]
+        target = self._call("Target.createTarget", {"url": "about:blank", "width": width, "height": 900})["targetId"]
+        self._session = self._call("Target.attachToTarget", {"targetId": target, "flatten": True})["sessionId"]
+        self._call("Emulation.setDeviceMetricsOverride",
+                   {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": True})  # fmt: skip
+        self._call("Network.enable", {})
+        self._call("Page.enable", {})
+        self.requested = []
+        self._call("Page.navigate", {"url": file.as_uri()}, until="Page.loadEventFired")
+
+    def __enter__(self) -> HeadlessPage:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        os.close(self._to)
+        os.close(self._from)
+
+    def value(self, expression: str) -> Any:
+        """Return what an expression of JavaScript makes of the page."""
+        return self._call("Runtime.evaluate", {"expression": expression, "returnByValue": True})["result"].get("value")
+
+    def _call(self, method: str, params: dict[str, Any], until: str = "") -> dict[str, Any]:
+        self._number += 1
+        message: dict[str, Any] = {"id": self._number, "method": method, "params": params}
+        if session := getattr(self, "_session", ""):
+            message["sessionId"] = session
+        os.write(self._to, json.dumps(message).encode() + b"\0")
+        answer: dict[str, Any] | None = None
+        fired = not until
+        while answer is None or not fired:
+            event = self._next()
+            if event.get("id") == self._number:
+                assert "error" not in event, event
+                answer = event["result"]
+            fired = fired or event.get("method") == until
+            if event.get("method") == "Network.requestWillBeSent":
+                self.requested.append(event["params"]["request"]["url"])
+        return answer
+
+    def _next(self) -> dict[str, Any]:
+        while b"\0" not in self._buffer:
+            part = os.read(self._from, 65536)
+            assert part, "Chromium has ended"
+            self._buffer += part
+        text, _, self._buffer = self._buffer.partition(b"\0")
+        found: dict[str, Any] = json.loads(text)
+        return found
