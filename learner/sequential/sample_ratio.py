@@ -24,8 +24,8 @@ import numpy as np
 
 # Error of one check: it stops every claim, and it is made once a look for as long as the holdback lives.
 ERROR = 0.001
-# Units that the mixture's centre counts for: as large a deviation as 1 / sqrt(this) is looked for first.
-STRENGTH = 1000.0
+# Units that the mixture's centre counts for: shares that are off by about 1 / sqrt(this), a tenth, are found first.
+STRENGTH = 100.0
 # Expected units of an arm below which chi-square is not near its distribution.
 LEAST_EXPECTED = 5.0
 

@@ -17,6 +17,7 @@ from configtron.model.errors import BadInput
 from configtron.model.fleet import OutcomeRow
 from configtron.model.nouns import Profile
 from configtron.report.fleet_inputs import ReportInputs
+from configtron.report.fleet_metrics import manager_metrics
 from configtron.report.page.loop_page import render, verdict
 from configtron.service.learning.fleet_report import ROLLOUT_FACT, ReportOptions, report
 from tests.support.fleet_rows import fleet_rows
@@ -130,3 +131,17 @@ def test_the_command_writes_the_page(typed: Typed, tmp_path: Path) -> None:
 def test_options_are_checked() -> None:
     with pytest.raises(BadInput):
         ReportOptions(Path("m.db"), 0)
+
+
+def test_the_managers_metrics_are_the_reports_figures(inputs: ReportInputs) -> None:
+    text = manager_metrics(inputs)
+    for line in (
+        'configtron_manager_agents{state="current"} 1', 'configtron_manager_agents{state="revoked"} 1',
+        "configtron_manager_rows_total 15000", "configtron_manager_rows_lost_total 10",
+        "configtron_manager_map_version 3", 'configtron_manager_rollout_stage{stage="canary"} 1',
+        f'configtron_manager_rows_aside{{reason="turn"}} {inputs.quality.aside["turn"]}',
+        f'configtron_manager_effect{{goal="p95",bound="low"}} {inputs.effects[0].goals[1].low!r}',
+    ):  # fmt: skip
+        assert f"\n{line}\n" in text
+    nothing = manager_metrics(replace(inputs, effects=(), decisions=(), rollout=None))
+    assert "manager_effect" not in nothing and 'stage="none"' in nothing
