@@ -31,6 +31,8 @@ ARMS = (
 # Features without a column of their own.
 FURTHER = tuple(name for name in (*BY_NAME, *NAMES) if name != "device")
 FURTHER_OF = attrgetter(*FURTHER)
+# What a context without any of them has.
+NOTHING_FURTHER = FURTHER_OF(Context())
 ARM = {name: code for code, name in enumerate(ARMS)}
 
 
@@ -168,7 +170,10 @@ def with_further(contexts: Contexts, further: Sequence[Mapping[str, Any]]) -> Co
 
 def _further(contexts: Sequence[Context]) -> tuple[dict[str, Floats], dict[str, Named]]:
     """Numbers and names by name that have no field of their own, those that any context has."""
-    columns = dict(zip(FURTHER, zip(*map(FURTHER_OF, contexts), strict=True), strict=False)) if contexts else {}
+    rows = [FURTHER_OF(context) for context in contexts]
+    if all(row == NOTHING_FURTHER for row in rows):
+        return {}, {}
+    columns = dict(zip(FURTHER, zip(*rows, strict=True), strict=True))
     some = {name for name, column in columns.items() if column.count(None) + column.count("") < len(column)}
     numbers = {
         name: np.array([np.nan if value is None else value for value in columns[name]], dtype=np.float64)
