@@ -86,22 +86,17 @@ def _of_json(given: Any, metric: str) -> PageLoad:
 def _ours(given: Mapping[str, Any], metric: str) -> PageLoad:
     """Return the load of our script's beacon."""
     number = given.get
+    marks = [number("le" if metric == PLT else "lcp"), number("cs"), number("ce"), number("qs"), number("ps")]
+    # most are numbers: what is none costs a call
+    value, begin, end, request, response = [
+        (at or None) if type(at) is float or type(at) is int else _mark(at) for at in marks
+    ]
     return PageLoad(
-        _word(number("id", "")),
-        _word(number("t", ""), LONGEST_TOKEN),
-        _mark(number("le" if metric == PLT else "lcp")),
-        _mark(number("cs")),
-        _mark(number("ce")),
-        _mark(number("qs")),
-        _mark(number("ps")),
+        _word(number("id", "")), _word(number("t", ""), LONGEST_TOKEN), value, begin, end, request, response,
         _number(number("hh")),
-        _number(number("as")) or 0.0,
-        _word(number("nt", "navigate")),
-        number("dw") == 1,
-        number("pc") == 1,
-        number("w") == "hide",
-        _word(number("np", "")),
-    )
+        _number(number("as")) or 0.0, _word(number("nt", "navigate")), number("dw") == 1, number("pc") == 1,
+        number("w") == "hide", _word(number("np", "")),
+    )  # fmt: skip
 
 
 def _of_vitals(given: Mapping[str, Any], metric: str) -> PageLoad:

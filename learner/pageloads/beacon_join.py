@@ -18,13 +18,14 @@ Source     Navigation Timing 2; RFC 9293 (a fresh connection's first answer take
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from configtron.learner.pageloads.beacon_formats import LONGEST_MS, PageLoad, load_fault
 from configtron.learner.pageloads.influence_caps import InfluenceCaps
 from configtron.learner.pageloads.log_lines import TOKEN
+from configtron.learner.pageloads.recent import RecentNames
 from configtron.learner.pageloads.request_join import DrawnArm, EndedConnection, JoinedRequest
 from configtron.model.fleet import OutcomeRow
 
@@ -42,6 +43,8 @@ AHEAD_ROUND_TRIPS, AHEAD_NS = 3, 50_000_000
 JITTER_MS = 250.0
 # Time before the connection began (redirects, names, prompts), which no record confirms.
 UNVERIFIED_MS = 5_000.0
+# Of a connection that is still open.
+NO_END = EndedConnection(0)
 # Times of two beacons of one load differ by their rounding.
 SAME_MS = 1.0
 
@@ -56,13 +59,14 @@ class ReportedLoad(NamedTuple):
 
 
 class _Page:
-    """A token's page: its request, the load that was reported of it."""
+    """A token's page: its request, the load that was reported of it, and from then on its connection."""
 
-    __slots__ = ("request", "reported", "settles_ns")
+    __slots__ = ("request", "reported", "settles_ns", "connection")
 
     def __init__(self, request: JoinedRequest) -> None:
         self.request = request
         self.reported: ReportedLoad | None = None
+        self.connection: _Connection | None = None
         self.settles_ns = 0
 
 
@@ -99,10 +103,10 @@ class BeaconJoin:
         self.agent, self.boot, self.sequence = agent, boot, sequence
         self.caps = caps or InfluenceCaps()
         self._token, self._wall_ns = token, 0
-        self._pages: dict[str, _Page] = {}
-        self._early: dict[str, ReportedLoad] = {}
-        self._gone: dict[str, str] = {}
-        self._connections: dict[int, _Connection] = {}
+        self._pages: OrderedDict[str, _Page] = OrderedDict()
+        self._early: OrderedDict[str, ReportedLoad] = OrderedDict()
+        self._gone = RecentNames(MOST_GONE)
+        self._connections: OrderedDict[int, _Connection] = OrderedDict()
         self._settling: deque[_Page] = deque()
 
     def __len__(self) -> int:
@@ -113,7 +117,7 @@ class BeaconJoin:
         """Take requests; a beacon that came before its request is joined now."""
         pages, early = self._pages, self._early
         for request in joined:
-            if request.token in self._gone:
+            if self._gone.get(request.token):
                 continue
             if len(pages) >= MOST_TOKENS:
                 self._forget(next(iter(pages)), "expired-token")
@@ -146,8 +150,8 @@ class BeaconJoin:
             if fault:
                 self._withdraw(page, load)
             return fault or self._reported(page, reported, counted=False)
-        if token in self._gone:
-            return self._gone[token]
+        if gone := self._gone.get(token):
+            return gone
         if not self._token(token):
             return "forged-token"
         if fault := load_fault(load):
@@ -208,10 +212,11 @@ class BeaconJoin:
 
     def _impossible(self, page: _Page, reported: ReportedLoad) -> str:
         request = page.request
+        connection = page.connection = self._connection(request.connection)
         fault = self._slow_or_fast(page, reported)
         if fault:
             return fault
-        begins = self._connection(request.connection).begins
+        begins = connection.begins
         if any(abs(request.begin_ns - begin) < self._apart_ns for begin in begins):
             return "too-often"
         # pages of one connection are seconds apart: the last few are enough
@@ -225,7 +230,7 @@ class BeaconJoin:
         value_ms = load.value_ms
         if value_ms is None:
             return ""
-        end = self._end(request.connection)
+        end = page.connection.end if page.connection else None
         rtt_us = request.rtt_us
         if end and end.min_rtt_us:
             rtt_us = min(rtt_us, end.min_rtt_us) if rtt_us else end.min_rtt_us
@@ -274,14 +279,14 @@ class BeaconJoin:
         if reported is None:
             return None
         self._forget(request.token, "used-token")
-        end = self._end(request.connection) or EndedConnection(request.connection)
+        end = page.connection.end if page.connection else None
         # the least round trip of the whole connection may disprove what its handshake's did not
-        if fault := self._slow_or_fast(page, reported):
+        if end is not None and (fault := self._slow_or_fast(page, reported)):
             self.counts[fault] += 1
             self.caps.seen(request.drawn.prefix, request.drawn.unit, fault, reported.at_ns)
             return None
         self.counts["accepted"] += 1
-        return self._row(request, reported, end)
+        return self._row(request, reported, end or NO_END)
 
     def _row(self, request: JoinedRequest, reported: ReportedLoad, end: EndedConnection) -> OutcomeRow:
         load, drawn = reported.load, request.drawn
@@ -289,8 +294,10 @@ class BeaconJoin:
         if load.value_ms is not None:
             # the load's end by the server's clock: from the request on, the browser's differences
             at_ns = min(at_ns, request.begin_ns + round((load.value_ms - (load.request_ms or 0.0)) * 1e6))
-        why_not = self._doubt(request, load, at_ns)
-        rtt_us = min([one for one in (request.rtt_us, end.min_rtt_us) if one], default=0)
+        why_not = "moved" if end.moved else self._doubt(request, load, at_ns)
+        rtt_us = request.rtt_us
+        if end.min_rtt_us and (end.min_rtt_us < rtt_us or not rtt_us):
+            rtt_us = end.min_rtt_us
         return self.row(
             drawn, at_ns, request.host or reported.site, load.value_ms, "abandoned" if load.value_ms is None else "",
             why_not, reported.device, load.protocol, rtt_us / 1e3 or None, end.bandwidth_kbps, end.loss,
@@ -328,20 +335,14 @@ class BeaconJoin:
         found = self._connections.get(number)
         if found is None:
             if len(self._connections) >= MOST_CONNECTIONS:
-                del self._connections[next(iter(self._connections))]
+                self._connections.popitem(last=False)
             found = self._connections[number] = _Connection()
         return found
-
-    def _end(self, number: int) -> EndedConnection | None:
-        found = self._connections.get(number)
-        return found.end if found else None
 
     def _forget(self, token: str, reason: str) -> None:
         """Take a token out of use, and remember why."""
         self._pages.pop(token, None)
-        if len(self._gone) >= MOST_GONE:
-            del self._gone[next(iter(self._gone))]
-        self._gone[token] = reason
+        self._gone.put(token, reason)
 
 
 def _ahead(request: JoinedRequest) -> bool:

@@ -47,7 +47,8 @@ class InfluenceCaps:
 
     def __init__(self, caps: Caps | None = None, most: int = MOST) -> None:
         self._caps, self._most, self._window = caps or Caps(), most, -1
-        self._taught: Counter[str] = Counter()
+        self._client_taught: dict[str, int] = {}
+        self._prefix_taught: dict[str, int] = {}
         self._contradicted: Counter[str] = Counter()
         # prefix -> clients seen, and those of them that contradicted
         self._clients: dict[str, dict[str, bool]] = {}
@@ -57,7 +58,7 @@ class InfluenceCaps:
         window = now_ns // WINDOW_NS
         if window > self._window:
             self._window = window
-            for counted in (self._taught, self._contradicted, self._clients, self._liars):
+            for counted in (self._client_taught, self._prefix_taught, self._contradicted, self._clients, self._liars):
                 counted.clear()
 
     def seen(self, prefix: str, unit: str, reason: str, now_ns: int) -> None:
@@ -68,8 +69,12 @@ class InfluenceCaps:
             if len(self._clients) >= self._most:
                 return
             clients = self._clients[prefix] = {}
-        liar = reason in CONTRADICTIONS
         known = clients.get(unit)
+        if not reason:
+            if known is None and len(clients) < self._caps.prefix:
+                clients[unit] = False
+            return
+        liar = reason in CONTRADICTIONS
         if known is None and len(clients) >= self._caps.prefix:
             return
         if liar:
@@ -86,18 +91,25 @@ class InfluenceCaps:
     def doubt(self, prefix: str, unit: str, now_ns: int) -> str:
         """Return why this client's outcome does not teach; "" if it does, and count it."""
         self._turn(now_ns)
-        caps, taught = self._caps, self._taught
-        if self._contradicted[unit] >= caps.client_contradictions or self.disagreement(prefix) > caps.prefix_share:
+        caps = self._caps
+        if self._contradicted and self._contradicted.get(unit, 0) >= caps.client_contradictions:
             return "quarantined"
-        client, network = f"c {unit}", f"p {prefix}"
-        full = len(taught) >= 2 * self._most
-        if taught[client] >= caps.client or (full and client not in taught):
+        if prefix in self._liars and self.disagreement(prefix) > caps.prefix_share:
+            return "quarantined"
+        if not _count(self._client_taught, unit, caps.client, self._most):
             return "client-cap"
-        if taught[network] >= caps.prefix or (full and network not in taught):
+        if not _count(self._prefix_taught, prefix, caps.prefix, self._most):
             return "prefix-cap"
-        taught[client] += 1
-        taught[network] += 1
         return ""
+
+
+def _count(counts: dict[str, int], name: str, cap: int, most: int) -> bool:
+    """Count a name; return whether it was below its cap, and had room."""
+    count = counts.get(name, 0)
+    if count >= cap or (not count and len(counts) >= most):
+        return False
+    counts[name] = count + 1
+    return True
 
 
 def least_share(hits: int, of: int) -> float:

@@ -19,7 +19,7 @@ Source     RFC 9293 3.3.1 (a connection is its pair of sockets); inet_diag(7)
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
 
 from configtron.model.close_records import CloseRecord, OpenRecord
 
@@ -69,7 +69,7 @@ class Lifetimes:
     def __init__(self, most: int = MOST) -> None:
         self.counts: Counter[str] = Counter()
         self._most, self._number, self._lost_until_ns = most, 0, -1
-        self._by_ends: dict[Ends, list[Lifetime]] = {}
+        self._by_ends: OrderedDict[Ends, list[Lifetime]] = OrderedDict()
         self._ended: deque[tuple[int, Ends]] = deque(maxlen=2 * most)
 
     def __len__(self) -> int:
@@ -85,7 +85,7 @@ class Lifetimes:
             there.append(lifetime)
             return lifetime
         if len(self._by_ends) >= self._most:
-            del self._by_ends[next(iter(self._by_ends))]
+            self._by_ends.popitem(last=False)
             self.counts["connections forgotten"] += 1
         self._by_ends[ends] = [lifetime]
         return lifetime
@@ -115,14 +115,16 @@ class Lifetimes:
         arrival_ns       of the line at our socket: no request of it is later
         log_connection   the server's own number of the connection, which confirms
         """
-        near = [one for one in self._by_ends.get(ends, ()) if one.is_near(begin_ns, arrival_ns)]
-        if not near:
+        there = self._by_ends.get(ends)
+        if there is None:
             return "no-record"
-        if len(near) > 1:
-            return "ambiguous-record"
-        lifetime = near[0]
-        if not lifetime.spans(begin_ns, end_ns):
+        if len(there) > 1:
+            there = [one for one in there if one.is_near(begin_ns, arrival_ns)]
+            if len(there) > 1:
+                return "ambiguous-record"
+        if not there or there[0].start_ns > arrival_ns or not there[0].spans(begin_ns, end_ns):
             return "no-record"
+        lifetime = there[0]
         known = lifetime.log_connection
         if (known and log_connection and known != log_connection) or (lifetime.client and lifetime.client != client):
             return "other-connection"

@@ -8,7 +8,7 @@ Method     Where the kernel draws, the record has class, arm and epoch; the plan
            when the epoch has passed.
 Stop when  `PLANS` plans are remembered: a connection that began before them is "undrawn".
 Reads as   `DrawnArm`.
-Fails as   a doubt: "turn" within 3 s of a turn of the epoch, "undrawn".
+Fails as   a doubt: "turn" within 3 s of a turn of the epoch, "window-cut", "undrawn".
 Source     `model/draw.py`; RFC 7693 (BLAKE2b)
 """
 
@@ -84,7 +84,7 @@ class PlanBook:
         if not self.kernel_draws:
             return self._drawn(plan, record.prefix, client, at_ns)
         near = near_turn(at_ns, plan.epoch_s)
-        name, doubt = record.class_name or "", "turn" if near else ""
+        name, doubt = record.class_name or "", "turn" if near else "window-cut" if record.window_cut else ""
         mix = plan.mixes.get(name)
         if (name and mix is None) or record.profile is None:
             doubt = "undrawn"

@@ -78,6 +78,8 @@ UNTAUGHT = {
     "uncorroborated": "no connection of this client was seen near the failure",
     "not-by-transport": "the load failed before a connection was tried",
     "undrawn": "which arm the client had is not known",
+    "window-cut": "the kernel cut the initial window after repeated SYN-ACKs: the arm's was not used",
+    "moved": "the connection's profile was set anew while it was open",
 }
 ALL = {**BEACONS, **JOINS, **FLOODS, **LINES, **REPORTS, **UNTAUGHT}
 # Disproved by the client's own connection or token.

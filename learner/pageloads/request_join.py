@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from configtron.learner.pageloads.lifetimes import Lifetime, Lifetimes
 from configtron.learner.pageloads.log_lines import RequestLine, request_line
+from configtron.learner.pageloads.recent import RecentNames
 from configtron.model.close_records import ABORTED, RESET, TIMED_OUT, CloseRecord, OpenRecord
 
 # A line's own time and its arrival differ by the log's way through a local socket.
@@ -76,6 +77,7 @@ class EndedConnection(NamedTuple):
     """A connection that ended, of those that carried a joined request; None, or 0 us: unknown.
 
     ending   as `close_records.ENDINGS`
+    moved    its profile was set anew while it was open
     """
 
     connection: int
@@ -83,6 +85,7 @@ class EndedConnection(NamedTuple):
     bandwidth_kbps: float | None = None
     loss: float | None = None
     ending: str = ""
+    moved: bool = False
 
 
 class BadEnding(NamedTuple):
@@ -109,8 +112,8 @@ class RequestJoin:
         self.counts: Counter[str] = Counter()
         self.lifetimes = lifetimes if lifetimes is not None else Lifetimes()
         self._describe, self._all_logged = describe, all_logged
-        self._waiting: deque[tuple[int, RequestLine]] = deque()
-        self._seen: dict[str, None] = {}
+        self._waiting: deque[tuple[int, int, RequestLine]] = deque()
+        self._seen = RecentNames(MOST_SEEN)
         self._ended: list[EndedConnection] = []
         self._bad: deque[BadEnding] = deque(maxlen=MOST_BAD)
 
@@ -135,9 +138,7 @@ class RequestJoin:
         elif len(self._waiting) >= MOST_WAITING:
             self.counts["lines-overflow"] += 1
         else:
-            back_ns = arrival_ns - wall_ns
-            moved = line._replace(begin_ns=line.begin_ns + back_ns, end_ns=line.end_ns + back_ns)
-            self._waiting.append((arrival_ns, moved))
+            self._waiting.append((arrival_ns, arrival_ns - wall_ns, line))
 
     def advance(self, complete_ns: int, now_ns: int) -> list[JoinedRequest]:
         """Return the requests whose connection is now certain.
@@ -147,12 +148,12 @@ class RequestJoin:
         joined: list[JoinedRequest] = []
         waiting = self._waiting
         while waiting:
-            arrival_ns, line = waiting[0]
+            arrival_ns, back_ns, line = waiting[0]
             if arrival_ns > complete_ns and now_ns - arrival_ns < WAIT_NS:
                 break
             waiting.popleft()
             # records that stay away are as good as lost
-            found = "records-lost" if arrival_ns > complete_ns else self._join(line, arrival_ns)
+            found = "records-lost" if arrival_ns > complete_ns else self._join(line, arrival_ns, back_ns)
             if isinstance(found, str):
                 self.counts[found] += 1
             else:
@@ -172,27 +173,28 @@ class RequestJoin:
         self._bad.clear()
         return bad
 
-    def _join(self, line: RequestLine, arrival_ns: int) -> JoinedRequest | str:
-        if line.token in self._seen:
+    def _join(self, line: RequestLine, arrival_ns: int, back_ns: int) -> JoinedRequest | str:
+        if self._seen.get(line.token):
             return "repeated-line"
         ends = (prefix_of_client(line.client), line.local_port, line.remote_port)
-        lifetime = self.lifetimes.find(ends, line.client, line.begin_ns, line.end_ns, arrival_ns, line.connection)
+        begin_ns, end_ns = line.begin_ns + back_ns, line.end_ns + back_ns
+        lifetime = self.lifetimes.find(ends, line.client, begin_ns, end_ns, arrival_ns, line.connection)
         if isinstance(lifetime, str):
             return lifetime
-        if len(self._seen) >= MOST_SEEN:
-            del self._seen[next(iter(self._seen))]
-        self._seen[line.token] = None
-        return self._request(line, lifetime)
+        self._seen.put(line.token, "joined")
+        return self._request(line, lifetime, begin_ns, end_ns)
 
-    def _request(self, line: RequestLine, lifetime: Lifetime) -> JoinedRequest:
+    def _request(self, line: RequestLine, lifetime: Lifetime, begin_ns: int, end_ns: int) -> JoinedRequest:
         number = line.number or (lifetime.requests if self._all_logged else 0)
-        least = lifetime.closed.min_rtt_us if lifetime.closed else None
-        rtts = [rtt for rtt in (lifetime.record.rtt_us, least) if rtt]
-        if lifetime.closed and lifetime.requests == 1:
-            self._ended.append(_ended(lifetime.number, lifetime.closed))
+        closed, rtt_us = lifetime.closed, lifetime.record.rtt_us or 0
+        if closed:
+            least_us = closed.min_rtt_us or rtt_us
+            rtt_us = min(rtt_us, least_us) if rtt_us else least_us
+            if lifetime.requests == 1:
+                self._ended.append(_ended(lifetime.number, closed))
         return JoinedRequest(
-            line.token, lifetime.number, line.begin_ns, line.end_ns, None if not number else number == 1,
-            max(0, line.begin_ns - lifetime.start_ns), min(rtts, default=line.rtt_us), line.host,
+            line.token, lifetime.number, begin_ns, end_ns, None if not number else number == 1,
+            max(0, begin_ns - lifetime.start_ns), rtt_us or line.rtt_us, line.host,
             self._describe(lifetime.record, line.client),
         )  # fmt: skip
 
@@ -200,7 +202,9 @@ class RequestJoin:
 def _ended(number: int, record: CloseRecord) -> EndedConnection:
     """Return what a page load's row has of its connection's end."""
     loss = record.retransmits / record.segments if record.segments else None
-    return EndedConnection(number, record.min_rtt_us or 0, record.delivery_kbps, loss, record.ending or "")
+    return EndedConnection(
+        number, record.min_rtt_us or 0, record.delivery_kbps, loss, record.ending or "", bool(record.moved)
+    )
 
 
 @lru_cache(REMEMBERED)

@@ -54,9 +54,9 @@ class EndedSockets:
         yield from self._ended()
         if now_ns - self._listed_ns >= EVERY_NS:
             listed = {flow: one for one in self._diag.connections(extensions(INFO)) if (flow := self._flow(one))}
-            # those that ended while the kernel listed
-            yield from self._ended()
             yield from self._begun(listed, now_ns)
+            # those that ended while the kernel listed, which are in the list, too
+            yield from self._ended()
             self._listed_ns = self.complete_ns = now_ns
 
     def _begun(self, listed: dict[Flow, DiagSocket], now_ns: int) -> Iterator[OpenRecord]:

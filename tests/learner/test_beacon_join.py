@@ -46,6 +46,13 @@ def test_the_kernels_last_figures_are_in_the_row() -> None:
     assert (row.rtt_ms, row.bandwidth_kbps, row.loss) == (28.0, 900.0, 0.02)
 
 
+def test_a_connection_whose_profile_was_set_anew_does_not_teach() -> None:
+    agent = joined()
+    agent.beacon(load(), T0 + 500 * MS)
+    agent.ended([EndedConnection(1, moved=True)])
+    assert [(row.teaches, row.why_not) for row in rows_of(agent)] == [(False, "moved")]
+
+
 def test_a_beacon_may_come_before_its_log_line() -> None:
     agent = BeaconJoin("web1", "b")
     assert agent.beacon(load(), T0 + 500 * MS) == ""

@@ -58,6 +58,11 @@ def test_connections_within_three_seconds_of_a_turn_are_in_doubt(into_s: float, 
     assert near_turn(start_ns, EPOCH_S) == bool(doubt)
 
 
+def test_a_window_that_the_kernel_cut_is_in_doubt() -> None:
+    record = opened(MIDDLE)._replace(epoch=MIDDLE // S // EPOCH_S, window_cut=True)
+    assert book().describe(record, CLIENT).doubt == "window-cut"
+
+
 def test_an_unknown_plan_is_undrawn() -> None:
     record = opened(MIDDLE)
     for given in (record._replace(epoch=1), record._replace(epoch=None, start_ns=0)):

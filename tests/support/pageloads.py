@@ -24,8 +24,8 @@ def opened(start_ns: int = T0, port: int = 50_000, rtt_us: int | None = 30_000, 
 
 
 def closed(record: OpenRecord, end_ns: int, min_rtt_us: int | None = None, kbps: float | None = None,
-           retransmits: int = 0) -> CloseRecord:  # fmt: skip
-    return CloseRecord(record, end_ns, min_rtt_us, None, 1, 1, 100, retransmits, None, None, kbps, CLOSED)
+           retransmits: int = 0, moved: bool = False) -> CloseRecord:  # fmt: skip
+    return CloseRecord(record, end_ns, min_rtt_us, None, 1, 1, 100, retransmits, None, None, kbps, CLOSED, moved)
 
 
 def describe(record: OpenRecord, client: bytes) -> DrawnArm:

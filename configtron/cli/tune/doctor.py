@@ -18,23 +18,28 @@ from configtron.model.errors import DONE, NOTHING
 def doctor(form: str, output_file: str, **_: object) -> int:
     """Show which drivers can act here, and what the others lack and how to get it. For each knob: which driver would
     set it (by), how far that reaches (per), which others could (else), and which better one lacks something (instead
-    of).
+    of). Then whether page loads of visitors can be joined here (docs/outcomes.md): a server behind a proxy does not
+    see its clients' connections.
 
     One driver sets a whole profile: the first that reaches all of its knobs. Exit code 4: no driver can act, or there
     is no such namespace.
     """
     from configtron.service import lease
     from configtron.service.lease import rows
+    from configtron.service.outcomes.readiness import CHECK_COLUMNS, check_rows, readiness
 
     if absent := lease.absent_namespace(place()):
         click.echo(absent, err=True)
         return NOTHING
     drivers = lease.examine(place())
     first, second = rows.driver_rows(drivers), rows.knob_rows(lease.knobs(drivers))
+    third = check_rows(readiness(place().netns))
     with rows_to(form, output_file) as write:
         if form == "table":
             write(rows.DRIVER_COLUMNS, first)
             write(rows.KNOB_COLUMNS, second)
+            write(CHECK_COLUMNS, third)
         else:
-            write(("kind", *rows.DRIVER_COLUMNS, *rows.KNOB_COLUMNS), [*first, *second])
+            columns = ("kind", *rows.DRIVER_COLUMNS, *rows.KNOB_COLUMNS, *CHECK_COLUMNS[:-1])
+            write(columns, [*first, *second, *third])
     return DONE if any(not one.lack for one in drivers) else NOTHING

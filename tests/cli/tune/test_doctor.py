@@ -66,6 +66,8 @@ def test_doctor(wanted: TuneCommand, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (window["by"], window["else"], window["instead_of"], window["per"]) == ("ebpf", "route", "kmod", "prefix")
     assert window["takes"] == "1..9 segments"
     assert (poll["by"], poll["else"], poll["instead_of"]) == ("-", "", "kmod")
+    checks = {row["check"]: row for row in found if row["kind"] == "page loads"}
+    assert set(checks) == {"clients of ports 80, 443", "queue of log lines"}
     for module in (drivers, PLAN, DOCTOR):
         monkeypatch.setattr(module, "DRIVERS", {"kmod": LAME})
     assert wanted("doctor")[0] == NOTHING

@@ -19,6 +19,7 @@ from configtron.learner.pageloads.intake import IntakeOptions
 from configtron.learner.receiving import http_endpoint, log_socket
 from configtron.learner.receiving.ended_sockets import EndedSockets
 from configtron.learner.receiving.log_socket import LogSocket, short_queue
+from configtron.linux.sock_diag import DiagSocket
 from configtron.model.close_records import CloseRecord, OpenRecord
 from configtron.model.errors import Missing
 from tests.support.pageloads import opened, token
@@ -209,6 +210,33 @@ def test_connections_by_inet_diag_have_a_start_and_an_end(monkeypatch: pytest.Mo
             assert end.bytes_acked >= 5_000 and (end.min_rtt_us or 0) > 0 and end.end_ns > record.start_ns
             assert source.lost_records() == 0
             source.close()
+
+
+def test_a_connection_that_ends_while_the_kernel_lists_has_one_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its end comes with the list that still has it: taken in the other order it would stay open for ever."""
+    from configtron.learner.receiving import ended_sockets
+
+    monkeypatch.setattr(ended_sockets, "EVERY_NS", 0)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = int(server.getsockname()[1])
+        source = EndedSockets((port,))
+        listed = source._diag.connections
+        client = socket.create_connection(("127.0.0.1", port))
+        served = server.accept()[0]
+
+        def list_and_end(asked: int) -> list[DiagSocket]:
+            found = listed(asked)
+            client.close()
+            served.close()
+            # the kernel reports ends from a queue
+            time.sleep(0.5)
+            return found
+
+        monkeypatch.setattr(source._diag, "connections", list_and_end)
+        begun, ended = source.records()
+        assert isinstance(begun, OpenRecord) and isinstance(ended, CloseRecord) and ended.opened == begun
+        assert source._open == {} and source.lost_records() == 0
+        source.close()
 
 
 def test_connections_that_end_unseen_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
