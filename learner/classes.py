@@ -160,7 +160,10 @@ def fit(points: Floats, k: int, rng: np.random.Generator, axes: tuple[Axis, ...]
 
     known = points[~np.isnan(points[:, :BASE]).any(axis=1)]
     if not len(known):
-        raise BadInput("network classes need at least one client with bandwidth, round trip and loss")
+        raise BadInput(
+            "network classes need a client with bandwidth, round trip and loss, and no outcome has all three; log them"
+            " (bandwidth_kbps, rtt_ms, loss), or import the outcomes with contexts (docs/import.md)"
+        )
     if axes:
         known, missing = _with_medians(known)
     low, high = np.percentile(known, (25, 75), axis=0)

@@ -27,6 +27,8 @@ OVERVIEW = ("icw", "synack_rto", "data_rto", "rwin", "http_clear", "http_version
 CRAFTED = ("craft",)
 OVERVIEW_SPARE = ("h2_max_concurrent_streams", "http_clear", "data_rto", "http_version")
 UNITS = {"icw": "segments", "synack_rto": "s", "data_rto": "s", "rwin": "bytes"}
+# The reason of a host that answers a SYN with a reset (docs/reasons.md).
+REFUSED = "refused"
 # Details in which a verdict keeps what its trials do not share.
 DISAGREEMENTS = ("seen", "differs")
 # As many values as the paper's Table 2 prints.
@@ -54,6 +56,8 @@ def overview(found: Sequence[TargetResult]) -> Table:
     names = {knob: f"{knob}\n[{UNITS[knob]}]" if knob in UNITS else knob for knob in knobs}
     table = _table("host", "vantage", *names.values(), spare=tuple(names[k] for k in OVERVIEW_SPARE if k in names))
     table.caption = "behind each value its grade"
+    if any(verdict.reason == REFUSED for item in found for verdict in item.verdicts.values()):
+        table.caption += "; refused: that port is closed (http_version, h2: port 443 unless you name another)"
     for item in found:
         if item.empty:
             table.add_row(item.site, item.vantage, f"- {item.reason}")

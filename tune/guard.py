@@ -142,11 +142,18 @@ def refusals(
     if len(rules.prefixes) > limits.max_prefixes:
         yield f"{len(rules.prefixes)} prefixes are more than --max-prefixes {limits.max_prefixes}"
     for _, profile in sorted(rules.profiles.items()):
-        for knob, value in profile.settings:
-            if wrong := _out_of_bounds(knob, value, reach.get(knob), limits, refused.get(knob, ""), driver):
-                yield f"profile {profile.name}: {knob}={value_text(value)} {wrong}"
-        if not limits.allow_unfair:
-            yield from _unfair(profile, limits)
+        yield from refusals_of(profile, reach, limits, refused, driver)
+
+
+def refusals_of(
+    profile: Profile, reach: Mapping[str, Reach], limits: Limits, refused: Mapping[str, str], driver: str
+) -> Iterator[str]:
+    """Yield why a profile may not be put in force by this driver, one line each. Parameters: as `refusals`."""
+    for knob, value in profile.settings:
+        if wrong := _out_of_bounds(knob, value, reach.get(knob), limits, refused.get(knob, ""), driver):
+            yield f"profile {profile.name}: {knob}={value_text(value)} {wrong}"
+    if not limits.allow_unfair:
+        yield from _unfair(profile, limits)
 
 
 def barred(profile: Profile, limits: Limits) -> Iterator[str]:

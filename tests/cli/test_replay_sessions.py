@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from configtron.linux import signals
 from configtron.model.errors import DONE, INTERRUPTED, USAGE
 from configtron.service.replay import simulation
 from configtron.service.replay.capture_contexts import contexts_of
+from configtron.service.replay.simulation import ReplayPace, part
 from configtron.studies.registry import catalogue, sessions_run
 from configtron.studies.registry.earlier_names import SIMULATED
 from configtron.studies.registry.sessions_run import SessionsOptions
@@ -68,7 +70,13 @@ def test_phases_are_named_from_the_start_and_the_rate_is_over_all_of_them(typed:
 
 @pytest.fixture
 def stepped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulation, "STEP", 400)
+    """Steps of 400 sessions on any machine: a clock that stands still measures no step as too long, not even one that
+    may take no time."""
+    paced(monkeypatch, ReplayPace(step=400, look_s=0.0, clock=lambda: 0.0))
+
+
+def paced(monkeypatch: pytest.MonkeyPatch, pace: ReplayPace) -> None:
+    monkeypatch.setattr(simulation, "part", partial(part, pace=pace))
 
 
 @pytest.mark.usefixtures("stepped")
@@ -115,11 +123,9 @@ class _Given:
         pass
 
 
-@pytest.mark.usefixtures("stepped")
 def test_states_are_kept_on_the_way(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a kill leaves is the last state kept: from there it goes on to the same end."""
-    monkeypatch.setattr(simulation, "KEEP_S", 0.0)
-    monkeypatch.setattr(simulation, "PRICE", 0.0)
+    paced(monkeypatch, ReplayPace(step=400, look_s=0.0, keep_s=0.0, price=0.0, clock=lambda: 0.0))
     states: list[str] = []
     monkeypatch.setattr(Replays, "keep", lambda book, number, state: states.append(state))
     whole = replayed(typed, "--policy", "configtron")

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -79,8 +81,9 @@ def test_a_slow_policy_is_looked_at_more_often(typed: Typed, monkeypatch: pytest
         steps.append(upto - replay.at_)
         run(replay, upto)
 
-    monkeypatch.setattr(simulation, "STEP", 400)
-    monkeypatch.setattr(simulation, "LOOK_S", 0.0)
+    # Each reading of the clock is a second after the last: every step takes longer than `look_s`.
+    slow = simulation.ReplayPace(step=400, clock=itertools.count(0.0).__next__)
+    monkeypatch.setattr(simulation, "part", partial(simulation.part, pace=slow))
     monkeypatch.setattr(simulation.Replay, "run", noted)
     assert replayed(typed, "--policy", "mab_nc") == whole
     assert steps[:4] == [400, 200, 100, 50] and steps[-1] == 1

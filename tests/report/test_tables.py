@@ -21,6 +21,14 @@ def test_overview_shows_bounds_with_their_sign_and_reasons() -> None:
     assert "\x1b" not in text
 
 
+def test_a_closed_port_is_explained_where_one_was_met() -> None:
+    closed = reading("http_version", "!refused")
+    met = found_in([result("a.example", "eu", 1, reading("icw", 10), closed)])
+    words = " ".join(printed(tables.overview(list(met))).split())
+    assert "refused: that port is closed (http_version, h2: port 443 unless you name another)" in words
+    assert "port is closed" not in printed(tables.overview(list(found_in(run()))))
+
+
 def test_details_name_file_and_frames() -> None:
     text = printed(tables.details(next(found_in(run()))))
     assert "eu/a.example/icw.2" in text and "eu.pcapng: 22 23" in text

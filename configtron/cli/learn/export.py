@@ -26,12 +26,13 @@ KINDS = ("loss", "power", "held-back", "profile", "class", "prefix", "cell", "tr
               help="Clients in a leaf of the tree, at least.")  # fmt: skip
 @click.option("--to-tune", is_flag=True, help="Store profiles and prefixes as wanted: see `configtron tune plan`.")
 @click.option("--unjudged", is_flag=True, help="With --to-tune: export what the policy prefers, proven to gain or not.")
-@click.option("--power", "all_power", is_flag=True, help="Show every row of power; a table has ten of them at most.")
+@click.option("--all", "--power", "everything", is_flag=True,
+              help="Show every row: a table has ten of a kind at most, unless --only names kinds.")  # fmt: skip
 @guard_options
 @damage_options
 @form_options
 def export(name: str, log: int, last: int, only: tuple[str, ...], leaf: int, to_tune: bool, unjudged: bool,
-           all_power: bool, damage: str, damage_from: BinaryIO | None, form: str, output_file: str,
+           everything: bool, damage: str, damage_from: BinaryIO | None, form: str, output_file: str,
            **_: object) -> None:  # fmt: skip
     """Write a policy as rules, and the loss of each kind of rules against the policy itself.
 
@@ -58,5 +59,5 @@ def export(name: str, log: int, last: int, only: tuple[str, ...], leaf: int, to_
         settings().db, name, log, last, leaf, to_tune, unjudged, damage, tensor, operator_limits()
     )
     rows = [row for row in rows_of(exporting.export(options, event_lines())) if not only or row["kind"] in only]
-    whole = form != "table" or all_power or only == ("power",)
+    whole = form != "table" or everything or bool(only)
     write_rows(form, output_file, RULE_COLUMNS, rows if whole else summary(rows), LEARNING)

@@ -29,7 +29,8 @@ def plan(form: str, output_file: str, everything: bool, **_: object) -> None:
     report = lease.plan(lease_options())
     with rows_to(form, output_file) as write:
         columns = (*PLAN_COLUMNS, "now") if form == "csv" else PLAN_COLUMNS
-        write(columns, plan_rows(report.planned, place(), form, everything=everything))
+        refused = report.profiles
+        write(columns, plan_rows(report.planned, place(), form, everything=everything, refused=refused))
     say(plan_summary(report.planned))
     for line in obstacle_lines(report):
         warn(line)

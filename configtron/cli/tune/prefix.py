@@ -11,6 +11,7 @@ from configtron.cli.completing import profiles
 from configtron.cli.options import form_options
 from configtron.cli.output import say, warn, write_rows
 from configtron.cli.settings import settings
+from configtron.model.counting import count_of
 from configtron.model.errors import DONE, NOTHING, BadInput
 
 
@@ -89,4 +90,4 @@ def import_(file: TextIO, whole: bool) -> None:
     from configtron.service import lease
 
     read, new = lease.import_prefixes(settings().db, file, file.name, whole=whole)
-    say(f"{read} prefixes read, {new:+d} in all")
+    say(f"{count_of(read, 'prefix')} read, {new:+d} in all")

@@ -184,9 +184,10 @@ def _handed_over(exported: Exported, options: ExportOptions, damage: dict[str, f
         left = wanted.hand_over(book.profiles.values(), prefixes, damage)
     count = len(prefixes) - len(left.set) - len(left.inside)
     untested = "; unjudged" + (f": {unknown}" if isinstance(unknown, str) else "") if options.unjudged else ""
-    kept = f"{len(book.profiles)} profiles and {count} prefixes are wanted ({exported.driver}){untested}"
+    rules = f"{count_of(len(book.profiles), 'profile')} and {count_of(count, 'prefix')}"
+    kept = f"{rules} are wanted ({exported.driver}){untested}"
     notice(progress, f"{kept}; see: configtron tune plan")
     if left.set or left.inside:
-        own = f"{len(left.set)} prefixes that a human set stay as they are"
-        notice(progress, f"{own}, and {len(left.inside)} within a wider one; see: configtron tune prefix list")
+        own = f"{count_of(len(left.set), 'prefix')} that a human set, and {len(left.inside)} within a wider one"
+        notice(progress, f"{own}, are left alone; see: configtron tune prefix list")
     return replace(exported, book=book, left=left, prefixes=prefixes)

@@ -24,6 +24,7 @@ from configtron.learner.mapped import mapped
 from configtron.learner.reached import Mask
 from configtron.learner.saved import Recipe, recipe_of, state_of
 from configtron.learner.warmstart import FIRST_NOISE_LN
+from configtron.model.counting import count_of
 from configtron.model.errors import BadInput
 from configtron.model.grid import DEAD, Grid
 from configtron.model.nouns import Profile, Value
@@ -202,7 +203,7 @@ def _bounded(start: Beginning, *, auto: bool, evolve: bool, by_device: bool) -> 
     if auto or evolve:
         taken = f"{noise.sigma_ln:.3f} by {noise.count} repeats" if noise.sigma_ln is not None else "unknown"
         alike = f"members may differ by {ALIKE_LN:g} in ln(ms), the noise of loads apart: {taken}"
-        yield f"{len(classes)} classes to begin with; {alike}"
+        yield f"{count_of(len(classes), 'class')} to begin with; {alike}"
     if auto and start.spread_ln > ALIKE_LN:
         spread = f"members differ by {start.spread_ln:.3f}"
         yield f"no number of classes up to {ALLOWED_K[-1]} keeps them that alike: {spread}"

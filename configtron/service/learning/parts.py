@@ -19,6 +19,7 @@ from configtron.learner.columns import Decisions
 from configtron.learner.logged import Logged, taught
 from configtron.learner.reclassify import Watch, settled
 from configtron.learner.table_policy import TablePolicy
+from configtron.model.counting import count_are
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid
 from configtron.model.nouns import Profile
@@ -91,9 +92,8 @@ def known_alone(logged: Logged, grid: Grid, name: str, progress: Progress) -> Lo
     inside = within(logged, grid)
     if not 0 < len(inside) < len(logged):
         return logged
-    notice(
-        progress, f"{name}: {len(logged) - len(inside)} outcomes are of configurations that it lacks and do not count"
-    )
+    out = count_are(len(logged) - len(inside), "outcome")
+    notice(progress, f"{name}: {out} of configurations that it lacks, and not counted")
     return inside
 
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 RULE_COLUMNS = ("kind", "class", "site", "prefix", "profile", "share", "median", "p95", "mean", "when")
 # Gains, for each of which a row has how many more outcomes would show it.
 GAINS = (0.02, 0.05, 0.1)
-# Rows of power in a table that does not ask for all of them.
-MOST_POWER = 10
+# Rows of a kind in a table that does not ask for all of them.
+MOST_ROWS = 10
 
 
 def rows_of(one: Exported) -> Iterator[dict[str, Json]]:
@@ -143,16 +143,26 @@ def power_rows(test: Tested) -> Iterator[dict[str, Json]]:
 
 
 def summary(rows: Iterable[dict[str, Json]]) -> list[dict[str, Json]]:
-    """Return the rows for a reader: the answer first; of power at most `MOST_POWER` rows, at the end."""
-    every = list(rows)
-    power = [row for row in every if row["kind"] == "power"]
-    answer = [row for row in every if row["kind"] != "power"]
-    if len(power) <= MOST_POWER:
+    """Return the rows for a reader: the answer first, power at the end; of each kind at most `MOST_ROWS` rows, the last
+    of which counts the others."""
+    kinds: dict[str, list[dict[str, Json]]] = {}
+    for row in rows:
+        kinds.setdefault(str(row["kind"]), []).append(row)
+    power = kinds.pop("power", [])
+    answer = [row for kind, every in kinds.items() for row in _first_of(kind, every)]
+    if len(power) <= MOST_ROWS:
         return [*answer, *power]
     by_outcomes = sorted(power[1:], key=lambda row: -int(str(row["outcomes"])))
-    shown, rest = by_outcomes[: MOST_POWER - 2], by_outcomes[MOST_POWER - 2 :]
-    more = f"{len(rest)} groups of classes with fewer outcomes; --power, or -f jsonl, shows each"
+    shown, rest = by_outcomes[: MOST_ROWS - 2], by_outcomes[MOST_ROWS - 2 :]
+    more = f"{len(rest)} groups of classes with fewer outcomes; --all, or -f jsonl, shows each"
     return [*answer, power[0], *shown, {"kind": "power", "class": "", "when": more}]
+
+
+def _first_of(kind: str, every: list[dict[str, Json]]) -> list[dict[str, Json]]:
+    if len(every) <= MOST_ROWS:
+        return every
+    more = f"{len(every) - MOST_ROWS + 1} more of {len(every)}; --all, or -f csv, shows each"
+    return [*every[: MOST_ROWS - 1], {"kind": kind, "when": more}]
 
 
 def _power_words(loads: int, smallest: Json, more: dict[str, Json]) -> str:

@@ -20,6 +20,7 @@ from configtron.learner.imported import is_imported
 from configtron.learner.reached import Mask
 from configtron.learner.saved import recipe_of
 from configtron.model.bounds import LONGEST_NAME, WIDEST, check_number, check_texts
+from configtron.model.counting import count_are
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid
 from configtron.service.learning import lessons
@@ -178,17 +179,22 @@ def _kept(db: Path, called: str) -> str:
     if kept is None:
         return f"{called}: nothing is learned or saved yet"
     again = f"go on with: configtron learn run --policy {called}"
-    return f"{called}: {kept.outcomes} outcomes are learned and saved; {again}"
+    return f"{called}: {count_are(kept.outcomes, 'outcome')} learned and saved; {again}"
 
 
 def _remarks(taken: LearnResult) -> list[str]:
     """Return what else a run is to report."""
     found, called = [], taken.name
     if taken.set_aside:
-        other = "are of configurations that it lacks and were set aside"
-        found.append(f"{called}: {taken.set_aside} outcomes {other}; to learn from them too, make it anew: --fresh")
+        out = count_are(taken.set_aside, "outcome")
+        found.append(f"{called}: {out} of configurations that it lacks, and set aside; to learn from"
+                     " them too, make it anew: --fresh")  # fmt: skip
     if not taken.outcomes and not taken.set_aside:
         found.append(f"{called}: nothing new to learn from; `configtron learn status` shows what there is")
+    if taken.outcomes and not taken.updates:
+        read = count_are(taken.learned, "outcome")
+        found.append(f"{called}: nothing is learned before the first update (one each --update-every outcomes; 500 by"
+                     f" default), and {read} read; import more")  # fmt: skip
     if taken.outcomes and taken.classes != taken.began_with:
         split = f", {taken.splits} of them split off by --evolve" if taken.splits else ""
         began = f"it began with {taken.began_with}, and cut them finer by what it learned"

@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import cast
 
+from configtron.model.counting import count_of
 from configtron.model.nouns import Value
 from configtron.model.records import Json
 from configtron.model.tuning import Place
 from configtron.service.lease.plan_file import advice_form, lines
-from configtron.service.lease.planner import Planned, PlanReport
-from configtron.tune.plan import Advice
+from configtron.service.lease.planner import DUE, Planned, PlanReport
+from configtron.tune.plan import OF_PROFILE, WHOLE, Advice
 
 Row = dict[str, Json]
 
@@ -20,28 +21,42 @@ PLAN_COLUMNS = ("id", "scope", "knob", "was", "to", "state")
 SINGLY = 8
 
 
-def plan_rows(found: Planned, place: Place, form: str, *, everything: bool) -> Iterator[Row]:
-    """Yield what would change, in the form of "jsonl", "csv" or "table". everything: acknowledged and frozen too."""
+def plan_rows(
+    found: Planned, place: Place, form: str, *, everything: bool, refused: Collection[str] = ()
+) -> Iterator[Row]:
+    """Yield what would change, in the form of "jsonl", "csv" or "table".
+
+    everything  acknowledged and frozen too
+    refused     profiles that the guard refuses; a table marks their rows, and those of the clients they are for
+    """
     if form == "jsonl":
         return iter(lines(found, place))
     if form == "csv":
         shown = found.shown(everything=everything)
         return (advice_form(advice, state, found.untouched) for advice, state in shown)
-    return _plan_table(found, everything)
+    return _plan_table(found, everything, refused)
 
 
-def _plan_table(found: Planned, everything: bool) -> Iterator[Row]:
+def _plan_table(found: Planned, everything: bool, refused: Collection[str]) -> Iterator[Row]:
     """Yield advice for people: many prefixes that change alike are one row."""
     alike: dict[tuple[object, ...], list[Row]] = {}
     for advice, state in found.shown(everything=everything):
+        if state == DUE and (advice.scope.removeprefix(OF_PROFILE) if _sets_knob(advice) else advice.to) in refused:
+            state = "refused"
         one = "/" in advice.scope and (advice.was, advice.to, state)
-        row = {**advice._asdict(), "state": state} if one else _shown(advice_form(advice, state, found.untouched))
+        row = advice._asdict() if one else _shown(advice_form(advice, state, found.untouched))
+        row["state"] = state
         alike.setdefault(one or (advice.scope, advice.knob), []).append(row)
     for rows in alike.values():
         if len(rows) > SINGLY:
             yield {**rows[0], "id": "", "scope": f"{len(rows)} prefixes, e.g. {rows[0]['scope']}"}
         else:
             yield from (_with_id(row) for row in rows)
+
+
+def _sets_knob(advice: Advice) -> bool:
+    """Return whether an advice changes a knob of a profile, not which profile clients have."""
+    return advice.scope.startswith(OF_PROFILE) and advice.knob != WHOLE
 
 
 def _shown(row: Row) -> Row:
@@ -65,7 +80,7 @@ def plan_summary(found: Planned) -> str:
         parts[-1] += " (external changes; see configtron tune status)"
     if not (found.advices or found.have.profiles):
         parts = ["nothing to change: no client has a profile yet (configtron tune profile set, prefix set)"]
-    held = f"; {found.held} prefixes held back" if found.held else ""
+    held = f"; {count_of(found.held, 'prefix')} held back" if found.held else ""
     return f"plan by {found.driver.name}: {', '.join(parts) or 'nothing to change'}{held}; nothing was written"
 
 

@@ -21,7 +21,7 @@ from configtron.service.lease.kernel_rules import in_force
 from configtron.service.lease.options import AUTO, LeaseOptions
 from configtron.service.lease.ownership import other_owner
 from configtron.tune.drivers import DRIVERS, FOR_TRIALS, load
-from configtron.tune.guard import Limits, refusals
+from configtron.tune.guard import Limits, refusals, refusals_of
 from configtron.tune.journal import UNDOING, WRITING
 from configtron.tune.plan import IPV4, IPV6, PLACE, Advice, PrefixShare, advise, aim, follow, holds_scope
 from configtron.tune.pools import for_kernel
@@ -72,12 +72,14 @@ class PlanReport:
     unfinished  numbers of transactions that are being written or undone, or were left so
     owner       another database that has rules in force there, and what to do; ""
     refused     what the guard refuses, in one line; ""
+    profiles    names of the profiles that it refuses
     """
 
     planned: Planned
     unfinished: tuple[int, ...]
     owner: str
     refused: str
+    profiles: frozenset[str] = frozenset()
 
 
 def plan(options: LeaseOptions) -> PlanReport:
@@ -93,7 +95,9 @@ def plan(options: LeaseOptions) -> PlanReport:
         return found, unfinished, other_owner(context, found.driver.name, options.place)
 
     found, unfinished, owner = read_only(options.database, read)
-    return PlanReport(found, unfinished, owner, refused(found.driver, found.target, judged(found, options.limits)))
+    limits = judged(found, options.limits)
+    why = refused(found.driver, found.target, limits)
+    return PlanReport(found, unfinished, owner, why, _refused_profiles(found.driver, found.target, limits))
 
 
 def planned(context: LeaseContext, options: LeaseOptions) -> Planned:
@@ -200,6 +204,13 @@ def refused(driver: Driver, target: Rules, limits: Limits) -> str:
     wrong = list(refusals(target, driver.settable(), limits, driver.unreachable(), driver.name))
     more = f"; and {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""
     return "; ".join(wrong[:NAMED]) + more
+
+
+def _refused_profiles(driver: Driver, target: Rules, limits: Limits) -> frozenset[str]:
+    reach, out = driver.settable(), driver.unreachable()
+    return frozenset(
+        name for name, profile in target.profiles.items() if any(refusals_of(profile, reach, limits, out, driver.name))
+    )
 
 
 def guard(driver: Driver, target: Rules, limits: Limits) -> None:

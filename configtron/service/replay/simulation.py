@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import astuple, dataclass, replace
 from math import inf, isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,9 +33,8 @@ from configtron.service.replay.session_job import Job, JobResult, PartContext, S
 KIND = "simulate"
 # Sessions of the first row of a report; and the share that the last row is of.
 FIRST, LAST_SHARE = 1000, 0.5
-# Sessions between two checks of the clock and of cancellation, at most and to begin with; fewer where a policy is so
-# slow that they take longer than this.
-STEP, FIRST_STEP, LOOK_S = 20_000, 1000, 0.25
+# Most sessions between two checks of the clock and of cancellation.
+STEP = 20_000
 # The distortion (`learner/sim/distortions.py`) of a warm start.
 THINS_WARM = "missing-cells"
 # What numbers of `SessionOptions` may be: at least, at most, and whether they are whole.
@@ -44,9 +43,28 @@ RANGES = {
     "interval_s": (0.001, inf, False), "delay_s": (0, inf, False), "per_s": (0.001, inf, False),
     "rtt_ms": (0.1, inf, False), "loss": (0, 1, False), "budget": (0, 1, False),
 }  # fmt: skip
-# A state of many sessions is megabytes: it is kept no sooner than this after the last one, and than `PRICE` times as
-# long as keeping it took, so that it costs a twentieth at most.
-KEEP_S, PRICE = 15.0, 20.0
+
+
+class ReplayPace(NamedTuple):
+    """How often a replay checks for cancellation and keeps its state.
+
+    step        sessions between two checks, at most
+    first_step  sessions before the first check
+    look_s      seconds: the step is halved where it took longer, and doubled where it did not
+    keep_s      seconds between two kept states, at least: a state of many sessions is megabytes
+    price       and so many times as long as keeping the last one took, so that it costs a twentieth at most
+    clock       seconds, from any beginning
+    """
+
+    step: int = STEP
+    first_step: int = 1000
+    look_s: float = 0.25
+    keep_s: float = 15.0
+    price: float = 20.0
+    clock: Callable[[], float] = time.monotonic
+
+
+PACE = ReplayPace()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +170,7 @@ def origins_of(options: SessionOptions) -> list[Origin]:
     return found
 
 
-def part(job: Job, position: int, state: str, context: PartContext) -> list[dict[str, Any]]:
+def part(job: Job, position: int, state: str, context: PartContext, pace: ReplayPace = PACE) -> list[dict[str, Any]]:
     """Return the rows of one policy's pass over the sessions. Errors: `StopRequested`."""
     # Replays that were begun before worlds had files have one origin.
     origins, policies = job.config.get("origins") or [job.config["origin"]], job.config["policies"]
@@ -166,7 +184,7 @@ def part(job: Job, position: int, state: str, context: PartContext) -> list[dict
         replay.restore(state)
     phases("playing sessions")
     begun = replay.at_
-    _run(replay, name, context)
+    _run(replay, name, context, pace)
     if job.config["keep_log"]:
         phases("keeping outcomes")
         _log(replay, context, {"replay": job.number, "policy": name, **origin.form()})
@@ -199,24 +217,24 @@ def _bound(text: str, here: World) -> DamageBound | None:
     return damage_bound(here.tensor, here.tensor.grid, bound)
 
 
-def _run(replay: Replay, name: str, context: PartContext) -> None:
-    total = len(replay.sessions)
-    kept, wait = time.monotonic(), KEEP_S
+def _run(replay: Replay, name: str, context: PartContext, pace: ReplayPace) -> None:
+    total, clock = len(replay.sessions), pace.clock
+    kept, wait = clock(), pace.keep_s
     _report(replay, name, context)
-    step = min(STEP, FIRST_STEP)
+    step = min(pace.step, pace.first_step)
     while replay.at_ < total:
-        looked = time.monotonic()
+        looked = clock()
         replay.run(replay.at_ + step)
-        step = max(step // 2, 1) if time.monotonic() - looked > LOOK_S else min(2 * step, STEP)
+        step = max(step // 2, 1) if clock() - looked > pace.look_s else min(2 * step, pace.step)
         if replay.at_ < total:
             _report(replay, name, context)
         if context.stopping() and replay.at_ < total:
             raise StopRequested(replay.save())
-        began = time.monotonic()
+        began = clock()
         if began - kept >= wait and replay.at_ < total:
             context.keep(replay.save())
-            kept = time.monotonic()
-            wait = max(KEEP_S, PRICE * (kept - began))
+            kept = clock()
+            wait = max(pace.keep_s, pace.price * (kept - began))
 
 
 def _report(replay: Replay, name: str, context: PartContext) -> None:

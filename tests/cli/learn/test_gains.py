@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -71,7 +72,7 @@ def test_outcomes_become_a_plan_that_the_guard_takes(typed: Typed, tmp_path: Pat
     left = {row["prefix"]: row["when"] for row in exported if row["kind"] == "held-back" and row["reason"] == "human"}
     assert set(left) == {PREFIXES[0], *(f"198.51.{at}.0/24" for at in (64, *range(32, 64)))}
     assert left["198.51.40.0/24"] == "human: a human set a wider prefix around it"
-    assert "2 prefixes that a human set stay as they are, and 32 within a wider one" in err
+    assert "2 prefixes that a human set, and 32 within a wider one, are left alone" in err
     owners = {row["prefix"]: row["owner"] for row in rows(typed("tune", "prefix", "list", "-f", "jsonl")[1])}
     assert owners[PREFIXES[0]] == "human" and owners["198.51.70.0/24"] == "learner"
     # A human takes a learned one over, and with it the profile; the next export leaves both.
@@ -204,7 +205,10 @@ def test_a_table_has_the_answer_first_and_ten_rows_of_power(filled: Typed) -> No
     _, table, _ = filled("learn", "export")
     kinds = [line.split()[0] for line in table.splitlines()]
     assert kinds.count("power") == 10 and kinds[-10:] == ["power"] * 10 and kinds[1] == "loss"
-    assert "groups of classes with fewer outcomes; --power" in table
+    assert "groups of classes with fewer outcomes; --all" in table
+    assert max(Counter(kinds).values()) == 10 < every.count("prefix")
+    assert f"{every.count('prefix') - 9} more of {every.count('prefix')}; --all, or -f csv, shows each" in table
+    assert len(filled("learn", "export", "--all")[1].splitlines()) == len(every) + 1
     for words in (("--power",), ("--only", "power"), ("-f", "csv")):
         whole = filled("learn", "export", *words)[1]
         assert [line.replace(",", " ").split()[0] for line in whole.splitlines()].count("power") == every.count("power")

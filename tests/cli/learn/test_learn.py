@@ -40,6 +40,18 @@ def test_a_policy_learns_and_goes_on(filled: Typed, tmp_path: Path) -> None:
     assert filled(*drop)[0] == DONE and filled(*drop)[0] == NOTHING
 
 
+def test_too_few_outcomes_are_named_with_a_remedy(typed: Typed, tmp_path: Path) -> None:
+    (tmp_path / "one.csv").write_text("plt_ms\n1000\n")
+    assert typed("learn", "import", "one.csv")[0] == DONE
+    code, out, err = typed("learn", "run", "--policy", "mab_nc")
+    assert (code, out, err.count("\n")) == (USAGE, "", 1)
+    assert "no outcome has all three; log them (bandwidth_kbps, rtt_ms, loss), or import" in err
+    (tmp_path / "two.csv").write_text("plt_ms,bandwidth_kbps,rtt_ms,loss\n1000,9000,40,0\n")
+    assert typed("learn", "import", "two.csv")[0] == DONE
+    code, _, err = typed("learn", "run", "--policy", "mab_nc")
+    assert code == DONE and "mab_nc: nothing is learned before the first update" in err and "2 outcomes are read" in err
+
+
 def test_a_policy_stays_as_it_was_made(filled: Typed) -> None:
     assert filled("learn", "run", "--policy", "mab_nc", "--classes", 4)[0] == DONE
     code, _, err = filled("learn", "run", "--policy", "mab_nc", "--classes", 9, "--seed", 3)
@@ -58,16 +70,16 @@ def test_configurations_that_came_later_are_set_aside_until_a_new_start(filled: 
     filled("learn", "import", "new.jsonl")
     code, out, err = filled("learn", "run", "--policy", "mab_nc", "-f", "jsonl")
     assert code == DONE and (rows(out)[0]["learned_now"], rows(out)[0]["learned"]) == (2, 1502)
-    assert "mab_nc: 3 outcomes are of configurations that it lacks and were set aside" in err and "--fresh" in err
+    assert "mab_nc: 3 outcomes are of configurations that it lacks, and set aside" in err and "--fresh" in err
     (tmp_path / "new.jsonl").write_text(new[0] + "\n")
     filled("learn", "import", "new.jsonl")
     code, out, err = filled("learn", "run", "--policy", "mab_nc", "-f", "jsonl")
-    assert code == DONE and rows(out)[0]["learned_now"] == 0 and "mab_nc: 1 outcomes are of" in err
+    assert code == DONE and rows(out)[0]["learned_now"] == 0 and "mab_nc: 1 outcome is of" in err
     code, _, err = filled("learn", "run", "--policy", "mab_nc")
     assert code == DONE and "nothing new" in err and "set aside" not in err
-    left = "mab_nc: 4 outcomes are of configurations that it lacks and do not count"
+    left = "mab_nc: 4 outcomes are of configurations that it lacks, and not counted"
     code, _, err = filled("learn", "evaluate", "--policy", "mab_nc", "--log", 1)
-    assert code == DONE and "do not count" not in err
+    assert code == DONE and "not counted" not in err
     for words in (("export", "--only", "loss"), ("export", "--to-tune", "--unjudged")):
         code, out, err = filled("learn", *words, "-f", "jsonl")
         assert code == DONE and left in err and "other configurations" not in out

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from configtron.model.errors import DONE, USAGE
+from configtron.model.errors import DONE, REFUSED, USAGE
 from tests.support.memory_stack import Stack, stack
 from tests.support.tune_command import TuneCommand, tune, wanted
 
@@ -83,3 +83,18 @@ def test_what_is_not_due_is_left(wanted: TuneCommand, stack: Stack, plan: Path) 
     plan.write_text("\n".join(map(json.dumps, kept)))
     assert wanted("apply", str(plan))[0] == DONE
     assert "10.1.0.0/16" not in stack.rules.prefixes and "2001:db8::/32" in stack.rules.prefixes
+
+
+def test_a_table_marks_what_the_guard_refuses(wanted: TuneCommand, stack: Stack) -> None:
+    """A profile's rows, and its clients'; JSON Lines and CSV keep the state of the advice."""
+    wanted("profile", "set", "large", "initcwnd=60", "tcp_congestion_control=reno")
+    wanted("prefix", "set", "10.2.0.0/16", "large")
+    code, table, message = wanted("plan", "--driver", "memory")
+    states = {(words[1], words[2]): words[-1] for words in map(str.split, table.splitlines()[1:])}
+    assert code == REFUSED and "profile large is unfair" in message
+    refused = {place for place, state in states.items() if state == "refused"}
+    control = "tcp_congestion_control"
+    assert refused == {("profile:large", "initcwnd"), ("profile:large", control), ("10.2.0.0/16", "profile")}
+    assert {states[place] for place in states.keys() - refused} == {"due"}
+    for form in ("jsonl", "csv"):
+        assert "refused" not in wanted("plan", "--driver", "memory", "-f", form)[1]
