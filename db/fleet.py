@@ -87,6 +87,8 @@ class FleetStore(Database):
         super().__init__(path, read_only=read_only)
         self._word_ids: dict[str, int] = {"": 0}
         self._configuration_ids: dict[tuple[int, int, str], int | None] = {}
+        # The rows of the latest `add_rows` that were new, and the number of the last of them.
+        self.added: tuple[Sequence[OutcomeRow], int] = ((), 0)
 
     def __enter__(self) -> FleetStore:
         return self
@@ -182,6 +184,11 @@ class FleetStore(Database):
         with self._clear(), self._transaction():
             self._put_facts(facts)
 
+    def drop_fact(self, name: str) -> bool:
+        """Forget a fact; whether there was one."""
+        with self._clear(), self._transaction():
+            return self._connection.execute("DELETE FROM fleet_fact WHERE name = ?", (name,)).rowcount > 0
+
     def _put_facts(self, facts: Mapping[str, str]) -> None:
         self._connection.executemany("INSERT OR REPLACE INTO fleet_fact VALUES (?, ?)", facts.items())
 
@@ -193,7 +200,7 @@ class FleetStore(Database):
         What lies between the last row that came and `first` counts as lost: an agent sends its oldest rows first.
         Errors: `Unwritten` on a full disk; then none is kept.
         """
-        known = dict(self._word_ids)
+        known, self.added = len(self._word_ids), ((), 0)
         try:
             with self._clear(), self._transaction():
                 stream, through = self._stream(agent, boot)
@@ -207,7 +214,8 @@ class FleetStore(Database):
                 return max(last, through)
         except BaseException:
             # Words of a transaction that was taken back have no numbers.
-            self._word_ids = known
+            if len(self._word_ids) != known:
+                self._word_ids = {"": 0}
             self._configuration_ids.clear()
             raise
 
@@ -235,6 +243,8 @@ class FleetStore(Database):
             ))  # fmt: skip
             first += configuration is not None
         self._connection.executemany(INSERT_ROW, values)
+        query = "SELECT seq FROM sqlite_sequence WHERE name = 'fleet_outcome'"
+        self.added = rows, int(self._connection.execute(query).fetchone()[0])
 
     def _teach(self, rows: Sequence[tuple[OutcomeRow, int]], ids: Mapping[str, int]) -> int:
         """Add rows, each with the number of its settings, to the learner's table; return the number of the first."""
@@ -268,7 +278,7 @@ class FleetStore(Database):
     def _configuration(self, row: OutcomeRow) -> int | None:
         """Return the number of the settings that a row's client had; None: its map or profile is not known."""
         key = (row.term, row.map_version, row.profile) if row.arm is not None else (0, 0, "")
-        if key not in self._configuration_ids:
+        if self._configuration_ids.get(key) is None:
             self._configuration_ids[key] = self._settings_id(*key)
         return self._configuration_ids[key]
 

@@ -21,6 +21,8 @@ SPOOL_VERSION = 1
 SPOOL_TABLES = (
     "CREATE TABLE IF NOT EXISTS batch (id INTEGER PRIMARY KEY AUTOINCREMENT, boot TEXT NOT NULL,"
     " first INTEGER NOT NULL, number INTEGER NOT NULL, data BLOB NOT NULL) STRICT",
+    # Which batches a receipt covers is found without reading the others.
+    "CREATE INDEX IF NOT EXISTS batch_first ON batch (boot, first)",
     "CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID",
 )
 # s; only this process has the file open, but a backup may read it.
@@ -135,7 +137,7 @@ class SpoolFile:
     def _forget_again(self) -> None:
         while self._forgotten:
             boot, through = self._forgotten[0]
-            where = "FROM batch WHERE boot = ? AND first + number - 1 <= ?"
+            where = "FROM batch WHERE boot = ?1 AND first <= ?2 AND first + number - 1 <= ?2"
             try:
                 number, size = self._connection.execute(
                     f"SELECT coalesce(sum(number), 0), coalesce(sum(length(data)), 0) {where}", (boot, through)

@@ -22,9 +22,9 @@ from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile
 from configtron.model.records import canonical, pairs_form, pairs_of
 from configtron.model.tuning import Place, Rules
-from configtron.model.tuning_json import place_of, place_text, rules_of, rules_text
+from configtron.model.tuning_json import changes_of, place_of, place_text, rules_of, rules_text
 from configtron.tune.journal import IN_FORCE, OPEN, UNDOING, UNDONE, WRITING, Transaction
-from configtron.tune.rules import inside
+from configtron.tune.rules import after, inside
 
 # Enough that an observer of the prefixes that are held back cannot compute which others would be.
 SALT_BYTES = 8
@@ -277,6 +277,7 @@ class Tuning(Database):
                 self._deploy(act)
                 if not act.before:
                     self._connection.execute(EMPTY_ACT, (NO_RULES, act.id))
+                    self._connection.execute("DELETE FROM act_change WHERE act = ?", (act.id,))
 
     def _deploy(self, act: Transaction) -> None:
         """Keep from when to when an act's rules are in force, and when they are half written: an import asks."""
@@ -315,20 +316,31 @@ class Tuning(Database):
         where = f" WHERE status IN ({', '.join('?' * len(statuses))})" if statuses else ""
         query = f"{SELECT_BARE if bare else SELECT_ACT}{where} ORDER BY id"
         with self._clear(), closing(self._connection.execute(query, statuses)) as rows:
-            return [_act_of(row) for row in rows]
+            return [each if bare else self._changed(each) for each in map(_act_of, rows)]
 
     def act(self, number: int, *, bare: bool = False) -> Transaction | None:
         """Return the act of that number; `bare`: without its rules."""
         query = f"{SELECT_BARE if bare else SELECT_ACT} WHERE id = ?"
         with self._clear():
             row = self._connection.execute(query, (number,)).fetchone()
-        return _act_of(row) if row else None
+            return None if row is None else _act_of(row) if bare else self._changed(_act_of(row))
 
     def open_act(self, driver: str, place: Place, space: str) -> Transaction | None:
         """Return the open act of a driver at a place."""
         with self._clear():
             row = self._connection.execute(SELECT_STANDING, (driver, place_text(place), space)).fetchone()
-        return _act_of(row) if row else None
+            return self._changed(_act_of(row)) if row else None
+
+    def _changed(self, act: Transaction) -> Transaction:
+        query = "SELECT changes FROM act_change WHERE act = ? ORDER BY number"
+        rules = act.rules
+        for (text,) in self._connection.execute(query, (act.id,)).fetchall():
+            rules = after(rules, changes_of(text))
+        return act if rules is act.rules else replace(act, rules=rules)
+
+    def fleet_act(self) -> int:
+        """Return the number of the fleet's latest transaction; 0: there was none."""
+        return int(self._fact("fleet-act") or 0)
 
     def in_force(self) -> dict[int, str]:
         """Status of every act whose rules are in force, by number; cheap enough for 4 Hz."""

@@ -161,7 +161,7 @@ def signed_after(new: FleetMap, manager: str, made_ns: int, key: SigningKey, bef
     classes = tuple(ids)
     if classes[: len(before.head.classes)] != before.head.classes:
         return _signed(new, manager, made_ns, key, classes, table_of(new.prefixes, ids), why)
-    put = {prefix: name for prefix, name in new.prefixes.items() if prefixes_before.get(prefix) != name}
+    put = dict(new.prefixes.items() - prefixes_before.items())
     gone = dict.fromkeys(prefixes_before.keys() - new.prefixes.keys(), "")
     dropped = table_of(gone, {"": 0})
     table = changed(before.table, TableChange(table_of(put, ids), dropped.v4, dropped.v6))

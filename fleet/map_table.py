@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import blake2b
 from ipaddress import IPv6Address, IPv6Network, ip_network
 from typing import Any
@@ -46,7 +47,7 @@ class MapTable:
     def __len__(self) -> int:
         return len(self.v4) + len(self.v6)
 
-    @property
+    @cached_property
     def digest(self) -> bytes:
         """Return 32 bytes that differ where two tables do."""
         found = blake2b(f"{len(self.v4)} {len(self.v6)} ".encode(), digest_size=DIGEST_BYTES)

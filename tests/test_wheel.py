@@ -50,6 +50,7 @@ RUNS: dict[str, tuple[tuple[str, ...], set[int]]] = {
     "tune apply": (("tune", "apply"), {0, 4}),
     "tune rollback": (("tune", "rollback"), {0, 4}),
     "tune watch": (("tune", "watch", "--for", "0.5"), {0, 4}),
+    "tune agent": (("tune", "agent", "--folder", "agent"), {2, 5}),
     "tune reapply": (("tune", "reapply"), {0, 4}),
     "tune verify": (("tune", "verify"), {0, 4}),
     "tune doctor": (("tune", "doctor"), {0}),
@@ -79,13 +80,19 @@ RUNS: dict[str, tuple[tuple[str, ...], set[int]]] = {
     "learn evaluate": (("learn", "evaluate", "--policy", "default"), {2, 4}),
     "learn explain": (("learn", "explain", "rtt_ms=3"), {2, 4}),
     "learn export": (("learn", "export"), {2, 4}),
+    "learn manager run": (("learn", "manager", "run"), {2}),
+    "learn manager enroll": (("learn", "manager", "enroll", "web1", "--address", "tcp://127.0.0.1:5560"), {0, 2}),
+    "learn manager revoke": (("learn", "manager", "revoke", "web9"), {4}),
+    "learn manager agents": (("learn", "manager", "agents"), {0}),
+    "learn manager maps": (("learn", "manager", "maps"), {0}),
+    "learn manager rollback": (("learn", "manager", "rollback", "9.9"), {2}),
     "learn drop": (("learn", "drop", "--policy", "x"), {2, 4}),
     "replay packets": (("replay", "packets", str(ROOT / "fixtures" / "icw")), {0}),
     "replay study": (("replay", "study", "hotcloud"), {2, 4}),
     "replay sessions": (("replay", "sessions", "--sessions", "50", "--policy", "default"), {0}),
 }  # fmt: skip
 # Commands that may ask for an extra when nothing but the plain install is there.
-NEED_EXTRAS = {"learn", "replay sessions", "replay study"}
+NEED_EXTRAS = {"learn", "tune agent", "replay sessions", "replay study"}
 
 
 def leaves(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[str]:
@@ -141,7 +148,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built_wheel(tmp_path_factory.mktemp("wheel"))
 
 
-@pytest.fixture(scope="module", params=["", "learn", "lab", "dask", "gpyopt"])
+@pytest.fixture(scope="module", params=["", "learn", "lab", "dask", "gpyopt", "fleet"])
 def installed(
     request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, Path]:

@@ -115,10 +115,10 @@ def units(program: Sequence[str], database: str = DATABASE) -> Mapping[str, str]
     program    absolute path of the program, then its first arguments
     database   absolute path
     """
-    command = " ".join(map(_word, (*program, "--db", database)))
+    command = " ".join(map(unit_word, (*program, "--db", database)))
     writes = "StateDirectory=configtron\nStateDirectoryMode=0700"
     if (folder := database.rpartition("/")[0]) != STATE:
-        writes = f"ReadWritePaths={_word(folder)}"
+        writes = f"ReadWritePaths={unit_word(folder)}"
     words = {"command": command, "database": _specifiers(database), "hardened": _HARDENED.format(writes=writes)}
     return {WATCH: _WATCH.format(**words), RECOVER: _RECOVER.format(**words), TIMER: _TIMER}
 
@@ -127,7 +127,7 @@ def _specifiers(text: str) -> str:
     return text.replace("%", "%%")
 
 
-def _word(text: str) -> str:
+def unit_word(text: str) -> str:
     """Return one word of a setting's value: specifiers escaped, and quoted if systemd would split it."""
     literal = _specifiers(text).replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$")
     return f'"{literal}"' if any(letter in text for letter in " \t'\"\\;") else literal

@@ -17,7 +17,7 @@ from configtron.model.errors import BadInput
 from configtron.model.knobs import KNOBS
 from configtron.model.nouns import Profile, Value
 from configtron.model.records import Json, canonical, pairs_form, pairs_of, value_form
-from configtron.model.tuning import Place, Rules
+from configtron.model.tuning import Changes, Place, Rules
 
 # Names of congestion controls, disciplines, versions of protocols.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./+-]*")
@@ -39,6 +39,23 @@ def rules_of(text: str) -> Rules:
     form = json.loads(text)
     profiles = {name: Profile(name, pairs_of(settings)) for name, settings in form["profiles"].items()}
     return Rules(profiles, form["prefixes"], form["default"])
+
+
+def changes_text(changes: Changes) -> str:
+    """Changes of rules as one line of JSON."""
+    profiles: dict[str, Json] = {name: pairs_form(profile.settings) for name, profile in changes.profiles.items()}
+    dropped: list[Json] = [*sorted(changes.dropped_profiles)]
+    gone: list[Json] = [*sorted(changes.dropped_prefixes)]
+    return canonical({"profiles": profiles, "prefixes": cast(Json, dict(changes.prefixes)), "dropped_profiles": dropped,
+                      "dropped_prefixes": gone, "default": changes.default})  # fmt: skip
+
+
+def changes_of(text: str) -> Changes:
+    """The changes that `changes_text` wrote."""
+    form = json.loads(text)
+    profiles = {name: Profile(name, pairs_of(settings)) for name, settings in form["profiles"].items()}
+    dropped, gone = frozenset(form["dropped_profiles"]), frozenset(form["dropped_prefixes"])
+    return Changes(profiles, form["prefixes"], dropped, gone, form["default"])
 
 
 def place_text(place: Place) -> str:

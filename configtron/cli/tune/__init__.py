@@ -14,6 +14,7 @@ ROWS = {
     "apply": "Put the wanted rules in force, for as long as a lease.",
     "rollback": "Put the stack back as it was before; or --keep what is in force.",
     "watch": "Renew leases, and yield to external changes of a knob.",
+    "agent": "Apply the maps of a manager, and send it outcomes.",
     "reapply": "Apply profiles to connections that are open already.",
     "verify": "Read everything back and compare it with what was applied.",
     "doctor": "Show what can be set here, by which driver, and what is missing.",

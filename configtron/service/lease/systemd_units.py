@@ -10,19 +10,25 @@ from pathlib import Path
 
 from configtron.linux.trust import others
 from configtron.model.errors import BadInput
+from configtron.tune.fleet_units import fleet_units
 from configtron.tune.units import units
 
 PROGRAM = "configtron"
 
 
-def unit_files(database: Path | None = None) -> Mapping[str, str]:
-    """Return the units by file name; they run this program as it is installed here, on that database."""
+def unit_files(database: Path | None = None, *, fleet: bool = False) -> Mapping[str, str]:
+    """Return the units by file name; they run this program as it is installed here, on that database.
+
+    fleet  those of an agent and of a manager instead, which have databases of their own
+    """
+    if fleet:
+        return fleet_units(program())
     return units(program(), *([str(database.absolute())] if database else []))
 
 
-def chosen_units(name: str | None, database: Path | None) -> dict[str, str]:
+def chosen_units(name: str | None, database: Path | None, *, fleet: bool = False) -> dict[str, str]:
     """Return all units, or the one of that name, by file name. Errors: `BadInput`."""
-    found = unit_files(database)
+    found = unit_files(database, fleet=fleet)
     if name is not None and name not in found:
         raise BadInput(f"no unit is called {name!r}; there is: {', '.join(found)}")
     return {each: text for each, text in found.items() if name in (None, each)}

@@ -128,8 +128,9 @@ class Watcher:
             return []
 
     def _reread(self) -> None:
-        """Add transactions that came into force, and drop those that went."""
+        """Add transactions that came into force, and drop those that went. A fleet's agent watches its own."""
         context, numbers = self._context, self._context.journal.in_force()
+        numbers.pop(context.journal.fleet_act(), None)
         for number in self._watched.keys() - numbers.keys():
             del self._watched[number]
         for number in numbers.keys() - self._watched.keys():

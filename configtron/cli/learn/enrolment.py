@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: MIT
+"""`configtron learn manager`: enroll, revoke, agents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from configtron.cli.options import form_options
+from configtron.cli.output import LEARNING, say, write_rows
+from configtron.cli.settings import settings
+from configtron.model.errors import DONE, NOTHING
+
+JSON = click.option("--json", "as_json", is_flag=True, help="As --format jsonl.")
+KEYS = click.option("--keys", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
+                    help="Folder of the manager's keys; else `fleet` beside the database.")  # fmt: skip
+
+
+def key_folder(keys: Path | None) -> Path:
+    """Return the folder of the manager's keys."""
+    return keys or settings().db.parent / "fleet"
+
+
+@click.command(short_help="Let an agent connect; print the line that it joins by.")
+@click.argument("name")
+@click.option("--address", required=True, metavar="tcp://HOST:PORT", help="The manager as agents reach it.")
+@click.option("--key", "public", default="", metavar="KEY",
+              help="The agent's own key (`tune agent --key`); else a pair is made, its secret printed.")  # fmt: skip
+@KEYS
+def enroll(name: str, address: str, public: str, keys: Path | None) -> None:
+    """Let an agent connect under this name, and print the command that it joins by, with its key: treat it as a
+    password. A running manager takes it up within a second."""
+    from configtron.service.fleet import enrolment
+
+    line = enrolment.enroll(settings().db, key_folder(keys), name, address, public)
+    # For another host: the database in use here is not that one's.
+    click.echo(" ".join(("configtron", "tune", "agent", "--join", line.text)))
+
+
+@click.command(short_help="Let an agent connect no more.")
+@click.argument("name")
+def revoke(name: str) -> int:
+    """Let an agent connect no more. Its frames are dropped within a second, on its open connection too.
+
+    Exit code 4: no agent of that name was enrolled.
+    """
+    from configtron.service.fleet import enrolment
+
+    if enrolment.revoke(settings().db, name):
+        return DONE
+    say(f"no agent is called {name!r}; `configtron learn manager agents` lists them")
+    return NOTHING
+
+
+@click.command(short_help="List agents, and what each holds.")
+@form_options
+@JSON
+def agents(form: str, output_file: str, as_json: bool) -> None:
+    """List agents: when each was heard last, which map it holds, what it refused, and rows that wait or were lost."""
+    from configtron.service.fleet import enrolment
+
+    rows = [dict(row._asdict()) for row in enrolment.agents(settings().db)]
+    write_rows("jsonl" if as_json else form, output_file, enrolment.AGENT_COLUMNS, rows, LEARNING)

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT
+"""`configtron tune agent`."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import click
+
+from configtron.cli.output import say
+from configtron.cli.tune.resolved import lease_options
+from configtron.linux.signals import asked_to_stop
+from configtron.model.errors import DONE, INTERRUPTED
+
+FOLDER = Path("/var/lib/configtron-agent")
+USER = "configtron-agent"
+
+
+@click.command(short_help="Apply the maps of a manager, and send it outcomes.")
+@click.option("--folder", type=click.Path(file_okay=False, path_type=Path), default=FOLDER, show_default=True,
+              help="The agent's keys, its manager's address, its spool.")  # fmt: skip
+@click.option("--user", default=USER, show_default=True, metavar="NAME",
+              help="Whom the process that has the network runs as; this one stays root.")  # fmt: skip
+@click.option("--join", "line", metavar="LINE", help="Join the manager that printed this line, and end.")
+@click.option("--key", is_flag=True, help="Print this host's public key for `enroll --key`, and end.")
+def agent(folder: Path, user: str, line: str | None, key: bool) -> int:
+    """Apply the maps of a manager (`configtron learn manager`) until Ctrl-C, and send it outcomes.
+
+    What a human set by `tune profile` and `tune prefix` is not touched; --bound and --allow-unfair travel to the
+    manager, which chooses within them. Rules last as long as the map's lease, some seconds: when the agent ends, or is
+    killed, what stood before comes back. A foreign change freezes the place until `tune unfreeze`.
+    """
+    from configtron.service.fleet import enrolment
+    from configtron.service.fleet.agent import AgentOptions, run_agent
+
+    if key:
+        click.echo(enrolment.own_key(folder, user))
+        return DONE
+    if line is not None:
+        joining = enrolment.join_line(line)
+        enrolment.join(folder, joining, user)
+        say(
+            f"joined {joining.address.endpoint} as {joining.name}; next: configtron tune agent, or its unit (tune unit)"
+        )
+        return DONE
+    logging.getLogger("configtron").setLevel(logging.INFO)
+    with asked_to_stop() as stopping:
+        run_agent(AgentOptions(lease_options(), folder, user), stop=stopping)
+        return INTERRUPTED if stopping() else DONE

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: MIT
+"""Run an agent: the root process applies what it is handed, and the process it starts has the network and no rights."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pwd
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import configtron
+from configtron.db.agent_journal import AgentJournal
+from configtron.fleet.messages import BoundForm, ReachForm
+from configtron.fleet.transport.applier_link import (
+    OF_NETWORK,
+    ApplierLink,
+    HeldReport,
+    HostReport,
+    LinkClosed,
+    LoadDocument,
+    LoadReport,
+)
+from configtron.fleet.transport.curve_keys import curve_pair, manager_address
+from configtron.model.bounds import check_texts
+from configtron.model.errors import BadInput
+from configtron.model.protocols import Driver
+from configtron.model.tuning import Reach, Rules
+from configtron.model.tuning_json import value_text
+from configtron.service.fleet.applier import Applier
+from configtron.service.fleet.enforcement import JournaledEnforcement
+from configtron.service.lease.context import context_of
+from configtron.service.lease.options import LeaseOptions
+from configtron.service.lease.planner import chosen
+from configtron.tune.guard import Limits
+from configtron.tune.pools import for_kernel
+
+log = logging.getLogger("configtron.fleet")
+
+MODULE = "configtron.service.fleet.agent_network"
+# s between two turns without a message; until the network process is started again; until it is to have ended.
+TURN_S, AGAIN_S, END_S = 0.25, 1.0, 5.0
+# Values of a knob, and letters of a value, that a hello has room for (`fleet/messages.py`).
+MOST_VALUES = 64
+# The user that the network process becomes where the agent is root.
+USER = "configtron-agent"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOptions:
+    """What an agent applies, and where it keeps its own files.
+
+    lease   database, driver, place and limits of what is applied
+    folder  the network process's own: keys, manager's address, spool
+    user    whom the network process runs as, where this one is root
+    """
+
+    lease: LeaseOptions
+    folder: Path
+    user: str = USER
+
+    def __post_init__(self) -> None:
+        check_texts(self)
+
+
+@dataclass
+class _Network:
+    """The network process and this end of its socketpair."""
+
+    process: subprocess.Popen[bytes]
+    link: ApplierLink
+    reported: tuple[int, int, bytes, str] = field(default=(0, 0, b"", ""))
+
+
+def run_agent(options: AgentOptions, *, stop: Callable[[], bool] = lambda: False) -> None:
+    """Run an agent until `stop` returns true; then what stood before its map is put back.
+
+    Errors: `BadInput` for its files; `Missing` for the driver; `Refused` where another database acts here.
+    """
+    address = manager_address(options.folder)
+    curve_pair(options.folder)
+    identity = _identity(options.user)
+    with AgentJournal(options.lease.database) as journal:
+        driver = chosen(context_of(journal), options.lease, for_kernel(journal.wanted()))
+        enforcement = JournaledEnforcement(options.lease, journal, driver)
+        applier = Applier(enforcement, address.verify_key, _humans(journal), enforcement.human_rules())
+        applier.frozen = enforcement.frozen()
+        _resume(applier, enforcement)
+        network: _Network | None = None
+        try:
+            while not stop():
+                network = network or _start(options, identity, applier, driver)
+                network = _turn(applier, network)
+        finally:
+            if network is not None:
+                _end(network)
+            enforcement.release()
+
+
+def _humans(journal: AgentJournal) -> Rules:
+    """Return the wanted rules that a human set."""
+    wanted = journal.wanted()
+    profiles, prefixes = journal.learned("profile"), journal.learned("prefix")
+    return Rules(
+        {name: profile for name, profile in wanted.profiles.items() if name not in profiles},
+        {prefix: name for prefix, name in wanted.prefixes.items() if prefix not in prefixes},
+        wanted.default,
+    )
+
+
+def _resume(applier: Applier, enforcement: JournaledEnforcement) -> None:
+    """Put this host's own copy of the map in force again, if it is still valid."""
+    documents = enforcement.documents()
+    if documents and (why := applier.resume(documents, _boot_s(), time.time_ns())):
+        log.info("the kept map is not used: %s", why)
+
+
+def _boot_s() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def _identity(user: str) -> tuple[int, int] | None:
+    """Return (user, group) of the network process; None: that of this one, which is not root. Errors: `BadInput`."""
+    if os.geteuid() != 0:
+        return None
+    try:
+        found = pwd.getpwnam(user)
+    except KeyError as error:
+        remedy = f"make it: useradd --system --no-create-home --shell /usr/sbin/nologin {user}"
+        raise BadInput(f"no user is called {user!r}; {remedy}") from error
+    return found.pw_uid, found.pw_gid
+
+
+def _start(options: AgentOptions, identity: tuple[int, int] | None, applier: Applier, driver: Driver) -> _Network:
+    """Start the network process."""
+    ours, theirs = socket.socketpair()
+    # -P: import nothing from the working directory.
+    command = [sys.executable, "-P", "-m", MODULE, str(theirs.fileno()), str(options.folder.resolve())]
+    path = str(Path(configtron.__file__).parent.parent)
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": os.pathsep.join([path, *filter(None, sys.path[1:])])}
+    if identity is None:
+        process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment, cwd="/")
+    else:
+        process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment, cwd="/", user=identity[0],
+                                   group=identity[1], extra_groups=[])  # fmt: skip
+    theirs.close()
+    network = _Network(process, ApplierLink(ours), (*applier.held, applier.frozen))
+    network.link.send(_host_report(options.lease.limits, applier, driver))
+    return network
+
+
+def _host_report(limits: Limits, applier: Applier, driver: Driver) -> HostReport:
+    bounds = tuple(BoundForm(knob, each.least, each.most, each.values) for knob, each in limits.bounds.items())
+    reaches = tuple(_reach_form(each) for each in driver.settable().values())
+    return HostReport(driver.name, reaches, bounds, limits.allow_unfair, *applier.held)
+
+
+def _reach_form(reach: Reach) -> ReachForm:
+    """Return what a driver takes of a knob; a list of values that is too long to send is left to the driver itself."""
+    values = tuple(value_text(value) for value in reach.values)
+    sent = values if len(values) <= MOST_VALUES and all(len(value) <= MOST_VALUES for value in values) else ()
+    return ReachForm(reach.knob, reach.least, reach.most, sent)
+
+
+def _turn(applier: Applier, network: _Network) -> _Network | None:
+    """Do one turn; return the network process, None once it has ended: then it is started again."""
+    try:
+        if select.select([network.link.socket], [], [], TURN_S)[0]:
+            for message in network.link.receive(OF_NETWORK):
+                _load(applier, network, message)
+        applier.tick(_boot_s(), time.time_ns())
+        for remark in applier.take_remarks():
+            log.warning("%s", remark)
+        now = (*applier.held, applier.frozen)
+        if now != network.reported:
+            network.reported = now
+            network.link.send(HeldReport(*now))
+        return network
+    except LinkClosed as error:
+        log.warning("%s; it is started again", error)
+        _end(network)
+        time.sleep(AGAIN_S)
+        return None
+
+
+def _load(applier: Applier, network: _Network, message: LoadDocument) -> None:
+    began = time.monotonic()
+    found = applier.load(message.document, _boot_s(), time.time_ns())
+    seconds = time.monotonic() - began
+    result = found.result
+    log.info("map %d.%d: %s in %.3f s", result.term, result.version, result.error or "in force", seconds)
+    network.reported = (*found.held, applier.frozen)
+    network.link.send(LoadReport(result, *found.held, found.retry))
+
+
+def _end(network: _Network) -> None:
+    """End the network process."""
+    network.link.socket.close()
+    network.process.send_signal(signal.SIGTERM)
+    try:
+        network.process.wait(END_S)
+    except subprocess.TimeoutExpired:
+        network.process.kill()
+        network.process.wait()

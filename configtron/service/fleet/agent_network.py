@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: MIT
+"""The agent's process without rights: ZeroMQ, spool, and one end of the socketpair to the applier.
+
+python -m configtron.service.fleet.agent_network DESCRIPTOR FOLDER
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+import zmq
+
+import configtron
+from configtron.fleet.messages import AgentHello
+from configtron.fleet.transport.agent_sockets import AgentSockets
+from configtron.fleet.transport.applier_link import (
+    OF_APPLIER,
+    ApplierLink,
+    FromApplier,
+    HeldReport,
+    HostReport,
+    LinkClosed,
+    LoadDocument,
+    LoadReport,
+)
+from configtron.fleet.transport.curve_keys import curve_pair, manager_address
+from configtron.linux.privileges import no_new_privileges
+from configtron.model.errors import DONE, ConfigtronError
+from configtron.service.fleet.agent_core import AgentCore
+from configtron.service.fleet.spool import Spool
+
+log = logging.getLogger("configtron.fleet")
+
+# s between two turns without a frame.
+TURN_S = 0.1
+SPOOL = "spool.db"
+# s until the applier has reported what the host can set.
+PATIENCE_S = 30.0
+
+
+def run_network(end: socket.socket, folder: Path, *, stop: Callable[[], bool] = lambda: False,
+                started: Callable[[AgentCore], None] = lambda core: None) -> None:  # fmt: skip
+    """Run the network side until `stop` returns true or the applier has ended.
+
+    folder   keys, manager's address, spool
+    started  gets the core, whose `spool` takes rows
+
+    Errors: `BadInput` for the folder's files; `LinkClosed`.
+    """
+    address, pair = manager_address(folder), curve_pair(folder)
+    link = ApplierLink(end)
+    host = _host(link)
+    spool = Spool(folder / SPOOL, "")
+    core = AgentCore(_hello(host, spool.boot), (host.term, host.version, host.digest), spool,
+                     lambda document: link.send(LoadDocument(document)))  # fmt: skip
+    sockets = AgentSockets(address, pair)
+    started(core)
+    poller = zmq.Poller()
+    for each in (sockets.dealer, sockets.offers, end):
+        poller.register(each, zmq.POLLIN)
+    try:
+        while not stop():
+            ready = dict(poller.poll(round(TURN_S * 1000)))
+            if end.fileno() in ready:
+                for message in link.receive(OF_APPLIER):
+                    _send(sockets, _reported(core, message))
+            for data in sockets.receive():
+                _send(sockets, core.receive(data, time.monotonic()))
+            _send(sockets, core.tick(time.monotonic(), time.time_ns()))
+            if complaint := sockets.complaint():
+                log.warning("%s", complaint)
+    finally:
+        sockets.close()
+        spool.close()
+
+
+def _host(link: ApplierLink) -> HostReport:
+    """Return the applier's first message. Errors: `LinkClosed`."""
+    link.socket.settimeout(PATIENCE_S)
+    (host,) = link.receive(OF_APPLIER)
+    link.socket.settimeout(None)
+    if not isinstance(host, HostReport):
+        raise LinkClosed("the applier did not report what this host can set")
+    return host
+
+
+def _hello(host: HostReport, boot: str) -> AgentHello:
+    return AgentHello(boot, configtron.__version__, driver=host.driver, reaches=host.reaches, bounds=host.bounds,
+                      allow_unfair=host.allow_unfair)  # fmt: skip
+
+
+def _reported(core: AgentCore, message: FromApplier) -> list[bytes]:
+    """Take a message of the applier; return frames to send."""
+    held = (message.term, message.version, message.digest)
+    if isinstance(message, LoadReport):
+        return core.loaded(message.result, held, message.retry, time.monotonic())
+    core.holds(held, message.frozen if isinstance(message, HeldReport) else "")
+    return []
+
+
+def _send(sockets: AgentSockets, frames: list[bytes]) -> None:
+    for data in frames:
+        sockets.send(data)
+
+
+def main(arguments: list[str]) -> int:
+    """Run as a process that the applier started."""
+    logging.basicConfig(format="configtron: %(message)s", level=logging.INFO)
+    no_new_privileges()
+    asked: list[int] = []
+
+    def ask(number: int, _: FrameType | None) -> None:
+        asked.append(number)
+
+    signal.signal(signal.SIGTERM, ask)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        run_network(socket.socket(fileno=int(arguments[0])), Path(arguments[1]), stop=lambda: bool(asked))
+    except ConfigtronError as error:
+        log.error("%s", error)
+        return error.code
+    return DONE
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

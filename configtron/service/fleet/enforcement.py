@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: MIT
+"""Put an applier's rules in force on this host as one apply transaction, which changes are journaled to.
+
+The transaction is leased, and renewed each second; its watchdog undoes it when the lease ends, whatever becomes of the
+agent, and a kernel that draws ends it by itself. A change is journaled before it is written. The driver stays open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from configtron.db.agent_journal import AgentJournal
+from configtron.model.draw import Mix, Plan
+from configtron.model.errors import ConfigtronError, Mismatch, Refused
+from configtron.model.nouns import Profile
+from configtron.model.protocols import Drawing, Driver
+from configtron.model.tuning import Changes, Rules
+from configtron.service.lease import watchdog_process
+from configtron.service.lease.apply_transaction import apply_rules
+from configtron.service.lease.context import LeaseContext, context_of
+from configtron.service.lease.kernel_rules import in_force
+from configtron.service.lease.lock import exclusive_lock
+from configtron.service.lease.options import LeaseOptions
+from configtron.service.lease.planner import usable
+from configtron.service.lease.recovery import recover_due
+from configtron.service.lease.undo import undo
+from configtron.tune.guard import refusals
+from configtron.tune.journal import LEASED, Transaction
+from configtron.tune.plan import PLACE, advise, lost_together, recognised
+
+# Changes that are journaled until the rules are written whole again.
+MOST_CHANGES = 500
+
+
+class JournaledEnforcement:
+    """Rules of one place, by one driver, through the journal of one database."""
+
+    def __init__(self, options: LeaseOptions, journal: AgentJournal, driver: Driver) -> None:
+        self._options, self._journal, self._driver = options, journal, usable(driver)
+        self._context: LeaseContext = context_of(journal)
+        self._transaction: Transaction | None = None
+        self._mark = ""
+        self._changes = 0
+        self._reaches, self._unreachable = driver.settable(), driver.unreachable()
+
+    @property
+    def draws(self) -> bool:
+        """Whether the kernel draws."""
+        return isinstance(self._driver, Drawing)
+
+    def human_rules(self) -> Rules:
+        """Return the rules that a human has in force here, which stay."""
+        current = self._current()
+        if current is None:
+            return Rules()
+        mine = self._journal.fleet_act()
+        if current.id == mine:
+            below = self._journal.act(current.over) if current.over else None
+            return below.rules if below else Rules()
+        return current.rules
+
+    def _current(self) -> Transaction | None:
+        space = self._context.namespace_of(self._options.place)
+        return self._journal.open_act(self._driver.name, self._options.place, space)
+
+    def barred(self, profile: Profile) -> str:
+        """Return why the driver, the operator's bounds or the guard refuse a profile; ""."""
+        rules, limits = Rules({profile.name: profile}), self._options.limits
+        return next(refusals(rules, self._reaches, limits, self._unreachable, self._driver.name), "")
+
+    def begin(self, rules: Rules, lease_s: float) -> None:
+        """Put rules in force as a transaction; one of an earlier start of the agent is taken over as it stands.
+
+        Errors: the driver's; `Refused` while another process applies; `Mismatch`.
+        """
+        with exclusive_lock(self._options.database):
+            recover_due(self._context)
+            current = self._current()
+            have = in_force(self._driver, [current.rules, rules] if current else [rules])
+            if current is not None and current.status == LEASED and not advise(self._driver.name, rules, have):
+                self._transaction = current
+                self._renew(lease_s)
+            else:
+                place = self._options.place
+                self._transaction = apply_rules(self._context, self._driver, place, have, rules, lease_s)
+                if current is not None:
+                    watchdog_process.dismiss(current)
+            self._journal.set_fleet_act(self._transaction.id)
+        self._mark, self._changes = self._driver.mark(), 0
+
+    def change(self, changes: Changes, target: Rules) -> None:
+        """Journal changes, write them, and compare what reads back. Errors: the driver's; `Mismatch`; `Refused`."""
+        transaction = self._held()
+        with exclusive_lock(self._options.database):
+            self._check_leased(transaction)
+            self._journal.add_change(transaction.id, changes)
+            try:
+                self._write(changes, target)
+            except BaseException as error:
+                self._take_back(transaction, error)
+                raise
+            self._changes += 1
+            if self._changes >= MOST_CHANGES:
+                self._journal.fold_changes(transaction.id, target)
+                self._changes = 0
+        self._mark = self._driver.mark()
+
+    def _write(self, changes: Changes, target: Rules) -> None:
+        back = recognised(self._driver.apply(changes), [target])
+        wanted = Rules(changes.profiles, changes.prefixes, back.default)
+        if wrong := advise(self._driver.name, wanted, back):
+            raise Mismatch(f"driver {self._driver.name}: does not read back as written: {wrong[0].text}")
+
+    def _take_back(self, transaction: Transaction, error: BaseException) -> None:
+        """Leave what was in force before a change that failed, or else nothing of ours. Errors: the driver's."""
+        self._journal.drop_change(transaction.id)
+        before = self._journal.act(transaction.id)
+        if before is not None and advise(self._driver.name, before.rules, in_force(self._driver, [before.rules])):
+            self._transaction = None
+            undo(self._context, transaction, str(error) or type(error).__name__)
+
+    def turn(self, plan: Plan, mixes: Mapping[str, Mix]) -> None:
+        """Load a plan and turn to it. Errors: the driver's."""
+        assert isinstance(self._driver, Drawing)
+        self._driver.load_plan(plan, mixes)
+        self._driver.turn()
+        self._mark = self._driver.mark()
+
+    def renew(self, lease_s: float) -> None:
+        """Let the lease last that long from now. Errors: `Refused` where it has ended; the driver's."""
+        with exclusive_lock(self._options.database):
+            self._renew(lease_s)
+
+    def _renew(self, lease_s: float) -> None:
+        transaction, until_s = self._held(), self._context.now_s() + lease_s
+        if not self._journal.renew(transaction.id, until_s, lease_s):
+            self._transaction = None
+            raise Refused(f"transaction {transaction.id} of the agent is over; the map is put in force anew")
+        if isinstance(self._driver, Drawing):
+            self._driver.renew(round(until_s * 1e9))
+
+    def foreign(self) -> str:
+        """Return what another program changed, in one line, and freeze the place; "": nothing."""
+        if self._transaction is None or (mark := self._driver.mark()) == self._mark:
+            return ""
+        self._mark = mark
+        current = self._journal.act(self._transaction.id)
+        if current is None or current.status != LEASED:
+            return ""
+        found = recognised(self._driver.read(), [current.rules])
+        wrong = advise(self._driver.name, current.rules, found)
+        if not wrong:
+            return ""
+        whole = bool(lost_together(current.rules, found))
+        line = "all of it is gone" if whole else f"{wrong[0].text}" + (f" and {len(wrong) - 1} more" * (len(wrong) > 1))
+        self._journal.freeze(current, {PLACE: (f"{len(current.rules.prefixes)} prefixes", line)})
+        return line
+
+    def frozen(self) -> str:
+        """Return why this place is frozen; "": it is not."""
+        rows = (each for each in self._journal.frozen() if each.driver == self._driver.name and each.scope == PLACE)
+        return next((each.found for each in rows), "")
+
+    def keep(self, document: bytes, term: int, version: int, whole: bool) -> None:
+        """Journal a document that is in force."""
+        self._journal.keep_document(document, term, version, whole)
+
+    def documents(self) -> list[bytes]:
+        """Return the documents of an earlier start, whole first."""
+        return self._journal.documents()
+
+    def release(self) -> None:
+        """Put back what stood before, at the agent's orderly end. Errors: the driver's."""
+        if self._transaction is not None:
+            with exclusive_lock(self._options.database):
+                status, _ = self._journal.state(self._transaction.id)
+                if status == LEASED:
+                    undo(self._context, self._transaction, "the agent was stopped")
+                    watchdog_process.dismiss(self._transaction)
+            self._transaction = None
+
+    def _held(self) -> Transaction:
+        if self._transaction is None:
+            raise ConfigtronError("nothing of the fleet's map is in force")
+        return self._transaction
+
+    def _check_leased(self, transaction: Transaction) -> None:
+        status, _ = self._journal.state(transaction.id)
+        if status != LEASED:
+            self._transaction = None
+            raise Refused(f"transaction {transaction.id} of the agent is {status}; the map is put in force anew")

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: MIT
+"""Agents come and go: the line that one joins by, the allow-list, what each holds, and maps to roll back to."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import zmq
+from zmq.utils import z85
+
+from configtron.db.fleet import FleetStore, MapRow
+from configtron.fleet.transport.curve_keys import (
+    CurvePair,
+    ManagerAddress,
+    curve_pair,
+    public_key,
+    signing_key,
+    write_curve_pair,
+    write_manager_address,
+)
+from configtron.model.errors import BadInput
+from configtron.model.records import Json
+from configtron.service.fleet.manager_core import AGENT, PAUSED, ROLLBACK
+from configtron.service.lease.wanted_rules import NAME
+
+AGENT_COLUMNS = ("name", "state", "heard_s", "held", "driver", "refused", "waiting", "dropped", "skew_s", "reason")
+MAP_COLUMNS = ("map", "made_at", "why", "prefixes", "whole")
+
+
+@dataclass(frozen=True)
+class JoinLine:
+    """What an agent needs to join, in one word of letters, digits, - and _.
+
+    secret  its CURVE secret key; "": the agent has made its own pair
+    """
+
+    name: str
+    address: ManagerAddress
+    secret: str = ""
+
+    @property
+    def text(self) -> str:
+        """Return the word."""
+        form = {"n": self.name, "e": self.address.endpoint, "c": self.address.curve, "v": self.address.signing,
+                "s": self.secret}  # fmt: skip
+        return urlsafe_b64encode(json.dumps(form, separators=(",", ":")).encode()).decode().rstrip("=")
+
+
+def join_line(text: str) -> JoinLine:
+    """Return what a word of `JoinLine.text` says. Errors: `BadInput`."""
+    try:
+        form = json.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        return JoinLine(str(form["n"]), ManagerAddress(str(form["e"]), str(form["c"]), str(form["v"])), str(form["s"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadInput("this is no line of `configtron learn manager enroll`; copy all of it") from error
+
+
+def enroll(database: Path, keys: Path, name: str, endpoint: str, public: str = "") -> JoinLine:
+    """Let an agent of that name connect, and return the line that it joins by.
+
+    endpoint  tcp://HOST:PORT as agents reach the manager
+    public    the agent's own public key as `tune agent --key` prints it; "": a pair is made here, and its secret half
+              is in the line
+
+    Errors: `BadInput` for a name that is none or is enrolled, and for a key that is none.
+    """
+    if not NAME.fullmatch(name):
+        raise BadInput(f"{name!r} cannot be an agent's name: letters, digits, - and _, at most 31")
+    secret = ""
+    if not public:
+        made, hidden = zmq.curve_keypair()
+        public, secret = made.decode(), hidden.decode()
+    _check_key(public)
+    address = ManagerAddress(endpoint, curve_pair(keys).public.decode(), bytes(signing_key(keys).verify_key).hex())
+    with FleetStore(database) as store:
+        store.enroll(name, public)
+    return JoinLine(name, address, secret)
+
+
+def _check_key(public: str) -> None:
+    try:
+        if len(public) == 40 and len(z85.decode(public.encode()) or b"") == 32:
+            return
+    except (ValueError, KeyError, UnicodeError):
+        pass
+    raise BadInput(f"{public[:60]!r} is no public key; on the agent: configtron tune agent --key")
+
+
+def join(folder: Path, line: JoinLine, user: str = "") -> None:
+    """Keep an agent's key and its manager's address, readable by the network process's user alone.
+
+    Errors: `BadInput`, `Unwritten`.
+    """
+    if line.secret:
+        secret = line.secret.encode()
+        write_curve_pair(folder, CurvePair(public_key(secret), secret))
+    else:
+        curve_pair(folder)
+    write_manager_address(folder, line.address)
+    give(folder, user)
+
+
+def give(folder: Path, user: str) -> None:
+    """Make a user the owner of a folder and its files, where this process is root. Errors: `BadInput`."""
+    if os.geteuid() != 0 or not user:
+        return
+    try:
+        found = pwd.getpwnam(user)
+    except KeyError as error:
+        remedy = f"make it: useradd --system --no-create-home --shell /usr/sbin/nologin {user}"
+        raise BadInput(f"no user is called {user!r}; {remedy}") from error
+    for path in (folder, *folder.iterdir()):
+        os.chown(path, found.pw_uid, found.pw_gid, follow_symlinks=False)
+
+
+def own_key(folder: Path, user: str = "") -> str:
+    """Return an agent's public key, made if absent. Errors: `BadInput`, `Unwritten`."""
+    public = curve_pair(folder).public.decode()
+    give(folder, user)
+    return public
+
+
+def revoke(database: Path, name: str) -> bool:
+    """Let an agent connect no more, from the manager's next reading of the list, within a second; whether it could."""
+    with FleetStore(database) as store:
+        return store.revoke(name)
+
+
+class AgentRow(NamedTuple):
+    """An agent: `enrolled` or `revoked`; when it was heard last, s since 1970; the map it holds, and its last NACK."""
+
+    name: str
+    state: str
+    heard_s: int
+    held: str
+    driver: str
+    refused: int
+    waiting: int
+    dropped: int
+    skew_s: int
+    reason: str
+
+
+def agents(database: Path) -> list[AgentRow]:
+    """Return every agent that was enrolled, with what the manager knows of it."""
+    with FleetStore(database, read_only=True) as store:
+        facts, rows = store.facts(), store.enrolled()
+    found = []
+    for row in rows:
+        known = json.loads(facts.get(AGENT + row.name, "{}")) if not row.revoked_at else {}
+        found.append(AgentRow(
+            row.name, "revoked" if row.revoked_at else "enrolled", known.get("heard_s", 0), known.get("held", ""),
+            known.get("driver", ""), known.get("refused", 0), known.get("waiting", 0), known.get("dropped", 0),
+            known.get("skew_s", 0), known.get("frozen", "") or known.get("reason", ""),
+        ))  # fmt: skip
+    return found
+
+
+def maps(database: Path) -> list[MapRow]:
+    """Return every map that was published, oldest first."""
+    with FleetStore(database, read_only=True) as store:
+        return store.maps()
+
+
+def map_rows(database: Path) -> list[dict[str, Json]]:
+    """Return `maps` as rows."""
+    return [{"map": f"{row.term}.{row.version}", "made_at": row.made_at, "why": row.why, "prefixes": row.prefixes,
+             "whole": bool(row.whole)} for row in maps(database)]  # fmt: skip
+
+
+def roll_back(database: Path, wanted: str = "") -> str:
+    """Ask the manager for an earlier map, "TERM.VERSION", and to make no new ones; "": the one before the current.
+
+    Returns which. It is published by the running manager within a second. Errors: `BadInput` for one not kept whole.
+    """
+    with FleetStore(database) as store:
+        whole = [f"{row.term}.{row.version}" for row in store.maps() if row.whole]
+        earlier = _other_content(store)
+        chosen = wanted or earlier
+        if chosen not in whole:
+            kept = ", ".join(whole[-5:]) or "none"
+            raise BadInput(f"map {chosen or '(earlier)'} is not kept; there is: {kept} (configtron learn manager maps)")
+        store.put_facts({ROLLBACK: chosen, PAUSED: "1"})
+    return chosen
+
+
+def _other_content(store: FleetStore) -> str:
+    """Return the latest whole map before the one in force that was made anew, thus is no repetition of it; ""."""
+    made = [row for row in store.maps() if row.why == "made"]
+    return next((f"{row.term}.{row.version}" for row in reversed(made[:-1]) if row.whole), "")
+
+
+def resume(database: Path) -> bool:
+    """Let the manager make new maps again; whether it did not."""
+    with FleetStore(database) as store:
+        return store.drop_fact(PAUSED)

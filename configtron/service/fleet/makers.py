@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: MIT
+"""The makers that a manager can be run with: one map from a file, or a policy that learns which map is best."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from secrets import token_bytes
+from typing import Any
+
+from configtron.db.tuning import Tuning
+from configtron.learner.closed_loop import LoopOptions
+from configtron.learner.loop_maker import LoopMapMaker
+from configtron.learner.map_making import MapOptions
+from configtron.model.draw import PARTS, Mix
+from configtron.model.errors import BadInput
+from configtron.model.fleet import Band, FleetMap, OutcomeRow
+from configtron.model.grid import Grid
+from configtron.model.knobs import KNOBS
+from configtron.model.nouns import Knob, Profile
+from configtron.model.records import pairs_of
+from configtron.service.fleet.map_maker import Barred, FixedMapMaker, MapMaker
+from configtron.tune.rules import canonical
+
+# s for which a map from a file is valid without a manager.
+VALID_S = 6 * 3600.0
+KEY_BYTES = 16
+
+
+class FileMapMaker:
+    """Make the map that a file describes, again whenever the file changes.
+
+    {"profiles": {"fast": {"initcwnd": 20}, "default": {}}, "mixes": {"near": {"fast": 0.9, "default": 0.1}},
+     "prefixes": {"192.0.2.0/24": "near"}, "bands": [[20, "near"]], "holdback": 0.05, "epoch_s": 600,
+     "ports": [80, 443], "lease_s": 3, "valid_s": 21600}
+
+    Shares of a mix and holdback: 0 to 1; bands: ms of handshake. Only profiles, mixes and prefixes must be there.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._seen = path, (0, 0)
+        self._key = token_bytes(KEY_BYTES)
+        self._maker = self._read()
+
+    def _read(self) -> FixedMapMaker:
+        try:
+            text = self._path.read_text()
+            form = json.loads(text)
+            self._seen = self._stamp()
+            return FixedMapMaker(map_of_form(form, self._key), float(form.get("valid_s", VALID_S)))
+        except OSError as error:
+            raise BadInput(f"{self._path}: {error.strerror}") from error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise BadInput(
+                f"{self._path}: not a map ({type(error).__name__}: {error}); docs/fleet.md shows one"
+            ) from error
+
+    def _stamp(self) -> tuple[int, int]:
+        found = self._path.stat()
+        return found.st_mtime_ns, found.st_size
+
+    def observe(self, rows: Sequence[OutcomeRow]) -> None:
+        """Take rows; a map from a file learns nothing."""
+
+    def make(self, now_ns: int, barred: Barred) -> FleetMap | None:
+        """Return the file's map once it has changed. A file that cannot be read leaves the map as it is."""
+        try:
+            if self._stamp() != self._seen:
+                self._maker = self._read()
+        except OSError:
+            return None
+        return self._maker.make(now_ns, barred)
+
+    def classify(self, prefix: str, rtt_us: int) -> str:
+        """Return the class of the band."""
+        return self._maker.classify(prefix, rtt_us)
+
+    def save(self) -> str:
+        """Return the key of the draw."""
+        return self._key.hex()
+
+    def restore(self, text: str) -> None:
+        """Take over the key of the draw, so that clients keep their arms. Errors: `BadInput`."""
+        try:
+            self._key = bytes.fromhex(text)
+        except ValueError as error:
+            raise BadInput("the database was used by a manager that learns; use another one: --db FILE") from error
+        self._maker = self._read()
+
+
+def map_of_form(form: dict[str, Any], key: bytes) -> FleetMap:
+    """Return the map of a JSON object. Errors: `BadInput`, and those of an object of another form."""
+    profiles = {name: Profile(name, pairs_of(settings)) for name, settings in form["profiles"].items()}
+    mixes = {}
+    for name, shares in form["mixes"].items():
+        mix = Mix.of([(profile, float(share)) for profile, share in shares.items()])
+        mixes[name] = tuple(zip(mix.profiles, mix.weights, strict=True))
+    prefixes = {canonical(prefix): name for prefix, name in form["prefixes"].items()}
+    if absent := sorted({*prefixes.values()} - mixes.keys()):
+        raise BadInput(f"class {absent[0]!r} has prefixes and no mix")
+    bands = tuple(Band(round(float(ms) * 1000), name) for ms, name in form.get("bands", []))
+    return FleetMap(0, 0, profiles, mixes, prefixes, key, 0, bands, round(float(form.get("holdback", 0.05)) * PARTS),
+                    int(form.get("epoch_s", 600)), tuple(form.get("ports", (80, 443))),
+                    float(form.get("lease_s", 3.0)))  # fmt: skip
+
+
+def learning_maker(database: Path, policy: str, options: MapOptions) -> MapMaker:
+    """Return a maker that learns which of the database's profiles is best. Errors: `BadInput` for fewer than two."""
+    with Tuning(database) as tuning:
+        profiles = list(tuning.wanted().profiles.values())
+    if not profiles:
+        raise BadInput("no profile to choose from; make one or more: configtron tune profile set NAME KNOB=VALUE")
+    return LoopMapMaker(LoopOptions(grid_of(profiles), policy, options), token_bytes(KEY_BYTES))
+
+
+def grid_of(profiles: Sequence[Profile]) -> Grid:
+    """Return the configurations of profiles, Default first."""
+    knobs = []
+    for name in sorted({knob for profile in profiles for knob, _ in profile.settings}):
+        known = KNOBS[name]
+        given = {dict(profile.settings)[name] for profile in profiles if name in dict(profile.settings)}
+        values = tuple(sorted({value for value in given | {known.default} if value is not None}, key=str))
+        default = values[0] if known.default is None else known.default
+        knobs.append(Knob(name, known.layer, known.unit, default, values, known.scope))
+    rows = [
+        tuple(knob.values.index(dict(profile.settings).get(knob.name, knob.default)) for knob in knobs)
+        for profile in (Profile("default"), *profiles)
+    ]
+    return Grid(tuple(knobs), tuple(dict.fromkeys(rows)))

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: MIT
+"""Run a manager: its sockets, its clock, and the core that decides."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from configtron.db.fleet import FleetStore
+from configtron.fleet.transport.curve_keys import curve_pair, signing_key
+from configtron.fleet.transport.manager_sockets import ManagerSockets
+from configtron.model.bounds import check_texts
+from configtron.model.errors import Refused
+from configtron.service.fleet.manager_core import ManagerCore, Outgoing
+from configtron.service.fleet.map_maker import MapMaker
+
+log = logging.getLogger("configtron.fleet")
+
+# Where agents connect; offers are published one port above.
+ENDPOINT = "tcp://0.0.0.0:5560"
+# s between two turns without a frame; frames that are taken in one turn.
+TURN_S, MOST_FRAMES = 0.1, 500
+
+
+@dataclass(frozen=True, slots=True)
+class ManagerOptions:
+    """Where a manager has its database and keys, and where it listens.
+
+    database    rows, maps, agents; made if absent
+    keys        folder of its two keys; made if absent
+    endpoint    tcp://ADDRESS:PORT; offers one port above
+    after_term  the next term is higher than that: for a manager whose database was restored
+    """
+
+    database: Path
+    keys: Path
+    endpoint: str = ENDPOINT
+    after_term: int = 0
+
+    def __post_init__(self) -> None:
+        check_texts(self)
+
+
+def run_manager(options: ManagerOptions, maker: MapMaker, *, stop: Callable[[], bool] = lambda: False,
+                started: Callable[[ManagerCore], None] = lambda core: None) -> None:  # fmt: skip
+    """Run a manager until `stop` returns true, asked ten times a second.
+
+    started  gets the core before the first frame
+
+    Errors: `BadInput` for keys, endpoint or database; `Refused` once another manager is obeyed: it names both.
+    """
+    pair, key = curve_pair(options.keys), signing_key(options.keys)
+    name = f"{socket.gethostname()}/{time.time_ns() // 1_000_000:x}"
+    with FleetStore(options.database) as store:
+        if options.after_term:
+            store.raise_term(options.after_term)
+        sockets = ManagerSockets(options.endpoint, pair, store.allowed())
+        try:
+            core = ManagerCore(store, maker, key, name, time.time_ns())
+            log.info("manager %s (term %d) listens at %s", name, core.term, options.endpoint)
+            started(core)
+            while not stop():
+                _turn(core, sockets)
+                if core.stopped:
+                    raise Refused(core.stopped)
+        finally:
+            sockets.close()
+
+
+def _turn(core: ManagerCore, sockets: ManagerSockets) -> None:
+    sockets.wait(TURN_S)
+    sockets.allowed = core.session.allowed
+    for arrived in sockets.receive(MOST_FRAMES):
+        _send(sockets, core.receive(arrived.connection, arrived.key, arrived.data, time.monotonic(), time.time_ns()))
+    _send(sockets, core.tick(time.monotonic(), time.time_ns()))
+
+
+def _send(sockets: ManagerSockets, frames: list[Outgoing]) -> None:
+    for connection, data in frames:
+        if connection is None:
+            sockets.publish(data)
+        else:
+            sockets.send(connection, data)

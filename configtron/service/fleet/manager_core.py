@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: MIT
+"""A manager without its sockets: session, database, key and maker. The run loop and the simulation drive it alike."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from nacl.signing import SigningKey
+
+from configtron.db.fleet import FleetStore
+from configtron.fleet.manager_session import (
+    AgentReport,
+    AgentState,
+    AskClass,
+    ManagerEffect,
+    ManagerRemark,
+    ManagerSession,
+    PublishOffer,
+    SendTo,
+    StopManager,
+    StoreRows,
+)
+from configtron.fleet.map_document import MapRefused, document, opened, signed, signed_after, whole_map
+from configtron.fleet.messages import AgentHello, BoundForm, ReachForm
+from configtron.model.errors import BadInput, Unwritten
+from configtron.model.fleet import FleetMap, OutcomeRow
+from configtron.model.nouns import Profile
+from configtron.model.records import Json, canonical
+from configtron.model.tuning_json import value_text
+from configtron.service.fleet.map_maker import MapMaker, without_barred
+from configtron.tune.guard import Bound, Limits
+from configtron.tune.guard import barred as guarded
+
+log = logging.getLogger("configtron.fleet")
+
+# s between two questions to the maker, and two readings of the allow-list, the term and the operator's wishes.
+MAKE_S, READ_S = 1.0, 0.5
+# s between two writings of the agents' states and of what the maker knows, while nothing is published.
+STATE_S, SAVE_S = 2.0, 60.0
+# Names of facts.
+MAKER, POSITION, ROLLBACK, PAUSED, AGENT = "maker", "position", "rollback", "paused", "agent "
+
+
+class Outgoing(NamedTuple):
+    """A frame for one connection; None: for all agents."""
+
+    connection: bytes | None
+    data: bytes
+
+
+@dataclass
+class _Due:
+    """When each of the periodic tasks is done next, seconds."""
+
+    make: float = float("-inf")
+    read: float = float("-inf")
+    state: float = float("-inf")
+    save: float = float("-inf")
+
+
+class ManagerCore:
+    """One start of a manager. Times: seconds of a clock that is never set back; now_ns: wall clock.
+
+    stopped  why it is to end; "": it goes on
+    """
+
+    def __init__(self, store: FleetStore, maker: MapMaker, key: SigningKey, name: str, now_ns: int) -> None:
+        self.store, self._maker, self._key = store, maker, key
+        self.term = store.begin_term(name)
+        self.session = ManagerSession(name, self.term, store.allowed())
+        self.stopped = ""
+        self._map: FleetMap | None = None
+        self._version = 0
+        self._due = _Due()
+        self._paused = False
+        self._written: dict[str, str] = {}
+        self._disk_full = False
+        # Rows since the last call of the maker, and the number of the last of them: they need not be read again.
+        self._arrived: list[OutcomeRow] = []
+        self._arrived_to = 0
+        self._restore(now_ns)
+
+    def _restore(self, now_ns: int) -> None:
+        """Take up what the manager before knew: its maker's state, later rows, and its map under the new term."""
+        facts = self.store.facts()
+        self._written = {name: text for name, text in facts.items() if name.startswith(AGENT)}
+        self._hellos = {name.removeprefix(AGENT): _limits_of(text) for name, text in self._written.items()}
+        self._position, self._paused = int(facts.get(POSITION, "0")), PAUSED in facts
+        if MAKER in facts:
+            self._maker.restore(facts[MAKER])
+        self._observe()
+        whole = [row for row in self.store.maps() if row.whole]
+        if not whole:
+            return
+        data = self.store.document(whole[-1].term, whole[-1].version)
+        try:
+            found = opened(data or b"", self._key.verify_key, None)
+        except MapRefused as error:
+            log.warning("map %d.%d of the database is not used: %s", whole[-1].term, whole[-1].version, error)
+            return
+        self.session.know(found.table)
+        span_ns = found.head.not_after_ns - found.head.made_ns
+        self._publish(replace(whole_map(found), not_after_ns=now_ns + span_ns), now_ns, "manager started")
+
+    # Frames and time.
+
+    def receive(self, connection: bytes, key: str, data: bytes, now: float, now_ns: int) -> list[Outgoing]:
+        """Take a frame; return what is to be sent."""
+        return self._done(self.session.receive(connection, key, data, now, now_ns), now_ns)
+
+    def tick(self, now: float, now_ns: int) -> list[Outgoing]:
+        """Do what is due; call it some times a second."""
+        found: list[ManagerEffect] = []
+        due = self._due
+        if now >= due.read:
+            due.read = now + READ_S
+            found += self._read(now_ns)
+        if now >= due.make and not self.stopped:
+            due.make = now + MAKE_S
+            found += self._make(now_ns)
+        if now >= due.state:
+            due.state = now + STATE_S
+            self._write_states(now_ns)
+        if now >= due.save:
+            due.save = now + SAVE_S
+            self._try(lambda: self.store.put_facts(self._learned()))
+        return self._done(found, now_ns)
+
+    def _done(self, effects: Sequence[ManagerEffect], now_ns: int) -> list[Outgoing]:
+        out: list[Outgoing] = []
+        waiting = list(effects)
+        while waiting:
+            match waiting.pop(0):
+                case SendTo(connection, data):
+                    out.append(Outgoing(connection, data))
+                case PublishOffer(data):
+                    out.append(Outgoing(None, data))
+                case StoreRows() as batch:
+                    waiting += self._store(batch, now_ns)
+                case AskClass() as asked:
+                    waiting += self.session.classified(asked, self._maker.classify(asked.prefix, asked.rtt_us))
+                case AgentReport(agent):
+                    self._hellos[agent] = _limits(self.session.agents[agent].hello)
+                case StopManager(reason):
+                    self.stopped = self.stopped or reason
+                case ManagerRemark(text, urgent):
+                    log.log(logging.WARNING if urgent else logging.INFO, "%s", text)
+        return out
+
+    def _store(self, batch: StoreRows, now_ns: int) -> list[ManagerEffect]:
+        """Store a batch; without room there is no receipt, and the agent sends it again."""
+        through = 0
+        if not self._try(lambda: self.store.latest_term()[0] == self.term):
+            return []
+        try:
+            through = self.store.add_rows(batch.agent, batch.boot, batch.first, batch.rows, now_ns)
+        except Unwritten as error:
+            self._complain(error)
+            return []
+        self._disk_full = False
+        rows, last = self.store.added
+        if rows:
+            self._arrived += rows
+            self._arrived_to = last
+        return self.session.stored(batch.connection, batch.boot, through)
+
+    def _try(self, write: object) -> bool:
+        """Do a write that may fail for want of room; the reason is logged once."""
+        assert callable(write)
+        try:
+            return bool(write() is not False)
+        except Unwritten as error:
+            self._complain(error)
+            return False
+
+    def _complain(self, error: Unwritten) -> None:
+        if not self._disk_full:
+            log.error("%s; outcomes wait in the agents' spools", error)
+        self._disk_full = True
+
+    # What the operator and other managers do.
+
+    def _read(self, now_ns: int) -> list[ManagerEffect]:
+        """Read the allow-list, the latest term, and a wish for a rollback."""
+        term, name = self.store.latest_term()
+        if term != self.term:
+            return [StopManager(f"manager {name} (term {term}) has the same database and came later; this one,"
+                                f" {self.session.manager} (term {self.term}), stops")]  # fmt: skip
+        allowed = self.store.allowed()
+        if allowed != self.session.allowed:
+            self.session.allow(allowed)
+        facts = self.store.facts()
+        self._paused = PAUSED in facts
+        wish = facts.get(ROLLBACK, "")
+        return self._roll_back(wish, now_ns) if wish else []
+
+    def _roll_back(self, wish: str, now_ns: int) -> list[ManagerEffect]:
+        term, _, version = wish.partition(".")
+        data = self.store.document(int(term), int(version))
+        self.store.put_facts({ROLLBACK: ""})
+        if data is None:
+            return [
+                ManagerRemark(f"map {wish} is not kept any more; `configtron learn manager maps` lists those that are")
+            ]
+        found = opened(data, self._key.verify_key, None)
+        # Another key: agents change what they draw at once, not with the next epoch.
+        key = self._key.sign(f"{self.term} {self._version}".encode()).signature[:16]
+        span_ns = found.head.not_after_ns - found.head.made_ns
+        back = replace(whole_map(found), key=key, not_after_ns=now_ns + span_ns)
+        return [*self._publish(back, now_ns, f"rollback to {wish}"), ManagerRemark(f"rolled back to map {wish}", False)]
+
+    # Maps.
+
+    def _observe(self) -> None:
+        """Hand rows that have arrived to the maker, in order, each once."""
+        arrived, self._arrived = self._arrived, []
+        if arrived and self._position + len(arrived) == self._arrived_to:
+            self._maker.observe(arrived)
+            self._position = self._arrived_to
+        while rows := self.store.rows_after(self._position):
+            self._maker.observe([row for _, row in rows])
+            self._position = rows[-1][0]
+
+    def _make(self, now_ns: int) -> list[ManagerEffect]:
+        self._observe()
+        new = None if self._paused else self._maker.make(now_ns, self.barred)
+        if new is not None:
+            return self._publish(without_barred(new, self.barred), now_ns, "made")
+        head = self.session.current.head if self.session.current else None
+        if head is None or self._map is None:
+            return []
+        span_ns = head.not_after_ns - head.made_ns
+        if now_ns - head.made_ns < span_ns / 2:
+            return []
+        return self._publish(replace(self._map, not_after_ns=now_ns + span_ns), now_ns, "validity renewed")
+
+    def _publish(self, new: FleetMap, now_ns: int, why: str) -> list[ManagerEffect]:
+        """Number, sign, keep and publish a map. Without room for it, the current one stays."""
+        new = replace(new, term=self.term, version=self._version + 1)
+        before, name = self.session.current, self.session.manager
+        try:
+            if before is None or self._map is None:
+                made = signed(new, name, now_ns, self._key, why=why)
+            else:
+                made = signed_after(new, name, now_ns, self._key, before, self._map.prefixes, why)
+            facts = self._learned()
+            whole = document(made)
+            self.store.put_map(new.term, new.version, why, new.profiles, len(new.prefixes), whole, facts)
+        except Unwritten as error:
+            self._complain(error)
+            return []
+        except BadInput as error:
+            return [ManagerRemark(f"a map is not published: {error}")]
+        self._map, self._version = new, new.version
+        return self.session.publish(made)
+
+    def _learned(self) -> dict[str, str]:
+        return {MAKER: self._maker.save(), POSITION: str(self._position)}
+
+    def barred(self, profile: Profile) -> str:
+        """Return why a profile may not be used: the first agent whose operator, guard or driver refuses it; ""."""
+        for name, (limits, reaches) in sorted(self._hellos.items()):
+            if why := next(guarded(profile, limits), "") or _out_of_reach(profile, reaches):
+                return f"agent {name}: {why}"
+        return ""
+
+    def _write_states(self, now_ns: int) -> None:
+        """Keep what is known of each agent, for `learn manager agents`."""
+        states = {AGENT + name: _state_text(state, self._written.get(AGENT + name, ""), now_ns)
+                  for name, state in self.session.agents.items()}  # fmt: skip
+        news = {name: text for name, text in states.items() if self._written.get(name) != text}
+        if news and self._try(lambda: self.store.put_facts(news)):
+            self._written |= news
+
+
+AgentLimits = tuple[Limits, Mapping[str, Bound]]
+
+
+def _limits(hello: AgentHello | None) -> AgentLimits:
+    if hello is None:
+        return Limits(allow_unfair=True), {}
+    bounds = {each.knob: Bound(each.least, each.most, each.values) for each in hello.bounds}
+    reaches = {each.knob: Bound(each.least, each.most, each.values) for each in hello.reaches}
+    return Limits(bounds, allow_unfair=hello.allow_unfair), reaches
+
+
+def _out_of_reach(profile: Profile, reaches: Mapping[str, Bound]) -> str:
+    """Return which setting the agent's driver does not take; "" where its reach is not known."""
+    for knob, value in profile.settings if reaches else ():
+        if knob not in reaches or not reaches[knob].holds(value):
+            return f"profile {profile.name}: {knob}={value_text(value)} is out of reach of its driver"
+    return ""
+
+
+def _state_text(state: AgentState, before: str, now_ns: int) -> str:
+    """Return an agent's state as JSON; the hello stays if this start of the manager has heard none."""
+    hello = state.hello
+    form: dict[str, Json] = json.loads(before) if before else {}
+    form |= {
+        "heard_s": now_ns // 1_000_000_000, "held": f"{state.held[0]}.{state.held[1]}", "reason": state.reason,
+        "rejected": f"{state.rejected[0]}.{state.rejected[1]}" if state.rejected else "",
+        "refused": len(state.refused) + state.omitted, "waiting": state.waiting, "dropped": state.dropped,
+        "skew_s": round(state.skew_s), "frozen": state.frozen,
+    }  # fmt: skip
+    if hello is not None:
+        form |= {"release": hello.release, "driver": hello.driver, "unfair": hello.allow_unfair,
+                 "bounds": _spans(hello.bounds), "reaches": _spans(hello.reaches)}  # fmt: skip
+    return canonical(form)
+
+
+def _spans(forms: Sequence[BoundForm | ReachForm]) -> list[Json]:
+    return [[each.knob, each.least, each.most, list(each.values)] for each in forms]
+
+
+def _limits_of(text: str) -> AgentLimits:
+    """Return the limits in a state that was kept."""
+    form = json.loads(text)
+    spans = ({row[0]: Bound(row[1], row[2], tuple(row[3])) for row in form.get(kind, [])}
+             for kind in ("bounds", "reaches"))  # fmt: skip
+    bounds, reaches = spans
+    return Limits(bounds, allow_unfair=bool(form.get("unfair", True))), reaches

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: MIT
+"""The journal of an agent's applier: changes of its transaction's rules, and the documents that they came from."""
+
+from __future__ import annotations
+
+from configtron.db.tuning import Tuning
+from configtron.model.tuning import Changes, Rules
+from configtron.model.tuning_json import changes_text, rules_text
+
+
+class AgentJournal(Tuning):
+    """The database as an agent's applier sees it."""
+
+    def __enter__(self) -> AgentJournal:
+        return self
+
+    # Changes of a transaction's rules.
+
+    def add_change(self, number: int, changes: Changes) -> None:
+        """Journal a change of the rules of a transaction in force, before it is written to the host."""
+        query = "INSERT INTO act_change SELECT ?, coalesce(max(number), 0) + 1, ? FROM act_change WHERE act = ?"
+        with self._clear():
+            self._connection.execute(query, (number, changes_text(changes), number))
+
+    def drop_change(self, number: int) -> None:
+        """Forget the last change of a transaction: it was not written."""
+        last = "SELECT max(number) FROM act_change WHERE act = ?"
+        with self._clear():
+            query = f"DELETE FROM act_change WHERE act = ? AND number = ({last})"
+            self._connection.execute(query, (number, number))
+
+    def fold_changes(self, number: int, rules: Rules) -> None:
+        """Write the rules of a transaction whole, in place of its changes."""
+        with self._clear(), self._transaction():
+            self._connection.execute("UPDATE act SET rules = ? WHERE id = ?", (rules_text(rules), number))
+            self._connection.execute("DELETE FROM act_change WHERE act = ?", (number,))
+
+    # Documents of the fleet's map.
+
+    def keep_document(self, document: bytes, term: int, version: int, whole: bool) -> None:
+        """Keep a document that is in force; `whole`: those before it go."""
+        row = (term, version, self._now(), document)
+        with self._clear(), self._transaction():
+            if whole:
+                self._connection.execute("DELETE FROM fleet_applied")
+            query = "INSERT INTO fleet_applied (term, version, applied_at, document) VALUES (?, ?, ?, ?)"
+            self._connection.execute(query, row)
+
+    def set_fleet_act(self, number: int) -> None:
+        """Keep which transaction is the fleet's, so that a later start of the agent distinguishes it from a human's."""
+        with self._clear():
+            self._connection.execute("INSERT OR REPLACE INTO tuning VALUES ('fleet-act', ?)", (str(number),))
+
+    def documents(self) -> list[bytes]:
+        """Return the documents in force, in the order in which they were applied."""
+        with self._clear():
+            return [
+                document for (document,) in self._connection.execute("SELECT document FROM fleet_applied ORDER BY id")
+            ]

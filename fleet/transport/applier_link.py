@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: MIT
+"""The two ends of the socketpair between the process that has the network and the one that applies: data, never code.
+
+A message is four bytes of length and MessagePack. The applier takes `LoadDocument` and nothing else.
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import Annotated, TypeVar
+
+from msgspec import DecodeError, Meta, Struct
+from msgspec.msgpack import Decoder, Encoder
+
+from configtron.fleet.messages import CHUNK, MOST_CHUNKS, BoundForm, Count, Digest, Line, MapResult, Name, ReachForm
+from configtron.model.errors import ConfigtronError
+
+T = TypeVar("T")
+
+# Bytes of a message: a document, and some around it.
+MOST_BYTES = CHUNK * MOST_CHUNKS + 1024
+READ_BYTES = 1 << 20
+
+
+class LoadDocument(Struct, frozen=True, array_like=True, tag="load"):
+    """Put this document in force."""
+
+    document: bytes
+
+
+class HostReport(Struct, frozen=True, array_like=True, tag="host"):
+    """What the host can set and its operator allows, once at the beginning; and what is in force."""
+
+    driver: Name
+    reaches: Annotated[tuple[ReachForm, ...], Meta(max_length=256)]
+    bounds: Annotated[tuple[BoundForm, ...], Meta(max_length=256)]
+    allow_unfair: bool
+    term: Count
+    version: Count
+    digest: Digest
+
+
+class LoadReport(Struct, frozen=True, array_like=True, tag="loaded"):
+    """What came of a document."""
+
+    result: MapResult
+    term: Count
+    version: Count
+    digest: Digest
+    retry: bool
+
+
+class HeldReport(Struct, frozen=True, array_like=True, tag="held"):
+    """What is in force changed without a document: its validity or its lease ended, or it was frozen."""
+
+    term: Count
+    version: Count
+    digest: Digest
+    frozen: Line
+
+
+FromApplier = HostReport | LoadReport | HeldReport
+_ENCODER = Encoder()
+OF_NETWORK: Decoder[LoadDocument] = Decoder(LoadDocument)
+OF_APPLIER: Decoder[FromApplier] = Decoder(FromApplier)
+
+
+class LinkClosed(ConfigtronError):
+    """The other process has ended, or sent what is no message."""
+
+
+class ApplierLink:
+    """One end of the socketpair."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self.socket = end
+        self._waiting = bytearray()
+
+    def send(self, message: LoadDocument | FromApplier) -> None:
+        """Send a message. Errors: `LinkClosed`."""
+        data = _ENCODER.encode(message)
+        try:
+            self.socket.sendall(len(data).to_bytes(4, "big") + data)
+        except OSError as error:
+            raise LinkClosed(f"the other process of the agent has ended ({error})") from error
+
+    def receive(self, decoder: Decoder[T]) -> list[T]:
+        """Return the messages that have arrived; call it when the socket can be read. Errors: `LinkClosed`."""
+        try:
+            data = self.socket.recv(READ_BYTES)
+        except OSError as error:
+            raise LinkClosed(f"the other process of the agent has ended ({error})") from error
+        if not data:
+            raise LinkClosed("the other process of the agent has ended")
+        self._waiting += data
+        found: list[T] = []
+        while (message := self._taken()) is not None:
+            try:
+                found.append(decoder.decode(message))
+            except (DecodeError, UnicodeDecodeError, RecursionError) as error:
+                raise LinkClosed(f"the other process of the agent sent what is no message: {error}") from error
+        return found
+
+    def _taken(self) -> bytes | None:
+        """Return the first whole message that waits, taken away."""
+        if len(self._waiting) < 4:
+            return None
+        length = int.from_bytes(self._waiting[:4], "big")
+        if length > MOST_BYTES:
+            raise LinkClosed(f"the other process of the agent sent {length} bytes; at most {MOST_BYTES} are taken")
+        if len(self._waiting) < 4 + length:
+            return None
+        message = bytes(self._waiting[4 : 4 + length])
+        del self._waiting[: 4 + length]
+        return message

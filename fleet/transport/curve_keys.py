@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: MIT
+"""Keys on disk: CURVE pairs of managers and agents, and the key that signs maps. Files of mode 0600.
+
+FOLDER/curve.key      public and secret key of ZeroMQ's CURVE, Z85, one a line
+FOLDER/signing.key    the manager's Ed25519 seed, hexadecimal
+FOLDER/manager.json   an agent's: where its manager is, and its two public keys
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import zmq
+from nacl.signing import SigningKey, VerifyKey
+
+from configtron.model.errors import BadInput, cannot_write
+
+CURVE, SIGNING, MANAGER = "curve.key", "signing.key", "manager.json"
+FILE, FOLDER = 0o600, 0o700
+# Characters of a key of 32 bytes as Z85 (ZeroMQ RFC 32), and as hexadecimal.
+Z85_LENGTH, HEX_LENGTH = 40, 64
+
+
+@dataclass(frozen=True)
+class CurvePair:
+    """A public and a secret key, Z85."""
+
+    public: bytes
+    secret: bytes
+
+    def __repr__(self) -> str:
+        return f"CurvePair({self.public.decode()})"
+
+
+@dataclass(frozen=True)
+class ManagerAddress:
+    """What an agent knows of its manager: endpoint, CURVE public key (Z85), and the key that verifies maps (hex).
+
+    `endpoint` is tcp://HOST:PORT; offers are published one port above.
+    """
+
+    endpoint: str
+    curve: str
+    signing: str
+
+    def __post_init__(self) -> None:
+        host, _, port = self.endpoint.removeprefix("tcp://").rpartition(":")
+        if not self.endpoint.startswith("tcp://") or not host or not port.isdigit() or not 0 < int(port) < 65_535:
+            raise BadInput(f"{self.endpoint!r} is no endpoint of a manager; write tcp://HOST:PORT")
+        if len(self.curve) != Z85_LENGTH or len(self.signing) != HEX_LENGTH:
+            raise BadInput("the manager's keys are cut short; copy the whole line that `enroll` printed")
+
+    @property
+    def offers(self) -> str:
+        """Return the endpoint at which versions are announced."""
+        host, _, port = self.endpoint.rpartition(":")
+        return f"{host}:{int(port) + 1}"
+
+    @property
+    def verify_key(self) -> VerifyKey:
+        """Return the key that verifies maps. Errors: `BadInput`."""
+        try:
+            return VerifyKey(bytes.fromhex(self.signing))
+        except ValueError as error:
+            raise BadInput("the manager's signing key is no key; copy the line that `enroll` printed") from error
+
+
+def curve_pair(folder: Path) -> CurvePair:
+    """Return the CURVE pair of a folder, made if absent. Errors: `BadInput`, `Unwritten`."""
+    path = folder / CURVE
+    if not path.exists():
+        public, secret = zmq.curve_keypair()
+        _write(path, f"{public.decode()}\n{secret.decode()}\n")
+    lines = _read(path).split()
+    if [len(line) for line in lines] != [Z85_LENGTH] * 2:
+        raise BadInput(f"{path}: not a pair of keys; move it away, and enroll this host anew")
+    return CurvePair(lines[0].encode(), lines[1].encode())
+
+
+def signing_key(folder: Path) -> SigningKey:
+    """Return the key that signs maps, made if absent. Errors: `BadInput`, `Unwritten`."""
+    path = folder / SIGNING
+    if not path.exists():
+        _write(path, bytes(SigningKey.generate()).hex() + "\n")
+    try:
+        return SigningKey(bytes.fromhex(_read(path).strip()))
+    except ValueError as error:
+        raise BadInput(f"{path}: not a signing key; restore it, or enroll every agent anew") from error
+
+
+def manager_address(folder: Path) -> ManagerAddress:
+    """Return where an agent's manager is. Errors: `BadInput`."""
+    path = folder / MANAGER
+    if not path.exists():
+        line = "configtron tune agent --join 'LINE', with the line that `learn manager enroll` printed"
+        raise BadInput(f"{path}: this host has not joined a manager; run: {line}")
+    try:
+        form = json.loads(_read(path))
+        return ManagerAddress(str(form["endpoint"]), str(form["curve"]), str(form["signing"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadInput(f"{path}: not a manager's address ({error}); join anew") from error
+
+
+def write_manager_address(folder: Path, address: ManagerAddress) -> None:
+    """Keep where an agent's manager is. Errors: `BadInput`, `Unwritten`."""
+    form = {"endpoint": address.endpoint, "curve": address.curve, "signing": address.signing}
+    _write(folder / MANAGER, json.dumps(form) + "\n")
+
+
+def write_curve_pair(folder: Path, pair: CurvePair) -> None:
+    """Keep a pair that was made elsewhere. Errors: `BadInput` where there is another one; `Unwritten`."""
+    if (folder / CURVE).exists() and curve_pair(folder) != pair:
+        raise BadInput(f"{folder / CURVE}: this host has another key; move it away to join as another agent")
+    _write(folder / CURVE, f"{pair.public.decode()}\n{pair.secret.decode()}\n")
+
+
+def public_key(secret: bytes) -> bytes:
+    """Return the public key of a secret one. Errors: `BadInput`."""
+    try:
+        return zmq.curve_public(secret)
+    except (ValueError, zmq.ZMQError) as error:
+        raise BadInput("not a secret key; copy the whole line that `enroll` printed") from error
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file of mode 0600 as a whole: a new one takes the place of the old one. Errors: as `cannot_write`."""
+    new = path.with_name(path.name + ".new")
+    try:
+        path.parent.mkdir(mode=FOLDER, parents=True, exist_ok=True)
+        new.unlink(missing_ok=True)
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE)
+        with open(descriptor, "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+def _read(path: Path) -> str:
+    try:
+        if path.stat().st_mode & 0o077:
+            raise BadInput(f"{path}: other users can read this key; run: chmod 600 {path}, and enroll anew if they did")
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path}: cannot be read ({error})") from error

@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: MIT
+"""The hosts of a simulated fleet: kernels and disks that outlive processes, and the product's processes on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nacl.signing import SigningKey
+
+from configtron.db.fleet import FleetStore
+from configtron.fleet.map_document import SignedMap
+from configtron.fleet.messages import AgentHello
+from configtron.model.draw import Mix, Plan
+from configtron.model.errors import Refused
+from configtron.model.fleet import OutcomeRow
+from configtron.model.nouns import Profile
+from configtron.model.tuning import Changes, Rules
+from configtron.service.fleet.agent_core import AgentCore
+from configtron.service.fleet.applier import Applier
+from configtron.service.fleet.manager_core import ManagerCore, Outgoing
+from configtron.service.fleet.map_maker import FixedMapMaker
+from configtron.service.fleet.spool import Spool
+from configtron.tune.rules import after
+
+if TYPE_CHECKING:
+    from rigs.fleet_world import World
+
+AGENTS = ("a0", "a1", "a2")
+START_NS = 1_800_000_000 * 10**9
+KEY, FORGER = SigningKey(b"m" * 32), SigningKey(b"f" * 32)
+HUMAN = "192.0.2.0/24"
+BASE = Rules({"human": Profile("human", (("initcwnd", 12),))}, {HUMAN: "human"})
+PROFILES = {name: Profile(name, (("initcwnd", 10 + at),)) for at, name in enumerate(("p0", "p1", "p2", "p3"))}
+PROFILES |= {
+    "bad": Profile("bad", (("initcwnd", 99),)),
+    "off": Profile("off"),
+    "barred": Profile("barred", (("x", 1),)),
+}
+SPOOL_BYTES = 20_000
+
+
+class Killed(BaseException):
+    """The process ended between two of its writes."""
+
+
+@dataclass
+class Kernel:
+    """What outlives an agent's processes on its host."""
+
+    rules: Rules = BASE
+    until_s: float = -1.0
+    documents: list[bytes] = field(default_factory=list)
+    place: tuple[int, int] = (0, 0)
+    foreign: str = ""
+    frozen: str = ""
+
+    def in_force(self, now_s: float) -> Rules:
+        return self.rules if now_s < self.until_s else BASE
+
+
+class Host:
+    """One agent's host: kernel, disk, clock, and the agent while it runs. It is the applier's `Enforcement`."""
+
+    draws = False
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world, self.name = world, name
+        self.kernel, self.skew_ns, self.starts = Kernel(), 0, 0
+        self.key, self.path = f"key-{name}-0", world.folder / f"{name}.db"
+        self.core: AgentCore | None = None
+        self.applier: Applier | None = None
+        self.taken: dict[tuple[str, str, int], OutcomeRow] = {}
+        self.obeyed = (0, "")
+        self.dead_since = 0.0
+        self.revoked_at: float | None = None
+        self.rejected = set[tuple[int, int]]()
+
+    # The enforcement.
+
+    def barred(self, profile: Profile) -> str:
+        return "the driver has no such knob" if profile.name == "barred" else ""
+
+    def begin(self, rules: Rules, lease_s: float) -> None:
+        self._refuse(rules)
+        self.world.may_kill()
+        self.kernel.rules, self.kernel.until_s = rules, self.world.now + lease_s
+        self.world.may_kill()
+
+    def change(self, changes: Changes, target: Rules) -> None:
+        self._refuse(target)
+        self._check_leased()
+        self.world.may_kill()
+        self.kernel.rules = after(self.kernel.rules, changes)
+        self.world.check(self.kernel.rules == target, f"{self.name}: a change does not lead to its target")
+        self.world.may_kill()
+
+    def turn(self, plan: Plan, mixes: Mapping[str, Mix]) -> None:
+        raise AssertionError("this kernel does not draw")
+
+    def renew(self, lease_s: float) -> None:
+        self._check_leased()
+        self.kernel.until_s = self.world.now + lease_s
+
+    def foreign(self) -> str:
+        found, self.kernel.foreign = self.kernel.foreign, ""
+        if found:
+            self.kernel.frozen = found
+        return found
+
+    def frozen(self) -> str:
+        return self.kernel.frozen
+
+    def keep(self, document: bytes, term: int, version: int, whole: bool) -> None:
+        self.world.may_kill()
+        self.kernel.documents = [document] if whole else [*self.kernel.documents, document]
+
+    def _check_leased(self) -> None:
+        if self.world.now >= self.kernel.until_s:
+            raise Refused("the transaction is over")
+
+    def _refuse(self, rules: Rules) -> None:
+        if "bad" in rules.used and self.name == AGENTS[1]:
+            raise Refused("the driver refuses profile bad")
+
+    # The agent's life.
+
+    def start(self) -> None:
+        self.starts += 1
+        self.rejected.clear()
+        spool = Spool(self.path, self.name, boot=f"{self.name}-{self.starts}", most_bytes=SPOOL_BYTES)
+        self.applier = Applier(self, KEY.verify_key, BASE, BASE)
+        self.applier.frozen = self.kernel.frozen
+        if self.kernel.documents:
+            self.applier.resume(self.kernel.documents, self.world.now, self.wall_ns())
+        self.core = AgentCore(AgentHello(spool.boot, "sim"), self.applier.held, spool, self._load)
+
+    def wall_ns(self) -> int:
+        return START_NS + round(self.world.now * 1e9) + self.skew_ns
+
+    def _load(self, document: bytes) -> None:
+        document = self.world.forged(document)
+        self.world.later(0.05, lambda: self._loaded(document), self)
+
+    def _loaded(self, document: bytes) -> None:
+        if self.applier is None or self.core is None:
+            return
+        found = self.applier.load(document, self.world.now, self.wall_ns())
+        place = (found.result.term, found.result.version)
+        if found.result.error and not found.retry and place != (0, 0):
+            self.rejected.add(place)
+        self.world.note(f"{self.name} loads {place} {found.result.error}")
+        self.send(self.core.loaded(found.result, found.held, found.retry, self.world.now))
+
+    def step(self) -> None:
+        if self.core is None or self.applier is None:
+            return
+        self.applier.tick(self.world.now, self.wall_ns())
+        self.applier.take_remarks()
+        self.core.holds(self.applier.held, self.applier.frozen)
+        self.send(self.core.tick(self.world.now, self.wall_ns()))
+
+    def produce(self) -> None:
+        if self.core is None:
+            return
+        spool, first = self.core.spool, self.core.spool._next
+        row = OutcomeRow(self.name, spool.boot, 0, self.wall_ns(), "a.example", "198.51.100.0/24", "0" * 16,
+                         self.world.rng.uniform(1, 9))  # fmt: skip
+        rows = [replace(row, epoch=at) for at in range(self.world.rng.randint(1, 5))]
+        self.world.may_kill()
+        taken = spool.add(rows)
+        for at, each in enumerate(rows[:taken], first):
+            self.taken[(self.name, spool.boot, at)] = replace(each, sequence=at)
+        self.world.may_kill()
+
+    def send(self, frames: list[bytes]) -> None:
+        for data in frames:
+            self.world.to_managers(self, data)
+
+    def receive(self, data: bytes) -> None:
+        if self.core is None:
+            return
+        self.send(self.core.receive(data, self.world.now))
+        term, name = self.core.session.manager
+        self.world.check(term >= self.obeyed[0], f"{self.name}: obeys term {term} after {self.obeyed[0]}")
+        self.obeyed = (term, name)
+
+    def kill(self) -> None:
+        if self.core is not None:
+            self.core.spool._file._connection.close()
+        self.core = self.applier = None
+        self.dead_since = self.world.now
+
+
+class ManagerHost:
+    """A manager's host: its database, and the manager while it runs."""
+
+    def __init__(self, world: World, name: str, path: Path) -> None:
+        self.world, self.name, self.path = world, name, path
+        self.core: ManagerCore | None = None
+        self.starts, self.terms, self.skew_ns = 0, list[int](), 0
+        self.published = set[tuple[int, int]]()
+        self.maker = FixedMapMaker(world.wanted, 40.0)
+
+    def start(self) -> None:
+        self.starts += 1
+        store = FleetStore(self.path)
+        self._watch(store)
+        self.maker = FixedMapMaker(self.world.wanted, 40.0)
+        core = ManagerCore(store, self.maker, KEY, f"{self.name}-{self.starts}", self.wall_ns())
+        self.world.check(not self.terms or core.term > self.terms[-1], f"{self.name}: term {core.term} does not rise")
+        self.terms.append(core.term)
+        self._publishes(core)
+        self.core = core
+
+    def _watch(self, store: FleetStore) -> None:
+        """Let the process be killed before and after each of its writes."""
+        for name in ("add_rows", "put_map", "put_facts"):
+            setattr(store, name, self._killable(getattr(store, name)))
+
+    def _killable(self, write: Callable[..., object]) -> Callable[..., object]:
+        def call(*arguments: object) -> object:
+            self.world.may_kill()
+            found = write(*arguments)
+            self.world.may_kill()
+            return found
+
+        return call
+
+    def _publishes(self, core: ManagerCore) -> None:
+        if core.session.current is not None:
+            self.world.published(self, core.session.current)
+        publish = core.session.publish
+
+        def call(new: SignedMap) -> object:
+            self.world.published(self, new)
+            return publish(new)
+
+        core.session.publish = call  # type: ignore[method-assign,assignment]
+
+    def wall_ns(self) -> int:
+        return START_NS + round(self.world.now * 1e9) + self.skew_ns
+
+    def step(self) -> None:
+        if self.core is None:
+            return
+        self.maker.change(self.world.wanted)
+        self.send(self.core.tick(self.world.now, self.wall_ns()))
+        if self.core is not None and self.core.stopped:
+            self.world.note(f"{self.name} stops: {self.core.stopped}")
+            self.kill()
+
+    def receive(self, host: Host, key: str, data: bytes) -> None:
+        if self.core is not None:
+            connection = host.name.encode()
+            self.send(self.core.receive(connection, key, data, self.world.now, self.wall_ns()))
+
+    def send(self, frames: list[Outgoing]) -> None:
+        for connection, data in frames:
+            for host in self.world.hosts.values():
+                if connection in (None, host.name.encode()):
+                    self.world.to_agent(host, data)
+
+    def kill(self) -> None:
+        if self.core is not None:
+            self.core.store._connection.close()
+        self.core = None

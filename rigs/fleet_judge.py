@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: MIT
+"""The rules that no order of faults may break, judged from outside: kernels at each step, databases at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from configtron.db.fleet import FleetStore
+from configtron.model.draw import Key, Mix, Plan, draw, unit_of
+from configtron.model.fleet import FleetMap, OutcomeRow
+from configtron.service.fleet.manager_core import ManagerCore
+from rigs.fleet_hosts import BASE, HUMAN, START_NS, Host
+
+if TYPE_CHECKING:
+    from rigs.fleet_world import World
+
+# Term, version and digest of a map.
+Place = tuple[int, int, bytes]
+# s; the longest lease, and the time in which a manager reads its allow-list and frames arrive.
+LEASE_S, NOTICE_S = 3.0, 2.0
+
+
+class Judge:
+    """The rules of one world; what it finds goes to `World.wrong`."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self._known = world, dict[tuple[object, ...], dict[str, str]]()
+
+    def _check(self, holds: bool, rule: str) -> None:
+        self.world.check(holds, rule)
+
+    def kernels(self) -> None:
+        for host in self.world.hosts.values():
+            rules, applier = host.kernel.in_force(self.world.now), host.applier
+            self._check(rules.prefixes.get(HUMAN) == "human", f"{host.name}: a human's prefix was replaced")
+            if host.core is None and self.world.now - host.dead_since > LEASE_S:
+                self._check(rules == BASE, f"{host.name}: rules outlive a dead agent's lease")
+            if applier is None or host.kernel.frozen or rules == BASE:
+                continue
+            place = applier.held[:2]
+            if place == (0, 0):
+                # Given up: nothing may renew it.
+                self._check(
+                    host.kernel.until_s <= self.world.now + 3.0, f"{host.name}: a lease without a map is renewed"
+                )
+                continue
+            self._check(applier.held in self.world.maps, f"{host.name}: map {place} was never published")
+            self._check(place >= host.kernel.place, f"{host.name}: map {place} after {host.kernel.place}")
+            host.kernel.place = max(host.kernel.place, place)
+            if applier.held in self.world.maps and applier.drawing is not None:
+                head = applier.drawing.head
+                late = host.wall_ns() // 1_000_000_000 // head.epoch_s != applier.drawing.epoch
+                self._check(not late, f"{host.name}: epoch {applier.drawing.epoch} is over")
+                drawn = (head.term, head.version, head.digest)
+                expected = self._expected(applier.held, drawn, applier.drawing.epoch)
+                self._check(rules.prefixes == expected, f"{host.name}: prefixes are not those of map {place}")
+
+    def _expected(self, held: Place, drawn: Place, epoch: int) -> dict[str, str]:
+        if (held, drawn, epoch) not in self._known:
+            maps = self.world.maps
+            self._known[held, drawn, epoch] = _drawn_one_by_one(maps[held], maps[drawn], epoch)
+        return self._known[held, drawn, epoch]
+
+    def end(self) -> None:
+        core = self.world.managers[0].core
+        if core is None or core.session.current is None:
+            self._check(False, "the manager does not run at the end")
+            return
+        stored: dict[tuple[str, str, int], OutcomeRow] = {}
+        for row in core.store.every_row():
+            name = (row.agent, row.boot, row.sequence)
+            self._check(name not in stored, f"row {name} is stored twice")
+            stored[name] = row
+        elsewhere = set()
+        for manager in self.world.managers[1:]:
+            with FleetStore(manager.path) as store:
+                elsewhere = {(row.agent, row.boot, row.sequence) for row in store.every_row()}
+        self._check(core.store.latest_term()[0] == core.term, "the manager's term is not the latest")
+        for host in self.world.hosts.values():
+            self._judge_host(host, core, stored, elsewhere)
+        taken = {name for host in self.world.hosts.values() for name in host.taken}
+        # A process that was killed after it had written and before it returned: stored, and rightly so.
+        extra = [name for name in stored if name not in taken]
+        self._check(
+            len(extra) <= 5 * sum(host.starts for host in self.world.hosts.values()), f"rows from nowhere: {extra[:3]}"
+        )
+
+    def _judge_host(self, host: Host, core: ManagerCore, stored: Mapping[tuple[str, str, int], OutcomeRow],
+                    elsewhere: set[tuple[str, str, int]]) -> None:  # fmt: skip
+        if host.core is None or host.applier is None:
+            self._check(False, f"{host.name} does not run at the end")
+            return
+        for name in host.taken.keys() & stored.keys():
+            self._check(stored[name] == host.taken[name], f"row {name} is not as it was sent")
+        missing = host.taken.keys() - stored.keys() - elsewhere
+        dropped = host.core.spool.dropped
+        waiting = host.core.spool.waiting
+        if host.revoked_at is not None:
+            self._check(len(missing) <= dropped + waiting, f"{host.name}: {len(missing)} rows lost, {waiting} wait")
+            late = [row for row in stored.values() if row.agent == host.name
+                    and row.at_ns - host.skew_ns > START_NS + (host.revoked_at + NOTICE_S) * 1e9]  # fmt: skip
+            self._check(not late or host.skew_ns != 0, f"{host.name}: rows were stored after its key was revoked")
+            return
+        self._check(waiting == 0, f"{host.name}: {waiting} rows still wait")
+        self._check(len(missing) <= dropped, f"{host.name}: {len(missing)} rows lost, {dropped} counted")
+        assert core.session.current is not None
+        place = core.session.current.place
+        self._check(host.applier.held[:2] == place, f"{host.name}: holds {host.applier.held[:2]}, current is {place}")
+        self._check(host.kernel.in_force(self.world.now) == host.applier.rules or host.applier.rules == BASE,
+                   f"{host.name}: the kernel has other rules than the applier")  # fmt: skip
+
+
+def _drawn_one_by_one(held: FleetMap, drawn: FleetMap, epoch: int) -> dict[str, str]:
+    """Return prefix -> profile by the model's own draw, one prefix at a time."""
+    found = {HUMAN: "human"}
+    plan = Plan(Key.of(drawn.key), epoch, 0, drawn.holdback)
+    for prefix, name in held.prefixes.items():
+        mix = drawn.mixes.get(name, ())
+        if not mix or prefix in (HUMAN, "192.0.2.128/25") or any(profile == "barred" for profile, _ in mix):
+            continue
+        one = Mix(tuple(profile for profile, _ in mix), tuple(weight for _, weight in mix))
+        arm = draw(plan, one, unit_of(prefix.partition("/")[0])).arm
+        profile = one.profiles[arm] if arm is not None else "off"
+        if profile != "off":
+            found[prefix] = profile
+    return found

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: MIT
+"""A manager and an agent over ZeroMQ on loopback, the agent in its two processes, with the driver of trials."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import zmq
+
+from configtron.db.fleet import FleetStore
+from configtron.fleet.messages import Beat, frame
+from configtron.fleet.transport.agent_sockets import AgentSockets
+from configtron.fleet.transport.curve_keys import (
+    CurvePair,
+    ManagerAddress,
+    curve_pair,
+    public_key,
+    signing_key,
+    write_curve_pair,
+    write_manager_address,
+)
+from configtron.fleet.transport.manager_sockets import ManagerSockets
+from configtron.model.errors import BadInput, Refused
+from configtron.model.fleet import FleetMap, OutcomeRow
+from configtron.model.nouns import Profile
+from configtron.service.fleet.agent import AgentOptions, run_agent
+from configtron.service.fleet.manager import ManagerOptions, run_manager
+from configtron.service.fleet.manager_core import ManagerCore
+from configtron.service.fleet.map_maker import FixedMapMaker
+from configtron.service.fleet.spool import Spool
+from configtron.service.lease.options import LeaseOptions
+
+MAP = FleetMap(0, 0, {"fast": Profile("fast", (("initcwnd", 20),))}, {"near": (("fast", 65_536),)},
+               {f"198.51.{at}.0/24": "near" for at in range(100)}, b"k" * 16, 1)  # fmt: skip
+PATIENCE_S = 20.0
+
+
+def free_endpoint() -> str:
+    """Return an endpoint of two ports that are free now."""
+    for _ in range(100):
+        with socket.socket() as one, socket.socket() as two:
+            one.bind(("127.0.0.1", 0))
+            port = one.getsockname()[1]
+            try:
+                two.bind(("127.0.0.1", port + 1))
+            except OSError:
+                continue
+            return f"tcp://127.0.0.1:{port}"
+    raise AssertionError("no two ports in a row are free")
+
+
+def until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+class Fleet:
+    """A manager in a thread of this process, and a folder for an agent that has joined it."""
+
+    def __init__(self, folder: Path, maker: FixedMapMaker) -> None:
+        self.options = ManagerOptions(folder / "m.db", folder / "keys", free_endpoint())
+        self.folder, self.maker = folder / "agent", maker
+        self.errors: list[BaseException] = []
+        pair, key = curve_pair(self.options.keys), signing_key(self.options.keys)
+        self.address = ManagerAddress(self.options.endpoint, pair.public.decode(), bytes(key.verify_key).hex())
+        self.agent = self.joined("web1", self.folder)
+
+    def joined(self, name: str, folder: Path) -> CurvePair:
+        pair = CurvePair(*zmq.curve_keypair())
+        with FleetStore(self.options.database) as store:
+            store.enroll(name, pair.public.decode())
+        write_curve_pair(folder, pair)
+        write_manager_address(folder, self.address)
+        return pair
+
+    @contextmanager
+    def manager(self) -> Iterator[ManagerCore]:
+        cores: list[ManagerCore] = []
+        done = threading.Event()
+
+        def run() -> None:
+            try:
+                run_manager(self.options, self.maker, stop=done.is_set, started=cores.append)
+            except BaseException as error:
+                self.errors.append(error)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            until(lambda: bool(cores or self.errors))
+            yield cores[0]
+        finally:
+            done.set()
+            thread.join(PATIENCE_S)
+
+    @contextmanager
+    def running_agent(self, folder: Path) -> Iterator[None]:
+        done = threading.Event()
+        options = AgentOptions(LeaseOptions(folder / "tune.db", driver="memory"), self.folder, "root")
+        thread = threading.Thread(target=lambda: run_agent(options, stop=done.is_set))
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join(PATIENCE_S)
+            assert not thread.is_alive()
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Fleet:
+    return Fleet(tmp_path, FixedMapMaker(MAP))
+
+
+def test_a_map_reaches_the_applier_and_rows_the_database(fleet: Fleet, tmp_path: Path) -> None:
+    row = OutcomeRow("", "", 0, 5, "a.example", "198.51.7.0/24", "0" * 16, 812.5, 1, 1, 3, "near", 0, "fast", 1.0)
+    spool = Spool(fleet.folder / "spool.db", "web1")
+    spool.add([row] * 5000)
+    spool.close()
+    with fleet.manager() as core, fleet.running_agent(tmp_path):
+        until(lambda: "web1" in core.session.agents and core.session.agents["web1"].held == (1, 1))
+        until(lambda: fleet.maker.rows == 5000)
+        fleet.maker.change(replace(MAP, prefixes={**MAP.prefixes, "192.0.2.0/24": "near"}))
+        until(lambda: core.session.agents["web1"].held == (1, 2))
+        until(lambda: core.session.agents["web1"].waiting == 0)
+    assert fleet.errors == []
+    with FleetStore(fleet.options.database) as store:
+        assert [(stream.agent, stream.through, stream.lost) for stream in store.streams()] == [("web1", 5000, 0)]
+        assert [row.why for row in store.maps()] == ["made", "made"]
+        assert '"held":"1.' in store.facts()["agent web1"] or '"held": "1.' in store.facts()["agent web1"]
+
+
+def test_a_second_manager_of_the_database_stops_the_first_by_a_line_that_names_both(fleet: Fleet) -> None:
+    with fleet.manager() as core:
+        with FleetStore(fleet.options.database) as store:
+            store.begin_term("another host")
+        until(lambda: bool(fleet.errors))
+    (error,) = fleet.errors
+    assert isinstance(error, Refused) and "another host" in str(error) and core.session.manager in str(error)
+
+
+@pytest.fixture
+def sockets(fleet: Fleet) -> Iterator[ManagerSockets]:
+    found = ManagerSockets(
+        fleet.options.endpoint, curve_pair(fleet.options.keys), {fleet.agent.public.decode(): "web1"}
+    )
+    yield found
+    found.close()
+
+
+def heard(sockets: ManagerSockets, agent: AgentSockets, data: bytes, patience_s: float = 2.0) -> list[str]:
+    """Return the keys of frames that arrive while an agent sends."""
+    end = time.monotonic() + patience_s
+    while time.monotonic() < end:
+        agent.send(data)
+        sockets.wait(0.05)
+        if found := sockets.receive(10):
+            return [each.key for each in found if each.data == data]
+    return []
+
+
+def test_only_enrolled_keys_are_heard_and_a_refused_agent_can_say_so(fleet: Fleet, sockets: ManagerSockets) -> None:
+    data = frame(Beat())
+    known, unknown = (
+        AgentSockets(fleet.address, fleet.agent),
+        AgentSockets(fleet.address, CurvePair(*zmq.curve_keypair())),
+    )
+    assert heard(sockets, known, data)[:1] == [fleet.agent.public.decode()]
+    assert heard(sockets, unknown, data, 1.0) == []
+    assert "refuses this host's key" in unknown.complaint() and sockets.refused > 0
+    unknown.close()
+    sockets.allowed.clear()
+    # libzmq hears a key that was revoked on its old connection: the session drops it by the key of each frame.
+    assert heard(sockets, known, data)[:1] == [fleet.agent.public.decode()]
+    again = AgentSockets(fleet.address, fleet.agent)
+    assert fleet.agent.public.decode() not in heard(sockets, again, b"\x01again", 1.0)
+    for each in (known, again):
+        each.close()
+
+
+def test_a_client_without_a_key_and_one_with_the_wrong_server_key_are_not_heard(
+    fleet: Fleet, sockets: ManagerSockets
+) -> None:
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    plain = context.socket(zmq.DEALER)
+    plain.linger, plain.immediate, plain.sndtimeo = 0, True, 0
+    plain.connect(fleet.options.endpoint)
+    end = time.monotonic() + 1.0
+    while time.monotonic() < end:
+        try:
+            plain.send(frame(Beat()))
+        except zmq.Again:
+            pass
+        sockets.wait(0.05)
+        assert sockets.receive(10) == []
+    plain.close(0)
+    context.term()
+    other = replace(fleet.address, curve=zmq.curve_keypair()[0].decode())
+    agent = AgentSockets(other, fleet.agent)
+    assert heard(sockets, agent, frame(Beat()), 1.0) == []
+    agent.close()
+
+
+def test_keys_are_files_that_only_their_owner_reads(tmp_path: Path) -> None:
+    pair = curve_pair(tmp_path / "keys")
+    assert curve_pair(tmp_path / "keys") == pair and public_key(pair.secret) == pair.public
+    assert pair.secret.decode() not in repr(pair)
+    assert signing_key(tmp_path / "keys") == signing_key(tmp_path / "keys")
+    for path in (tmp_path / "keys").iterdir():
+        assert path.stat().st_mode & 0o777 == 0o600
+    (tmp_path / "keys" / "curve.key").chmod(0o644)
+    with pytest.raises(BadInput, match="chmod 600"):
+        curve_pair(tmp_path / "keys")
+    with pytest.raises(BadInput, match="not joined"):
+        from configtron.fleet.transport.curve_keys import manager_address
+
+        manager_address(tmp_path / "keys")

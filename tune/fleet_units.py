@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: MIT
+"""systemd units of a fleet: the agent of a host, and the manager. Text, for one program path.
+
+The agent's main process is root, with the capabilities of its drivers, and has no network; the process that it starts
+changes to a user without rights before it opens a socket, for which the unit has CAP_SETUID and CAP_SETGID. The manager
+has no capability and writes to its own folder alone.
+
+Rules for this file: pure; equal arguments give equal text.
+Source     systemd.exec(5); checked with systemd-analyze security
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from configtron.tune.units import STATE, unit_word
+
+AGENT, MANAGER = "configtron-agent.service", "configtron-manager.service"
+AGENT_STATE, MANAGER_STATE = "/var/lib/configtron-agent", "/var/lib/configtron-manager"
+MANAGER_USER = "configtron-manager"
+
+_SHARED = """\
+UMask=0077
+NoNewPrivileges=yes
+ProtectSystem=strict
+ProtectHome=yes
+PrivateTmp=yes
+ProtectClock=yes
+ProtectHostname=yes
+ProtectKernelLogs=yes
+ProtectControlGroups=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+MemoryDenyWriteExecute=yes
+RemoveIPC=yes
+KeyringMode=private
+SystemCallArchitectures=native
+SystemCallErrorNumber=EPERM
+"""
+
+_AGENT = """\
+# Applies the maps of a manager, and sends it outcomes: configtron tune agent --help. Join first, see docs/fleet.md.
+[Unit]
+Description=configtron: agent that tunes this host's TCP stack by its manager's maps
+After=network-online.target
+Wants=network-online.target
+ConditionPathExists={folder}/manager.json
+
+[Service]
+Type=exec
+ExecStart={command} tune agent --folder {folder}
+Restart=always
+RestartSec=1
+SuccessExitStatus=130
+# Stop the main process alone: the watchdogs that end its leases must go on.
+KillMode=process
+LimitMEMLOCK=infinity
+RuntimeDirectory=configtron-tune
+RuntimeDirectoryMode=0700
+RuntimeDirectoryPreserve=yes
+StateDirectory=configtron
+StateDirectoryMode=0700
+ReadWritePaths={folder}
+CapabilityBoundingSet=CAP_NET_ADMIN CAP_BPF CAP_SYS_ADMIN CAP_SETUID CAP_SETGID CAP_KILL CAP_DAC_READ_SEARCH
+AmbientCapabilities=
+DevicePolicy=closed
+DeviceAllow=/dev/configtron rw
+RestrictAddressFamilies=AF_UNIX AF_NETLINK AF_INET AF_INET6
+RestrictNamespaces=net
+SystemCallFilter=@system-service bpf
+SystemCallFilter=~@resources @keyring @privileged
+SystemCallFilter=bpf setns setuid setgid setgroups setresuid setresgid
+{shared}
+[Install]
+WantedBy=multi-user.target
+"""
+
+_MANAGER = """\
+# Gives agents their maps: configtron learn manager --help. Choose what it runs by the two words after `run`.
+[Unit]
+Description=configtron: manager of the agents' maps
+After=network-online.target
+Wants=network-online.target
+
+[Service]
+Type=exec
+User={user}
+ExecStart={command} learn manager run --policy thompson
+Restart=on-failure
+RestartSec=2
+SuccessExitStatus=130
+# Another manager is obeyed: this one must not come back by itself.
+RestartPreventExitStatus=6
+StateDirectory=configtron-manager
+StateDirectoryMode=0700
+CapabilityBoundingSet=
+AmbientCapabilities=
+PrivateDevices=yes
+PrivateUsers=yes
+ProtectProc=invisible
+ProcSubset=pid
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
+RestrictNamespaces=yes
+SystemCallFilter=@system-service
+SystemCallFilter=~@resources @privileged
+{shared}
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def fleet_units(program: Sequence[str]) -> Mapping[str, str]:
+    """Return name -> text of the agent's and the manager's unit; `program`: absolute path, then first arguments."""
+    agent = " ".join(map(unit_word, (*program, "--db", f"{STATE}/configtron.db")))
+    manager = " ".join(map(unit_word, (*program, "--db", f"{MANAGER_STATE}/configtron.db")))
+    return {
+        AGENT: _AGENT.format(command=agent, folder=AGENT_STATE, shared=_SHARED),
+        MANAGER: _MANAGER.format(command=manager, user=MANAGER_USER, shared=_SHARED),
+    }
