@@ -110,7 +110,9 @@ class PlanBook:
     def _drawn(self, plan: DatedPlan, prefix: str, client: bytes, wall_ns: int) -> DrawnArm:
         """Return what the plan gives the client's prefix."""
         epoch = plan.plan.epoch
-        named = unit(plan.unit_key, prefix.encode() if not self.kernel_draws else client, epoch)
+        named = (
+            unit(plan.unit_key, client, epoch) if self.kernel_draws else hashed(plan.unit_key, prefix.encode(), epoch)
+        )
         found = plan.of_prefix(prefix) if plan.of_prefix else None
         if found is None:
             return DrawnArm(prefix, named, plan.term, plan.map_version, epoch, doubt="undrawn")
@@ -130,9 +132,13 @@ def near_turn(wall_ns: int, epoch_s: int) -> bool:
 
 
 def unit(key: bytes, client: bytes, epoch: int) -> str:
-    """Return what intervals cluster by: 16 hexadecimal digits of a client, or prefix, in an epoch.
+    """Return what intervals cluster by: 16 hexadecimal digits of a client in an epoch.
 
-    An address counts as the draw counts it: IPv4 whole, IPv6 by its /64.
+    A packed address counts as the draw counts it: IPv4 whole, IPv6 by its /64.
     """
-    named = unit_of(plain(client)).to_bytes(8, "big") if len(client) in (4, 16) else client
-    return blake2b(named + epoch.to_bytes(8, "big"), key=key, digest_size=8).hexdigest()
+    return hashed(key, unit_of(plain(client)).to_bytes(8, "big"), epoch)
+
+
+def hashed(key: bytes, name: bytes, epoch: int) -> str:
+    """Return the unit of a name: of a client, or of a prefix where prefixes are drawn."""
+    return blake2b(name + epoch.to_bytes(8, "big"), key=key, digest_size=8).hexdigest()

@@ -47,6 +47,15 @@ def test_boomerang_as_a_form_a_query_and_json() -> None:
     assert read(BOOMERANG) == want and load_fault(want) == ""
 
 
+def test_a_browser_whose_clock_is_hours_off_reports_the_same_load() -> None:
+    right = read(BOOMERANG)
+    for skew_ms in (3_600_000, -7_200_000, 10**11):
+        moved = {
+            key: str(int(value) + skew_ms) if value.startswith("17") else value for key, value in BOOMERANG.items()
+        }
+        assert moved != BOOMERANG and read(moved) == right
+
+
 def test_web_vitals() -> None:
     assert read(TTFB) == PageLoad("v5-1", TOKEN, 400.5, 5.0, 45.5, 46.0, 90.0, None, 0.0, "navigate", protocol="h2")
     lcp = {"name": "LCP", "value": 310.0, "id": "v5-2", "navigationType": "reload", "ct": TOKEN, "entries": []}

@@ -80,6 +80,16 @@ def test_a_driver_without_a_draw_gives_the_prefix_its_arm_and_its_unit() -> None
     assert book(False, draws).describe(opened(MIDDLE)._replace(epoch=None), neighbour).unit == found.unit
 
 
+def test_each_prefix_has_a_unit_of_its_own() -> None:
+    """Prefixes of 16 characters are not packed IPv6 addresses."""
+    found, draws = set(), PrefixDraw("slow", 1, False, "wide")
+    for third in range(100, 120):
+        client = bytes([198, 151, third, 9])
+        record = opened(MIDDLE, prefix=f"198.151.{third}.0/24")._replace(epoch=None)
+        found.add(book(kernel_draws=False, draws=draws).describe(record, client).unit)
+    assert len(found) == 20
+
+
 def test_units_are_of_an_epoch_and_of_a_client() -> None:
     six = bytes.fromhex("20010db8000000010000000000000007")
     assert unit(KEY, six, 1) == unit(KEY, six[:8] + bytes(8), 1), "a /64 is one client"

@@ -52,8 +52,14 @@ class RunningOutcomes:
 
 
 @contextmanager
-def running_outcomes(log: Path, source: RecordSource, options: IntakeOptions | None = None, *, all_logged: bool = False
-                     ) -> Iterator[RunningOutcomes]:  # fmt: skip
+def running_outcomes(
+    log: Path,
+    source: RecordSource,
+    options: IntakeOptions | None = None,
+    *,
+    all_logged: bool = False,
+    plans: PlanBook | None = None,
+) -> Iterator[RunningOutcomes]:
     """Run until the block ends."""
     rows: list[OutcomeRow] = []
     loop = asyncio.new_event_loop()
@@ -61,7 +67,7 @@ def running_outcomes(log: Path, source: RecordSource, options: IntakeOptions | N
     def keep(more: Sequence[OutcomeRow]) -> None:
         rows.extend(more)
 
-    local = LocalOutcomes("web1", "boot1", source, book(), keep, log, options, all_logged)
+    local = LocalOutcomes("web1", "boot1", source, plans or book(), keep, log, options, all_logged)
     log.chmod(0o666)
     loop.run_until_complete(local.start(port=0))
     thread = threading.Thread(target=loop.run_forever)

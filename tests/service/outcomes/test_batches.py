@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: MIT
+"""What goes from the root reader to the process without privilege: whole, typed, and without addresses."""
+
+from __future__ import annotations
+
+import pytest
+
+from configtron.learner.pageloads.request_join import BadEnding, EndedConnection
+from configtron.model.errors import BadInput
+from tests.support.pageloads import PREFIX, T0, closed, describe, line, opened, requests, token
+
+batch_bytes = pytest.importorskip("configtron.service.outcomes.batch_bytes", reason="needs msgspec: configtron[fleet]")
+
+
+def test_a_batch_comes_back_whole_and_has_no_address() -> None:
+    from configtron.service.outcomes.root_reader import ReaderBatch
+
+    join, record = requests(), opened()
+    join.record(record)
+    join.datagram(line(token(1), T0 + 10**9), T0 + 10**9, T0 + 10**9)
+    joined = join.advance(T0 + 10**9, T0 + 10**9)
+    join.record(closed(record, T0 + 2 * 10**9, 29_000)._replace(ending="reset"))
+    batch = ReaderBatch(tuple(joined), tuple(join.ended()), tuple(join.ended_badly()))
+    assert batch.joined[0].drawn == describe(record, bytes([198, 51, 100, 9]))
+    assert batch.ended == (EndedConnection(1, 29_000, None, 0.0, "reset", False),)
+    assert batch.bad == (BadEnding(PREFIX, T0 + 2 * 10**9),)
+    data = batch_bytes.encoded(batch)
+    assert batch_bytes.decoded(data) == batch
+    assert (
+        b"198.51.100.9" not in data and bytes([198, 51, 100, 9]) not in data and (50_000).to_bytes(2, "big") not in data
+    )
+
+
+@pytest.mark.parametrize("data", [b"", b"\x93", b"\x93\x91\x01\x90\x90", b"\xc1"])
+def test_other_bytes_are_refused(data: bytes) -> None:
+    with pytest.raises(BadInput, match="no batch of the root reader"):
+        batch_bytes.decoded(data)
