@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Whom not to ask: address ranges and names that no probe may touch.
+"""The blocklist: address ranges and names that no probe may touch.
 
-Asked again after every DNS answer and redirect, so it must be quick: disjoint sorted ranges and one bisection.
+The run checks it after every DNS answer and redirect, so a check must be quick: sorted disjoint ranges, one bisection.
 
     special ranges   by default nothing that IANA keeps for special purposes is probed (a lab has its own list: none)
     blocklist file   addresses, blocks and names (with all names below them), `#` comments
-    opt-out file     the same form: what people asked us to leave alone
-    allowlist file   if given, only these addresses may be probed; what it names is exempt from the special ranges,
-                     never from blocklist and opt-out
+    opt-out file     the same form: hosts whose operators asked us to leave them alone
+    allowlist file   if given, only these addresses may be probed; they are exempt from the special ranges, never from
+                     blocklist and opt-out
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Ranges:
 
 
 class Blocklist:
-    """What may not be probed, and why."""
+    """The addresses and names that may not be probed, and why."""
 
     def __init__(
         self, blocked: Iterable[Source] = (), *, allowed: Iterable[Source] | None = None, special: bool = True

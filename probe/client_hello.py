@@ -16,7 +16,8 @@ from ipaddress import ip_address
 
 # Names of the versions -> their number on the wire, oldest first.
 VERSIONS = {"1.0": 0x0301, "1.1": 0x0302, "1.2": 0x0303, "1.3": 0x0304}
-# What each version can be answered with, the strongest first; the last rows (3DES, RC4) only old servers choose.
+# The suites that a server can choose in each version, the strongest first; only old servers choose the last (3DES,
+# RC4).
 SUITES_13 = (0x1301, 0x1302, 0x1303)
 SUITES_12 = (0xC02B, 0xC02F, 0xC02C, 0xC030, 0xCCA9, 0xCCA8, 0x009E, 0x009F, 0x009C, 0x009D, 0xC023, 0xC027, 0x003C)
 SUITES_10 = (0xC009, 0xC013, 0xC00A, 0xC014, 0x0033, 0x0039, 0x002F, 0x0035, 0xC008, 0xC012, 0x000A, 0xC007, 0xC011)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Provoke an answer to packets that a user crafted: send each, hear what comes back. Read in `fingerprint/craft.py`.
+"""Provoke an answer to packets that a user crafted: send each, receive the answers. Read in `fingerprint/craft.py`.
 
 The parameter `packets` is text without scapy, so that a recording replays without it: items separated by a space,
 `TOS:HEX` (the type of service in hexadecimal, then the TCP header and payload, with sequence numbers relative to each
@@ -49,7 +49,7 @@ def items(packets: str) -> Iterator[Send | float]:
 
 
 def segment_of(header: bytes) -> Segment:
-    """Return the TCP header and payload as a segment. Errors: `ValueError` for what is no TCP header."""
+    """Return the TCP header and payload as a segment. Errors: `ValueError` for bytes that are no TCP header."""
     if len(header) < 20 or (size := (header[12] >> 4) * 4) < 20 or size > len(header):
         raise ValueError("no TCP header")
     seq, ack, _, flags, window = _HEADER.unpack_from(header)

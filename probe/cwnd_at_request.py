@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Provoke the window that stands when a request is asked inside TLS: shake hands, be quiet, ask, acknowledge nothing.
+"""Provoke the server's window at a request inside TLS: shake hands, be quiet, ask, acknowledge nothing.
 
 Read in `fingerprint/cwnd_at_request.py`.
 """

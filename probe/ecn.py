@@ -16,7 +16,7 @@ ASK_AT_S, PATIENCE_S = (0.0, 1.0, 3.0), 3.0
 
 
 def ecn(target: Target, agent: str) -> Script:
-    """Offer ECN with all options; if it is agreed to, ask by a marked segment and hear what acknowledges it."""
+    """Offer ECN with all options; if the server agrees, ask by a marked segment and receive its acknowledgement."""
     opening = yield from handshake(syn_options(1460, sack=True, timestamps=True, wscale=7), flags=SYN | ECE | CWR)
     if opening.synack is None:
         return opening.reason

@@ -21,7 +21,7 @@ PATIENCE_S = 5.0
 # may be lost once (a second's timer at worst, and the longest path).
 COMPANY_S = 2.0
 # SETTINGS that come later (after the request) are rare; the answer's HEADERS end the wait. Servers think up to 3 s, and
-# what they say may be lost once.
+# the network may lose their answer once.
 ANSWER_S = 6.0
 
 

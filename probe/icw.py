@@ -11,8 +11,8 @@ from configtron.model.nouns import ACK, Segment, Target
 from configtron.probe.script import Offer, Script, Send, echo, get, handshake, syn_options
 from configtron.probe.withhold import WINDOW, asking, settle, withhold
 
-# A path of this many bytes: what names it again in an error page or a redirect makes the answer longer, and the request
-# still fits into one segment of 1460 bytes (COMSYS's zmap module asks with 1 kB, cs244 with 1350 B).
+# A path of this many bytes: an error page or a redirect that repeats it is longer, and the request still fits into one
+# segment of 1460 bytes (COMSYS's zmap module asks with 1 kB, cs244 with 1350 B).
 LONG_PATH_BYTES = 1100
 
 
@@ -38,7 +38,7 @@ def icw(
     early       do not wait for a timer: ACK as soon as the burst is surely over (the strongest proof, but no data RTO)
     longer      ask for a path that is not there and very long: its error page or redirect may outgrow a short page
     repeats     wait for so many retransmissions, not for the first alone (how the data RTO grows)
-    slower      have the server see a longer round trip, by which its timer shows what it is made of
+    slower      have the server measure a longer round trip: whether its timer grows shows how it is computed
     """
     path = lengthened(target.path) if longer else target.path
     offer = Offer(mss, sack, timestamps, wscale)

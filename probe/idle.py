@@ -14,7 +14,7 @@ from configtron.model.nouns import ACK, FIN, RST, Packet, Segment, Target
 from configtron.probe.script import Script, Send, Wait, get, handshake, request, reset, syn_options
 
 MSS, WINDOW, WSCALE = 1460, 65535, 7
-# Twenty rounds from a window of one segment: a thousand times what any page here needs.
+# Twenty rounds from a window of one segment: a thousand times the need of any page here.
 ROUNDS = 20
 # Apache and Node close a silent connection after 5 s. Linux halves its window for each timeout that passed (at least
 # 0.2 s each, tcp_cwnd_restart), down to the initial one.
@@ -57,7 +57,7 @@ def idle(target: Target, agent: str) -> Script:
 
 
 def _asked(flight: Flight, ask: Segment) -> Steps:
-    """Ask, again where nothing is heard, and hear what one window holds."""
+    """Ask, repeat the request if no answer arrives, and receive one window."""
     began = None
     for until in (*ASK_AT_S[1:], ASK_AT_S[-1] + PATIENCE_S):
         sent = yield Send(ask)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Pace the calls of many target sessions: what starts when, and in which order.
+"""Pace the calls of many target sessions: their times of start and their order.
 
-Question   Of all the calls that targets want made now, which is begun next?
+Question   Which of the calls that wait starts next?
 Method     Held handshakes first, since they last longest; then the longest waiting, so that all targets under way
            advance together. Each start is admitted by the spacer. An address has at most one half-open handshake
            and one other connection from a vantage at any time, however many names lead to it.
 
-`run` is handed the pump, the spacing, the resolver and the sink, and knows none. A stored answer is fed back exactly
-like a fresh one, so resuming is starting again with a memory.
+`run` is handed the pump, the spacing, the resolver and the sink, and knows none. It feeds a stored answer back exactly
+like a fresh one, so a resumed run starts again and reuses its stored answers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from configtron.probe.target_session import Answer, Call, NameLookup, ParallelSt
 
 
 class Finished(NamedTuple):
-    """A call that came back: its name within the run, what was asked, what was read."""
+    """A call that came back: its name within the run, the request and the readings."""
 
     trace_id: str
     readings: Readings
@@ -34,8 +34,9 @@ class Finished(NamedTuple):
 OnEnd = Callable[[str, Target], None]
 # The longest that the loop sleeps: a signal is noticed, and new work begun, at least this often.
 WAKE_EVERY_S = 1.0
-# Starts between two looks at what came back: a few milliseconds' work. A wave of hundreds would leave answers lying,
-# and keep the server and us waiting for each other by turns: 700 connections a second on two cores instead of 1700.
+# Starts between two looks at the answers that arrived: a few milliseconds' work. A wave of hundreds would leave answers
+# lying, and keep the server and us waiting for each other by turns: 700 connections a second on two cores instead of
+# 1700.
 STARTS_AT_ONCE = 8
 
 
@@ -86,7 +87,7 @@ class _Subject:
 
 @dataclass(slots=True)
 class _Chain:
-    """A chain under way: what it wants next is a call, a name, or nothing (it is over)."""
+    """A chain under way: it waits for a call, for a name, or for nothing (it is over)."""
 
     subject: _Subject
     session: TargetSession
@@ -119,7 +120,8 @@ class _Chain:
 
     @property
     def place(self) -> tuple[str, str, bool]:
-        """What can be done once at a time: a handshake held, or another connection, to an address from a vantage."""
+        """Return the place that holds one call at a time: the held handshake, or the other connection, to an address
+        from a vantage."""
         assert self.call is not None
         return self.subject.vantage, self.call[1].target.address, self.call[1].held
 
@@ -145,7 +147,7 @@ class _Loop:
         self._go_on(_Chain(_Subject(vantage, target, 1), session), None)
 
     def turn(self) -> None:
-        """Start what may start, take in what came back."""
+        """Start the calls that may start; take in the answers that arrived."""
         self._start()
         asking, self._asking = self._asking, []
         for walk in asking:

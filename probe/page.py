@@ -2,7 +2,8 @@
 """Where a redirect leads: the next place to ask for the page, read from an answer in clear. Pure.
 
 A redirect is followed to another path, another name, or with the cookie that it has just set; one to https ends the
-search, since what follows is asked over TLS. What leads nowhere new, or to what is no name, is not followed.
+search, since TLS probes ask the rest. A redirect to a place already asked, or to a host that is no name, is not
+followed.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Script x wire -> what happened. Pure: the wire brings time, sockets and luck."""
+"""Play a script on a wire and return the conversation. Pure: the wire brings time, sockets and luck."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Unsendable(Exception):
 
 
 class Recorded:
-    """A wire that plays a recording back. What the script sends must be what was recorded, or it raises `Diverged`.
+    """A wire that plays a recording back. Raise `Diverged` where the script sends other packets than the recording has.
 
     Compared: flags, relative numbers, window, options, type of service, and the payload byte for byte; times are the
     recording's. `now` is the last moment that the script knows of, in seconds since the trace began.
@@ -154,7 +154,7 @@ class Recorded:
 
 
 def both(number: int, recorded: Packet | None, script: str) -> str:
-    """Return where two conversations part: the packet of the one and of the other, a line each."""
+    """Return the place where two conversations diverge: the recorded packet and the script's, a line each."""
     there = "is over"
     if recorded is not None:
         there = f"{recorded.way} at {recorded.at:.6f} s: {described(recorded.segment, recorded.tos)}"

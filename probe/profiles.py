@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What each profile asks of a target: the whole plan of a run, as tables."""
+"""The probes of each profile: the whole plan of a run, as tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _row(probe: str, **params: Value) -> Row:
     return probe, tuple(sorted(params.items()))
 
 
-# What each profile asks, port 80 first. Runs that show no data timer offer timestamps: a server whose SYN-ACK was
+# The probes of each profile, port 80 first. Runs that show no data timer offer timestamps: a server whose SYN-ACK was
 # lost then knows its round trip still, and holds no tail back. Agreement needs windows over two MSS values, one edge
 # run (SACK) and one early ACK; two held handshakes; two TLS connections. The table is the whole plan; tests of a run
 # choose among its rows. `standard` is made for a thousand targets within five minutes at 50 starts a second: 13
@@ -70,7 +70,7 @@ CLEAR: dict[str, tuple[Row, ...]] = {
         _row("http_version", way="h2c"),
         _row("http_version", way="h2c"),
     ),
-    # What the paper's SYN offered: no timestamps, so that its windows (29200 = 20 x 1460) can be met again.
+    # As the paper's SYN, without timestamps: so servers show the paper's windows (29200 = 20 x 1460) again.
     "paper": (
         _row("rto", full=False, patience_s=75.0),
         _row("rto", full=False, patience_s=75.0),
@@ -133,7 +133,7 @@ AGAIN_MOST = 1
 # (`fingerprint/next_trials.py`), in each of its chains; and which rows they are, in turn. Windows are asked for at
 # their edge first, which no lost tail shortens.
 MORE = {"quick": 0, "standard": 2, "full": 6, "paper": 2}
-# A signature differs with what our SYN offered, so no further trial would make it better known: it is not here.
+# A signature varies with the options of our SYN, so no further trial makes it surer: it is not here.
 
 
 class Further(NamedTuple):
@@ -198,7 +198,7 @@ class ProbePlan(NamedTuple):
 
 
 def plan(profile: str, tests: frozenset[str]) -> ProbePlan:
-    """Return what a profile asks for these tests (keys of `TESTS`)."""
+    """Return the probes of a profile for these tests (keys of `TESTS`)."""
     probes = {probe for test in tests for probe in TESTS[test]}
     clear = tuple(row for row in CLEAR[profile] if row[0] in probes)
     return ProbePlan(

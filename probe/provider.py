@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Who runs a site: the certificate's organisation, or else the registered domain.
+"""The provider of a site: the certificate's organisation, or else the registered domain.
 
-Question   Which sites are one operator's, so that their settings can be compared as his?
+Question   Which sites belong to one operator, so that their settings can be compared?
 Method     The subject's organisation (O) of the leaf certificate, when it names one; most certificates are only
            domain-validated and name none: then the part of the name that was registered (public suffix + one label).
-Differs    from looking up the address's network: a network says who carries a site, often not who configures it.
+Differs    from looking up the address's network: a network names the carrier of a site, often not the operator who
+configures it.
 Source     publicsuffix.org; the list is a snapshot inside the publicsuffixlist package.
 """
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def provider(host: str, organisation: str = "") -> str:
-    """Who runs that host, given its certificate's organisation ("" if it has none)."""
+    """Return the provider of that host, given its certificate's organisation ("" if it has none)."""
     return " ".join(organisation.split()) or registered_domain(host)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The language of probes: a script is a generator that describes one conversation in order.
 
-A script yields commands and is resumed with what came of them. It keeps no clock and no socket, so the same script runs
-on a live wire, against a fake server in virtual time, and on its own recording.
+A script yields commands; the player resumes it with their results. It keeps no clock and no socket, so the same script
+runs on a live wire, against a fake server in virtual time, and on its own recording.
 
 Segment scripts (`Script`) speak TCP itself:
 
@@ -60,7 +60,7 @@ OPEN_UNTIL_S = 10.0
 
 
 class Offer(NamedTuple):
-    """What our SYN offers for a stream: the segment size in bytes, and which options."""
+    """The offer of our SYN for a stream: the segment size in bytes, and the options."""
 
     mss: int = 1460
     sack: bool = False
@@ -162,7 +162,8 @@ def echo(synack: Segment | None) -> tuple[tuple[int, bytes], ...]:
 
 
 def get(host: str, path: str, agent: str, *, close: bool = True, cookie: str = "") -> bytes:
-    """An HTTP/1.1 request (RFC 9112) that says who asks; `cookie` is what an earlier answer of the host has set."""
+    """Return an HTTP/1.1 request (RFC 9112) that names its sender; `cookie`: the one that an earlier answer of the host
+    set."""
     lines = [f"GET {path} HTTP/1.1", f"Host: {host}", f"User-Agent: {agent}", "Accept: */*"]
     if cookie:
         lines.append(f"Cookie: {cookie}")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Provoke the SYN-ACK's signature: one SYN, one answer, farewell. Read in `fingerprint/signature.py` and, for what was
-agreed to, in `fingerprint/negotiated_options.py`.
+"""Provoke the SYN-ACK's signature: one SYN, one answer, farewell. Read in `fingerprint/signature.py` and, for the
+options agreed to, in `fingerprint/negotiated_options.py`.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from configtron.model.nouns import CWR, ECE, SYN, Target
 from configtron.probe.script import Offer, Script, Send, handshake, reset, syn_options
 
-# What a SYN may offer beside MSS 1460. Servers echo only what is offered, so each set shows another part. "paper" is
-# the SYN of Table 2, whose receive windows are multiples of 1460 and so were offered no timestamps.
+# Options that a SYN may offer beside MSS 1460. Servers echo only offered options, so each set shows another part.
+# "paper" is the SYN of Table 2, whose receive windows are multiples of 1460 and so were offered no timestamps.
 OFFERS = {
     "all": Offer(sack=True, timestamps=True),
     "paper": Offer(wscale=None),

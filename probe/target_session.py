@@ -2,10 +2,10 @@
 """The session of one target from one vantage: a generator of calls, resumed with the readings of each.
 
 A target has up to two chains, so that at most two connections to it are open at once: one holds handshakes half-open
-for a minute, the other asks everything else meanwhile. Within a chain one call follows the other, and what an answer
-teaches (a redirect, no TLS, a refused port, a lost packet) decides what is asked next. A chain decides from its own
-answers only, and no two chains make the same kind of call: so their order in time does not matter, and a stored
-answer can be fed back exactly like a fresh one.
+for a minute, the other asks everything else meanwhile. Within a chain one call follows the other, and each answer (a
+redirect, no TLS, a refused port, a lost packet) decides the next call. A chain decides from its own answers only, and
+no two chains make the same kind of call: so their order in time does not matter, and a stored answer can be fed back
+exactly like a fresh one.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ SHUT = ("no-synack", "refused")
 # What the proof of a bound says where the page was at its end: a longer answer might show more. Silence after our ACK
 # is such an end if two runs heard it, for a server that closes late; of one run a lost packet may be the cause.
 SHORT, SHORT_IF_TWICE = ("response-ended", "exact-fit"), "unverified"
-# Readings beside the answer proper: what they hold is known of every host.
+# Readings beside the answer proper: every host has them.
 ASIDE = ("address", "provider")
 
 
@@ -125,7 +125,7 @@ def target_session(target: Target, tests: frozenset[str], profile: str, crafted:
         seen += found
         places.setdefault(row[0], secure)
         if n == 0 and page.shut:
-            # The transport is asked about where a server listens.
+            # The transport is probed only where a server listens.
             if rows.held:
                 yield ParallelStep(_held(rows, secure))
             seen += yield from _each([row for row in rows.clear if row[0] in ANYWHERE], secure)
@@ -137,7 +137,7 @@ def target_session(target: Target, tests: frozenset[str], profile: str, crafted:
 
 
 def name_of(target: Target) -> str:
-    """Return what a target is called within a run: its host, with port and path where they are not the usual ones."""
+    """Return a target's name within a run: its host, with port and path where they are not the usual ones."""
     port = "" if target.port == 80 else f":{target.port}"
     host = f"[{target.host}]" if ":" in target.host else target.host
     return host + port + (target.path if target.path != "/" else "")

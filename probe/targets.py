@@ -28,7 +28,7 @@ import idna
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Target
 
-# A /16: the largest block that is likely to be meant. More needs a number from the person who asks.
+# A /16: the largest block that is likely to be meant. More needs a number from the user.
 MOST_UNASKED = 65536
 # RFC 9110 4.2: default ports of the two schemes.
 SCHEME_PORTS = {"http": 80, "https": 443}
@@ -62,8 +62,8 @@ class SourceLine(NamedTuple):
 def read(sources: Iterable[Source], *, most: int | None = None, path: str = "/") -> Iterator[Target]:
     """Targets of all sources in their order, each once; the first `most` of them if a number is given.
 
-    `path` is asked where a line names none. Without `most`, more than `MOST_UNASKED` targets are refused. What is found
-    is kept by name, port and path, so a name with two addresses is refused as well.
+    `path` is asked where a line names none. Without `most`, more than `MOST_UNASKED` targets are refused. Results are
+    kept by name, port and path, so a name with two addresses is refused as well.
     """
     # A lot of 64 bits stands for the target itself, which would be ten times as large.
     seen: set[int] = set()
@@ -96,7 +96,7 @@ def order(targets: Iterable[Target], seed: int) -> list[Target]:
 
 
 def rank(target: Target, seed: int) -> tuple[int, str, str, int, str, str]:
-    """Return what `order` sorts by: equal for equal targets only."""
+    """Return the sort key of `order`: equal for equal targets only."""
     return _lot(target, seed), target.host, target.address, target.port, target.path, target.tag
 
 
@@ -165,7 +165,7 @@ def _is_block(text: str) -> bool:
 
 
 def _refuse_path_of_address(text: str, place: SourceLine) -> None:
-    """An address and "/" is a block; what follows is then a number, and not the path of a page."""
+    """Refuse a path after an address: in a block, a number follows the "/", not a page's path."""
     before, _, after = text.partition("/")
     if before.startswith("[") or not (":" in before or _looks_like_ipv4(before)):
         return

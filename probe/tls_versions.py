@@ -19,7 +19,7 @@ ANSWER_LIMIT_BYTES = 32768
 
 
 def tls_versions(target: Target, agent: str, *, most: str = "1.3") -> StreamScript:
-    """Say hello once, and listen for what is chosen.
+    """Send one ClientHello and wait for the server's choice.
 
     most    the highest version on offer: "1.3", "1.2", "1.1" or "1.0"; all below it are offered too
     """

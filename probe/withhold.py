@@ -50,8 +50,8 @@ ASK_AGAIN_LATER_S = (1.0, 2.0)
 PROBE_BYTES = 1
 # The timestamps option with its padding (RFC 7323 appendix A) takes this much of every segment.
 STAMP_BYTES = 12
-# What a peer without an MSS option can take (RFC 9293 3.7.1), and the most we put into one segment: Ethernet's 1500
-# less headers, less room for a tunnel on the way.
+# The segment size of a peer without an MSS option (RFC 9293 3.7.1), and the most bytes that we put into one segment:
+# Ethernet's 1500 less headers, less room for a tunnel on the way.
 MSS_UNSAID, SEGMENT_MOST = 536, 1400
 
 
@@ -94,7 +94,7 @@ class Asking:
         return found
 
     def again(self) -> Segment:
-        """What is repeated when nothing was heard: the first segment that is not acknowledged; of a closed window, a
+        """Return the segment to repeat when nothing arrived: the first unacknowledged one; for a closed window, a
         byte."""
         length = min(self.mss, max(self.sent - self.acked, PROBE_BYTES), len(self.data) - self.acked)
         self.sent = max(self.sent, self.acked + length)
@@ -112,7 +112,7 @@ class Asking:
 
 
 def asking(data: bytes, synack: Segment, options: tuple[tuple[int, bytes], ...], wscale: int | None) -> Asking:
-    """Return a request right after a handshake; `wscale` is what we offered."""
+    """Return a request right after a handshake; `wscale`: the shift that we offered."""
     stamps = STAMP_BYTES if options else 0
     mss = max(min(synack.mss or MSS_UNSAID, SEGMENT_MOST) - stamps, 1)
     shift = synack.wscale if wscale is not None and synack.wscale is not None else 0

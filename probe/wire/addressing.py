@@ -30,7 +30,7 @@ REMEMBERED = 65536
 
 
 class Addressed(NamedTuple):
-    """A target from one vantage: its place in the shard's order, and what is to be known before it is asked.
+    """A target from one vantage: its place in the shard's order, and the facts that its session needs.
 
     `target` has an address, or is None: then its session ends here, and `result` says why. `result` is None if it is
     stored already.
@@ -84,7 +84,8 @@ class Addresses:
         self, targets: Sequence[tuple[int, Target]], done: Mapping[str, Readings], now_ns: int
     ) -> list[Addressed]:
         by_vantage = [self._from(n, targets, done, now_ns) for n in range(len(self._vantages))]
-        # Target by target, each seen from all vantages in turn: what is compared is measured at about the same time.
+        # Target by target, each from all vantages in turn: so readings that are compared are measured at about the same
+        # time.
         return [found for seen in zip(*by_vantage, strict=True) for found in seen]
 
     def _from(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a leaf certificate says about who runs a site. Parsed by the cryptography library, which we do not replace."""
+"""The provider of a site, read from its leaf certificate by the cryptography library."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAMES_MOST = 5
 
 @lru_cache(maxsize=4096)
 def identity(certificate: bytes) -> tuple[tuple[str, Value], ...]:
-    """Return what identifies a DER certificate, as details: `sha256` always, the rest if it can be read.
+    """Return the identity of a DER certificate as details: `sha256` always, the rest if it parses.
 
     organisation, subject   O and CN of the subject; "" if it has none
     issuer                  CN of the issuer, or its O
@@ -52,6 +52,6 @@ def identity(certificate: bytes) -> tuple[tuple[str, Value], ...]:
         ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion, x509.ExtensionNotFound,
         x509.DuplicateExtension,
     ):  # fmt: skip
-        # What was read so far is returned.
+        # Return the details read so far.
         pass
     return tuple(sorted(found.items()))

@@ -58,7 +58,7 @@ class ProbeFlow:
         self.log = log
         self.player = Player(script, self._transmit)
         self._say = say
-        # An ident of 0 would make the kernel put in its own (raw(7)), and the record would not be what was sent.
+        # For an ident of 0 the kernel would put in its own (raw(7)), and the record would differ from the packet sent.
         self._ident = isn & 0x3FFF
         self._lapsed_ns = 0
         # When the pump's heap will look at this flow; None while it is not in there.
@@ -105,7 +105,7 @@ class ProbeFlow:
                 return
 
     def taint(self, why: str) -> None:
-        """Note what makes this trace unfit to be exact."""
+        """Note the reason why no value of this trace is exact."""
         if why not in self.tainted:
             self.tainted.append(why)
 

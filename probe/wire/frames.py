@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Bytes <-> TCP segments, for IPv4 and IPv6. Pure.
 
-Rules for this file: any bytes may come in and nothing raises; what cannot be TCP over IP is None. `dissect` and `build`
-speak absolute sequence numbers, as the wire does; `Numbers` turns them into the relative ones of `Segment`. A single
-function (`heard`) makes Packets of a frame, so a live capture and its saved file give the very same Packets.
+Rules for this file: any bytes may come in and nothing raises; bytes that cannot be TCP over IP give None. `dissect` and
+`build` speak absolute sequence numbers, as the wire does; `Numbers` turns them into the relative ones of `Segment`. A
+single function (`heard`) makes Packets of a frame, so a live capture and its saved file give the very same Packets.
 
 A frame is what the capture socket delivered: one wire segment, or several that an offload (GRO, TSO) had merged. The
 kernel says how large the merged ones were (`gso_size`), and `heard` takes them apart again.
@@ -37,7 +37,7 @@ _ETHER_VLAN = {b"\x81\x00", b"\x88\xa8"}
 
 
 class Envelope(NamedTuple):
-    """What an IP packet says around a segment. Addresses are packed (4 or 16 bytes)."""
+    """The fields of an IP packet around a segment. Addresses are packed (4 or 16 bytes)."""
 
     source: bytes
     destination: bytes
@@ -75,7 +75,7 @@ class Numbers:
     """Initial sequence numbers of one flow: absolute <-> relative.
 
     Theirs is the sequence number of the first SYN heard; before any, that of the first packet heard, so that a refusal
-    reads as seq 0. Relative numbers are signed 32-bit distances: what lies before the SYN is negative. An
+    reads as seq 0. Relative numbers are signed 32-bit distances: numbers before the SYN are negative. An
     acknowledgement number without the ACK flag means nothing and is left as it came (RFC 9293 3.1).
     """
 
@@ -253,7 +253,8 @@ def _header6(e: Envelope, size: int) -> bytes:
 
 
 def snapped(found: Dissected, data: bytes, gso_size: int) -> bytes:
-    """What a segment script keeps of a frame: headers and the first payload bytes; small merged segments whole."""
+    """Return the part of a frame that a segment script keeps: headers and the first payload bytes; small merged
+    segments whole."""
     keep = found.length if 0 < gso_size <= SNAP_PAYLOAD else SNAP_PAYLOAD
     return data[: min(found.payload_end, found.payload_at + keep)]
 

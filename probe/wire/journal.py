@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""What is left behind of a shard's work, and read again when it is resumed: results, and which sessions have ended.
+"""The journal of a shard, read again when the shard resumes: its results, and the sessions that have ended.
 
     results.jsonl   one `Result` a line, written after the packets that it was read from
     ended           nine bytes a session that has ended: its place in the shard's order, in hex, and a line's end;
                     written after its last result
 
-A kill leaves both whole up to some line; a line that was cut short is cut off. Nothing here grows with the number of
-targets: of what an interrupted run measured, only the readings of sessions that had not ended are kept in memory.
+A kill leaves both whole up to some line; a truncated line is cut off. Nothing here grows with the number of targets: of
+an interrupted run, memory holds only the readings of sessions that had not ended.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def ended(folder: Path) -> int:
 
 
 class Memory:
-    """What an interrupted run left: readings of sessions that had not ended, and where its evidence files end."""
+    """The state of an interrupted run: readings of sessions that had not ended, and the ends of its evidence files."""
 
     def __init__(self, folder: Path, unfinished: Callable[[str], bool]) -> None:
         self.readings: dict[str, Readings] = {}

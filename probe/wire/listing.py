@@ -23,7 +23,7 @@ CHUNK = 10_000
 
 
 class Listing(NamedTuple):
-    """What is known of the targets in a file without reading it again.
+    """Facts about the targets of a file, kept so that nothing reads it again.
 
     sample   one of them: without an address, if any has none
     """

@@ -144,7 +144,8 @@ def _listening(vantage: Vantage, ports: range) -> socket.socket:
 
 
 def expression(vantage: Vantage, ports: range) -> str:
-    """What we hear: TCP to our address and port range. libpcap cannot follow IPv6 extension headers; the codec does."""
+    """Return the capture filter: TCP to our address and port range. libpcap cannot follow IPv6 extension headers; the
+    codec does."""
     four = f"(ip and tcp and dst host {vantage.source_address} and dst portrange {ports.start}-{ports.stop - 1})"
     six = f"(ip6 and dst host {vantage.source_address6})"
     return " or ".join(e for e, wanted in ((four, vantage.source_address), (six, vantage.source_address6)) if wanted)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Network namespaces of our own: made, joined by a veth pair, and gone afterwards.
 
-Names carry the maker's pid and its start time (`configtron-<pid>-<start>-<what>`), so that the next start can find what
-a killed process left behind even when its pid was given to another. A namespace takes its devices with it.
+Names carry the maker's pid and its start time (`configtron-<pid>-<start>-<what>`), so that the next start can find the
+namespaces of a killed process even when another has its pid. A namespace takes its devices with it.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from typing import Any
 from configtron.model.errors import BadInput
 from configtron.probe.craft import segment_of
 
-# What a template may set; the rest is the prober's.
+# The fields that a template may set; the prober sets the rest.
 TCP_FIELDS = {"flags", "seq", "ack", "window", "options"}
 IP_FIELDS = {"tos", "tc"}
 # More packets, or a longer silence, than a probe of one host should need.

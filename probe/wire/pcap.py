@@ -4,9 +4,9 @@
 One file a vantage. Two interfaces, then per trace, without gaps:
 
     Decryption Secrets    the TLS secrets, if any (so the wire packets can be decrypted)
-    Enhanced Packet ...   the frames on interface "wire", LINKTYPE_RAW. The first carries a comment: JSON that says what
-                          was asked and how it ended. A frame that offloading had merged carries {"gso_size": n}; one
-                          that we sent between two segments of a merged frame carries {"index": n}, its packet's place
+    Enhanced Packet ...   the frames on interface "wire", LINKTYPE_RAW. The first carries a comment: JSON with the
+                          request and how it ended. A frame that offloading had merged carries {"gso_size": n}; one that
+                          we sent between two segments of a merged frame carries {"index": n}, its packet's place
     Enhanced Packet ...   the messages of stream probes on interface "plaintext", LINKTYPE_WIRESHARK_UPPER_PDU
 
 Wireshark counts packets, so frame k of a trace is its number `first_frame + k`. A file is only ever appended to; what a
@@ -172,7 +172,7 @@ def _exported(message: Message, trace: Trace, first: Dissected) -> bytes:
 
 
 def _dissector(trace: Trace) -> str:
-    """Wireshark's name of what the messages are; a hello made by hand is TLS itself."""
+    """Return Wireshark's name for the protocol of the messages; a hello made by hand is TLS itself."""
     first = next((m.data for m in trace.messages if m.way == "out"), b"")
     return "tls" if first.startswith(b"\x16\x03") else "http2" if _speaks_http2(trace) else "http"
 
@@ -192,7 +192,7 @@ def read_evidence(path: Path, *, offset: int = 0, end: int | None = None) -> Ite
 
 
 def check_opening(file: IO[bytes], path: Path) -> None:
-    """Read past the opening that all evidence has; what has another is refused."""
+    """Read past the opening that all evidence has; refuse a file with another."""
     if file.read(len(OPENING)) != OPENING:
         raise BadInput(
             f"{path}: not evidence that `configtron probe` wrote, so it has no script;"

@@ -130,7 +130,7 @@ class Pump:
         self._settle(post, key, flow)
 
     def poll(self, timeout_s: float) -> list[Recording]:
-        """Hear what arrives and let lapse what is over, until something finishes or the time is up."""
+        """Receive packets and end flows that are over, until one finishes or the time is up."""
         until_ns = self._clock.now_ns() + int(timeout_s * 1e9)
         while True:
             now_ns = self._clock.now_ns()
@@ -167,7 +167,7 @@ class Pump:
             post.close()
 
     def _hear(self, post: _Post, station: VantageSockets) -> None:
-        """Take in what has arrived at a station, until nothing more is there."""
+        """Take in all packets that have arrived at a station."""
         clock, full = self._clock, True
         while full:
             arrivals = station.hear()
@@ -208,7 +208,7 @@ class Pump:
             self._settle(post, key, flow)
 
     def _put_off(self, flow: ProbeFlow) -> bool:
-        """Return whether the flow, unanswered until now, has to wait for its turn: what it may send next is a SYN."""
+        """Return whether the flow, unanswered until now, has to wait for its turn: its next packet may be a SYN."""
         if flow.turn_ns or not flow.unanswered:
             return False
         now = self.now()

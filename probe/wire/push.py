@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Bytes on their way, in order: what was written before is with the file system before what comes after.
+"""Write-back in order: the file system gets earlier writes before later ones.
 
-A killed process loses nothing that it has written; a killed *guest* loses what its kernel had not yet written back, and
-in any order. Starting write-back by hand keeps the journal from running ahead of the packets it points to. It is no
-promise against a power cut: that would take an fsync, whose price a measurement should not pay.
+A killed process loses nothing that it has written; a killed *guest* loses the writes that its kernel had not yet
+written back, in any order. Starting write-back by hand keeps the journal from running ahead of the packets it points
+to. It is no promise against a power cut: that would take an fsync, whose price a measurement should not pay.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class Recorder:
         sink: Sink,
         forbidden: Forbidden,
     ) -> None:
-        """`files`: evidence file of each vantage, as results name it; `ends`: what they hold of an earlier start."""
+        """`files`: evidence file of each vantage, as results name it; `ends`: their lengths from an earlier start."""
         self._pump, self._sink, self._forbidden = pump, sink, forbidden
         self._files = files
         self._writers = {
@@ -58,7 +58,7 @@ class Recorder:
         return self._pump.now()
 
     def finished(self, timeout_s: float) -> list[Finished]:
-        """Return what came back, read and kept."""
+        """Return the calls that finished, read and stored."""
         results = []
         for recording in self._pump.poll(timeout_s):
             trace = recording.trace

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A finished trace as a result: what is read from it, whom it is about, where its packets lie.
+"""A finished trace as a result: its readings, its target, the place of its packets.
 
 Live calls (`recorder.py`) and recordings played again (`replay.py`) become results here, and nowhere else.
 """
@@ -31,7 +31,7 @@ def named(target: Target, origin: Target) -> Target:
 
 
 def _provider(trace: Trace, origin: Target) -> tuple[Observation, ...]:
-    """Who runs the site, from a trace that saw a certificate."""
+    """Return the provider of the site, from a trace with a certificate."""
     if trace.session is None or not trace.session.certificate:
         return ()
     details = identity(trace.session.certificate)

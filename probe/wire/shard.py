@@ -2,8 +2,8 @@
 """A shard of a campaign, performed: names resolved, calls made, results and evidence laid into one folder.
 
 The folder is the journal (`journal.py`) and a pcapng a vantage. A result is written after the packets it was read from,
-so whatever a kill leaves behind is whole up to some result, and performing the same shard in the same folder again asks
-only what is missing. The same code runs in this process and in a laboratory's guest.
+so whatever a kill leaves behind is whole up to some result, and performing the same shard in the same folder again
+makes only the missing calls. The same code runs in this process and in a laboratory's guest.
 
 Memory does not grow with the number of targets: they are read from a file as they are begun, and only sessions under
 way are known.
@@ -36,7 +36,8 @@ TARGETS = "targets.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """What to ask, of whom, from where, how fast. `name` is the folder's within the run; rates are starts a second.
+    """The calls to make: probes, targets, vantages, rates. `name` is the folder's within the run; rates are starts a
+    second.
 
     targets   empty: those in the file `TARGETS` of the shard's folder, in its order
     versions  IP versions to ask for, best first
@@ -90,12 +91,12 @@ def perform(
     go_on: Callable[[], bool] = lambda: True,
     forbidden: Forbidden = lambda host, address: "",
 ) -> None:
-    """Do what is still missing of a shard.
+    """Make the missing calls of a shard.
 
     sink       gets each batch of new results once it is in the journal, and an empty one now and then while none come
-    on_end     called with how many sessions have ended, whenever one does
-    go_on      is asked before a target is begun; False lets only those under way finish
-    forbidden  is asked before every connection; its answer, unless "", is why it may not be made
+    on_end     called with the number of ended sessions, whenever one ends
+    go_on      called before a target begins; False lets only those under way finish
+    forbidden  called before every connection; its answer, unless "", is the reason to refuse it
     """
     folder.mkdir(parents=True, exist_ok=True)
     blocklist = Blocklist(shard.blocked, allowed=shard.allowed, special=shard.special)

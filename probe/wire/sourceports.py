@@ -17,7 +17,7 @@ from configtron.model.errors import Refused
 REMEMBERED_MS = 120 * 1000
 MS, PORT_BITS = 1_000_000, 16
 # Remote ends that need no memory any more are looked for when at least so many are known, and twice as many as
-# were left the last time: memory stays in step with what is under way.
+# were left the last time: memory stays in step with the calls under way.
 SWEEP_ABOVE = 4096
 
 

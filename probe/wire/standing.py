@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Where a vantage stands: what it names is checked; what it leaves open is decided for each target, by the routes."""
+"""The place of a vantage: check the address and device that it names; choose the rest for each target, by the
+routes."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class TlsEngine(Protocol):
         """Plaintext that came, and whether the stream has ended."""
 
     def session(self, error: str = "") -> Session:
-        """Return what was negotiated."""
+        """Return the negotiated session."""
 
 
 class Plain:
@@ -77,7 +77,7 @@ EngineFactory = Callable[[str, tuple[str, ...]], TlsEngine]  # host, ALPN names
 
 @dataclass(slots=True)
 class StreamLog:
-    """What a carried stream adds to its trace."""
+    """The part of a trace that a carried stream adds."""
 
     messages: list[Message] = field(default_factory=list)
     session: Session | None = None
@@ -154,7 +154,7 @@ class _Carrier:
 
     def _read(self, until: float) -> Generator[Send | Wait, Packet | None, Message | None]:
         connection, engine = self._connection, self._engine
-        # What has come in the meantime waits for the next Read: `until` has passed, as a replay will find too.
+        # Bytes that came in the meantime wait for the next Read: `until` has passed, as it will in a replay.
         while connection.now <= until:
             try:
                 data, ended = engine.read()
@@ -178,7 +178,7 @@ class _Carrier:
         yield from self._flush()
 
     def _hold(self, wish: Hold) -> Steps:
-        """Hear and acknowledge what follows a handshake of its own accord (tickets), before we ask."""
+        """Receive and acknowledge the server's messages right after a handshake (tickets), before we ask."""
         connection = self._connection
         yield from connection.quiet(connection.now + PATIENCE_S)
         if came := connection.take():

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""TLS as it went in a recording: an engine for `stream.py` that sends again what was sent.
+"""TLS played back from a recording: an engine for `stream.py` that sends the recorded records again.
 
 TLS is fresh in each run, so it cannot be spoken again; but everything around it can. The records come from the
 recorded packets, the plaintext from the recorded messages, the session from the recording's comment. So the TCP of a
 carried stream (`tcp.py`), and the script above it, are replayed packet by packet.
 
-What the engine has to find out is *when*: which of our records belong to the handshake and which to what the script
-writes, and at which step the handshake was done, or failed. The records' types (RFC 8446 5.1) and the packet that
-follows in the recording show.
+The engine has to find out *when*: which of our records belong to the handshake and which to the script's writes, and at
+which step the handshake was done, or failed. The records' types (RFC 8446 5.1) and the packet that follows in the
+recording show.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Record(NamedTuple):
 
 
 def records(stream: bytes) -> list[Record]:
-    """Return the records of one side's stream; what is cut off at the end counts as one."""
+    """Return the records of one side's stream; a truncated one at the end counts as one."""
     found = []
     at = 0
     while at < len(stream):
@@ -52,7 +52,7 @@ def records(stream: bytes) -> list[Record]:
 
 
 def sent_bytes(packets: Iterable[Packet]) -> bytes:
-    """Return what we sent in a connection, in order, each byte once."""
+    """Return the bytes that we sent in a connection, in order, each once."""
     stream = b""
     for packet in packets:
         segment = packet.segment
@@ -97,7 +97,7 @@ class Tape:
         self._heard += data
 
     def drain(self) -> bytes:
-        """Records for the wire: of the handshake, as many as were sent at this moment; then what was written."""
+        """Return records for the wire: of the handshake, as many as the recording sent by now; then those of writes."""
         if self._queued:
             data, self._queued = b"".join(self._queued), []
             return data
@@ -114,7 +114,7 @@ class Tape:
         return data[: len(rest)]
 
     def write(self, data: bytes) -> None:
-        """Take plaintext to send: must be what was sent."""
+        """Take plaintext to send: it must equal the recorded plaintext."""
         following = self._messages.popleft() if self._messages else None
         if following is None or (following.way, following.data) != ("out", data):
             there = "nothing" if following is None else f"{following.way} {following.data!r}"
@@ -142,7 +142,7 @@ class Tape:
         return coming is not None and coming.way == "in" and coming.at <= at + TICK_S
 
     def session(self, error: str = "") -> Session:
-        """Return what was negotiated."""
+        """Return the negotiated session."""
         if error != self._session.error:
             raise Diverged(f"TLS\n  the recording: {self._session.error!r}\n  the script:    {error!r}")
         return self._session
@@ -166,7 +166,7 @@ class Tape:
         return left
 
     def _fails(self) -> bool:
-        """Return whether the handshake fails now: what follows is an alert, our farewell, or nothing more."""
+        """Return whether the handshake fails now: next comes an alert, our farewell, or nothing more."""
         following = self._wire.following
         if following is None or following.way == "out" and following.segment.flags & RST:
             return True
@@ -180,7 +180,7 @@ class Tape:
         return self._given > 0 and not left and _finished(self._heard)
 
     def _goes_on(self) -> bool:
-        """Return whether what follows is new of ours, and nothing repeated."""
+        """Return whether our next segment is new and repeats nothing."""
         following = self._wire.following
         if following is None or following.way != "out" or not following.segment.length:
             return False

@@ -28,7 +28,8 @@ NEVER = float("inf")
 
 
 class Connection:
-    """Our end of one connection. `take` what came in order; `ended` by FIN, `failed` by a named reason.
+    """Our end of one connection. `take` returns the bytes received in order; `ended` by FIN, `failed` by a named
+    reason.
 
     offer   options of the SYN
     late    on a path shorter than `SETTLE_S` acknowledge as late as if it were so long (see there)

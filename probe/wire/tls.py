@@ -123,7 +123,7 @@ class OpenSsl:
             raise EngineFailed(reason(problem)) from None
 
     def session(self, error: str = "") -> Session:
-        """Return what was negotiated, as far as it got."""
+        """Return the negotiated session, as far as the handshake got."""
         version = self._tls.version() or "" if self._done else ""
         certificate = self._tls.getpeercert(binary_form=True) or b"" if self._done else b""
         alpn = self._tls.selected_alpn_protocol() or ""

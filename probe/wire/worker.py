@@ -3,8 +3,8 @@
 
     python3 -m configtron.probe.wire.worker FOLDER
 
-FOLDER holds `shard.json`; results and evidence go beside it. SIGTERM ends it as Ctrl-C does: open connections are
-reset, what was measured is kept, the exit code is 130.
+FOLDER holds `shard.json`; results and evidence go beside it. SIGTERM ends it as Ctrl-C does: it resets open
+connections, keeps the results, and exits with code 130.
 """
 
 from __future__ import annotations
