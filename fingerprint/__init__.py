@@ -3,9 +3,10 @@
 
 One trace may answer several questions, so a reader names the probes whose traces it understands.
 
-What one trace cannot show is drawn from all trials of one target and vantage: `across(trials by knob) -> verdict or
-None`, pure and total; None if the trials show nothing of its question. What it needs of a trial, the trial's reader
-keeps in its details. Such a function stands in the table of `grades.py`, imports `verdict`, and not `merge`.
+A question that one trace cannot answer is answered from all trials of one target and vantage: `across(trials by knob)
+-> verdict or None`, pure and total; None if the trials show nothing of its question. The trial's reader keeps in its
+details the facts that such a function needs. Such a function stands in the table of `grades.py`, imports `verdict`, and
+not `merge`.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Inference:
     infer: Callable[[Trace], tuple[Observation, ...]]
 
 
-# How a probe ends whose packet could not be sent, and what a server's silence is called.
+# The ending of a probe whose packet could not be sent, and the names of a server's silence.
 UNSENT, SILENT = "send-failed:", ("no-synack", "no-data")
 INFERENCES = {
     row.name: row
@@ -73,9 +74,9 @@ INFERENCES = {
 
 
 def read(trace: Trace) -> tuple[Observation, ...]:
-    """All that a trace can answer, in registry order.
+    """Return all observations of a trace, in registry order.
 
-    Where a packet could not be sent, what misses an answer has that for its reason: no server was silent.
+    Where a packet could not be sent, observations without an answer have that reason: no server was silent.
     """
     found: list[Observation] = []
     for inference in INFERENCES.values():

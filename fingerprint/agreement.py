@@ -62,7 +62,7 @@ def agree_window(
 ) -> Observation:
     """Return the largest window that was proven; bounds of the same number support it.
 
-    A lost tail, or a server without a round trip, only shortens what a trial shows. A needs three
+    A lost tail, or a server without a round trip, only lowers a trial's window. A needs three
     trials, two MSS values, and the consent of an edge run: its proof, or a server that refused SACK and so probes no
     tails.
     """

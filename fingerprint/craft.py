@@ -7,7 +7,7 @@ Stop when  the last packet has been listened for.
 Reads as   the answers in order, each by its flags (F S R P A U E C) and its bytes of payload: "SA", "A+1448", "R".
            A repeat of the same answer counts once, with "x2" behind it.
 Fails as   no-synack (the first packet was a SYN and nothing came), no-data (nothing came).
-Differs    from the other readers: it reports what was heard and draws no conclusion about the stack.
+Differs    from the other readers: it reports the answers and draws no conclusion about the stack.
 Source     RFC 9293 section 3.1 (flags), RFC 3168 section 6.1 (E, C).
 """
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Congestion window when a request is asked inside TLS.
+"""Congestion window at the time of a request inside TLS.
 
-Question   How many segments may the server have in flight when the request comes, after a TLS handshake?
+Question   How many segments may the server have in flight at the request, after a TLS handshake?
 Method     Shake hands as usual, with ACKs, at a chosen MSS; wait until the connection is quiet (session tickets have
            come); ask for a page; withhold every ACK from there on as for `icw`.
 Stop when  as for `icw`.

@@ -14,7 +14,7 @@ Reads as   data_rto: the time between the first two copies, in s; the doubling o
 Fails as   no-synack, refused, no-data, no-repeat (the response ended or the server gave up), synack-repeated (SYN or
            SYN-ACK twice, or lost: without timestamps RFC 6298 5.7 falls back to 3 s), unclear:first-segment-lost,
            unclear:slow-answer (the server thinks, or its first segment was lost), unclear:long-path,
-           unclear:one-round-trip (no second one shows what the timer is made of), unclear:other-timer (it is not
+           unclear:one-round-trip (no second one shows how the timer is computed), unclear:other-timer (it is not
            Linux's sum; of all three min_rto is at most the detail `at_most`), unclear:one-repeat (and nothing agrees
            with it), unclear:syn-cookies. None from runs with SACK: a tail loss probe re-arms the timer.
 Differs    from ConfigTron Table 2, whose RTO mixes this with the SYN-ACK's (`synack_rto`): the two are named apart.

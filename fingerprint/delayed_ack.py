@@ -2,10 +2,10 @@
 """Delayed acknowledgements: how long a lone small segment waits for its ACK.
 
 Question   For how long does the server hold an acknowledgement back, hoping for something to send it with?
-Method     Three HEAD requests, so that the server takes the connection for an interactive one; then another in pieces
-           of two bytes, each after the one before was acknowledged.
-Stop when  one was delayed, or two dozen were not.
-Reads as   what the delayed one took longer than the quickest, in s.
+Method     Send three HEAD requests, so that the server takes the connection for an interactive one; then send another
+           in pieces of two bytes, each after the ACK of the one before.
+Stop when  the server delayed one ACK, or sent two dozen without delay.
+Reads as   delay of the delayed ACK beyond the quickest one, in s.
 Fails as   no-synack, refused, reset, closed, no-data (nothing was acknowledged), unclear:no-ack (none waited: the
            server never delays, or did not take the connection for interactive).
 Differs    from timing a request's ACK: that is prompt on a young connection, or rides on the answer.

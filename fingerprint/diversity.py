@@ -5,10 +5,10 @@ Question   Of the targets whose setting is known in the baseline region and in a
 Method     A setting is known at grade A or B. Two known settings differ when no allowed reading makes them equal, and
            no single exact reading of one is the other's setting: so a lost packet makes no target differ.
 Reads as   Shares of the values in the baseline region; differing / compared targets with Wilson's 95 % interval.
-           What is in force counts: a setting that is not announced stands for its default.
+           The setting in force counts: a setting that is not announced stands for its default.
 Fails as   undetermined: not known in both, or readings in common; mixed: unlike servers answer at one address in some
-           region, so that what is seen there is a matter of luck and not of the region. Both are counted, and are no
-           part of any share.
+           region, so that chance decides the reading there and not the region. Both are counted, and are no part of any
+           share.
 Differs    from ConfigTron Table 2, which gives no interval and does not say over how many servers its shares are; and
            from a claim about deployment: one run on one day cannot separate a roll-out from a difference, so a change
            wants two more runs (`configtron probe diff`).
@@ -36,7 +36,7 @@ TIMER_STEP_S = 0.1
 SAME, DIFFERS, UNDETERMINED, MIXED = "same", "differs", "undetermined", "mixed"
 # The knob that shows whether unlike servers share the address; of such a target nothing else is compared.
 BALANCING = "load_balancing"
-# Details that say what is in force; of a verdict's details no others are compared.
+# Details that give the setting in force; no other details of a verdict are compared.
 CLASS, EFFECTIVE = "class", "effective"
 # Why two known settings are not compared.
 IN_COMMON, NOT_ASKED = "readings in common", "not asked"
@@ -79,7 +79,8 @@ class Diversity:
 
 
 def in_force(observation: Observation | None) -> Value | None:
-    """The setting, if it is known at A or B: a timer's class, the default of what is not announced, else the value."""
+    """Return the setting, if known at A or B: a timer's class, the default of an unannounced parameter, else the
+    value."""
     return setting(observation) if observation is not None and observation.grade in KNOWN else None
 
 
@@ -92,7 +93,7 @@ def setting(observation: Observation) -> Value | None:
 
 
 def bare(verdict: Observation) -> Observation:
-    """The verdict with nothing but what comparing reads: so much of a campaign fits into memory."""
+    """Return the verdict with only the fields that a comparison reads, so that a campaign's fit into memory."""
     readings = dict.fromkeys(setting(trial) for trial in verdict.trials if trial.grade == "C")
     trials = tuple(Observation(verdict.knob, value, unit=verdict.unit, grade="C") for value in readings)
     details = tuple(pair for pair in verdict.details if pair[0] in (CLASS, EFFECTIVE))
@@ -120,7 +121,7 @@ def outcomes(verdicts: Mapping[str, Observation], baseline: str) -> dict[str, st
 
 
 def why(here: Observation | None, there: Observation | None) -> str:
-    """Of an undetermined pair: what stands in the way, in the baseline region if anything does there."""
+    """Return why a pair is undetermined: the obstacle in the baseline region, if there is one there."""
     for verdict in (here, there):
         if verdict is None:
             return NOT_ASKED

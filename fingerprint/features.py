@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Local connections -> contexts: what is known of a client's network, from what its connections showed here.
+"""Local connections -> contexts: the features of a client's network, from its connections to this host.
 
 Question   What network does a client of this host stand in: how far, steady, lossy and fast; whose; with what device?
 Method     Numbers come from one of two witnesses. The kernel's own (tcp_info): smoothed and least round trip, its mean
@@ -7,21 +7,21 @@ Method     Numbers come from one of two witnesses. The kernel's own (tcp_info): 
            round trips, the least, the mean step from one to the next, repeats by cause, delivery rates; runs of losses,
            spacing of ACKs and the late rate (fingerprint/passive/under_load.py). How far segments overtake one another
            is known to the kernel alone.
-           Who the client is comes from its address (prefix, and ASN and country where files map them) and
-           from a web server's log (device class).
+           The client's identity comes from its address (prefix, and ASN and country where files map them) and from a
+           web server's log (device class).
 Reads as   one `Sighting` a connection: a `Context`, where and when it was seen, and for each feature that has no value
-           the reason. A bandwidth is what the path carried: the largest delivery rate that nothing but the path
-           limited, or what BBR has measured. Where the application, its pacing, the receiver's window or the send
-           buffer held back (`free`), it is a lower bound (`bounded`), and never above the pacing rate: a burst of a
-           paced sender passes a fast hop at once, and the kernel calls its rate unlimited.
+           the reason. A bandwidth is a rate that the path carried: the largest delivery rate that nothing but the path
+           limited, or BBR's measurement. Where the application, its pacing, the receiver's window or the send buffer
+           held back (`free`), it is a lower bound (`bounded`), and never above the pacing rate: a burst of a paced
+           sender passes a fast hop at once, and the kernel calls its rate unlimited.
 Fails as   no-sample (nothing that times a round trip), no-data (nothing was sent), too-short (too little was sent for
            a rate of the path: less than `SAMPLE_BYTES`, or than a round trip of that rate), receives (a socket that
            mostly receives knows no rate of the path), drops (the capture lost frames, so repeats cannot be counted),
-           no-loss (no runs of what was not lost), packets-only, kernel-only (the other of the two sources has it),
-           no-handshake, not-in-kernel, no-file, not-listed, no-log, not-logged, several-devices, unlike-any (a
+           no-loss (nothing was lost, so there are no runs), packets-only, kernel-only (the other of the two sources has
+           it), no-handshake, not-in-kernel, no-file, not-listed, no-log, not-logged, several-devices, unlike-any (a
            User-Agent that no rule knows).
 Differs    from the paper, whose features are loss, bandwidth and latency: least round trip, jitter and latest rate are
-           added. Loss leaves out repeats that the receiver says it did not need (D-SACK).
+           added. Loss leaves out repeats that the receiver reports as needless (D-SACK).
 Source     ConfigTron 4.1 (features); net/ipv4/tcp.c (tcp_get_info); net/ipv4/tcp_rate.c (app_limited); RFC 6298 2;
            RFC 3708
 """
@@ -37,11 +37,11 @@ from configtron.fingerprint import tcp_info
 from configtron.fingerprint.tcp_info import Socket
 from configtron.model.nouns import Context
 
-# A network's share of an address: the longest prefix that is announced everywhere, and what a site gets of IPv6. With
+# A network's share of an address: the longest prefix that is announced everywhere, and a site's prefix of IPv6. With
 # 6to4 (RFC 3056 2) a site's /48 is 16 bits and the site's own IPv4 address, so its /24 ends at 40.
 PREFIX4, PREFIX6 = 24, 48
 PREFIX_6TO4 = 16 + PREFIX4
-# What a path shows under load (`configtron/model/characteristics.py`).
+# Characteristics of a path under load (`configtron/model/characteristics.py`).
 LOADED = ("queue_ms", "loss_run", "window_bytes", "delivery_share", "ack_gap_ms", "reordering")
 FEATURES = ("bandwidth_kbps", "delivery_kbps", "rtt_ms", "min_rtt_ms", "jitter_ms", "loss", *LOADED, "asn", "region",
             "device")  # fmt: skip
@@ -203,7 +203,7 @@ def socket_path(socket: Socket) -> PathFeatures:
 
 
 def _loaded(socket: Socket) -> tuple[dict[str, float], list[tuple[str, str]]]:
-    """What tcp_info shows of a path under load, and why the rest is unknown."""
+    """Return tcp_info's characteristics of a path under load, and why the rest is unknown."""
     info, loaded = socket.info, dict[str, float]()
     why = unloaded(*_bytes(socket)) if info.data_segs_out else "receives" if info.bytes_received else "no-data"
     unknown = [(name, "packets-only") for name in ("loss_run", "delivery_share", "ack_gap_ms")]
@@ -223,7 +223,7 @@ def _loaded(socket: Socket) -> tuple[dict[str, float], list[tuple[str, str]]]:
 
 
 def unloaded(bytes_out: int, bytes_in: int) -> str:
-    """Return why what was sent puts no load on the path out; "" if it does."""
+    """Return why the bytes sent put no load on the path out; "" if they do."""
     way = way_of(bytes_out, bytes_in)
     if way != "out":
         return "receives" if way else "no-data"

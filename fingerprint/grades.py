@@ -33,7 +33,7 @@ from configtron.model.nouns import Observation
 Agreement = Callable[[Sequence[Observation], Sequence[Observation], Sequence[Observation]], Observation]
 Across = Callable[[Mapping[str, Sequence[Observation]]], Observation | None]
 
-# What becomes of trials that disagree.
+# The verdict of trials that disagree.
 COMMONEST = "the commonest value, C"
 LARGEST = "the largest, C"
 SHORTEST = "the shortest; B where two or more, and most, agree on it, else C"
@@ -42,9 +42,9 @@ SHORTEST = "the shortest; B where two or more, and most, agree on it, else C"
 class GradeRule(NamedTuple):
     """The grade rule of some parameters.
 
-    counts   what is counted towards B and A, and how many of them each asks for; `also`: a further condition
+    counts   the trials counted towards B and A, and how many each grade needs; `also`: a further condition
     unlike   the verdict of exact trials that disagree
-    exact    what makes one trial exact; `bound`: what makes it a lower bound, "" where nothing does
+    exact    the condition of an exact trial; `bound`: that of a lower bound, "" where there is none
     """
 
     knobs: tuple[str, ...]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""HTTP/2: what is announced, in which order, what holds where a server is silent, and how it takes leave.
+"""HTTP/2: the parameters that a server announces, their order, the defaults of the others, and its GOAWAY.
 
-Question   What does the server announce about its HTTP/2 stack, once and later, and what holds of the rest?
+Question   Which HTTP/2 parameters does the server announce, at first and later, and which values hold for the others?
 Method     Preface and an empty SETTINGS; the server's first frame must be its SETTINGS; then a GET, and keep listening.
 Stop when  SETTINGS came, and either a WINDOW_UPDATE or its acknowledgement of ours; then the answer's head, or GOAWAY.
 Reads as   h2_settings: the ordered (identifier, value) list of the first SETTINGS; one observation per parameter of RFC
@@ -36,7 +36,7 @@ from configtron.fingerprint.verdict import count_grade, no, settled, yes
 from configtron.model.nouns import Observation, Trace, Value
 
 PROBES = ("h2_settings",)
-# RFC 9113 6.5.2: identifier -> (knob, what holds when it is not announced). None: no limit.
+# RFC 9113 6.5.2: identifier -> (knob, value when not announced). None: no limit.
 PARAMETERS: dict[int, tuple[str, Value]] = {
     1: ("h2_header_table_size", 4096),
     2: ("h2_enable_push", 1),
@@ -45,7 +45,7 @@ PARAMETERS: dict[int, tuple[str, Value]] = {
     5: ("h2_max_frame_size", 16384),
     6: ("h2_max_header_list_size", "unlimited"),
 }
-# What RFC 9113 6.5.2 lets a server announce; anything else is an error of its own, and kept.
+# The values that RFC 9113 6.5.2 lets a server announce; any other is an error of its own, and kept.
 ALLOWED = {2: range(1), 4: range(1 << 31), 5: range(16384, 1 << 24)}
 # IANA "HTTP/2 Settings" beside those: ENABLE_CONNECT_PROTOCOL, NO_RFC7540_PRIORITIES, TLS_RENEG_PERMITTED.
 REGISTERED = (*PARAMETERS, 8, 9, 16)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""A half-open connection as the client sees it: when the SYN-ACK and its copies came, and what two later SYNs showed.
+"""A half-open connection as the client sees it: times of the SYN-ACK and its copies, and the answers to two later SYNs.
 
-Rules for this file: pure; total; it says what was heard, `synack_rto.py` and `syn_cookies.py` say what it means.
+Rules for this file: pure; total; it lists the packets, `synack_rto.py` and `syn_cookies.py` interpret them.
 
     SYN                     once, or again while unanswered
     SYN-ACK SYN-ACK ...     the answer and its copies; those within 0.1 s of the one before are duplicates

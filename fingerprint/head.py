@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The head of an answer: its status line, its fields, and what they show of the server.
+"""The head of an answer: its status line, its fields, and the facts about the server in them.
 
 Rules for this file: pure; total (any bytes are read); a head may be cut off anywhere, so a field is taken only if its
 line is whole. Field names are small letters, as HTTP/2 has them on the wire. Source: RFC 9110 5, 15.4; RFC 9112 4.
@@ -16,7 +16,7 @@ Fields = Sequence[tuple[str, str]]
 
 # Reading the head of a page we were sent: enough for status line and fields, bounded against endless ones.
 HEAD_LIMIT_BYTES = 32768
-# What of a field is kept: an address with its query may be long, a joke of a server longer.
+# The most characters kept of a field: an address with its query may be long, a joke of a server longer.
 FIELD_LIMIT = 2000
 # Kept as they are: where the page is, its server, the way on which it came, whether HTTP/3 is on offer.
 KEPT = ("location", "server", "via", "alt-svc", "content-length")

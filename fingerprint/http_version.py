@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """HTTP version: by ALPN over TLS, and in clear.
 
-Question   Which HTTP does the server choose when offered both, and what does it speak when there is no choice?
+Question   Which HTTP version does the server choose when offered both, and which does it speak when there is no choice?
 Method     ALPN {h2, http/1.1}; ALPN {http/1.1} and a GET; GET over plain TCP; HTTP/2's preface over plain TCP (prior
            knowledge). A capture may also show a client's offer by Upgrade (RFC 7540 3.2) taken up.
 Stop when  the handshake is done, or the answer's head is there.
@@ -65,7 +65,7 @@ def _page(trace: Trace, knob: str) -> Observation:
     head = _heard(trace.messages)
     version = status_version(head)
     if version is None:
-        # a server that lets single bytes fall has not shown yet what it speaks
+        # a server that sends single bytes has not shown its protocol yet
         begun = 0 < len(head) < len(STATUS_BEGINS) and STATUS_BEGINS.startswith(head)
         return no(knob, "no-data" if begun else "not-http" if head else _ending(trace), trace, details=_agreed(trace))
     details = header_details(head_status(head), head_fields(head)) | _agreed(trace)

@@ -39,7 +39,7 @@ KEPT, RESTARTED = 0.8, 0.6
 USUAL, LEAST = 10, 0.5
 # Data that comes sooner than a round trip after our ACK (less some jitter) was sent unasked: rounds are no windows.
 UNASKED, JITTER_S = 0.9, 0.01
-# In slow start Linux lets a window grow while it is less than twice what was sent of it, by what is acknowledged.
+# In slow start Linux grows a window that is less than twice the segments sent of it, by the segments acknowledged.
 UNUSED_MOST = 3
 # Where our ACK took longer, the server may have repeated its SYN-ACK and lost the round trip
 # (Karn); its timeout is then anyone's guess, at least (RFC 6298 5.7) 3 s, and surely less than the silence. The
@@ -148,7 +148,7 @@ def _unasked(opening: Handshake, rounds: Rounds) -> bool:
 
 
 def _timeout_s(trip_s: float, holds: Sequence[float]) -> float:
-    """The longest timeout that the server can have by what it measured (RFC 6298 2.2, 2.3), in s."""
+    """Return the longest timeout that the server's own round trips allow (RFC 6298 2.2, 2.3), in s."""
     mean_s, spread_s = trip_s, 2 * trip_s
     longest_s = mean_s + max(spread_s, MINIMUM_S)
     for hold_s in holds:

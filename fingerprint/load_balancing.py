@@ -2,11 +2,11 @@
 """One server, or unlike ones taking turns at one address.
 
 Question   Do all connections to an address meet the same configuration?
-Method     Compare what each connection of a target shows, whatever it was made for: SYN-ACK, certificate, ALPN,
+Method     Compare all connections of a target, whatever their purpose: SYN-ACK, certificate, ALPN,
            SETTINGS, Server field, initial window. Servers behind a balancer are chosen anew for each connection, and so
            are anycast sites where routes are shared by flow.
-Stop when  `CONNECTIONS_B` connections show the window, and as many the SETTINGS where there are any; or when what
-           differs was seen twice. `lacking` names the readings that are missing until then.
+Stop when  `CONNECTIONS_B` connections show the window, and as many the SETTINGS where there are any; or when two
+           connections showed the difference. `lacking` names the readings that are missing until then.
 Reads as   "mixed" if a fact has two values; "one" if none has, and enough connections show it: of windows, of SETTINGS
            and of whatever was seen most. Details: `differs` names the facts, `connections` is the least of those
            counts, `places` are the networks' own names of where it was answered.
@@ -46,7 +46,7 @@ AFTER_TIMER = "after-timer"
 
 @dataclass(frozen=True, slots=True)
 class ServerFact:
-    """A part of what a connection shows that loss cannot change: a knob's value, or one of its details.
+    """A reading of a connection that loss cannot change: a knob's value, or one of its details.
 
     `within` are details that must be the same for two readings to be compared.
     """
@@ -78,7 +78,7 @@ FACTS = (
 # Each is compared with itself: the ports of an address may have servers of their own.
 WINDOWS = ("icw", "icw_tls")
 
-# (fact, what its readings must share) -> value -> the trials that showed it.
+# (fact, details that its readings must share) -> value -> the trials that showed it.
 Faces = dict[tuple[str, ...], dict[Value, list[Observation]]]
 
 
@@ -243,7 +243,7 @@ def _by_segments(exact: Sequence[Observation], valued: Sequence[Observation], am
 def _by_bytes(exact: Sequence[Observation], valued: Sequence[Observation], amiss: int) -> bool:
     """Return whether one number of bytes, in segments of each run's size, explains all readings.
 
-    Servers round it up or down, but always alike: what was seen is less than a segment away.
+    Servers round it up or down, but always alike: the reading is less than a segment away.
     """
     sizes = {_detail(t, "mss"): [s for s in valued if _detail(s, "mss") == _detail(t, "mss")] for t in exact}
     if not all(_by_segments([t for t in exact if t in alike], alike, amiss) for alike in sizes.values()):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Trials -> one verdict: which rule settles them, and what a failure or a bound becomes.
+"""Trials -> one verdict: the rule that decides, and the treatment of failures and bounds.
 
 Rules for this file: pure; the rules are those of `grades.py`; a bound never becomes a value, and refutes values below
 it; no trial is dropped (all are kept in `trials`).

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Table 2 drawn out: one parameter region by region, one operator over all parameters, one difference after another.
 
-Question   Where are servers configured differently, whose are they, and which ones?
-Method     The comparisons of `diversity.py`, counted once more: by region, by operator (`probe/provider.py` says who
-           that is), and one by one. Nothing is judged anew.
+Question   In which regions are servers configured differently, which operators run them, and which servers are they?
+Method     The comparisons of `diversity.py`, counted once more: by region, by operator (from `probe/provider.py`), and
+           one by one. Nothing is judged anew.
 Reads as   Of each region same, differs and undetermined targets, with Wilson's 95 % interval of differs / compared;
            of each operator the targets compared in anything, and those that differ in anything anywhere.
-Fails as   undetermined, by what stood in the way: a named reason, too low a grade, readings in common.
+Fails as   undetermined, by obstacle: a named reason, too low a grade, readings in common.
 Differs    from the sum over regions: a target that differs in three regions is one target of Table 2.
 Source     ConfigTron section 2.1, whose Table 2 names no operator.
 """
@@ -38,7 +38,7 @@ Verdicts = Mapping[str, Mapping[str, Observation]]
 
 @dataclass(frozen=True, slots=True)
 class RegionCounts:
-    """One parameter in one region: what servers have there; beside the baseline also how that compares."""
+    """One parameter in one region: the servers' settings there; beside the baseline also how they compare."""
 
     name: str
     known: int
@@ -71,7 +71,7 @@ class RegionDifference:
 
 @dataclass(frozen=True, slots=True)
 class ParameterByRegion:
-    """A row of Table 2 with what it is made from; `obstacles` counts undetermined targets by what stood in the way."""
+    """A row of Table 2 with its sources; `obstacles` counts undetermined targets by obstacle."""
 
     row: Diversity
     unit: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Receive window: what the server lets us send, before and after it grows.
+"""Receive window: the bytes that the server lets us send, before and after it grows.
 
 Question   How many bytes may we have in flight towards the server, when the connection opens and once it has our
            request?

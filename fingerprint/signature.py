@@ -7,7 +7,8 @@ Stop when  the SYN-ACK is there.
 Reads as   p0f's raw form ver:ittl:olen:mss:wsize,scale:olayout:quirks:pclass.
 Fails as   no-synack, refused.
 Differs    from p0f: the window is the raw number, the initial TTL the next of {32, 64, 128, 255}; from JA4TS: option
-           order and quirks are kept apart. Only traces that offered everything are read: servers echo what is offered.
+           order and quirks are kept apart. Only traces that offered everything are read: servers echo only offered
+           options.
 Source     p0f v3 README section 5; RFC 9293 3.2; RFC 3168 (ecn); FoxIO/ja4 issue 75 (first SYN-ACK only).
 """
 

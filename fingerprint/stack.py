@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """One stack or two: whether the host of the handshake also sends the data.
 
-Question   Do the SYN-ACK and what follows come from the same TCP stack?
+Question   Do the SYN-ACK and the later segments come from the same TCP stack?
 Method     Any completed handshake with an answer: time to live, options and clock of the SYN-ACK beside those of later
            segments.
 Stop when  there is at least one later segment; resets do not count, since filters make them as well.
@@ -33,7 +33,7 @@ CAUGHT_UP_S = 1.0
 
 
 def infer(trace: Trace) -> tuple[Observation, ...]:
-    """Compare the first SYN-ACK with what followed it."""
+    """Compare the first SYN-ACK with the later segments."""
     packets = trace.packets
     opening = handshake_of(packets)
     if not opening.synacks:

@@ -2,7 +2,7 @@
 """A TCP conversation from outside: handshakes, first flights, repeats, gaps.
 
 Rules for this file: pure; total (any packet list is read, none raises); knows sequence numbers, not payloads. Scripts
-use the same readers to decide when to stop as inferences use to decide what was seen, so the two cannot disagree.
+use the same readers to decide when to stop as inferences use for their readings, so the two cannot disagree.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def handshake_of(packets: Sequence[Packet]) -> Handshake:
 class Flight:
     """The server's data while every ACK is withheld, one packet at a time.
 
-    `hear` says what each packet was:
+    `hear` returns the kind of each packet:
 
     new     data at or beyond the edge, within the burst, or filling a hole in it
     late    data beyond the edge after the burst had ended: a tail loss probe if SACK was agreed, else the server's own
@@ -97,9 +97,9 @@ class Flight:
 
     tail_gap_s is the pause before the last piece.
 
-    rtt_s may be None (unknown); what first acknowledges our request samples it again, and the shorter counts: a SYN-ACK
-    that was lost once shows its timer, not the path. `burst_gap_s` is the pause that ends the burst, as known so far.
-    Sequence numbers are relative: the first byte is `base`.
+    rtt_s may be None (unknown); the first acknowledgement of our request samples it again, and the shorter counts: a
+    SYN-ACK that was lost once shows its timer, not the path. `burst_gap_s` is the pause that ends the burst, as known
+    so far. Sequence numbers are relative: the first byte is `base`.
     """
 
     rtt_s: float | None
@@ -153,7 +153,7 @@ class Flight:
             self.sampled = abs(packet.at - self._asked_last - self.rtt_s) <= AGREE_SHARE * self.rtt_s
 
     def hear(self, packet: Packet) -> str:
-        """Take one packet in; says what it was (see above)."""
+        """Take one packet in and return its kind (see above)."""
         self._sample(packet)
         segment = packet.segment
         if segment.flags & RST:

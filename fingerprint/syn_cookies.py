@@ -61,7 +61,7 @@ def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
     doubled, answers = (sum(counts) for counts in zip(*map(_doubled, exact), strict=True))
     most = max(t.value for t in exact if isinstance(t.value, int)) if 2 * doubled > answers else 0
     agreeing = sum(t.value == most for t in exact)
-    # One lost copy does not unmake the others: having heard any at all is what counts.
+    # One lost copy does not undo the others: a trial with any copy at all counts.
     grade = count_grade(sum(bool(t.value) == bool(most) for t in exact))
     details: dict[str, Value] = {"agreeing": agreeing, **(seen(exact) if agreeing < len(exact) else {})}
     return over("synack_duplicates", every, most, grade, "", exact[0].method, details=details)

@@ -34,7 +34,7 @@ KNOBS = ("synack_rto", "synack_backoff", "synack_retries", "synack_end")
 CAPTURE = "capture"
 # Initial timeouts seen in kernels and tables, s: Linux 1 (3 before RFC 6298), Table 2's 0.3, tuned hosts' others.
 CLASSES_S = (0.2, 0.25, 0.3, 0.5, 1.0, 1.5, 2.0, 3.0)
-# Why runs that disagree, and not by what losses explain, show no timer.
+# The reason for no timer where runs disagree and losses do not explain it.
 IRREGULAR = "unclear:irregular"
 # Round trips of one path agree within this share and time (queues, schedulers).
 SAME_TRIP, SAME_TRIP_S = 0.1, 0.01
@@ -103,12 +103,12 @@ def _retries(
     overdue = (opening.overdue, opening.overdue_last)
     count = _count(schedule, details, overdue)
     more: dict[str, Value] = {"reset": opening.reset is not None, "missed": count - heard, "overdue": overdue}
-    # A timer that stays as it is need not end with the connection, as one that doubles does: whether what was
-    # overdue was ever sent is unknown.
+    # A constant timer need not end with the connection, as one that doubles does: it is unknown whether the server ever
+    # sent the overdue copy.
     unsure = schedule.kind == "linear" and opening.overdue_last > 0
     grade = "C" if _ended(opening) and not unsure else "L"
     if grade == "L":
-        # What came after an echo may have been made by it; what came before is sure.
+        # The echo may have caused the copies after it; the copies before it are sure.
         count = len(schedule.gaps)
     elif trace.vantage == CAPTURE and count > heard:
         # In a capture of other hosts, copies that it does not have are a guess: the server's waits may be uneven.
@@ -289,7 +289,7 @@ def across_end(trials: Mapping[str, Sequence[Observation]]) -> Observation | Non
 
 
 def _trip(trial: Observation, trials: Mapping[str, Sequence[Observation]]) -> float | None:
-    """The round trip (s) of a run: its own echo's, or else what other connections saw."""
+    """Return the round trip (s) of a run: its own echo's, or else that of other connections."""
     own = trial.detail("rtt")
     return float(own) if isinstance(own, int | float) and own > 0 else agreed_trip(_trips(trials))
 

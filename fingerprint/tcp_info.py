@@ -36,9 +36,9 @@ LIMITED = 7
 class TcpInfo(NamedTuple):
     """The fields that features need. Times in microseconds, rates in bytes a second; min_rtt_us None: none yet.
 
-    bytes_sent counts repeats, bytes_received the FIN; the pacing rate is what the sender holds itself to, its largest
-    what an application asked for (`UNPACED` if it did not); of the busy time, shares in which the receiver's window or
-    the send buffer was full.
+    bytes_sent counts repeats, bytes_received the FIN; the pacing rate is the sender's own, its largest the
+    application's request (`UNPACED` if none); of the busy time, shares in which the receiver's window or the send
+    buffer was full.
     """
 
     rtt_us: int = 0

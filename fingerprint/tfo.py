@@ -27,7 +27,7 @@ PROBES = ("tfo",)
 
 
 def infer(trace: Trace) -> tuple[Observation, ...]:
-    """Read one asking for a cookie, and what came of it."""
+    """Read one request for a cookie and its answer."""
     packets = trace.packets
     opening = handshake_of(packets)
     if not opening.synacks:

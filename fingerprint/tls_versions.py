@@ -5,8 +5,8 @@ Question   Which versions does the server speak, and not only which one does it 
 Method     One hello for each version as the highest on offer, made by hand with old and new ciphers; the ServerHello
            says which one the server takes. A hello that offers 1.1 at most, answered with 1.0, has asked about both.
 Stop when  the ServerHello or a fatal alert is there; the handshake is not finished.
-Reads as   the versions taken, oldest first. One trial shows what was chosen under one limit, the verdict joins them: a
-           version is refused if a hello that offered it was answered with an older one, or with an alert. While some
+Reads as   the versions taken, oldest first. One trial shows the version chosen under one limit, the verdict joins them:
+           a version is refused if a hello that offered it was answered with an older one, or with an alert. While some
            version is neither, those known are a lower bound.
 Fails as   no-synack, refused, tls:not-tls, tls:alert-*, closed, reset, no-data. An alert but protocol_version, or
            a closed connection, is a refusal of the version only where another hello was answered.

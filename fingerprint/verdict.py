@@ -87,5 +87,5 @@ def count_grade(agreeing: int) -> str:
 
 
 def number(observation: Observation) -> float:
-    """The value as a number; 0 of what is none."""
+    """Return the value as a number; 0 for a value that is none."""
     return float(observation.value) if isinstance(observation.value, int | float) else 0.0

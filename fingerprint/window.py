@@ -2,8 +2,8 @@
 """A congestion window read from a conversation in which every ACK was withheld and then one was sent.
 
 The same arithmetic serves the initial window over HTTP (`icw.py`), that of a certificate flight (`icw_tls.py`), and the
-window that stands when a request is asked inside TLS (`cwnd_at_request.py`). `withheld.py` finds the flight,
-`window_proofs.py` what its end proves; here the segments are counted. Rules for this file: pure, total.
+window at a request inside TLS (`cwnd_at_request.py`). `withheld.py` finds the flight, `window_proofs.py` judges its
+end; this file counts the segments. Rules for this file: pure, total.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ LARGEST = 1460
 def read_window(
     knob: str, trace: Trace, opening: Handshake, start: int = 0, base: int = 1, *, initial: bool = True
 ) -> Observation:
-    """Return the window (segments) of the flight that answers what we sent from packet `start` on.
+    """Return the window (segments) of the flight that answers our packets from `start` on.
 
-    initial   nothing was acknowledged before, so what a repeated SYN-ACK does to a window matters
+    initial   nothing was acknowledged before, so the effect of a repeated SYN-ACK on the window counts
     """
     if reason := _unreadable(trace, opening, initial):
         return no(knob, reason, trace, UNIT)
@@ -72,8 +72,8 @@ def _evidence(
     packets, flight = trace.packets, held.flight
     offered = (packets[opening.syns[0]].segment.mss if opening.syns else None) or DEFAULT_MSS
     mss = _mss(packets, held, start, offered)
-    # Only a tail was heard: how large the lost ones were is not known, but they were no larger than we allow, or, from
-    # a server that does not care what we allow, no larger than usual.
+    # Only a tail arrived: the sizes of the lost segments are unknown, but at most the MSS that we offer, or, from a
+    # server that ignores our offer, at most the usual one.
     largest = offered if mss <= offered else max(mss, LARGEST)
     edge = flight.edge if flight.lone is None else flight.lone.segment.seq
     holes = (*flight.holes(), *([edge - flight.edge] if edge > flight.edge else []))

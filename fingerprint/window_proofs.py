@@ -3,8 +3,8 @@
 
 A flight came while every ACK was withheld; then one ACK was sent. `PROOFS` are the ways in which such a conversation
 can end, in the order in which they are tried: the first that holds is the verdict's proof. `DOUBTS` are tried after
-a proof that shows the window (its effect is not BOUND): the first that holds takes the proof's place. An effect says
-what the verdict becomes: EXACT (grade C), SUPPORT (a lower bound, which another run's exact proof of the same number
+a proof that shows the window (its effect is not BOUND): the first that holds takes the proof's place. An effect makes
+the verdict one of three: EXACT (grade C), SUPPORT (a lower bound, which another run's exact proof of the same number
 makes exact), BOUND (a lower bound). `again`: another trial may end otherwise, so it is worth one.
 
 Rules for this file: pure, total; one test a row, and no row knows another.
@@ -21,7 +21,7 @@ from configtron.fingerprint.stream import BURST_GAP_RTTS, Flight, Handshake
 from configtron.fingerprint.withheld import WithheldFlight, sack_agreed
 from configtron.model.nouns import FIN, SYN, Packet, Trace
 
-# What a SYN without the option offers (RFC 9293 3.7.1).
+# The MSS of a SYN without the option (RFC 9293 3.7.1).
 DEFAULT_MSS = 536
 # A handshake that took this much longer than the request's acknowledgement shows a SYN-ACK timer, not the path: the
 # smallest class is 0.2 s, less the wheel's eighth.
@@ -36,8 +36,8 @@ TIMER_MIN_S, TIMER_RTTS = 0.2, 2.0
 # initial one or less: Linux takes the route's, whatever the socket was given. The timeout is a round trip and at least
 # 0.2 s or two round trips more (tcp_rtt_estimator), here a tenth less to be sure.
 IDLE_MIN_S, IDLE_RTTS = 0.18, 1.8
-# Data that fills a gap within this share of a round trip after what overtook it was never asked for again. After a
-# repair the window is that of a loss, half or less (RFC 5681 3.2): what it shows is no more than a bound.
+# Data that fills a gap within this share of a round trip after the segment that overtook it was no repeat. After a
+# repair the window is that of a loss, half or less (RFC 5681 3.2), and so only a bound.
 OVERTAKEN_RTTS = 0.5
 # A tail loss probe comes after two round trips (tcp_schedule_loss_probe), here a twentieth less or an eighth and two
 # ticks of a 100 Hz kernel more. After a single segment it waits for a late acknowledgement too, and so comes when the
@@ -49,7 +49,7 @@ PROBE_SOONEST_S = 0.0015
 # No path is narrower than this unless the client's MSS names it (RFC 8200 section 5, less headers); timestamps take
 # their part of each segment (RFC 7323, with padding).
 PATH_MSS_MIN, TIMESTAMPS_BYTES = 1220, 12
-# An unscaled window this close to full (in segments) may have been what stopped the server.
+# An unscaled window this close to full (in segments) may have stopped the server.
 WINDOW_MARGIN_SEGMENTS = 1
 # Vantage of a trace that comes from a capture, not from a probe (`passive/traces.py`).
 CAPTURE = "capture"
@@ -129,7 +129,7 @@ class FreshData(NamedTuple):
 
 
 def fresh_data(evidence: WindowEvidence) -> FreshData | None:
-    """Return what came after our ACK and shows why the flight ended; None if nothing did."""
+    """Return the data after our ACK that show why the flight ended; None without any."""
     flight, rtt_s = evidence.flight, evidence.flight.rtt_s
     acks: list[float] = []
     for packet in evidence.packets[evidence.held.at :]:
@@ -216,7 +216,7 @@ def _was_repaired(evidence: WindowEvidence) -> bool:
         if packet.way == "out" or segment.flags & SYN:
             continue
         if not segment.length:
-            # An acknowledgement shows how far the server has come: what we have not heard by then is lost.
+            # An acknowledgement shows how far the server has come: earlier bytes that have not arrived are lost.
             reach, over = (segment.seq, -math.inf) if segment.seq > reach > 0 else (reach, over)
             continue
         if segment.seq < reach and packet.at - over > OVERTAKEN_RTTS * rtt_s:
@@ -294,7 +294,7 @@ def may_hide_a_probe(evidence: WindowEvidence) -> bool:
 def _had_more(evidence: WindowEvidence) -> bool:
     """Return whether the server had a queue, as a window-limited one has: Linux fills unsent data to full segments.
 
-    So what the ACK brought out is a whole segment, or more follows at once, or the end. A server that lets a few bytes
+    So the ACK releases a whole segment, or more follows at once, or the end. A server that lets a few bytes
     fall now and then would seem stopped wherever its next ones happen to come when fresh data is due.
     """
     flight = evidence.flight
@@ -372,7 +372,7 @@ def _prompt(after_s: float, rtt_s: float) -> bool:
     return PROMPT_FROM * rtt_s - PROMPT_SLACK_S <= after_s <= PROMPT_TO * rtt_s + PROMPT_SLACK_S
 
 
-# What the verdict becomes: a value; a bound that supports an exact run of the same number; a bound.
+# The effects on the verdict: a value; a bound that supports an exact run of the same number; a bound.
 EXACT, SUPPORT, BOUND = "exact", "support", "bound"
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The flight that a server sends while its client withholds every ACK, and the packet that ended it.
 
-Rules for this file: pure, total; it says which packets are the flight's, `window_proofs.py` what its end proves.
+Rules for this file: pure, total; it finds the packets of the flight, `window_proofs.py` judges its end.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class WithheldFlight(NamedTuple):
 
 
 def hold(packets: Sequence[Packet], opening: Handshake, start: int = 0, base: int = 1) -> WithheldFlight:
-    """Read the flight that answers what we sent from packet `start` on; its first byte is `base`."""
+    """Return the flight that answers our packets from `start` on; its first byte is `base`."""
     flight = Flight(opening.rtt_s, base)
     sack = sack_agreed(packets, opening)
     for i in range(start, len(packets)):

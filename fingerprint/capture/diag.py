@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """This host's connections: all that are established, and each one at the moment it ends.
 
-Question   What does the kernel know of every connection now, and of each one at the moment it ends?
+Question   Which statistics does the kernel have of every connection now, and of each one at its end?
 Method     inet_diag over netlink (`configtron/linux/sock_diag.py`); each answer's `struct tcp_info` becomes a `Socket`.
 Reads as   `Socket`s. It needs no root.
 Fails as   an ending that the buffer had no room for is lost and counted (`lost`), never waited for.

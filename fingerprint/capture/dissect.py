@@ -105,7 +105,7 @@ def _innermost(packet: Any, kinds: tuple[type, ...]) -> int:
 
 
 def _e_tag() -> Any:
-    """802.1BR's tag: two words of E-channel identifiers, their extensions, and the type of what follows."""
+    """Return 802.1BR's tag: two words of E-channel identifiers, their extensions, and the type of the next header."""
     from scapy.fields import ByteField, ShortField, XShortField
     from scapy.packet import Packet
 

@@ -116,7 +116,7 @@ def fields(data: bytearray, walked: Walked, section: Section, counts: Counter[st
     return Fields(start, kept, length, at, link)
 
 
-# The link type of what has none.
+# The link type of a record without one.
 UNREADABLE = -1
 
 
@@ -131,7 +131,7 @@ def _nanoseconds(stamps: Column, about: Interface) -> Column:
         units = np.uint64(about.units)
         whole, part = stamps // units, stamps % units
         ns = part * np.uint64(NS // about.units) if about.units <= NS else part // np.uint64(about.units // NS)
-    # Nanoseconds in 64 bits reach to the year 2262; what lies outside is held at the edge.
+    # Nanoseconds in 64 bits reach to the year 2262; times outside are clipped to the edge.
     offset_s = min(max(about.offset_s, -SECONDS_MOST), SECONDS_MOST)
     seconds = np.clip(np.minimum(whole, np.uint64(SECONDS_MOST)).astype(np.int64) + offset_s, 0, SECONDS_MOST)
     found: Column = seconds * NS + ns.astype(np.int64)

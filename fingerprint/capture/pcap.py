@@ -28,7 +28,7 @@ NS = 1_000_000_000
 
 
 class Header(NamedTuple):
-    """A file's header: byte order of its words, what a fraction of a second counts, link type."""
+    """A file's header: byte order of its words, unit of a fraction of a second, link type."""
 
     order: str
     unit_ns: int

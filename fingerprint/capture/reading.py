@@ -21,7 +21,7 @@ from configtron.model.errors import BadInput
 # Large enough that a buffer holds some ten thousand packets, so that numpy's cost per call is small beside them; small
 # enough to stay in the last-level cache.
 BUFFER = 1 << 23
-# What "broken" may be called, in the table of counts.
+# The names of "broken" in the table of counts.
 CUT, BROKEN = "cut-file", "malformed-record"
 
 
@@ -42,7 +42,7 @@ class Buffer:
         return self._words[order]
 
     def more(self) -> bool:
-        """Move what is left to the front and fill up; whether anything came."""
+        """Move the unread bytes to the front and fill up; return whether any bytes came."""
         self._words.clear()
         left = self.end - self.at
         if self.at or left == self.size:
@@ -118,7 +118,7 @@ class _Pcapng:
         self.window, self.counts, self.file, self.keylog = window, counts, file, keylog
         self.section = pcapng.Section("<")
         self.number = 1
-        # What each interface of the section says it dropped; the last word counts.
+        # The drops that each interface of the section reports; the last report counts.
         self.dropped: dict[int, int] = {}
 
     def frames(self) -> Iterator[Frames]:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
 """An interface -> frames, as they pass: a ring that the kernel fills and we empty, block by block.
 
-Question   How can every TCP header of a busy interface be had, in memory that does not grow?
-Method     AF_PACKET with TPACKET_V3: the kernel writes what the filter passes, cut to the snap length, into blocks that
-           we have mapped; a full block, or one that is old enough, is ours until we hand it back. A block is copied out
-           and handed back at once, so that the kernel seldom waits; its records are then columns, as a file's are.
+Question   How can a program capture every TCP header of a busy interface in memory that does not grow?
+Method     AF_PACKET with TPACKET_V3: the kernel writes frames that pass the filter, cut to the snap length, into blocks
+           that we have mapped; a full block, or one that is old enough, is ours until we hand it back. A block is
+           copied out and handed back at once, so that the kernel seldom waits; its records are then columns, as a
+           file's are.
 Reads as   `Frames`, stamped in nanoseconds by the kernel's wall clock and shown by one that no step moves
            (`configtron/linux/clock.py`); how many frames were lost since the ring was opened, and how many stamps a
            step of the wall clock made unsure.

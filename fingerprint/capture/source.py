@@ -31,7 +31,7 @@ class Readable(Protocol):
     """The interface that files, decompressors and pipes share."""
 
     def readinto1(self, into: memoryview, /) -> int:
-        """Fill in what one read gives."""
+        """Fill in the bytes of one read."""
 
 
 class CaptureSource:

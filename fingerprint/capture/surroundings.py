@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Facts about an address, from files: whose network and which country (MaxMind's format), which device (an access log).
+"""Facts about an address, from files: its network and country (MaxMind's format), its device (an access log).
 
 Rules for this file: an absent or broken file is one line at the start; afterwards nothing stops a watch. A log may
-grow, be rotated or be cut while it is read; what is remembered of it is bounded.
+grow, be rotated or be cut while it is read; the memory of it is bounded.
 """
 
 from __future__ import annotations

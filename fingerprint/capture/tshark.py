@@ -42,7 +42,7 @@ def opened_by(path: str, keylog: Path | None) -> dict[Key, list[DecryptedMessage
         packets = json.loads(done.stdout or b"[]")
     except ValueError:
         packets = None
-    # tshark complains of a cut file with code 2, and has read what there was.
+    # For a cut file tshark exits with code 2, after it has read the whole packets.
     if not isinstance(packets, list) or (done.returncode and not packets):
         raise BadInput(f"{path}: tshark: {done.stderr.decode(errors='replace').strip().splitlines()[-1:]}")
     found: dict[Key, list[DecryptedMessage]] = defaultdict(list)

@@ -57,8 +57,8 @@ class Rows(NamedTuple):
     bits       STAMPED: has timestamps; SACKED: has SACK blocks; CUT: options were not captured; DF; COUNTED: a row
                that is kept only so that later ones are understood; SACK_OK; DSACKED: its one SACK block reports
                bytes that came twice (RFC 2883), and SACKED is not set
-    check      TCP's checksum as captured, mixed with the SACK blocks: where a network card is left to sum, what is
-               captured is the pseudo-header's sum and does not cover options
+    check      TCP's checksum as captured, mixed with the SACK blocks: where a network card computes it, the capture has
+               the pseudo-header's sum, which does not cover options
     """
 
     at: Column

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """A batch -> a report of each connection: numbers of both sides, and observations with grades.
 
-Question   What may be claimed from a recording that no probe of ours made?
+Question   Which values does a recording prove that no probe of ours made?
 Method     Everything the inferences read in the connection's traces, but the initial window, which they read only where
            the ACKs were withheld; else it is the first flight's (`first_flight.py`).
-Reads as   grades C, L and N, as of any single trial. Nothing exact of a capture that lost frames, nothing about what
-           was not captured: a missing SYN, one side only, a merged frame say so.
+Reads as   grades C, L and N, as of any single trial. Nothing exact of a capture that lost frames, nothing about missing
+           packets: a missing SYN, one side only, a merged frame are reasons.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ HERE = 0.1
 METHOD = "first flight by timestamps", "first flight by time"
 # Where an inference finds nothing because no probe asked for it, an absent row is clearer than a reason.
 UNASKED = ("unclear:", "no-repeat")
-# What is read from options of SYNs, and what from the handshake as a whole.
+# Knobs read from options of SYNs, and those read from the handshake as a whole.
 OPTIONS = frozenset((*negotiated_options.KNOBS, "rwin", "rwin_ts", "rwin_first_ack", "signature", "stack", "ecn"))
 OPENING = frozenset((*synack_rto.KNOBS, *syn_cookies.KNOBS, *OPTIONS))
 REASONS = {
@@ -149,7 +149,7 @@ def _observations(
 
 
 def _unseen(batch: Batch, connection: int) -> Callable[[Observation], bool]:
-    """Return which observations would speak of what was not captured: a missing SYN, or the options of one."""
+    """Return a filter of the observations that need packets not captured: a missing SYN, or the options of one."""
     found = batch.found
     begin, end = int(found.begin[connection]), int(found.end[connection])
     whole = bool(found.opened[connection].all())
@@ -165,7 +165,7 @@ def _unseen(batch: Batch, connection: int) -> Callable[[Observation], bool]:
     return unseen
 
 
-# Counts and times: what is missing of a capture makes them wrong.
+# Counts and times: frames missing from a capture make them wrong.
 COUNTED = frozenset(("icw", "cwnd_at_request", "data_rto", "min_rto", *synack_rto.KNOBS, *syn_cookies.KNOBS))
 
 

@@ -120,7 +120,7 @@ def _clients(rows: Rows, of: Column, begin: Column, ports: Column) -> Column:
     low, high = ports[pair, 0], ports[pair, 1]
     client = np.where(low == high, rows.side[begin], np.where(low > high, 0, 1)).astype(np.uint8)
     flags = rows.flags & (SYN | ACK | RST)
-    # The later assignment wins: what a SYN says is worth more than what a SYN-ACK says.
+    # The later assignment wins: a SYN is better evidence than a SYN-ACK.
     answers = np.flatnonzero(flags == SYN | ACK)[::-1]
     client[of[answers]] = 1 - rows.side[answers]
     syns = np.flatnonzero(flags == SYN)[::-1]
@@ -175,7 +175,7 @@ def _number(found: Connections, number: int, origins: list[_Origin]) -> None:
 def _unwrapped(numbers: Column, of: Column, initial: Column, resets: Column) -> Column:
     """32-bit numbers as distances from an initial one, by connection: each step is the shorter way round.
 
-    `resets` lead nowhere: what follows one is counted from what came before it, as its number may be anything.
+    `resets` do not count: the row after one is counted from the row before it, as a reset's number may be anything.
     """
     if not len(numbers):
         return np.zeros(0, np.int64)

@@ -9,7 +9,7 @@ Method     A capture on all interfaces (`any`), at a mirror of both directions, 
              it carries data, SYN or FIN, comes within a millisecond, and the other side sent nothing meanwhile; or
              it is a plain ACK of that kind, in a connection that has copies of the other kinds.
 Reads as   rows that are left out before anything is counted, so that no loss and no repeat is claimed.
-Fails as   it is a retransmission: what comes later, and repeats of a host whose packets share one IP number.
+Fails as   it is a retransmission: later copies, and repeats of a host whose packets share one IP number.
 Differs    from tshark, which calls them retransmissions, and has no round trip of a handshake that was doubled.
 Source     RFC 791 3.1 and RFC 6864 (the number differs while packets may be under way)
 """

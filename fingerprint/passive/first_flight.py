@@ -49,7 +49,7 @@ TICK_NS = 1_000_000
 PROBE_NS = 10_000_000
 # A congestion window has grown to at least GROWN times the first flight once JUDGED times its bytes were sent.
 JUDGED, GROWN = 4, 1.25
-# What a SYN without the option offers (RFC 9293 3.7.1).
+# The MSS of a SYN without the option (RFC 9293 3.7.1).
 DEFAULT_MSS = 536
 # Bytes of options in every segment once timestamps are agreed (RFC 7323 appendix A, with padding).
 STAMP_BYTES = 12
@@ -252,7 +252,7 @@ def _most(values: Column, of: Column, count: int) -> Column:
 
 
 class _Marks(NamedTuple):
-    """Data rows of servers (the first five, `again`), and by connection what was measured of the flight."""
+    """Data rows of servers (the first five, `again`), and by connection the measurements of the flight."""
 
     row: Column
     of: Column
@@ -320,7 +320,7 @@ def _stays(found: Connections, marks: _Marks, old: Column, rtt_ns: int, connecti
     upto = int(torn[0]) if len(torn) else len(end)
     if not upto:
         return False
-    # On a bottleneck the ACKs of one flight take longer than a round trip: what is unacknowledged shows the growth.
+    # On a bottleneck the ACKs of one flight take longer than a round trip: the unacknowledged bytes show the growth.
     if int((end[:upto] - _acknowledged(found, marks.row[part][:upto], connection)).max()) > GROWN * flight:
         return False
     following, size = int(end[upto - 1]) - int(start[0]), int(marks.size.counted[connection])
@@ -328,15 +328,15 @@ def _stays(found: Connections, marks: _Marks, old: Column, rtt_ns: int, connecti
     first = np.searchsorted(at[:upto], at[:upto] - trip, "right")
     most = int((end[:upto] - start[np.minimum(first, np.arange(upto))]).max())
     soon = int(end[int(np.searchsorted(at[:upto], at[0] + trip, "right")) - 1]) - int(start[0])
-    # What fits into one more flight comes at once; what is more comes in flights that grow.
+    # Bytes that fit into one more flight come at once; more bytes come in flights that grow.
     kept_back = soon + size < min(flight, following)
     return kept_back or (most <= GROWN * flight if following > GROWN * flight else most + size < following)
 
 
 def _acknowledged(found: Connections, row: Column, connection: int) -> Column:
-    """The highest ACK of the client that the capture shows before each of these rows of the server.
+    """Return the client's highest ACK in the capture before each of these rows of the server.
 
-    The server knows of no more than that, wherever the capture stood, so what is beyond it was in flight.
+    The server knows of no more than that, wherever the capture stood, so bytes beyond it were in flight.
     """
     begin, end = int(found.begin[connection]), int(found.end[connection])
     ours = begin + np.flatnonzero(~found.server[begin:end])
@@ -366,7 +366,7 @@ def _client_spoke(found: Connections, last: Column, following: Column) -> Column
 def _orphans(marks: _Marks) -> Column:
     """Return whether all there is of a flight is one row that does not begin the stream.
 
-    How long after the beginning it was sent is unknown, so it may have been a probe, or what an ACK let out.
+    Its delay after the beginning is unknown, so it may have been a probe, or data that an ACK released.
     """
     first = np.clip(marks.begin, 0, max(len(marks.row) - 1, 0))
     later = marks.start[first] > 1 if len(marks.row) else marks.stop < 0

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Rows -> batches of connections: all at the end, or each soon after it ended, with memory that does not grow.
 
-Question   When is a connection over, and what must be remembered of one that is not?
+Question   When is a connection over, and which rows of an open one must memory keep?
 Method     Rows are gathered until there are `most` of them. Then a connection is reported if both sides ended it, or
            if it has been silent for longer than anything we measure takes. Of a long one that goes on, only its
-           opening, its last rows, and one row in each half gigabyte are kept (as already counted), and what was
-           counted is added up; so the numbers are those of the whole.
+           opening, its last rows, and one row in each half gigabyte are kept (as already counted), and the counts of
+           its parts are added up; so the numbers are those of the whole.
 Differs    from reading it whole: a segment that repeats bytes of more than `TAIL` rows ago is still a repeat, but a
            hole that old is forgotten; and a connection that must make room is reported unfinished (`told-early`).
 """
@@ -63,7 +63,7 @@ class Gathering:
         self._held = 0
         self._carried = 0
         self._heads_carried = 0
-        # What was counted of connections that go on, by first frame.
+        # Counts so far of connections that go on, by first frame.
         self._before: dict[int, dict[str, int]] = {}
 
     def take(self, rows: Rows | None) -> Iterator[Batch]:
@@ -114,7 +114,7 @@ class Gathering:
             self._carry(found, summary, over)
 
     def _add(self, summary: ConnectionSummary) -> None:
-        """Add what was counted of a connection before."""
+        """Add the earlier counts of a connection."""
         if not self._before:
             return
         columns = summary.columns
@@ -125,7 +125,7 @@ class Gathering:
 
     def _ended(self, found: Connections, summary: ConnectionSummary, now_ns: int) -> Column:
         columns = summary.columns
-        # Without a clock the last frame's time is now: one frame whose clock was wrong does not end what goes on.
+        # Without a clock the last frame's time is now: one frame with a wrong clock does not end open connections.
         silent = (now_ns or int(found.rows.at[np.argmax(found.rows.frame)])) - columns["ended"]
         closed = (columns["client_fins"] & columns["server_fins"]) | columns["client_resets"] | columns["server_resets"]
         over: Column = (silent > IDLE_NS) | ((closed > 0) & (silent > LINGER_NS))

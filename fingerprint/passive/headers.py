@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Frames -> rows: IP and TCP headers of many frames at once.
 
-Question   Which frames carry TCP, and what do their headers say?
+Question   Which frames carry TCP, and which values do their headers have?
 Method     Headers are copied out of the buffer as fixed-size records (one take for IP, one for TCP), so that every
            field is one strided column. Lengths are the IP header's, so that Ethernet padding and snapping do not
            count; a total length of 0 (segmentation offload) means the frame's own. Where IP lies in a tunnel, or behind
@@ -68,7 +68,7 @@ class Envelopes(NamedTuple):
 def decode(
     frames: Frames, pairs: Pairs, heads: Heads, counts: Counter[str], dissect: Dissect | None = None
 ) -> Rows | None:
-    """The rows of one buffer; what is no row is counted. Bytes worth keeping go to `heads`.
+    """Return the rows of one buffer; count the frames that are no row. Bytes worth keeping go to `heads`.
 
     dissect   finds the packets in frames that are not known here; None: they are counted
     """

@@ -17,7 +17,7 @@ from configtron.model.nouns import RST, SYN
 WORDS = tuple(int.from_bytes(word, "big") for word in (b"GET ", b"HEAD", b"POST", b"PUT ", b"OPTI", b"HTTP", b"PRI "))
 # Kept of one segment's payload: the largest TLS record, with its header.
 KEEP = 16389
-# What one kept segment costs besides its bytes: objects, and its place in the table.
+# Memory of one kept segment besides its bytes: objects, and its place in the table.
 OVERHEAD = 250
 # Segments of one side that are looked at for the rest of its first record: a ClientHello of 1.8 kB at MSS 64 has 29.
 FOLLOW_MOST = 40
@@ -57,16 +57,16 @@ class Heads:
             self.size += len(options) + len(payload) + OVERHEAD
 
     def forget(self, frames: set[int]) -> None:
-        """Drop what belongs to connections that have been reported."""
+        """Drop the heads of connections that have been reported."""
         for frame in frames & self.kept.keys():
             gone = self.kept.pop(frame)
             self.size -= len(gone.options) + len(gone.payload) + OVERHEAD
 
 
 def keep_heads(data: Column, rows: Rows, tcp_at: Column, size: Column, room: Column, heads: Heads) -> None:
-    """Keep what is worth it of one buffer's rows."""
+    """Keep the bytes worth keeping of one buffer's rows."""
     begin = tcp_at + size
-    # What a reset carries is a reason for people (RFC 9293 3.5.3), and no part of the stream.
+    # The text in a reset is a diagnostic for people (RFC 9293 3.5.3), and no part of the stream.
     held = np.where((rows.flags & RST) == 0, np.minimum(rows.length, room - size), 0)
     for row in np.flatnonzero((rows.flags & SYN) != 0).tolist():
         first = int(tcp_at[row])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Reported connections -> sightings: which side of a connection is here, and what its segments show of the other.
+"""Reported connections -> sightings: the local side of a connection, and the facts that segments show of the other.
 
 The essay is that of `fingerprint/features.py`. A side is here if the interface has its address; if both or neither are
 (loopback, a router), the server's side counts as here, because it is servers that are tuned. Where neither is, who
@@ -25,7 +25,7 @@ from configtron.fingerprint.passive.under_load import LEAST_ACKS
 
 # Bytes of every segment that carries timestamps (RFC 7323 3.2).
 STAMP_BYTES = 12
-# What is sent where no MSS option was sent (RFC 9293 3.7.1).
+# The MSS where no option was sent (RFC 9293 3.7.1).
 DEFAULT_MSS = 536
 
 
@@ -77,7 +77,8 @@ def path_of(connection: ConnectionReport, side: str, way: str, tainted: bool) ->
 
 
 def under_load(connection: ConnectionReport, side: str, tainted: bool) -> dict[str, float | str]:
-    """Return what the segments show of the path to the other side under load; of what they do not, the reason."""
+    """Return the characteristics of the loaded path to the other side, from its segments; a reason where there is
+    none."""
     other, numbers = "server" if side == "client" else "client", connection.numbers
     why = unloaded(*(int(numbers[f"{one}_bytes"] or 0) for one in (side, other)))
     window = numbers[f"{other}_last_window"]

@@ -119,7 +119,7 @@ def _blocks(tcp: Column, at: Column) -> Column:
     numbers = (tcp[np.arange(len(at)), at - 1].astype(np.int64) - 2) // 4
     mixed = np.zeros(len(at), np.uint32)
     for which in range(SACK_NUMBERS_MOST):
-        # Where there are fewer, what is read is within the row and not used.
+        # Where there are fewer, this reads other bytes of the row, which nothing uses.
         value = _number(tcp, np.minimum(at + 4 * which, tcp.shape[1] - 4), 4)
         mixed = np.where(which < numbers, (mixed + value + np.uint32(1)) * _SPREAD, mixed)
     return (mixed >> np.uint32(16)).astype(np.uint16)

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""Data that one side sent again: how it was found missing, or whether it had only been overtaken.
+"""Data that one side sent again: how the sender noticed the loss, or whether the segment had only been overtaken.
 
-Question   Which segments carry bytes that had been sent before, and what made the sender repeat them?
+Question   Which segments carry bytes that had been sent before, and why did the sender repeat them?
 Method     A segment that begins below the highest byte seen is old; one that begins above it leaves a hole. An old
            segment that fills a hole was overtaken on its way (its timestamp is older than the hole's, or it comes
            sooner than a repeat could) or lost before the place of capture; any other is a repeat. A repeat is
              unneeded  of bytes that the other side had acknowledged already
-             rto       of the first unacknowledged byte after a silence no shorter than a timer; and what follows it
-                       up to the highest byte sent before, unless SACK asked for it
+             rto       of the first unacknowledged byte after a silence no shorter than a timer; and of the bytes after
+                       it up to the highest byte sent before, unless SACK asked for them
              tlp       of the last segment, once, after a silence, with SACK agreed and no duplicate ACK (RFC 8985 7)
-             fast      after duplicate ACKs or SACK blocks, and what else the same repair sends
+             fast      after duplicate ACKs or SACK blocks, and the rest of the same repair
              other     none of these: its cause was not captured
 Differs    from tshark: a repeat is classified by its cause; keep-alives are none in both; the sum equals tshark's
            retransmission + fast + spurious + out-of-order but where tshark's own rules differ
@@ -37,7 +37,8 @@ NS = 1_000_000_000
 # trips.
 TIMER_NS = 90_000_000
 PROBE_RTTS = 1.4
-# A repeat needs a round trip; what fills a hole sooner was overtaken. Without a known round trip: wireshark's 3 ms.
+# A repeat needs a round trip; a segment that fills a hole sooner was overtaken. Without a known round trip: wireshark's
+# 3 ms.
 OVERTAKEN_RTTS, OVERTAKEN_NS = 0.75, 3_000_000
 
 

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Rows -> round trips and delivery rates of each side, as that side's own stack would have sampled them.
 
-Question   How long is the path, how steady, and how fast does it carry what this side sends?
+Question   How long is the path, how steady, and how fast does it carry this side's data?
 Method     An ACK that acknowledges more than any before it times the segment that holds the last byte it covers
-           (Karn's rule: not if anything outstanding had been sent again). The rate of a sample is what was delivered
-           since the ACK that this side knew when it sent that segment, over the longer of two times: that between the
-           two ACKs, and that between the sending of what they cover. After a moment with nothing outstanding both
+           (Karn's rule: not if anything outstanding had been sent again). The rate of a sample is the bytes delivered
+           since the latest ACK before that segment was sent, over the longer of two times: that between the two ACKs,
+           and that between the sending of the segments that they cover. After a moment with nothing outstanding both
            count from the next segment sent. A sample of much less than an earlier one delivered shows how little there
-           was to send, and is no rate. The smoothed round trip takes an eighth of each sample, as a stack does (of
-           the oldest segment that the ACK covers), so that at the end it is that of the load.
+           was to send, and is no rate. The smoothed round trip takes an eighth of each sample, as a stack does (of the
+           oldest segment that the ACK covers), so that at the end it is that of the load.
 Reads as   sums, so that the parts of a long connection add up; SYNs count as one byte. Where the capture stood at the
            side itself these are round trips of the path; elsewhere, of the part beyond the capture.
 Fails as   no sample (`trips` 0) for a side that sends nothing, or nothing that was not repeated.
@@ -27,15 +27,15 @@ from configtron.fingerprint.passive.connections import NEVER, Connections, befor
 from configtron.model.nouns import FIN, RST, SYN
 
 NS = 1_000_000_000
-# RFC 6298 2.3: what a smoothed round trip takes of each sample.
+# RFC 6298 2.3: the weight of each sample in a smoothed round trip.
 ALPHA = 1 / 8
 LATEST = ("trip_least", "trip_smoothed", "rate_last", "rate_most")
-# A sample is a rate if it delivered at least half of what the fullest one before it did.
+# A sample is a rate if it delivered at least half as much as the fullest one before it.
 FULL_SHARE = 2
 
 
 def round_trips(found: Connections, number: int) -> dict[str, Column]:
-    """Columns over connections, by the names of `summary.TRIPS`, of what side `number` sent."""
+    """Return columns over connections, by the names of `summary.TRIPS`, of side `number`'s segments."""
     rows, count = found.rows, found.total
     way = found.way(number)
     spans = rows.length[way.rows] + ((rows.flags[way.rows] & (SYN | FIN)) != 0)
@@ -53,7 +53,8 @@ def round_trips(found: Connections, number: int) -> dict[str, Column]:
     oldest = _held_by(sent, acks.of, np.where(earlier == NEVER, acks.number, earlier + 1))
     clean = (held >= 0) & (sent.row[held] < acks.row) & ~_disturbed(found, acks, again, sent, held)
     acks, held = _Rows(acks.row[clean], acks.of[clean], acks.number[clean]), held[clean]
-    # a stack smooths the time since the oldest segment that an ACK covers was sent: longer by what ACKs gather
+    # a stack smooths the time since the oldest segment that an ACK covers was sent: longer by the time over which ACKs
+    # gather
     oldest = np.where(oldest[clean] >= 0, oldest[clean], held)
     trip = rows.at[acks.row] - rows.at[sent.row[held]]
     columns = _nothing(count)
@@ -147,7 +148,7 @@ def _rates(found: Connections, sent: _Rows, acks: _Rows, held: Column) -> tuple[
     rows = found.rows
     mask = np.zeros(rows.size, bool)
     mask[acks.row] = True
-    # What the sender knew when it sent: the last of these ACKs, and when what that one covers had been sent.
+    # The sender's state at sending: the last of these ACKs, and the time at which the segment that it covers was sent.
     known = latest(mask, found.of, found.begin, sent.row)
     place = np.maximum(known, 0)
     acked = np.where(known >= 0, acks.number[place], 0)

@@ -30,7 +30,7 @@ SIDES = ("client", "server")
 
 
 class ColumnMeaning(NamedTuple):
-    """One column: unit, how the parts of a connection that was read in parts join, and what it says."""
+    """One column: unit, the way to join the parts of a connection read in parts, and its meaning."""
 
     unit: str
     join: str
@@ -199,7 +199,7 @@ def _opening(found: Connections, columns: dict[str, Column]) -> list[Column]:
     third = _leader(of, acks, count)
     columns["syns"] = np.bincount(of[syns], minlength=count)
     columns["synacks"] = np.bincount(of[answers], minlength=count)
-    # Karn's rule: what was repeated times nothing.
+    # Karn's rule: a repeated segment gives no round trip.
     single = (columns["syns"] == 1) & (columns["synacks"] == 1)
     at = [rows.at[np.maximum(row, 0)] for row in (*first, third)]
     there, back = at[1] - at[0], at[2] - at[1]
@@ -282,7 +282,7 @@ def _stream(found: Connections, sent: Sent, number: int, side: str, columns: dic
     fresh = (rows.bits[sent.row] & COUNTED) == 0
     length = rows.length[sent.row].astype(np.int64)
     data = length > 0
-    # What a reset carries (RFC 9293 3.5.3) is no part of the stream, and has crossed the path all the same.
+    # A reset's text (RFC 9293 3.5.3) is no part of the stream, and has crossed the path all the same.
     last = np.flatnonzero(
         ((rows.flags & RST) != 0) & (rows.length > 0) & ((rows.bits & COUNTED) == 0) & (found.server == bool(number))
     )
@@ -314,7 +314,7 @@ def _stream(found: Connections, sent: Sent, number: int, side: str, columns: dic
 
 
 def _kept_alive(found: Connections, sent: Sent, number: int) -> Column:
-    """Keep-alives: what asks whether a closed window has opened is none."""
+    """Return the keep-alives; a probe of a closed window is none."""
     alive = sent.alive.copy()
     index = np.flatnonzero(alive)
     if len(index):

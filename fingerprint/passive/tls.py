@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """TLS in the clear: versions, ALPN and server name of the two hellos.
 
-Rules for this file: total; a hello that was captured in part gives what its part says. From TLS 1.3 on the server's
+Rules for this file: total; a hello captured in part gives the fields of that part. From TLS 1.3 on the server's
 ALPN answer is encrypted, so it is unknown here, which is not the same as none.
 
 Source     RFC 8446 4.1, 4.2; RFC 5246 7.4.1; RFC 7301; RFC 6066 3

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: MIT
 """A foreign connection as a trace, so that the same inferences read it that read our own probes.
 
-Question   Which of our probes is this conversation like, and what would its trace have been?
+Question   Which of our probes is this conversation like, and which trace would that probe have recorded?
 Method     One end is taken for us: its segments went "out". A handshake that was never completed is like `rto`; one in
            which the server's first flight stayed unacknowledged until the server repeated itself, or long after, is
-           like `icw`; any other that was completed is like `rwin`. What TLS and HTTP sent in clear makes a second
-           trace.
+           like `icw`; any other that was completed is like `rwin`. The clear parts of TLS and HTTP make a second trace.
 Reads as   traces whose packets have relative numbers, the options of SYNs, timestamps, and the heads of streams.
 Differs    from a trace of our own: SACK blocks and payloads beyond the heads were not kept; frames count from the
            connection's first.
@@ -39,7 +38,7 @@ from configtron.model.nouns import (
     Value,
 )  # fmt: skip
 
-# A first flight and what proves it lie well within; a trace is not a copy of a download.
+# A first flight and its proof lie well within; a trace is not a copy of a download.
 PACKETS_MOST = 600
 # Of a conversation like `rwin` only the opening is read: handshake, request, its first ACK, the answer's head.
 OPENING_MOST = 20
@@ -244,7 +243,7 @@ def _likeness(batch: Batch, connection: int) -> str:
     server, acks = found.server[begin:end], found.ack[begin:end]
     answered = bool((~server & (acks >= 1)).any())
     if not found.opened[connection, 0] or options_cut(batch, connection):
-        # Whether the client never answered, or was not captured, is unknown; nor, without options, what was agreed.
+        # Unknown: whether the client never answered or was not captured; without options, also the agreed ones.
         return "rwin"
     if not answered:
         return "rto"

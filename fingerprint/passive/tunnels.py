@@ -41,7 +41,7 @@ def unfold(frames: Frames, at: Column, dissect: Dissect | None, counts: Counter[
     """Return `at` with the place of the innermost IP packet filled in for frames in tunnels.
 
     at       by frame: bytes before the IP packet, `UNKNOWN`, or -1 for none; changed in place
-    counts   gets "dissected", "not-ip", and names of what was not read
+    counts   gets "dissected", "not-ip", and names of headers not read
     """
     rows = np.flatnonzero((at == UNKNOWN) | _tunnelled(frames, at))
     for row in rows.tolist():

@@ -34,8 +34,8 @@ LEAST_ACKS = 8
 
 
 def under_load(found: Connections, number: int, again: Retransmissions, rtt_ns: Column) -> dict[str, Column]:
-    """Return columns over connections of what side `number` sent; rtt_ns (connections,) of the handshake, or less
-    than 0."""
+    """Return columns over connections of side `number`'s segments; rtt_ns (connections,) of the handshake, or less than
+    0."""
     counted = (found.rows.bits & COUNTED) != 0
     return _runs(found, again, counted) | _spacing(found, number, rtt_ns, counted)
 
@@ -69,7 +69,7 @@ def _counts_of_runs(found: Connections, row: Column, of: Column) -> dict[str, Co
 
 def _spacing(found: Connections, number: int, rtt_ns: Column, counted: Column) -> dict[str, Column]:
     acks = advancing(found, 1 - number)
-    # what acknowledges the SYN alone says nothing of data
+    # an ACK of the SYN alone shows nothing of data
     data = acks.number > 1
     row, of, acked = acks.row[data], acks.of[data], acks.number[data]
     whole = _gaps(found, row, of, rtt_ns)
