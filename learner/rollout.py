@@ -30,6 +30,7 @@ from configtron.learner.sequential.always_valid import width
 from configtron.learner.sequential.differences import GOALS, ArmDifference
 from configtron.learner.sequential.group_sequential import bounds
 from configtron.learner.sequential.sample_ratio import ERROR as RATIO_ERROR
+from configtron.learner.sequential.sensitivity import Sensitivity, equal_gate, sensitivity, unit_error
 from configtron.learner.state import keep
 from configtron.model.errors import BadInput
 
@@ -143,6 +144,12 @@ class Rollout:
     def in_force(self) -> tuple[int, int]:
         """Return the version that clients outside of the share have: the one before, until all have this one."""
         return self.version if self.stage == "all" else self.previous
+
+    @property
+    def due_ns(self) -> int:
+        """Return by when, ns since 1970, agents have what this state orders: a lease after its latest change."""
+        changed = self.evidence[-1].at_ns if self.evidence else self.seen_ns
+        return changed + round(self.plan.lease_s * 1e9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,6 +318,13 @@ def gate_high(plan: RolloutPlan, shares: tuple[float, ...], one: ArmDifference) 
 @lru_cache(maxsize=256)
 def _bounds(shares: tuple[float, ...], error: float) -> tuple[float, ...]:
     return bounds(shares, error)
+
+
+def sees(plan: RolloutPlan, known: ArmDifference) -> Sensitivity:
+    """Return what a canary can see of a goal: the least margin that its gate passes an equal version by, and the least
+    harm that its alarm finds, each with a probability of 80 %, by a former difference of any two arms."""
+    gate, alarm = equal_gate(plan.gate_looks, plan.gate_error), plan.goal_alarm_error("canary", "")
+    return sensitivity(known.goal.name, unit_error(known), float(plan.clients), gate, alarm)
 
 
 def numbers_of(one: ArmDifference, prefix: str = "") -> tuple[tuple[str, float], ...]:

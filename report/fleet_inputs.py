@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from configtron.learner.outcome_arms import GoalInterval, RatioCheck
-from configtron.learner.rollout import Rollout
+from configtron.learner.rollout import Rollout, RolloutPlan
+from configtron.learner.sequential.sensitivity import Sensitivity
 from configtron.learner.sequential.switchback import SwitchbackEffect
 
 
@@ -94,7 +95,8 @@ class DataQuality:
 @dataclass(frozen=True, slots=True)
 class ReportInputs:
     """What a report shows. source: the database; first_at, last_at: of its loads, "" where there are none;
-    prefixes_more: prefixes that the table leaves out; rollout, switchback: None where there is none."""
+    prefixes_more: prefixes that the table leaves out; rollout, switchback: None where there is none;
+    plan, sees: what a roll-out is judged by, and what a canary by it can see."""
 
     version: str
     source: str
@@ -111,4 +113,6 @@ class ReportInputs:
     agents: tuple[AgentLine, ...] = ()
     rollout: Rollout | None = None
     switchback: SwitchbackEffect | None = None
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
+    plan: RolloutPlan = field(default_factory=RolloutPlan)
+    sees: tuple[Sensitivity, ...] = ()

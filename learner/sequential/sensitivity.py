@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import inf, isfinite, sqrt
 
 import numpy as np
@@ -57,8 +58,8 @@ def sensitivity(goal: str, one: float, units: float, gate_bounds: Sequence[float
     gate_bounds  of equally spaced looks; alarm_error: one-sided
     """
     error = one / sqrt(units)
-    gate = drift_of(*_equal(gate_bounds)) * error
-    return Sensitivity(goal, one, units, gate, drift_of(*_equal(alarm_bounds(alarm_error))) * error)
+    gate, alarm = (_drift(tuple(upper)) for upper in (gate_bounds, alarm_bounds(alarm_error)))
+    return Sensitivity(goal, one, units, gate * error, alarm * error)
 
 
 def alarm_bounds(error: float, looks: int = ALARM_LOOKS, tuned_at: float = 0.5) -> list[float]:
@@ -91,8 +92,10 @@ def drift_of(information: Sequence[float], upper: Sequence[float], power: float 
     return high
 
 
-def _equal(upper: Sequence[float]) -> tuple[list[float], Sequence[float]]:
-    return [(look + 1) / len(upper) for look in range(len(upper))], upper
+@lru_cache(maxsize=64)
+def _drift(upper: tuple[float, ...]) -> float:
+    """Return the drift that equally spaced looks find with the probability `POWER`."""
+    return drift_of([(look + 1) / len(upper) for look in range(len(upper))], upper)
 
 
 def equal_gate(looks: int, error: float) -> tuple[float, ...]:

@@ -39,6 +39,7 @@ def render(inputs: ReportInputs) -> str:
     sections = [
         _effects(inputs),
         _rollout(inputs),
+        _sees(inputs),
         _prefixes(inputs),
         _shares(inputs.shares),
         _drift(inputs),
@@ -223,6 +224,27 @@ def _rollout(inputs: ReportInputs) -> Element | None:
         add(body, el("tr", el("th", str(row.number), scope="row"), *(el("td", cell) for cell in cells)))
     table = el("table", _heads(("Row", "Stage", "Why", "Goal", "Evidence")), body)
     return add(section, scrolled(table, "Roll-out", "card wide"))
+
+
+def _sees(inputs: ReportInputs) -> Element | None:
+    """What a canary can see, before it starts."""
+    if not inputs.sees:
+        return None
+    words = (
+        f"With {inputs.plan.clients} clients in either arm (each counted once an epoch), spread as those above are. "
+        "The gate lets a version on whose harm is shown to be below the margin; an equal one passes it with a "
+        "probability of 80 % where the margin is at least what the gate can see. The alarm finds harm of the size "
+        "beside it as often."
+    )
+    section = el("section", el("h2", "What a canary can see", id="sees"), el("p", words, class_="soft"))
+    margins, rows = dict(inputs.plan.margins), []
+    for one in inputs.sees:
+        form = "{:.2f} points" if one.goal == "failures" else "{:.1f} %"
+        sizes = (one.gate, margins[one.goal], one.alarm)
+        shown = (form.format(100 * (value if one.goal == "failures" else np.expm1(value))) for value in sizes)
+        rows.append((one.goal, *shown, f"{one.units * (one.gate / margins[one.goal]) ** 2:.0f}"))
+    heads = ("Goal", "Gate can see", "Margin of the plan", "Alarm can see", "Clients for the margin")
+    return add(section, _table(heads, rows, "Smallest effects that are found with a probability of 80 %."))
 
 
 def _place(version: tuple[int, int]) -> str:

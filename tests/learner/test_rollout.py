@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,6 +26,7 @@ from configtron.learner.rollout import (
     advance,
     alarm_low,
     claim_interval,
+    sees,
 )
 from configtron.learner.sequential.differences import FAILURES, GOALS, MEDIAN, P95, ArmDifference, Goal
 from configtron.learner.sequential.sample_ratio import ERROR
@@ -141,6 +143,35 @@ def test_alarms_share_the_error() -> None:
         assert total == pytest.approx(plan.alarm_error)
     assert alarm_low(PLAN, "canary", "", differs(MEDIAN, 1.0, 9, reason="few-units")) == float("-inf")
     assert claim_interval(PLAN, differs(MEDIAN, 1.0, 9, reason="few-units")) == (float("-inf"), float("inf"))
+
+
+def test_what_a_canary_sees_is_what_it_finds() -> None:
+    """Eight of ten equal versions pass by the margin that is stated, and eight of ten harms of the stated size trip."""
+    seen = sees(PLAN, differs(MEDIAN, 0.0, 500))
+    margins = (("median", seen.gate), ("p95", 9.0), ("failures", 9.0))
+    plan = replace(PLAN, margins=margins)
+    passed = [_walked(replace(CANARY, plan=plan), seed, 0.0).stage for seed in range(200)]
+    assert 0.7 < passed.count("quarter") / 200 < 0.9
+    tripped = [_walked(replace(CANARY, plan=plan), seed, seen.alarm) for seed in range(200)]
+    assert 0.7 < sum(one.evidence[-1].why == "alarm" for one in tripped) / 200 < 0.93
+
+
+def _walked(rollout: Rollout, seed: int, harm: float) -> Rollout:
+    """A canary to its end: medians as sums of independent draws show them, other goals without harm."""
+    rng, step = np.random.default_rng(seed), 40
+    noise = np.cumsum(rng.normal(0.0, np.sqrt(2.0 * step), PLAN.clients // step))
+    for at, total in enumerate(noise):
+        units = (at + 1) * step
+        every = (differs(MEDIAN, harm + total / units, units), differs(P95, 0.0, units), differs(FAILURES, 0.0, units))
+        rollout = advance(rollout, StageLook(at + 9, "canary", tuple(("", one) for one in every)))
+        if rollout.stage != "canary":
+            break
+    return rollout
+
+
+def test_a_trip_is_in_force_within_a_lease() -> None:
+    tripped = advance(CANARY, look(7 * 10**9, "canary", 3000, 0.4))
+    assert tripped.due_ns - 7 * 10**9 == round(PLAN.lease_s * 1e9)
 
 
 LOOKS = st.builds(

@@ -15,7 +15,7 @@ import numpy as np
 from configtron import __version__
 from configtron.db.fleet import FleetStore, MapRow
 from configtron.learner.outcome_arms import FleetLoads, fleet_loads, intervals, ratio_of
-from configtron.learner.rollout import Rollout
+from configtron.learner.rollout import Rollout, RolloutPlan, sees
 from configtron.learner.state import decode
 from configtron.learner.traffic import Traffic
 from configtron.model.bounds import check_number, check_texts
@@ -76,12 +76,16 @@ def inputs_of(
     first, last = (_when(int(end)) for end in (found.at_ns.min(), found.at_ns.max())) if len(found.at_ns) else ("", "")
     quality = DataQuality(total, len(found.loads), found.aside, lost, ratio_of(rows))
     prefixes, more = _prefixes(rows, {(one.term, one.version): one.why for one in maps})
+    effects, rollout = _effects(found), _rollout(facts)
+    plan = rollout.plan if rollout else RolloutPlan()
+    known = [one.found for one in effects[0].goals if not one.found.reason] if effects else []
     notes = [f"Only the latest {len(rows)} of {total} rows are read."] if len(rows) < total else []
     return ReportInputs(
         version=__version__, source=source, made_at=made_at, first_at=first, last_at=last,
-        effects=_effects(found), quality=quality, prefixes=prefixes, prefixes_more=more, shares=_shares(rows),
+        effects=effects, quality=quality, prefixes=prefixes, prefixes_more=more, shares=_shares(rows),
         drift=_drift(rows[-DRIFT_ROWS:]), decisions=tuple(_decision(one) for one in maps[-MOST_DECISIONS:]),
-        agents=_agents(facts, revoked), rollout=_rollout(facts), notes=tuple(notes),
+        agents=_agents(facts, revoked), rollout=rollout, notes=tuple(notes), plan=plan,
+        sees=tuple(sees(plan, one) for one in known),
     )  # fmt: skip
 
 

@@ -100,7 +100,18 @@ def test_every_difference_stands_with_its_interval_and_loads(inputs: ReportInput
 
 def test_all_sections_are_there_and_words_stay_words(inputs: ReportInputs) -> None:
     page = render(replace(inputs, switchback=SwitchbackEffect(-0.1, -0.2, -0.01, 9, 4000), notes=("Cut.",)))
-    for section in ("effect", "rollout", "prefixes", "shares", "drift", "quality", "decisions", "agents", "reading"):
+    for section in (
+        "effect",
+        "rollout",
+        "prefixes",
+        "shares",
+        "drift",
+        "quality",
+        "decisions",
+        "agents",
+        "reading",
+        "sees",
+    ):
         assert f'id="{section}"' in page
     assert HOSTILE not in page and "&lt;script&gt;" in page
     assert "http" not in page.replace("http-equiv", "").replace("https", "http").split("<body>")[1]
@@ -112,7 +123,7 @@ def test_a_telephone_shows_it(inputs: ReportInputs, tmp_path: Path, width: int) 
     (tmp_path / "r.html").write_text(render(inputs))
     with HeadlessPage(tmp_path / "r.html", width) as page:
         assert page.value("document.documentElement.scrollWidth") <= width, "nothing is wider than the screen"
-        assert page.value("document.querySelectorAll('h2').length") == 9
+        assert page.value("document.querySelectorAll('h2').length") == 10
         assert page.value("document.querySelectorAll('svg text').length") > 30
         assert page.value("getComputedStyle(document.querySelector('.card')).borderRadius") == "10px", "style applies"
         assert [url for url in page.requested if not url.startswith("file:")] == []
