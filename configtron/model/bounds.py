@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Checks of what a caller of the package sets in options; the command line checks its flags by itself."""
+"""Checks of options that a caller of the package passes; the command line checks its own flags."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check_number(
 ) -> None:
     """Check an option's number against its bounds, both included; `whole` allows integers alone.
 
-    beside  what may stand there instead, for the message
+    beside  another allowed value, for the message
 
     Errors: `BadInput`, which names the option, the value and its range.
     """

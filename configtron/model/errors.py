@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The few exceptions, each with the next step. A failed measurement is not one of them.
+"""The few exceptions, each with the next step.
 
-That is a reason in a verdict.
+A failed measurement is no exception but a reason in a verdict.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ import errno
 
 # Exit codes of every verb (docs/formats.md).
 DONE, CONDITION, USAGE, PARTIAL, NOTHING, PRIVILEGE, REFUSED, UNWRITTEN, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 7, 130
-# What the system says of a file that is named well and cannot take what is written: no room, quota, too large, a disk
-# that fails, a stream that is closed.
+# Errors of a write to a file that exists: no room, quota, file too large, failing disk, closed stream.
 CANNOT_WRITE = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF))
 
 
@@ -22,25 +21,25 @@ class ConfigtronError(Exception):
 
 
 class BadInput(ConfigtronError):
-    """A file, list, option or name that cannot be used: says what, where, and what to do next."""
+    """A file, list, option or name is unusable. The message states the fault, its place and the next step."""
 
     code = USAGE
 
 
 class Missing(ConfigtronError):
-    """A privilege, kernel feature or program that is absent: says how to get it."""
+    """A privilege, kernel feature or program is absent. The message states how to get it."""
 
     code = PRIVILEGE
 
 
 class Unwritten(ConfigtronError):
-    """What was found could not be written: a full disk, a closed standard output. What was kept stays kept."""
+    """Results could not be written: a full disk, a closed standard output. Results stored before remain."""
 
     code = UNWRITTEN
 
 
 def cannot_write(path: object, error: OSError, remedy: str = "") -> ConfigtronError:
-    """A file that cannot be written, as an error: `Unwritten` for want of room, else `BadInput`."""
+    """Return the error for an unwritable file: `Unwritten` for an error of `CANNOT_WRITE`, else `BadInput`."""
     kind = Unwritten if error.errno in CANNOT_WRITE else BadInput
     return kind(f"{path}: {error.strerror or error}{remedy}")
 
@@ -52,10 +51,10 @@ class Refused(ConfigtronError):
 
 
 class Diverged(ConfigtronError):
-    """A recording that the script does not reproduce: carries what was recorded and what the script did."""
+    """The script does not reproduce a recording: the message has the recorded step and the script's step."""
 
     code = CONDITION
 
 
 class Mismatch(ConfigtronError):
-    """What was written to the host does not read back."""
+    """A setting written to the host reads back as another value."""

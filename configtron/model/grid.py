@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The configurations a learner may choose from: rows of value positions over `configtron/model/knobs.py`.
 
-CT's Table 1 multiplies to 768. Not all of them differ: what `DEAD` lists has no effect on a page load that opens its
-connections anew, so 168 remain. A learner explores those, a reader still sees the 768 (`learn knobs`), and a knob that
-turns out dead in what was measured is found by `learner/importance.py`, not assumed here.
+The values of CT's Table 1 multiply to 768 configurations. Not all of them differ: the knobs in `DEAD` have no effect on
+a page load that opens its connections anew, so 168 remain. A learner explores these 168, and `learn knobs` shows all
+768. This file assumes no other dead knob; `learner/importance.py` finds those from measurements.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Dead:
     value: Value = ""
 
 
-# What cannot change a page load, and why. A dead knob stays at its default.
+# Knobs that cannot change a page load, and why. A dead knob stays at its default.
 DEAD: tuple[Dead, ...] = (
     Dead("tcp_slow_start_after_idle", "a page load opens its connections anew and leaves none idle (CT section 6)"),
     Dead("tcp_low_latency", "without effect since Linux 4.14 (ip-sysctl.rst)"),
@@ -43,21 +43,21 @@ DEAD: tuple[Dead, ...] = (
 )
 
 
-# Names of congestion controls, disciplines, versions of protocols; longer ones than any of theirs are none.
+# Names of congestion controls, queueing disciplines and protocol versions; no such name is longer.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./+-]{0,63}")
 # A knob that is on or off.
 SWITCH = (0, 1)
-# The one unit of knobs that is not counted in whole ones, as in `tuning_json.py`.
+# The only unit whose values may be fractions, as in `tuning_json.py`.
 TIME = "s"
 # The kernel's widest number.
 MOST = 2**63 - 1
 
 
 def setting(name: str, value: object) -> Value:
-    """What a log or a table says a knob is set to, as the knob has it: numbers may be text, whole ones are integers.
+    """Return a knob's value from a log or a table in the knob's own type: text becomes a number, a whole one an int.
 
-    Errors: `BadInput` for a knob that is none, and for what it cannot be set to: features of a configuration take
-    logarithms of it (`learner/features.py`).
+    Errors: `BadInput` for an unknown knob, and for a value that the knob cannot take: `learner/features.py` takes
+    logarithms of values.
     """
     knob = KNOBS.get(name)
     if knob is None:
@@ -79,7 +79,7 @@ def setting(name: str, value: object) -> Value:
 
 
 def _number(value: object) -> int | float | None:
-    """As a finite number; None for what is none."""
+    """Return a value as a finite number; None if it is not a number."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     for kind in (int, float) if isinstance(value, str) else ():
@@ -93,8 +93,8 @@ def _number(value: object) -> int | float | None:
 
 @dataclass(frozen=True)
 class Grid:
-    """Configurations. knobs: what they set; rows: per configuration, the position of each knob's value; dead: knobs
-    without effect here, of which `index` takes every value for the default."""
+    """Configurations. knobs: the knobs that they set; rows: per configuration, the position of each knob's value;
+    dead: knobs without effect here; `index` reads every value of these as the default."""
 
     knobs: tuple[Knob, ...]
     rows: tuple[tuple[int, ...], ...]
@@ -105,12 +105,12 @@ class Grid:
 
     @cached_property
     def positions(self) -> Positions:
-        """(configurations, knobs): positions of values."""
+        """Return positions of values, (configurations, knobs)."""
         return np.array(self.rows, dtype=np.int64).reshape(len(self.rows), len(self.knobs))
 
     @cached_property
     def profiles(self) -> tuple[Profile, ...]:
-        """Every configuration as a profile; its name is its settings' values, joined."""
+        """Return every configuration as a profile; the joined values of its settings are its name."""
         return tuple(self._profile(row) for row in self.rows)
 
     def _profile(self, row: tuple[int, ...]) -> Profile:
@@ -123,9 +123,9 @@ class Grid:
         return {profile.settings: at for at, profile in enumerate(self.profiles)}
 
     def index(self, profile: Profile) -> int:
-        """The configuration with a profile's settings; what the profile leaves out is the knob's default.
+        """Return the configuration with a profile's settings; a knob that the profile omits has its default.
 
-        Errors: `BadInput` for settings that are none of this grid's configurations.
+        Errors: `BadInput` for settings that no configuration of this grid has.
         """
         given = dict(profile.settings)
         settings = {knob.name: given.pop(knob.name, knob.default) for knob in self.knobs}
@@ -136,28 +136,28 @@ class Grid:
         raise BadInput(f"profile {profile.name!r} is none of the grid's {len(self)} configurations")
 
     def has(self, profile: Profile) -> bool:
-        """Whether a profile's settings are a configuration's own, and not only taken for one's."""
+        """Return whether a configuration has exactly a profile's settings; `index` accepts equivalent settings too."""
         given = dict(profile.settings)
         settings = tuple(sorted((knob.name, given.pop(knob.name, knob.default)) for knob in self.knobs))
         return not given and settings in self._by_settings
 
     @cached_property
     def default(self) -> int:
-        """The configuration of an untouched stack."""
+        """Return the configuration of an untouched stack."""
         return self.index(Profile("default"))
 
     def only(self, configurations: Iterable[int]) -> Grid:
-        """Those configurations alone, in the order given."""
+        """Return a grid of these configurations alone, in the given order."""
         return Grid(self.knobs, tuple(self.rows[at] for at in configurations))
 
     def column(self, knob: str) -> Positions:
-        """(configurations,): positions of one knob's value."""
+        """Return positions of one knob's value, (configurations,)."""
         return self.positions[:, [k.name for k in self.knobs].index(knob)]
 
     def canonical(self, dead: Sequence[Dead] = DEAD) -> Positions:
-        """(configurations,): the configuration that acts like each, with every dead knob at its default.
+        """Return for each configuration the equivalent one with every dead knob at its default, (configurations,).
 
-        Itself, where that one is not in the grid.
+        It is the configuration itself where the grid lacks the equivalent one.
         """
         found = []
         for at, row in enumerate(self.rows):
@@ -166,12 +166,12 @@ class Grid:
         return np.array(found, dtype=np.int64)
 
     def without(self, dead: Sequence[Dead]) -> Grid:
-        """One configuration for each that acts differently; any other profile is taken for the one that acts alike."""
+        """Return a grid with one of each set of equivalent configurations; `index` maps other profiles to these."""
         alive = self.only(map(int, np.unique(self.canonical(dead))))
         return Grid(alive.knobs, alive.rows, (*self.dead, *dead))
 
     def _acting(self, settings: Mapping[str, Value | None], dead: Sequence[Dead]) -> dict[str, Value | None]:
-        """Settings that act alike, with every dead knob at its default."""
+        """Return equivalent settings with every dead knob at its default."""
         found = dict(settings)
         for knob in self.knobs:
             if any(d.knob == knob.name and (not d.where or found.get(d.where) == d.value) for d in dead):
@@ -180,12 +180,12 @@ class Grid:
 
 
 def paper_grid(knobs: tuple[Knob, ...] = TUNABLE) -> Grid:
-    """The full product of Table 1: 768 configurations."""
+    """Return the full product of Table 1: 768 configurations."""
     return Grid(knobs, tuple(product(*(range(len(knob.values)) for knob in knobs))))
 
 
 def live_grid() -> Grid:
-    """One configuration for each that acts differently: 168, over the five knobs that are alive somewhere."""
+    """Return one of each set of equivalent configurations: 168, over the five knobs that have an effect."""
     everywhere = {dead.knob for dead in DEAD if not dead.where}
     grid = paper_grid(tuple(knob for knob in TUNABLE if knob.name not in everywhere))
     return grid.only(int(at) for at in np.unique(grid.canonical()))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Every knob by name: what the papers set (Table 1), what they measured (Table 2), what else a fingerprint holds, and
-what each interface of the kernel calls it (`KERNEL`), from which the drivers make their tables.
+"""Every knob by name: the papers' settings (Table 1), their measured parameters (Table 2), the other parameters of a
+fingerprint, and the knob's name in each interface of the kernel (`KERNEL`), from which the drivers make their tables.
 
 Rules for this file: one literal table per purpose, nothing computed but the dictionaries at the end; a row's `note`
-says what a user of that knob would get wrong without it; `source` says where default and values come from.
+has the fact without which a user of that knob would err; `source` names the source of default and values.
 docs/recipes/knob.md adds a knob; tests/tune/test_knob_places.py names each place that lacks one.
 
 CT is "ConfigTron" (Naseer and Benson, 2019), HC is "Configtron" (HotCloud 2017). Kernel facts are from the kernel's
@@ -31,7 +31,7 @@ __all__ = [
     "space_size",
 ]
 
-# What can be set: CT Table 1, whose product is CT's space of configurations (`space_size`), with HC Table 2 in `note`.
+# Settable knobs: CT Table 1, whose product is CT's space of configurations (`space_size`), with HC Table 2 in `note`.
 TUNABLE: tuple[Knob, ...] = (
     Knob(
         "tcp_congestion_control",
@@ -101,7 +101,7 @@ TUNABLE: tuple[Knob, ...] = (
     ),
 )
 
-# What HC lists as representative besides; it gives no values. Kept so that their names mean one thing.
+# Knobs that HC also lists as representative, without values. Listed so that each name has one meaning.
 NAMED_BY_HC: tuple[Knob, ...] = (
     Knob("init_rto", "tcp", unit="s", default=1, scope="socket", note="TCP_RTO_INIT of sockops", source="HC; RFC 6298"),
     Knob("tcp_wmem", "tcp", unit="bytes", scope="netns", note="three numbers: min, default, max", source="HC"),
@@ -120,7 +120,7 @@ NAMED_BY_HC: tuple[Knob, ...] = (
     Knob("http11_pipelining", "web", default=0, values=(0, 1), scope="process", source="HC; RFC 9112 section 9.3.2"),
 )
 
-# What else drivers set for a connection or a prefix (`tune/drivers`). Three more are also measured, and are rows of
+# Other knobs that drivers set for a connection or a prefix (`tune/drivers`). Three more are also measured, as rows of
 # `measured.py`: `synack_rto`, `data_rto` (here: before the first round trip is known), `min_rto`.
 PER_CONNECTION: tuple[Knob, ...] = (
     Knob("max_pacing_rate", "tcp", unit="bytes/s", note="turns pacing on", source="socket(7) SO_MAX_PACING_RATE"),
@@ -141,12 +141,12 @@ PER_CONNECTION: tuple[Knob, ...] = (
     Knob("busy_poll", "ip", unit="us", default=0, note="what low_latency became", source="socket(7) SO_BUSY_POLL"),
 )
 
-# `http_version` is both set and measured; the measured row is the one a fingerprint's reader wants.
+# `http_version` is both set and measured; a fingerprint's reader needs the measured row.
 KNOBS: dict[str, Knob] = {knob.name: knob for knob in (*TUNABLE, *NAMED_BY_HC, *PER_CONNECTION, *MEASURED)}
 
 
 class KernelNames(NamedTuple):
-    """What the kernel's interfaces call a knob. The defaults stand for an interface that has no such setting.
+    """A knob's names in the kernel's interfaces. A default stands for an interface that has no such setting.
 
     key      its place and name in `enum configtron_key` of kmod/configtron.h, without CONFIGTRON_
     step     its number in the tables of the BPF programs, which pinned maps keep: numbers are only ever added
@@ -189,7 +189,7 @@ KERNEL: Mapping[str, KernelNames] = {
 
 
 def space_size() -> int:
-    """Number of configurations in CT's space: the product of Table 1's values."""
+    """Return the number of configurations in CT's space: the product of Table 1's values."""
     size = 1
     for knob in TUNABLE:
         size *= len(knob.values)

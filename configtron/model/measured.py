@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What is measured: one row for each name of a fingerprint, and which of them are rows of the paper's Table 2.
+"""The measured knobs: one row for each name of a fingerprint, and the names that are rows of the paper's Table 2.
 
-Rules for this file: those of `knobs.py`, whose other half this is. Timers are in seconds, windows in bytes.
+Rules for this file: those of `knobs.py`. Timers are in seconds, windows in bytes.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Which class a client is of: one rule, for the agent that serves and for the learner that learns.
+"""The class of a client: one rule, for the agent that serves and for the learner.
 
-Classes live over the logarithms of bandwidth, round trip and loss: a megabit matters at one and not at a hundred. They
-may live over more (`NetworkClass.axes`): logarithms of characteristics, coordinates of categories. A client of which
-one of the first three is unknown is of no class; of the others, what is unknown counts for none of the classes
-(partial distance, Dixon 1979).
+The coordinates of a class are logarithms of bandwidth, round trip and loss: a megabit matters at one and not at a
+hundred. A class may have more coordinates (`NetworkClass.axes`): logarithms of characteristics, codes of categories. A
+client without one of the first three has no class; the distance leaves out other unknown coordinates (partial
+distance, Dixon 1979).
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from collections.abc import Iterable
 from configtron.model.characteristics import BY_NAME
 from configtron.model.nouns import Axis, Context, NetworkClass
 
-# Loss below a fifth of a percent changes a page load by less than its noise: nearer to 0 all losses are one.
+# Loss below a fifth of a percent changes a page load by less than its noise, so smaller losses count alike.
 LOSS_FLOOR = 0.002
-# What no client has less of; keeps the logarithms finite.
+# Lower bounds that keep the logarithms finite; no client is below them.
 LEAST_KBPS, LEAST_RTT_MS = 1.0, 0.1
 
 
 def point(context: Context, axes: tuple[Axis, ...] = ()) -> tuple[float, ...] | None:
-    """(ln kbit/s, ln ms, ln(loss + LOSS_FLOOR), axes...); None while one of the first three is unknown, NaN for an axis
-    that is."""
+    """Return (ln kbit/s, ln ms, ln(loss + LOSS_FLOOR), axes...); None while one of the first three is unknown, NaN for
+    an unknown axis."""
     if context.bandwidth_kbps is None or context.rtt_ms is None or context.loss is None:
         return None
     kbps, rtt = max(context.bandwidth_kbps, LEAST_KBPS), max(context.rtt_ms, LEAST_RTT_MS)
@@ -32,7 +32,7 @@ def point(context: Context, axes: tuple[Axis, ...] = ()) -> tuple[float, ...] | 
 
 
 def coordinate(context: Context, axis: Axis) -> float:
-    """Where a context is along an axis; NaN where it is unknown."""
+    """Return the coordinate of a context along an axis; NaN where it is unknown."""
     name, codes = axis
     value = getattr(context, name)
     if name in BY_NAME:
@@ -41,9 +41,9 @@ def coordinate(context: Context, axis: Axis) -> float:
 
 
 def nearest(classes: Iterable[NetworkClass], context: Context) -> NetworkClass | None:
-    """The class nearest to a context; None while a performance feature is unknown or no class exists.
+    """Return the class nearest to a context; None while a performance feature is unknown or no class exists.
 
-    Among the classes of the context's device, if it has any of its own, else among those for any device.
+    Search the classes of the context's device if there are any, else those for any device.
     """
     every = list(classes)
     here = point(context, every[0].axes if every else ())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The nouns: what every part of configtron hands to every other part.
+"""The nouns: the types that all parts of configtron exchange.
 
 Rules for this file: standard library only; every type is immutable; no type knows where it came from (live wire,
 laboratory, recording); arithmetic that *defines* a noun lives here, everything else elsewhere.
@@ -147,16 +147,16 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """One connection, whole: the evidence that every verdict is read from.
+    """One whole connection: the evidence of every verdict.
 
     id          unique within a run: "vantage/host/probe.trial"
-    params      what the script was asked to do, in canonical (sorted) order
-    agent       as whom it asked: the User-Agent of its requests
+    params      the script's parameters, in canonical (sorted) order
+    agent       the User-Agent of its requests
     started_at  nanoseconds since the epoch; every `at` counts from here
-    packets     in the order they were sent or heard
+    packets     in the order in which they were sent or received
     messages    the application stream, for scripts that speak over one
     ending      why the script stopped ("done" or a named reason)
-    tainted     what makes the trace unfit to be exact ("drops": the capture socket lost frames meanwhile)
+    tainted     reasons why the trace cannot be exact ("drops": the capture socket lost frames meanwhile)
     """
 
     id: str
@@ -173,11 +173,11 @@ class Trace:
     agent: str = ""
 
     def param(self, name: str, default: Value = "") -> Value:
-        """The parameter of that name, or `default`."""
+        """Return the parameter of that name, or `default`."""
         return dict(self.params).get(name, default)
 
     def heard(self) -> Iterator[tuple[int, Packet]]:
-        """(index, packet) of every packet that came in."""
+        """Return (index, packet) of every packet that came in."""
         return ((i, p) for i, p in enumerate(self.packets) if p.way == "in")
 
 
@@ -187,7 +187,7 @@ GRADES = ("A", "B", "C", "L", "N")
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One measured parameter: a value, or the named reason why there is none; never both, never neither.
+    """One measured parameter: it has a value, or the named reason why there is none, and never both.
 
     grade      A several exact trials agree and nothing contradicts them; B two exact trials agree; C one exact trial,
                or a disagreement settled by rule; L a lower bound, printed ">= n"; N none
@@ -217,12 +217,12 @@ class Observation:
             raise ValueError(f"{self.knob}: grade {self.grade} does not fit value {self.value!r}")
 
     def detail(self, name: str, default: Value | None = None) -> Value | None:
-        """The detail of that name, or `default`."""
+        """Return the detail of that name, or `default`."""
         return dict(self.details).get(name, default)
 
     @property
     def text(self) -> str:
-        """The value as printed: a lower bound always carries its sign."""
+        """Return the value as printed: a lower bound always carries its sign."""
         if self.value is None:
             return f"- ({self.reason})"
         return f">= {self.value}" if self.grade == "L" else str(self.value)
@@ -239,7 +239,7 @@ class Fingerprint:
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """One parameter of a server's stack: what it may be set to, where it applies, what is known about it."""
+    """One parameter of a server's stack: its values, its scope, and notes about it."""
 
     name: str
     layer: str
@@ -264,9 +264,9 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What is known about a client before choosing for it; unknown numbers are None, unknown names "".
+    """The known characteristics of a client before a decision; unknown numbers are None, unknown names "".
 
-    bandwidth_kbps is what the path was seen to carry, delivery_kbps the latest rate; region is a country (ISO 3166).
+    bandwidth_kbps is the rate that the path has carried, delivery_kbps the latest rate; region is a country (ISO 3166).
     min_rtt_ms and all numbers from there on: `characteristics.py`.
     """
 
@@ -290,7 +290,7 @@ class Context:
     browser: str = ""
 
 
-# What a class's point has beyond the first three coordinates: (name, coordinate by value), the latter () for a number.
+# A coordinate of a class's point beyond the first three: (name, coordinate by value), the latter () for a number.
 Axis = tuple[str, tuple[tuple[str, float], ...]]
 
 
@@ -298,8 +298,8 @@ Axis = tuple[str, tuple[tuple[str, float], ...]]
 class NetworkClass:
     """A cluster of contexts that behave alike; centroid and scale over `nearest.point`; device "": any.
 
-    axes   what the point has beyond bandwidth, round trip and loss: a characteristic's name and (), or the name of a
-           category (asn, region, device, browser) and the coordinate of each of its values
+    axes   coordinates of the point beyond bandwidth, round trip and loss: a characteristic's name and (), or the name
+           of a category (asn, region, device, browser) and the coordinate of each of its values
     """
 
     id: str
@@ -311,16 +311,16 @@ class NetworkClass:
     axes: tuple[Axis, ...] = ()
 
     def distance(self, point: tuple[float, ...]) -> float:
-        """Euclidean distance of a point in units of the class's scale, over the known coordinates (no NaN)."""
+        """Return the Euclidean distance of a point in units of the class's scale, over known coordinates (no NaN)."""
         every = zip(point, self.centroid, self.scale, strict=True)
         return math.sqrt(sum(((p - c) / s) ** 2 for p, c, s in every if not math.isnan(p)))
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A profile chosen for a context; `arm` says why: gp, epsilon, tree, default, ...
+    """A profile chosen for a context; `arm` names the rule that chose it: gp, epsilon, tree, default, ...
 
-    propensity   how likely this profile was when it was drawn; None where that was not recorded
+    propensity   probability of this profile when it was drawn; None where no record has it
     """
 
     context: Context
@@ -333,7 +333,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a decision led to; `source` is sim, lab or live. Same type, same path."""
+    """The measured result of a decision; `source` is sim, lab or live, with the same type for all three."""
 
     decision: Decision
     plt_ms: float

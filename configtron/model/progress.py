@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Events of a long job: what services report, and what reports show."""
+"""Progress events of a long job: services send them, reports show them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """`done` of `total` steps of the job `what` are finished. With a total of 0 it is a notice, with text `what`."""
+    """The job `what` has finished `done` of `total` steps. With a total of 0 it is a notice, with text `what`."""
 
     done: int
     total: int

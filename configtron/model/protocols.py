@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""The protocols between pure code and the world: `Wire`, `Driver`, `Policy`. Pure code gets one and never asks which.
+"""The protocols between pure code and the world: `Wire`, `Driver`, `Policy`. Pure code works with any implementation.
 
-Not every driver can do everything. What only some can do is a protocol of its own, which callers ask for by
+Not every driver can do everything. An optional ability is a protocol of its own, and callers test for it with
 `isinstance`:
 
     Mover           apply profiles to connections that are open
     Follower        keep its routes in step with the host's own
     SocketAssigner  give a profile to one connected socket
-    PerListener     keep to some listening ports
+    PerListener     act on the connections of some listening ports only
     Listener        learn of each write from the kernel
-    RefusalCounter  count what the kernel refused at connections
-    Trier           find out by trying whether it can act
-    Asker           ask the kernel what clients would get
-    Original        read what the kernel has without us
-    Inventory       list what it made by marks in the kernel
+    RefusalCounter  count the settings that the kernel refused at single connections
+    Trier           find out by a trial whether it can act
+    Asker           ask the kernel which route and metrics a client would get
+    Original        read the kernel's values without our profiles
+    Inventory       list its own state by marks in the kernel
     Drawing         draw each client's profile from its class's mix, and record its connections
     PlanReader      read back which plan is in force
 """
@@ -30,32 +30,32 @@ from configtron.model.tuning import Answers, Changes, Place, Reach, Rules
 
 
 class Wire(Protocol):
-    """One TCP flow of segments. Knows ports and initial sequence numbers, so no other part has to."""
+    """One TCP flow of segments. The wire alone knows ports and initial sequence numbers."""
 
     def send(self, segment: Segment, tos: int = 0) -> Packet:
-        """Put a segment on the wire, with that type of service; returns it as sent, with its time."""
+        """Put a segment on the wire, with that type of service; return it as sent, with its time."""
 
     def receive(self, until: float) -> Packet | None:
-        """The next packet heard, or None once `until` (seconds since the trace began) has passed."""
+        """Return the next packet received, or None once `until` (seconds since the trace began) has passed."""
 
 
 class Driver(Protocol):
-    """One way to set the local stack. What it says is in force was read from the kernel, never remembered.
+    """One way to set the local stack. A driver reads the rules in force from the kernel and never from memory.
 
-    A driver holds no state of its own between calls that its process could take to the grave: what stood here before is
-    handed out by `before`, written to the journal by the caller, and handed back to `revert`.
+    A driver keeps no state between calls that would die with its process: `before` returns the earlier state, the
+    caller writes it to the journal and passes it back to `revert`.
     """
 
     @property
     def name(self) -> str:
-        """As on the command line: kmod, ebpf, route, sysctl, memory."""
+        """Return the driver's name on the command line: kmod, ebpf, route, sysctl, memory."""
 
     @property
     def place(self) -> Place:
-        """Where it acts."""
+        """Return the place where the driver acts."""
 
     def missing(self) -> str:
-        """Why it cannot act here and what to do about it, one line; "" if it can."""
+        """Return why the driver cannot act here and how to mend that, one line; "" if it can act."""
 
     def settable(self) -> Mapping[str, Reach]:
         """Return the knobs it can set on this host now, by name."""
@@ -64,26 +64,26 @@ class Driver(Protocol):
         """Return the knobs it sets on a host that has all it needs, by name. Reads nothing of this host."""
 
     def unreachable(self) -> Mapping[str, str]:
-        """Return the knobs that it sets on no host: knob -> why, and what to use in its place."""
+        """Return the knobs that it sets on no host: knob -> the reason, and the setting to use in its place."""
 
     def before(self) -> str:
-        """What of the host's own state `apply` would write over, as JSON text: journaled before anything is written."""
+        """Return the host's own state that `apply` would overwrite, as JSON text, for the journal."""
 
     def apply(self, changes: Changes) -> Rules:
-        """Put changes in force; returns the changed profiles and prefixes as read back. All or an error, no half.
+        """Put all changes in force or raise an error; return the changed profiles and prefixes as read back.
 
-        `Missing` where it cannot act, `BadInput` where a value is out of reach, `Refused` where a foreign setting
-        stands in the way; the error of a change that came to an end half-way says so, and `revert` mends it.
+        Errors: `Missing` where the driver cannot act, `BadInput` where a value is out of reach, `Refused` where another
+        program's setting blocks the change. The error of a change that failed half-way states so; `revert` undoes it.
         """
 
     def read(self) -> Rules:
-        """All that is in force here by our hand."""
+        """Return all of our rules that are in force here."""
 
     def mark(self) -> str:
-        """A short text that differs once any program has changed what we manage; cheap enough for 2 Hz."""
+        """Return a short text that differs once any program has changed our state; cheap enough for 2 Hz."""
 
     def revert(self, before: str) -> None:
-        """Leave nothing of ours and put back `before`. From any state, any number of times."""
+        """Remove all of our state and restore `before`. From any state, any number of times."""
 
 
 @runtime_checkable
@@ -91,7 +91,7 @@ class Mover(Protocol):
     """A driver that also reaches connections which are open already, on request."""
 
     def move(self) -> tuple[int, int]:
-        """Put what is in force on them too; returns (open connections of clients, those of them with a profile)."""
+        """Apply the rules in force to open connections; return (clients' open connections, those with a profile)."""
 
 
 @runtime_checkable
@@ -99,7 +99,7 @@ class Follower(Protocol):
     """A driver whose state is a copy of the host's own (routes), which the host may change later."""
 
     def follow(self, wanted: Rules | None = None) -> int:
-        """Bring its copies in step with the host's own state; returns how many changed. `wanted`: only these rules'."""
+        """Copy the host's own state again; return how many copies changed. With `wanted`, only for these rules."""
 
 
 @runtime_checkable
@@ -112,7 +112,7 @@ class SocketAssigner(Protocol):
 
 @runtime_checkable
 class PerListener(Protocol):
-    """A driver that can keep to the connections of some listening ports (`Place.listen`)."""
+    """A driver that can act on the connections of some listening ports only (`Place.listen`)."""
 
     def listened(self) -> Sequence[Driver]:
         """Return one driver for each set of listeners that has rules at this place."""
@@ -120,69 +120,69 @@ class PerListener(Protocol):
 
 @runtime_checkable
 class Listener(Protocol):
-    """A driver that the kernel notifies of changes, so that not all has to be read to see an external one."""
+    """A driver that the kernel notifies of changes: it finds an external change without reading all rules."""
 
     def news(self) -> tuple[frozenset[str], Rules] | None:
-        """Prefixes written since `mark` or this was last asked, and what is in force of them; None: ask `mark`."""
+        """Return the prefixes written since the last call (or `mark`), and their rules in force; None: call `mark`."""
 
 
 @runtime_checkable
 class RefusalCounter(Protocol):
-    """A driver that counts what the kernel refuses at single connections, after `apply` read everything back."""
+    """A driver that counts the settings that the kernel refuses at single connections, after `apply` has succeeded."""
 
     def refusals(self) -> Mapping[str, tuple[int, str]]:
-        """Knob -> (how often, why the last time). Empty when all is well."""
+        """Return knob -> (count of refusals, reason of the last one). Empty where the kernel refused none."""
 
 
 @runtime_checkable
 class Trier(Protocol):
-    """A driver that finds out by trying whether it can act, where nothing that is read says so."""
+    """A driver that finds out by a trial whether it can act, where no file of the kernel answers the question."""
 
     def tried(self) -> str:
-        """Why it cannot, in one line; "" if it can. What it tries sets nothing and leaves nothing."""
+        """Return why the driver cannot act, in one line; "" if it can. The trial sets nothing and leaves nothing."""
 
 
 @runtime_checkable
 class Asker(Protocol):
-    """A driver that can ask the kernel what clients would get, beside reading back what was written."""
+    """A driver that can ask the kernel which settings a client would get, beside reading back its own writes."""
 
     def ask(self, rules: Rules) -> Answers:
-        """The kernel's answers for clients of these rules. Nothing is written, and no packet sent."""
+        """Return the kernel's answers for clients of these rules. Write nothing and send no packet."""
 
 
 @runtime_checkable
 class Original(Protocol):
-    """A driver that can read what the kernel has where no profile of ours says otherwise."""
+    """A driver that can read the kernel's own values, which hold where no profile of ours sets the knob."""
 
     def untouched(self) -> Mapping[str, Value]:
-        """Each knob's value without us."""
+        """Return each knob's value without our profiles."""
 
 
 @runtime_checkable
 class Inventory(Protocol):
-    """A driver that knows what it made by marks in the kernel itself, whichever journal knows of it or none."""
+    """A driver that finds its own state by marks in the kernel itself, without any journal."""
 
     def ours(self) -> str:
-        """All that stands here by our marks, in a few words; "" if nothing does."""
+        """Return the state here that has our marks, in a few words; "" if there is none."""
 
     def others(self) -> tuple[str, ...]:
-        """What others have put among ours, one line each with how to take it away; `revert` leaves it there."""
+        """Return other programs' entries among ours, one line each with how to remove it; `revert` leaves them."""
 
 
 @runtime_checkable
 class Drawing(Protocol):
     """A driver whose kernel part draws each client's profile from the mix of the class that its prefix names.
 
-    There are two halves, each a plan and its mixes, and one word that turns from one to the other: a plan that was
-    changed in place would be read torn. Mixes change only together with the epoch. Once a plan is in force, nothing of
-    the driver applies to new connections when its lease has passed, though every process of ours be dead.
+    The kernel part has two halves, each a plan with its mixes, and one word selects the half in force: a reader would
+    see a plan torn if it were changed in place. Mixes change only together with the epoch. Once a plan is in force and
+    its lease has passed, the driver applies nothing to new connections, even if every process of ours is dead.
     """
 
     def load_plan(self, plan: Plan, mixes: Mapping[str, Mix]) -> None:
         """Prepare the idle half: a plan, and the mix of each class by the name of the profile that prefixes point to.
 
-        Nothing of it is in force before `turn`. Errors: `BadInput` for the name of no profile, and for other mixes
-        under the key and epoch that are in force; `Missing` where the driver's rules are not in force.
+        It comes into force with `turn`. Errors: `BadInput` for an unknown profile name, and for other mixes under the
+        key and epoch that are in force; `Missing` where the driver's rules are not in force.
         """
 
     def turn(self) -> None:
@@ -192,13 +192,13 @@ class Drawing(Protocol):
         """Let the lease end at a time of CLOCK_BOOTTIME, ns; cheap enough for every second."""
 
     def records(self) -> Iterator[OpenRecord | CloseRecord]:
-        """Hand out the records that wait, each once; ends when none is left. One reader at a time."""
+        """Yield the waiting records, each once, and end when none is left. One reader at a time."""
 
     def lost_records(self) -> int:
         """Return how many records found no room since the rules came in force."""
 
     def drop_plan(self) -> None:
-        """Leave no plan in force and none loaded: prefixes have the profile that they point to, as without a draw."""
+        """Remove the plan in force and the loaded one: each prefix then has the profile that it points to."""
 
 
 @runtime_checkable
@@ -218,19 +218,19 @@ class Policy(Protocol):
 
     @property
     def name(self) -> str:
-        """As on the command line: a row of `learner.POLICIES`."""
+        """Return the policy's name on the command line: a row of `learner.POLICIES`."""
 
     def choose(self, context: Context) -> Decision:
         """Pick a profile for a context; the decision carries its arm, its class and its propensity."""
 
     def observe(self, outcome: Outcome) -> None:
-        """Keep what a decision led to; every `update_every` outcomes are an `update`."""
+        """Store the outcome of a decision; run `update` after every `update_every` outcomes."""
 
     def update(self) -> None:
-        """Learn from what was observed since the last update."""
+        """Learn from the outcomes observed since the last update."""
 
     def save(self) -> str:
-        """All that was learned, observed and drawn, as JSON text: exact, so that a restored policy goes on alike."""
+        """Return the learned, observed and drawn state as JSON text, exactly: a restored policy decides alike."""
 
     def restore(self, text: str) -> None:
-        """Take over what `save` wrote. Errors: `BadInput` for another policy's or another version's text."""
+        """Restore the state that `save` returned. Errors: `BadInput` for another policy's or version's text."""

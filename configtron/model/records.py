@@ -2,10 +2,10 @@
 """Results as text: the JSON that workers write, the store keeps and people read.
 
 Rules for this file: standard library only; equal objects give equal bytes (sorted keys, compact separators, numbers
-rounded to the microsecond); what cannot be read back raises `BadInput` that says what was wrong.
+rounded to the microsecond); unreadable text raises `BadInput` with the fault.
 
-`Result` is one finished call of a probe. A *record* is what is published: one complete JSON object per target and
-vantage, described by `report/probe.schema.json`; its name and version stand in its field "schema".
+`Result` is one finished call of a probe. A *record* is the published form: one complete JSON object per target and
+vantage, described by `report/probe.schema.json`; its field "schema" has its name and version.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ SCHEMA = "configtron.probe/1"
 # One microsecond: finer than any timer we read, coarser than the noise of binary fractions.
 DECIMALS = 6
 
-# Made once: `json.dumps` would make another one for each of a connection's dozen texts.
+# Built once: `json.dumps` would build an encoder for each of a connection's dozen texts.
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 
 class Result(NamedTuple):
-    """One finished probe call: what was asked, how it ended, what was read, and where the packets are.
+    """One finished probe call: its parameters, its ending, its readings, and the place of its packets.
 
     started_at         nanoseconds since the epoch
     evidence_file      name of the pcapng; `offset` and `end` are its bytes, `first_frame` its first frame (from 1, as
@@ -54,18 +54,18 @@ class Result(NamedTuple):
 
     @property
     def site(self) -> str:
-        """The name that was asked for, as the trace id says; the target's host may be where a redirect led."""
+        """Return the site asked for, from the trace id; the target's host may be the end of a redirect."""
         parts = self.trace_id.split("/")
         return parts[1] if len(parts) == 3 else self.target.host
 
 
 def canonical(form: Json) -> str:
-    """The one way JSON is written here."""
+    """Return canonical JSON: the only form that configtron writes."""
     return _CANONICAL.encode(form)
 
 
 def value_form(value: Value | None) -> Json:
-    """A value as JSON carries it: tuples become lists, fractions are rounded."""
+    """Return a value as JSON: tuples become lists, fractions are rounded."""
     if isinstance(value, tuple):
         return [value_form(item) for item in value]
     return round(value, DECIMALS) if isinstance(value, float) else value

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""How often a page is loaded until the median of its load time is known, and how well it is known then.
+"""How often to load a page until the median of its load time is known, and the interval that holds the median.
 
-Question   After so many loads of one cell, is the median known within a tenth, or must there be more?
-Method     Order statistics: of n independent loads, the j-th fastest and the j-th slowest enclose the true median but
-           for a chance of 2 P(B < j), B binomial (n, 1/2), whatever the distribution is. Looking several times and
-           stopping when it looks good would cheat; so the chance of being wrong, 5 %, is spent over the looks once for
-           all (`ranks`): whenever we stop, and at whichever look, the interval misses with at most 5 %.
+Question   After so many loads of one cell, is the median known within a tenth, or are more loads needed?
+Method     Order statistics: of n independent loads, the j-th fastest and the j-th slowest enclose the true median
+           except with probability 2 P(B < j), B binomial (n, 1/2), for any distribution. Several looks with a stop at
+           the first good one would raise the error; so the looks share the error of 5 % (`ranks`): the interval misses
+           the median with at most 5 %, at every look where the rule stops.
 Stop when  a look finds both ends of its interval within `tolerance` of the median, or at the last look.
-Reads as   a `Verdict`: median, interval, and what keeps it from being settled.
+Reads as   a `Verdict`: median, interval, and the reason why it is not settled.
 Fails as   few-loads (too few for any interval of 95 %: less than six), wide-interval, or, where so many loads failed
            that the median did, the reason of most of them. A failed load counts as slower than all others.
 Differs    from CT and HC, which load five times: five loads have no interval of 95 % (94 % at best), and the median of
@@ -34,14 +34,14 @@ FEW, WIDE = "few-loads", "wide-interval"
 class StoppingRule:
     """When to stop.
 
-    looks       numbers of loads after which the interval is looked at; the last is where it ends in any case
-    tolerance   of the median, for both ends of the interval
-    error       chance, over all looks, that the interval reported does not hold the median
+    looks       numbers of loads after which the rule computes the interval; it ends at the last in any case
+    tolerance   largest distance of both ends of the interval from the median, as a share of the median
+    error       probability, over all looks, that the reported interval misses the median
     """
 
-    # Six is the least that has an interval of 95 %; doubling twice bounds what a restless cell may cost.
+    # Six is the least number with an interval of 95 %; doubling twice bounds the cost of a cell with a wide spread.
     looks: tuple[int, ...] = (6, 12, 24)
-    # What the paper's gains of 10 to 20 per cent need to be seen.
+    # Precise enough for the paper's gains of 10 to 20 per cent.
     tolerance: float = 0.1
     # By convention.
     error: float = 0.05
@@ -51,7 +51,7 @@ class StoppingRule:
             raise BadInput(f"repeats: looks {self.looks} must rise from 1 on")
 
     def more(self, plt_ms: Sequence[float]) -> int:
-        """How many loads to do before the next look; 0: it is enough. A failed load is `math.inf`."""
+        """Return how many loads to do before the next look; 0 where no more are needed. A failed load is `math.inf`."""
         later = [look for look in self.looks if look > len(plt_ms)]
         if not later or len(plt_ms) in self.looks and judge(plt_ms, self).settled:
             return 0
@@ -59,7 +59,7 @@ class StoppingRule:
 
 
 class Verdict(NamedTuple):
-    """What loads of one cell say. low_ms and high_ms: the interval, None where there is none; flag: "" when settled."""
+    """The median of a cell's loads. low_ms and high_ms: its interval, None where none exists; flag: "" when settled."""
 
     median_ms: float | None
     low_ms: float | None
@@ -69,15 +69,15 @@ class Verdict(NamedTuple):
 
     @property
     def settled(self) -> bool:
-        """Whether the median is known as well as the rule demands."""
+        """Return whether the interval of the median is as narrow as the rule demands."""
         return not self.flag
 
 
 def judge(plt_ms: Sequence[float], rule: StoppingRule, reasons: Sequence[str] = ()) -> Verdict:
-    """The verdict on page load times in the order they were measured; `reasons` are those of the failed, as many."""
+    """Return the verdict on page load times, in the order of measurement; `reasons`: one for each failed load."""
     count, ordered = len(plt_ms), sorted(plt_ms)
     found = middle(ordered) if ordered else math.inf
-    # between a load and a failed one lies no number
+    # no number lies between a finished load and a failed one
     if math.isinf(found):
         flag = Counter(reasons).most_common(1)[0][0] if reasons else FEW
         return Verdict(None, None, None, count, flag)
@@ -90,17 +90,17 @@ def judge(plt_ms: Sequence[float], rule: StoppingRule, reasons: Sequence[str] = 
 
 
 def _rank(count: int, rule: StoppingRule) -> int:
-    """The rank that an interval of so many loads may use; 0: there is none. Between looks, that of the look before."""
-    # more loads at the same rank only err less on a wider interval, so the rank of the look before is safe
+    """Return the rank for an interval of so many loads; 0 for no interval. Between looks, that of the look before."""
+    # with more loads the interval at the same rank is wider and misses less often, so the earlier rank is safe
     passed = [rank for look, rank in zip(rule.looks, ranks(rule.looks, rule.error), strict=True) if look <= count]
     return passed[-1] if passed else 0
 
 
 @cache
 def ranks(looks: tuple[int, ...], error: float) -> tuple[int, ...]:
-    """For each look the largest rank whose chance of missing fits into an equal share of what is left of the error.
+    """Return for each look the largest rank whose chance to miss fits into an equal share of the remaining error.
 
-    The first look takes the least that it can (rank 1) even if that is more than its share; 0 where nothing fits.
+    The first look takes rank 1 even if that costs more than its share; 0 where no rank fits.
     """
     left = error
     found: list[int] = []
@@ -117,5 +117,5 @@ def ranks(looks: tuple[int, ...], error: float) -> tuple[int, ...]:
 
 
 def misses(count: int, rank: int) -> float:
-    """The chance that the rank-th fastest and the rank-th slowest of so many loads do not enclose the median."""
+    """Return the chance that the rank-th fastest and the rank-th slowest of so many loads miss the median."""
     return min(1.0, 2.0 * sum(math.comb(count, k) for k in range(rank)) / 2.0**count)

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""Page loads as text: what a shard of the testbed writes line by line, the store keeps, and the tensor is made of.
+"""Page loads as text: a shard of the testbed writes them line by line, the store keeps them, the tensor collects them.
 
-A shard is one boot of the lab under one condition. Its file holds canonical JSON, one object a line, nothing of when or
-where it was run: the same orders give the same bytes.
+A shard is one boot of the lab under one condition. Its file holds canonical JSON, one object a line, without the time
+or the machine of the run: the same orders give the same bytes.
 
-    {"kind": "shard", "condition": NAME, "network": {...}}           first: what the kernel says of the network
-    {"kind": "stack", "configuration": N, "read_back": {...}}        what the kernel says of the stack,
+    {"kind": "shard", "condition": NAME, "network": {...}}           first: the network as read from the kernel
+    {"kind": "stack", "configuration": N, "read_back": {...}}        the stack's settings as read from the kernel,
     {"kind": "stack", "configuration": N, "reason": "...", ...}      or why this configuration was not measured
-    {"kind": "load", "configuration": N, "site": NAME, ...}          a page load, ended or failed
-    {"kind": "path", "features": {...}}                              what the servers' kernel sees of the path
-    {"kind": "end", "loads": N, "virtual_s": S}                      last: a file without it is half a shard
+    {"kind": "load", "configuration": N, "site": NAME, ...}          a page load, complete or failed
+    {"kind": "path", "features": {...}}                              the path as the servers' kernel measured it
+    {"kind": "end", "loads": N, "virtual_s": S}                      last: a file without it is an incomplete shard
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 class Sample(NamedTuple):
-    """One page load, as kept; the numbers are those of the lab's client (`lab/testbed/loads.py`).
+    """One stored page load; the numbers are those of the lab's client (`lab/testbed/loads.py`).
 
     repeat    from 0, within its cell
-    failed    "", or a named reason: then there are no times
-    plt_ms    from the moment the document was wanted to the last byte of the last object
-    ttfb_ms   to the first byte of the document's answer
-    index_ms  when an average part of the first screen was there (as SpeedIndex)
+    failed    "", or a named reason; a failed load has no times
+    plt_ms    from the request for the document to the last byte of the last object
+    ttfb_ms   from that request to the first byte of the document's answer
+    index_ms  mean time at which the parts of the first screen were present (as SpeedIndex)
     bytes     of all bodies
-    neighbours_lost   bytes that other hosts' flows got less than without this load; None where there were none
+    neighbours_lost   bytes that this load took from other hosts' flows; None where there were no such flows
     """
 
     configuration: int
@@ -53,7 +53,7 @@ class Sample(NamedTuple):
 
 
 class Stack(NamedTuple):
-    """A configuration as it was in force: what read back, or a named reason why it is not as asked, and in words."""
+    """A configuration in force: its settings as read back, or a named reason (and words) for a difference."""
 
     configuration: int
     read_back: Pairs = ()
@@ -63,7 +63,7 @@ class Stack(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """A whole shard: what was read back, all loads, how much virtual time they took, what was seen of the path."""
+    """A whole shard: settings as read back, all loads, their virtual time (s), and features of the path."""
 
     condition: str
     network: Pairs
@@ -74,7 +74,7 @@ class Filled:
 
 
 class Cell(NamedTuple):
-    """One cell of the tensor: {condition x configuration x site}, judged; `verdict.flag` says what is wrong with it."""
+    """One judged cell of the tensor {condition x configuration x site}; `verdict.flag` names its fault."""
 
     condition: str
     configuration: int
@@ -84,7 +84,7 @@ class Cell(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """A cell as the store keeps it: with its settings, what read back, and where it comes from."""
+    """A cell in the store, with its settings, the values read back, and its provenance."""
 
     condition: str
     configuration: int

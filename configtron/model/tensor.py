@@ -66,10 +66,10 @@ Single = npt.NDArray[np.float32]
 
 
 class NoiseFactors(Protocol):
-    """How much one page load differs from the median; the learner's simulator has some."""
+    """The ratio of one page load to the median; the learner's simulator has implementations."""
 
     def factors(self, n: int, rng: np.random.Generator) -> Floats:
-        """(n,) factors."""
+        """Return (n,) factors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +107,7 @@ class Tensor:
         self._check_optional(shape)
 
     def _check_optional(self, shape: tuple[int, ...]) -> None:
-        """Columns that a file may lack. Errors: `BadInput`."""
+        """Check the columns that a file may lack. Errors: `BadInput`."""
         for name, column in self.characteristics.items():
             if name not in BY_NAME:
                 raise BadInput(f"tensor: no characteristic is called {name!r}; there is: {', '.join(BY_NAME)}")
@@ -124,13 +124,13 @@ class Tensor:
 
     @property
     def share(self) -> Floats:
-        """(conditions,) how often each occurs, summing to 1; all alike where the file says nothing."""
+        """Return the share of each condition, (conditions,), summing to 1; all equal where the file has no shares."""
         weight = np.ones(len(self.names)) if self.weight is None else self.weight
         found: Floats = weight / weight.sum()
         return found
 
     def context(self, condition: int, site: int) -> Context:
-        """What is known about a client of that condition who asks for that site."""
+        """Return the context of a client of that condition that requests that site."""
         numbers = (self.bandwidth_kbps[condition], self.rtt_ms[condition], self.loss[condition])
         kbps, rtt, loss = map(float, numbers)
         known = {name: float(column[condition]) for name, column in self.characteristics.items()}
@@ -138,31 +138,31 @@ class Tensor:
         return Context(bandwidth_kbps=kbps, rtt_ms=rtt, loss=loss, site=self.sites[site], **further)
 
     def lookup(self, condition: Codes, configuration: Codes, site: Codes) -> Floats:
-        """(n,) median page load times, ms."""
+        """Return (n,) median page load times, ms."""
         found: Floats = self.median_ms[condition, configuration, site].astype(np.float64)
         return found
 
     def load(
         self, condition: Codes, configuration: Codes, site: Codes, noise: NoiseFactors, rng: np.random.Generator
     ) -> Floats:
-        """(n,) page load times, ms, each with its own noise."""
+        """Return (n,) page load times, ms, each with its own noise."""
         return self.lookup(condition, configuration, site) * noise.factors(len(condition), rng)
 
     @cached_property
     def best(self) -> Codes:
-        """(conditions, sites): the fastest configuration; ties go to the first."""
+        """Return the fastest configuration, (conditions, sites); ties go to the first."""
         filled = np.where(np.isnan(self.median_ms), np.inf, self.median_ms)
         found: Codes = filled.argmin(axis=1)
         return found
 
     @cached_property
     def best_ms(self) -> Single:
-        """(conditions, sites): the fastest configuration's page load time."""
+        """Return the fastest configuration's page load time, ms, (conditions, sites)."""
         found: Single = np.nanmin(self.median_ms, axis=1)
         return found
 
     def of(self, conditions: Codes) -> Tensor:
-        """The same tensor with those conditions alone."""
+        """Return the tensor of these conditions alone."""
         names = tuple(self.names[at] for at in conditions)
         columns = (self.bandwidth_kbps[conditions], self.rtt_ms[conditions], self.loss[conditions])
         repeats, damage, high = (
@@ -175,7 +175,7 @@ class Tensor:
         return Tensor(self.grid, self.sites, names, *columns, median, *about, repeats, further, damage, high, weight)
 
     def over(self, grid: Grid) -> Tensor:
-        """The same tensor over some of its configurations. Errors: `BadInput` for one that it does not have."""
+        """Return the tensor of some of its configurations. Errors: `BadInput` for one that it does not have."""
         at = np.array([self.grid.index(profile) for profile in grid.profiles], dtype=np.int64)
         repeats, damage, high = (
             None if column is None else column[:, at] for column in (self.repeats_ms, self.damage, self.damage_high)
@@ -184,8 +184,8 @@ class Tensor:
         return replace(self, grid=grid, **cells)  # type: ignore[arg-type]
 
     def rated(self) -> Tensor:
-        """Without the conditions that have no one rate, as played traces: nothing can be learned about a network of
-        which nothing is known. Errors: `BadInput` where none is left."""
+        """Return the tensor without conditions of variable rate (played traces): a learner cannot class a network
+        without a known rate. Errors: `BadInput` where none is left."""
         known = ~np.isnan(self.bandwidth_kbps + self.rtt_ms + self.loss)
         if known.all():
             return self
@@ -194,17 +194,17 @@ class Tensor:
         return self.of(np.flatnonzero(known))
 
     def missing(self) -> int:
-        """Cells that were never measured."""
+        """Return the cells without a measurement."""
         return int(np.isnan(self.median_ms).sum())
 
 
 def write(tensor: Tensor, file: BinaryIO) -> None:
-    """The tensor's file; equal tensors are equal bytes."""
+    """Return the tensor's file; equal tensors give equal bytes."""
     np.savez_compressed(file, **columns_of(tensor))
 
 
 def columns_of(tensor: Tensor, **more: Any) -> dict[str, Any]:
-    """The columns of the tensor's file; more: keys of its header besides."""
+    """Return the columns of the tensor's file; more: further keys of its header."""
     header = {
         "format": FORMAT,
         "version": VERSION,
@@ -228,7 +228,7 @@ def columns_of(tensor: Tensor, **more: Any) -> dict[str, Any]:
 
 
 def read(file: BinaryIO, name: str = "tensor") -> Tensor:
-    """A tensor from its file; `name` is how errors call it. Errors: `BadInput`."""
+    """Return a tensor from its file; errors call it `name`. Errors: `BadInput`."""
     try:
         if not is_zipfile(file):
             raise BadInput(f"{name}: no PLT-tensor (no .npz file); {MAKE}")
@@ -244,7 +244,7 @@ def read(file: BinaryIO, name: str = "tensor") -> Tensor:
 
 
 def _once(name: str, tensor: Tensor) -> Tensor:
-    """Return a file's tensor, in which a site or a configuration has one column: of two it is not known which to read.
+    """Return a file's tensor. Each site and configuration has one column: of two, no rule says which one to read.
     Errors: `BadInput`."""
     profiles = tensor.grid.profiles
     for what, shown, column in (("site", tensor.sites, tensor.sites),
@@ -298,7 +298,7 @@ def _words(given: list[Any]) -> tuple[str, ...]:
 
 
 def knob_of(name: str, values: tuple[Any, ...]) -> Knob:
-    """A knob as a file names it: one that we know keeps its unit and default, another has its first value for that."""
+    """Return the knob a file names: a known one has its unit and default, another has its first value as default."""
     known = KNOBS.get(name)
     if known is not None:
         values = tuple(setting(name, value) for value in values)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Types that plan, journal and drivers exchange: settable knobs, rules in force, changes.
 
-Rules for this file: those of `nouns.py`. A profile says *what*, a prefix says *for whom*; a driver puts both in force.
-A prefix is written as `ipaddress` prints it, strictly: "10.1.2.0/24", "2001:db8::/48". IPv4 and IPv6 stand apart; a
-v4-mapped client (RFC 4291 section 2.5.5.2) is an IPv4 client.
+Rules for this file: those of `nouns.py`. A profile has the settings, a prefix selects the clients; a driver puts both
+in force. A prefix has the form that `ipaddress` prints, strictly: "10.1.2.0/24", "2001:db8::/48". IPv4 and IPv6 are
+separate; a v4-mapped client (RFC 4291 section 2.5.5.2) is an IPv4 client.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from configtron.model.nouns import Profile, Value
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a driver acts. netns "" is the one we are in; cgroup "" is the root of the version 2 hierarchy.
+    """Where a driver acts. netns "" is this process's own; cgroup "" is the root of the version 2 hierarchy.
 
-    interface   whose routes are meant; "" that of the default route
-    listen      which local ports, or addresses with a port, as `tune/listeners.py` writes them: "22,192.0.2.1:443"; ""
-                all
+    interface   the interface of the routes; "" is that of the default route
+    listen      local ports, or addresses with a port, as `tune/listeners.py` writes them: "22,192.0.2.1:443"; "" is all
     """
 
     netns: str = ""
@@ -40,11 +39,11 @@ class Place:
 class Reach:
     """How far a driver reaches with one knob.
 
-    per         "connection" (its clients' connections from their first segment on, each by its prefix), "prefix" (what
-                the kernel itself keeps by prefix), "netns", "device", "process"
+    per         "connection" (its clients' connections from their first segment on, each by its prefix), "prefix" (a
+                setting that the kernel itself keeps by prefix), "netns", "device", "process"
     values      the values it takes, where they are names or few
     least, most the range it takes, where they are numbers, in the knob's unit (`knobs.py`)
-    note        what a user of this knob by this driver would get wrong without it
+    note        a fact without which a user of this knob by this driver would err
     refused     values that the kernel has and this driver does not take, each with the reason
     """
 
@@ -57,7 +56,7 @@ class Reach:
     refused: tuple[tuple[Value, str], ...] = ()
 
     def takes(self, value: Value) -> bool:
-        """Whether a value lies within reach."""
+        """Return whether a value lies within reach."""
         if self.why_not(value):
             return False
         if self.values:
@@ -67,15 +66,15 @@ class Reach:
         return (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
 
     def why_not(self, value: Value) -> str:
-        """The reason why a value is refused by name; "" where it is not."""
+        """Return the reason for which the driver refuses this value; "" where it takes it."""
         return dict(self.refused).get(value, "")
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Profiles by name and prefix -> name of a profile: what is wanted, or what is in force.
+    """Profiles by name and prefix -> name of a profile: the wanted rules, or the rules in force.
 
-    default   the profile of clients that no prefix holds; "" leaves them the untouched stack
+    default   the profile of clients outside all prefixes; "" leaves them the untouched stack
     """
 
     profiles: Mapping[str, Profile] = field(default_factory=dict)
@@ -90,7 +89,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What the kernel answers for clients of a scope (a prefix, `default`, a rule) is not what was applied.
+    """The kernel's answer for clients of a scope (a prefix, `default`, a rule) differs from the applied rules.
 
     knob            "lookup" (which table or gateway), "route" (a route of ours against the main table), or a profile's
     applied, found  in words; "" for nothing
@@ -104,11 +103,11 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What a driver has asked the kernel about rules in force, and what the answers leave open.
+    """The kernel's answers to a driver about rules in force, and the questions that they leave open.
 
-    asked        how many clients' addresses were asked about, of how many prefixes
-    differences  where the answer is not what was applied
-    unasked      what could lead clients elsewhere and cannot be asked about, one line each
+    asked        how many clients' addresses the driver asked about, of how many prefixes
+    differences  answers that differ from the applied rules
+    unasked      settings that could lead clients elsewhere and that the kernel gives no answer about, one line each
     """
 
     asked: int = 0
@@ -119,7 +118,7 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """From one set of rules to another. A default of None stays as it is."""
+    """The changes from one set of rules to another. A default of None stays as it is."""
 
     profiles: Mapping[str, Profile] = field(default_factory=dict)
     prefixes: Mapping[str, str] = field(default_factory=dict)
