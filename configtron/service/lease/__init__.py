@@ -9,8 +9,8 @@
     lease.rollback(options)
 
 Options are frozen, results are values, progress is a `Notice` to a callback, errors are those of
-`configtron.model.errors`. Nothing here prints or reads the command line. An exception, an interruption too, leaves
-either all of a transaction in force or what stood before; a killed process leaves both to its watchdog.
+`configtron.model.errors`. Nothing here prints or reads the command line. After an exception or an interruption either
+the whole transaction is in force or the earlier state; after a kill the watchdog restores the earlier state.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ __all__ = [
     "unacknowledge", "unfreeze", "verify", "wanted", "watch",
 ]  # fmt: skip
 
-# Where each name is; loaded when it is first used, so that a command loads what it needs and no more.
+# Name -> its module, which Python loads at the first use of the name: a command loads only the modules that it needs.
 HOMES = {
     "apply_transaction": "Applied apply",
     "doctor": "Examined KnobSupport absent_namespace driver_names examine knobs",

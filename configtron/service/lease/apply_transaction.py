@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Apply: put the wanted rules in force as one transaction, under a lease that a watchdog ends.
 
-Each step is committed to the journal before it is taken (`tune/journal.py`): all of a transaction is in force, or what
-stood before is put back.
+Apply commits each step to the journal before it takes the step (`tune/journal.py`): the whole transaction comes into
+force, or apply restores the earlier state.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ HANG_S = 600.0
 
 @dataclass(frozen=True)
 class Applied:
-    """What an apply did.
+    """The result of an apply.
 
     driver       name of the driver
-    transaction  the one in force at the place now; None: nothing is
-    changes      pieces of advice that were followed
-    frozen       pieces of advice that were left, since another program changed their scope
-    lost         nothing is in force, and all that would be is frozen
+    transaction  the transaction in force at the place now; None: nothing is in force
+    changes      number of changes made
+    frozen       number of changes left out, since another program changed their scope
+    lost         nothing is in force, and all wanted rules are frozen
     needs_watch  kept rules that follow a change of the host's routes only while a watch runs
     """
 
@@ -60,16 +60,17 @@ def apply(
     plan_file: Path | None = None,
     on_notice: OnNotice = ignore,
 ) -> Applied:
-    """Put in force what is wanted, or what a saved plan says: all of it, or nothing.
+    """Put the wanted rules, or those of a saved plan, in force: all of them, or none.
 
-    lease_s    s until a watchdog process undoes it, unless it is renewed or kept; 0 keeps it until a rollback
-    plan_file  a plan as `plan_file.lines` writes it; its driver and place count, not those of the options
-    on_notice  hears what is in force where an interruption comes after the last write
+    lease_s    s until a watchdog process undoes the rules, unless they are renewed or kept; 0 keeps them until a
+               rollback
+    plan_file  a plan as `plan_file.lines` writes it; its driver and place override those of the options
+    on_notice  gets the rules in force where an interruption comes after the last write
 
-    What is in force already is not written again: its lease is renewed. Any exception in the meantime, an interruption
-    too, puts back what stood before. Errors: the driver's; `Refused` by the guard, by another database's rules, for a
-    plan that is out of date, or while another process applies; `Mismatch` where it does not read back; `BadInput` for
-    a lease that is no time.
+    Apply does not write again the rules that are in force already; it renews their lease. After an exception or an
+    interruption it restores the earlier state. Errors: the driver's; `Refused` by the guard, by another database's
+    rules, for a plan that is out of date, or while another process applies; `Mismatch` where the rules do not read
+    back; `BadInput` for a lease that is no time.
     """
     check_number("lease_s", lease_s, 0, beside=", in seconds; 0 keeps it")
     with Tuning(options.database) as journal:
@@ -95,7 +96,7 @@ def _plan(context: LeaseContext, options: LeaseOptions, plan_file: Path | None) 
 
 
 def _saved_plan(context: LeaseContext, path: Path) -> tuple[Place, Planned]:
-    """Return a saved plan, checked against what is in force now. Errors: `BadInput`, `Missing`, `Refused`."""
+    """Return a saved plan, checked against the rules in force now. Errors: `BadInput`, `Missing`, `Refused`."""
     found = saved(path)
     driver = usable(context.load(found.driver, found.place))
     current = context.journal.open_act(found.driver, found.place, context.namespace_of(found.place))
@@ -107,14 +108,14 @@ def _saved_plan(context: LeaseContext, path: Path) -> tuple[Place, Planned]:
 
 
 def _is_lost(found: Planned) -> bool:
-    """Return whether nothing is in force, and nothing will be, since all of it is frozen."""
+    """Return whether nothing is in force and nothing will be, since all wanted rules are frozen."""
     return bool(found.counts()[FROZEN]) and not (found.due() or found.have.prefixes or found.have.default)
 
 
 def _apply(
     context: LeaseContext, options: LeaseOptions, place: Place, found: Planned, lease_s: float
 ) -> Transaction | None:
-    """Apply a plan; where nothing is due, renew the lease of what is in force, if anything is."""
+    """Apply a plan; where nothing is due, renew the lease of the rules in force, if there are any."""
     guard(found.driver, found.target, judged(found, options.limits))
     current = context.journal.open_act(found.driver.name, place, context.namespace_of(place))
     if found.due():
@@ -140,11 +141,11 @@ def _report_in_force(context: LeaseContext, place: Place, found: Planned, on_not
 def apply_rules(
     context: LeaseContext, driver: Driver, place: Place, have: Rules, target: Rules, lease_s: float, held: int = 0
 ) -> Transaction:
-    """Bring what is in force to the target, for `lease_s`; 0 keeps it. Callers hold the lock.
+    """Change the rules in force to the target, for `lease_s`; 0 keeps it. Callers hold the lock.
 
-    All of it is in force, or what stood before is put back. The lease counts from the moment all of it is in force.
-    Errors: the driver's; `Refused` where another database has rules in force at that place; `Mismatch` where what was
-    written does not read back.
+    All rules come into force, or the earlier state is restored. The lease counts from the moment all are in force.
+    Errors: the driver's; `Refused` where another database has rules in force at that place; `Mismatch` where the
+    written rules do not read back.
     """
     space = context.namespace_of(place)
     current = context.journal.open_act(driver.name, place, space)
@@ -187,7 +188,7 @@ def _take_back(context: LeaseContext, failed: Transaction, error: BaseException)
 
 
 def _replaced(current: Transaction | None, by: Transaction) -> list[Transaction]:
-    """Return what a transaction replaces. A kept one stays in the journal with its rules, to come back on undo."""
+    """Return the transactions that one replaces. A kept one stays in the journal with its rules, for an undo."""
     if current is None:
         return []
     if current.id == by.over:

@@ -35,7 +35,7 @@ class LeaseContext:
         return time.clock_gettime(time.CLOCK_BOOTTIME)
 
     def namespace_of(self, place: Place) -> str:
-        """Return what the journal records beside a place that names no namespace: which one that was."""
+        """Return the namespace that the journal records for a place without a named one."""
         return "" if place.netns else self.namespace
 
 
@@ -46,5 +46,5 @@ def context_of(journal: Tuning) -> LeaseContext:
 
 
 def is_gone(place: Place) -> bool:
-    """Return whether the namespace that a place names no longer exists: all that was set there went with it."""
+    """Return whether the namespace of a place no longer exists: its settings ended with it."""
     return "/" not in place.netns and is_absent(place.netns)

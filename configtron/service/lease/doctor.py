@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Doctor: which drivers can act at a place, what the others lack, and which driver would set each knob."""
+"""Doctor: list which drivers can act at a place, why the others cannot, and which driver would set each knob."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NONE = "-"
 
 
 class Examined(NamedTuple):
-    """A driver: what it lacks here, what it sets here, what it would set, and what it never sets and why."""
+    """A driver: what it lacks here, the knobs it sets here, those it would set, and those it never sets, and why."""
 
     name: str
     lack: str
@@ -31,10 +31,10 @@ class Examined(NamedTuple):
 
 
 class KnobSupport(NamedTuple):
-    """Which driver would set a knob (`NONE`: no one), how far that reaches, what it takes, and the others.
+    """The driver that would set a knob (`NONE`: none), its reach and values, and the other drivers.
 
-    others      drivers that would in its place
-    instead_of  better drivers that would, if they did not lack something
+    others      drivers that could set it in its place
+    instead_of  better drivers that would set it, if they did not lack something
     """
 
     knob: str
@@ -57,7 +57,7 @@ def driver_names() -> tuple[str, ...]:
 
 
 def examine(place: Place) -> list[Examined]:
-    """Ask every driver what it can do at a place, best first. Writes nothing."""
+    """Return for every driver, best first, its knobs and its lacks at a place. Write nothing."""
     return [_examined(name, load(name, place)) for name in DRIVERS if name != FOR_TRIALS]
 
 

@@ -18,7 +18,8 @@ FORMS = ("iproute2", "networkd", "sysctl")
 
 
 def export(options: LeaseOptions, form: str, *, ipv6: bool = False) -> list[str]:
-    """Return lines of configuration; what the tool cannot express stands in comments, routes lead as the host's do now.
+    """Return lines of configuration, with a comment for each setting that the tool cannot express; routes lead as the
+    host's routes do now.
 
     form  `FORMS`: input of `ip -batch` (one IP version), sections of .network files, or of sysctl.d (default profile)
 

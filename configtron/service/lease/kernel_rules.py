@@ -17,10 +17,9 @@ def in_force(driver: Driver, known: Iterable[Rules]) -> Rules:
 
 
 def write(driver: Driver, have: Rules, target: Rules) -> None:
-    """Change what is in force to the target and compare what reads back with it.
+    """Change the rules in force to the target and compare the rules read back with it.
 
-    A driver reads back what it was asked to change; where something was dropped, everything is read. Errors: the
-    driver's; `Mismatch`.
+    A driver reads back the changed rules; after a removal it reads all rules. Errors: the driver's; `Mismatch`.
     """
     todo = changes(have, target)
     back = driver.apply(todo)

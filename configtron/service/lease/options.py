@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a caller of the lease engine hands in, and what it hears while the engine works."""
+"""Options of the lease engine, and the notices that it sends its caller while it works."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LEASE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class LeaseOptions:
-    """Where to act, by which driver, and what the operator allows.
+    """The place to act at, the driver, and the operator's limits.
 
     database  file with wanted rules and journal (`configtron.db.tuning`); made if absent
     driver    name of a driver; `AUTO`: the one in force here, else the first that reaches every wanted knob

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Ownership records: which database has rules in force in a network namespace, where every database can read it.
 
-Question   Two databases on one host each have a journal and a lock. How does one avoid taking away, at the end of its
-           lease, what the other has put in force in the same namespace?
+Question   Two databases on one host each have a journal and a lock. How does a database avoid removing, at the end of
+           its lease, the rules that another database put in force in the same namespace?
 Method     A record is a file in /run, named by the boot, the namespace's cookie (never given twice) and the control
            group; its content is the path of the database. It is written under its lock together with the first row of
            an apply transaction in the journal.
@@ -80,7 +80,7 @@ def _write_owner(context: LeaseContext, place: Place, file: Path, record: Binary
 
 
 def other_owner(context: LeaseContext, driver: str, place: Place) -> str:
-    """Return which other database has rules in force at a place, and what to do, in one line; "" if none has."""
+    """Return the other database with rules in force at a place and the next step, in one line; "" if there is none."""
     file = _record_for(context, driver, place)
     if file is None:
         return ""
@@ -158,7 +158,7 @@ def _open(file: Path, patience_s: float = PATIENCE_S) -> BinaryIO:
 
 
 def _conflict(context: LeaseContext, place: Place, file: Path, owner: bytes) -> str:
-    """Return why the owner of a record keeps this database out, and what to do; "" if it does not."""
+    """Return why the owner of a record keeps this database out, and the next step; "" if it does not."""
     if owner in (b"", _own_path(context)):
         return ""
     database = os.fsdecode(owner)

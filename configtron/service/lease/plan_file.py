@@ -42,7 +42,7 @@ def lines(planned: Planned, place: Place) -> Iterable[dict[str, Json]]:
 
 
 def advice_form(advice: Advice, state: str, untouched: Mapping[str, Value] = MappingProxyType({})) -> dict[str, Json]:
-    """Return one advice as JSON; `now`: what the kernel has of itself where no profile of ours set the knob before."""
+    """Return one advice as JSON; `now`: the kernel's own value where no profile of ours set the knob before."""
     now: dict[str, Json] = {}
     if advice.was is None and advice.knob in untouched:
         now = {"now": value_form(untouched[advice.knob])}

@@ -34,7 +34,7 @@ def used(process: str) -> int:
 
 
 def _fields(pid: int) -> list[str]:
-    """Return /proc/PID/stat after the command; "Z" alone if there is no such process."""
+    """Return the fields of /proc/PID/stat after the command; "Z" alone if the process does not exist."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""The paper's programming interface (ConfigTron 2019, Table 3) under a lease: what a program sets goes with it.
+"""The paper's programming interface (ConfigTron 2019, Table 3) under a lease: a program's settings end with it.
 
 paper                            here                                  does
 initConfigProfile() -> ID        init_config_profile() -> int          a profile without settings; the lowest free ID
 setProfileParam(ID, key, value)  set_profile_param(ID, knob, value)    one setting, at once in force for its prefixes
-getProfileParam(ID, key)         get_profile_param(ID, knob)           what the kernel holds; None if it is not set
+getProfileParam(ID, key)         get_profile_param(ID, knob)           the kernel's value; None if it is not set
 deleteConfigProfile(ID)          delete_config_profile(ID)             refused while a prefix has it
 AssignProfile(SocketID, ID)      assign_profile(descriptor, ID)        a connected socket
 AssignProfile(IP-Prefix, ID)     assign_profile("192.0.2.0/24", ID)    connections of those clients from now on
@@ -21,7 +21,7 @@ Both names are there.
 
 Method     Each call that changes rules is one apply transaction: journaled, read back, with a watchdog and an ownership
            record. A thread renews the lease three times in its length, until the block ends.
-Fails as   A process that is killed, or stopped, renews no lease: its watchdog puts back what stood before. A table
+Fails as   A process that is killed, or stopped, renews no lease: its watchdog restores the earlier state. A table
            whose transaction was undone or replaced by another program raises `Refused`.
 Differs    from the paper's: `set_profile_params` sets several knobs at once; the guard refuses profiles that are unfair
            to cubic (`Limits.allow_unfair`); one program at a time has the table of a place.
@@ -110,7 +110,7 @@ class Profiles:
             undo(self._context, mine, REQUESTED)
 
     def keep(self) -> None:
-        """Leave what is in force when the block ends, until `configtron tune rollback`."""
+        """Leave the rules in force when the block ends, until `configtron tune rollback`."""
         self._keep = True
 
     def init_config_profile(self) -> int:
@@ -154,7 +154,7 @@ class Profiles:
                 _assigner(self._driver).assign(client, profiles.profile_of(have, number).name)
 
     def _have(self) -> Rules:
-        """Return what the driver reads. Errors: `Refused` where this table's transaction is over."""
+        """Return the rules that the driver reads. Errors: `Refused` where this table's transaction is over."""
         mine = self._context.journal.act(self._number, bare=True) if self._number else None
         if mine is not None and mine.status not in IN_FORCE:
             raise Refused(f"transaction {mine.id} of this table is {mine.status} ({mine.why}); begin a new one")

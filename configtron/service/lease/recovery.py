@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Recover what a killed process, a reboot or the end of a lease left behind.
+"""Recover: undo transactions that a killed process, a reboot or the end of a lease left behind.
 
 A killed apply is the state `writing`: its watchdog undoes it, or the next command that runs recovery; `begun` wrote
 nothing.
@@ -31,7 +31,7 @@ class Recovered:
 
 
 def recover(options: LeaseOptions) -> Recovered:
-    """Undo what was left half done and leases that have ended; restart watchdogs that are gone.
+    """Undo incomplete transactions and those whose lease has ended; restart watchdogs that have died.
 
     Errors: `Refused` while another process applies; `JournalBehind`.
     """
@@ -46,14 +46,14 @@ def recover(options: LeaseOptions) -> Recovered:
 
 
 def recover_due(context: LeaseContext) -> list[Transaction]:
-    """Do what is due to transactions that no process works on; return those that ended. Callers hold the lock.
+    """Take the due step of each transaction that no process works on; return those that ended. Callers hold the lock.
 
-    A transaction of another network namespace is left to commands there. One whose driver fails is named in the log and
-    in the journal, and the others go on. Errors: `JournalBehind`, after all were tried.
+    Leave a transaction of another network namespace to commands there. Where a driver fails, write its transaction to
+    log and journal, and go on with the others. Errors: `JournalBehind`, after all were tried.
     """
     ended: list[Transaction] = []
     behind: JournalBehind | None = None
-    # Without rules: a watch comes by four times a second, and rules may be megabytes.
+    # Read without rules: a watch calls this four times a second, and rules may be megabytes.
     for transaction in context.journal.acts(*OPEN, bare=True):
         try:
             done = _recover_one(context, transaction)
@@ -68,7 +68,7 @@ def recover_due(context: LeaseContext) -> list[Transaction]:
 
 
 def _recover_one(context: LeaseContext, transaction: Transaction) -> Transaction | None:
-    """Do what is due to one transaction; return it if that ended it. Errors: `JournalBehind`."""
+    """Take the due step of one transaction; return it if that ended it. Errors: `JournalBehind`."""
     rebooted = transaction.boot != context.boot
     expired = bool(transaction.lease_s) and context.now_s() >= transaction.expires_s
     step = due(transaction.status, rebooted=rebooted, expired=expired)

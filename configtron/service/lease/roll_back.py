@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Roll back: put the stack back as it was before the first apply; or keep what is in force, without a lease."""
+"""Roll back: restore the stack from before the first apply; or keep the rules in force, without a lease."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Closed(NamedTuple):
-    """A transaction before and after, with what became of open connections where it was undone."""
+    """A transaction before and after, with the result for open connections where it was undone."""
 
     before: Transaction
     after: Transaction
@@ -41,13 +41,13 @@ class Closed(NamedTuple):
 
 @dataclass(frozen=True)
 class RolledBack:
-    """What a rollback, or `keep`, did.
+    """The result of a rollback, or of `keep`.
 
     closed       transactions that were undone or kept
-    unjournaled  (driver, state) with our marks that no journal recorded and that is gone now
-    left         (driver, line) that other programs added to what went: it stays
+    unjournaled  (driver, state) with our marks that no journal recorded and that the rollback removed
+    left         (driver, line): entries of other programs among the removed state; they stay
     frozen       scopes that stay frozen, among those undone
-    failed       what could not be undone, one line each; it is tried again by watchdogs and later commands
+    failed       transactions that could not be undone, one line each; watchdogs and later commands try again
     needs_watch  numbers of kept transactions whose routes follow a change of gateway only while a watch runs
     """
 
@@ -61,17 +61,18 @@ class RolledBack:
 
 @dataclass
 class _Progress:
-    """What was done until now: one failure prevents no other rollback."""
+    """The result so far: one failure prevents no other rollback."""
 
     closed: list[Closed] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
 
 
 def rollback(options: LeaseOptions, *, last: bool = False, on_notice: OnNotice = ignore) -> RolledBack:
-    """Put the stack back, by every driver at the place of the options; any number of times.
+    """Restore the stack, by every driver at the place of the options; any number of times.
 
-    last       undo only what is not kept, as the end of a lease does; without it, unjournaled state goes too
-    on_notice  hears of state that stays since another database owns it
+    last       undo only transactions that are not kept, as the end of a lease does; without it, remove unjournaled
+               state too
+    on_notice  gets a notice of state that stays since another database owns it
 
     Errors: `Refused` while another process applies; `Mismatch` where all is back but the journal cannot be written.
     """
@@ -94,7 +95,7 @@ def rollback(options: LeaseOptions, *, last: bool = False, on_notice: OnNotice =
 
 
 def keep(options: LeaseOptions) -> RolledBack:
-    """Keep what is in force at the place of the options, without a lease, until a rollback or the next boot."""
+    """Keep the rules in force at the place of the options, without a lease, until a rollback or the next boot."""
     with Tuning(options.database) as journal:
         context, progress = context_of(journal), _Progress()
         needs_watch = []
@@ -110,7 +111,7 @@ def keep(options: LeaseOptions) -> RolledBack:
 
 
 def _recovered(context: LeaseContext, options: LeaseOptions, progress: _Progress) -> Iterator[Transaction]:
-    """Recover what is due; yield the open transactions at the place of the options."""
+    """Recover due transactions; yield the open ones at the place of the options."""
     try:
         recover_due(context)
     except JournalBehind as error:
@@ -121,7 +122,7 @@ def _recovered(context: LeaseContext, options: LeaseOptions, progress: _Progress
 
 
 def _is_meant(transaction: Transaction, options: LeaseOptions) -> bool:
-    """Return whether driver and place of a transaction are those of the options; what they leave open fits all."""
+    """Return whether driver and place of a transaction match the options; an open option matches all."""
     asked, found = astuple(options.place), astuple(transaction.place)
     return options.driver in (AUTO, transaction.driver) and all(
         word in ("", at) for word, at in zip(asked, found, strict=True)
@@ -151,7 +152,7 @@ def _still_frozen(journal: Tuning, closed: Iterable[Closed]) -> list[str]:
 
 
 def _rollback_without_journal(options: LeaseOptions, error: BadInput) -> str:
-    """Undo what a journal that cannot be written (a full disk, read-only) records; return what to report.
+    """Undo the transactions of a journal that cannot be written (full disk, read-only); return the text to report.
 
     Errors: `error` itself, where the journal cannot be read, or has nothing in force.
     """
@@ -192,7 +193,7 @@ def _readable(options: LeaseOptions) -> list[Transaction]:
 def _revert_unknown(
     context: LeaseContext, options: LeaseOptions, failed: list[str], on_notice: OnNotice
 ) -> list[tuple[str, str]]:
-    """Revert state with our marks that no journal records; return its drivers, and what it was.
+    """Revert state with our marks that no journal records; return (driver, state) of each.
 
     Errors: `Refused`, where it is another database's and its driver was named.
     """
@@ -205,7 +206,7 @@ def _revert_unknown(
             on_notice(Notice(f"{driver.name}: {what} stay: {owner}", logging.WARNING))
             continue
         try:
-            # One that is pinned for some listeners has a narrower place than the one asked about.
+            # A driver that is pinned for some listeners has a narrower place than the options.
             restored = revert_unjournaled(driver, driver.place, driver.before())
             reverted.append((driver.name, f"{what}; {restored.text}" if restored.text else what))
         except (ConfigtronError, OSError) as error:
@@ -216,6 +217,6 @@ def _revert_unknown(
 def _left(
     context: LeaseContext, place: Place, closed: Iterable[Closed], unknown: Iterable[tuple[str, str]]
 ) -> list[tuple[str, str]]:
-    """Return what other programs added to what went, by driver: it stays."""
+    """Return (driver, entry) of other programs among the removed state; these entries stay."""
     places = {(each.before.driver, each.before.place) for each in closed} | {(driver, place) for driver, _ in unknown}
     return [(name, line) for name, at in sorted(places, key=str) for line in others(context.load(name, at))]

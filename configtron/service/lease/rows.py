@@ -52,7 +52,7 @@ NOTHING_HERE = "nothing of ours is in force here"
 
 
 def apply_rows(applied: Applied) -> list[Row]:
-    """Return the row of the transaction in force; none where nothing is, and nothing was to be."""
+    """Return the row of the transaction in force; no row where none is in force and none was wanted."""
     if applied.lost:
         return [{"act": None, "status": "frozen", "driver": applied.driver}]
     if (one := applied.transaction) is None:
@@ -63,7 +63,7 @@ def apply_rows(applied: Applied) -> list[Row]:
 
 
 def apply_lines(applied: Applied) -> list[str]:
-    """Return what was done, and what to do next."""
+    """Return lines about the applied rules, and about the next step."""
     if applied.lost:
         text = f"nothing is in force: another program took it away, and all {applied.frozen} changes are frozen"
         return [f"{text}; see: configtron tune status; to put it back: configtron tune unfreeze --all, then apply"]
@@ -88,14 +88,14 @@ def _many(count: int, noun: str, plural: str = "s") -> str:
 
 
 def rollback_rows(done: RolledBack) -> Iterator[Row]:
-    """Yield transactions that were closed, state without a journal that was undone, and what stays."""
+    """Yield the closed transactions, the removed state without a journal, and the state that stays."""
     yield from map(_closed_row, done.closed)
     yield from (_rollback_row(None, driver, "unjournaled", "undone", what) for driver, what in done.unjournaled)
     yield from (_rollback_row(None, driver, "", "left", line) for driver, line in done.left)
 
 
 def _closed_row(closed: Closed) -> Row:
-    """Return the row of a transaction, with what became of open connections."""
+    """Return the row of a transaction, with the result for open connections."""
     before, after, restored = closed
     row = _rollback_row(before.id, before.driver, before.status, after.status, after.why)
     if restored is not None:
@@ -113,11 +113,11 @@ def follow_lines(done: RolledBack) -> list[str]:
 
 
 def rollback_lines(done: RolledBack, *, anything: bool) -> Iterator[str]:
-    """Yield what an operator should know of a rollback beside its rows. anything: there are rows."""
+    """Yield remarks on a rollback for the operator, beside its rows. anything: there are rows."""
     if not anything:
         yield NOTHING_HERE
     for before, _, restored in done.closed:
-        if restored is not None and restored.text and not restored.left:  # what is left has been a warning
+        if restored is not None and restored.text and not restored.left:  # a warning has reported the rest
             yield f"transaction {before.id}: {restored.text}"
     for driver, line in done.left:
         yield f"{driver}: left as it is, for it is not ours: {line}"
@@ -148,7 +148,7 @@ def recover_rows(done: Recovered) -> list[Row]:
 
 
 def recover_lines(done: Recovered) -> list[str]:
-    """Return what could not be undone."""
+    """Return a line for each transaction that could not be undone."""
     return [f"transaction {each.id} ({each.driver}): {each.why}" for each in done.left]
 
 
@@ -182,7 +182,7 @@ def _frozen_rows(report: StatusReport) -> Iterator[Row]:
 
 
 def status_lines(report: StatusReport) -> list[str]:
-    """Return what an operator should know beside the rows."""
+    """Return remarks for the operator, beside the rows."""
     nothing = [] if report.transactions or report.unjournaled else ["nothing of ours is in force"]
     return [*nothing, *frozen_lines([scope.scope for scope, _ in report.frozen])]
 
@@ -216,7 +216,7 @@ def unasked_rows(report: VerifyReport) -> Iterator[Row]:
 
 
 def verify_lines(report: VerifyReport, differences: int) -> Iterator[str]:
-    """Yield how much was read back, and what the kernel cannot be asked about."""
+    """Yield how much was read back, and the rules that the kernel gives no answer about."""
     prefixes = _many(report.prefixes, "prefix", "es")
     asked = "".join(
         f", {_many(each.asked, 'client')} of {_many(each.prefixes, 'prefix', 'es')} asked about"
@@ -229,7 +229,7 @@ def verify_lines(report: VerifyReport, differences: int) -> Iterator[str]:
 
 
 def driver_rows(drivers: Sequence[Examined]) -> list[Row]:
-    """Return a row a driver: how many knobs it reaches, and what it lacks."""
+    """Return a row a driver: the number of knobs it reaches, and the reason why it cannot act."""
     return [{"kind": "driver", "driver": one.name, "knobs": len(one.reach), "missing": one.lack} for one in drivers]
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Server pools: lead the clients of each prefix to a pool of servers that is set up as their profile asks.
 
-What the kernel does not decide (the version of HTTP, its SETTINGS) is put in force by the server in front: it reads a
-map of prefixes to pools (`configtron/tune/router`).
+The kernel does not decide the version of HTTP and its SETTINGS. The server in front selects them: it reads a map from
+prefixes to pools (`configtron/tune/router`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class FrontServer:
     pid_file: str = ""
 
     def installed(self) -> router.Server:
-        """Return how to ask it. Errors: `Missing` where it is not installed, `BadInput` for a command that is none."""
+        """Return its commands. Errors: `Missing` where it is not installed, `BadInput` for text that is no command."""
         return router.server(
             self.name, config=self.config, check=self.check, reload=self.reload, pid_file=self.pid_file
         )

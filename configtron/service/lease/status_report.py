@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Status and verify: compare what the journal says is in force with what reads back from the kernel. Write nothing."""
+"""Status and verify: compare the rules in the journal with those that read back from the kernel. Write nothing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TransactionStatus:
     watchdog      number of the process that will undo it; "" if none is alive
     lease_left_s  s until its lease ends; None: it has none
     in_force      prefixes that read back as applied; None: not compared
-    about         what differs or is in the way, and what to do
+    about         the difference or the obstacle, and the next step
     """
 
     transaction: Transaction
@@ -54,7 +54,7 @@ class StatusReport:
 
 
 def status(options: LeaseOptions) -> StatusReport:
-    """Return what is in force, until when, and what is frozen. Only `unjournaled` depends on the place."""
+    """Return the transactions in force, their leases, and frozen scopes. Only `unjournaled` depends on the place."""
 
     def read(journal: Tuning) -> StatusReport:
         context = context_of(journal)
@@ -74,7 +74,7 @@ def _status_of(context: LeaseContext, transaction: Transaction) -> TransactionSt
 
 
 def _about(context: LeaseContext, transaction: Transaction, left: float | None, watchdog: str) -> str:
-    """Return what an operator should know of a transaction, beside its comparison with the kernel."""
+    """Return remarks on a transaction for the operator, beside its comparison with the kernel."""
     if transaction.boot != context.boot:
         return "of an earlier boot: nothing of it is in force"
     if transaction.space not in ("", context.namespace):
@@ -87,7 +87,7 @@ def _about(context: LeaseContext, transaction: Transaction, left: float | None, 
 
 
 def _compared(context: LeaseContext, transaction: Transaction) -> tuple[int | None, str]:
-    """Return how many prefixes read back as applied (None: not compared), and what differs."""
+    """Return the number of prefixes that read back as applied (None: not compared), and the differences."""
     if not _is_here(context, transaction) or transaction.status not in IN_FORCE:
         return None, ""
     rules = transaction.rules
@@ -157,7 +157,7 @@ class ReadBackDifference:
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """How many transactions and prefixes were read back, what differs, and what the kernel answered about clients."""
+    """The number of transactions and prefixes read back, the differences, and the kernel's answers about clients."""
 
     transactions: int
     prefixes: int
@@ -166,7 +166,7 @@ class VerifyReport:
 
 
 def verify(options: LeaseOptions) -> VerifyReport:
-    """Read back from the kernel all that is in force here. Errors: `Missing` where a driver cannot."""
+    """Read back from the kernel all rules in force here. Errors: `Missing` where a driver cannot."""
 
     def read(journal: Tuning) -> VerifyReport:
         context = context_of(journal)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Undo apply transactions: revert the driver, restore open connections, close the journal (`tune/journal.py`).
 
-Callers hold `lock.exclusive_lock`. Every step is committed to the journal before it is taken.
+Callers hold `lock.exclusive_lock`. Each function commits a step to the journal before it takes the step.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 # Reason of an undo that the operator asked for.
 REQUESTED = "rollback"
-# Stands in the journal between the reason of an undo and the error that is in its way.
+# Separates, in the journal, the reason of an undo from the error that blocks it.
 NOT_YET = "; not undone yet: "
 log = logging.getLogger("configtron.tune")
 
 
 class JournalBehind(Mismatch):
-    """What stood before is back, but the journal could not be written (a full disk): it will be put back once more."""
+    """The earlier state is restored, but the journal could not be written (a full disk): a later undo repeats it."""
 
 
 def undo(
@@ -42,10 +42,10 @@ def undo(
     wholly: bool = False,
     connections: dict[int, Restored] | None = None,
 ) -> Transaction:
-    """Put back what stood before a transaction: the kept one below it, or (`wholly`, or if none) the untouched stack.
+    """Restore the state before a transaction: the kept one below it, or (`wholly`, or if none) the untouched stack.
 
-    Open connections are restored too; `connections` gets the result under the transaction's number. A journal that
-    cannot be written does not prevent the undo. Errors: the driver's; `JournalBehind`.
+    Restore open connections too; `connections` gets the result under the transaction's number. The undo goes on where
+    the journal cannot be written. Errors: the driver's; `JournalBehind`.
     """
     base = context.journal.act(transaction.over) if transaction.over and not wholly else None
     dropped = context.journal.act(transaction.over) if transaction.over and wholly else None
@@ -72,7 +72,7 @@ def undo(
 def _revert(
     context: LeaseContext, transaction: Transaction, base: Transaction | None
 ) -> tuple[Restored, Transaction | None]:
-    """Revert the driver of a transaction and write what was kept before it; return that one as it is now.
+    """Revert the driver of a transaction and write the kept transaction below it; return that one as it is now.
 
     Errors: the driver's.
     """
@@ -81,7 +81,7 @@ def _revert(
     gone = is_taken or is_gone(transaction.place)
     leaving = None if gone else _leaving(driver, transaction.place, lambda: _rules_of(context, transaction))
     if not is_taken:
-        # Most of what was set went with the namespace, and its driver finds none; a pinned program did not.
+        # Most settings ended with the namespace, and the driver finds none; a pinned program remains.
         with suppress(*([BadInput] if gone else [])):
             driver.revert(transaction.before)
     if base is not None and not gone:
@@ -135,7 +135,7 @@ def _rules_of(context: LeaseContext, transaction: Transaction) -> Rules:
 
 
 def note_obstacle(context: LeaseContext, transaction: Transaction, why: str, error: Exception) -> None:
-    """Record what is in the way of a transaction's end, where the journal can be written."""
+    """Record the error that blocks a transaction's end, where the journal can be written."""
     with suppress(BadInput):
         context.journal.note(transaction.id, f"{why}{NOT_YET}{error}")
 

@@ -3,9 +3,9 @@
 
 Question   An export was loaded by hand, a database was lost, or a program called a driver itself. Which state
            in the kernel is ours, and may `rollback` remove it?
-Method     Each driver that marks what it makes in the kernel (protocol numbers, tables, notes, pins) lists the state
-           with its marks. A driver with an open transaction at this place is left out; if another database owns the
-           place, the answer names that database.
+Method     Each driver that marks its entries in the kernel (protocol numbers, tables, notes, pins) lists the state
+           with its marks. The list leaves out drivers with an open transaction at this place; if another database owns
+           the place, it names that database.
 Reads as   One `Unjournaled` for each driver that has such state. `Driver.revert` removes it.
 """
 
@@ -47,7 +47,7 @@ def unjournaled(here: LeaseContext, place: Place, named: str = "") -> Iterator[U
         driver = here.load(name, place)
         if driver.missing():
             continue
-        # A driver that is bound to no listeners does not see what it pinned for some listeners only.
+        # A driver without listeners does not see the state that it pinned for some listeners only.
         for each in (driver, *(driver.listened() if isinstance(driver, PerListener) else ())):
             if what := marked_state(each):
                 yield Unjournaled(each, what, other_owner(here, name, place))
@@ -66,7 +66,7 @@ def marked_state(driver: Driver) -> str:
 
 
 def others(driver: Driver) -> tuple[str, ...]:
-    """Return what other programs added to the driver's tables, one line each; `revert` does not remove it."""
+    """Return other programs' entries in the driver's tables, one line each; `revert` does not remove them."""
     if driver.missing() or not isinstance(driver, Inventory):
         return ()
     return driver.others()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What is wanted: profiles and prefixes, kept until they are dropped; acknowledged advice; frozen scopes.
+"""Wanted rules: profiles and prefixes, stored until they are dropped; acknowledged advice; frozen scopes.
 
-Nothing here touches the kernel's stack: the next `plan` says what would change, `apply` changes it.
+Nothing here touches the kernel's stack: the next `plan` shows the changes, `apply` makes them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,30}")
 # Id of advice, as `configtron.tune.plan` computes it.
 ADVICE_ID = re.compile("[0-9a-f]{16}")
 HUMAN, LEARNER = "human", "learner"
-# A file of prefixes: what to write, and lines that are heads of its columns.
+# A file of prefixes: the form of its lines, and lines that are heads of its columns.
 SYNTAX = "write PREFIX PROFILE, separated by a space or a comma"
 HEADS = (("prefix", "profile"), ("prefix", "profile", "owner"))
 
@@ -53,7 +53,7 @@ class StoredRules(NamedTuple):
 
 
 def wanted(database: Path) -> StoredRules:
-    """Return what is wanted. Writes nothing."""
+    """Return the wanted rules. Write nothing."""
     return read_only(database, lambda book: StoredRules(book.wanted(), book.learned("profile"), book.learned("prefix")))
 
 
@@ -113,8 +113,8 @@ def set_prefixes(database: Path, prefixes: Mapping[str, str], *, whole: bool = F
     prefixes  an address alone is a prefix; kept as `canonical` writes them
     whole     drop all other prefixes, and the default
 
-    Errors: `BadInput` for what is no prefix, for a prefix with two profiles, and for a profile that is not there; then
-    nothing is kept.
+    Errors: `BadInput` for text that is no prefix, for a prefix with two profiles, and for an unknown profile; then
+    nothing is stored.
     """
     named: dict[str, str] = {}
     for prefix, name in prefixes.items():
@@ -142,7 +142,7 @@ def import_prefixes(database: Path, lines: Iterable[str], file: str, *, whole: b
 
 
 def drop_prefixes(database: Path, prefixes: Iterable[str] | None) -> int:
-    """Take the profiles of prefixes and `DEFAULT` away (None: of all); return how many had one. Errors: `BadInput`."""
+    """Remove the profiles of prefixes and `DEFAULT` (None: of all); return how many had one. Errors: `BadInput`."""
     with Tuning(database) as journal:
         rules = journal.wanted()
         chosen = [*rules.prefixes, DEFAULT] if prefixes is None else list(prefixes)
@@ -165,7 +165,7 @@ def profile_of(rules: Rules, address: str) -> tuple[str, Profile]:
 
 
 def acknowledge(database: Path, ids: Iterable[str], about: str = "") -> None:
-    """Acknowledge advice: plans show it as muted and do not follow it. Errors: `BadInput` for what is no id."""
+    """Acknowledge advice: plans show it as muted and do not follow it. Errors: `BadInput` for text that is no id."""
     ids = list(ids)
     for one in ids:
         if not ADVICE_ID.fullmatch(one):
@@ -194,8 +194,8 @@ def unfreeze(database: Path, scopes: Collection[str] | None) -> int:
 def read_prefixes(lines: Iterable[str], name: str) -> dict[str, str]:
     """Read lines of prefix (or `DEFAULT`) and profile, separated by a space or a comma; an owner may follow.
 
-    Empty lines, `#` and what follows, and the heads of `prefix list -f csv` are passed over. Errors: `BadInput`, with
-    the file's name and the line.
+    Skip empty lines, comments from `#` on, and the heads of `prefix list -f csv`. Errors: `BadInput`, with the file's
+    name and the line.
     """
     pairs: dict[str, str] = {}
     try:

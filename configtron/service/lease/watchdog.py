@@ -94,7 +94,7 @@ def _late_s(expires_s: float) -> float:
 def _undo_without_journal(transaction: Transaction, path: Path) -> None:
     """Undo a transaction whose database was removed or fails, so that no command can renew or keep it.
 
-    What was kept before it comes back, where the database can still be read. Errors: the driver's.
+    Restore the kept transaction below it, where the database can still be read. Errors: the driver's.
     """
     driver, base, gone = load(transaction.driver, transaction.place), None, is_gone(transaction.place)
     with suppress(*([BadInput] if gone else [])):
@@ -108,7 +108,7 @@ def _undo_without_journal(transaction: Transaction, path: Path) -> None:
 
 
 class LockProgress:
-    """The processor time of the lock holder at earlier looks, by which one that hangs is known."""
+    """The processor time of the lock holder at earlier checks: a holder that uses none hangs."""
 
     def __init__(self) -> None:
         self._seen, self._since_s = ("", 0), 0.0
@@ -122,9 +122,9 @@ class LockProgress:
 
 
 def _recover(path: Path, late_s: float, progress: LockProgress) -> bool:
-    """Recover what is due if no other process acts; kill a lock holder that hangs. Return False if nothing ended.
+    """Recover due transactions if no other process acts; kill a lock holder that hangs. Return False if nothing ended.
 
-    A slow apply is waited for, even past the end of a lease; its own lease starts when it finishes.
+    Wait for a slow apply, even past the end of a lease; its own lease starts when it finishes.
     """
     try:
         with exclusive_lock(path, 0), Tuning(path) as journal:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Start, find and dismiss the watchdog process of an apply transaction (`watchdog.py` is what it runs)."""
+"""Start, find and dismiss the watchdog process of an apply transaction; the process runs `watchdog.py`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from configtron.tune.journal import Transaction
 MODULE = "configtron.service.lease.watchdog"
 # s between two looks at the journal: a quarter of the second within which others are to see the end of a lease.
 POLL_S = 0.25
-# What a watchdog writes once it watches.
+# A watchdog writes this line once it watches.
 READY = b"."
 
 
