@@ -116,6 +116,16 @@ def test_two_servers_hold_back_the_same_clients() -> None:
 
 
 @pytest.mark.root
+def test_open_connections_keep_their_class_when_profiles_are_applied_to_them() -> None:
+    """One by its prefix, one by its band; nothing is applied past the lease."""
+    seen = aside("drawn.py", "moved")
+    assert seen["begun"] == ["reno", "bbr"], "arms 1 and 2"
+    assert (seen["counts"], seen["moved"]) == ([2, 2], ["cubic", "cubic"])
+    assert (seen["lapsed counts"], seen["lapsed"]) == ([2, 0], ["cubic", "cubic"])
+    assert seen["records"] == [["A", None, True], ["C", 1, True]]
+
+
+@pytest.mark.root
 def test_only_the_named_listeners_connections_are_drawn_and_recorded() -> None:
     seen = aside("drawn.py", "listens")
     assert seen["ways"]["8080"][0] in range(12, 62, 7) and seen["ways"]["8081"][0] == 10

@@ -25,6 +25,7 @@ from configtron.linux.libbpf import Object
 from configtron.model.close_records import CloseRecord, OpenRecord
 from configtron.model.draw import PARTS, Key, Mix, Plan
 from configtron.model.errors import ConfigtronError
+from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place
 from configtron.tune.drivers.bpf import objects, pins, reach
 from configtron.tune.drivers.bpf.drawing import Halves, mixes_bytes, plan_bytes
@@ -151,6 +152,28 @@ def one_of(server: Server, address: str, mapped: bool = False) -> tuple[int, str
     client.close()
     served.close()
     return found
+
+
+def moved(driver: EbpfDriver, server: Server, _: int) -> dict[str, Any]:
+    """Open connections, one of them by a band, whose arm's profile changes; then with the lease passed."""
+    table = {"A": Mix(("p1",), (PARTS,)), "C": Mix(("p2",), (PARTS,))}
+    put(driver, plan(1, bands=((60_000_000, "C"),)), table)
+    ends = {address: server.connect(address) for address in ("127.1.0.5", "127.9.0.1")}
+    answer: dict[str, Any] = {"begun": [settings(served)[1] for _, served in ends.values()]}
+    driver.apply(Changes({name: Profile(name, (("tcp_congestion_control", "cubic"),)) for name in ("p1", "p2")}))
+    answer["counts"] = driver.move()
+    answer["moved"] = [settings(served)[1] for _, served in ends.values()]
+    driver.renew(1)
+    driver.apply(Changes({name: Profile(name, (("tcp_congestion_control", "reno"),)) for name in ("p1", "p2")}))
+    answer["lapsed counts"] = driver.move()
+    answer["lapsed"] = [settings(served)[1] for _, served in ends.values()]
+    for client, served in ends.values():
+        client.close()
+        served.close()
+    time.sleep(0.2)
+    closed = [record for record in driver.records() if isinstance(record, CloseRecord)]
+    answer["records"] = sorted((one.opened.class_name, one.opened.band, one.moved) for one in closed)
+    return answer
 
 
 def listens(driver: EbpfDriver, server: Server, _: int) -> dict[str, Any]:
@@ -302,7 +325,7 @@ def mixes_of(epoch: int) -> dict[str, Mix]:
 
 SCENARIOS = {
     scenario.__name__: scenario
-    for scenario in (many, ends, untyped, bands, servers, listens, full, refused, lapse, torn)
+    for scenario in (many, ends, untyped, bands, servers, moved, listens, full, refused, lapse, torn)
 }
 
 
