@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Policies that choose a configuration for each client, and what judges them. Names are imported when first used."""
+"""Policies that choose a configuration for each client, and the checks that judge them. Names are imported when first
+used."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Regression adjustment: what is left of a load once its network, its site and its configuration are accounted for.
+"""Regression adjustment: the residual of a load beyond its network, its site and its configuration.
 
 Question   How much of ln(ms) do network, site and knobs explain, without the explanation knowing the load itself?
 Method     Ridge regression of ln(ms) on a level by network (second order, kinks) and site, and on each knob's values,
            whose effects depend on the network. Fitted on one half of the clusters, used on the other, both ways
-           (cross-fitting). What is left is bounded at `MOST_SIGMAS` deviations (by the median, which
+           (cross-fitting). Residuals are bounded at `MOST_SIGMAS` deviations (by the median, which
            wild loads do not move): a broken clock is one load.
 Stop when  both halves are fitted.
 Reads as   level (n,), effects per knob value (n, f), remainder (n,), all in ln(ms).
@@ -94,7 +94,7 @@ def _fit(features: Floats, contexts: Contexts, configuration: Codes, log_ms: Flo
 
 
 def _within(log_ms: Floats) -> tuple[float, float]:
-    """Return what loads lie between, wild ones apart: five deviations of them all to either side."""
+    """Return the bounds of ln(ms), wild loads apart: five deviations of all loads to either side."""
     middle = float(np.median(log_ms))
     reach = 5.0 * SIGMAS_PER_MAD * float(np.median(np.abs(log_ms - middle)))
     return middle - max(reach, NOISE_LN), middle + max(reach, NOISE_LN)
@@ -117,7 +117,7 @@ def _products(features: Floats, where: Floats) -> npt.NDArray[np.float64]:
 
 
 def _columns(contexts: Contexts, sites: Codes) -> tuple[Floats, Floats]:
-    """(n, .) what decides the level, (n, 4) what effects of knobs depend on."""
+    """Return the regressors of the level (n, .), and those that scale the knobs' effects (n, 4)."""
     points = contexts.points()
     network = network_features(np.where(np.isnan(points), np.array(CENTRE_LN), points))
     site = (contexts.site[:, None] == sites[None, :]).astype(np.float64)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What a policy begins with, by the first outcomes of a log: its classes, when they diverge, what knobs showed.
+"""A policy's start from the first outcomes of a log: its classes, their bounds on divergence, the knobs' effects.
 
-Page load times of a log are of many clients under many profiles. Three things are separated from what a class, a
-bound or a knob is judged by: what sites and profiles make of them, the noise of single loads (`repeated.py`), and where
-in its class a client is (`within.py`).
+Page load times of a log are of many clients under many profiles. Three things are removed before a class, a bound or a
+knob is judged: the effects of sites and profiles, the noise of single loads (`repeated.py`), and a client's place in
+its class (`within.py`).
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from configtron.learner.warmstart import FIRST_NOISE_LN
 from configtron.learner.within import no_slopes
 from configtron.model.grid import Grid
 
-# Which features classes live over: what decides page load times, or bandwidth, round trip and loss alone.
+# The features of classes: those that decide page load times, or bandwidth, round trip and loss alone.
 AUTO, FEW = "auto", "few"
 # Where the generator of `relevance` begins: of its own, so that asking and finding nothing changes no decision.
 DEALING = 41
 # How far members of one class may differ, the noise of their loads apart: as one load is first taken to spread. It does
 # not follow the noise that is measured, or quieter pages would make for more classes of the same clients.
 ALIKE_LN = FIRST_NOISE_LN
-# Regressions on what the last one left: the second moves noise by a hundredth, a third would move nothing.
+# Regressions, each on the residuals of the last: the second moves noise by a hundredth, a third would move nothing.
 PASSES = 2
 # Loads further off, in deviations by their median, count as so far: one bad moment is no effect of a knob.
 FAR_SIGMAS = 3.0
@@ -39,7 +39,7 @@ FAR_SIGMAS = 3.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Beginning:
-    """Classes made offline, and what repeated loads of the same outcomes show of noise.
+    """Classes made offline, and the noise that repeated loads of the same outcomes show.
 
     spread_ln: how far members of a class differ in ln(ms), noise apart, where their number was chosen by that; else 0
     relevance: which features beyond bandwidth, round trip and loss classes live over
@@ -56,8 +56,8 @@ class Beginning:
 
 
 def divergence_of(found: Repeats) -> Divergence:
-    """Return a bound on the spread of single loads in a class: what members may differ by, and noise; and on the chance
-    of a split where all want the same."""
+    """Return a bound on the spread of single loads in a class, members' differences plus noise; and on the chance of a
+    split where all want the same."""
     return Divergence(float(np.hypot(ALIKE_LN, found.variance**0.5)), false_alarm=FALSE_ALARM)
 
 
@@ -74,7 +74,7 @@ def beginning(
 
     The rule wants page load times under one configuration; a log has many, so each one's mean difference to its sites
     is taken away. by_device: as many classes for every device of which there are outcomes enough, and for any client.
-    grid: of which all profiles are; features: "auto" for those beyond bandwidth, round trip and loss that decide
+    grid: holds all profiles; features: "auto" for those beyond bandwidth, round trip and loss that decide
     anything (`relevance.py`; none without a grid), "few" for none.
     """
     found, configuration = Relevance(), logged.decisions.configuration
@@ -102,8 +102,8 @@ def beginning(
 
 
 def tally_of(logged: Logged, classes: Classes, grid: Grid) -> Tally:
-    """Return what was logged, by class and site, as at the class's centroid. Errors: `BadInput` for a profile that is
-    none of the grid's."""
+    """Return the logged loads, by class and site, as at the class's centroid. Errors: `BadInput` for a profile outside
+    the grid."""
     sites = len(logged.contexts.sites)
     site = np.where(logged.contexts.site < 0, sites, logged.contexts.site)
     network = classes.of(logged.contexts)
@@ -117,9 +117,9 @@ def tally_of(logged: Logged, classes: Classes, grid: Grid) -> Tally:
 
 
 def at_centroids(log_ms: Floats, row: Codes, configuration: Codes, network: Codes, away: Floats) -> Floats:
-    """Return ln(ms), (n,), less what its client's place in its class explains, Huber-clipped where far off.
+    """Return ln(ms), (n,), less the effect of the client's place in its class, Huber-clipped where far off.
 
-    away (n, d) from the centroid. The regression is on what rows and configurations leave, so it takes no
+    away (n, d) from the centroid. The regression is on the residuals of rows and configurations, so it takes no
     configuration's effect away.
     """
     if not len(log_ms):

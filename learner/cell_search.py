@@ -66,7 +66,7 @@ class CellSearch:
         return int(np.isfinite(self.searches_.gain).sum())
 
     def state(self) -> CellSearchState:
-        """Return what is saved."""
+        """Return the state to save."""
         return CellSearchState(self.searches_)
 
     def load(self, saved: dict[str, Any]) -> None:

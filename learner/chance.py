@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Generators from seeds, for what must draw the same numbers again: the only place that makes one for a policy.
+"""Generators from seeds, for code that must draw the same numbers again: the only place that makes one for a policy.
 
 Everything else gets its generator as an argument.
 """

@@ -7,8 +7,8 @@ Method     Adams and MacKay's recursion over run lengths, each with a normal-inv
            change is reported when the most probable run has become short and old runs hold little: then its start is
            the change.
 Stop when  the samples end; every sample costs the same.
-Reads as   `Change(at, since)`: noticed with sample `at`, begun with sample `since`. at - since is what noticing took:
-           the detector's part of re-classification latency.
+Reads as   `Change(at, since)`: noticed with sample `at`, begun with sample `since`. at - since is the delay of
+           detection: the detector's part of re-classification latency.
 Fails as   no change, for a drift slower than a run, and for two changes within `least_run` samples.
 Differs    from the plain Gaussian model CT takes: without the median, spikes are most of what it reports.
 Source     Adams and MacKay 2007; CT section 6; Murphy 2007 for the normal-inverse-gamma updates.
@@ -45,7 +45,7 @@ class Change:
 @keep
 @dataclass(frozen=True, slots=True, eq=False)
 class Runs:
-    """Run lengths 0 .. n: log probability, mean and squared deviations of each; what the model has seen so far."""
+    """Run lengths 0 .. n: log probability, mean and squared deviations of each; the samples so far."""
 
     log_probability: Floats
     mean: Floats
@@ -60,7 +60,7 @@ def no_runs() -> Runs:
     return Runs(np.zeros(1), np.zeros(1), np.zeros(1), np.zeros(0), 0, 0)
 
 
-# What a clock that ticks too slowly calls 0 (ms, kbit/s) is not less than this; no sample that is shown is.
+# The least sample (ms, kbit/s): a clock that ticks too slowly reports 0 for a value above it.
 LEAST = 1e-6
 
 
@@ -118,7 +118,7 @@ class Detector:
         at, probability = runs.samples - 1, np.exp(runs.log_probability)
         length = int(probability.argmax()) + 1
         old = runs.samples - runs.since
-        # Runs that began after the last change, and not with it: what is now running is new.
+        # Runs that began after the last change, and not with it: the present run is new.
         young = float(probability[: max(min(old, LONGEST_RUN) - self.least_run, 0)].sum())
         since = runs.samples - length
         if length < self.least_run or since - runs.since < self.least_run or young < self.sure or length >= LONGEST_RUN:

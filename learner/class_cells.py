@@ -2,7 +2,7 @@
 """Cells of a network class and a website: one row of the table for each pair.
 
 The row of class c and site s is c x (sites + 1) + s; the last site stands for all that are not in the vocabulary.
-Classes are only ever added, at the end, so a row keeps its meaning and what was learned of it.
+Classes are only ever added, at the end, so a row keeps its meaning and its sums.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 # First number of the seeds of a split's 2-means: of its own, so that looking and not splitting changes no decision.
 SPLITTING = 31
-# Sums of weights below this are what rounding left of none: no load counts as little.
+# Sums of weights below this are rounding errors: no load counts as little.
 ROUNDING = 1e-9
 # Members of a class that is cut from another: a centroid is found to a fifth of its class's width.
 PART_MEMBERS = 25
-# How often classes are cut: first for what loads there are to be compared within, then as fine as they allow.
+# How often classes are cut: first by the loads so far, then as fine as later loads allow.
 CUTS = 2
 # (outcomes before, under the classes of now; the classes before) -> the outcomes as they count in their new cells.
 Move = Callable[[Seen, Seen, Classes], Seen]
@@ -120,13 +120,13 @@ class ClassCells:
         return np.repeat(np.arange(len(self.classes_)), len(self.sites) + 1)
 
     def allowed(self, bound: DamageBound) -> Mask:
-        """Return (classes, configurations) what a bound on damage lets each class have."""
+        """Return (classes, configurations) whether a bound on damage lets a class have a configuration."""
         return bound.allowed(self.classes_)
 
     def take(self, seen: Seen, updates: int, move: Move | None = None) -> Seen:
         """Count outcomes, then cut or split the classes that are due; return the outcomes under their classes of now.
 
-        updates: the policy's updates so far, this one included; move: what changes about outcomes whose class moved.
+        updates: the policy's updates so far, this one included; move: the changes to outcomes whose class moved.
         A caller with arrays of `rows` extends them where there are more rows afterwards.
         """
         self.tally_ = self.tally_.plus(seen.row, seen.configuration, seen.log_ms, seen.weight)
@@ -143,7 +143,7 @@ class ClassCells:
         return self.recent_[-len(seen) :]
 
     def _evolved(self, now: Seen, updates: int) -> Classes:
-        """Return the classes after what is due: cut twice, split whenever they diverge."""
+        """Return the classes after the cut or split that is due: cut twice, split whenever they diverge."""
         now = replace(now, point=self.classes_.filled(now.network, now.point))
         part_at = min(self.part_at * (1 + self.parted_), self.window)
         if self.part_at and self.parted_ < CUTS and len(now) >= part_at:
@@ -174,7 +174,7 @@ class ClassCells:
         return replace(seen, row=row, network=network)
 
     def state(self) -> ClassCellsState:
-        """Return what is saved."""
+        """Return the state to save."""
         return ClassCellsState(self.classes_, self.recent_, self.tally_, self.parted_, self.splits_)
 
     def load(self, saved: dict[str, Any]) -> None:

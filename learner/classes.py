@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Network classes: clients that behave alike, under names that stay.
 
-Question   Which clients may share what is learned about page load times?
-Method     k-means over (ln bandwidth, ln round trip, ln loss), each scaled by its interquartile range, and over what
-           else decides page load times (`relevance.py`); k is the smallest for which members' page load times spread
-           within a class by at most one sigma of a single load. A coordinate beyond the first three that is unknown is
-           put where its class's members are, until that moves no member (k-POD).
+Question   Which clients may share one model of page load times?
+Method     k-means over (ln bandwidth, ln round trip, ln loss), each scaled by its interquartile range, and over further
+           features that decide page load times (`relevance.py`); k is the smallest for which members' page load times
+           spread within a class by at most one sigma of a single load. An unknown coordinate beyond the first three
+           takes the mean of its class's members, until that moves no member (k-POD).
 Stop when  no larger k is allowed or the spread is within its bound.
 Reads as   centroids and scales; a client is of the class whose centroid is nearest (`configtron/model/nearest.py`).
 Fails as   class -1 for a client with unknown bandwidth, round trip or loss; `BadInput` for no points at all.
@@ -34,7 +34,7 @@ Flags = npt.NDArray[np.bool_]
 
 # Coordinates that every client must have: bandwidth, round trip, loss.
 BASE = 3
-# Times that what is unknown is put where its class is by now: beyond, hardly a member changes class.
+# Times that unknown coordinates are set to their class's present centroid: beyond, hardly a member changes class.
 REFILLED = 5
 # Points up to which a table of points x classes costs less than a pass for each class.
 FEW = 64
@@ -52,8 +52,8 @@ class Classes:
     """K classes.
 
     centroid, scale: (K, 3 + axes) in `nearest.point`'s coordinates; count, spread: (K,) members, of ln(ms)
-    devices: whose each class is, (K,), "" for any client; empty where no class asks for a device.
-    axes: what points have beyond bandwidth, round trip and loss (`NetworkClass.axes`)
+    devices: the device of each class, (K,), "" for any client; empty where no class asks for a device.
+    axes: the coordinates of points beyond bandwidth, round trip and loss (`NetworkClass.axes`)
     """
 
     ids: tuple[str, ...]
@@ -72,7 +72,7 @@ class Classes:
         return points_of(contexts, self.axes)
 
     def filled(self, network: Codes, points: Floats) -> Floats:
-        """(n, 3 + axes) with what is unknown beyond the first three where the class's centroid is."""
+        """Return (n, 3 + axes) points; unknown coordinates beyond the first three are the centroid's."""
         if not self.axes:
             return points
         return np.where(np.isnan(points), self.centroid[np.maximum(network, 0)], points)
@@ -212,7 +212,7 @@ def fit_by_device(
 
 
 def spreads(classes: Classes, points: Floats, log_ms: Floats, site: Codes) -> Floats:
-    """(K,) standard deviation of members' ln(ms) once each site's mean within the class is taken away."""
+    """Return (K,) the standard deviation of members' ln(ms) less each site's mean within the class."""
     code = classes.assign(points)
     width = int(site.max()) + 1 if len(site) else 1
     at = code * width + site
@@ -236,11 +236,11 @@ def choose_k(
     candidates: tuple[int, ...] = ALLOWED_K,
     axes: tuple[Axis, ...] = (),
 ) -> Classes:
-    """Classes by the one-sigma rule: the smallest candidate whose mean spread, by members, is at most `sigma_ln`.
+    """Return classes by the one-sigma rule: the smallest candidate k whose mean spread, by members, is at most
+    `sigma_ln`.
 
-    points (n, 3 + axes), log_ms (n,) under one configuration (Default), site (n,). The largest candidate, if none will
-    do.
-    noise_ln: what single loads spread by themselves, which is taken off (0 for medians).
+    points (n, 3 + axes), log_ms (n,) under one configuration (Default), site (n,). The largest candidate, if none
+    passes. noise_ln: the spread of single loads by themselves, which is subtracted (0 for medians).
     """
     found = None
     for k in candidates:
@@ -255,7 +255,7 @@ def choose_k(
 
 
 def mean_spread(classes: Classes) -> float:
-    """Return how far members of one class differ in ln(ms), by members: what `choose_k` bounds."""
+    """Return the spread of ln(ms) within classes, weighted by members, which `choose_k` bounds."""
     return float(np.average(classes.spread, weights=np.maximum(classes.count, 1e-9)))
 
 

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""Whose outcomes these are: how much one prefix may weigh, and which prefixes are not what their features say.
+"""Clients' weights: how much one prefix may weigh, and which prefixes contradict their features.
 
 Question   May a class be judged by the loads of this prefix?
 Method     Caps: in its class a prefix counts whole up to `loads`, or to the class's `share` where that is more; its
            k-th load beyond counts as the cap over k, so that all of them together grow with the logarithm.
-           Quarantine: per prefix the mean of what its loads took beyond their expectation, of the latest `MEMORY`
-           loads or so, each Huber-clipped. Members of a class may differ by `ALIKE_LN` and by their loads' noise; a
-           prefix further off than `FAR_SIGMAS` of both is not of the network that its features say: it counts
-           nothing until it is near again (by half of that, so that it does not come and go).
-           Levels: where prefixes differ from their classes by more than members may, classes do not predict: then each
-           load is taken relative to its prefix, and configurations are compared all the same.
-           Facts of the kernel: no page is there before one round trip, the least that the kernel ever saw.
+           Quarantine: per prefix the mean excess of its loads over their expectation, of the latest `MEMORY` loads or
+           so, each Huber-clipped. Members of a class may differ by `ALIKE_LN` and by their loads' noise; a prefix
+           further off than `FAR_SIGMAS` of both is not of the network that its features show: it counts nothing until
+           it is near again (by half of that, so that it does not come and go). Levels: where prefixes differ from their
+           classes by more than members may, classes do not predict: then each load is taken relative to its prefix, and
+           configurations are compared all the same. Facts of the kernel: no page is there before one round trip, the
+           least that the kernel ever saw.
 Stop when  never: sums fade.
 Reads as   weights; which prefixes are out; numbers of both, by reason (`QUARANTINE_REASONS`).
 Fails as   a prefix that is not known, or has few loads: it counts.
@@ -40,7 +40,7 @@ MEMORY, LEAST_LOADS = 50.0, 8.0
 ALIKE_LN, FAR_SIGMAS = 0.25, 4.0
 # Loads of a prefix, and so many of them, from which it is judged how much prefixes differ.
 FEWEST_LOADS, LEAST_PREFIXES = 4.0, 30
-# What a single load says at most of its prefix, either way, ln(ms): one in eight does not put it out.
+# The most that one load counts for or against its prefix, ln(ms): one bad load in eight does not quarantine it.
 MOST_LN = 2.0
 # A prefix that is out comes back when it is nearer than this share of that.
 BACK_SHARE = 0.5
@@ -56,7 +56,7 @@ Bools = npt.NDArray[np.bool_]
 @keep
 @dataclass(frozen=True, slots=True)
 class Cap:
-    """How much one prefix may weigh in its class: so many loads whole, or this share of the class's, whichever is more.
+    """How much one prefix may weigh in its class: the larger of so many whole loads and this share of the class's.
     Without either bound: `loads` infinite."""
 
     loads: float = 100.0
@@ -66,8 +66,8 @@ class Cap:
 @keep
 @dataclass(frozen=True, slots=True, eq=False)
 class Clients:
-    """Per bucket, (BUCKETS,) each: loads and sum of what they took beyond expectation, fading; loads ever; whether it
-    is out; whether a load of it went beyond the cap."""
+    """Per bucket, (BUCKETS,) each: loads and the sum of their excess over expectation, fading; loads ever; whether it
+    is out; whether a load of it exceeded the cap."""
 
     count: Floats
     total: Floats
@@ -76,8 +76,8 @@ class Clients:
     capped: Bools
 
     def weights(self, client: Codes, of_class: Floats, cap: Cap) -> Floats:
-        """(n,) what the cap leaves of each load, in order of arrival. client (n,) buckets, -1 for none; of_class (n,)
-        what the class of each counts so far."""
+        """Return (n,) the weight of each load under the cap, in order of arrival. client (n,) buckets, -1 for none;
+        of_class (n,) the weight of its class so far."""
         nth = self.ever[client] + _earlier(client) + 1.0
         alone = of_class - self.ever[client] < LEAST_OTHERS
         most = np.maximum(cap.loads, cap.share * of_class)
@@ -85,7 +85,7 @@ class Clients:
         return found
 
     def plus(self, client: Codes, rest: Floats, noise_ln: float, weight: Floats) -> Clients:
-        """With further loads: client (n,), rest (n,) ln(ms) beyond what was expected, NaN where nothing was;
+        """Return the sums with further loads: client (n,), rest (n,) ln(ms) beyond expectation, NaN without one;
         weight (n,) as `weights` gave."""
         mine = client >= 0
         ever = self.ever + np.bincount(client[mine], minlength=BUCKETS)
@@ -106,8 +106,8 @@ class Clients:
         return found
 
     def offset_ln(self, client: Codes, noise_ln: float) -> Floats:
-        """(n,) what each prefix's loads take beyond what its class lets expect, ln(ms), drawn to nothing by how much
-        prefixes differ; 0 for -1, and for all where they differ as members of a class may."""
+        """Return (n,) the mean excess of each prefix's loads over its class's expectation, ln(ms), shrunk to 0 by the
+        spread of prefixes; 0 for -1, and for all where they differ as members of a class may."""
         some = self.count >= FEWEST_LOADS
         if some.sum() < LEAST_PREFIXES:
             return np.zeros(len(client))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Contexts and decisions as numpy columns: many at once, where one object each would cost more than the learning.
+"""Contexts and decisions as numpy columns: one object each would cost more than the learning.
 
 Names (sites, prefixes, devices) are codes into a vocabulary that travels with the column; -1 is unknown. Numbers that
-are unknown are NaN. Row i of a column says exactly what the i-th `Context` or `Decision` says.
+are unknown are NaN. Row i of a column holds exactly the value of the i-th `Context` or `Decision`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ARMS = (
 # Features without a column of their own.
 FURTHER = tuple(name for name in (*BY_NAME, *NAMES) if name != "device")
 FURTHER_OF = attrgetter(*FURTHER)
-# What a context without any of them has.
+# The values of a context without any of them.
 NOTHING_FURTHER = FURTHER_OF(Context())
 ARM = {name: code for code, name in enumerate(ARMS)}
 
@@ -93,7 +93,7 @@ class Contexts:
         return self.names.get(name, (np.full(len(self), -1, dtype=np.int64), ()))
 
     def further(self) -> list[dict[str, Any]]:
-        """n dictionaries of what is known beyond the columns that have a field of their own."""
+        """Return n dictionaries of the known values beyond the columns that have a field of their own."""
         found: list[dict[str, Any]] = [{} for _ in range(len(self))]
         for name, column in self.numbers.items():
             for at in np.flatnonzero(~np.isnan(column)):
@@ -137,7 +137,8 @@ def _name(codes: Codes, names: tuple[str, ...], i: int) -> str:
 
 
 def contexts_of(contexts: Sequence[Context], sites: tuple[str, ...] | None = None) -> Contexts:
-    """Contexts as columns; sites outside the given vocabulary are unknown, without one it is made of what is there."""
+    """Return contexts as columns; sites outside the given vocabulary are unknown; without one the contexts' sites make
+    it."""
     site, sites = _codes([context.site for context in contexts], sites)
     prefix, prefixes = _codes([context.prefix for context in contexts], None)
     device, devices = _codes([context.device for context in contexts], None)
@@ -154,7 +155,7 @@ def contexts_of(contexts: Sequence[Context], sites: tuple[str, ...] | None = Non
 
 
 def with_further(contexts: Contexts, further: Sequence[Mapping[str, Any]]) -> Contexts:
-    """Return the same contexts with what `Contexts.further` gave; a name that is no characteristic's is not taken."""
+    """Return the same contexts with the values from `Contexts.further`; names of no characteristic are ignored."""
     some = {name for row in further for name in row}
     if not some:
         return contexts
@@ -212,12 +213,12 @@ def site_codes(contexts: Contexts, sites: tuple[str, ...]) -> Codes:
 class Decisions:
     """n decisions. Every column is (n,).
 
-    row            the table's row that decided: class and site, or whatever the policy distinguishes clients by
+    row            the table's row that decided: class and site, or another division of clients by the policy
     network        position of the network class in the policy's `class_ids`; -1 where there is none
     configuration  row of the policy's grid
     arm            position in ARMS
     propensity     probability of that configuration, given the context, when it was drawn
-    expected_ms    what the policy expected; NaN where it has no opinion
+    expected_ms    the policy's expectation; NaN where it has none
     """
 
     row: Codes

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""Whether a knob does nothing, by outcomes: what clients, sites and other knobs make of its values, together by twos.
+"""Whether a knob does nothing, by outcomes: its effects by pairs of class, site and other knobs.
 
 Question   How much could this knob move page load times, and not have shown itself in these outcomes?
-Method     Each load less what a regression (`loads.py`) expects of it with the knob at its default: what is left is the
-           knob's doing, and noise. Each other value is held against the default, among configurations that have both,
-           within every pair of two things that it might depend on: class, site, the other knobs. The difference of
-           means, squared, less its own variance, averages to the effect's square, over sessions as they came. Loads
-           count by the inverse of their propensity, so that clients for whom a value was likelier weigh no more; the
-           variance is of these loads, so that neither weights nor unequal noise are taken for an effect.
+Method     Each load less its expectation by a regression (`loads.py`) with the knob at its default: the residual is the
+           knob's effect, and noise. Each other value is compared with the default, among configurations that have both,
+           within every pair of factors that it might depend on: class, site, the other knobs. The difference of means,
+           squared, less its own variance, averages to the effect's square, over sessions as they came. Loads count by
+           the inverse of their propensity, so that clients for whom a value was likelier weigh no more; the variance is
+           of these loads, so that neither weights nor unequal noise are taken for an effect.
 Stop when  every sum is made. Memory grows with classes, sites and knobs' values, not with outcomes.
 Reads as   `DeadKnob`: no pair shows an effect (`DEAD_SIGMAS`), and in none could one of more than `unseen` have stayed
            unseen but in a `share` of such logs. It is dead if that is at most `looks.SMALL`.
 Fails as   no verdict on a knob with a value of too few loads, in more than a tenth of the sessions.
 Differs    from `importance.dead_knobs`, which looks at each cell and configuration alone: that needs repeats. Seen less
-           here: what three things decide together, by the root of the third's share.
+           here: effects of three factors together, by the root of the third's share.
 Source     Schuirmann 1987 (equivalence); Berger 1982 (all parts must hold); Hajek 1971 (inverse propensities); White
            1980 (the loads' own variance); Lavenberg and Welch 1981 (control variates).
 """
@@ -39,11 +39,11 @@ from configtron.model.grid import Dead, Grid
 FAR_SIGMAS = 3.0
 # Loads of a value, as many as their weights amount to, below which a group shows nothing of its own noise.
 LEAST_LOADS = 3.0
-# Sessions that must be of groups that show it: what is true of nine in ten cannot be far from true of all.
+# Share of sessions that must be of groups that show it: an effect on nine in ten is close to that on all.
 COVERED_SHARE = 0.9
 # A knob with more values shows each of them too seldom to be called dead.
 MOST_VALUES = 8
-# Sums of a group and value: loads, weights, their squares, and what is left of ln(ms) under each, and its square.
+# Sums of a group and value: loads, weights, their squares, and the residual of ln(ms) under each, and its square.
 SUMS = 6
 
 
@@ -75,7 +75,8 @@ class Contrasts:
         self.came = [[np.zeros(a * b) for a, b in self._margins(pair.knob)] for pair in self.pairs]
 
     def count(self, part: Logged) -> None:
-        """First pass: how often each class was served what; and outcomes, evenly, that the regression is fitted to."""
+        """First pass: count how often each class was served each configuration; keep outcomes, evenly, to fit the
+        regression to."""
         configuration = part.on(self.grid).configuration
         np.add.at(self.chosen, (self.classes.of(part.contexts), configuration), 1.0)
         rows = np.arange(-self.counted % self.stride, len(part), self.stride)
@@ -83,7 +84,7 @@ class Contrasts:
         self.sample.append((self._known(part.contexts)[rows], configuration[rows], part.plt_ms[rows]))
 
     def fit(self) -> None:
-        """Between the passes: what a load takes, and how far is far."""
+        """Between the passes: fit the loads' expectation, and the bound of outliers."""
         every = [contexts for contexts, _, _ in self.sample]
         kbps, rtt, loss = (
             np.concatenate([getattr(one, name) for one in every]) for name in ("bandwidth_kbps", "rtt_ms", "loss")
@@ -119,8 +120,8 @@ class Contrasts:
                     row += np.bincount(where, weights=column, minlength=2 * size).reshape(2, size)
 
     def found(self, share: float) -> list[DeadKnob]:
-        """Knobs that nothing was seen of, with what may have been overlooked; share: of logs in which an effect of that
-        size would be."""
+        """Return the knobs without an effect seen, with the largest one that may be missed; share: of logs that would
+        miss it."""
         found = []
         for at, knob in enumerate(self.grid.knobs):
             seen = [(sums, came) for pair, sums, came in zip(self.pairs, self.sums, self.came, strict=True)
@@ -140,7 +141,7 @@ class Contrasts:
         return Contexts(*numbers, site_codes(contexts, self.sites), (*self.sites, ""))
 
     def _factors(self, knob: int) -> Iterator[tuple[int, int]]:
-        """Yield what a knob may depend on, by twos."""
+        """Yield the pairs of factors that a knob may depend on."""
         return combinations([at for at in range(len(self.levels)) if at != knob + 2], 2)
 
     def _margins(self, knob: int) -> Iterator[tuple[int, int]]:
@@ -155,9 +156,9 @@ class Contrasts:
         return found
 
     def _weights(self, knob: int, network: Codes, configuration: Codes, propensity: Floats) -> Floats:
-        """(n,) how much less likely than all values of this knob together the one was. The share of those is this
-        log's, by class, which is the same for all values: so what else was rare is not weighed up. 2 where it was not
-        logged how likely the choice was."""
+        """Return (n,) weights: the share of all configurations with the same other knobs, over the propensity of the
+        choice. The share is this log's, by class, and the same for all values, so rare other knobs get no larger
+        weight. 2 where the log has no propensity."""
         share = self.shares[knob][network, configuration]
         known = np.isfinite(propensity) & (propensity > 0)
         found: Floats = np.where(known, share / np.where(known, propensity, 1.0), 2.0)

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
 """The bound on damage: which configurations a class may get without harming other flows on the bottleneck.
 
-Question   By which configurations do neighbouring flows lose no more than the page itself takes, or little more?
+Question   By which configurations do neighbouring flows lose no more bytes than the page itself has, or little more?
 Method     A PLT-tensor has for each of its conditions, configurations and sites how many bytes the neighbours lost for
-           each byte of the page (1.0 is what the page itself takes; upper ends of intervals where it has them). Near a
+           each byte of the page (1.0 is the page's own size; upper ends of intervals where it has them). Near a
            class are the conditions that belong to it, or lie within `REACH` of its centroid in the class's own scale.
            The greatest damage of a configuration under these conditions (`high_of`: over sites) must be within the
            bound (default `BOUND`).
-           Where no such condition has neighbours, or the configuration was not measured there, only what needs no
-           measurement passes (`unmeasured`): a congestion control that shares a queue with cubic as cubic does, no
-           large burst, no more connections than browsers open.
+           Where no such condition has neighbours, or the configuration was not measured there, only configurations that
+           need no measurement pass (`unmeasured`): a congestion control that shares a queue with cubic as cubic does,
+           no large burst, no more connections than browsers open.
 Stop when  every class has its configurations. Default is among them, unless it was measured above the bound and another
            one is within it.
 Reads as   (classes, configurations) whether a class may be served a configuration; a policy keeps to it (`policy.py`).
@@ -47,13 +47,14 @@ LEAST_HALF = 0.02
 REACH = 1.0
 # Congestion controls that share a queue with cubic as cubic does, or yield to it (RFC 9438, 5.1; Mo et al. 1999).
 FAIR_CONTROLS = FAIR
-# Segments in one burst (Table 1 of the paper ends there); what browsers open to an origin over HTTP/1.1, and over h2.
+# Segments in one burst (Table 1 of the paper ends there); the connections that browsers open to an origin over
+# HTTP/1.1, and over h2.
 MOST_BURST, MOST_CONNECTIONS = 30.0, 6
 CONNECTIONS = {"http/1.1": 6, "h2": 1}
 
 
 def unmeasured(settings: Mapping[str, Value]) -> bool:
-    """Return whether a configuration may be served where it was not measured what it takes from neighbours."""
+    """Return whether a configuration may be served where its damage to neighbours was not measured."""
     window = settings.get("initcwnd", 0)
     burst = float(window) if isinstance(window, int | float) and settings.get("pacing") != "fq" else 0.0
     own = settings.get("connections", CONNECTIONS.get(str(settings.get("http_version", "")), 1))
@@ -72,8 +73,8 @@ class DamageBound:
 
     bound     bytes lost by neighbours for each byte of the page
     numbers   the measured conditions: bandwidth_kbps, rtt_ms, loss and characteristics, (conditions,) each
-    high      (conditions, configurations) upper end of what neighbours lost (`high_of`); NaN: not measured
-    harmless  (configurations,) what may be served where it was not measured
+    high      (conditions, configurations) upper end of the neighbours' loss (`high_of`); NaN: not measured
+    harmless  (configurations,) whether it may be served where it was not measured
     """
 
     bound: float
@@ -104,7 +105,7 @@ class DamageBound:
         return found
 
     def within(self, near: Mask) -> Mask:
-        """(configurations,) what may be served to clients of those conditions (conditions,)."""
+        """Return (configurations,) whether each may be served to clients of those conditions (conditions,)."""
         some = self.high[near]
         most = np.where(np.isnan(some), -np.inf, some).max(axis=0, initial=-np.inf)
         measured = np.isfinite(most)
@@ -120,7 +121,7 @@ class DamageBound:
         return found
 
     def everywhere(self) -> Mask:
-        """(configurations,) what may be served to every client: for policies without classes."""
+        """Return (configurations,) whether each may be served to every client: for policies without classes."""
         return self.within(np.ones(len(self.high), dtype=np.bool_))
 
     def _conditions(self) -> Contexts:
@@ -173,10 +174,10 @@ def damage_bound(
 
 
 def high_of(tensor: Tensor) -> Floats:
-    """(conditions, configurations) upper end of damage over the sites on which it was measured; NaN: on none.
+    """Return (conditions, configurations) the upper end of damage over the measured sites; NaN: on none.
 
     Sites count by how well they were measured (inverse squares of their intervals' halves, which add up in the same
-    way): what neighbours do by chance is a multiple of a small page, and next to nothing of a large one.
+    way): the neighbours' chance variation is a multiple of a small page, and next to nothing of a large one.
     """
     assert tensor.damage is not None, "a tensor with damage"
     lost = tensor.damage.astype(np.float64)
@@ -190,8 +191,8 @@ def high_of(tensor: Tensor) -> Floats:
 
 
 def _place(grid: Grid, profile: Profile, usual: Mapping[str, Value | None]) -> int | None:
-    """Return where a profile is in a tensor's grid; None where it was not measured, or sets what the tensor does not
-    vary to anything but what is usual."""
+    """Return a profile's place in a tensor's grid; None where it was not measured, or sets a knob that the tensor does
+    not vary to an unusual value."""
     varied = {knob.name for knob in grid.knobs}
     given = [(name, value) for name, value in profile.settings if name in varied or value != usual.get(name)]
     try:
@@ -204,7 +205,8 @@ def bounded(served: Served, allowed: Mask, row_class: Codes, grid: Grid) -> Serv
     """Return a table whose every choice may be served: each other choice is replaced by the one with most settings in
     common.
 
-    allowed (classes, configurations); row_class (R,) each row's class. Exploration draws from what every row may have.
+    allowed (classes, configurations); row_class (R,) each row's class. Exploration draws from the configurations that
+    every row may have.
     """
     stand_in = {
         key: tied_configurations(grid, np.frombuffer(key, dtype=np.bool_)) for key in {row.tobytes() for row in allowed}

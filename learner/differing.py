@@ -6,15 +6,15 @@ Question   Members of one class load alike fast on the whole; would some of them
 Method     Members are parted in two along each feature, and along all (Lloyd's 2-means from a cut at the mean: no
            chance in it). In ln(ms), each row's mean in each half is taken away, so that being slower is no difference;
            then the effects of knobs' values, the same for both halves, and of where in its half a member is, by least
-           squares: who chose configurations by the network would have the one taken for the other. What is left is
-           tested for effects of their own: a score test with the loads' own squares in place of one variance, since
+           squares: a logger that chose configurations by the network would confound the two. The residuals are tested
+           for effects of the halves' own: a score test with the loads' own squares in place of one variance, since
            loads of rare configurations miss a sum of knobs by more than those of the usual one.
 Stop when  the four partings were looked at.
 Reads as   the likeliest parting, the chance of as large a difference where there is none (times the partings tried),
-           and what the halves gain at their own best configurations over the best for both, ln(ms).
+           and the halves' gain at their own best configurations over the best for both, ln(ms).
 Fails as   None: no parting with members enough on both sides, or none that would gain anything. A log whose
-           configurations were chosen by far finer networks than a half still invents some differences: place is
-           taken away as a slope and a bend, and propensities are not asked (docs/measurements/0031).
+           configurations were chosen by far finer networks than a half still invents some differences: place is taken
+           away as a slope and a bend, and propensities are not used (docs/measurements/0031).
 Differs    from CT, which has no test for members that diverge. Effects are sums over knobs: two halves that differ in a
            pair of knobs only are not distinguished.
 Source     White 1980 (the variance); Zeileis, Hothorn and Hornik 2008 (parting where parameters differ).
@@ -43,8 +43,8 @@ LEAST_SHARE = 1e-6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassDifference:
-    """half: (n,) 0 or 1; chance: of a difference so large between halves that do not differ; gain_ln: mean over
-    members of what their half's own best is faster than the best for both."""
+    """half: (n,) 0 or 1; chance: of a difference so large between halves that do not differ; gain_ln: mean over members
+    of the gain of their half's own best over the best for both."""
 
     half: Codes
     chance: float
@@ -101,7 +101,7 @@ def difference(
 
 
 def _gain(shared: Floats, own: Floats, y: Floats, tried: Floats, half: Codes) -> float:
-    """Return what both halves' own best of what was tried is faster than the best for both, by members."""
+    """Return the mean gain, over members, of each half's own best tried configuration over the best one for both."""
     both, each, width = _solved(shared, y), _solved(np.concatenate((shared, own), axis=1), y), tried.shape[1]
     common = int((tried @ both[:width]).argmin())
     expected = tried @ each[:width], tried @ (each[:width] + each[-width:])
@@ -145,7 +145,7 @@ def _apart(group: Codes, columns: Floats) -> Floats:
 
 
 def _drawn_in(y: Floats, shared: Floats) -> Floats:
-    """Return y, (n,), Huber-clipped around what knobs explain; the limit is a multiple of the residuals' MAD."""
+    """Return y, (n,), Huber-clipped around the knobs' effects; the limit is a multiple of the residuals' MAD."""
     fitted = shared @ _solved(shared, y)
     left = y - fitted
     far = FAR_SIGMAS * max(SIGMAS_PER_MAD * float(np.median(np.abs(left))), LEAST_SIGMA_LN)

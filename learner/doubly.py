@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: MIT
 """DR: a model corrected by weights, which are drawn towards those of single knobs as far as it misses little.
 
-Question   How much of what the model missed is the candidate's own, and how much the chance of few, heavy loads?
+Question   How much of the model's error is the candidate's own, and how much the chance of few, heavy loads?
 Method     DR adds to the model's value the mean of weight x (load - modelled). For one configuration of 168 the weights
            are 168 on one session in 168, and their chance decides. Weights marginalised over the structure of knobs do
            better: w_k weighs a session by its value of knob k alone, as if the candidate chose that and left the rest
-           to the logger; it is 6, not 168, where a knob has six values. What each knob adds by itself is taken as it
-           is. Of the rest, w - 1 - sum of (w_k - w_0), a share b is taken (w_0: nothing chosen, all left to the logger;
-           near 1). b asks how much configurations differ beyond model and knobs, and that shows in all the others:
-           placebos, the candidate with its choices exchanged for other configurations, one after the other around the
-           list, have the same structure over contexts and are no better known to the model. The spread of their rests,
-           beyond its own chance, is tau; b = tau^2 / (tau^2 + chance^2). tau is its upper 95 % bound, so that few or
-           noisy placebos leave b near 1, and plain DR; what is left out, (1 - b) tau, widens the interval. A candidate
-           that stands out from its placebos (by more than STANDS_OUT) keeps plain weights.
-           Loads in a heavy tail are few, and one of them under a large weight would decide. What they take beyond the
-           tail's bound has weights of one, as if all configurations had the same tail, unless the candidate's loads
-           are in the tail more or less often than chance allows. By how much its share may still differ is bounded
-           by how much configurations' shares do, as tau is, and widens the interval.
-           Terms are summed by prefix: sessions of one prefix share a network that no context shows wholly.
+           to the logger; it is 6, not 168, where a knob has six values. Each knob's own term is taken whole. Of the
+           rest, w - 1 - sum of (w_k - w_0), a share b is taken (w_0: nothing chosen, all left to the logger; near 1). b
+           asks how much configurations differ beyond model and knobs, and that shows in all the others: placebos, the
+           candidate with its choices exchanged for other configurations, one after the other around the list, have the
+           same structure over contexts and are no better known to the model. The spread of their rests, beyond its own
+           chance, is tau; b = tau^2 / (tau^2 + chance^2). tau is its upper 95 % bound, so that few or noisy placebos
+           leave b near 1, and plain DR; the part left out, (1 - b) tau, widens the interval. A candidate that stands
+           out from its placebos (by more than STANDS_OUT) keeps plain weights. Loads in a heavy tail are few, and one
+           of them under a large weight would decide. Their excess beyond the tail's bound has weights of one, as if all
+           configurations had the same tail, unless the candidate's loads are in the tail more or less often than chance
+           allows. By how much its share may still differ is bounded by how much configurations' shares do, as tau is,
+           and widens the interval. Terms are summed by prefix: sessions of one prefix share a network that no context
+           shows wholly.
 Stop when  summed.
 Reads as   a mean in the outcome's unit, and its interval.
 Fails as   intervals for a candidate that the model misses far more than placebos, and not by enough to stand out:
@@ -25,7 +25,7 @@ Fails as   intervals for a candidate that the model misses far more than placebo
            of which it met too few loads to stand out.
 Differs    CT has no off-policy check.
 Source     Dudik, Langford and Li 2011 (DR); Saito and Joachims 2022 (marginalised weights); Fay and Herriot 1979
-           (shrinking by what areas differ beyond chance); Efron and Morris 1971 (limits to it); Viechtbauer 2007
+           (shrinking by the areas' spread beyond chance); Efron and Morris 1971 (limits to it); Viechtbauer 2007
            (tau's bound by Q); Liang and Zeger 1986 (sums by cluster); Zou and Donner 2008 (ends of a sum by parts).
 """
 
@@ -56,8 +56,8 @@ HALVINGS = 60
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Draws:
-    """What a log drew, (n,) each. table: (rows, configurations) probabilities of the candidate; row, configuration,
-    propensity of each session; cluster: codes from 0, of what is drawn together; values: (knobs, configurations) codes
+    """The draws of a log, (n,) each. table: (rows, configurations) probabilities of the candidate; row, configuration,
+    propensity of each session; cluster: codes from 0, of sessions drawn together; values: (knobs, configurations) codes
     of each knob's value, none for no structure."""
 
     table: Floats
@@ -68,7 +68,7 @@ class Draws:
     values: Codes
 
     def weight(self) -> Floats:
-        """(n,) how much likelier the candidate was than the logger to choose what was drawn."""
+        """Return (n,) the ratio of the candidate's to the logger's probability of the draw."""
         found: Floats = self.table[self.row, self.configuration] / self.propensity
         return found
 
@@ -105,7 +105,7 @@ class LoggerByKnob:
     plain: Floats
 
     def weight(self, draws: Draws) -> Floats:
-        """(n,) what each knob's own weights add to one: 1 + sum of (w_k - w_0)."""
+        """Return (n,) the sum of the knobs' own weights: 1 + sum of (w_k - w_0)."""
         found = np.ones(len(draws.row))
         for value, given in zip(self.values, self.given, strict=True):
             chosen = draws.table @ (value[:, None] == np.arange(int(value.max()) + 1))
@@ -130,8 +130,8 @@ def knobs_of(draws: Draws) -> LoggerByKnob:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DrawnWeight:
-    """(n,) weights, drawn towards what knobs alone add; share: of the rest that was kept; deviation: of what that
-    leaves out, in the outcome's unit."""
+    """(n,) weights, drawn towards the knobs' own terms; share: of the rest that was kept; deviation: of the part left
+    out, in the outcome's unit."""
 
     weight: Floats
     share: float
@@ -139,7 +139,7 @@ class DrawnWeight:
 
 
 def drawn_weights(draws: Draws, *missed: Floats) -> list[DrawnWeight]:
-    """Return the candidate's weights, by what a model missed of each session, (n,), for each of several outcomes."""
+    """Return the candidate's weights, by a model's error on each session, (n,), for each of several outcomes."""
     knobs, plain = knobs_of(draws), draws.weight()
     marginal = knobs.weight(draws)
     effects: list[list[Effect]] = [[] for _ in missed]
@@ -158,7 +158,7 @@ Effect = tuple[float, float, float]
 def _drawn(plain: Floats, marginal: Floats, own: Effect, placebos: list[Effect]) -> DrawnWeight:
     effects = np.array([one for one in placebos if one[2] > 0.0]).reshape(-1, 3)
     # A placebo that met no slow network by chance has too small an effect and too small a variance at once; all of them
-    # together know what a weight's square costs.
+    # together show the cost of a weight's square.
     cost = float(effects[:, 1].sum() / max(float(effects[:, 2].sum()), 1e-300))
     chance = max(own[1], cost * own[2])
     if len(effects) < LEAST_PLACEBOS or own[1] <= 0.0 or cost <= 0.0:
@@ -171,9 +171,10 @@ def _drawn(plain: Floats, marginal: Floats, own: Effect, placebos: list[Effect])
 
 
 def tail_weights(draws: Draws, how: DrawnWeight, beyond: npt.NDArray[np.bool_], modelled: Floats) -> DrawnWeight:
-    """Weights of loads in the tail, (n,) `beyond`; deviation: of the candidate's share of them over the log's share.
+    """Return weights of loads in the tail, (n,) `beyond`; deviation: of the candidate's share of them over the log's
+    share.
 
-    modelled: (n,) what a load of that session takes. One where configurations have the tail in common, `how`'s where
+    modelled: (n,) expected load time of that session. One where configurations have the tail in common, `how`'s where
     the candidate stands out, or where they are too few to show it.
     """
     share, n = float(beyond.mean()), len(beyond)

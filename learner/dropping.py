@@ -25,7 +25,7 @@ MOST_STANDS_FOR = 10.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DroppingState:
-    """Saved: evidence and what is dropped, offsets since the last update, what the interval may still cost."""
+    """Saved: evidence and dropped configurations, offsets since the last update, the rest of the interval's budget."""
 
     screen_: Screen
     offsets_: Offsets
@@ -44,7 +44,7 @@ class Dropping:
         self.purse_ = purse(np.inf)
 
     def begin(self) -> None:
-        """Begin an interval: the last update's expectations take in what was off until then."""
+        """Begin an interval: the last update's expectations include the offsets until then."""
         self.offsets_ = self._no_offsets()
 
     def _no_offsets(self) -> Offsets:
@@ -87,8 +87,8 @@ class Dropping:
         return found
 
     def without(self, served: Served) -> Served:
-        """Return the table with Default in place of what is dropped; of everything, once the interval has cost what it
-        may."""
+        """Return the table with Default in place of dropped configurations; in place of all, once the interval's budget
+        is spent."""
         out = np.take_along_axis(self.out(), served.configuration, axis=1) | self.purse_.empty
         return replace(
             served,
@@ -104,7 +104,7 @@ class Dropping:
         return [(int(k), names[g], int(found[g, k])) for g, k in zip(*np.nonzero(found), strict=True)]
 
     def state(self) -> DroppingState:
-        """Return what is saved."""
+        """Return the state to save."""
         return DroppingState(self.screen_, self.offsets_, self.purse_)
 
     def load(self, saved: dict[str, Any]) -> None:

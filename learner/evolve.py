@@ -14,8 +14,8 @@ Fails as   no split, where members differ but not by where they are: noise is no
 Differs    from CT, which says classes "evolve" and not how.
 Source     CT section 4; docs/measurements/0031.
 
-`parted` asks nothing: every class is cut into as many as its members make up, for a learner that shares between classes
-what it learns, and to whom a fine class therefore costs little (docs/measurements/0022).
+`parted` has no test: every class is cut into as many as its members make up, for a learner that shares one model
+between classes, so that a fine class costs little (docs/measurements/0022).
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ FALSE_ALARM = 1e-4
 class Divergence:
     """When members have diverged. spread_ln: bound on the spread of ln(ms) in a class; least_members: of each half.
 
-    false_alarm  chance, at each look at a class, of parting one whose members want the same; 0: that rule is not asked
-    gain_ln      what members must gain by configurations of their own, mean over the class, ln(ms): less is not worth
-                 the loads that two classes take to find theirs
+    false_alarm  chance, at each look at a class, of parting one whose members want the same; 0: that rule is off
+    gain_ln      the least gain of members by configurations of their own, mean over the class, ln(ms): less is not
+                 worth the loads that two classes take to find theirs
     """
 
     spread_ln: float

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Why this profile: what a policy would answer an operator who asks about one client.
+"""Why this profile: a policy's answer to an operator who asks about one client.
 
 Everything in it is read from the policy's own table and sums; nothing is learned or drawn to answer.
 """
@@ -31,7 +31,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What one knob's setting is expected to do here: excess of going back to its default, as a share; > 0: it
+    """The expected effect of one knob's setting here: excess of going back to its default, as a share; > 0: it
     helps."""
 
     knob: str
@@ -97,7 +97,7 @@ def _choices(policy: TablePolicy, row: int) -> tuple[Choice, ...]:
 
 
 def _effects(policy: TablePolicy, row: int) -> tuple[Effect, ...]:
-    """Return each knob of the likeliest configuration that is off its default, and what putting it back would cost."""
+    """Return each knob of the likeliest configuration that is off its default, and the cost of its default."""
     grid = policy.grid
     likely = int(policy.served_.probabilities(len(grid))[row].argmax())
     expected = policy.expected_ln()[row]

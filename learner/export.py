@@ -4,12 +4,12 @@
 Question   What is the shortest list of rules that serves nearly as well as the policy?
 Method     Each cell's most likely configuration is the rule for its class and site: nothing is lost but exploration. A
            decision tree over clients is grown from it; each of its leaves then takes the configuration of the lowest
-           `TablePolicy.cost` over the leaf's clients: what a policy with a model over all cells expects to be fastest,
-           which is not always the most frequent label; of any other policy, what it serves most of them.
+           `TablePolicy.cost` over the leaf's clients: the fastest one by the expectation of a policy with a model over
+           all cells, which is not always the most frequent label; the one served most, of any other policy.
 Stop when  a leaf would hold fewer than `least_leaf` clients.
-Reads as   class -> profile rules, tree rules in words. What they cost is for `judged.py`, on other clients.
+Reads as   class -> profile rules, tree rules in words. `judged.py` estimates their cost, on other clients.
 Fails as   `BadInput` for a policy that has no classes.
-Differs    CT's agent holds class -> configuration; the tree is what an operator can read and audit.
+Differs    CT's agent holds class -> configuration; an operator can read and audit the tree.
 Source     CT sections 3 and 4; Breiman et al. 1984.
 """
 
@@ -65,7 +65,7 @@ def export(policy: TablePolicy, contexts: Contexts, *, least_leaf: int = EXPORT_
 
 
 def columns_of(policy: TablePolicy, contexts: Contexts) -> Floats:
-    """Return what the tree sees of those clients."""
+    """Return the tree's columns of those clients."""
     return tree_columns(contexts.points(), policy.site_codes(contexts), len(policy.sites))
 
 

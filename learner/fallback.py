@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a class gets in place of what none of its clients loaded: the fastest of what its clients did load.
+"""A class's substitute for a configuration that none of its clients loaded: the fastest of those that they did load.
 
 Question   Which configuration has shown a class that it is faster than Default?
 Method     Per class a regression of ln(ms) of its loads: a level for each of its cells (class and site), which is as it
@@ -7,9 +7,9 @@ Method     Per class a regression of ln(ms) of its loads: a level for each of it
            `LEAST_LOADS` loads the one that is faster than Default by most, a standard error of the difference given
            away: a configuration of few loads has to be faster by more.
 Stop when  every class has its configuration.
-Reads as   (classes,) configurations: Default where none is faster. A Default of no loads is taken for as fast as what
-           was loaded on average, and for as uncertain as `PRIOR_LOADS` make it.
-Fails as   luck: one standard error is no proof. What rules cost is judged on other clients (`judged.py`).
+Reads as   (classes,) configurations: Default where none is faster. A Default of no loads is taken for as fast as the
+           mean of all loads, and for as uncertain as `PRIOR_LOADS` make it.
+Fails as   luck: one standard error is no proof. `judged.py` estimates the cost of rules, on other clients.
 Differs    from CT, which does not ask whether a stack's profile was ever tried.
 Source     Henderson 1975 (fixed levels, drawn effects).
 """
@@ -50,7 +50,8 @@ def _fastest(row: Codes, configuration: Codes, log_ms: Floats, among: Mask, defa
 
 
 def _effects(row: Codes, configuration: Codes, log_ms: Floats, configurations: int) -> tuple[Floats, float]:
-    """(configurations,) each one's effect on ln(ms) whichever the cell, and what single loads differ by besides."""
+    """Return (configurations,) the effect of each on ln(ms), the same in all cells, and the spread of single loads
+    beyond it."""
     cell = np.unique(row, return_inverse=True)[1]
     count = np.zeros((cell.max() + 1, configurations))
     np.add.at(count, (cell, configuration), 1.0)

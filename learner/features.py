@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""What the linear model sees of a configuration and of a cell, by rules that know no knob by name.
+"""The linear model's features of a configuration and of a cell, by rules that know no knob by name.
 
 A configuration's features are differences to the default's, so the model's value is directly the excess over Default,
 in ln(ms), and zero for Default itself. Ordered knobs (numbers above 0, more than two) enter by their binary logarithm,
 its square and its inverse power; names, and numbers without a logarithm, by one-hot; two knobs together by the products
 of their first-order features.
 
-A cell's features are its class's centroid, up to second order, its site, and what a textbook says decides how much a
-transport can gain there: how many round trips a load takes (its level over the round trip, learned, so a heavy page is
-distinguished from a light one unseen), their inverse, which is the share of the time that one round trip saved is;
-how far the pipe is above the window that this loss allows (Mathis et al. 1997), and above some packets. (A slope of its
-own for every site was tried as well: it trebles the work, and learns more slowly.)
-Prior standard deviations stand beside the features: they say how large an effect is plausible.
+A cell's features are its class's centroid, up to second order, its site, and the textbook's limits on a transport's
+gain there: how many round trips a load takes (its level over the round trip, learned, so a heavy page is distinguished
+from a light one unseen), their inverse, which is the share of the time that one round trip saved is; how far the pipe
+is above the window that this loss allows (Mathis et al. 1997), and above some packets. (A slope of its own for every
+site was tried as well: it trebles the work, and learns more slowly.) Prior standard deviations stand beside the
+features: they say how large an effect is plausible.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from configtron.model.nouns import Axis, Profile, Value
 
 # A knob alone moves page load times by a third at most times; shape terms and pairs by less. In ln(ms) per feature.
 KNOB_LN, SHAPE_LN, PAIR_LN = 0.3, 0.2, 0.12
-# How strongly an effect may depend on the network, its squares and products, the site, what a textbook says: shares of
-# the effect.
+# How strongly an effect may depend on the network, its squares and products, the site, the textbook's features: shares
+# of the effect.
 NETWORK_SHARE, CURVE_SHARE, SITE_SHARE, TEXTBOOK_SHARE = 0.6, 0.3, 0.6, 0.5
 # Round trips of a load where nothing was seen, ln: a dozen. Loads that an opinion from other cells is worth.
 USUAL_ROUNDS_LN, OPINION_LOADS = 2.5, 3.0
@@ -47,17 +47,17 @@ PACKET_BITS = 12_000.0
 LARGE_PIPES_LN = (3.0, 5.0)
 # Columns of a cell that bandwidth, round trip and loss give (`network_features`); the sites' come next.
 NETWORK_COLUMNS = 10
-# Centre and scale of ln(kbit/s), ln(ms), ln(loss + floor): 5 Mbit/s, 80 ms, 0.5 %, and what clients spread by.
+# Centre and scale of ln(kbit/s), ln(ms), ln(loss + floor): 5 Mbit/s, 80 ms, 0.5 %, and the spread of clients.
 CENTRE_LN, SCALE_LN = (8.5, 4.4, -5.0), (1.3, 0.8, 1.0)
 
 
-# What a characteristic usually is, in its unit, and what clients spread by, ln.
+# The usual value of a characteristic, in its unit, and the spread of clients, ln.
 USUAL = {
     "min_rtt_ms": (60.0, 0.8), "jitter_ms": (5.0, 1.0), "delivery_kbps": (5000.0, 1.3), "queue_ms": (40.0, 1.3),
     "loss_run": (2.0, 0.8), "window_bytes": (1e6, 1.5), "delivery_share": (0.8, 0.5), "ack_gap_ms": (3.0, 1.0),
     "reordering": (3.0, 0.8),
 }  # fmt: skip
-# What categories' coordinates differ by (`relevance.py`); how strongly an effect may depend on a further coordinate.
+# The spread of categories' coordinates (`relevance.py`); how strongly an effect may depend on a further coordinate.
 CATEGORY_SPREAD, AXIS_SHARE = 0.5, 0.4
 
 
@@ -113,7 +113,7 @@ def _columns(grid: Grid, profiles: Sequence[Profile]) -> tuple[list[Floats], lis
 
 
 def _shapes(given: Sequence[Value | None], middle: float) -> tuple[Floats, Floats, Floats]:
-    """(n,) each: binary logarithm, its square, its inverse power; NaN for what has none."""
+    """Return (n,) each: binary logarithm, its square, its inverse power; NaN for a value without one."""
     value = np.array([one if isinstance(one, int | float) and one > 0 else np.nan for one in given], dtype=np.float64)
     power = np.log2(value)
     return power / 2.0, (power - middle) ** 2 / 4.0, 2.0 * 2.0**-power
@@ -128,9 +128,10 @@ def network_features(centroid: Floats) -> Floats:
 
 
 def axis_features(centroid: Floats, axes: tuple[Axis, ...]) -> Floats:
-    """(classes, m): what coordinates beyond the first three say: each scaled, its square, its products with bandwidth,
-    round trip and loss; of a category its coordinate alone; and a textbook's two: how far the pipe is above the window
-    that the client advertised, and how many round trips the queue holds. What is unknown is taken to be usual."""
+    """Return (classes, m) features of the coordinates beyond the first three: each scaled, its square, its products
+    with bandwidth, round trip and loss; of a category its coordinate alone; and a textbook's two: how far the pipe is
+    above the window that the client advertised, and how many round trips the queue holds. An unknown coordinate is
+    taken to be usual."""
     z = (centroid[:, :3] - np.array(CENTRE_LN)) / np.array(SCALE_LN)
     columns: list[Floats] = []
     for at, (name, _) in enumerate(axes, 3):
@@ -169,7 +170,7 @@ def cell_features(centroid: Floats, rounds_ln: Floats, axes: tuple[Axis, ...] = 
 
 
 def _textbook(point: Floats, rounds_ln: Floats) -> Floats:
-    """(cells, 15): what round trips, loss and pipe decide. point (cells, 3 + axes), rounds_ln (cells,)."""
+    """Return (cells, 15) features from round trips, loss and pipe. point (cells, 3 + axes), rounds_ln (cells,)."""
     z = (point[:, :3] - np.array(CENTRE_LN)) / np.array(SCALE_LN)
     rounds = rounds_ln - USUAL_ROUNDS_LN
     # One round trip's share of the load, times three: about one at the least there is, a handshake and a request.
@@ -185,11 +186,11 @@ def _textbook(point: Floats, rounds_ln: Floats) -> Floats:
 
 
 def rounds_of(centroid: Floats, level_ln: Floats, loads: Floats, before: tuple[Floats, Floats] | None = None) -> Floats:
-    """(classes, sites + 1) ln of the round trips that a load takes, for every cell, seen or not.
+    """Return (classes, sites + 1) ln of the round trips that a load takes, for every cell, seen or not.
 
     level_ln (classes, sites + 1): expected ln(ms) of Default, NaN where nothing was seen; loads (classes, sites + 1) it
-    rests on; before: the sums (`rounds_sums`) of an emulated tensor. What is seen is drawn to a regression over all
-    cells by `OPINION_LOADS`.
+    rests on; before: the sums (`rounds_sums`) of an emulated tensor. Cells with loads are drawn to a regression over
+    all cells by `OPINION_LOADS`.
     """
     places = level_ln.shape[1]
     square, cross = rounds_sums(centroid, level_ln, loads)

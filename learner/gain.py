@@ -1,25 +1,25 @@
 # SPDX-License-Identifier: MIT
-"""What a profile gains over Default, with a lower bound that holds for all compared profiles and classes together.
+"""A profile's gain over Default, with a lower bound that holds for all compared profiles and classes together.
 
 Question   Which profiles load pages faster than Default does, for all clients or for those of some classes, beyond
-           what chance shows in so many comparisons?
+           chance in so many comparisons?
 Method     A profile is compared with Default by the loads that differ in just its knobs: the other knobs are paired,
            as likely on one side as on the other, so that each comparison uses a large share of the log (marginal
-           weights over the structure of knobs). Loads are weighed by the inverse of their propensity, less what
-           `adjusted.py` expects of them, plus that expectation's own difference (DR: unbiased where the
-           propensities are right, whatever the regression says). Spread by clusters, that is prefixes.
-           All profiles are compared in all clients together, in groups of classes that are alike (halves, quarters,
-           eighths of the networks) and in each class. A share of the error goes to each level. Within a group the
-           critical value is that of the largest of correlated normal differences; between groups Bonferroni's. So the
-           bounds hold even for a profile that was chosen by the same outcomes; no holdout is needed.
-           Where a knob's effect depends on other knobs, only comparisons with those at their default count.
+           weights over the structure of knobs). Loads are weighed by the inverse of their propensity, less their
+           expectation by `adjusted.py`, plus that expectation's own difference (DR: unbiased where the propensities are
+           right, whatever the regression says). Spread by clusters, that is prefixes. All profiles are compared in all
+           clients together, in groups of classes that are alike (halves, quarters, eighths of the networks) and in each
+           class. A share of the error goes to each level. Within a group the critical value is that of the largest of
+           correlated normal differences; between groups Bonferroni's. So the bounds hold even for a profile that was
+           chosen by the same outcomes; no holdout is needed. Where a knob's effect depends on other knobs, only
+           comparisons with those at their default count.
 Stop when  each level's groups are compared.
 Reads as   per class the profiles that are proven, each with its gain (share of page load time, of the geometric mean)
-           and lower bound; else the reason. A group's bound is that of its mean: a class of it whose own loads say
+           and lower bound; else the reason. A group's bound is that of its mean: a class of it whose own loads show
            that the profile is slower there does not get it.
 Fails as   `no-propensities`, `unbalanced` (propensities that are not those by which the log was drawn: network and site
            differ between the sides), `few-loads`, `partly-tried`: nothing can be shown; `not-proven`, `slower-here`.
-Differs    CT compares with no default and puts in force whatever its ensemble found last.
+Differs    CT compares with no default and puts in force the latest choice of its ensemble.
 Source     Robins, Rotnitzky and Zhao 1994 (DR); Hothorn, Bretz and Westfall 2008 (largest of correlated
            differences); Holm 1979; Lan and DeMets 1983 (error spent over looks); Satterthwaite 1946.
 """
@@ -57,7 +57,7 @@ OFF_ONE = 0.05
 POWER = 0.8
 NORMAL = NormalDist()
 
-# Why a class keeps Default, or a prefix what it had.
+# Why a class keeps Default, or a prefix its present profile.
 HELD_REASONS = {
     "no-propensities": "the log says of too few loads how likely their configuration was",
     "few-loads": "too few loads of Default, or of any profile that may be handed over",
@@ -97,7 +97,7 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """What a log can show of one group ("" for all clients): loads, critical value, standard errors in ln(ms) of the
+    """The power of a log for one group ("" for all clients): loads, critical value, standard errors in ln(ms) of the
     median profile and of the best known one; infinite where none can be compared."""
 
     of: str
@@ -123,7 +123,7 @@ class Power:
 
 @dataclass(frozen=True, slots=True)
 class GainVerdict:
-    """proven: class -> what is proven for it; held: class -> why nothing is."""
+    """proven: class -> its proven profiles; held: class -> why it has none."""
 
     proven: Mapping[int, tuple[Proof, ...]]
     held: Mapping[int, str]
@@ -187,8 +187,8 @@ class Compared:
         self.terms = self.terms_of(self.weight)
 
     def terms_of(self, weight: Floats, plain: Floats | None = None) -> Floats:
-        """(n, C) DR terms whose mean is the gain, by weights (C, configurations); plain: (n,) in place of
-        what is left of the loads, to compare what no configuration can have changed."""
+        """Return (n, C) DR terms whose mean is the gain, by weights (C, configurations); plain: (n,) in place of the
+        loads' residuals, to compare quantities that no configuration can have changed."""
         drawn = weight.T[self.trial.configuration]
         if plain is not None:
             return drawn * (plain * self.inverse)[:, None]

@@ -2,7 +2,7 @@
 """Groups of classes whose networks are alike: all of them, halves, quarters, eighths, and each by itself.
 
 Rules for this file: groups are made of networks and of how many clients have them, never of page load times, so that
-what is compared does not depend on how the comparison ends.
+the choice of groups does not depend on the result of their comparison.
 """
 
 from __future__ import annotations

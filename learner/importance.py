@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Which knobs and which features matter, with intervals, and which knobs are dead.
 
-Question   What is lost without this knob, without this feature? Does this knob do anything at all?
+Question   How much time is lost without this knob, without this feature? Does this knob do anything at all?
 Method     A knob: everything else chosen best, the knob held at its default; the excess over choosing it too. A
            feature: clients' values of it are exchanged among them and the policy decides on; the excess over its real
            decisions. Both as medians and 95th percentiles over clients, with bootstrap intervals over conditions or
@@ -109,7 +109,7 @@ def _with_intervals(name: str, excess: Floats, rng: np.random.Generator) -> Impo
 def dead_knobs(
     grid: Grid, tally: Tally, noise_ln: float, most_values: int = MOST_VALUES, at_once: int = CELLS_AT_ONCE
 ) -> list[DeadKnob]:
-    """Knobs whose values make no difference in what was seen; a knob dead everywhere is not also listed by parts.
+    """Return the knobs whose values make no difference in the log; a knob dead everywhere is not also listed by parts.
 
     noise_ln: standard deviation of ln(ms) of a single load. Knobs of more than `most_values` values are left out;
     `at_once` is how many cells of pairs are compared in one step.

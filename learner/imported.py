@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MARK = ":"
 # How far a row's weights may be from one in all: rounding of some hundred choices.
 ROUNDING = 1e-6
-# What a policy's class may have of its own, and what calls it.
+# Methods that a policy's class may have of its own, and their callers.
 METHODS = (
     "where", "decide", "chances", "commit", "screen_many", "choose_many", "observe_many", "due", "update", "save",
     "restore",
@@ -146,7 +146,7 @@ def check_table(name: str, policy: TablePolicy) -> None:
 
 @contextmanager
 def blamed(name: str) -> Iterator[None]:
-    """Turn an exception of an imported policy into one line: what, and the file and line that raised it."""
+    """Turn an exception of an imported policy into one line: the error, and the file and line that raised it."""
     try:
         yield
     except ConfigtronError:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""When a log is looked at again for knobs that do nothing, and what each look may cost in false alarms.
+"""The looks at a log for knobs that do nothing: their times, and the false alarms that each may spend.
 
 Question   A knob may do nothing: from which outcome on is it known?
 Method     At 10 000 outcomes, and whenever they have doubled. A repeated test will once be lucky: of the chance
            that a knob which does something (`SMALL`) is called dead, look j may use 1 / (j (j + 1)); all looks
-           together use it up. What is found is a function of the outcomes before, so a log that is read in parts, or
-           again, comes to the same at the same outcome.
+           together use it up. The result is a function of the outcomes before, so a log that is read in parts, or
+           again, gives the same result at the same outcome.
 Stop when  never: looks become rare.
 Reads as   the knobs to leave out from here on.
 Fails as   none.
@@ -35,7 +35,7 @@ def left(outcomes: int) -> int:
 
 
 def share(outcomes: int) -> float:
-    """Return what the look after so many outcomes may use of a knob's false alarms; 0: there is none."""
+    """Return the share of a knob's false alarms that the look after so many outcomes may use; 0: there is no look."""
     number, rest = divmod(outcomes, FIRST)
     if rest or not number or number & (number - 1):
         return 0.0
@@ -44,5 +44,5 @@ def share(outcomes: int) -> float:
 
 
 def small(seen: Contrasts, outcomes: int) -> list[DeadKnob]:
-    """Return the knobs that are dead by what was seen, `outcomes` of them."""
+    """Return the knobs that are dead by the first `outcomes` outcomes."""
     return [one for one in seen.found(share(outcomes)) if one.unseen <= SMALL]

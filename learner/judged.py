@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""What rules cost their clients, by outcomes of clients that the rules were not made on.
+"""The cost of rules to their clients, by outcomes of clients that the rules were not made on.
 
 Question   How much longer do pages load by these rules than under the policy that they stand for?
 Method     The log is cut in two. Rules are made on the earlier clients; `Loads`, a regression on each client's own
-           network, site and configuration, is fitted to the earlier outcomes. For every later client it says what the
-           rule's configuration and what the policy's own mix would take; what the later outcomes of the client's cell
-           leave of it, by configuration, is added, drawn to the cell's level. No policy's own beliefs enter: a policy
-           that is wrong would be praised by them.
-           Intervals: a jackknife over fifths of the prefixes, each left out of the fit and of the judged alike; over
-           fifths of the clients where the later ones are of fewer than five prefixes.
+           network, site and configuration, is fitted to the earlier outcomes. For every later client it predicts the
+           load time of the rule's configuration and of the policy's own mix; the residuals of the later outcomes of the
+           client's cell, by configuration, are added, drawn to the cell's level. No policy's own beliefs enter: a
+           policy that is wrong would be praised by them. Intervals: a jackknife over fifths of the prefixes, each left
+           out of the fit and of the judged alike; over fifths of the clients where the later ones are of fewer than
+           five prefixes.
 Stop when  the later clients are judged, at most `MOST_JUDGED` of them, evenly spread.
 Reads as   median, 95th percentile and mean excess over clients, as shares of page load time, each with its interval.
-           Where cells differ little from what network and site show, percentiles lean to the high side, for what is
-           not known of a client widens them; where they differ by a tenth, they are far too low, for few outcomes are
-           of one client's cell: `benchmarks/exported.py` says how far both are from the truth.
+           Where cells differ little from the prediction by network and site, percentiles lean to the high side, for the
+           uncertainty about a client widens them; where they differ by a tenth, they are far too low, for few outcomes
+           are of one client's cell: `benchmarks/exported.py` measures how far both are from the truth.
 Fails as   a reason in place of numbers: too few outcomes, in all or without a fifth; or too few clients of cells where
            the rule's configuration was loaded among the later ones, so that the regression would speak of elsewhere.
 Differs    from `value.py`, which judges a policy's mean by its propensities: single rules that a policy seldom draws
@@ -34,10 +34,10 @@ from configtron.learner.reached import Mask
 from configtron.learner.table_policy import TablePolicy
 from configtron.model.student import student
 
-# Loads by which a cell's configuration is drawn to what the regression says of it: a load differs by 0.25 in ln(ms),
-# what a cell's configuration truly takes from the regression by some 0.06 (docs/decisions/0029).
+# Loads by which a cell's configuration is drawn to the regression's prediction: a load differs by 0.25 in ln(ms), a
+# cell's configuration truly differs from the regression by some 0.06 (docs/decisions/0029).
 PRIOR_LOADS = 15.0
-# Later clients that are judged: their quantiles are then known far better than what each would have seen.
+# Later clients that are judged: their quantiles are then known far better than each client's own load time.
 MOST_JUDGED = 10_000
 # Outcomes in either half below which a regression of some hundred terms is its priors.
 LEAST_OUTCOMES = 200
@@ -48,7 +48,7 @@ LEAST_LEFT = LEAST_OUTCOMES // 2
 LEAST_LOADED = 0.25
 # Fifths of prefixes.
 PARTS = 5
-# Student's t with one degree of freedom less, as tables have it: what was printed stays as it was.
+# Student's t with one degree of freedom less, as tables have it: so printed figures stay the same.
 T_95 = round(student(PARTS - 1), 3)
 
 
@@ -110,7 +110,7 @@ def halves(outcomes: JudgedOutcomes) -> tuple[JudgedOutcomes, JudgedOutcomes]:
 def judged(
     policy: TablePolicy, earlier: JudgedOutcomes, later: JudgedOutcomes, rules: Mapping[str, Codes]
 ) -> dict[str, Loss | str]:
-    """Return what each rules' configurations, (later clients,), cost; or why that is not known."""
+    """Return the cost of each rules' configurations, (later clients,); or why it is not known."""
     if min(len(earlier), len(later)) < LEAST_OUTCOMES:
         few = f"{len(earlier)} earlier and {len(later)} later outcomes of known clients; {LEAST_OUTCOMES} of each are"
         return dict.fromkeys(rules, f"not known: {few} needed")
@@ -181,7 +181,8 @@ def _figures(
 
 
 def _expected(policy: TablePolicy, earlier: JudgedOutcomes, later: JudgedOutcomes) -> tuple[Floats, Floats]:
-    """(later clients, configurations) ln(ms) as outcomes show, and (later clients,) of what the policy serves."""
+    """Return (later clients, configurations) expected ln(ms) by outcomes, and (later clients,) that of the policy's
+    mix."""
     loads = Loads(policy.grid, earlier.contexts, earlier.configuration, earlier.ms)
     expected = np.log(loads.ms(later.contexts, np.arange(len(policy.grid))))
     rest = np.log(later.ms) - expected[np.arange(len(later)), later.configuration]

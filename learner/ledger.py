@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: MIT
-"""The budget of exploration: what own decisions cost over Default so far, and how large a share may still explore.
+"""The budget of exploration: the cost of own decisions over Default so far, and the share that may still explore.
 
-Question   How large a share of sessions may get what is not Default, so that the mean page load time stays within
-           `budget` of Default's, from the first session on?
-Method     Account: at each update what all decisions so far cost over Default, cell by cell, by measured loads against
-           what Default takes there by all that is known now; gains are negative. A standard error goes on top: an upper
-           estimate of costs, a lower one of gains. A load far off counts as so far and no farther: one bot or broken
-           clock must not stop exploration for hours. The exponential of a mean of few loads is too large by half of its
-           variance, which is taken off. All loads of an interval are corrected by Default's own in it.
-           The budget of the first sessions is lent at once: what is learned early gains longest.
-           Plan: the model's draws say what the next table's guarded and unguarded parts cost per session. On top comes
-           how far the model was too hopeful of what it chose before (loads against what was expected of them before
-           they were seen), an assumed optimism until enough such loads came back, and a standard error. The parts get
-           the shares at which cost per session stays within budget plus gain per session, less a debt, plus a part of
-           what was saved. Cost and gain grow alike with sessions: it holds however many come before the next update.
-           Shares grow by a factor an update at most; exploration that is measured to save time grows faster.
+Question   How large a share of sessions may get a configuration other than Default, so that the mean page load time
+           stays within `budget` of Default's, from the first session on?
+Method     Account: at each update the cost of all decisions so far over Default, cell by cell, by measured loads
+           against the present estimate of Default's load time there; gains are negative. A standard error goes on top:
+           an upper estimate of costs, a lower one of gains. A load far off counts as so far and no farther: one bot or
+           broken clock must not stop exploration for hours. The exponential of a mean of few loads is too large by half
+           of its variance, which is taken off. All loads of an interval are corrected by Default's own in it. The
+           budget of the first sessions is lent at once: early learning gains longest. Plan: the model's draws estimate
+           the cost per session of the next table's guarded and unguarded parts. Three terms are added: the model's past
+           optimism about its own choices (loads against their earlier expectations), an assumed optimism until enough
+           such loads came back, and a standard error. The parts get the shares at which cost per session stays within
+           budget plus gain per session, less a debt, plus a part of the savings. Cost and gain grow alike with
+           sessions: it holds however many come before the next update. Shares grow by a factor an update at most;
+           exploration that is measured to save time grows faster.
 Stop when  computed, once per update.
 Reads as   shares of the next table's parts, and the account.
 Fails as   a first interval in which unguarded configurations cost more than is assumed: the debt is paid back by
@@ -39,17 +39,17 @@ Excess = Callable[[Codes], Floats]
 
 # Standard errors that an upper estimate is above the mean.
 UPPER_ERRORS = 1.0
-# The same of what the next table costs: what it does cost is watched load by load (`screening.py`).
+# The same for the next table's expected cost: `screening.py` watches its real cost load by load.
 PLAN_ERRORS = 0.5
 # Share of the budget that is planned with: some of it is spent before an outcome shows it.
 PLAN_SHARE = 0.7
-# The part of sessions that get anything but Default grows at most so many times what loads there were of it so far.
+# The part of sessions that get anything but Default grows at most to so many times its loads so far.
 GROWTH = 4.0
-# Sessions whose budget may be spent from the first on: what is learned early gains longest.
+# Sessions whose budget may be spent from the first on: early learning gains longest.
 FIRST_SESSIONS = 1000.0
-# Loads of Default by which what they are off in an interval is drawn to none.
+# Loads of Default by which their mean offset in an interval is drawn to zero.
 OFF_LOADS = 10.0
-# Deviation of one load around what is expected of it, as a share: with what members of a class differ by.
+# Deviation of one load around its expectation, as a share, including the spread between members of a class.
 LOAD_DEVIATION = 0.4
 # Cost of a load of an unguarded configuration near Default, as a share of Default's time, as by so many loads; and the
 # least it is taken to be. One that is further off is taken to cost so many times as much.
@@ -64,17 +64,17 @@ MEMORY = 0.9
 FAR_LN = 1.5
 # No configuration is taken to be slower or faster than this by the model, ln: a draw of a wide prior is no news.
 MOST_EXCESS_LN = 1.1
-# Part of what was saved that one interval may spend; a debt is to be paid back within one.
+# Part of the savings that one interval may spend; a debt is to be paid back within one.
 SPEND_SHARE = 0.5
 
 
 @keep_without("tail")
 @dataclass(frozen=True, slots=True, eq=False)
 class Account:
-    """Where the budget stands.
+    """The state of the budget.
 
     base_ms   expected under Default, of all decisions
-    cost_ms   what they cost beyond, negative for a gain; variance_ms2: of that sum
+    cost_ms   their cost beyond that, negative for a gain; variance_ms2: of that sum
     sessions  decisions; explored: of them, expected on the unguarded part; share: of the present table that is it
     error_ln  sum over loads of the guarded part of how much longer they took than was expected before; of error_loads
     harm      sum over loads of the unguarded part of their cost as a share of Default's time; of harm_loads
@@ -99,11 +99,11 @@ class Account:
         return replace(self, carried=(self.base_ms, self.cost_ms, self.variance_ms2, self.sessions))
 
     def upper_ms(self) -> float:
-        """Upper estimate of what decisions cost over Default."""
+        """Return an upper estimate of the decisions' cost over Default."""
         return float(self.cost_ms + UPPER_ERRORS * self.variance_ms2**0.5)
 
     def saved_ms(self, budget: float, least_ms: float = 0.0) -> float:
-        """Return what may still be spent; negative: a debt. least_ms: what Default takes for as many sessions as the
+        """Return the ms that may still be spent; negative: a debt. least_ms: Default's time for as many sessions as the
         budget is lent for at the start."""
         return budget * max(self.base_ms, least_ms) - self.upper_ms()
 
@@ -122,8 +122,8 @@ class Account:
         return bool(self.harm / self.harm_loads + FREE_ERRORS * deviation / self.harm_loads**0.5 < 0.0)
 
     def unguarded_cost(self, deviation: float = LOAD_DEVIATION) -> float:
-        """Upper estimate of what a load of the unguarded part costs, as a share of Default's time; deviation: of one
-        load."""
+        """Return an upper estimate of the cost of a load of the unguarded part, as a share of Default's time;
+        deviation: of one load."""
         loads = self.harm_loads + HARM_LOADS
         mean = (self.harm + HARM_LOADS * ASSUMED_HARM) / loads
         return float(max(mean + PLAN_ERRORS * deviation / loads**0.5, LEAST_HARM))
@@ -131,9 +131,9 @@ class Account:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Interval:
-    """What came back since the last update, of known cells, (n,) each: cell, configuration, Default's expected ms in
-    the cell, ln(ms) over that, what of it was expected before (0 where nothing was), whether it is unguarded there, and
-    how much it counts (`influence.py`)."""
+    """Loads since the last update, of known cells, (n,) each: cell, configuration, Default's expected ms in the cell,
+    ln(ms) over that, the part of it that was expected before (0: none), whether it is unguarded there, and its weight
+    (`influence.py`)."""
 
     row: Codes
     configuration: Codes
@@ -147,8 +147,8 @@ class Interval:
 @keep_without("beyond_ms")
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells:
-    """What was decided and what came back, by cell, (rows,) each: decisions, of them for another than Default, loads of
-    those (weighted as decisions), and sum of their ln(ms)."""
+    """Decisions and loads by cell, (rows,) each: decisions, of them for another than Default, loads of those (weighted
+    as decisions), and the sum of their ln(ms)."""
 
     decided: Floats
     chosen: Floats
@@ -178,8 +178,8 @@ def entered(cells: Cells, seen: Interval, decided: Floats, default: int) -> Cell
 
 
 def off_ln(over_ln: Floats, weight: Floats, of_default: npt.NDArray[np.bool_]) -> float:
-    """Return what Default's own loads are over their expectation, ln, by the measure that all loads are entered by: a
-    heavy tail, a slow hour or an expectation that is off is no configuration's cost. (n,) each."""
+    """Return the offset of Default's own loads over their expectation, ln, in the measure of all entries: a heavy tail,
+    a slow hour or a wrong expectation is no configuration's cost. (n,) each."""
     some = weight * of_default
     total = float((some * np.clip(over_ln, -MOST_EXCESS_LN, FAR_LN)).sum())
     return total / (float(some.sum()) + OFF_LOADS)
@@ -203,8 +203,8 @@ def settled(
     default: int,
     noise_ln: float = 0.0,
 ) -> Account:
-    """Return the account after an interval that is in `cells`. default_ln (rows,): what Default takes, by all that is
-    known of it now, ln(ms); default_loads (rows,) that it rests on; noise_ln: standard deviation of one load's."""
+    """Return the account after an interval that is in `cells`. default_ln (rows,): the present estimate of Default's
+    ln(ms); default_loads (rows,) that it rests on; noise_ln: standard deviation of one load's."""
     default_ms, loads = np.exp(default_ln), np.maximum(cells.loads, 1e-9)
     # A mean of few loads is noisy, and its exponential too large by half of its variance.
     upward_ln = noise_ln**2 / (2.0 * np.maximum(loads, 1.0))
@@ -262,13 +262,14 @@ def part_cost(picks: Codes, weight: Floats, excess_ln: Excess, optimism_ln: floa
 
 
 def shares(income: float, guarded: float, unguarded: float, most: float) -> tuple[float, float]:
-    """(share of the guarded part, share of the unguarded part); the rest is Default's.
+    """Return (share of the guarded part, share of the unguarded part); the rest is Default's.
 
-    income: what a session may cost; guarded, unguarded: upper estimates of what one costs; most: of the unguarded part.
+    income: the most that a session may cost; guarded, unguarded: upper estimates of its cost; most: of the unguarded
+    part.
     """
     income = max(income, 0.0)
     if guarded > income:
-        # Neither is paid for: half of the income tries what may be better, half teaches.
+        # The income pays for neither: half of it goes to the guarded part, half to the unguarded one.
         return min(0.5 * income / guarded, 1.0 - most), min(0.5 * income / max(unguarded, guarded), most)
     if unguarded <= income:
         return 1.0 - most, most

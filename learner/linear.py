@@ -3,10 +3,10 @@
 
 Question   How much slower or faster than Default is each configuration in each cell, and how sure is that?
 Method     ln(ms) = level(cell) + f(configuration)' (T g(cell) + u(class) + v(cell)) + residual(cell, configuration) +
-           noise. T has a normal prior; u and v, what features leave unexplained of a class on all sites and of one
-           cell, are normal around zero with covariances (`Spread`); the level is flat; the residual is normal and
-           independent. All but T are integrated out exactly, from sums per cell and configuration: nothing is replayed.
-           Given T they come back by regression.
+           noise. T has a normal prior; u and v, the effects that features leave unexplained of a class on all sites and
+           of one cell, are normal around zero with covariances (`Spread`); the level is flat; the residual is normal
+           and independent. All but T are integrated out exactly, from sums per cell and configuration: nothing is
+           replayed. Given T they come back by regression.
 Stop when  computed; there is no iteration.
 Reads as   mean of the excess and draws from its joint distribution, for every cell and configuration.
 Fails as   nothing seen: the prior (or the warm start), whose mean without a warm start is no difference at all.
@@ -35,7 +35,7 @@ CLASSES_AT_ONCE = 16
 @keep
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
-    """What is known about T, row-major (f x q,): precision (fq, fq) and precision times mean (fq,)."""
+    """The posterior of T, row-major (f x q,): precision (fq, fq) and precision times mean (fq,)."""
 
     precision: Floats
     shift: Floats
@@ -63,7 +63,8 @@ def weights(count: Floats, noise_ln: float, residual_ln: float) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spread:
-    """How effects differ beyond what features explain: covariances (f, f) of classes, and of cells within a class."""
+    """The spread of effects beyond the features' explanation: covariances (f, f) of classes, and of cells within a
+    class."""
 
     of_class: Floats
     of_cell: Floats
@@ -92,7 +93,7 @@ class SufficientStatistics:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
-    """What is known about T, solved once for as long as it stays: lower Cholesky factor of its precision, mean, and ln
+    """The posterior of T, solved once until it changes: lower Cholesky factor of its precision, mean, and ln
     of the integral of exp(-T'AT/2 + b'T), up to a constant of its size."""
 
     factor: Floats
@@ -224,7 +225,7 @@ class Model:
         """(n, cells, configurations), perhaps some only: the effects' excess plus each cell's shrunken residual."""
         level, found = self.level(effects), np.empty((len(effects), *self._mean_ln[:, among].shape))
         features, mean_ln, shrink = self.features[among].T, self._mean_ln[:, among], self._shrink[:, among]
-        # One by one: what a draw needs stays within a core's cache.
+        # One by one: the arrays of a draw stay within a core's cache.
         for one, out, base in zip(effects, found, level, strict=True):
             linear = one @ features
             np.subtract(mean_ln, base[:, None], out=out)
@@ -235,7 +236,7 @@ class Model:
         return found
 
     def shared(self) -> Floats:
-        """(cells, configurations) posterior mean of what features alone say of the excess, ln(ms)."""
+        """Return (cells, configurations) the posterior mean of the excess from features alone, ln(ms)."""
         found: Floats = self.cells @ self._centre.reshape(self.features.shape[1], -1).T @ self.features.T
         return found
 

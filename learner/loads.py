@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""How long logged sessions would have loaded under any configuration: what DR, the last of the values, leans on.
+"""The load times of logged sessions under any configuration: the model of DR, the last of the values.
 
-Question   What does this session take under that configuration, as far as a log shows?
+Question   How long does this session load under that configuration, as far as a log shows?
 Method     Ridge regression of ln(ms): a level by the session's own network (second order, kinks) and site, and effects
            of the configuration's features that depend on both; priors as in `features.py`. Sessions are taken by their
-           own network, not by their class's centre: loads of one class differ manifold, and what a model misses counts
-           as often as the logger avoided what the candidate likes.
+           own network, not by their class's centre: loads of one class differ manifold, and a model's error counts as
+           often as the logger avoided the candidate's choices.
 Stop when  solved; at most `FIT_SESSIONS` sessions, evenly spread over the log, are looked at.
 Reads as   (n, configurations) ms, up to a factor: the mean of a logarithm is no logarithm of a mean; `plain_model`
-           finds it for each row and pair from what the regression leaves. Never beyond the log's own extremes.
+           finds it for each row and pair from the regression's residuals. Never beyond the log's own extremes.
 Fails as   features that are unknown: taken to be usual. Sites beyond the `MOST_SITES` most frequent share one level.
 Differs    CT has no such model.
 Source     Hoerl and Kennard 1970 (ridge regression).
@@ -29,7 +29,8 @@ from configtron.learner.features import (
 )
 from configtron.model.grid import Grid
 
-# What a load differs by from what network, site and configuration show, ln: the noise of a load and of its features.
+# Deviation of a load from its prediction by network, site and configuration, ln: the noise of a load and of its
+# features.
 NOISE_LN = 0.25
 # Prior standard deviation of every level's term, ln(ms): page load times span e-folds, so it says next to nothing.
 LEVEL_LN = 3.0
@@ -100,7 +101,7 @@ class Loads:
         self.level, self.slope = found[: level.shape[1]], found[level.shape[1] :].reshape(features.shape[1], -1)
 
     def _columns(self, contexts: Contexts) -> tuple[Floats, Floats]:
-        """(n, .) what decides the level, (n, q) what the configuration's effects depend on."""
+        """Return the regressors of the level (n, .), and those that scale the configuration's effects (n, q)."""
         points = contexts.points()
         network = network_features(np.where(np.isnan(points), np.array(CENTRE_LN), points))
         site = (contexts.site[:, None] == self.sites[None, :]).astype(np.float64)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Outcomes of a log as columns, and how a policy learns from them, whichever program decided.
+"""Outcomes of a log as columns, and how a policy learns from them, its own decisions or another program's.
 
 A log's configurations are profiles and its classes names, since the logger may have chosen from another grid and by
-other classes. `taught` decides for each logged client first and gets the outcome afterwards, so its decisions are
-what this policy would have made then; what it learns from is what the logger did.
+other classes. `taught` decides for each logged client first and gets the outcome afterwards, so its decisions are those
+that this policy would have made then; it learns from the logger's choices.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def logged_of(outcomes: Sequence[Outcome]) -> Logged:
 
 
 def outcomes_of(logged: Logged, source: str) -> list[Outcome]:
-    """Return the same as nouns, one by one; what a column does not know is None."""
+    """Return the same as `Outcome` objects, one by one; a value that a column lacks is None."""
     return [_outcome(logged, at, source) for at in range(len(logged))]
 
 
@@ -105,10 +105,10 @@ def _outcome(logged: Logged, at: int, source: str) -> Outcome:
 
 
 def taught(policy: BatchPolicy, logged: Logged, progress: Callable[[int], None] = lambda _: None) -> Decisions:
-    """What the policy decides for each client, each before it gets that client's outcome; and it learns.
+    """Return the policy's decision for each client, made before it learns from that client's outcome.
 
-    `progress` is called now and then with how many it was taught. It never decides further ahead than its next update
-    (`due`), so how outcomes are cut into calls does not show.
+    `progress` is called now and then with the number of outcomes learned. It never decides further ahead than its next
+    update (`due`), so how outcomes are cut into calls does not show.
     """
     decided, at = logged.on(policy.grid), 0
     parts = [policy.choose_many(logged.contexts[:0])]
@@ -127,7 +127,7 @@ def taught(policy: BatchPolicy, logged: Logged, progress: Callable[[int], None] 
 
 
 def _decided(policy: BatchPolicy, here: Contexts, outcomes: Decisions, plt_ms: Floats) -> list[Decisions]:
-    """Return what the policy decides for contexts up to its next update, each by what outcomes before it changed."""
+    """Return the policy's decisions for contexts up to its next update, each after the changes by earlier outcomes."""
     parts, at, chance = [], 0, policy.chances(len(here))
     while at < len(here):
         chosen = policy.decide(here[at:], chance[at:])

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""An emulated tensor as seen from a policy's own configurations and sites: what can be used of it, and what cannot.
+"""An emulated tensor in terms of a policy's own configurations and sites: its usable part, and the parts left out.
 
-Question   What does a tensor over other sites, other values of knobs, or with gaps, say of these?
-Method     A configuration is what its knobs are set to: it enters by its features, whether the policy may serve it or
+Question   What does a tensor over other sites, other values of knobs, or with gaps, show about these?
+Method     A configuration is its knobs' values: it enters by its features, whether the policy may serve it or
            not; a knob that the tensor lacks stood at its default there. A name that no knob of the policy has (a
            congestion control, a discipline), and a value without a logarithm where one is needed, has no features: such
-           configurations are left out, as are conditions without one rate. A site of another name teaches what any site
-           does. Cells that were not measured show nothing; for covariances and templates alone they are filled in by
-           the leading directions of what was measured.
+           configurations are left out, as are conditions without one rate. A site of another name counts as any other
+           site. Cells that were not measured show nothing; for covariances and templates alone they are filled in by
+           the leading directions of the measured cells.
 Stop when  every configuration, site and condition has its place, or is counted as left out.
 Reads as   `Mapped`; `left_out`, one line for the user who brought the tensor.
 Fails as   `BadInput`, where fewer than two of its configurations can be used, or none of its conditions.
@@ -63,7 +63,7 @@ def mapped(tensor: Tensor, grid: Grid, sites: tuple[str, ...]) -> Mapped:
     here = np.flatnonzero(~np.isnan(some).all(axis=(1, 2)))
     left = rated if len(here) == len(rated.names) else rated.of(here)
     if len(usable) < len(rated.grid):
-        # Whether its own default is among them makes no difference: what is nearest to ours is taken for it.
+        # Whether its own default is among them makes no difference: the configuration nearest to ours stands for it.
         left = replace(left, grid=left.grid.only(map(int, usable)), median_ms=left.median_ms[:, usable],
                        repeats_ms=None)  # fmt: skip
     own = {grid_settings(grid, dict(profile.settings)): at for at, profile in enumerate(grid.profiles)}

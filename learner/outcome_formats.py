@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Outcomes as people bring them: JSON Lines or CSV, a line an outcome. Pure: lines in, outcomes out, with line numbers.
 
-A line that cannot be read is refused and named (`imports/reading.py`); the others stay. What passes here is what the
-store can keep and a policy can learn from: no text that is none, no number without bounds.
+A line that cannot be read is refused and named (`imports/reading.py`); the others stay. An outcome that passes here
+fits the store and a policy: no malformed text, no number without bounds.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from configtron.model.nouns import Context, Decision, Outcome, Profile
 LEAST_MS, MOST_MS = 0.001, 86_400_000.0
 # Rarer than once in a billion no policy chooses; weighed by its inverse, one outcome would be all that counts.
 LEAST_PROPENSITY = 1e-9
-# What a context knows in numbers -> the most it can be: a client's line of a terabit, a round trip of an hour.
+# A context's numbers -> the largest value of each: a client's line of a terabit, a round trip of an hour.
 MOST_KBPS, MOST_RTT_MS = 1e9, 3_600_000.0
 NUMBERS = {
     "bandwidth_kbps": MOST_KBPS, "rtt_ms": MOST_RTT_MS, "loss": 1.0, **{row.name: row.most for row in CHARACTERISTICS},
@@ -44,7 +44,7 @@ OF_DECISION = ("arm", "class", "propensity", "expected_ms")
 MOST_ASN, MOST_NS = 2**32 - 1, 2**63 - 1
 # Characters of a word: more than any website's name or prefix has. And of a strange value that is shown.
 LONGEST, SHOWN = 1024, 60
-# What is spelt as an address or a prefix: digits and points, or hexadecimal digits and colons, a zone or a length;
+# The spelling of an address or a prefix: digits and points, or hexadecimal digits and colons, a zone or a length;
 # or any word with a point or a colon that has a length.
 LIKE_ADDRESS = re.compile(
     r"\s*(?:(?:\d+(?:\.\d+)+|[0-9A-Fa-f]*:[0-9A-Fa-f:.]*)(?:%[^/]*)?(?:/.*)?|[^/\s]*[.:][^/\s]*/\d+)\s*"
@@ -72,7 +72,7 @@ def outcomes(lines: Iterable[tuple[int, str]], source: str, reading: Reading) ->
 
 
 def objects(lines: Iterable[tuple[int, str]], reading: Reading) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the JSON object of each line; what is none is refused."""
+    """Yield the JSON object of each line; refuse any other line."""
     for number, line in lines:
         try:
             form = json.loads(line)
@@ -192,8 +192,8 @@ def site_of(name: str) -> str:
 
 @lru_cache(REMEMBERED)
 def _networked(prefix: str) -> None:
-    """Refuse what is spelt as an address or a prefix and is none. Words that are spelt otherwise name clients, too.
-    Errors: `BadInput`."""
+    """Refuse text that is spelt as an address or a prefix and is none. Words that are spelt otherwise name clients,
+    too. Errors: `BadInput`."""
     if LIKE_ADDRESS.fullmatch(prefix) and network_of(prefix) is None:
         raise BadInput(f"prefix {_shown(prefix)} is no address and no prefix")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The parts that a policy holds: context -> cell, what is expected in each cell, what is served (`serving.py`).
+"""The parts that a policy holds: context -> cell, the expectation in each cell, the table it serves (`serving.py`).
 
 A policy is a `TablePolicy` with one of each. `ClassCells`, `PrefixCells`, `OneCell` and `ConditionCells` are
 partitions; `OwnLoads` and `SharedModel` are expectations. A part that learns declares its saved state (`state.read`).
@@ -20,7 +20,7 @@ from configtron.model.grid import Grid
 from configtron.model.nouns import Context
 from configtron.model.protocols import Policy
 
-# What the rows' own means weigh beside a client's vote: they decide ties alone.
+# The weight of the rows' own means beside a client's vote: they decide ties alone.
 TIE = 1e-6
 
 
@@ -60,11 +60,12 @@ class Partition(Protocol):
         """Return the network class of each cell, (rows,); 0 for all where there are no classes."""
 
     def allowed(self, bound: DamageBound) -> Mask:
-        """Return (classes, configurations) what a bound lets each class have; one row where there are no classes."""
+        """Return (classes, configurations) whether a bound lets a class have a configuration; one row without
+        classes."""
 
 
 class CellModel(Protocol):
-    """What a policy expects of configurations in each cell, by all outcomes so far."""
+    """A policy's expectation of configurations in each cell, by all outcomes so far."""
 
     @property
     def shared(self) -> bool:
@@ -85,7 +86,7 @@ class CellModel(Protocol):
 
 
 class BatchPolicy(Policy, Protocol):
-    """A policy that also decides and learns in columns; what the simulator and the learning service call."""
+    """A policy that also decides and learns in columns; the simulator and the learning service call it."""
 
     LEARNS: ClassVar[bool]
     SCREENS: ClassVar[bool]

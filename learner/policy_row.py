@@ -15,7 +15,7 @@ LAST = 1000
 
 @dataclass(frozen=True, slots=True)
 class PolicyRow:
-    """A policy: how to make it, and what it is, in a few words.
+    """A policy: its constructor, and a description in a few words.
 
     oracle: it needs the truth; takes: which of `warm`, `engine`, `evolve`, `by-device` and `budget` make a difference
     to it; place: where it stands in lists, those of the same place by name.

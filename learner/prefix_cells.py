@@ -72,7 +72,7 @@ class PrefixCells:
         return np.zeros(self.rows, dtype=np.int64)
 
     def allowed(self, bound: DamageBound) -> Mask:
-        """Return (1, configurations) what may be served everywhere."""
+        """Return (1, configurations) whether each may be served everywhere."""
         return bound.everywhere()[None]
 
     def take(self, seen: Seen, updates: int) -> Seen:
@@ -89,7 +89,7 @@ class PrefixCells:
         return found
 
     def state(self) -> PrefixCellsState:
-        """Return what is saved."""
+        """Return the state to save."""
         return PrefixCellsState(self.site_count_, self.site_total_, self.tally_)
 
     def load(self, saved: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Which of the prefixes that outcomes name an address is in.
 
-Rules for this file: prefixes stay as they were logged, and what is no network's address is only ever itself.
+Rules for this file: prefixes stay as they were logged, and a name that is no network's address equals only itself.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def network_of(text: str) -> Network | None:
 
 
 def longest(asked: Network, prefixes: Iterable[str]) -> tuple[str, ...]:
-    """Return the longest of these prefixes that contains all of what is asked for, in every way it is written
+    """Return the longest of these prefixes that contains the whole network `asked`, in every spelling
     (192.0.2.7/24 and 192.0.2.0/24 are one network); () if none does."""
     best: list[str] = []
     length = -1

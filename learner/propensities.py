@@ -4,16 +4,16 @@
 Question   Does the configuration that was drawn depend on the context in a way that its propensity does not know?
 Method     Sessions are halved by prefix. On one half a tree is grown of which configuration was drawn by network, site
            and time; its leaves' shares, shrunk to the overall shares, are the fitted propensities of the other half.
-           Where the logged propensities are right, the ratio fitted / logged of what was drawn has a mean of at most 1
-           whatever was fitted, so the product over prefixes (of the mean within each, as draws of one prefix may hang
-           together) exceeds 1000 at most once in 1000 logs: an e-value, exact for any number of configurations and
-           contexts, with nothing to correct for their multiplicity. The mean of both halves' products is one as well.
-           Propensities may be wrong by one factor per configuration in every context, which another test finds
+           Where the logged propensities are right, the ratio fitted / logged of the draws has a mean of at most 1 for
+           any fit, so the product over prefixes (of the mean within each, as draws of one prefix may hang together)
+           exceeds 1000 at most once in 1000 logs: an e-value, exact for any number of configurations and contexts, with
+           nothing to correct for their multiplicity. The mean of both halves' products is one as well. Propensities may
+           be wrong by one factor per configuration in every context, which another test finds
            (`log:weights-above-one`): the tree must beat propensities that are corrected by that factor, too.
 Stop when  both halves are fitted.
 Reads as   ln of the e-value, and (n,) fitted propensities, each of a tree that never saw the session's prefix.
 Fails as   dependence that the tree does not find (an interaction of many things, or too few sessions): not flagged.
-           Fitted propensities are as coarse as leaves: what hangs on the context within a leaf stays.
+           Fitted propensities are as coarse as leaves: dependence on the context within a leaf stays.
 Differs    CT logs no propensities.
 Source     Wasserman, Ramdas and Balakrishnan 2020 (split likelihood ratio); Breiman et al. 1984 (CART).
 """
@@ -42,7 +42,7 @@ MOST_SITES = 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fitted:
-    """ln_e: ln of the e-value against the logged propensities; propensity: (n,) fitted, of what was drawn."""
+    """ln_e: ln of the e-value against the logged propensities; propensity: (n,) fitted, of the draws."""
 
     ln_e: float
     propensity: Floats
@@ -96,7 +96,7 @@ def _features(contexts: Contexts) -> Floats:
 
 
 def _shares(features: Floats, drawn: Codes, mine: Codes, other: Codes) -> Floats:
-    """(mine,) probability of what each drew, by a tree grown on the others."""
+    """Return (mine,) the probability of each session's draw, by a tree grown on the others."""
     from sklearn.tree import DecisionTreeClassifier
 
     width = int(drawn.max()) + 1

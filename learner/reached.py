@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Which configurations another driver can put in force, and what stands in for those that none can.
+"""The configurations that another driver can put in force, and substitutes for those that none can.
 
-Rules for this file: who reaches what is handed in (the drivers' own tables are an edge's); a knob at its default needs
-no driver.
+Rules for this file: the caller passes in the drivers' reach (their own tables are an edge's); a knob at its default
+needs no driver.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Takes = Callable[[str, Value], bool]
 
 
 def reached(grid: Grid, takes: Takes) -> Mask:
-    """(configurations,) whether every knob is at its default or at a value that is taken. Default always is."""
+    """Return (configurations,) whether every knob is at its default or at a value that is taken. Default always is."""
     free = {knob.name: knob.default for knob in grid.knobs}
     found = np.array([
         all(value == free[knob] or takes(knob, value) for knob, value in profile.settings) for profile in grid.profiles
@@ -34,8 +34,9 @@ def reached(grid: Grid, takes: Takes) -> Mask:
 
 
 def met(grid: Grid, loads: Floats) -> Mask:
-    """(configurations,) whether each value of theirs had `LEAST_LOADS`, in whatever company: what a model says of
-    values that were never loaded is a guess beyond what was seen. loads: (configurations,). Default always is."""
+    """Return (configurations,) whether each of their values had `LEAST_LOADS`, with any values of other knobs: a
+    model's prediction for values that were never loaded is extrapolation. loads: (configurations,). Default always
+    is."""
     found = np.ones(len(grid), dtype=np.bool_)
     for at in range(len(grid.knobs)):
         value = grid.positions[:, at]

@@ -103,8 +103,8 @@ def _features(samples: Sequence[Numbers]) -> Numbers:
 
 
 def settled(watch: Watch, samples: Contexts, otherwise: Contexts) -> tuple[Contexts, list[tuple[int, Reclassified]]]:
-    """Samples in order of arrival, each put to the watch. Returns what each was to be decided by: what its client's
-    samples before it showed, or for a client's first its row of `otherwise`; and by row who came to another class."""
+    """Give samples in order of arrival to the watch. Return the context to decide each by: from its client's earlier
+    samples, or for a client's first its row of `otherwise`; and by row the clients that changed class."""
     kbps, rtt, loss = otherwise.bandwidth_kbps.copy(), otherwise.rtt_ms.copy(), otherwise.loss.copy()
     came = []
     for at in range(len(samples)):

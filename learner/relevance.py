@@ -2,8 +2,8 @@
 """Which further features decide page load times: axes that network classes live over, beside the first three.
 
 Question   Do clients that differ in this characteristic (queueing delay, window, ...) or category (network, country,
-           device, browser) load differently fast, or want other configurations, beyond what bandwidth, round trip and
-           loss say, and beyond chance?
+           device, browser) load differently fast, or want other configurations, beyond the effects of bandwidth, round
+           trip and loss, and beyond chance?
 Method     ln(ms) less the means of site and configuration, and a regression on bandwidth, round trip and loss up to
            second order. The residual is summed by client: its mean (level), and its products with the knobs' values
            (scores of the client's own knob effects). A characteristic enters by its logarithm and square, a category by
@@ -18,7 +18,7 @@ Reads as   `Relevance`: axes as `nearest.point` takes them, and the p-value of e
 Fails as   no axis where no feature is known, or none passes: classes live over the first three.
 Differs    from CT, which names its features (bandwidth, latency, loss, AS, region, device, site), not how they enter.
 Source     Morris 1983 (empirical Bayes); Fisher 1935 and Freedman and Lane 1983 (permutation tests with covariates);
-           Micci-Barreca 2001 (categories by what is observed under them).
+           Micci-Barreca 2001 (categories by the outcomes observed under them).
 """
 
 from __future__ import annotations

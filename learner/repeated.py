@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How much a page load differs from itself: what a log's repeats say of the noise of single loads.
+"""The noise of single page loads, from a log's repeats.
 
 Question   By how much does ln(ms) spread when one client loads one page under one profile again?
 Method     Loads of one prefix, site and profile, in order of arrival: each less the one before, over the root of two.
@@ -8,7 +8,7 @@ Method     Loads of one prefix, site and profile, in order of arrival: each less
 Stop when  computed, once.
 Reads as   `Repeats`: sigma_ln, and from how many.
 Fails as   sigma_ln None, and `why` in words: no prefixes, fewer than `LEAST_REPEATS`, or half of them equal.
-Differs    CT says "one standard deviation" and not of what.
+Differs    CT says "one standard deviation" and not of which quantity.
 Source     von Neumann 1941 (mean square successive difference); Huber 1964 (clipping); Rousseeuw and Croux 1993 (MAD).
 """
 
@@ -30,7 +30,8 @@ SIGMAS_PER_MAD = 1.4826
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """What repeats show. sigma_ln: standard deviation of one load's ln(ms), None: not known; count: of repeats."""
+    """The noise that repeats show. sigma_ln: standard deviation of one load's ln(ms), None: not known; count: of
+    repeats."""
 
     sigma_ln: float | None
     count: int

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""A policy as what a stack can hold: one profile a class, one class a prefix, and what that costs.
+"""A policy as rules that a stack can hold: one profile a class, one class a prefix, and their cost.
 
 Question   Which profile should a prefix get, if its stack cannot distinguish websites?
 Method     A prefix's network is the median of its latest contexts (loss: the mean), its class the nearest. A class's
            profile is the configuration of the lowest `TablePolicy.cost` over the sites its clients asked for, as often
            as they did; where not every knob can be put in force, among those that leave the others at their default.
-           Where it is known what each class has seen loads of, a profile that its class never saw gives way to what is
-           handed in for that (`fallback.py`), else to Default.
-           Knobs at their default are left out: what is not set cannot be refused.
+           Where it is known what each class has seen loads of, a profile that its class never saw gives way to the
+           class's substitute (`fallback.py`), else to Default. Knobs at their default are left out: no driver can
+           refuse a knob that is not set.
 Stop when  every class and prefix has its profile.
-Reads as   profiles by name, prefix -> profile. What they cost is for `judged.py`, on other clients.
+Reads as   profiles by name, prefix -> profile. `judged.py` estimates their cost, on other clients.
 Fails as   a prefix without a known network, or whose class does best with Default, is left out: its clients keep the
            untouched stack.
 Differs    from CT, whose agent is asked per connection and knows the website.
@@ -41,7 +41,7 @@ class Rulebook:
 
     by_class   (K,) each class's configuration
     by_prefix  (prefixes,) each prefix's, by its code
-    instead    classes that have another profile than what they would get, for none of their clients has loaded that
+    instead    classes that have a substitute, since none of their clients has loaded their own profile
     unseen     classes that are left at Default for that reason
     """
 
@@ -54,8 +54,8 @@ class Rulebook:
     unseen: int = 0
 
     def served(self, contexts: Contexts, network: Codes, default: int) -> Codes:
-        """(n,) what a stack with these rules gives clients of those classes (n,): their prefix's, `default` where none
-        is held; their class's where prefixes are not known."""
+        """Return (n,) the configurations that a stack with these rules gives clients of those classes (n,): their
+        prefix's, `default` where none is held; their class's where prefixes are not known."""
         if len(contexts.prefix) != len(network):
             return self.by_class[network]
         prefix = contexts.prefix
@@ -74,9 +74,9 @@ def rulebook(
 ) -> Rulebook:
     """Return the policy for clients as they came.
 
-    latest: where prefixes are by now, if that is not what the rules are made on; among: (configurations,) those that
+    latest: the prefixes' present contexts, if the rules are made on others; among: (configurations,) those that
     can be put in force; seen: (K, configurations) those that each class has loads of, where others must not be taken;
-    instead: (K,) what such a class gets then, for Default (of `among`, and seen);
+    instead: (K,) the substitute of such a class, in place of Default (of `among`, and seen);
     given: (K,) each class's configuration, where others decide it.
     Errors: `BadInput` for a policy without classes, or no known client.
     """
@@ -131,13 +131,13 @@ def _within_bound(policy: TablePolicy, best: Codes) -> Codes:
 
 
 def _named(grid: Grid, best: Codes) -> list[Profile]:
-    """Return profiles of what is off its default; "" for Default itself."""
+    """Return profiles of the knobs off their default; "" for Default itself."""
     found = (learned_profile(grid, int(at)) for at in best)
     return [profile if profile.settings else Profile("") for profile in found]
 
 
 def learned_profile(grid: Grid, configuration: int) -> Profile:
-    """Return what a configuration has off its default, as a profile under a name that `tune` takes."""
+    """Return a configuration's knobs off their default, as a profile under a name that `tune` takes."""
     defaults = dict(grid.profiles[grid.default].settings)
     settings = grid.profiles[configuration].settings
     off = {knob: value for knob, value in settings if value != defaults[knob]}
@@ -157,7 +157,7 @@ def _prefixes(policy: TablePolicy, contexts: Contexts) -> dict[int, int]:
 
 
 def _medians(contexts: Contexts, each: list[Codes]) -> Contexts:
-    """Return a row for each of these clients (row numbers): what `_median` says of them, all at once."""
+    """Return a row for each of these clients (row numbers): the same as `_median`'s, all at once."""
     known = np.asarray(~np.isnan(contexts.points()).any(axis=1))
     some = [rows[known[rows]] for rows in each]
     last = np.array([mine[-1] if len(mine) else rows[0] for mine, rows in zip(some, each, strict=True)])
@@ -174,7 +174,7 @@ def _medians(contexts: Contexts, each: list[Codes]) -> Contexts:
 
 
 def _median(contexts: Contexts) -> Contexts:
-    """One row: what these contexts of one client have in common; NaN where none knows a feature."""
+    """Return one row, the median of these contexts of one client; NaN where none knows a feature."""
     known = contexts[np.flatnonzero(~np.isnan(contexts.points()).any(axis=1))]
     if not len(known):
         return contexts[:1]
@@ -185,7 +185,7 @@ def _median(contexts: Contexts) -> Contexts:
 
 
 def _middle(column: Floats) -> float:
-    """Median of what is known; NaN where nothing is."""
+    """Return the median of the known values; NaN where there is none."""
     known = column[~np.isnan(column)]
     return float(np.median(known)) if len(known) else np.nan
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""A learning policy that can be put away and taken up again: what it was made of, beside what it has learned.
+"""A learning policy that can be saved and restored: its recipe, beside its learned state.
 
 `TablePolicy.save` holds all that was learned, observed and drawn; to restore it, the same policy must be made first.
-A `Recipe` is what it was made of; both together, and the warm start's tensor, are the policy, bit for bit.
+A `Recipe` lists its arguments; both together, and the warm start's tensor, are the policy, bit for bit.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ for kind in (Grid, Knob, Dead):
 @keep
 @dataclass(frozen=True, slots=True, eq=False)
 class Recipe:
-    """What a policy is made of, but for the warm start's tensor. engine: a name of `ENGINES`; watched: clients are
-    decided for by what their own outcomes showed since their network changed (`reclassify.py`); divergence: when a
-    class is split, None for never; patience: as in `cells.Stop`; damage: what may be served (`damage.py`), None for
-    everything; allowed: rows of the grid that it may choose, None for all; budget: as in `Setting`."""
+    """The arguments of a policy, but for the warm start's tensor. engine: a name of `ENGINES`; watched: decide for
+    clients by their own outcomes since their network changed (`reclassify.py`); divergence: when a
+    class is split, None for never; patience: as in `cells.Stop`; damage: bound on the configurations it may serve
+    (`damage.py`), None for all; allowed: rows of the grid that it may choose, None for all; budget: as in `Setting`."""
 
     policy: str
     grid: Grid
@@ -88,7 +88,7 @@ def recipe_of(text: str) -> Recipe:
 
 
 def features_in(text: str) -> tuple[str, ...]:
-    """Return what the network classes of that recipe live over, by name. Errors: `BadInput`."""
+    """Return the features of that recipe's network classes, by name. Errors: `BadInput`."""
     axes = recipe_of(text).classes.axes
     return tuple(dict.fromkeys(("bandwidth_kbps", "rtt_ms", "loss", *(name for name, _ in axes))))
 
@@ -117,8 +117,9 @@ def classes_in(text: str) -> tuple[int, int]:
 
 
 def set_aside_in(text: str) -> dict[str, int]:
-    """Return what the policy of that state leaves out of its classes, by reason (`clients.QUARANTINE_REASONS`):
-    outcomes, and prefixes as they stand; {} for a policy that does not ask. Errors: `BadInput`."""
+    """Return the counts that the policy of that state leaves out of its classes, by reason
+    (`clients.QUARANTINE_REASONS`): outcomes, and prefixes as they stand; {} for a policy without quarantine. Errors:
+    `BadInput`."""
     own = _own(decode(text))
     known = own.get("clients_")
     if not isinstance(known, Clients):
@@ -133,9 +134,9 @@ def _own(state: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Safety:
-    """What a policy with a budget has spent. spent: share of Default's time so far, upper estimate; negative: gained;
-    unproven: share of sessions that get what is not proven, now; dropped: names of configurations that are dropped,
-    with the class where that is not everywhere."""
+    """The account of a policy with a budget. spent: share of Default's time so far, upper estimate; negative: gained;
+    unproven: share of sessions that get unproven configurations, now; dropped: names of configurations that are
+    dropped, with the class where that is not everywhere."""
 
     budget: float
     spent: float
@@ -144,7 +145,8 @@ class Safety:
 
 
 def safety_in(text: str, recipe: Recipe) -> Safety | None:
-    """Return what the policy of that state has spent and dropped; None for one without a budget. Errors: `BadInput`."""
+    """Return the budget spent and the configurations dropped by the policy of that state; None for one without a
+    budget. Errors: `BadInput`."""
     own = _own(decode(text))
     account, screen = own.get("account_"), own.get("screen_")
     if not isinstance(account, Account) or not isinstance(screen, Screen):

@@ -3,12 +3,12 @@
 
 Question   Is this configuration broken, everywhere or in one network class, so that it must not wait for an update?
 Method     A one-sided cumulative sum (CUSUM) per configuration, over all classes and in each class group. Evidence of
-           one load is how far its ln(ms) lies above Default's expectation in its cell, less what loads of all
-           configurations lie above it just now (an outage slows all alike), less a threshold (ln 2, or two deviations
-           of a load), in units of ln 2 and at most one either way. At `LIMIT` the configuration is dropped.
-           Expectations are the last update's; running offsets per site, class and cell correct them with each load.
+           one load is the excess of its ln(ms) over Default's expectation in its cell, less the present mean excess of
+           all configurations' loads (an outage slows all alike), less a threshold (ln 2, or two deviations of a load),
+           in units of ln 2 and at most one either way. At `LIMIT` the configuration is dropped. Expectations are the
+           last update's; running offsets per site, class and cell correct them with each load.
 Stop when  a sum reaches `LIMIT`: seven loads for one ten times slower, some ten for one three times slower.
-Reads as   (groups, configurations) what is dropped; loads each drop took.
+Reads as   (groups, configurations) whether each is dropped; loads each drop took.
 Fails as   two times slower and less: left to the model. A configuration that takes most sessions and breaks is an
            outage to this test, since few other loads are there to compare.
 Differs    from the guardrail in `thompson.py`, which judges by the model and at updates only.
@@ -57,13 +57,13 @@ EVERYWHERE = 0
 @keep
 @dataclass(frozen=True, slots=True, eq=False)
 class Screen:
-    """What the screening knows. Arrays are changed in place.
+    """The state of the screening. Arrays are changed in place.
 
     evidence  (1 + groups, configurations) sums; row 0 over all groups
     loads     (1 + groups, configurations) loads since a sum was last zero
     dropped   (1 + groups, configurations) loads at which it was dropped; 0: it is not
     level     (4,) running level of all loads over their expectations, ln; running deviation of one load, ln; running
-              mean and mean square of what Default's loads cost far beyond their expectations, as a share
+              mean and mean square of Default's loads' cost far beyond their expectations, as a share
     """
 
     evidence: Floats
@@ -101,10 +101,10 @@ def new_offsets(places: int, groups: int, rows: int) -> Offsets:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScreenedLoads:
-    """Outcomes to screen, (n,) each: cell, its place among the sites, class group, configuration, ln(ms) over what
-    Default is expected to take there, that expectation in ms, and how many of this policy's own decisions it stands
-    for: 1 if it decided itself, else its own probability of it over the logger's. known: whether the cell had loads by
-    the last update; where not, others of its site and group say what is expected, once there are `SURE_LOADS`."""
+    """Outcomes to screen, (n,) each: cell, its place among the sites, class group, configuration, ln(ms) over Default's
+    expectation there, that expectation in ms, and how many of this policy's own decisions it stands for: 1 if it
+    decided itself, else its own probability of it over the logger's. known: whether the cell had loads by the last
+    update; where not, others of its site and group give the expectation, once there are `SURE_LOADS`."""
 
     row: Codes
     place: Codes
@@ -122,7 +122,7 @@ class ScreenedLoads:
 @keep
 @dataclass(frozen=True, slots=True, eq=False)
 class Purse:
-    """What one interval may cost. ms: (4,), changed in place: the limit, spent so far, its variance (ms squared), 1
+    """The budget of one interval. ms: (4,), changed in place: the limit, spent so far, its variance (ms squared), 1
     once it was more by `PURSE_ERRORS` standard errors."""
 
     ms: Floats
@@ -149,8 +149,8 @@ def purse(limit_ms: float) -> Purse:
 def screened(screen: Screen, offsets: Offsets, money: Purse, loads: ScreenedLoads, default: int) -> tuple[int, bool]:
     """Take in loads in their order, up to the first one that drops or returns a configuration, or empties the purse.
 
-    Returns how many were taken, and whether the last of them changed what is dropped. The same bits however loads are
-    cut into calls.
+    Return how many were taken, and whether the last of them dropped or returned a configuration. The same bits however
+    loads are cut into calls.
     """
     columns = (loads.row, loads.place, loads.group, loads.configuration, loads.over_ln, loads.default_ms,
                loads.stands_for, loads.known)  # fmt: skip
@@ -198,12 +198,12 @@ def _rest(offsets: Offsets, row: int, place: int, group: int, over_ln: float, of
 
 
 def _sure(offsets: Offsets, row: int, place: int, group: int) -> bool:
-    """Return whether Default's loads since the last update say what this cell takes."""
+    """Return whether Default's loads since the last update give this cell's expectation."""
     return bool(offsets.row[1, row] > 0 or min(offsets.place[1, place], offsets.group[1, group]) >= SURE_LOADS)
 
 
 def _evidence(above_ln: float, deviation: float) -> float:
-    """Return what one load says: from -1 (not harmful) to 1 (harmful)."""
+    """Return the evidence of one load: from -1 (not harmful) to 1 (harmful)."""
     threshold = max(HARMFUL_LN, DEVIATIONS * deviation)
     return min(max((above_ln - threshold) / HARMFUL_LN, -1.0), 1.0)
 

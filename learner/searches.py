@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Policies that search every row on its own: what was tried there, what comes next, when the search is over.
+"""Policies that search every row on its own: the configurations tried, the next one, the end of the search.
 
 A row is a cell (class and website) or, in the baselines without classes, a client's prefix. A search is a list of first
 samples, then an engine's suggestions until its expected gain falls below a share of the best page load time and enough
@@ -19,7 +19,7 @@ from configtron.learner.state import keep
 from configtron.learner.tally import Tally
 from configtron.model.grid import Grid
 
-# What a row is doing: going through its first samples, searching, or done.
+# The phase of a row: first samples, search, or done.
 FIRST, SEARCH, DONE = 0, 1, 2
 
 
@@ -39,8 +39,8 @@ class Searches:
 @dataclass(frozen=True, slots=True)
 class Stop:
     """When a search is over. least_tested: configurations; gain: expected improvement as a share of the best's time;
-    patience: loads that a row may see without one of the configuration under test, after which the program will
-    not try it and the search is over with what was seen. 0: it is waited for, as by a policy that decides itself."""
+    patience: loads that a row may see without one of the configuration under test, after which the program will not try
+    it and the search ends with the loads so far. 0: wait for it, as a policy does that decides itself."""
 
     least_tested: int = 7
     gain: float = 0.05

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a policy serves between two updates: per row a small distribution over configurations.
+"""The table that a policy serves between two updates: per row a small distribution over configurations.
 
 Question   Which configuration does a client of this row get, and how likely was that?
 Method     One uniform number per decision. Below `explore` it falls on one of `pool`, all equally likely; above, on the
@@ -73,7 +73,7 @@ class Served:
         if self.weight.shape[1] == 1:
             return np.zeros(len(at), dtype=np.int64)
         rest = np.where(exploring, 0.0, (chance - explore) / np.where(explore < 1.0, 1.0 - explore, 1.0))
-        # Of the rows that are asked for or of all, whichever are fewer.
+        # Sum over the requested rows or over all rows, whichever set is smaller.
         few = len(at) < len(self.weight)
         edges = np.cumsum(self.weight[at] if few else self.weight, axis=1)[:, :-1]
         slot: Codes = (rest[:, None] >= (edges if few else edges[at])).sum(axis=1)
@@ -108,7 +108,8 @@ def always(configuration: Codes, arm: str, default: int, expected_ms: Floats | N
 
 
 def mixed(picks: Codes, arm: str, default: int, expected_ms: Floats, weight: Floats) -> Served:
-    """M draws per row: picks (R, M) with what each is expected to take; weight (M,), of all rows, sums to 1."""
+    """Return M draws per row: picks (R, M) and the expected ms of each; weight (M,), the same for all rows, sums to
+    1."""
     rows = len(picks)
     arms = np.full(picks.shape, ARM[arm], dtype=np.int8)
     empty = np.zeros(0, dtype=np.int64)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The part of a policy that serves: the table until the next update, within what may be served at all.
+"""The part of a policy that serves: the table until the next update, within two limits.
 
 Two limits, in this order: configurations that can be put in force (`choose_among`), and a bound on damage to neighbours
 (`keep_within`). A choice outside a limit is replaced by the most similar one inside it.
@@ -18,10 +18,10 @@ from configtron.model.grid import Grid
 
 
 class ServedTable:
-    """What a policy serves until its next update; Default everywhere until something else is put.
+    """The table that a policy serves until its next update; Default everywhere at the start.
 
     served  the table, within both limits
-    among   (configurations,) what may be chosen, None for all
+    among   (configurations,) those that may be chosen, None for all
     bound   on damage (`damage.py`), None for none; not part of a state (`saved.Recipe` has it)
     """
 
@@ -51,16 +51,16 @@ class ServedTable:
         self.put(self.served)
 
     def allowed(self) -> tuple[Mask, Codes]:
-        """Return (classes, configurations) what may be served, and (rows,) each row's class; without classes one for
-        all rows."""
+        """Return (classes, configurations) whether each may be served, and (rows,) each row's class; without classes
+        one for all rows."""
         assert self.bound is not None, "a table with a bound"
         return self.cells.allowed(self.bound), self.cells.class_of_row()
 
     def only_allowed(self, mean: Floats, drawn: Floats, candidates: Codes) -> Floats:
-        """Return draws (n, rows, candidates) with what may not be served at infinity.
+        """Return draws (n, rows, candidates); configurations that may not be served are at infinity.
 
         Where that leaves nothing of a draw, since a guardrail passes nothing else, the draw is replaced by the
-        posterior mean (rows, candidates) of what may be served.
+        posterior mean (rows, candidates) of the allowed ones.
         """
         if self.bound is None:
             return drawn

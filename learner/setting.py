@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a policy is made from."""
+"""The arguments that make a policy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from configtron.model.errors import BadInput
 from configtron.model.grid import Grid
 from configtron.model.tensor import Tensor
 
-# What mean page load time may exceed Default's by, as a share: the operator's degree of randomness.
+# The share by which mean page load time may exceed Default's: the operator's degree of randomness.
 BUDGET = 0.01
 # Options that make a difference to some policies, as `Row.takes` names them.
 WARM, ENGINE, CLASSES, DEVICE = ("warm",), ("engine",), ("evolve", "by-device"), ("by-device",)
@@ -26,13 +26,13 @@ SPENDS = ("budget",)
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What policies are made from. `truth` and `weight` (how often each condition occurs) are for oracles alone.
+    """The arguments that make policies. `truth` and `weight` (how often each condition occurs) are for oracles alone.
 
     warm is an emulated tensor to start from, where a policy can; update_every as in `TablePolicy`; engine, a name of
     ENGINES, searches cells where a policy does that; divergence: when policies with classes split one, None for never;
     patience: of searches whose decisions are another's, as in `searches.Stop`; bounded: as in `SharedModel`;
-    damage: what may be served (`damage.py`), None for everything; oracles are not bound by it;
-    budget: by what share mean page load time may exceed Default's while a policy explores, where one keeps that;
+    damage: bound on the configurations served (`damage.py`), None for all; oracles are not bound by it;
+    budget: the share by which mean page load time may exceed Default's while a policy explores, where it keeps one;
     None for any.
     """
 

@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: MIT
 """The shared model as a part of a policy: evidence of all cells, warm start, candidates, fine classes.
 
-Question   What does everything that was seen say of every cell, and may the warm start be believed?
-Method     Loads are corrected for where in its class a client is, and Huber-clipped where they are far beyond what was
-           expected of a cell that has shown itself: one bad moment in twenty must not outweigh the other loads. Sums
-           per cell and configuration go into `linear.Model`. The shared effects are found anew once loads have grown by
-           a tenth, what is a class's or a cell's own at every update.
-           Classes are cut fine after `part_at` loads: what is shared need not be learned again in each.
-           Warm start: an emulated tensor counts as `warm_loads` real page loads, and as less where what is seen is
-           unlikely under it.
-           Cold start: how large effects are is judged by what was seen, too, and what is far from Default is taken to
-           be slower: under a prior too wide the best of many uncertain configurations is a disappointment.
+Question   How fast is each configuration in every cell, by all loads, and may the warm start be believed?
+Method     Loads are corrected for where in its class a client is, and Huber-clipped where they are far from the
+           expectation of a cell with enough loads: one bad moment in twenty must not outweigh the other loads. Sums per
+           cell and configuration go into `linear.Model`. The shared effects are found anew once loads have grown by a
+           tenth, a class's or a cell's own effects at every update. Classes are cut fine after `part_at` loads: shared
+           effects need not be learned again in each. Warm start: an emulated tensor counts as `warm_loads` real page
+           loads, and as less where the loads are unlikely under it. Cold start: the size of effects is judged by the
+           loads, too, and a configuration far from Default is taken to be slower: under a prior too wide the best of
+           many uncertain configurations is a disappointment.
 Stop when  never.
 Reads as   `model()`, from which a policy makes its table.
 Fails as   `BadInput` for a warm start of which nothing can be expressed by these knobs (`mapped.py`).
 Differs    from CT, which searches every cell on its own: docs/measurements/0019, 0022.
-Source     Lindley and Smith 1972; Huber 1964 (clipped loads); Morris 1983 (a prior's scale from what was seen).
+Source     Lindley and Smith 1972; Huber 1964 (clipped loads); Morris 1983 (a prior's scale from the data).
 """
 
 from __future__ import annotations
@@ -52,16 +51,16 @@ from configtron.learner.warmstart import FIRST_NOISE_LN, WarmStart, emulated, pl
 from configtron.learner.within import Slopes, no_slopes
 from configtron.model.tensor import Tensor
 
-# A distorted emulator still knows more than ten thousand real loads spread over some hundred cells; beyond that, what
-# it has wrong begins to show.
+# A distorted emulator still knows more than ten thousand real loads spread over some hundred cells; beyond that, its
+# errors begin to show.
 WARM_LOADS = 10_000.0
-# Shares of a warm start's weight that are compared, by the likelihood of what was seen; at updates 1 to 8,
+# Shares of a warm start's weight that are compared, by the likelihood of the loads; at updates 1 to 8,
 # powers of two and every 16th, since a comparison costs as much as a small update.
 TRUSTS = (1.0, 0.3, 0.1, 0.03, 0.01, 0.0)
 JUDGE_EVERY, EARLY_UPDATES = 16, 8
 # Below this share a warm start is taken for another world's, and its templates for void.
 LEAST_TRUST = 0.2
-# What a configuration takes more than Default, ln, for each knob that is set otherwise: defaults are not chance.
+# Prior excess of a configuration over Default, ln, for each knob that is set otherwise: defaults are no accident.
 USUAL_EXCESS_LN = 0.1
 # How large effects are, as shares of the prior's deviations: compared by the likelihood of what was seen, as trusts
 # are. The first is believed until loads say more.
@@ -78,7 +77,7 @@ FAR_SIGMAS, SHOWN_LOADS = 2.5, 3.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelOptions:
-    """What a shared model is made with, beside a policy's `Setting`.
+    """The arguments of a shared model, beside a policy's `Setting`.
 
     candidates     configurations that may be served (with Default); None: all, as once the warm start is distrusted
     warm_loads     how many real page loads the whole of a warm start counts as, at most: less once loads contradict it
@@ -177,7 +176,7 @@ class SharedModel:
         cells, _ = cell_features(self.cells.classes_.centroid, self.rounds_ln_, self.cells.classes_.axes)
         count, mean = self.cells.tally_.count, np.nan_to_num(self.cells.tally_.mean())
         noise = self.cells.tally_.noise_ln(FIRST_NOISE_LN)
-        # What is not believed is not leant on a little either: then the start is as cold as any.
+        # A distrusted warm start gets no weight at all: then the start is a cold one.
         trust = 0.0 if self._warm is not None and self.distrusted else self.trust_
         known = self._solved(trust, self.scale_)
         self._known = self.shared_, (trust, self.scale_), known
@@ -185,7 +184,7 @@ class SharedModel:
         return Model(known, seen, self._features, cells, count, mean, usual_ln=self._usual_excess_ln(), **how)
 
     def _look(self, seen: SufficientStatistics) -> None:
-        """What all loads say of the shared effects."""
+        """Update the shared effects by all loads."""
         cells, _ = cell_features(self.cells.classes_.centroid, self.rounds_ln_, self.cells.classes_.axes)
         self.shared_: Evidence = evidence(seen, cells)
         self.shared_loads_ = float(self.cells.tally_.count.sum())
@@ -198,7 +197,7 @@ class SharedModel:
         return solved(self._believed(trust, scale).plus(self.shared_))
 
     def _believed(self, trust: float, scale: float) -> Evidence:
-        """Return what is held before anything is seen, with that much trust in the warm start, and effects so large."""
+        """Return the prior, with that much trust in the warm start, and effects of that scale."""
         own = self._prior if scale == 1.0 else self._prior.times(1.0 / scale**2)
         return own if self._warm is None else own.plus(self._warm.evidence.times(trust))
 
@@ -226,7 +225,7 @@ class SharedModel:
         return (rounds_ln + self.cells.classes_.centroid[:, 1:2]).ravel()
 
     def _count_rounds(self, level: Floats) -> None:
-        """Round trips from what loads took, set right by the model for what they were served, but not by any amount:
+        """Count round trips from load times, corrected by the model for the configurations served, within a limit:
         else one cell's wild guess makes its own feature, and that feature the guess."""
         loads, table = self.cells.tally_.count.sum(axis=1), (len(self.cells.classes_), len(self.sites) + 1)
         took = self.cells.tally_.total.sum(axis=1) / np.maximum(loads, 1.0)
@@ -234,9 +233,9 @@ class SharedModel:
         self.rounds_ln_ = self.rounds(found.reshape(table), loads.reshape(table))
 
     def _judge_beliefs(self, updates: int) -> bool:
-        """Trust the warm start as far as what was seen is likely under it, or take effects to be as large as makes that
-        likeliest, now and then, for both are slow to change; and whether that took a warm start from distrusted to
-        trusted or back."""
+        """Set the trust in the warm start, or the scale of effects, to the value under which the loads are likeliest,
+        now and then, for both are slow to change; return whether that took a warm start from distrusted to trusted or
+        back."""
         early = updates <= EARLY_UPDATES or updates & (updates - 1) == 0
         now_and_then = early or updates % JUDGE_EVERY == 0
         if not now_and_then:
@@ -253,7 +252,7 @@ class SharedModel:
         return self.distrusted != before
 
     def _likelihood_ln(self, trust: float, scale: float) -> float:
-        """ln likelihood of what was seen under a belief, up to a constant that all beliefs share."""
+        """Return ln likelihood of the loads under a belief, up to a constant that all beliefs share."""
         belief = trust, scale
         if belief not in self._before_loads_ln:
             self._before_loads_ln[belief] = solved(self._believed(trust, scale)).weight_ln
@@ -261,7 +260,7 @@ class SharedModel:
 
     @property
     def distrusted(self) -> bool:
-        """Return whether there is no warm start that what was seen bears out; then its templates are void, too."""
+        """Return whether there is no warm start that the loads confirm; then its templates are void, too."""
         return self._warm is None or self.trust_ < LEAST_TRUST
 
     def expected_ln(self) -> Floats:
@@ -285,7 +284,7 @@ class SharedModel:
         return seen
 
     def where(self, contexts: Contexts) -> tuple[Codes, Codes]:
-        """As of any policy over cells; a prefix that is not what its features say is of no row: it gets Default."""
+        """As of any policy over cells; a quarantined prefix is of no row: it gets Default."""
         row, network = self.cells.where(contexts)
         return np.where(self.clients_.is_out(buckets_of(contexts)), -1, row), network
 
@@ -361,7 +360,7 @@ class SharedModel:
         self.expected_ = np.concatenate((self.expected_, more))
 
     def update(self, updates: int) -> Model:
-        """Return the posterior after the outcomes taken; what is expected of cells is by it from now on."""
+        """Return the posterior after the outcomes taken; the cells' expectations are by it from now on."""
         sums = self._statistics()
         if self.cells.tally_.count.sum() >= GROWTH * self.shared_loads_:
             self._look(sums)
@@ -375,7 +374,7 @@ class SharedModel:
         return model
 
     def state(self) -> SharedModelState:
-        """Return what is saved."""
+        """Return the state to save."""
         return SharedModelState(
             self.slopes_,
             self.expected_,

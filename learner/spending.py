@@ -47,8 +47,8 @@ SESSIONS_A_DRAW = 4
 LEAST_UNGUARDED, MOST_UNGUARDED = 4, 12
 # Share of the unguarded part that the number of draws is reckoned with before the first update.
 FIRST_SHARE = 0.05
-# Share of an interval's budget that it may cost at least before it is cut short, be there a debt or not: what is
-# expected to gain must be allowed a bad start.
+# Share of an interval's budget that it may cost at least before it is cut short, be there a debt or not: a
+# configuration with an expected gain must be allowed a bad start.
 LEAST_PURSE = 0.5
 # Largest share of sessions that get anything but Default before there are loads of anything else.
 MOST_UNTRIED_SHARE = 0.03
@@ -78,8 +78,8 @@ class SpendingState:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Which part explores (1: near the guarded one, 2: everywhere), shares of the guarded part and of that one, and
-    what the interval may cost, ms."""
+    """Which part explores (1: near the guarded one, 2: everywhere), shares of the guarded part and of that one, and the
+    interval's budget, ms."""
 
     explores: int
     guarded: float
@@ -88,7 +88,7 @@ class Shares:
 
 
 class Spending:
-    """What decisions cost over Default, and how large a share of sessions may explore.
+    """The cost of decisions over Default, and the share of sessions that may explore.
 
     budget        share by which mean page load time may exceed Default's, from session 0; None: no budget
     allowance     largest share of a cell's sessions that may be unguarded
@@ -156,7 +156,7 @@ class Spending:
 
     def _default_alone_ln(self) -> Floats:
         """Return (rows,) ln(ms) under Default by its own loads, drawn to the expectation of the last update; of a cell
-        that had no loads by then, to what Default's loads in other cells show."""
+        that had no loads by then, to the estimate by Default's loads in other cells."""
         default, tally, model = self.default, self.cells.tally_, self.model
         table = (len(self.cells.classes_), len(self.cells.sites) + 1)
         loads = tally.count[:, default]
@@ -207,7 +207,7 @@ class Spending:
         explores, found = 2, shares(income, guarded, FAR_TIMES * near, most)
         if found[1] < most:
             explores, found = 1, shares(income, guarded, near, most)
-        # What was measured near the guarded part shows nothing of what lies everywhere.
+        # Loads near the guarded part show nothing of configurations elsewhere.
         free = explores == 1 and account.explores_for_free(deviation)
         found = self._grown_by(found, float(1.0 - (parts[0] == default).mean()), free)
         self.account_ = replace(account, share=found[1])
@@ -244,7 +244,7 @@ class Spending:
     # --- state -------------------------------------------------------------------------------------------------------
 
     def state(self) -> SpendingState:
-        """Return what is saved."""
+        """Return the state to save."""
         tables = (self.decided_, self.asked_, self.unproven_)
         return SpendingState(self.account_, self.cells_, *tables, self.since_, self.interval_)
 

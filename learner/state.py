@@ -2,7 +2,8 @@
 """Learned state as JSON text and back, bit for bit.
 
 Numbers of Python are exact in JSON already; an array goes as its bytes (little-endian, deflated, base64), so a table of
-a hundred thousand counts stays small and a NaN stays a NaN. What is neither JSON, array nor one of `KINDS` is refused.
+a hundred thousand counts stays small and a NaN stays a NaN. Reading refuses a value that is neither JSON, array nor one
+of `KINDS`.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def keep(kind: type) -> type:
 
 
 def keep_without(*former: str) -> Callable[[type], type]:
-    """Return a class decorator as `keep`; former: fields of earlier versions, which are left out of what was saved."""
+    """Return a class decorator as `keep`; former: fields of earlier versions, which are left out of a saved state."""
 
     def named(kind: type) -> type:
         FORMER[kind.__name__] = former

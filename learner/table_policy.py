@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
 """TablePolicy: a policy is its parts (cells, expectation, table), outcomes that wait, and a `learn` of its own.
 
-A policy's own file says which cells it divides clients into and how it makes a table (`learn`). What is the same for
-all is here, once: choosing, observing one by one or as columns, updates at the same outcome whatever the batches, state
-out and in. It is the only base class: whatever else policies share is a part that they hold (`parts.py`).
+A policy's own file defines the cells that it divides clients into and how it makes a table (`learn`). The common part
+is here, once: choosing, observing one by one or as columns, updates at the same outcome whatever the batches, state out
+and in. It is the only base class: other common code is in parts that policies hold (`parts.py`).
 
 `observe_many` cuts its columns where an update falls due. A caller that wants decisions independent of its batches
 never chooses more than `due()` clients ahead of what it has observed, and, of a policy that screens outcomes between
-updates, decides anew what comes after an outcome that changed the table; `sim/loop.py` and `logged.taught` do.
+updates, decides anew for the clients after an outcome that changed the table; `sim/loop.py` and `logged.taught` do.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class TablePolicy:
     """A policy that serves a table and remakes it at each update.
 
     grid           configurations it may choose
-    sites          vocabulary of websites; others are learned about together
+    sites          vocabulary of websites; the others share one row
     rng            all its chance
     cells          how it divides clients (`class_cells.py`, `prefix_cells.py`)
-    model          what it expects of each cell; each cell by its own loads where None
+    model          its expectation of each cell; each cell by its own loads where None
     update_every   outcomes per update; 0: only when `update` is called
     """
 
@@ -114,7 +114,8 @@ class TablePolicy:
         return self.table.bound
 
     def allowed(self) -> tuple[Mask, Codes]:
-        """Return (classes, configurations) what a policy with a bound may serve, and (rows,) each row's class."""
+        """Return (classes, configurations) whether a policy with a bound may serve each, and (rows,) each row's
+        class."""
         return self.table.allowed()
 
     @property
@@ -127,8 +128,8 @@ class TablePolicy:
         self.table.keep_within(bound)
 
     def choose_among(self, among: Mask) -> None:
-        """Choose only among those configurations, (configurations,), and Default, from now on. What others did is
-        learned from all the same; a choice outside is served as the most similar one among them."""
+        """Choose only among those configurations, (configurations,), and Default, from now on. It still learns from
+        other programs' choices; it serves a choice outside as the most similar one among them."""
         self.table.choose_among(among)
         self.model.restrict(among)
 
@@ -167,7 +168,7 @@ class TablePolicy:
 
     def decide(self, contexts: Contexts, chance: Floats) -> Decisions:
         """Decide for n contexts by chance (n,), as the table stands; nothing is drawn or counted. A caller that finds
-        that an outcome changed the table (`screen_many`) decides anew for what comes after, by the same numbers."""
+        that an outcome changed the table (`screen_many`) decides anew for the clients after it, by the same numbers."""
         row, network = self.where(contexts)
         return self.served_.draw(row, network, chance)
 
@@ -271,7 +272,7 @@ class TablePolicy:
         return encode({"policy": self.name, "version": STATE_VERSION, **world})
 
     def _world(self) -> tuple[str, ...]:
-        """Return what rows and codes of a state refer to: configurations and sites, by name."""
+        """Return the names that rows and codes of a state refer to: configurations and sites."""
         return (*(profile.name for profile in self.grid.profiles), "|", *self.sites)
 
     def restore(self, text: str) -> None:

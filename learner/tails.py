@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The mean of page load times whose tail is heavy: what loads beyond a bound take on average, and how sure that is.
+"""The mean of page load times with a heavy tail: the mean of loads beyond a bound, and its interval.
 
 Question   What is the mean of ratios (load over what a model expects) when a few of them carry most of it?
 Method     The largest fiftieth of the ratios is the tail; its smallest is the bound u. Beyond u a Pareto tail is fitted
@@ -11,7 +11,7 @@ Reads as   bound, mean beyond it with its interval, share beyond it. Without a t
            share is 0.
 Fails as   a mean that is infinite: alpha is 1 or less. An upper end that is infinite: alpha may be 1. Where the tail's
            exponent depends on network or configuration, the pooled one is too light for some of them.
-Differs    CT takes medians and means of what was measured; HC removes outliers.
+Differs    CT takes medians and means of the measured loads; HC removes outliers.
 Source     Hill 1975 (exponent); Embrechts, Klueppelberg and Mikosch 1997, 6.4 (means by a fitted tail).
 """
 
@@ -49,7 +49,7 @@ class Tail:
         return np.where(ratio > self.bound, self.mean, ratio)
 
     def beyond(self, inside: npt.NDArray[np.bool_]) -> Floats:
-        """(n,) what ratios in the tail, (n,) `inside`, take beyond its bound on average; 0 for others."""
+        """Return (n,) the mean excess over the bound for ratios in the tail, (n,) `inside`; 0 for others."""
         return np.where(inside, self.mean - self.bound, 0.0) if self.count else np.zeros(len(inside))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What was seen, as sums: per row and configuration the number of page loads, and their logarithms' sum and square.
+"""Page loads as sums: per row and configuration their number, and their logarithms' sum and square.
 
 Page load times are kept as logarithms: their noise multiplies, and sites that differ several-fold become comparable.
 """
@@ -13,7 +13,7 @@ import numpy as np
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.state import keep
 
-# Loads by which one cell's configuration is drawn to what that configuration did everywhere.
+# Loads by which one cell's configuration is drawn to that configuration's mean over all cells.
 PRIOR_LOADS = 3.0
 
 
@@ -65,8 +65,8 @@ def no_tally(rows: int, configurations: int) -> Tally:
 def expected_ln(tally: Tally) -> Floats:
     """Return expected ln(ms) up to a constant of the row, (rows, configurations), by each row's own loads.
 
-    The row's mean plus the configuration's mean difference to its rows, and what the pair showed itself, each drawn to
-    the level above it.
+    The row's mean plus the configuration's mean difference to its rows, and the pair's own mean, each drawn to the
+    level above it.
     """
     count, total = tally.count, tally.total
     loads = count.sum(axis=1, keepdims=True)

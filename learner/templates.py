@@ -2,9 +2,10 @@
 """Which few configurations an operator should keep ready, out of many.
 
 Question   Which N configurations, together, come nearest to the best of all?
-Method     Greedy: Default first, then whichever lowers the mean over conditions and sites of (best held / best) most.
+Method     Greedy: Default first, then the configuration that most lowers the mean over conditions and sites of (best
+held / best).
 Stop when  N are held.
-Reads as   configurations in the order they were taken; what the last ones add can be read from `regret`.
+Reads as   configurations in the order they were taken; `regret` shows the gain of the last ones.
 Fails as   fewer than N, when all are held.
 Differs    from CT, which keeps all 768; HC keeps "golden templates" without stating how they are found.
 Source     Nemhauser, Wolsey and Fisher 1978: greedy is within 1 - 1/e of the best choice for such a cover.
@@ -70,7 +71,7 @@ def regret(tensor: Tensor, held: Codes) -> Floats:
 
 
 def _relative(tensor: Tensor) -> Floats:
-    """(conditions x sites, configurations): page load time over the fastest; what was never measured is infinite."""
+    """(conditions x sites, configurations): page load time over the fastest; an unmeasured one is infinite."""
     ms = tensor.median_ms.astype(np.float64).transpose(0, 2, 1).reshape(-1, len(tensor.grid))
     ms = np.where(np.isnan(ms), np.inf, ms)
     measured = ms[np.isfinite(ms).any(axis=1)]

@@ -84,8 +84,8 @@ class Tree:
 
 
 def tree_columns(points: Floats, site: Codes, sites: int) -> Floats:
-    """(n, 3 + sites): what a tree sees. points (n, 3 + axes), of which the first three count; site (n,), codes >=
-    `sites` are any other."""
+    """Return the tree's columns (n, 3 + sites). points (n, 3 + axes), of which the first three count; site (n,), codes
+    >= `sites` are any other."""
     return np.concatenate((points[:, :3], site[:, None] == np.arange(sites)[None, :]), axis=1)
 
 

@@ -4,7 +4,7 @@
 Question   May a table serve a value (a window of 1, say) of which this log holds no load?
 Method     Loads and decisions of each value of each knob, over all cells and configurations. A model that is linear in
            the logarithm of a value expects something of any value; where a log cannot show it, that expectation is
-           extrapolation, and what such decisions cost is never seen: decisions of a log are another program's.
+           extrapolation, and no load shows the cost of such decisions: decisions of a log are another program's.
 Stop when  computed, once per update.
 Reads as   configurations that may not be served at all: a value of theirs was decided `ASKED` times and never came
            back. Configurations that may not be served as guarded: a value of theirs has no load, though `LOADS` loads

@@ -1,28 +1,28 @@
 # SPDX-License-Identifier: MIT
-"""Off-policy value: what a candidate policy would have made of logged sessions, before it is let near a client.
+"""Off-policy value: estimate a candidate policy's page load times on logged sessions, before any client gets it.
 
 Question   What is the mean page load time under the candidate, from sessions that another policy decided?
 Method     IPS weighs each load by how much likelier the candidate was to choose it; SNIPS divides by the weights' sum;
-           DR adds a model of page load times and weighs only what the model missed. The model (`loads.py`, and what it
-           leaves by row and configuration) is fitted on the other half of the sessions (cross-fitting), so that it does
-           not grade itself. Few sessions under large weights, from networks that differ manifold, make terms skewed
-           and their spread ill known: intervals are corrected for the one and as wide as the other asks. Most logs
-           meet no slow network under a large weight, and many under small ones: SNIPS's spread is what the model
-           expects of all that the logger might have drawn, corrected by weighing what it missed, as DR's value is.
+           DR adds a model of page load times and weighs only what the model missed. The model (`loads.py`, and its
+           residuals' means by row and configuration) is fitted on the other half of the sessions (cross-fitting), so
+           that it does not grade itself. Few sessions under large weights, from networks that differ manifold, make
+           terms skewed and their spread ill known: intervals are corrected for the one and as wide as the other asks.
+           Most logs meet no slow network under a large weight, and many under small ones: SNIPS's spread is the model's
+           expectation over all possible draws of the logger, corrected by its weighted errors, as DR's value is.
 Stop when  summed; the logger's propensities are in the log, so no value rests on a guess about it. SNIPS's spread does:
-           what was not drawn is taken to be as likely as it is in other sessions of its row.
+           a choice that was not drawn is taken to be as likely as in other sessions of its row.
 Reads as   value and interval (ms) for each, effective sample size, and the share of the candidate's choices that the
            log never made in their row: those rest on the model alone (DR), or are silently left out (IPS, SNIPS).
 Fails as   `BadInput` for sessions without propensities, or none at all. `log:never-tried`, `log:partly-tried`: weights
-           whose mean is not one leave out what the candidate would do, and how they spread does not show that.
-           `log:weights-above-one`: no chance does that, so the candidate knew these draws, or they were not made by
-           the propensities that are logged. `log:learned-from`: no draw is independent of who learned from it.
+           whose mean is not one leave out choices of the candidate, and their spread does not show that.
+           `log:weights-above-one`: no chance does that, so the candidate knew these draws, or they were not made by the
+           propensities that are logged. `log:learned-from`: no draw is independent of a policy that learned from it.
            `log:few-effective`: the spread rests on loads that are too few to show it. `log:below-zero`: no page loads
            in less than 0 ms, so a value or an end there says only that the terms do not carry one. Intervals are for
            the log's own mix of clients: of networks that it never met they know nothing.
 Differs    CT has no such check before it pushes a map.
 Source     Horvitz and Thompson 1952; Swaminathan and Joachims 2015 (SNIPS); Dudik, Langford and Li 2011 (DR); Hall 1992
-           (skewness); Satterthwaite 1946 (degrees of freedom); Isaki 1983 (a variance by what is known of all).
+           (skewness); Satterthwaite 1946 (degrees of freedom); Isaki 1983 (a variance by a known auxiliary variable).
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ LEAST_SKEW = 1e-6
 LEAST_EFFECTIVE = 12.0
 # Prefixes, by how much each is of a log, from which on intervals know how prefixes differ.
 LEAST_PREFIXES = 10.0
-# Standard errors of a 95 % interval: of what the model leaves out, whose spread many placebos show.
+# Standard errors of a 95 % interval of the effects that the model leaves out; many placebos show their spread.
 ENDS_95 = 1.96
-# By how much a row differs from what the model says: a ninth. With loads that differ by 0.25 that is PRIOR_LOADS.
+# Difference of a row from the model, as a share: a ninth. With loads that differ by 0.25 that is PRIOR_LOADS.
 ROW_RATIO = 0.112
 BY_CONTEXT = "log:propensity-depends-on-context"
-# Loads by which a cell's configuration is drawn to what cell and configuration make on their own.
+# Loads by which a cell's configuration is drawn to the product of the cell's and the configuration's own effects.
 PRIOR_LOADS = 5.0
 # Sessions whose expected loads under every configuration are held at a time: some ten megabytes.
 SESSIONS_AT_ONCE = 10_000
@@ -103,8 +103,8 @@ def value(
     models: tuple[Loads, Loads] | None = None,
 ) -> Value:  # fmt: skip
     """Return the candidate's value on n logged sessions. Rows are the candidate's own: it need not share the logger's
-    classes. learned_from: whether it learned from these sessions, so that no interval would mean anything. models: what
-    `models_of` made of the same log on the candidate's grid, where several candidates are judged; None: it is made."""
+    classes. learned_from: whether it learned from these sessions, so that no interval would mean anything. models: from
+    `models_of` on the same log and the candidate's grid, where several candidates are judged; None: fit them here."""
     if not len(contexts):
         raise BadInput("no sessions to evaluate on; log some with `configtron learn run`")
     if np.isnan(logged.propensity).any() or (logged.propensity <= 0).any():
@@ -127,7 +127,7 @@ def value(
     tailed, typical = _both_means(draws, crossed, plt_ms)
     terms = crossed.expected + weight * (plt_ms - crossed.modelled)
     ips, snips, dr = _estimates(weight, plt_ms, terms, unmet, effective, cluster=cluster, dr=tailed)
-    # What keeps DR from a value or an interval keeps it from both means; a tail or a low end only from one.
+    # A reason that keeps DR from a value or an interval holds for both means; a tail or a low end only for one.
     refused = dr.reason in ("log:never-tried", "log:partly-tried", "log:weights-above-one", "log:few-effective")
     dr_ln = _without_interval(float("nan"), dr.reason) if refused else typical
     if by_context.flagged:
@@ -143,7 +143,8 @@ def value(
 
 
 def _table_of(candidate: TablePolicy, contexts: Contexts) -> tuple[Floats, Codes]:
-    """(rows + 1, configurations) what the candidate serves, the last row to who is unknown, and (n,) sessions' rows."""
+    """Return (rows + 1, configurations) the candidate's probabilities, the last row for unknown clients, and (n,)
+    rows."""
     row, _ = candidate.where(contexts)
     table = candidate.served_.probabilities(len(candidate.grid))
     unknown = np.zeros((1, table.shape[1]))
@@ -153,7 +154,7 @@ def _table_of(candidate: TablePolicy, contexts: Contexts) -> tuple[Floats, Codes
 
 
 def clusters_of(contexts: Contexts) -> tuple[Codes, Codes]:
-    """(n,) codes of what is drawn together, a prefix's sessions, and (n,) which half, 0 or 1, each is of.
+    """Return (n,) cluster codes, one for the sessions of a prefix, and (n,) the half, 0 or 1, of each session.
 
     A session without prefix is a cluster of its own; so is every session of a log of too few prefixes to show how
     prefixes differ: that log speaks of those prefixes alone.
@@ -179,7 +180,7 @@ def _both_means(draws: Draws, crossed: Crossed, ms: Floats) -> tuple[Estimate, E
         return _without_interval(float("nan"), "log:heavy-tail"), _typical(typical, draws, crossed, missed_ln)
     beyond = ratio > tail.bound
     common = tail.beyond(beyond)
-    # Loads up to the bound, and what the tail adds: each less its own mean, of which the model's 1 is the sum.
+    # Loads up to the bound, and the tail's excess: each less its own mean; these means add up to the model's 1.
     missed = (np.minimum(ratio, tail.bound) - (1.0 - common.mean())) * crossed.modelled
     how, typical = drawn_weights(draws, missed, missed_ln)
     rare = tail_weights(draws, how, beyond, crossed.modelled)
@@ -208,7 +209,7 @@ def _typical(how: DrawnWeight, draws: Draws, crossed: Crossed, missed_ln: Floats
 
 
 def _wider(found: Estimate, down: float, up: float) -> Estimate:
-    """Ends moved out by what else is not known, as independent of what moved them so far."""
+    """Return the estimate with wider ends, for a further uncertainty that is independent of the interval's own."""
     low = found.ms - float(np.hypot(found.ms - found.low_ms, down))
     return replace(found, low_ms=low, high_ms=found.ms + float(np.hypot(found.high_ms - found.ms, up)))
 
@@ -216,10 +217,10 @@ def _wider(found: Estimate, down: float, up: float) -> Estimate:
 def _estimates(weight: Floats, ms: Floats, terms: Floats, unmet: Floats, effective: float, *,
                cluster: Codes | None = None, dr: Estimate | None = None
                ) -> tuple[Estimate, Estimate, Estimate]:  # fmt: skip
-    """IPS, SNIPS, DR from the (n,) weights, loads, DR's terms and what SNIPS's squares lack (`_around`), as far as the
-    weights can carry them. cluster: (n,) what is drawn together; dr: the value in place of the terms' mean.
+    """Return IPS, SNIPS, DR from the (n,) weights, loads, DR's terms and the part missing from SNIPS's squares
+    (`_around`), as far as the weights can carry them. cluster: (n,) codes; dr: the value in place of the terms' mean.
 
-    The weights' mean is one if the logger could choose all that the candidate does. Below it, what is missing counts
+    The weights' mean is one if the logger could choose all that the candidate does. Below it, the missing weight counts
     as loads of 0 ms (IPS), as like the rest (SNIPS), or is the model's alone (DR). Above it, none means anything.
     """
     if effective == 0.0:
@@ -262,7 +263,7 @@ def _if_enough(found: Estimate, effective: float) -> Estimate:
 
 
 def _possible(found: Estimate) -> Estimate:
-    """Without what no page load time can be: a value, or an interval's lower end, that is not above 0 ms."""
+    """Remove a value, or an interval's lower end, that is not above 0 ms, since no page load time is."""
     if found.ms <= 0.0:
         return _without_interval(float("nan"), "log:below-zero")
     # The upper end stays: without those intervals that reach far, the others would hold the truth less often.
@@ -271,14 +272,14 @@ def _possible(found: Estimate) -> Estimate:
 
 
 def _own_lesson(found: Estimate) -> Estimate:
-    """Without the interval, as the candidate learned from these loads; what leaves no value says more, and stays."""
+    """Remove the interval, since the candidate learned from these loads; a reason for no value says more, and stays."""
     stays = np.isnan(found.ms) or found.reason == "log:partly-tried"
     return found if stays else _without_interval(found.ms, "log:learned-from")
 
 
 def _by_fitted(found: Estimate, weight: Floats | None = None) -> Estimate:
-    """Return a value by fitted propensities. IPS and SNIPS have no interval: what they are off by, no spread of terms
-    shows. Nor has DR, (n,) weights given, where these show by their mean that the fit is no good."""
+    """Return a value by fitted propensities. IPS and SNIPS have no interval: no spread of terms shows their error. Nor
+    has DR, (n,) weights given, where these show by their mean that the fit is no good."""
     if weight is None or found.reason in ("log:partly-tried", "log:weights-above-one"):
         return found if np.isnan(found.ms) and weight is None else _without_interval(found.ms, BY_CONTEXT)
     return found if found.reason else replace(found, reason=BY_CONTEXT)
@@ -296,10 +297,10 @@ def _around(mean: float, terms: Floats, upper: float = UPPER_95, unmet: Floats |
     the truth above it; Hall's cubic transformation of t sets that right (Hall 1992), and is the plain one without skew.
     The same few make the spread itself ill known: t has as many degrees of freedom as a chi-square whose variance is
     that of the spread's square (Satterthwaite 1946), n for normal terms and a handful for these.
-    upper: the quantile that either end stands for. unmet: (n,) what a model expects of a term's square over all draws
-    that might have been made, less what it expects for the one that was. Added to the squares it has them know of heavy
-    terms that were not met, and leaves their mean what it was (Isaki 1983; Dudik et al. 2011 do so for a mean). As a
-    model may err, it widens the terms' own spread and never narrows it.
+    upper: the quantile that either end stands for. unmet: (n,) a model's expectation of a term's square over all
+    possible draws, less its expectation for the draw made. Added to the squares it accounts for heavy terms that were
+    not met, and leaves their mean as it was (Isaki 1983; Dudik et al. 2011 do so for a mean). As a model may err, it
+    widens the terms' own spread and never narrows it.
     """
     n = len(terms)
     if n < 2:
@@ -309,7 +310,7 @@ def _around(mean: float, terms: Floats, upper: float = UPPER_95, unmet: Floats |
     deviation = float(np.sqrt(square * n / (n - 1)))
     error, end = deviation / np.sqrt(n), float(student_quantile(freedom(squares, square), upper))
     skew = float((terms * squares).mean()) / max(deviation**3, 1e-300) / np.sqrt(n)
-    # n terms about their mean have no more; what is left of equal ones by rounding would.
+    # n terms about their mean have no more; the rounding errors of equal terms would.
     skew = min(max(skew, -1.0), 1.0)
     ends = [end, -end]
     if abs(skew) > LEAST_SKEW:
@@ -330,10 +331,10 @@ class Crossed:
     """(n,) each, by a model of the other half.
 
     expected, expected_ln   value of the candidate's choices: ms, and the mean of ln(ms)
-    modelled                ms of the logged choice, by the same model, which knows no more of a configuration than all
-                            loads show: what one configuration's loads add has a variance, which DR has to see
+    modelled                ms of the logged choice, by the same model, which knows of a configuration only the effects
+                            shared by all loads: the effect of its own loads has a variance, which DR has to see
     chosen                  ms of the logged choice, as that configuration's own loads have it in its row
-    drawn                   mean of (weight (load - level))^2 over what the logger might have drawn, by the latter
+    drawn                   mean of (weight (load - level))^2 over the logger's possible draws, by the latter
     """
 
     expected: Floats
@@ -385,8 +386,8 @@ def _crossed(candidate: TablePolicy, table: Floats, heavy: Floats, row: Codes, c
 
 
 def _levels(rows: int, row: Codes, ratio: Floats) -> Floats:
-    """(rows,) means of (n,) ratios, the tail's mean in place of what is beyond it; the more they spread, the more loads
-    it takes for a row to be known."""
+    """Return (rows,) means of (n,) ratios, the tail's mean in place of ratios in the tail; the wider their spread, the
+    more loads a row needs."""
     tail = tail_of(ratio)
     smooth = tail.smoothed(ratio) if np.isfinite(tail.mean) else np.minimum(ratio, tail.bound)
     loads = max(PRIOR_LOADS, float(smooth.var()) / ROW_RATIO**2)
@@ -394,10 +395,10 @@ def _levels(rows: int, row: Codes, ratio: Floats) -> Floats:
 
 
 def inverse_propensity(shape: tuple[int, ...], row: Codes, configuration: Codes, propensity: Floats) -> Floats:
-    """(rows, configurations) mean of 1 / propensity over a row's sessions, drawn or not, from (n,) draws.
+    """Return (rows, configurations) the mean of 1 / propensity over a row's sessions, drawn or not, from (n,) draws.
 
-    A draw stands for as many sessions as it weighs: likely draws are many, and would have a logger that seldom does
-    what it did here look as if it always did.
+    A draw stands for as many sessions as it weighs: likely draws are many, and unweighted they would make a logger's
+    rare choice look like its usual one.
     """
     inverse = 1.0 / propensity
     return plain_model(shape, row, configuration, inverse**2) / plain_model(shape, row, configuration, inverse)
@@ -406,9 +407,9 @@ def inverse_propensity(shape: tuple[int, ...], row: Codes, configuration: Codes,
 def plain_model(
     shape: tuple[int, ...], row: Codes, configuration: Codes, ms: Floats, prior: float = PRIOR_LOADS
 ) -> Floats:
-    """(rows, configurations) mean of what is known: row's mean times configuration's factor, and what the pair showed.
+    """Return (rows, configurations) mean ms: the row's mean times the configuration's factor, and the pair's own loads.
 
-    Each is drawn to what stands above it by `prior` loads.
+    Each is drawn to the level above it by `prior` loads.
     """
     rows, width = shape
     if not len(ms):

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""What an emulated tensor shows before the first real load: effects, how they differ, how many round trips loads take.
+"""The prior from an emulated tensor before the first real load: effects, their spread, the round trips of loads.
 
-Question   What may be taken from an emulator whose networks are other networks, and whose strengths are wrong?
+Question   Which facts of an emulator hold although its networks are other networks, and its strengths are wrong?
 Method     Every condition is a class of its own, known exactly and counted as few loads. From it: evidence about the
-           shared effects; the round trips that loads take; and, most of all, covariances. What features leave
-           unexplained of each cell's effects is averaged over sites (a class's own) and what is left (a cell's own).
-           Mostly it is few directions: a hidden queue decides on pacing, windows and controls at once. Knowing
-           the directions, some dozen loads place a class in them.
+           shared effects; the round trips that loads take; and, most of all, covariances. The part of each cell's
+           effects that features leave unexplained is split into its mean over sites (a class's own) and the rest (a
+           cell's own). Mostly it is few directions: a hidden queue decides on pacing, windows and controls at once.
+           Knowing the directions, some dozen loads place a class in them.
 Stop when  computed, once.
 Reads as   `WarmStart`: evidence, sums, spread.
 Fails as   `plain_spread`, where there is no tensor: every feature by itself.
@@ -57,7 +57,7 @@ def plain_spread(knob_sd_ln: Floats) -> Spread:
 
 
 def emulated(warm: Mapped, knob_sd_ln: Floats, loads: float, sites: int, axes: tuple[Axis, ...] = ()) -> WarmStart:
-    """Return what a tensor shows a policy of so many sites, all of it together counting as `loads` page loads;
+    """Return a tensor's prior for a policy of so many sites, all of it together counting as `loads` page loads;
     unmeasured cells show nothing.
 
     knob_sd_ln (f,) as from `features.configuration_features`.
@@ -73,7 +73,7 @@ def emulated(warm: Mapped, knob_sd_ln: Floats, loads: float, sites: int, axes: t
     spread = _spread(warm, filled(log_ms), cells, share, knob_sd_ln)
     weight = loads / max(int(measured.sum()), 1) * measured / FIRST_NOISE_LN**2
     shown = evidence(sufficient_statistics(weight, np.nan_to_num(log_ms), features, len(warm.place), spread), cells)
-    # Round trips by place: what is no site of the policy's counts as any other's.
+    # Round trips by place: a site that is none of the policy's counts as any other.
     places = np.full((len(points), sites + 1), np.nan)
     for at in np.unique(warm.place):
         some = level[:, warm.place == at]
@@ -95,7 +95,8 @@ def _placed(cells: Floats, share: Floats, place: Codes, sites: int) -> tuple[Flo
 
 
 def _spread(warm: Mapped, log_ms: Floats, cells: Floats, share: Floats, knob_sd_ln: Floats) -> Spread:
-    """Covariances of what `cells` (n, q) leave of effects, n = conditions x sites; of conditions without gaps."""
+    """Return covariances of the effects' residuals on `cells` (n, q), n = conditions x sites; of conditions without
+    gaps."""
     features, sites = warm.features, len(warm.place)
     full = (~np.isnan(log_ms)).all(axis=1).reshape(-1, sites).all(axis=1)
     if full.sum() < 2 * features.shape[1]:
@@ -114,5 +115,5 @@ def _spread(warm: Mapped, log_ms: Floats, cells: Floats, share: Floats, knob_sd_
 
 
 def _levels(warm: Mapped, axes: tuple[Axis, ...]) -> tuple[Floats, Floats]:
-    """(conditions, 3 + axes) where classes see them; (conditions, sites) ln(ms) under what is nearest to Default."""
+    """Return (conditions, 3 + axes) points of classes; (conditions, sites) ln(ms) under the one nearest to Default."""
     return points_of(conditions_of(warm.tensor), axes), warm.log_ms()[:, warm.base, :]

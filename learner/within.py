@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""What distinguishes members of one class: page load times corrected for where in its class a client is.
+"""Differences between members of one class: page load times corrected for a client's place in its class.
 
 Question   How long would this load have taken for a client at the class's centroid?
-Method     Per class a regression of (ln(ms) less what was expected of its cell and configuration) on the client's
+Method     Per class a regression of (ln(ms) less the expectation of its cell and configuration) on the client's
            distance from the centroid, from running sums; drawn to the regression over all classes by `PRIOR_LOADS`.
-           What it explains is taken from ln(ms) before anything is learned.
+           The part that it explains is subtracted from ln(ms) before anything is learned.
 Stop when  never; sums grow by every load.
 Reads as   ln(ms) as at the centroid. Differences between configurations stay, the class's width no longer hides them.
-Fails as   nothing taken away, for a cell of which nothing was expected yet.
+Fails as   nothing taken away, for a cell without an expectation yet.
 Differs    from CT, which takes members of a class as one: there the width of a class is noise.
 Source     Cochran 1957 (analysis of covariance).
 """
@@ -31,13 +31,14 @@ SCALE_LN = 0.3
 @dataclass(frozen=True, slots=True, eq=False)
 class Slopes:
     """Sums per class: square (K, d, d) of distances from the centroid in d coordinates (3, or more: `Classes.axes`),
-    cross (K, d) of them and what was unexpected."""
+    cross (K, d) of them and the residuals."""
 
     square: Floats
     cross: Floats
 
     def plus(self, network: Codes, away: Floats, rest: Floats) -> Slopes:
-        """With further loads: network (n,), away (n, d) from the centroid, rest (n,) ln(ms) less what was expected."""
+        """Return the sums with further loads: network (n,), away (n, d) from the centroid, rest (n,) ln(ms) less the
+        expectation."""
         square, cross = self.square.copy(), self.cross.copy()
         for k in np.unique(network):
             mine = away[network == k]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Bayesian optimisation of every row on its own, then its best: BO, BO+NC and CherryPick+NC.
 
-The three differ in what a row is and in when a search is over; both are arguments. Source: CT section 6; CherryPick
+The three differ in their rows and in the end of a search; both are arguments. Source: CT section 6; CherryPick
 (NSDI'17): expected improvement below 10 %, at least 6 configurations, 3 first samples.
 """
 

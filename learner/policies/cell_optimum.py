@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Cell optimum: the best one configuration per class and site, from the tensor itself.
 
-It is the ceiling of any table over such cells: what a policy could reach at best that divides clients no further.
+It is the upper bound of any policy that divides clients no further than into such cells.
 """
 
 from __future__ import annotations

@@ -4,12 +4,12 @@
 Question   Which configuration is best for this network class and website?
 Method     Each cell is searched by expected improvement from a Latin hypercube of 4. Once at least 7 configurations
            were tried and the expected gain is below 5 %, the cell is handed over: a share `epsilon` of its sessions
-           falls on any configuration, the rest on what the tree says. While a cell is searched, the operator's degree
-           of randomness bounds the share of its sessions that test a configuration; the others get what the tree says,
-           or the cell's best so far, or Default. The tree is grown at
-           every update from the latest sessions, each labelled with its cell's best; it also gives the first sample of
-           a cell that has seen nothing yet, and in place of the hypercube those of a class that is split off.
-Stop when  a cell's search by the rule above, or, where others decide, when they do not try what it asks for; the
+           falls on any configuration, the rest on the tree's prediction. While a cell is searched, the operator's
+           degree of randomness bounds the share of its sessions that test a configuration; the others get the tree's
+           prediction, or the cell's best so far, or Default. The tree is grown at every update from the latest
+           sessions, each labelled with its cell's best; it also gives the first sample of a cell that has seen nothing
+           yet, and in place of the hypercube those of a class that is split off.
+Stop when  a cell's search by the rule above, or, where other programs decide, when they do not try its suggestions; the
            ensemble never.
 Reads as   one configuration per cell and its arm: lhc, gp, tree, greedy, epsilon.
 Fails as   before the first tree: a searched cell's own best (greedy); a client of no class: Default.
@@ -50,7 +50,7 @@ LABELS = {"observed": observed_best, "shrunk": shrunk_best}
 
 @dataclass(frozen=True, slots=True)
 class EnsembleOptions:
-    """CT's numbers, and this project's readings of what CT leaves open.
+    """CT's numbers, and this project's readings where CT leaves them open.
 
     first_samples   of the Latin hypercube
     randomness      most of a cell's sessions that test a configuration while the cell is searched, above 0 to 1
@@ -102,7 +102,7 @@ class Ensemble(TablePolicy):
         return (self.cells, self.search, self)
 
     def state(self) -> EnsembleState:
-        """Return what is saved beside the parts."""
+        """Return the state beside that of the parts."""
         return EnsembleState(self.tree_)
 
     def load(self, saved: dict[str, Any]) -> None:
@@ -120,7 +120,7 @@ class Ensemble(TablePolicy):
         self.search.extend(more)
 
     def _seeds(self, tree: Tree, before: int, samples: int) -> Codes:
-        """Return (rows from `before` on, samples) what the tree predicts for the members of each new class, the most
+        """Return (rows from `before` on, samples) the tree's predictions for the members of each new class, the most
         frequent first; -1 for none, and at the end: the mark of a search that the tree began."""
         width, found = len(self.sites) + 1, np.full((self.cells.rows - before, samples), -1)
         for row in range(before, self.cells.rows):
@@ -186,7 +186,7 @@ class Ensemble(TablePolicy):
         return Served(picks, self._arms(), weight, expected, explore, everything, self.grid.default)
 
     def _arms(self) -> npt.NDArray[np.int8]:
-        """(R, 2) why a cell gets what it tests, and why what it gets otherwise."""
+        """Return (R, 2) the arm of a cell's configuration under test, and the arm of its other configuration."""
         first = np.where(self.search.searches_.first[:, -1] < 0, ARM["tree"], ARM["lhc"])
         search = np.where(self.search.searches_.phase == FIRST, first, ARM["gp"])
         unseen = ~self.cells.tally_.count.any(axis=1)

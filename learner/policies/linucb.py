@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """LinUCB over the shared model, in place of Thompson sampling: a reference of the literature.
 
-LinUCB (Li et al. 2010) takes what is best if all goes well: mean less `width` deviations.
+LinUCB (Li et al. 2010) takes the configuration of the lowest lower bound: mean less `width` deviations.
 """
 
 from __future__ import annotations

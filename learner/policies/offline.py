@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Offline model: what an emulated tensor shows as best per class and site, never corrected by what happens.
+"""Offline model: the best configuration per class and site of an emulated tensor, never corrected by outcomes.
 
 A class for which the tensor has no condition takes the nearest class that has one; an unknown site gets Default.
 """

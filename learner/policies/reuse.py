@@ -65,7 +65,7 @@ class Reuse(TablePolicy):
         return (self.cells, self)
 
     def state(self) -> ReuseState:
-        """Return what is saved beside the cells."""
+        """Return the state beside that of the cells."""
         return ReuseState(self.kept_)
 
     def load(self, saved: dict[str, Any]) -> None:

@@ -3,16 +3,16 @@
 
 Question   Which configuration is fastest in this cell, given what every other cell has shown?
 Method     `linear.Model` on sums per cell and configuration. At each update tables are drawn from its posterior with
-           deviations times `boldness`; each draw's best configuration gets an even part of the cell's sessions. So what
-           is uncertain is tried, in proportion, and the propensity is known.
-           Guarded part: draws in which a configuration whose upper-confidence excess over Default is above
-           `guard_ln` is not chosen. Unguarded part: draws without that; `ledger.py` says how large it may be for mean
-           page load time to stay within `budget` of Default's, and what neither part gets is Default's. A warm start's
-           choices are charged as any other choice that no load of this log has shown.
-           Between updates outcomes are screened (`screening.py`): what is several times slower is dropped at once.
-           In every cell a hundredth of the sessions gets Default, as a measure of the rest.
+           deviations times `boldness`; each draw's best configuration gets an even part of the cell's sessions. So it
+           tries uncertain configurations, in proportion, and their propensities are known. Guarded part: draws in which
+           a configuration whose upper-confidence excess over Default is above `guard_ln` is not chosen. Unguarded part:
+           draws without that; `ledger.py` bounds its size so that mean page load time stays within `budget` of
+           Default's, and the rest of the sessions gets Default. A warm start's choices are charged as any other choice
+           that no load of this log has shown. Between updates outcomes are screened (`screening.py`): a configuration
+           that is several times slower is dropped at once. In every cell a hundredth of the sessions gets Default, as a
+           measure of the rest.
 Stop when  never: exploration shrinks with the posterior.
-Reads as   a few configurations per cell with their weights; the account; what is dropped.
+Reads as   a few configurations per cell with their weights; the account; the dropped configurations.
 Fails as   a client of no class, and any cell in which the guardrail passes nothing: Default.
 Differs    from CT's ensemble, which searches every cell on its own: docs/measurements/0019, docs/experiments.md.
 Source     Agrawal and Goyal 2013; Wu et al. 2016, Kazerouni et al. 2017 (conservative bandits).
@@ -45,15 +45,15 @@ from configtron.learner.templates import ready
 from configtron.learner.unloaded import barred
 from configtron.learner.warmstart import FIRST_NOISE_LN
 
-# Sessions that get Default in every cell: what everything is measured against must itself be measured, or a warm start
-# that is wrong about Default is never found out. One in a hundred costs a hundredth of the gain.
+# Sessions that get Default in every cell: the baseline must itself be measured, or a warm start that is wrong about
+# Default is never found out. One in a hundred costs a hundredth of the gain.
 HOLDBACK_SHARE = 0.01
 # Largest part of a cell's sessions that may be unguarded, whatever the budget: a few lucky loads must not send most
 # sessions there.
 MOST_UNGUARDED_SHARE = 0.25
 # Share of the guarded part from which on a configuration is one to explore around.
 NEAR_SHARE = 0.05
-# How far a configuration may be off what features say, in all cells alike: standard deviation, ln.
+# Deviation of a configuration from its features' prediction, in all cells alike: standard deviation, ln.
 OWN_LN = 0.1
 # Cells that are judged at a time: their draws stay within a core's cache.
 ROWS_AT_ONCE = 64
@@ -162,8 +162,8 @@ class Thompson(TablePolicy):
         return self._with_default(candidates[picks], weight, expected, level_ms)
 
     def _passing(self, mean: Floats, drawn: Floats, unguarded: int) -> tuple[Floats, Floats]:
-        """Return (draws, rows, candidates) of all parts, and of the unguarded one before the guardrail, with what may
-        not be served at infinity: dropped, never loaded, too risky, or harmful to neighbours."""
+        """Return (draws, rows, candidates) of all parts, and of the unguarded one before the guardrail; configurations
+        that may not be served are at infinity: dropped, never loaded, too risky, or harmful to neighbours."""
         candidates, count = self.model.candidates_, self.cells.tally_.count
         served = drawn.copy()
         served[:, self.dropping.out()[:, candidates]] = np.inf
@@ -178,7 +178,7 @@ class Thompson(TablePolicy):
         return within(mean, served, candidates), within(mean, free, candidates)
 
     def _guard(self, mean: Floats, drawn: Floats, guard_ln: float, unguarded: int) -> None:
-        """Put what is too risky at infinity, but for the first `unguarded` draws, in place."""
+        """Put configurations that are too risky at infinity, but for the first `unguarded` draws, in place."""
         default, options = self._default_at(), self.options
         for at in range(0, self.cells.rows, ROWS_AT_ONCE):
             rows = slice(at, at + ROWS_AT_ONCE)
@@ -195,7 +195,7 @@ class Thompson(TablePolicy):
         return int(np.searchsorted(self.model.candidates_, self.grid.default))
 
     def _default_ms(self, known_ln: Floats) -> Floats:
-        """Return (rows,) what Default takes where its ln(ms) (rows,) is known, else what round trips show."""
+        """Return (rows,) Default's ms where its ln(ms) (rows,) is known, else the estimate from round trips."""
         usual = self.model.usual_ln(self.model.rounds_ln_)
         found: Floats = np.exp(np.where(np.isnan(known_ln), usual, known_ln))
         return found
@@ -213,8 +213,8 @@ class Thompson(TablePolicy):
         return found
 
     def _own_effects(self, model: Model) -> Floats:
-        """Return (configurations,) what loads of each show in all cells alike that no feature explains, ln(ms): one
-        load that took ten times as long must not be repeated in every other cell."""
+        """Return (configurations,) the effect of each in all cells alike that no feature explains, ln(ms): a
+        configuration with one load ten times as long must not be tried in every other cell."""
         tally = self.cells.tally_
         if not tally.count.any():
             return np.zeros(len(self.grid))
