@@ -254,13 +254,13 @@ void ct_version_put(struct ct_version *version);
 void ct_publish(struct ct_net *cn, struct ct_version __rcu **slot, struct ct_version *version);
 struct ct_version *ct_now(struct ct_net *cn, struct ct_version __rcu *slot);
 void ct_profile_put(struct ct_profile *profile);
+struct ct_profile *ct_profile_find(struct ct_net *cn, u32 id);
 void ct_counts_sum(const struct ct_profile *profile, struct configtron_stats *stats);
 
 /* profiles.c */
 int ct_profile_new(struct ct_net *cn, const char *name, u32 *id);
 int ct_profile_del(struct ct_net *cn, u32 id);
 void ct_profile_retire(struct ct_net *cn, struct ct_profile *profile);
-struct ct_profile *ct_profile_find(struct ct_net *cn, u32 id);
 bool ct_can_stay_fast(const struct ct_real *real, const struct ct_settings *set);
 int ct_profile_set(struct ct_net *cn, u32 id, u32 flags, const struct configtron_param *params,
 		   u32 count, const struct ct_real *cc);

@@ -8,12 +8,6 @@
 
 #include "internal.h"
 
-struct ct_profile *ct_profile_find(struct ct_net *cn, u32 id)
-{
-	lockdep_assert_held(&cn->lock);
-	return xa_load(&cn->profiles, id);
-}
-
 static struct ct_profile *ct_profile_alloc(struct ct_net *cn, const char *name)
 {
 	static const struct ct_settings nothing;

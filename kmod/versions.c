@@ -72,6 +72,13 @@ struct ct_version *ct_now(struct ct_net *cn, struct ct_version __rcu *slot)
 	return rcu_dereference_protected(slot, lockdep_is_held(&cn->lock));
 }
 
+/* For a writer. */
+struct ct_profile *ct_profile_find(struct ct_net *cn, u32 id)
+{
+	lockdep_assert_held(&cn->lock);
+	return xa_load(&cn->profiles, id);
+}
+
 void ct_counts_sum(const struct ct_profile *profile, struct configtron_stats *stats)
 {
 	const struct ct_counts *counts;
