@@ -234,6 +234,8 @@ class ManagerSession:
             agent.hello = message
             found.append(AgentReport(name))
         else:
+            if agent.frozen and not message.frozen:
+                agent.rejected, agent.reason = None, ""
             agent.waiting, agent.dropped, agent.frozen = message.waiting, message.dropped, message.frozen
         version, digest = (self.current.head.version, self.current.head.digest) if self.current else (0, b"")
         return [*found, self._to(connection, Welcome(self.manager, self.term, version, digest))]

@@ -19,7 +19,7 @@ from configtron.model.fleet import OutcomeRow
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Rules
 from configtron.service.fleet.agent_core import AgentCore
-from configtron.service.fleet.applier import Applier
+from configtron.service.fleet.applier import Applier, LeaseOver
 from configtron.service.fleet.manager_core import ManagerCore, Outgoing
 from configtron.service.fleet.map_maker import FixedMapMaker
 from configtron.service.fleet.spool import Spool
@@ -119,7 +119,7 @@ class Host:
 
     def _check_leased(self) -> None:
         if self.world.now >= self.kernel.until_s:
-            raise Refused("the transaction is over")
+            raise LeaseOver("the transaction is over")
 
     def _refuse(self, rules: Rules) -> None:
         if "bad" in rules.used and self.name == AGENTS[1]:
@@ -159,6 +159,8 @@ class Host:
             return
         self.applier.tick(self.world.now, self.wall_ns())
         self.applier.take_remarks()
+        if self.core.session.frozen and not self.applier.frozen:
+            self.rejected.clear()
         self.core.holds(self.applier.held, self.applier.frozen)
         self.send(self.core.tick(self.world.now, self.wall_ns()))
 
@@ -168,7 +170,11 @@ class Host:
         spool, first = self.core.spool, self.core.spool._next
         row = OutcomeRow(self.name, spool.boot, 0, self.wall_ns(), "a.example", "198.51.100.0/24", "0" * 16,
                          self.world.rng.uniform(1, 9))  # fmt: skip
-        rows = [replace(row, epoch=at) for at in range(self.world.rng.randint(1, 5))]
+        # The world's own time, ms, in a field that no clock of a host fills.
+        rows = [
+            replace(row, epoch=at, map_version=round(1000 * self.world.now))
+            for at in range(self.world.rng.randint(1, 5))
+        ]
         self.world.may_kill()
         taken = spool.add(rows)
         for at, each in enumerate(rows[:taken], first):

@@ -57,6 +57,9 @@ class AgentCore:
 
     def holds(self, held: tuple[int, int, bytes], frozen: str) -> None:
         """Take what is in force after a change that no document made."""
+        if self.session.frozen and not frozen:
+            # It was rejected for the external change alone.
+            self.session.rejected = None
         self.session.held, self.session.frozen = held, frozen
 
     def query(self, prefix: str, rtt_us: int, now: float) -> list[bytes]:

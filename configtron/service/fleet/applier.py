@@ -27,7 +27,7 @@ from configtron.fleet.map_document import WRONG_BASE, HeadForm, MapRefused, Open
 from configtron.fleet.map_table import MapTable, dropped_of, prefixes_of
 from configtron.fleet.messages import MOST_REFUSED, MapResult
 from configtron.model.draw import Mix, Plan
-from configtron.model.errors import ConfigtronError
+from configtron.model.errors import ConfigtronError, Refused
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Rules
 from configtron.service.fleet.drawing import DrawnMap, drawn_map, profiles_of, used_profiles
@@ -36,6 +36,10 @@ from configtron.tune.rules import after, difference, inside
 
 # s between two renewals of the lease, which lasts two at least.
 RENEW_S = 1.0
+
+
+class LeaseOver(Refused):
+    """The lease of what was in force has ended meanwhile: a map is put in force from the beginning."""
 
 
 class Enforcement(Protocol):
@@ -172,6 +176,9 @@ class Applier:
                 self._difference(found, fresh, drawing)
             if document:
                 self._enforcement.keep(document, *place, found.change is None)
+        except LeaseOver as error:
+            self._lost(str(error))
+            return self._refused(place, str(error), retry=True)
         except ConfigtronError as error:
             return self._refused(place, str(error))
         self._accepted = _Accepted(head, found.table, fresh, until_s)
@@ -269,13 +276,12 @@ class Applier:
 
     def tick(self, now_s: float, now_ns: int) -> None:
         """Renew the lease, turn the epoch, end what is void, and look for foreign changes."""
+        if self.frozen and not self._enforcement.frozen():
+            self.frozen = ""
+            self._lost("unfrozen: the map is put in force anew")
         if self._rules is None or self._accepted is None:
             return
         try:
-            if self.frozen and not self._enforcement.frozen():
-                self.frozen = ""
-                self._lost("unfrozen: the map is put in force anew")
-                return
             if not self.frozen and (foreign := self._enforcement.foreign()):
                 self.frozen = foreign
                 self.remarks.append(f"another program changed what is in force; no map is applied until `configtron"

@@ -11,10 +11,11 @@ from collections.abc import Mapping
 
 from configtron.db.agent_journal import AgentJournal
 from configtron.model.draw import Mix, Plan
-from configtron.model.errors import ConfigtronError, Mismatch, Refused
+from configtron.model.errors import ConfigtronError, Mismatch
 from configtron.model.nouns import Profile
 from configtron.model.protocols import Drawing, Driver
 from configtron.model.tuning import Changes, Rules
+from configtron.service.fleet.applier import LeaseOver
 from configtron.service.lease import watchdog_process
 from configtron.service.lease.apply_transaction import apply_rules
 from configtron.service.lease.context import LeaseContext, context_of
@@ -127,7 +128,7 @@ class JournaledEnforcement:
         self._mark = self._driver.mark()
 
     def renew(self, lease_s: float) -> None:
-        """Let the lease last that long from now. Errors: `Refused` where it has ended; the driver's."""
+        """Let the lease last that long from now. Errors: `LeaseOver` where it has ended; the driver's."""
         with exclusive_lock(self._options.database):
             self._renew(lease_s)
 
@@ -135,7 +136,7 @@ class JournaledEnforcement:
         transaction, until_s = self._held(), self._context.now_s() + lease_s
         if not self._journal.renew(transaction.id, until_s, lease_s):
             self._transaction = None
-            raise Refused(f"transaction {transaction.id} of the agent is over; the map is put in force anew")
+            raise LeaseOver(f"transaction {transaction.id} of the agent is over; the map is put in force anew")
         if isinstance(self._driver, Drawing):
             self._driver.renew(round(until_s * 1e9))
 
@@ -188,4 +189,4 @@ class JournaledEnforcement:
         status, _ = self._journal.state(transaction.id)
         if status != LEASED:
             self._transaction = None
-            raise Refused(f"transaction {transaction.id} of the agent is {status}; the map is put in force anew")
+            raise LeaseOver(f"transaction {transaction.id} of the agent is {status}; the map is put in force anew")

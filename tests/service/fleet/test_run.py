@@ -30,6 +30,7 @@ from configtron.fleet.transport.manager_sockets import ManagerSockets
 from configtron.model.errors import BadInput, Refused
 from configtron.model.fleet import FleetMap, OutcomeRow
 from configtron.model.nouns import Profile
+from configtron.service.fleet import enrolment
 from configtron.service.fleet.agent import AgentOptions, run_agent
 from configtron.service.fleet.manager import ManagerOptions, run_manager
 from configtron.service.fleet.manager_core import ManagerCore
@@ -208,6 +209,56 @@ def test_a_client_without_a_key_and_one_with_the_wrong_server_key_are_not_heard(
     agent = AgentSockets(other, fleet.agent)
     assert heard(sockets, agent, frame(Beat()), 1.0) == []
     agent.close()
+
+
+def test_a_frame_of_many_megabytes_ends_its_connection_and_nothing_else(fleet: Fleet, sockets: ManagerSockets) -> None:
+    agent = AgentSockets(fleet.address, fleet.agent)
+    assert heard(sockets, agent, frame(Beat()))
+    agent.send(bytes(64 << 20))
+    end = time.monotonic() + 1.0
+    while time.monotonic() < end:
+        sockets.wait(0.05)
+        assert all(len(each.data) < 100 for each in sockets.receive(10))
+    assert heard(sockets, agent, frame(Beat()), PATIENCE_S)
+    agent.close()
+
+
+def test_a_line_of_enroll_joins_an_agent_and_a_cut_one_is_refused(tmp_path: Path) -> None:
+    keys, database = tmp_path / "keys", tmp_path / "m.db"
+    line = enrolment.enroll(database, keys, "web1", "tcp://manager.example:5560")
+    again = enrolment.join_line(line.text)
+    assert again == line and line.secret and line.text.replace("-", "").replace("_", "").isalnum()
+    enrolment.join(tmp_path / "agent", again)
+    with FleetStore(database) as store:
+        assert store.allowed() == {curve_pair(tmp_path / "agent").public.decode(): "web1"}
+    own = enrolment.own_key(tmp_path / "other")
+    other = enrolment.enroll(database, keys, "web2", "tcp://[2001:db8::1]:5560", own)
+    assert not other.secret
+    for wrong in (line.text[:-9], "x", "", line.text[::-1]):
+        with pytest.raises(BadInput):
+            enrolment.join_line(wrong)
+    with pytest.raises(BadInput, match="public key"):
+        enrolment.enroll(database, keys, "web3", "tcp://m:1", "short")
+    with pytest.raises(BadInput, match="endpoint"):
+        enrolment.enroll(database, keys, "web3", "m:1")
+    assert [row.name for row in enrolment.agents(database)] == ["web1", "web2"]
+    assert enrolment.revoke(database, "web1") and not enrolment.revoke(database, "web1")
+
+
+def test_a_rollback_publishes_the_map_before_and_holds_the_maker(fleet: Fleet) -> None:
+    with fleet.manager() as core:
+        until(lambda: core.session.current is not None)
+        fleet.maker.change(replace(MAP, prefixes={"192.0.2.0/24": "near"}))
+        until(lambda: core.session.current is not None and len(core.session.current.table) == 1)
+        assert enrolment.roll_back(fleet.options.database) == "1.1"
+        until(lambda: core.session.current is not None and len(core.session.current.table) == len(MAP.prefixes))
+        fleet.maker.change(replace(MAP, prefixes={"192.0.3.0/24": "near"}))
+        time.sleep(2.5)
+        assert core.session.current is not None and len(core.session.current.table) == len(MAP.prefixes)
+        assert enrolment.resume(fleet.options.database)
+        until(lambda: core.session.current is not None and len(core.session.current.table) == 1)
+    assert [row["why"] for row in enrolment.map_rows(fleet.options.database)] == [
+        "made", "made", "rollback to 1.1", "made"]  # fmt: skip
 
 
 def test_keys_are_files_that_only_their_owner_reads(tmp_path: Path) -> None:

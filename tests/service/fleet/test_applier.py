@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: MIT
+"""The applier, by a kernel of its own: what it leaves alone, when it turns, and what ends what is in force."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from nacl.signing import SigningKey
+
+from configtron.fleet.map_document import SignedMap, document, signed
+from configtron.model.draw import Mix, Plan
+from configtron.model.errors import Refused
+from configtron.model.fleet import FleetMap
+from configtron.model.nouns import Profile
+from configtron.model.tuning import Changes, Rules
+from configtron.service.fleet.applier import Applier, LeaseOver
+from configtron.tune.rules import after
+
+KEY = SigningKey(b"k" * 32)
+NS = 10**9
+EPOCH_S = 100
+START_NS = 1_000_000 * NS
+PROFILES = {"fast": Profile("fast", (("initcwnd", 20),)), "slow": Profile("slow", (("initcwnd", 5),))}
+MIXES = {"near": (("fast", 30_000), ("slow", 35_536)), "far": (("slow", 65_536),)}
+PREFIXES = {f"198.51.{at}.0/24": "near" for at in range(50)} | {f"203.0.{at}.0/24": "far" for at in range(5)}
+MAP = FleetMap(1, 1, PROFILES, MIXES, PREFIXES, b"a" * 16, START_NS + 3600 * NS, epoch_s=EPOCH_S)
+HUMANS = Rules({"mine": Profile("mine", (("initcwnd", 3),))}, {"203.0.0.0/23": "mine", "198.51.7.0/24": "mine"})
+
+
+class Recorded:
+    """An enforcement that keeps what it was asked."""
+
+    def __init__(self, draws: bool = False) -> None:
+        self.draws, self.rules = draws, Rules()
+        self.begun = self.changed = self.renewed = 0
+        self.refuses: Exception | None = None
+        self.plans: list[tuple[Plan, Mapping[str, Mix]]] = []
+        self.external = self.freeze = ""
+
+    def barred(self, profile: Profile) -> str:
+        return "initcwnd is beyond your bound" if dict(profile.settings).get("initcwnd") == 99 else ""
+
+    def begin(self, rules: Rules, lease_s: float) -> None:
+        self._fail()
+        self.rules, self.begun = rules, self.begun + 1
+
+    def change(self, changes: Changes, target: Rules) -> None:
+        self._fail()
+        self.rules, self.changed = after(self.rules, changes), len(changes.prefixes) + len(changes.dropped_prefixes)
+        assert self.rules == target
+
+    def turn(self, plan: Plan, mixes: Mapping[str, Mix]) -> None:
+        self.plans.append((plan, mixes))
+
+    def renew(self, lease_s: float) -> None:
+        self._fail()
+        self.renewed += 1
+
+    def foreign(self) -> str:
+        found, self.external = self.external, ""
+        self.freeze = found or self.freeze
+        return found
+
+    def frozen(self) -> str:
+        return self.freeze
+
+    def keep(self, document: bytes, term: int, version: int, whole: bool) -> None:
+        return
+
+    def _fail(self) -> None:
+        if self.refuses is not None:
+            raise self.refuses
+
+
+def made(new: FleetMap = MAP, made_ns: int = START_NS) -> SignedMap:
+    return signed(new, "m", made_ns, KEY)
+
+
+def loaded(one: Applier, new: SignedMap, base: SignedMap | None = None, now_s: float = 0.0) -> Any:
+    return one.load(document(new, base.table if base else None), now_s, START_NS + round(now_s * NS))
+
+
+def test_a_map_is_drawn_by_prefix_where_the_kernel_does_not_draw() -> None:
+    kernel = Recorded()
+    one = Applier(kernel, KEY.verify_key, Rules())
+    assert loaded(one, made()).result.error == ""
+    assert set(kernel.rules.prefixes) == set(PREFIXES)
+    arms = [name for prefix, name in kernel.rules.prefixes.items() if PREFIXES[prefix] == "near"]
+    assert 10 < arms.count("fast") < 40
+    one.tick(1.0, START_NS + EPOCH_S * NS)
+    assert kernel.rules.prefixes != dict(zip(PREFIXES, arms, strict=False)) and kernel.changed > 5
+    assert one.drawing is not None and one.drawing.epoch == START_NS // NS // EPOCH_S + 1
+
+
+def test_prefixes_point_to_classes_where_the_kernel_draws_and_mixes_turn_with_the_epoch() -> None:
+    kernel = Recorded(draws=True)
+    one, first = Applier(kernel, KEY.verify_key, Rules()), made()
+    loaded(one, first)
+    assert kernel.rules.prefixes == PREFIXES and set(kernel.rules.profiles) == {"fast", "slow", "near", "far"}
+    ((plan, mixes),) = kernel.plans
+    assert mixes["near"] == Mix(("fast", "slow"), (30_000, 35_536)) and plan.epoch == START_NS // NS // EPOCH_S
+    second = made(replace(MAP, version=2, mixes={**MIXES, "near": (("fast", 65_536),)}))
+    loaded(one, second, first)
+    one.tick(5.0, START_NS + 5 * NS)
+    assert len(kernel.plans) == 1
+    one.tick(6.0, START_NS + EPOCH_S * NS)
+    assert kernel.plans[-1][1]["near"] == Mix(("fast",), (65_536,)) and kernel.plans[-1][0].epoch == plan.epoch + 1
+    # A rollback has another key: it does not wait for the epoch.
+    loaded(one, made(replace(MAP, version=3, key=b"b" * 16)), second, 7.0)
+    assert len(kernel.plans) == 3 and kernel.plans[-1][1] == mixes
+
+
+def test_what_a_human_set_is_left_and_named() -> None:
+    kernel = Recorded()
+    one = Applier(kernel, KEY.verify_key, HUMANS, HUMANS)
+    found = loaded(one, made())
+    assert {entry for entry, _ in found.result.refused} == {"198.51.7.0/24", "203.0.0.0/24", "203.0.1.0/24"}
+    assert found.result.error == "" and found.result.entries == len(PREFIXES) - 3
+    assert {prefix: kernel.rules.prefixes[prefix] for prefix in HUMANS.prefixes} == HUMANS.prefixes
+    assert "203.0.0.0/24" not in kernel.rules.prefixes
+
+
+def test_a_class_with_a_barred_profile_keeps_default_and_the_rest_is_applied() -> None:
+    kernel = Recorded()
+    one = Applier(kernel, KEY.verify_key, Rules())
+    profiles = {**PROFILES, "fast": Profile("fast", (("initcwnd", 99),))}
+    found = loaded(one, made(replace(MAP, profiles=profiles)))
+    assert found.result.refused == (("profile fast", "initcwnd is beyond your bound"),)
+    assert set(kernel.rules.prefixes) == {prefix for prefix, name in PREFIXES.items() if name == "far"}
+
+
+def test_a_change_costs_its_own_prefixes() -> None:
+    kernel = Recorded()
+    one, first = Applier(kernel, KEY.verify_key, Rules()), made()
+    loaded(one, first)
+    prefixes = {**PREFIXES, "198.51.0.0/24": "far", "192.0.2.0/24": "far"}
+    del prefixes["198.51.1.0/24"]
+    found = loaded(one, made(replace(MAP, version=2, prefixes=prefixes)), first)
+    assert found.result.error == "" and kernel.begun == 1 and kernel.changed <= 3
+    assert set(kernel.rules.prefixes) == set(prefixes) and kernel.rules.prefixes["198.51.0.0/24"] == "slow"
+
+
+def test_validity_counts_on_the_hosts_own_clock_and_its_end_leaves_the_humans_rules() -> None:
+    kernel = Recorded()
+    one = Applier(kernel, KEY.verify_key, HUMANS, HUMANS)
+    # The wall clock is a day ahead: the map is as valid as it was when it was made.
+    assert one.load(document(made()), 0.0, START_NS + 86_400 * NS).result.error == ""
+    one.tick(3599.0, START_NS + 86_400 * NS)
+    assert one.held[:2] == (1, 1)
+    one.tick(3600.5, START_NS + 86_400 * NS)
+    assert one.held == (0, 0, b"") and kernel.rules.prefixes == HUMANS.prefixes
+    assert any("void" in remark for remark in one.take_remarks())
+
+
+def test_the_last_good_map_stays_when_the_driver_refuses_one() -> None:
+    kernel = Recorded()
+    one, first = Applier(kernel, KEY.verify_key, Rules()), made()
+    loaded(one, first)
+    before, kernel.refuses = kernel.rules, Refused("the driver refuses it")
+    found = loaded(one, made(replace(MAP, version=2, prefixes={"192.0.2.0/24": "far"})), first)
+    assert found.result.error == "the driver refuses it" and not found.retry
+    assert one.held[:2] == (1, 1) and kernel.rules == before
+
+
+@pytest.mark.parametrize("place", [(1, 1), (1, 0), (0, 9)])
+def test_an_older_map_is_refused_even_when_none_is_in_force_any_more(place: tuple[int, int]) -> None:
+    kernel = Recorded()
+    one, first = Applier(kernel, KEY.verify_key, Rules()), made(replace(MAP, version=2))
+    loaded(one, first)
+    one.tick(4000.0, START_NS)
+    assert one.held == (0, 0, b"")
+    old = made(replace(MAP, term=place[0], version=place[1]))
+    assert "is not later" in loaded(one, old).result.error
+    assert loaded(one, first).result.error == ""
+
+
+def test_a_foreign_change_freezes_once_until_it_is_unfrozen() -> None:
+    kernel = Recorded()
+    one, first = Applier(kernel, KEY.verify_key, Rules()), made()
+    loaded(one, first)
+    kernel.external = "100000 prefixes are gone"
+    for at in range(5):
+        one.tick(1.0 + at, START_NS)
+    assert len(one.take_remarks()) == 1 and one.frozen
+    second = made(replace(MAP, version=2))
+    assert "frozen" in loaded(one, second, first).result.error
+    kernel.freeze = ""
+    one.tick(9.0, START_NS)
+    assert not one.frozen and one.held == (0, 0, b"")
+    assert loaded(one, second).result.error == "" and kernel.begun == 2
+
+
+def test_a_lease_that_ended_is_begun_anew_and_is_no_reason_to_reject() -> None:
+    kernel = Recorded()
+    one, first = Applier(kernel, KEY.verify_key, Rules()), made()
+    loaded(one, first)
+    kernel.refuses = LeaseOver("transaction 3 of the agent is undone")
+    second = made(replace(MAP, version=2, prefixes={"192.0.2.0/24": "far"}))
+    found = loaded(one, second, first)
+    assert found.retry and one.held == (0, 0, b"")
+    kernel.refuses = None
+    assert loaded(one, second).result.error == "" and kernel.begun == 2
+
+
+def test_an_own_copy_is_put_in_force_again_with_all_its_differences() -> None:
+    kernel = Recorded()
+    one, first = Applier(kernel, KEY.verify_key, Rules()), made()
+    second = made(replace(MAP, version=2, prefixes={**PREFIXES, "192.0.2.0/24": "far"}))
+    kept = [document(first), document(second, first.table)]
+    assert one.resume(kept, 5.0, START_NS + 60 * NS) == ""
+    assert one.held[:2] == (1, 2) and kernel.begun == 1 and "192.0.2.0/24" in kernel.rules.prefixes
+    assert "over" in Applier(Recorded(), KEY.verify_key, Rules()).resume(kept, 5.0, START_NS + 3600 * NS)
+    assert Applier(Recorded(), KEY.verify_key, Rules()).resume(kept[1:], 5.0, START_NS)

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: MIT
+"""Rules of an agent as one leased transaction: changes are journaled as changes, and its lease ends them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from configtron.db.agent_journal import AgentJournal
+from configtron.db.tuning import Tuning
+from configtron.model.errors import BadInput, ConfigtronError
+from configtron.model.nouns import Profile
+from configtron.model.tuning import Changes, Place, Rules
+from configtron.service.fleet import enforcement as enforcing
+from configtron.service.fleet.applier import LeaseOver
+from configtron.service.fleet.enforcement import JournaledEnforcement
+from configtron.service.lease.context import context_of
+from configtron.service.lease.options import LeaseOptions
+from configtron.service.lease.watcher import Watcher
+from configtron.tune.drivers.memory import MemoryDriver
+from configtron.tune.guard import Bound, Limits
+from configtron.tune.journal import LEASED, UNDONE
+
+FAST = Profile("fast", (("initcwnd", 20),))
+RULES = Rules({"fast": FAST}, {f"198.51.{at}.0/24": "fast" for at in range(20)})
+LEASE_S = 30.0
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[AgentJournal]:
+    with AgentJournal(tmp_path / "tune.db") as found:
+        yield found
+
+
+def made(journal: AgentJournal, driver: MemoryDriver) -> JournaledEnforcement:
+    limits = Limits({"initcwnd": Bound(4, 20)})
+    return JournaledEnforcement(LeaseOptions(journal.path, "memory", limits=limits), journal, driver)
+
+
+def changed(rules: Rules, at: int) -> tuple[Changes, Rules]:
+    """Return a change that drops one prefix and adds another, and what it leads to."""
+    prefixes = {**rules.prefixes, f"192.0.{at}.0/24": "fast"}
+    gone = next(iter(rules.prefixes))
+    del prefixes[gone]
+    changes = Changes({"fast": FAST}, {f"192.0.{at}.0/24": "fast"}, frozenset(), frozenset({gone}))
+    return changes, Rules(rules.profiles, prefixes)
+
+
+def test_changes_are_journaled_as_changes_and_read_back_as_rules(
+    journal: AgentJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(enforcing, "MOST_CHANGES", 3)
+    driver, rules = MemoryDriver(Place()), RULES
+    one = made(journal, driver)
+    one.begin(rules, LEASE_S)
+    counts = []
+    for at in range(5):
+        changes, rules = changed(rules, at)
+        one.change(changes, rules)
+        counts.append(journal._connection.execute("SELECT count(*) FROM act_change").fetchone()[0])
+        with Tuning(journal.path) as other:
+            (act,) = other.acts(LEASED)
+            assert act.rules == rules == driver.read()
+            assert other.open_act("memory", Place(), context_of(other).namespace) == act
+    assert counts == [1, 2, 0, 1, 2]
+    one.release()
+    assert journal.acts(UNDONE)[-1].why == "the agent was stopped" and journal.acts(LEASED) == []
+    assert journal._connection.execute("SELECT count(*) FROM act_change").fetchone() == (0,)
+
+
+def test_a_change_that_the_driver_refuses_leaves_what_was_there(journal: AgentJournal) -> None:
+    driver = MemoryDriver(Place())
+    one = made(journal, driver)
+    one.begin(RULES, LEASE_S)
+    bad = Profile("bad", (("initcwnd", "many"),))
+    with pytest.raises(BadInput, match="out of reach"):
+        one.change(Changes({"bad": bad}, {"192.0.2.0/24": "bad"}), Rules({"fast": FAST, "bad": bad}, RULES.prefixes))
+    assert driver.read() == RULES and journal.acts(LEASED)[0].rules == RULES
+    one.renew(LEASE_S)
+    one.release()
+
+
+def test_a_lease_that_is_not_renewed_ends_and_a_change_after_it_is_refused(journal: AgentJournal) -> None:
+    driver = MemoryDriver(Place())
+    one = made(journal, driver)
+    one.begin(RULES, 0.5)
+    deadline = time.monotonic() + 15
+    while journal.acts(LEASED):
+        assert time.monotonic() < deadline, "the watchdog does not end the lease"
+        time.sleep(0.05)
+    with pytest.raises(LeaseOver):
+        one.renew(LEASE_S)
+    with pytest.raises(ConfigtronError):
+        one.change(*changed(RULES, 1))
+
+
+def test_a_watch_on_the_same_database_neither_renews_the_agents_lease_nor_reports_its_changes(
+    journal: AgentJournal,
+) -> None:
+    driver, rules = MemoryDriver(Place()), RULES
+    one = made(journal, driver)
+    one.begin(rules, LEASE_S)
+    (before,) = journal.acts(LEASED)
+    one.change(*changed(rules, 1))
+    with Tuning(journal.path) as other:
+        watcher = Watcher(context_of(other))
+        assert watcher.turn() == [] and watcher.turn() == []
+    assert journal.acts(LEASED)[0].expires_s == before.expires_s
+    one.release()
+
+
+def test_a_foreign_change_is_one_line_and_one_frozen_place(journal: AgentJournal) -> None:
+    driver = MemoryDriver(Place())
+    one = made(journal, driver)
+    one.begin(RULES, LEASE_S)
+    assert one.foreign() == ""
+    driver.apply(Changes(dropped_prefixes=frozenset([*RULES.prefixes][:15])))
+    assert "and 14 more" in one.foreign() and one.foreign() == ""
+    assert [scope.scope for scope in journal.frozen()] == ["place"] and one.frozen()
+    journal.unfreeze(None)
+    assert one.frozen() == ""
+    one.release()
+
+
+def test_a_later_start_takes_over_what_stands_and_knows_it_from_a_humans(journal: AgentJournal) -> None:
+    driver = MemoryDriver(Place())
+    one = made(journal, driver)
+    assert one.human_rules() == Rules()
+    one.begin(RULES, LEASE_S)
+    (act,) = journal.acts(LEASED)
+    later = made(journal, driver)
+    assert later.human_rules() == Rules()
+    later.begin(RULES, LEASE_S)
+    assert [each.id for each in journal.acts(LEASED)] == [act.id]
+    later.release()
+
+
+def test_bounds_of_the_operator_and_the_guard_bar_profiles(journal: AgentJournal) -> None:
+    one = made(journal, MemoryDriver(Place()))
+    assert one.barred(FAST) == ""
+    assert "beyond your bound" in one.barred(Profile("wide", (("initcwnd", 30),)))
+    assert "unfair" in one.barred(Profile("bbr", (("tcp_congestion_control", "bbr"),)))
