@@ -15,8 +15,8 @@ Source     RFC 8032 (Ed25519); PyNaCl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Annotated, TypeVar
 
 from msgspec import DecodeError, Meta, Struct, ValidationError
@@ -103,12 +103,17 @@ _DOCUMENT: Decoder[DocumentForm] = Decoder(DocumentForm)
 
 @dataclass(frozen=True)
 class SignedMap:
-    """One version as a manager keeps it: the signed head, its bytes, and the table."""
+    """One version as a manager keeps it: the signed head, its bytes, and the table.
+
+    base, change  digest of the table before it, and what leads from that to this one; None: not known
+    """
 
     head: HeadForm
     head_bytes: bytes
     signature: bytes
     table: MapTable
+    base: bytes = b""
+    change: TableChange | None = None
 
     @property
     def place(self) -> tuple[int, int]:
@@ -161,11 +166,15 @@ def signed_after(new: FleetMap, manager: str, made_ns: int, key: SigningKey, bef
     classes = tuple(ids)
     if classes[: len(before.head.classes)] != before.head.classes:
         return _signed(new, manager, made_ns, key, classes, table_of(new.prefixes, ids), why)
-    put = dict(new.prefixes.items() - prefixes_before.items())
-    gone = dict.fromkeys(prefixes_before.keys() - new.prefixes.keys(), "")
-    dropped = table_of(gone, {"": 0})
-    table = changed(before.table, TableChange(table_of(put, ids), dropped.v4, dropped.v6))
-    return _signed(new, manager, made_ns, key, classes, table, why)
+    put = {prefix: name for prefix, name in new.prefixes.items() if prefixes_before.get(prefix) != name}
+    fresh = sum(prefix not in prefixes_before for prefix in put)
+    gone: Iterable[str] = ()
+    if len(new.prefixes) - fresh < len(prefixes_before):
+        gone = prefixes_before.keys() - new.prefixes.keys()
+    dropped = table_of(dict.fromkeys(gone, ""), {"": 0})
+    change = TableChange(table_of(put, ids), dropped.v4, dropped.v6)
+    made = _signed(new, manager, made_ns, key, classes, changed(before.table, change), why)
+    return replace(made, base=before.table.digest, change=change)
 
 
 def _signed(new: FleetMap, manager: str, made_ns: int, key: SigningKey, classes: tuple[str, ...], table: MapTable,
@@ -220,7 +229,8 @@ def document(new: SignedMap, base: MapTable | None = None) -> bytes:
         table = new.table
         columns = [column.tobytes() for column in (table.v4, table.class4, table.v6, table.class6)]
         return _ENCODER.encode(DocumentForm(new.head_bytes, new.signature, b"", *columns))
-    change = difference(base, new.table)
+    known = new.change if new.base == base.digest else None
+    change = difference(base, new.table) if known is None else known
     put = change.put
     columns = [column.tobytes() for column in (put.v4, put.class4, put.v6, put.class6, change.drop4, change.drop6)]
     return _ENCODER.encode(DocumentForm(new.head_bytes, new.signature, base.digest, *columns))
