@@ -79,7 +79,7 @@ def clients_of(mixtures: dict[str, dict[int, float]], prefixes: int, clients: in
 @dataclass(frozen=True, slots=True, eq=False)
 class Loads:
     """(n,) loads of an epoch: client, site, configuration in the tensor's grid, ms; arm, its class and propensity;
-    whether the client is held back."""
+    whether the client is held back; condition, and the chance of each load, for `LiveWorld.instead`."""
 
     epoch: int
     client: Codes
@@ -90,11 +90,17 @@ class Loads:
     class_name: tuple[str, ...]
     propensity: Floats
     held: Codes
+    condition: Codes
+    chance: Floats
+    noise: Floats
     rows: Sequence[OutcomeRow] = field(default=())
 
 
 class LiveWorld:
-    """What happens to pages of these clients under a map. slow: profile's settings -> factor on its load times."""
+    """What happens to pages of these clients under a map.
+
+    slow  configuration -> factor on its load times; lost: agents whose clients the next one serves, with the same map
+    """
 
     def __init__(self, tensor: Tensor, clients: Clients, seed: int, *, loads: int = 2_000, agents: int = 4):
         self.tensor, self.clients, self.seed, self.loads, self.agents = tensor, clients, seed, loads, agents
@@ -117,12 +123,19 @@ class LiveWorld:
         arm, propensity, held = drawn.arms(units, names)
         configuration = self._configurations(fleet_map, names, arm)
         condition = self.clients.condition[self.clients.prefix[who]]
-        ms = self._loaded(condition, configuration, site, chance) * noise
-        ms *= np.array([self.slow.get(int(at), 1.0) for at in configuration])
-        made = Loads(number, who, site, configuration, ms, arm, names, propensity, held)
+        ms = self._loaded(condition, configuration, site, chance) * noise * self._slower(configuration)
+        made = Loads(number, who, site, configuration, ms, arm, names, propensity, held, condition, chance, noise)
         length_s = fleet_map.epoch_s if epoch_s is None else epoch_s
         times = ((number + at_s) * length_s * 1e9).astype(np.int64)
         return replace(made, rows=self._rows(made, fleet_map, times, wrong, condition, drawn))
+
+    def instead(self, made: Loads, configuration: Codes) -> Floats:
+        """Return (n,) what the same loads would have taken under other configurations, by the same chance, in ms."""
+        found = self._loaded(made.condition, configuration, made.site, made.chance) * made.noise
+        return found * self._slower(configuration)
+
+    def _slower(self, configuration: Codes) -> Floats:
+        return np.array([self.slow.get(int(at), 1.0) for at in configuration])
 
     def _classes(self, fleet_map: FleetMap, who: Codes) -> tuple[str, ...]:
         """Return each client's class: of its prefix, else of its round trip's band, "" for none."""
@@ -164,8 +177,8 @@ class LiveWorld:
         server = (clients.address[made.client] % np.uint64(self.agents)).astype(int)
         for at in range(len(made.client)):
             agent = int(server[at])
-            if agent in self.lost:
-                continue
+            while agent in self.lost:
+                agent = (agent + 1) % self.agents
             self._sequence[agent] += 1
             name, arm = made.class_name[at], int(made.arm[at])
             mine = bool(made.held[at])
