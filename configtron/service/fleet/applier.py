@@ -100,6 +100,7 @@ class Applier:
         self._base = base or Rules()
         self._accepted: _Accepted | None = None
         self._drawing: DrawnMap | None = None
+        self._before: DrawnMap | None = None
         self._rules: Rules | None = None
         self._renewed_s = float("-inf")
         self._latest = (0, 0)
@@ -182,6 +183,8 @@ class Applier:
         except ConfigtronError as error:
             return self._refused(place, str(error))
         self._accepted = _Accepted(head, found.table, fresh, until_s)
+        if drawing is not self._drawing:
+            self._before = self._drawing
         self._drawing, self._latest = drawing, place
         refused = [(f"profile {name}", reason) for name, reason in barred.items()]
         refused += [(prefix, f"a human set {owner}") for prefix, owner in left_out.items()]
@@ -238,9 +241,11 @@ class Applier:
         """Return all rules: the base, and the map's as the kernel or this applier draws them."""
         if self._enforcement.draws:
             prefixes = {prefix: name for prefix, name in classes.items() if name in drawing.mixes}
-            # Until the turn the kernel may draw a profile of the plan in force.
-            profiles = {**profiles_of(head), **drawing.profiles}
-            profiles |= {name: Profile(name) for name in drawing.mixes}
+            # The kernel has two plans, the one in force and the one before or after it: it may draw what either names.
+            profiles = profiles_of(head)
+            for one in (self._before, self._drawing, drawing):
+                if one is not None:
+                    profiles = {**one.profiles, **{name: Profile(name) for name in one.mixes}} | profiles
         else:
             prefixes = self._without_needless(drawing.draw(classes))
             profiles = used_profiles(drawing.profiles, prefixes.values())
@@ -305,7 +310,7 @@ class Applier:
             return
         drawing = drawn_map(head, epoch, self._barred(head))
         self._whole(self._accepted.classes, drawing, head, True, now_s)
-        self._drawing = drawing
+        self._before, self._drawing = self._drawing, drawing
 
     def _end(self, why: str) -> None:
         """Leave the base alone in force."""
@@ -317,7 +322,7 @@ class Applier:
     def _lost(self, why: str) -> None:
         """Forget what was in force: a later map, or the same one again, begins anew."""
         self.remarks.append(why)
-        self._accepted = self._drawing = self._rules = None
+        self._accepted = self._drawing = self._before = self._rules = None
 
     def take_remarks(self) -> list[str]:
         """Return the remarks since the last call."""
