@@ -86,6 +86,7 @@ RUNS: dict[str, tuple[tuple[str, ...], set[int]]] = {
     "learn manager agents": (("learn", "manager", "agents"), {0}),
     "learn manager maps": (("learn", "manager", "maps"), {0}),
     "learn manager rollback": (("learn", "manager", "rollback", "9.9"), {2}),
+    "learn serve": (("learn", "serve", "--local", "--driver", "memory", "--for", "1"), {0, 5}),
     "learn drop": (("learn", "drop", "--policy", "x"), {2, 4}),
     "replay packets": (("replay", "packets", str(ROOT / "fixtures" / "icw")), {0}),
     "replay study": (("replay", "study", "hotcloud"), {2, 4}),

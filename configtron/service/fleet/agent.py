@@ -90,7 +90,7 @@ def run_agent(options: AgentOptions, *, stop: Callable[[], bool] = lambda: False
     with AgentJournal(options.lease.database) as journal:
         driver = chosen(context_of(journal), options.lease, for_kernel(journal.wanted()))
         enforcement = JournaledEnforcement(options.lease, journal, driver)
-        applier = Applier(enforcement, address.verify_key, _humans(journal), enforcement.human_rules())
+        applier = Applier(enforcement, address.verify_key, wanted_by_humans(journal), enforcement.human_rules())
         applier.frozen = enforcement.frozen()
         _resume(applier, enforcement)
         network: _Network | None = None
@@ -104,7 +104,7 @@ def run_agent(options: AgentOptions, *, stop: Callable[[], bool] = lambda: False
             enforcement.release()
 
 
-def _humans(journal: AgentJournal) -> Rules:
+def wanted_by_humans(journal: AgentJournal) -> Rules:
     """Return the wanted rules that a human set."""
     wanted = journal.wanted()
     profiles, prefixes = journal.learned("profile"), journal.learned("prefix")

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+"""`configtron learn serve`."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import click
+
+from configtron.cli.completing import drivers, either
+from configtron.cli.options import SPAN, Finite, with_options
+from configtron.cli.settings import settings
+from configtron.cli.tune.options import guard_options
+from configtron.linux.signals import asked_to_stop
+from configtron.model.errors import DONE, INTERRUPTED, BadInput
+
+OPTIONS = with_options(
+    click.option("--local", is_flag=True, help="This host alone, in one process; `learn manager` serves many."),
+    click.option("--policy", default="thompson", show_default=True, metavar="POLICY", shell_complete=either,
+                 help="Policy: one of `learn policies`."),
+    click.option("--driver", metavar="NAME", shell_complete=drivers, help="Driver, as of `tune`.  [default: auto]"),
+    guard_options,
+    click.option("--holdback", type=Finite(0, 0.99), default=0.05, show_default=True, metavar="SHARE",
+                 help="Share of clients that keep Default, always the same."),
+    click.option("--epoch", "epoch_s", type=click.IntRange(10, 86_400), default=600, show_default=True,
+                 metavar="SECONDS", help="How long a client keeps its profile."),
+    click.option("--port", "ports", type=click.IntRange(1, 65_535), multiple=True, default=(80, 443), metavar="PORT",
+                 show_default=True, help="Port of the web server whose clients are tuned; repeat for more."),
+    click.option("--beacons", default="127.0.0.1:9315", show_default=True, metavar="HOST:PORT",
+                 help="Where the web server passes beacons on to."),
+    click.option("--log-socket", "log_path", type=click.Path(dir_okay=False, path_type=Path), metavar="PATH",
+                 help="Socket of the web server's access log.  [default: /run/configtron/outcomes.log]"),
+    click.option("--begin-with", type=click.IntRange(1), default=2_000, show_default=True, metavar="N",
+                 help="Page loads under Default before anything is tried."),
+    click.option("--least-clients", type=click.IntRange(1), metavar="N", help="Clients of an epoch that a prefix needs"
+                 " for a rule of its own.  [default: 20, or 1 for drivers that draw for prefixes]"),
+    click.option("--budget", type=Finite(0, 1), default=0.01, show_default=True, metavar="SHARE",
+                 help="What exploration may cost, as a share of Default's mean page load time."),
+    click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of all random numbers."),
+    click.option("--for", "span_s", type=SPAN, metavar="SECONDS", help="Stop after so long; else at Ctrl-C."),
+)  # fmt: skip
+
+
+@click.command(short_help="Tune this host's clients by what their page loads show.")
+@OPTIONS
+def serve(span_s: float | None, local: bool, **given: Any) -> int:
+    """Tune this host's clients, learn from their page loads, and go on so until Ctrl-C; then put back what stood.
+
+    First all clients keep Default, until --begin-with page loads have come in. Then each epoch has a map: every network
+    class draws from up to eight profiles, every prefix has a class. What the guard, --bound or the driver refuses is
+    never tried. After a kill the same command goes on from the database; a lease of three seconds has put Default back
+    meanwhile. docs/loop.md says what the web server needs, and what to expect.
+
+    Needs the extras `learn` and `fleet`, and root. Exit code 5: driver, extra or rights are missing; 6: another
+    database acts here.
+    """
+    if not local:
+        raise BadInput("serve --local runs the loop of this host; `configtron learn manager run` serves many hosts")
+    from configtron.service.learning.serve_local import serve_local, serve_options, until
+
+    logging.getLogger("configtron").setLevel(logging.INFO)
+    with asked_to_stop() as stopping:
+        serve_local(serve_options(settings().db, **given), until(stopping, span_s))
+        return INTERRUPTED if stopping() else DONE

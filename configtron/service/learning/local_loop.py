@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: MIT
+"""The closed loop of one host in one process: maker, applier and outcomes of `learn manager` and `tune agent`.
+
+The core is the manager's, so that maps, the maker's state and the position up to which rows were learned are one
+transaction of one SQLite file: after `kill -9` they fit one another. The applier is the agent's: a leased transaction,
+renewed each second, whose watchdog takes it back when this process is gone. Between both there is no socket.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from nacl.signing import VerifyKey
+
+from configtron.fleet.map_document import SignedMap, document, opened, whole_map
+from configtron.learner.closed_loop import Moved
+from configtron.learner.loop_maker import LoopMapMaker
+from configtron.model.errors import ConfigtronError, Refused, Unwritten
+from configtron.model.fleet import FleetMap, OutcomeRow
+from configtron.model.nouns import Profile
+from configtron.service.fleet.applier import Applier
+from configtron.service.fleet.manager_core import ManagerCore
+
+log = logging.getLogger("configtron.fleet")
+
+# As what this host's own rows are kept.
+AGENT = "local"
+# Rows that wait for room on the disk; older ones are dropped and counted.
+MOST_WAITING = 100_000
+# Maps that connections may have been drawn from.
+MOST_MAPS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class LoopStep:
+    """What a turn changed. applied: the map that was put in force, None: none was; drawn: (term, version, epoch) that
+    arms are drawn from, (0, 0, 0): none are; moved: prefixes of open connections that were applied to anew."""
+
+    applied: FleetMap | None = None
+    drawn: tuple[int, int, int] = (0, 0, 0)
+    moved: tuple[Moved, ...] = ()
+
+
+class GuardedMaker:
+    """A maker for one host: what its driver, its operator or the guard refuses is barred."""
+
+    def __init__(self, maker: LoopMapMaker, barred: Callable[[Profile], str]) -> None:
+        self.maker, self._barred = maker, barred
+
+    def observe(self, rows: Sequence[OutcomeRow]) -> None:
+        self.maker.observe(rows)
+
+    def make(self, now_ns: int, barred: Callable[[Profile], str]) -> FleetMap | None:
+        return self.maker.make(now_ns, lambda profile: barred(profile) or self._barred(profile))
+
+    def classify(self, prefix: str, rtt_us: int) -> str:
+        return self.maker.classify(prefix, rtt_us)
+
+    def save(self) -> str:
+        return self.maker.save()
+
+    def restore(self, text: str) -> None:
+        if text:
+            self.maker.restore(text)
+
+
+class LocalLearning:
+    """The learning half: rows are stored and learned, maps made. It may take seconds, and has a thread of its own.
+
+    boot     names this start's rows, whose sequence begins at 1
+    current  the map that is to be in force; moved: prefixes whose class another map changed, for the other half
+    """
+
+    def __init__(self, core: ManagerCore, maker: LoopMapMaker, boot: str) -> None:
+        self.core, self.maker, self._boot = core, maker, boot
+        self.current: SignedMap | None = core.session.current
+        self.moved: deque[Moved] = deque()
+        self.dropped = 0
+        self._waiting: deque[OutcomeRow] = deque()
+        self._full = False
+
+    def rows(self, rows: Sequence[OutcomeRow]) -> None:
+        """Take rows of this boot, in order of their sequence."""
+        self._waiting.extend(rows)
+        while len(self._waiting) > MOST_WAITING:
+            self._waiting.popleft()
+            self.dropped += 1
+
+    def turn(self, now_s: float, now_ns: int) -> None:
+        """Store rows, learn, and make the map that is due. Errors: `Refused` once another loop has the database."""
+        self._store(now_ns)
+        self.core.tick(now_s, now_ns)
+        if self.core.stopped:
+            raise Refused(self.core.stopped)
+        self.moved.extend(self.maker.moved)
+        self.maker.moved.clear()
+        self.current = self.core.session.current
+
+    def _store(self, now_ns: int) -> None:
+        """Keep the rows that wait, each once; without room on the disk they wait on."""
+        rows = list(self._waiting)
+        if not rows:
+            return
+        try:
+            self.core.store.add_rows(AGENT, self._boot, rows[0].sequence, rows, now_ns)
+        except Unwritten as error:
+            if not self._full:
+                log.error("%s; outcomes wait in memory", error)
+            self._full = True
+            return
+        self._full = False
+        last = rows[-1].sequence
+        while self._waiting and self._waiting[0].sequence <= last:
+            self._waiting.popleft()
+
+    def learned(self) -> str:
+        """Return what was learned so far, in words."""
+        learner = self.maker.learner
+        left = sum(learner.left_out_.values())
+        why = ", ".join(f"{n} {name}" for name, n in learner.left_out_.most_common(3))
+        return f"{learner.outcomes_} outcomes learned{f', {left} left out: {why}' if left else ''}"
+
+
+class LocalApplying:
+    """The applying half: maps are put in force, epochs turned and leases renewed. Times: seconds since boot, ns of the
+    wall clock.
+
+    reopen  applies to open connections what is in force now: (connections, those with a profile)
+    """
+
+    def __init__(
+        self, learning: LocalLearning, applier: Applier, key: VerifyKey,
+        reopen: Callable[[], tuple[int, int]] | None = None,
+    ) -> None:  # fmt: skip
+        self.learning, self.applier, self._key, self._reopen = learning, applier, key, reopen
+        self.maps: dict[tuple[int, int], FleetMap] = {}
+        self._refused: tuple[int, int] = (0, 0)
+
+    def turn(self, now_s: float, now_ns: int) -> LoopStep:
+        """Apply what is due; call it some times a second."""
+        before = drawn_from(self.applier)
+        applied = self._apply(now_s, now_ns)
+        self.applier.tick(now_s, now_ns)
+        for remark in self.applier.take_remarks():
+            log.warning("%s", remark)
+        drawn = drawn_from(self.applier)
+        moved = self._move() if drawn != before or applied is not None else ()
+        return LoopStep(applied, drawn, moved)
+
+    def _apply(self, now_s: float, now_ns: int) -> FleetMap | None:
+        """Hand the current map to the applier, where it is not in force; return it."""
+        current = self.learning.current
+        if current is None or current.place in (self.applier.held[:2], self._refused):
+            return None
+        data = document(current)
+        found = self.applier.load(data, now_s, now_ns)
+        if found.result.error:
+            self._refused = current.place
+            log.warning("map %d.%d is not applied: %s", *current.place, found.result.error)
+            return None
+        for entry, reason in found.result.refused:
+            log.warning("map %d.%d: %s is left out: %s", *current.place, entry, reason)
+        now = whole_map(opened(data, self._key, None))
+        self.maps[current.place] = now
+        while len(self.maps) > MOST_MAPS:
+            del self.maps[next(iter(self.maps))]
+        return now
+
+    def _move(self) -> tuple[Moved, ...]:
+        """Apply to open connections, where the network of a prefix changed and its class with it."""
+        every = [self.learning.moved.popleft() for _ in range(len(self.learning.moved))]
+        changed = tuple(one for one in every if one.outcomes)
+        if not changed or self._reopen is None:
+            return changed
+        try:
+            connections, tuned = self._reopen()
+        except ConfigtronError as error:
+            log.warning("open connections are left as they are: %s", error)
+            return ()
+        slowest = max(changed, key=lambda one: one.seconds)
+        log.info(
+            "%d prefixes changed their network, %s within %.0f s and %d outcomes; %d of %d open connections have a"
+            " profile now",
+            len(changed),
+            slowest.prefix,
+            slowest.seconds,
+            slowest.outcomes,
+            tuned,
+            connections,
+        )
+        return changed
+
+
+def drawn_from(applier: Applier) -> tuple[int, int, int]:
+    """Return (term, version, epoch) that arms are drawn from now; (0, 0, 0): none are."""
+    now = applier.drawing
+    return (0, 0, 0) if now is None else (now.head.term, now.head.version, now.epoch)
+
+
+def mixes_text(fleet_map: FleetMap) -> str:
+    """Return a map in one line: how many prefixes, classes and profiles, and the largest shares."""
+    parts: dict[str, int] = {}
+    for mix in fleet_map.mixes.values():
+        for name, weight in mix:
+            parts[name] = parts.get(name, 0) + weight
+    total = max(sum(parts.values()), 1)
+    largest = sorted(parts.items(), key=lambda one: -one[1])[:4]
+    shares = ", ".join(f"{name} {weight / total:.0%}" for name, weight in largest)
+    counted = f"{len(fleet_map.prefixes)} prefixes in {len(fleet_map.mixes)} classes"
+    return f"{counted}; {shares or 'every client has Default'}"

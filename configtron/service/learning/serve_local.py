@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: MIT
+"""`learn serve --local`: this host's driver, its page loads, and the loop between them, until a signal.
+
+Needs the extras `learn` and `fleet`. With a driver that draws (`protocols.Drawing`) each client is drawn by the kernel;
+with another one the unit is (prefix, epoch), drawn by the applier with the same hash.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from configtron.learner.closed_loop import LoopOptions
+from configtron.learner.loop_maker import LoopMapMaker
+from configtron.learner.map_making import MapOptions
+from configtron.learner.registry import PREFERRED
+from configtron.learner.rulebook import learned_profile
+from configtron.model.bounds import check_texts
+from configtron.model.draw import Key, Mix, Plan, draw
+from configtron.model.errors import BadInput, ConfigtronError, Missing
+from configtron.model.fleet import FleetMap
+from configtron.model.grid import Grid, live_grid
+from configtron.model.nouns import Profile
+from configtron.model.protocols import Drawing, Driver, Mover
+from configtron.service.learning.importable import importable
+from configtron.service.learning.local_loop import (
+    AGENT,
+    GuardedMaker,
+    LocalApplying,
+    LocalLearning,
+    LoopStep,
+    mixes_text,
+)
+from configtron.service.lease.options import AUTO, LeaseOptions
+from configtron.tune.guard import limits_of
+from configtron.tune.pools import for_kernel
+
+if TYPE_CHECKING:
+    from nacl.signing import SigningKey
+
+    from configtron.learner.pageloads.plan_book import DatedPlan
+    from configtron.model.close_records import CloseRecord, OpenRecord
+    from configtron.service.fleet.enforcement import JournaledEnforcement
+
+log = logging.getLogger("configtron.fleet")
+
+# s between two turns of the loop.
+TURN_S = 0.25
+# Clients of one epoch that a prefix needs to be listed. A driver that does not draw knows of prefixes alone.
+CLIENTS, PREFIXES_ALONE = 20, 1
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """lease: database, driver, place and limits; maps: as `MapOptions`, whose `least_clients` 0 is chosen by the
+    driver; policy: a row of `learn policies`; begin_with, budget: as in `LoopOptions`; host, port: where beacons
+    come; log_path: socket of the web server's access log; keys: folder of the key that signs maps."""
+
+    lease: LeaseOptions
+    keys: Path
+    policy: str = PREFERRED
+    holdback: float = 0.05
+    epoch_s: int = 600
+    seed: int = 1
+    least_clients: int = 0
+    begin_with: int = 2_000
+    budget: float = 0.01
+    host: str = "127.0.0.1"
+    port: int = 0
+    log_path: Path | None = None
+    ports: tuple[int, ...] = field(default=(80, 443))
+
+    def __post_init__(self) -> None:
+        """Check texts. Errors: `BadInput`."""
+        check_texts(self)
+
+
+def serve_options(
+    database: Path, *, driver: str | None = None, bound: Sequence[str] = (), allow_unfair: bool | None = None,
+    beacons: str = "127.0.0.1:9315", least_clients: int | None = None, **given: Any,
+) -> ServeOptions:  # fmt: skip
+    """Return options as they are typed. Errors: `BadInput`."""
+    host, _, port = beacons.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65_536:
+        raise BadInput(f"--beacons {beacons[:60]!r}: write HOST:PORT, as in 127.0.0.1:9315")
+    lease = LeaseOptions(database, driver or AUTO, limits=limits_of(bound, bool(allow_unfair)))
+    return ServeOptions(lease, database.parent / "fleet", host=host, port=int(port), least_clients=least_clients or 0,
+                        **given)  # fmt: skip
+
+
+def reachable_grid(barred: Callable[..., str], grid: Grid | None = None) -> Grid:
+    """Return the configurations that driver, operator and guard take, Default among them. Errors: `BadInput` where
+    Default is all there is."""
+    whole = live_grid() if grid is None else grid
+    able = [at for at in range(len(whole)) if at == whole.default or not barred(learned_profile(whole, at))]
+    if len(able) < 2:
+        why = next(barred(learned_profile(whole, at)) for at in range(len(whole)) if at != whole.default)
+        raise BadInput(f"no configuration but Default may be used here, so there is nothing to learn: {why}")
+    return whole.only(able)
+
+
+def loop_options(options: ServeOptions, grid: Grid, owned: tuple[str, ...], names: frozenset[str], draws: bool
+                 ) -> LoopOptions:  # fmt: skip
+    """Return the options of the maker. owned, names: prefixes and profiles that a human set."""
+    least = options.least_clients or (CLIENTS if draws else PREFIXES_ALONE)
+    maps = MapOptions(options.seed, options.holdback, least, epoch_s=options.epoch_s, ports=options.ports, owned=owned,
+                      owned_profiles=names)  # fmt: skip
+    return LoopOptions(grid, options.policy, maps, options.begin_with, budget=options.budget)
+
+
+def serve_local(options: ServeOptions, stop: Callable[[], bool], seen: Callable[[LoopStep], None] = lambda _: None
+                ) -> None:  # fmt: skip
+    """Run the loop until `stop` returns true, asked some times a second; then what stood before is put back.
+
+    seen  gets each turn that applied a map or turned the epoch
+
+    Errors: `BadInput` for options, keys or database; `Missing` for the driver; `Refused` where another database acts
+    here, or another loop has the same database.
+    """
+    from configtron.db.agent_journal import AgentJournal
+    from configtron.fleet.transport.curve_keys import signing_key
+    from configtron.service.fleet.agent import wanted_by_humans
+    from configtron.service.fleet.applier import Applier
+    from configtron.service.fleet.enforcement import JournaledEnforcement
+    from configtron.service.lease.context import context_of
+    from configtron.service.lease.planner import chosen
+
+    importable([options.policy])
+    key = signing_key(options.keys)
+    with AgentJournal(options.lease.database) as journal:
+        driver = chosen(context_of(journal), options.lease, for_kernel(journal.wanted()))
+        enforcement = JournaledEnforcement(options.lease, journal, driver)
+        humans = wanted_by_humans(journal)
+        grid = reachable_grid(enforcement.barred)
+        made = loop_options(options, grid, tuple(humans.prefixes), frozenset(humans.profiles), enforcement.draws)
+        boot = secrets.token_hex(8)
+        learner = LearningThread(options.lease.database, LoopMapMaker(made, secrets.token_bytes(16)),
+                                 enforcement.barred, key, boot)  # fmt: skip
+        applier = Applier(enforcement, key.verify_key, humans, enforcement.human_rules())
+        applier.frozen = enforcement.frozen()
+        unit = "draws for each client" if enforcement.draws else "is drawn for, prefix by prefix"
+        log.info("driver %s %s; %d configurations; policy %s", driver.name, unit, len(grid), options.policy)
+        try:
+            learning = learner.begun()
+            reopen = driver.move if isinstance(driver, Mover) else None
+            applying = LocalApplying(learning, applier, key.verify_key, reopen)
+            asyncio.run(_run(options, applying, driver, enforcement, learner, stop, seen))
+        finally:
+            learner.end()
+            enforcement.release()
+
+
+class LearningThread(threading.Thread):
+    """The learning half in its thread, to which its connection to the database belongs: a lease of seconds is renewed
+    while an update takes longer."""
+
+    def __init__(self, database: Path, maker: LoopMapMaker, barred: Callable[[Profile], str], key: SigningKey,
+                 boot: str) -> None:  # fmt: skip
+        super().__init__(name="learning", daemon=True)
+        self._database, self._maker, self._barred, self._key, self.boot = database, maker, barred, key, boot
+        self._learning: LocalLearning | None = None
+        self._begun, self._over = threading.Event(), threading.Event()
+        self.error: ConfigtronError | None = None
+
+    def begun(self) -> LocalLearning:
+        """Begin, and return the learning half. Errors: those of `run`."""
+        self.start()
+        self._begun.wait()
+        self.check()
+        assert self._learning is not None
+        return self._learning
+
+    def check(self) -> None:
+        """Raise what ended the thread, if anything did."""
+        if self.error is not None:
+            raise self.error
+
+    def end(self) -> None:
+        """Let it end; what is under way is finished."""
+        self._over.set()
+        if self.is_alive():
+            self.join()
+
+    def run(self) -> None:
+        from configtron.db.fleet import FleetStore
+        from configtron.service.fleet.manager_core import ManagerCore
+
+        try:
+            with FleetStore(self._database) as store:
+                name = f"{socket.gethostname()}/{os.getpid()}"
+                guarded = GuardedMaker(self._maker, self._barred)
+                core = ManagerCore(store, guarded, self._key, name, time.time_ns())
+                self._learning = LocalLearning(core, self._maker, self.boot)
+                self._learning.turn(time.monotonic(), time.time_ns())
+                self._begun.set()
+                while not self._over.wait(TURN_S):
+                    self._learning.turn(time.monotonic(), time.time_ns())
+        except ConfigtronError as error:
+            self.error = error
+        finally:
+            self._begun.set()
+
+
+class RecordsInForce:
+    """A driver's records while its rules are in force; none before, and none after they were taken back."""
+
+    def __init__(self, driver: Drawing) -> None:
+        self._driver, self._lost = driver, 0
+
+    def records(self) -> Iterator[OpenRecord | CloseRecord]:
+        """Hand out the records that wait, each once."""
+        try:
+            yield from self._driver.records()
+        except Missing:
+            return
+
+    def lost_records(self) -> int:
+        """Return how many records were lost so far."""
+        try:
+            now = self._driver.lost_records()
+        except Missing:
+            return self._lost
+        # The kernel's count begins anew with the rules.
+        self._lost = max(self._lost, now)
+        return self._lost
+
+
+def until(stop: Callable[[], bool], span_s: float | None) -> Callable[[], bool]:
+    """Return whether `stop` asks for the end, or so many seconds have passed since now; None: no such end."""
+    end_s = math.inf if span_s is None else time.monotonic() + span_s
+    return lambda: stop() or time.monotonic() >= end_s
+
+
+async def _run(
+    options: ServeOptions, applying: LocalApplying, driver: Driver, enforcement: JournaledEnforcement,
+    learner: LearningThread, stop: Callable[[], bool], seen: Callable[[LoopStep], None],
+) -> None:  # fmt: skip
+    """Take page loads in and turn the loop."""
+    from configtron.learner.pageloads.plan_book import PlanBook
+    from configtron.learner.receiving.ended_sockets import EndedSockets
+    from configtron.learner.receiving.http_endpoint import PORT
+    from configtron.service.outcomes.local_outcomes import LOG_PATH, LocalOutcomes
+
+    book, learning = PlanBook(enforcement.draws), applying.learning
+    source = RecordsInForce(driver) if isinstance(driver, Drawing) else EndedSockets(options.ports)
+    outcomes = LocalOutcomes(AGENT, learner.boot, source, book, learning.rows, options.log_path or LOG_PATH)
+    await outcomes.start(options.host, options.port or PORT)
+    drawn = (0, 0, 0)
+    try:
+        while not stop():
+            learner.check()
+            step = applying.turn(time.clock_gettime(time.CLOCK_BOOTTIME), time.time_ns())
+            if step.drawn != drawn and step.drawn[:2] in applying.maps:
+                drawn = step.drawn
+                book.add(dated_plan(applying.maps[drawn[:2]], drawn[2]))
+            if step.applied is not None:
+                place = f"map {step.applied.term}.{step.applied.version}"
+                log.info("%s: %s; %s", place, mixes_text(step.applied), learning.learned())
+            if step.applied is not None or step.moved:
+                seen(step)
+            await asyncio.sleep(TURN_S)
+    finally:
+        await outcomes.stop()
+
+
+def dated_plan(fleet_map: FleetMap, epoch: int) -> DatedPlan:
+    """Return what the join of page loads needs of a map in an epoch."""
+    from configtron.learner.pageloads.plan_book import DatedPlan, PrefixDraw
+    from configtron.service.fleet.drawing import prefix_unit
+
+    mixes = {name: Mix(tuple(one for one, _ in mix), tuple(parts for _, parts in mix))
+             for name, mix in fleet_map.mixes.items()}  # fmt: skip
+    bands = tuple((band.up_to_us, band.class_name) for band in fleet_map.bands)
+    plan = Plan(Key.of(fleet_map.key), epoch, 0, fleet_map.holdback, "", bands)
+
+    def of_prefix(prefix: str) -> PrefixDraw:
+        name = fleet_map.prefixes.get(prefix, "")
+        if name not in mixes:
+            return PrefixDraw("", None, False, "")
+        drawn = draw(plan, mixes[name], prefix_unit(prefix))
+        profile = "" if drawn.arm is None else mixes[name].profiles[drawn.arm]
+        return PrefixDraw(name, drawn.arm, drawn.held, profile)
+
+    place = (fleet_map.term, fleet_map.version, fleet_map.epoch_s)
+    return DatedPlan(*place, plan, mixes, fleet_map.key, of_prefix)
