@@ -123,3 +123,13 @@ def test_few_failures_are_counted_by_client() -> None:
     treated = np.flatnonzero(loads.treated)[::350][:8]
     broken = replace(loads, ln_ms=np.where(np.isin(np.arange(6000), treated), np.inf, loads.ln_ms))
     assert 1.5 < difference(broken, FAILURES).estimate / difference(broken, FAILURES).error < 3.0
+
+
+def test_a_small_arm_without_failures_by_chance_is_no_proof() -> None:
+    """Beside a holdback of a twentieth: the fewer failures it has by chance, the surer a plain error would be that the
+    other arm fails more often."""
+    found = [difference(arm_loads((11, seed), n, share=0.95), FAILURES) for seed in range(120) for n in (3000, 5000)]
+    z = np.array([one.estimate / one.error for one in found if not one.reason])
+    assert len(z) > 200 and z.max() < 3.0 and z.std() < 1.2  # with the plain error: 8.0 and 1.7
+    apart = difference(arm_loads((11, 1), 12_000, share=0.95, failing=0.01, failing_treated=0.08), FAILURES)
+    assert apart.estimate / apart.error > 5.0, "and true harm is found"
