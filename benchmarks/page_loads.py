@@ -24,7 +24,7 @@ from configtron.learner.pageloads.request_join import DrawnArm, RequestJoin
 from configtron.model.close_records import OpenRecord
 from configtron.model.fleet import OutcomeRow
 
-LOADS, BATCH = 100_000, 1_000
+LOADS, BATCH = 50_000, 1_000
 START_NS, MS, STEP_NS = 1_700_000_000_000_000_000, 1_000_000, 10_000
 # One in each so many ports of a prefix at a time.
 PORTS = 60_000

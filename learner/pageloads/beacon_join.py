@@ -33,7 +33,9 @@ from configtron.model.fleet import OutcomeRow
 EARLY_NS, SETTLE_NS = 5_000_000_000, 10_000_000_000
 # The longest load, and a minute for its beacon.
 TOKEN_NS = round(LONGEST_MS * 1e6) + 60_000_000_000
-MOST_TOKENS, MOST_EARLY, MOST_GONE, MOST_CONNECTIONS = 300_000, 20_000, 300_000, 100_000
+# Bytes each: 780, 500, 180, 200: some 80 MB if all are full. Five hundred pages a second whose beacon never comes fill
+# the first in two minutes, which then is a token's life.
+MOST_TOKENS, MOST_EARLY, MOST_GONE, MOST_CONNECTIONS = 60_000, 20_000, 100_000, 50_000
 # Two pages of one connection are this far apart at least (ns).
 APART_NS = 200_000_000
 # A request that begins so much after its handshake came on a socket that was opened ahead: three round trips are a

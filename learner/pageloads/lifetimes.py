@@ -27,10 +27,10 @@ from configtron.model.close_records import CloseRecord, OpenRecord
 SLACK_NS = 50_000_000
 # A clock may be wrong by more than the slack, not by so much: two connections within it are ambiguous.
 REUSE_NS = 1_000_000_000
-# A log line follows its request within the log's own buffering.
-KEPT_ENDED_NS = 60_000_000_000
-# Connections that are remembered: some 700 bytes each.
-MOST = 200_000
+# A log line follows its request within 5 s, and waits 2 s for its record (`request_join`).
+KEPT_ENDED_NS = 10_000_000_000
+# Connections that are remembered, 620 bytes each: 62 MB; five thousand a second for 20 s.
+MOST = 100_000
 
 # Prefix of the client, local port, remote port.
 Ends = tuple[str, int, int]

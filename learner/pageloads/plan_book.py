@@ -15,18 +15,21 @@ Source     `model/draw.py`; RFC 7693 (BLAKE2b)
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
 
 from configtron.fingerprint.features import plain
 from configtron.learner.pageloads.request_join import DrawnArm, prefix_of_client
 from configtron.model.close_records import OpenRecord
-from configtron.model.draw import Mix, Plan, propensity, unit_of
+from configtron.model.draw import Mix, Plan, draw, propensity, unit_of
 from configtron.model.fleet import TURN_MARGIN_S
 
 # Epochs that connections may have begun in: some hours of keep-alive.
 PLANS = 24
+# Prefixes whose draw is remembered, of each plan.
+REMEMBERED = 20_000
 
 
 class PrefixDraw(NamedTuple):
@@ -71,7 +74,9 @@ class PlanBook:
     def add(self, plan: DatedPlan) -> None:
         """Remember the plan of an epoch, also a new map's within it."""
         self._plans.pop(plan.plan.epoch, None)
-        self._plans[plan.plan.epoch] = plan
+        # a draw takes 100 us, and clients of a prefix come together
+        of_prefix = lru_cache(REMEMBERED)(plan.of_prefix) if plan.of_prefix else None
+        self._plans[plan.plan.epoch] = replace(plan, of_prefix=of_prefix)
         while len(self._plans) > PLANS:
             del self._plans[next(iter(self._plans))]
 
@@ -117,12 +122,25 @@ class PlanBook:
         if found is None:
             return DrawnArm(prefix, named, plan.term, plan.map_version, epoch, doubt="undrawn")
         mix = plan.mixes.get(found.class_name)
-        chance = propensity(plan.plan, mix, found.arm) if mix else 1.0
+        if self.kernel_draws:
+            found = self._of_client(plan, mix, found, client)
         doubt = "turn" if near_turn(wall_ns, plan.epoch_s) else ""
+        if self.kernel_draws and mix is None and plan.plan.bands:
+            # its class came of its handshake's round trip, which no record shows here
+            doubt = "undrawn"
+        chance = propensity(plan.plan, mix, found.arm) if mix else 1.0
         return DrawnArm(
             prefix, named, plan.term, plan.map_version, epoch, found.class_name, found.arm, found.profile, chance,
             found.held, doubt,
         )  # fmt: skip
+
+    def _of_client(self, plan: DatedPlan, mix: Mix | None, found: PrefixDraw, client: bytes) -> PrefixDraw:
+        """Return what the kernel draws for one client of a prefix's class."""
+        if mix is None:
+            return found
+        drawn = draw(plan.plan, mix, unit_of(plain(client)))
+        profile = plan.plan.held_profile if drawn.arm is None else mix.profiles[drawn.arm]
+        return PrefixDraw(found.class_name, drawn.arm, drawn.held, profile)
 
 
 def near_turn(wall_ns: int, epoch_s: int) -> bool:

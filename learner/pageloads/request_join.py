@@ -29,7 +29,7 @@ LATE_NS = 5_000_000_000
 # Records that do not come within so long are lost; lines that may wait: a burst of that long.
 WAIT_NS, MOST_WAITING = 2_000_000_000, 100_000
 # Tokens that are remembered as seen; prefixes of addresses.
-MOST_SEEN, REMEMBERED = 200_000, 20_000
+MOST_SEEN, REMEMBERED = 50_000, 20_000
 # Endings of a load that did not finish; so many wait to be taken.
 BAD, MOST_BAD = frozenset((RESET, ABORTED, TIMED_OUT)), 20_000
 

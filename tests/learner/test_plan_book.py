@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from configtron.learner.pageloads.beacon_join import BeaconJoin
@@ -113,6 +115,27 @@ NOW = MIDDLE + 10 * S
 def failures() -> tuple[FailureJoin, BeaconJoin]:
     beacons = BeaconJoin("web1", "b")
     return FailureJoin(beacons, book(draws=PrefixDraw("slow", 1, False, "wide")).of_client), beacons
+
+
+def test_a_report_has_the_arm_that_the_kernel_draws_for_its_client() -> None:
+    """Not what its prefix would have been given: clients of a prefix have different arms."""
+    plans, arms = book(draws=PrefixDraw("slow", 0, False, "narrow")), set()
+    for host in range(40):
+        found = plans.of_client(bytes([198, 51, 100, host]), NOW)
+        drawn = draw(dated(MIDDLE // S // EPOCH_S).plan, MIX, unit_of(f"198.51.100.{host}"))
+        assert found is not None
+        assert (found.arm, found.held, found.propensity) == (drawn.arm, drawn.held, pytest.approx(drawn.propensity))
+        assert found.profile == ("" if drawn.arm is None else MIX.profiles[drawn.arm])
+        arms.add(found.arm)
+    assert arms == {0, 1, None}
+
+
+def test_a_client_whose_class_came_of_its_round_trip_is_unknown_to_reports() -> None:
+    plans, plan = PlanBook(), dated(MIDDLE // S // EPOCH_S, draws=PrefixDraw("", None, False, ""))
+    plans.add(plan)
+    assert (known := plans.of_client(CLIENT, NOW)) and known.propensity == 1.0
+    plans.add(replace(plan, plan=replace(plan.plan, bands=((50_000, "slow"),))))
+    assert plans.of_client(CLIENT, NOW) is None
 
 
 def test_a_failure_that_a_record_confirms_teaches_once() -> None:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from configtron.learner.pageloads.beacon_join import SETTLE_NS
 from configtron.learner.pageloads.intake import IntakeOptions
 from configtron.learner.pageloads.plan_book import PlanBook
 from configtron.learner.receiving.http_endpoint import PORT
@@ -53,11 +54,12 @@ class LocalOutcomes:
         self._turning = asyncio.get_running_loop().call_later(EVERY_S, self._turn)
 
     async def stop(self) -> None:
-        """Close the sockets; rows that have not settled are given up."""
+        """Close the sockets; hand out the rows that have not settled."""
         if self._turning is not None:
             self._turning.cancel()
         asyncio.get_running_loop().remove_reader(self.reader.lines.fileno())
         await self.pages.endpoint.stop()
+        self.pages.turn(self.reader.turn(), SETTLE_NS)
         self.reader.lines.close()
 
     def counts(self) -> Counter[str]:

@@ -56,13 +56,13 @@ class PageOutcomes:
             device, site = admitted.device, admitted.site
             self._failed.append(partial(self.failures.failed, admitted.client, failed, now_ns, device, site))
 
-    def turn(self, batch: ReaderBatch) -> None:
-        """Take what the root reader joined; hand out the rows that settled."""
+    def turn(self, batch: ReaderBatch, ahead_ns: int = 0) -> None:
+        """Take what the root reader joined; hand out the rows that settled, or will have `ahead_ns` from now."""
         self.beacons.requests(batch.joined)
         self.beacons.ended(batch.ended)
         self.failures.requests(batch.joined)
         self.failures.ended_badly(batch.bad)
-        rows = self.beacons.advance(boottime_ns(), time.time_ns())
+        rows = self.beacons.advance(boottime_ns() + ahead_ns, time.time_ns() + ahead_ns)
         waiting, self._failed = self._failed, []
         rows += [row for failed in waiting if (row := failed()) is not None]
         if rows:

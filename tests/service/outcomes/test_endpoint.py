@@ -109,6 +109,20 @@ def test_a_flood_of_ten_thousand_a_second_costs_no_honest_beacon(outcomes: Runni
     print("flood:", counts["flood-address"] / 3, "a second refused by name, of", sent[0] / 3, "sent")
 
 
+def test_rows_that_have_not_settled_are_handed_out_at_the_end(tmp_path: Path) -> None:
+    boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    source = ReadyRecords(opened(boot_ns, 1, 1_000, prefix="203.0.113.0/24"))
+    with running_outcomes(tmp_path / "log", source) as outcomes:
+        log_line(tmp_path / "log", 0, "203.0.113.5")
+        time.sleep(0.05)
+        with socket.create_connection(("127.0.0.1", outcomes.port), timeout=10) as to:
+            to.sendall(raw(0, "203.0.113.5"))
+            assert to.recv(65536).startswith(b"HTTP/1.1 204 ")
+        outcomes.wait(lambda: outcomes.counts()["joined"] == 1 and outcomes.counts()["beacons"] == 1)
+        assert outcomes.rows == []
+    assert [row.plt_ms for row in outcomes.rows] == [90.0]
+
+
 def test_the_script_and_the_preflight_are_answered(outcomes: RunningOutcomes) -> None:
     to = http.client.HTTPConnection("127.0.0.1", outcomes.port)
     to.request("GET", "/configtron/beacon.js")
