@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The table {knob x driver}: what each driver's own tables say, side by side, as cells and as the page
-docs/capabilities.md.
+"""The table {knob x driver}: the drivers' own tables side by side, as cells and as the page docs/capabilities.md.
 
 Rules for this file: every cell comes from a driver's `reachable` and `unreachable`. Pure: the tables are
 handed in.
@@ -19,8 +18,8 @@ from configtron.tune.guard import reach_text
 from configtron.tune.pools import REACHES as POOLED
 from configtron.tune.unsupported import UNSUPPORTED
 
-# What can be set for a connection, with the three timers that are also measured (`knobs.py`, PER_CONNECTION); then
-# what else the papers name: HC's list, and the SETTINGS of HTTP/2 in CT Table 2.
+# Settable knobs of a connection, with the three timers that are also measured (`knobs.py`, PER_CONNECTION); then the
+# papers' other knobs: HC's list, and the SETTINGS of HTTP/2 in CT Table 2.
 TIMERS = ("synack_rto", "data_rto", "min_rto")
 SETTINGS = tuple(name for name in TABLE2 if KNOBS[name].layer == "http2")
 SETTABLE = (
@@ -28,7 +27,7 @@ SETTABLE = (
     *(knob.name for knob in NAMED_BY_HC), *SETTINGS,
 )  # fmt: skip
 
-# What a server's operator sets for what a prober measures.
+# Measured knob -> the knob by which a server's operator sets it.
 SET_INSTEAD = {"icw": "initcwnd", "icw_tls": "initcwnd", "rwin": "initrwnd", "rwin_first_ack": "initrwnd"}
 
 HEAD = """# What each driver can set
@@ -47,8 +46,8 @@ Made from the drivers' own tables by `python -m configtron.cli.manual docs`.
 
 @dataclass(frozen=True, slots=True)
 class DriverTables:
-    """What a driver's module says: knob -> how far it reaches, knob -> why it does not; whether it also reaches what
-    is open already; whether it can keep to some listeners.
+    """A driver's tables: knob -> its reach, knob -> why it has none; whether it also reaches open connections; whether
+    it can act on some listeners only.
     """
 
     reaches: Mapping[str, Reach]
@@ -68,12 +67,12 @@ class CapabilityCell:
 
     @property
     def text(self) -> str:
-        """In one word."""
+        """Return the cell in one word."""
         return self.reach.per if self.reach else "-"
 
 
 def cells(drivers: Mapping[str, DriverTables]) -> Iterator[CapabilityCell]:
-    """Every cell, a knob at a time."""
+    """Yield every cell, a knob at a time."""
     for knob in SETTABLE:
         for driver, tables in drivers.items():
             yield CapabilityCell(knob, driver, tables.reaches.get(knob), tables.refused.get(knob, ""))
@@ -113,7 +112,7 @@ def _matrix(drivers: Mapping[str, DriverTables]) -> Iterator[str]:
 
 
 def _names() -> Iterator[str]:
-    """Yield what each interface of the kernel calls a knob."""
+    """Yield each knob's names in the kernel's interfaces."""
     yield from ("## What the kernel calls them", "", NAMES_HEAD, "|---|---|---|---|---|")
     for knob, names in KERNEL.items():
         key = f"`CONFIGTRON_{names.key[1]}`" if names.key else "-"

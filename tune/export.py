@@ -3,8 +3,8 @@
 
 Question   How are these rules applied where configtron does not run, or after a reboot?
 Method     The routes that the driver route would make, and the sysctls that the driver sysctl would write, in the
-           syntax of the tool that is to make them. What a tool cannot express is left out and named in a comment.
-Differs    from what the drivers do in that the routes do not follow the main table: gateways are those of the moment.
+           syntax of the tool that makes them. A comment names each setting that the tool cannot express.
+Differs    from the drivers: the routes do not follow the main table; gateways are those at the time of the export.
 Source     ip-route(8), ip-rule(8), systemd.network(5) (systemd 255 for TCPRetransmissionTimeoutSec), sysctl.d(5)
 """
 
@@ -18,16 +18,16 @@ from configtron.model.nouns import Profile
 from configtron.tune.metrics import BY_NUMBER, LOCK
 from configtron.tune.route_table import COPY, PROTOCOL, Hop, RouteKey, RouteWay, hand, lengths_of, lookups
 
-# A route's own metrics that iproute2 can say, by RTAX number; those of profiles are in `metrics.py`.
+# A route's own metrics that iproute2 can express, by RTAX number; those of profiles are in `metrics.py`.
 WORDS = {2: "mtu", 6: "ssthresh", 8: "advmss", 9: "reordering", 10: "hoplimit", 17: "fastopen_no_cookie"}
-# Those that it says in milliseconds.
+# Metrics that iproute2 writes in milliseconds.
 IN_MS = {13}
 FLAGS = {15: ("no", "yes")}
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What the driver route would write here.
+    """The routes and notes that the driver route would write here.
 
     routes, notes   of our table, and of the one for names; `table` and `notes_table` are their numbers
     interfaces      index -> name
@@ -106,7 +106,7 @@ def _metrics(way: RouteWay) -> Iterator[str]:
 
 
 def networkd(draft: Draft) -> Iterator[str]:
-    """Sections of a .network file, a file an interface: what stands before the first is for any of them."""
+    """Yield sections of .network files, one file an interface; any one of the files takes those before the first."""
     yield "# of any one interface: its .network file, or a drop-in beside it"
     for version, lengths in sorted(lengths_of(draft.routes).items()):
         yield from _rules(draft, version, lengths)
@@ -120,7 +120,7 @@ def networkd(draft: Draft) -> Iterator[str]:
 
 
 def _rules(draft: Draft, version: int, lengths: Iterable[int]) -> Iterator[str]:
-    """One priority each, the last that of the driver: networkd does not keep the order of equal ones."""
+    """Yield rules with one priority each, the last that of the driver: networkd does not keep the order of equals."""
     sequence = lookups(version, lengths)
     for place, one in enumerate(sequence):
         yield from ("[RoutingPolicyRule]", f"Table={'main' if one.main else draft.table}")
@@ -163,7 +163,7 @@ def sysctl(profile: Profile | None, files: Mapping[str, str]) -> Iterator[str]:
 def left_out(
     profiles: Mapping[str, Profile], reached: Mapping[str, object], refused: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yield a comment for each setting that a form cannot say."""
+    """Yield a comment for each setting that a form cannot express."""
     for name, profile in sorted(profiles.items()):
         for knob, value in profile.settings:
             if knob not in reached:
@@ -171,5 +171,5 @@ def left_out(
 
 
 def within(profile: Profile, reached: Mapping[str, object]) -> Profile:
-    """Return a profile without what a form cannot say."""
+    """Return a profile without the settings that a form cannot express."""
     return Profile(profile.name, tuple((knob, value) for knob, value in profile.settings if knob in reached))

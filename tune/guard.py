@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: MIT
-"""The guard: what is refused though it is wanted.
+"""The guard: refuse wanted rules that are harmful or out of bounds.
 
 Question   Which rules harm this host, its operator's plans, or other people's traffic?
-Method     Four checks of what is to be in force, before anything is written; every refusal is reported at once.
+Method     Four checks of the target rules, before the first write; the guard reports all refusals at once.
 
            reach     the driver reaches the knob, and the value lies in the driver's range
            bounds    the operator's own range per knob (`--bound initcwnd=1..30`)
            size      at most so many prefixes
-           fairness  the table below: profiles that take from other people's cubic flows what would be theirs; where
-                     what neighbours lose was measured, that alone
+           fairness  the table below: profiles that take other people's cubic flows their share; a measured loss of
+                     neighbours alone decides, where there is one
 
 Stop when  All refusals are known.
-Reads as   One line a refusal; none: the guard lets it pass.
-Fails as   A knob without a row below is held to be fair.
-Differs    from a check of single values: a profile is judged whole (a large window that is paced is not the burst that
-           the same window is without).
+Reads as   One line a refusal; without a line the rules pass.
+Fails as   A knob without a row below counts as fair.
+Differs    from a check of single values: the guard judges a whole profile (a large window with pacing is no burst, but
+           the same window without pacing is).
 Source     named in each row.
 """
 
@@ -37,17 +37,17 @@ FAIR_CONTROLS = FAIR
 MOST_WINDOW = 30
 # The same, spread over a round trip: Rüth and Hohlfeld (arXiv 1902.08937) found CDNs that send up to 100.
 MOST_PACED_WINDOW = 100
-# s; RFC 6298 section 2.4 asks for 1, Linux takes 0.2. Sooner than any delayed ACK of 40 ms, a sender repeats what was
-# not lost, into the queue that others wait in.
+# s; RFC 6298 section 2.4 asks for 1, Linux takes 0.2. A timer below the delayed ACK of 40 ms repeats segments that were
+# not lost, and fills the queue that other flows share.
 LEAST_RTO_S = 0.04
-# Bytes that neighbours may lose for each byte of a page, where that was measured: a quarter more than it needs.
+# Bytes that neighbours may lose for each byte of a page, where that was measured: a quarter more than the page's own.
 MOST_DAMAGE = 1.25
 # More than a full table of the Internet's routes.
 MAX_PREFIXES = 1_000_000
 
 
 class Unfair(NamedTuple):
-    """A rule of fairness: its name, whether it is broken by settings, what is wrong and who says so."""
+    """A rule of fairness: its name, a test whether settings break it, the fault in words, and its source."""
 
     name: str
     broken: Callable[[Mapping[str, Value]], bool]
@@ -123,7 +123,7 @@ class Bound(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the operator allows.
+    """The operator's limits.
 
     allow_unfair   the operator answers for fairness
     damage         of profiles: bytes that neighbours lose for each byte of a page, as measured where they are used
@@ -138,7 +138,7 @@ class Limits:
 def refusals(
     rules: Rules, reach: Mapping[str, Reach], limits: Limits, refused: Mapping[str, str], driver: str
 ) -> Iterator[str]:
-    """Yield why the rules may not be put in force, one line each. `refused`: what the driver cannot set, and why."""
+    """Yield the reasons against the rules, one line each. `refused`: knobs that the driver cannot set, and why."""
     if len(rules.prefixes) > limits.max_prefixes:
         yield f"{len(rules.prefixes)} prefixes are more than --max-prefixes {limits.max_prefixes}"
     for _, profile in sorted(rules.profiles.items()):

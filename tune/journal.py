@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""The journal: the statuses of an apply transaction, and what is due to one that no process works on.
+"""The journal: the statuses of an apply transaction, and the due step of one that no process works on.
 
-Question   A program writes a host's TCP settings and may be killed at any instruction, or the host may lose power. What
-           puts back the settings from before?
+Question   A program writes a host's TCP settings and may be killed at any instruction, or the host may lose power. How
+           do the earlier settings come back?
 Method     A *transaction* is one `apply` (an act, in what is printed and in the database). Before its first write it is
            in the journal with the settings from before (`before`), those to be in force (`rules`) and until when
-           (`expires_s`). Each step is committed before it is taken:
+           (`expires_s`). A process commits each step before it takes it:
 
                begun ──► writing ──► leased ──► kept
                  │          │           │         │
@@ -21,9 +21,9 @@ Method     A *transaction* is one `apply` (an act, in what is printed and in the
 Stop when  The transaction is undone. Undoing is `Driver.revert`, which may be done any number of times, so any process
            that finds a transaction due repeats it from its beginning.
 Reads as   `due(status, ...)`: the next step for a transaction that no process works on.
-Fails as   A driver that cannot revert leaves its transaction in `undoing`, with the reason; it is tried again.
+Fails as   A driver that cannot revert leaves its transaction in `undoing`, with the reason; a later undo tries again.
 Differs    from tuned and bpftune, which restore at their own exit: a process that is killed has no exit. From a log of
-           single values: the driver alone knows what its `before` means, and gets it back whole.
+           single values: the driver alone knows the meaning of its `before`, and gets it back whole.
 Source     Commit-confirmed of routers (Junos "commit confirmed", RFC 6241 section 8.4); write-ahead logs (Mohan 1992).
 """
 
@@ -53,13 +53,13 @@ class Transaction:
     space      the network namespace it was made in, where the place names none: "net:[4026531840]"
     boot       the kernel's boot id when it began: after a reboot nothing of it is in force
     before     the settings from before ours, as the driver described them (JSON)
-    rules      what is to be in force after it, all of it
-    lease_s    for how long it was granted; 0 is without end
-    expires_s  when that ends, in seconds since boot
+    rules      all rules that are in force after it
+    lease_s    length of its lease, s; 0 is without end
+    expires_s  end of the lease, in seconds since boot
     over       the transaction that it replaced and that is in force again once it is undone; 0: the untouched stack
     held       prefixes that were held back
     watchdog   the process that undoes it when the lease ends: its id and start time (column keeper)
-    why        how it came to its end, or what is in the way
+    why        the reason of its end, or the obstacle to it
     """
 
     driver: str

@@ -2,7 +2,7 @@
 """Listeners of this host that select clients (`--listen`): a local port, or one local address with a port.
 
 Written as on a command line: `443`, `192.0.2.1:443`, `[2001:db8::1]:443`; several in one text with commas between. A
-port alone is that port of every address, of IPv4 and IPv6. What is compared is the local end of a connection as the
+port alone is that port of every address, of IPv4 and IPv6. Drivers compare the local end of a connection as the
 server's socket has it, after any address translation on this host.
 
 Rules for this file: equal choices are equal texts; a text that is no listener raises `BadInput`.
@@ -19,7 +19,7 @@ from configtron.model.errors import BadInput
 PORT_MOST = 65535
 # As many as the BPF program's table holds (tune/drivers/bpf/clients.h).
 LISTENERS_MOST = 256
-# What a driver without this selector asks the user to do.
+# The next step that a driver without this selector names.
 BY_EBPF_ALONE = "leave --listen out, or use the driver ebpf"
 
 
@@ -31,7 +31,7 @@ class ListenAddress(NamedTuple):
 
     @property
     def text(self) -> str:
-        """As it is typed."""
+        """Return the listener as an operator types it."""
         if not self.address:
             return str(self.port)
         return f"[{self.address}]:{self.port}" if ":" in self.address else f"{self.address}:{self.port}"

@@ -25,7 +25,7 @@ LOCK = 1
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One row. per_unit: how many of the kernel's units one of the knob's is. networkd "": it has no option."""
+    """One row. per_unit: the kernel's units in one unit of the knob. networkd "": it has no option."""
 
     number: int
     word: str
@@ -68,7 +68,7 @@ BY_NUMBER: Mapping[int, Metric] = {metric.number: metric for metric in METRICS}
 
 
 def check(profile: Profile, reaches: Mapping[str, Reach], refused: Mapping[str, str], driver: str) -> None:
-    """Errors: `BadInput` where a driver does not reach what a profile sets, with the reason."""
+    """Check that a driver reaches all settings of a profile. Errors: `BadInput`, with the reason."""
     for knob, value in profile.settings:
         where = f"profile {profile.name}: {knob}={value!r}"
         if knob not in KNOBS:
@@ -81,7 +81,7 @@ def check(profile: Profile, reaches: Mapping[str, Reach], refused: Mapping[str, 
 
 
 def bounds(reach: Reach) -> str:
-    """Return what a reach takes, in words."""
+    """Return the values that a reach takes, in words."""
     if reach.values:
         return " or ".join(map(str, reach.values))
     ends = [f"from {reach.least:g}" if reach.least is not None else "", f"to {reach.most:g}" if reach.most else ""]
@@ -89,7 +89,7 @@ def bounds(reach: Reach) -> str:
 
 
 def numbers(profile: Profile) -> tuple[tuple[int, int | str], ...]:
-    """A profile's settings as metrics, 0 where it is to have none. Errors: `BadInput` where one is no whole number."""
+    """Return a profile's settings as metrics, 0 for none. Errors: `BadInput` where one is no whole number."""
     found: dict[int, int | str] = {}
     for knob, value in profile.settings:
         metric = BY_KNOB[knob]

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""A plan: what would change, one advice each, and nothing else.
+"""A plan: the changes from the rules in force to the wanted ones, one advice each.
 
 An advice is about a scope and one of its knobs: ("profile:web", "initcwnd", 10 -> 20), ("192.0.2.0/24", "profile",
-none -> "web"), ("default", "profile", none -> "web"). A profile that is not to change is in no advice, so there is none
-of the form X -> X. An advice's id is a hash of driver, scope, knob, from and to: the same advice has the same id on any
-day, and one that was muted stays muted until something about it changes.
+none -> "web"), ("default", "profile", none -> "web"). An unchanged profile has no advice, so no advice has the form
+X -> X. An advice's id is a hash of driver, scope, knob, from and to: the same advice has the same id on any day, and a
+muted one stays muted until one of these changes.
 
-Who is left out of a plan, and why:
+A plan leaves out these prefixes and advices:
 held back   a share of the prefixes, always the same (`holdback`): they keep the untouched stack, for comparison
 canary      with a canary share, only that share of the prefixes moves; the others stay as they are
 muted       by id: acknowledged (`tune acknowledge`)
@@ -36,9 +36,9 @@ DEFAULT = "default"
 OF_PROFILE = "profile:"
 # The scope of all that is in force at a place, and of all prefixes of one IP version, where they are lost together.
 PLACE, IPV4, IPV6 = "place", "ipv4", "ipv6"
-# The profile of those that are held back where a wider prefix or the default would reach them.
+# The profile of a held-back prefix where a wider prefix or the default would apply to it.
 UNTOUCHED = "untouched"
-# What a changed profile is called while only the canary has it.
+# The name of a changed profile while only the canary has it.
 CANARY = ".canary"
 
 
@@ -78,7 +78,7 @@ class PrefixShare:
 
 
 def aim(have: Rules, want: Rules, holdback: PrefixShare, canary: PrefixShare) -> Rules:
-    """Return what is to be in force: the wanted rules but for those held back, and for the canary only."""
+    """Return the target: the wanted rules without held-back prefixes, and for the canary's prefixes only."""
     held = _held_back(want, holdback)
     if canary.fraction < 1:
         held = _canary_only(have, held, canary)
@@ -107,7 +107,7 @@ def _covered(prefix: str, prefixes: Mapping[str, str], lengths: Collection[int])
 
 
 def _canary_only(have: Rules, want: Rules, canary: PrefixShare) -> Rules:
-    """Return the wanted rules for the canary's prefixes; the rest, and the default, as it is."""
+    """Return the wanted rules for the canary's prefixes, and the rules in force for all others and the default."""
     stay = {prefix: name for prefix, name in have.prefixes.items() if not canary.holds(prefix)}
     profiles = {name: have.profiles[name] for name in {have.default, *stay.values()} - {""}}
     prefixes = dict(stay)
@@ -123,7 +123,7 @@ def _canary_only(have: Rules, want: Rules, canary: PrefixShare) -> Rules:
 
 
 def advise(driver: str, have: Rules, target: Rules) -> tuple[Advice, ...]:
-    """What changes from the one to the other: profiles, the default, prefixes, what goes. Linear in their number."""
+    """Return the changes from `have` to `target`: profiles, default, prefixes, removals. Linear in their number."""
     return tuple(_advices(driver, have, target))
 
 
@@ -154,7 +154,7 @@ def _of_profile(driver: str, name: str, was: Profile | None, to: Profile) -> Ite
 
 
 def lost_together(wanted: Rules, found: Rules) -> tuple[str, ...]:
-    """The wide scopes of which nothing is left in force: `PLACE`, or the IP versions all of whose prefixes are lost.
+    """Return the wide scopes without any rule left in force: `PLACE`, or the IP versions that lost all prefixes.
 
     A place with a single prefix, and no default, has no wider scope than that prefix.
     """
@@ -166,16 +166,16 @@ def lost_together(wanted: Rules, found: Rules) -> tuple[str, ...]:
 
 
 def holds_scope(wide: str, scope: str) -> bool:
-    """Whether a wide scope (`PLACE`, `IPV4`, `IPV6`) holds another: the place everything, a version its prefixes."""
+    """Return whether a wide scope contains another: `PLACE` all scopes, `IPV4` and `IPV6` their prefixes."""
     if wide in (IPV4, IPV6):
         return "/" in scope and (":" in scope) == (wide == IPV6)
     return wide == PLACE
 
 
 def follow(have: Rules, advices: Iterable[Advice]) -> Rules:
-    """Return the rules that following these advices leads to. A profile that some client still has stays.
+    """Return the rules after these advices. A profile that some client still has stays.
 
-    Errors: `Refused` where an advice begins from something else than what is in force: the plan is out of date.
+    Errors: `Refused` where an advice begins from another value than the one in force: the plan is out of date.
     """
     profiles = {name: dict(profile.settings) for name, profile in have.profiles.items()}
     prefixes, default = dict(have.prefixes), have.default
@@ -202,7 +202,7 @@ def follow(have: Rules, advices: Iterable[Advice]) -> Rules:
 def _follow_profile(
     profiles: dict[str, dict[str, Value]], dropped: set[str], name: str, advice: Advice
 ) -> Value | None:
-    """Do as advised to one profile; what stood there before."""
+    """Apply an advice to one profile; return the value before."""
     if advice.knob == WHOLE:
         found = name if name in profiles else None
         if advice.to is None:
@@ -224,14 +224,14 @@ def _name(value: Value | None) -> str:
 
 
 def changes(have: Rules, target: Rules) -> Changes:
-    """What a driver is to do: with the profiles of all prefixes that change, since it need not know them by name."""
+    """Return the changes for a driver, with the profiles of all changed prefixes: it need not know names."""
     found = difference(have, target)
     named = {found.default or "", *found.prefixes.values()} - {""}
     return replace(found, profiles={**found.profiles, **{name: target.profiles[name] for name in named}})
 
 
 def recognised(found: Rules, known: Iterable[Rules]) -> Rules:
-    """What was read back, under the names it was written by: a kernel that keeps settings need not keep names."""
+    """Return rules read back under their profiles' known names: a kernel that keeps settings need not keep names."""
     names: dict[tuple[tuple[str, Value], ...], str] = {}
     familiar: set[str] = set()
     for rules in known:

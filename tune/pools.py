@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Pools of servers and which client goes to which: what cannot be set for a connection is chosen by routing it.
+"""Pools of servers, and the pool of each client: routing chooses the settings that no connection can have by itself.
 
 Question   The version of HTTP and its SETTINGS belong to a server process. How does a prefix get those of its profile?
 Method     A pool is a set of servers set up alike: HotCloud's template, written as a profile of web knobs. A prefix
@@ -26,7 +26,7 @@ from configtron.model.tuning import Reach, Rules
 from configtron.tune.rules import MAPPED_BITS, canonical
 from configtron.tune.unsupported import UNSUPPORTED
 
-# What a server's own configuration decides, not the kernel.
+# Knobs that a server's own configuration decides, not the kernel.
 WEB_LAYERS = ("web", "http2")
 # A pool's name stands bare in three servers' configurations.
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,62}")
@@ -79,7 +79,7 @@ class Pool:
 
 
 def pool_of(written: str) -> Pool:
-    """NAME or NAME:KNOB=VALUE,KNOB=VALUE. Errors: `BadInput`."""
+    """Parse a pool, NAME or NAME:KNOB=VALUE,KNOB=VALUE. Errors: `BadInput`."""
     name, _, settings = written.partition(":")
     if not NAME.fullmatch(name):
         why = "a name is letters, digits and _ . - after a letter"
@@ -96,12 +96,12 @@ def _setting(pool: str, part: str) -> tuple[str, Value]:
 
 
 def web(profile: Profile) -> dict[str, Value]:
-    """Return what of a profile a pool decides."""
+    """Return the settings of a profile that a pool decides."""
     return {knob: value for knob, value in profile.settings if knob in KNOBS and KNOBS[knob].layer in WEB_LAYERS}
 
 
 def for_kernel(rules: Rules) -> Rules:
-    """Return the rules without what a pool decides: what is left for drivers."""
+    """Return the rules for drivers, without the settings that a pool decides."""
     rest = {name: _without_web(profile) for name, profile in rules.profiles.items()}
     return replace(rules, profiles=rest)
 
@@ -120,7 +120,7 @@ class Routing:
 
 
 def routing(rules: Rules, pools: Sequence[Pool], default: str = "") -> Routing:
-    """Return which pool each prefix goes to; the default pool is the one named, else the first. Errors: `BadInput`."""
+    """Return the pool of each prefix; the default pool is `default`, else the first. Errors: `BadInput`."""
     names = [pool.name for pool in pools]
     if not pools or len(set(names)) != len(names):
         raise BadInput("name each pool once: --pool NAME:http_version=h2 --pool OTHER:http_version=http/1.1")
@@ -157,7 +157,7 @@ def pairs(routed: Routing) -> Iterator[str]:
 
 
 def haproxy(routed: Routing) -> Iterator[str]:
-    """The same, IPv4 prefixes twice: a client that came by a socket of both families is asked for as ::ffff:a.b.c.d."""
+    """Yield lines of `pairs`, IPv4 prefixes twice: a socket of both families has an IPv4 client as ::ffff:a.b.c.d."""
     for line in pairs(routed):
         yield line
         prefix, _, pool = line.partition(" ")

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: MIT
-"""Rules as routes: what a table that is looked up before the main one must hold, so that only metrics change.
+"""Rules as routes: the routes of a table that the kernel looks up before the main one, so that only metrics change.
 
 Question   Which routes give each prefix its profile's metrics and send no packet another way than before?
 Method     For each prefix the main table's own route to it, with the profile's metrics over that route's. Where the
            main table has routes inside the prefix (a subnet on the link, another gateway), these too, each with the
            metrics of the nearest prefix around it; else the wider route would hide them. The default profile is the
-           prefix of everything. What the main table does not lead to is `throw`: the lookup goes on as if we were not
-           there.
+           prefix of everything. A prefix that the main table does not lead to is `throw`: the lookup then goes on as
+           if our table did not exist.
 Rules      A route of the main table that is longer than ours must win, also one that comes later and has
            no copy. So our table is not looked up once, but once for each length of prefix in it, the longest first, and
            before each time the main table for anything longer (`lookups`). The kernel's `suppress_prefixlength` makes
-           a lookup reject what is not long enough.
-Number     A route's metric (its order among equals) says whose it is: the profile's number, plus COPY where it
-           stands for a route of the main table, plus DEFAULT where it is of the default profile. One prefix so never
-           has two equal ones, and the kernel takes the lowest: a rule before a copy before the default.
-Differs    from nexthop objects: those share what the kernel caches, and with it the metrics, between routes.
+           a lookup reject routes that are not long enough.
+Number     A route's metric (its order among equals) identifies its profile: the profile's number, plus COPY for a
+           copy of a main table's route, plus DEFAULT for a route of the default profile. So no prefix has two equal
+           ones, and the kernel takes the lowest: a rule before a copy before the default.
+Differs    from nexthop objects: those share the kernel's caches, and with them the metrics, between routes.
 Source     ip-route(8), ip-rule(8); linux/net/ipv4/fib_trie.c, fib_semantics.c, fib_rules.c (fib4_rule_suppress)
 """
 
@@ -43,7 +43,7 @@ BY_SERVICE = (
 
 # IPv6 knows link-local and multicast destinations by their interface: the main table's business, always.
 BY_INTERFACE = ("fe80::/10", "ff00::/8")
-# What no route of the main table can have.
+# A value that no route of the main table can have.
 BY_INTERFACE_METRIC = -1
 
 
@@ -90,7 +90,7 @@ class RouteArguments(NamedTuple):
 
 
 class RouteLookup(NamedTuple):
-    """One of our rules: whether it looks up the main table, and up to which length it rejects what it finds there.
+    """One of our rules: whether it looks up the main table, and the longest prefix length that it rejects there.
 
     longest_rejected   -1: nothing is rejected
     """
@@ -100,10 +100,10 @@ class RouteLookup(NamedTuple):
 
 
 def lookups(version: int, lengths: Iterable[int]) -> tuple[RouteLookup, ...]:
-    """Our rules, in order, for a table that holds prefixes of these lengths.
+    """Return our rules, in order, for a table that holds prefixes of these lengths.
 
-    Whatever the main table holds, they lead where the longest route of both tables together leads, and where both have
-    a route to the same prefix, to ours.
+    With any main table, they lead where the longest route of both tables leads; where both have a route to the same
+    prefix, ours wins.
     """
     found: list[RouteLookup] = []
     for length in sorted(set(lengths), reverse=True):
@@ -122,7 +122,7 @@ def lengths_of(routes: Iterable[RouteKey]) -> dict[int, frozenset[int]]:
 
 
 def hand(key: RouteKey, way: RouteWay) -> int:
-    """By which of our hands a route is."""
+    """Return which of our two protocol numbers a route has."""
     return STANDING if key.metric >= COPY or way.kind == "throw" else PROTOCOL
 
 
@@ -135,10 +135,10 @@ class Numbered:
 
 
 class MainTable:
-    """The main table, asked which of its routes leads to a prefix."""
+    """The main table, with a lookup of its route to a prefix."""
 
     def __init__(self, given: Iterable[RouteArguments], interface: int = 0) -> None:
-        """With `interface`, routes that leave by another one are not ours to cover. Errors: `Refused`."""
+        """Read the main table's routes. With `interface`, routes by another one are not covered. Errors: `Refused`."""
         self.interface = interface
         best: dict[tuple[int, int, int], RouteArguments] = {}
         for route in (*given, *(_by_interface(prefix) for prefix in BY_INTERFACE)):
@@ -171,7 +171,7 @@ class MainTable:
 
 
 def bits(version: int) -> int:
-    """Length of an address."""
+    """Return the length of an address, bits."""
     return 32 if version == 4 else 128
 
 
@@ -199,7 +199,7 @@ def merged(
 
 
 class Overlay:
-    """Makes routes over the main table; the same profile over the same way is one object, however many prefixes."""
+    """Makes routes over the main table; all prefixes with one profile over one way share one object."""
 
     def __init__(self, main: MainTable, profiles: Mapping[str, Numbered]) -> None:
         self.main = main
@@ -207,7 +207,7 @@ class Overlay:
         self._made: dict[tuple[int, str], RouteWay] = {}
 
     def covered(self, way: RouteWay | None, name: str) -> RouteWay:
-        """That way with the profile's metrics; the untouched stack's where no route leads."""
+        """Return a way with the profile's metrics; `THROW` where no route leads."""
         if way is None or way.kind == "throw":
             return THROW
         made = self._made.get((id(way), name))
@@ -225,7 +225,7 @@ class Overlay:
         return RouteKey(version, address, length, self.profiles[name].number), self.covered(way, name)
 
     def all(self, rules: Rules, parsed: Mapping[str, tuple[int, bytes, int]]) -> dict[RouteKey, RouteWay]:
-        """Every route that the rules need."""
+        """Return every route that the rules need."""
         routes = dict(self.of(prefix, parsed[prefix], name) for prefix, name in rules.prefixes.items())
         routes.update(self._copies(rules, parsed))
         if rules.default:
@@ -238,7 +238,7 @@ class Overlay:
     def _copies(
         self, rules: Rules, parsed: Mapping[str, tuple[int, bytes, int]]
     ) -> Iterator[tuple[RouteKey, RouteWay]]:
-        """Routes of the main table that a wider route of ours would hide."""
+        """Yield copies of the main table's routes that a wider route of ours would hide."""
         named = {parsed[prefix]: name for prefix, name in rules.prefixes.items()}
         lengths = {version: sorted({p[2] for p in named if p[0] == version}, reverse=True) for version in (4, 6)}
         for (version, length, number), way in self.main.routes:
@@ -259,7 +259,7 @@ def cut(version: int, number: int, length: int) -> tuple[int, bytes, int]:
 
 
 def overlaid(main: MainTable, parsed: Iterable[tuple[int, bytes, int]]) -> bool:
-    """Whether a prefix holds, or is, a route of the main table: then others than its own route change with it."""
+    """Return whether a prefix contains, or equals, a route of the main table: then other routes change with it."""
     return hold(parsed, (key for key, _ in main.routes))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Rules as a value: written one way, looked up as the kernel does it, and the changes from one to another."""
+"""Rules as a value: their canonical form, the kernel's lookup of a client, and the changes between two of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAPPED_BITS = 96
 def canonical(prefix: str) -> str:
     """Return a prefix as rules write it; an address alone is a prefix of full length.
 
-    Errors: `BadInput` for what is no prefix, and for one with bits below its length, which is ambiguous. A
+    Errors: `BadInput` for text that is no prefix, and for one with bits below its length, which is ambiguous. A
     zone (RFC 4007, fe80::%eth0) is an interface's name, thus any text, and belongs to no table of prefixes.
     """
     try:
@@ -37,7 +37,7 @@ def canonical(prefix: str) -> str:
 
 
 def check(rules: Rules) -> Rules:
-    """Return the rules themselves, once every name in them is a profile's. Errors: `BadInput`."""
+    """Return the rules after a check that each name in them has a profile. Errors: `BadInput`."""
     if absent := sorted(rules.used - rules.profiles.keys()):
         known = ", ".join(sorted(rules.profiles)) or "none"
         remedy = f"make it: configtron tune profile set {absent[0]} KNOB=VALUE"
@@ -57,7 +57,7 @@ def longest(rules: Rules, address: str) -> str:
 
 
 def inside(prefixes: Iterable[str], wider: Collection[str]) -> set[str]:
-    """Those of the prefixes that lie in one of `wider` which is not the prefix itself."""
+    """Return the prefixes that lie in one of `wider` other than themselves."""
     lengths = sorted({int(one.partition("/")[2]) for one in wider})
     found = set()
     for prefix in prefixes if lengths else ():
@@ -76,7 +76,7 @@ def lookup(rules: Rules, address: str) -> Profile | None:
 
 
 def difference(have: Rules, want: Rules) -> Changes:
-    """Return what brings `have` to `want`; false where they are equal. Linear in the number of prefixes."""
+    """Return the changes from `have` to `want`; false where they are equal. Linear in the number of prefixes."""
     return Changes(
         profiles=dict(_news(have.profiles, want.profiles)),
         prefixes=dict(_news(have.prefixes, want.prefixes)),

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""Knobs of the papers that no driver of the kernel's stack can set, and what decides them instead.
+"""Knobs of the papers that no driver of the kernel's stack can set, and the software that decides them instead.
 
-Rules for this file: reasons in words, one a knob, the same for every such driver. What a server decides is reached by
-leading a prefix to a pool of servers that is set up so (`tune/pools.py`).
+Rules for this file: reasons in words, one a knob, the same for every such driver. For a knob that a server decides,
+configtron leads the prefix to a pool of servers with that setting (`tune/pools.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-# CT Table 2 and HC section 2, as far as a server's own configuration can say them.
+# Knobs of CT Table 2 and HC section 2 that a server's own configuration can set.
 SERVERS = (
     "http_version", "tls_version", "ocsp_stapling", "dynamic_record_sizing", "h2_push", "http11_pipelining",
     "h2_header_table_size", "h2_max_concurrent_streams", "h2_initial_window_size", "h2_max_frame_size",

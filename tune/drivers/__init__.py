@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The drivers, best first: each name, and where its class is. Loaded only when asked for."""
+"""The drivers, best first: each name, and the module of its class, which is imported at first use."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def load(name: str, place: Place) -> Driver:
 
 
 def tables() -> dict[str, DriverTables]:
-    """Return what each driver reaches on a host that has all it needs, and why not the rest; and so the router."""
+    """Return each driver's reach on a host that has all it needs, with reasons for other knobs; the router's too."""
     found = {name: _table(load(name, Place())) for name in DRIVERS if name != FOR_TRIALS}
     return found | {"router": DriverTables(pools.REACHES, pools.REFUSED)}
 

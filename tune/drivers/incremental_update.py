@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""A few prefixes changed in a large table without reading it: each looked up, written, looked up again.
+"""Change a few prefixes in a large table without reading it: look each up, write it, look it up again.
 
-The lookup is the kernel's own for a client of the prefix (RTM_GETROUTE, fib match), through every rule. It cannot say
-all: where a longer prefix of ours begins and ends with the same addresses, or a route is `throw`, it says nothing
-about ours; then it raises `Unclear` and the whole table is read instead. Both ways lead to the same table
+The lookup is the kernel's own for a client of the prefix (RTM_GETROUTE, fib match), through every rule. It does not
+always show our route: a longer prefix of ours may begin and end with the same addresses, or a route may be `throw`.
+Then the update raises `Unclear` and the driver reads the whole table instead. Both ways lead to the same table
 (`tests/tune/test_route.py`).
 """
 
@@ -30,7 +30,7 @@ class Unclear(Exception):
 
 
 def _check_clear(seen: SeenRoutes, main: MainTable, changes: Changes, parsed: Mapping[str, Prefix]) -> None:
-    """`seen` is the table without what may be many. Errors: `Unclear`."""
+    """Check that lookups can show these changes; `seen` is the table's few special routes. Errors: `Unclear`."""
     held = {profile.name: profile for profile in seen.profiles.values()}
     others = any(held.get(name, profile) != profile for name, profile in changes.profiles.items())
     unknown = set(changes.prefixes.values()) - held.keys() - changes.profiles.keys()
@@ -54,7 +54,7 @@ def _check_clear(seen: SeenRoutes, main: MainTable, changes: Changes, parsed: Ma
 
 @dataclass(frozen=True, slots=True)
 class UpdateStep:
-    """What one prefix had and is to have."""
+    """The route that one prefix had, and the route that it gets."""
 
     prefix: str
     parsed: Prefix
@@ -99,7 +99,7 @@ def _take(table: RouteTable, steps: list[UpdateStep]) -> None:
 
 
 def _numbered(profiles: Mapping[int, Profile], changes: Changes) -> tuple[dict[str, Numbered], dict[int, Profile]]:
-    """Profiles by name as routes carry them, and those that want a note."""
+    """Return profiles by name as routes carry them, and profiles that need a note."""
     names = {profile.name for profile in profiles.values()}
     fresh = [profile for name, profile in changes.profiles.items() if name not in names]
     noted = dict(zip(free(profiles), fresh, strict=False)) if fresh else {}
@@ -124,7 +124,7 @@ def held(table: RouteTable, parsed: Prefix) -> tuple[RouteKey, RouteWay] | None:
 
 
 def _leading(table: RouteTable, parsed: Prefix) -> Found | None:
-    """Return where the prefix's first or last address leads, whichever no longer prefix hides."""
+    """Return where the prefix's first or last address leads: the address that no longer prefix hides."""
     version, address, length = parsed
     first = int.from_bytes(address, "big")
     last = first | (1 << (bits(version) - length)) - 1

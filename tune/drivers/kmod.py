@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""Profiles by our kernel module: the paper's own way, and the one that reaches most knobs.
+"""Profiles by our kernel module: the paper's own method, which reaches the most knobs.
 
-Question   How does each client's connection begin with its profile's settings, for a tenth of what BPF costs?
-Method     kmod/ is a congestion control that the namespace's default is set to. The module keeps profiles, prefixes and
-           the names we give; this file speaks to it through kmod_device.py. The congestion control that was the default
-           before stays that of every connection that no profile is for (`plain`).
+Question   How does each client's connection begin with its profile's settings, for a tenth of the cost of BPF?
+Method     kmod/ is a congestion control, and the driver makes it the namespace's default. The module keeps profiles,
+           prefixes and their names; this file talks to it through kmod_device.py. Connections without a profile keep
+           the earlier default congestion control (`plain`).
 In force   while the module is enabled and the namespace's default is `configtron`; a table nothing looks up is not.
-Lasts      until `revert`, the next boot, or the end of the namespace. Connections that live keep what they began with,
-           until `move` (kmod_live.py).
+Lasts      until `revert`, the next boot, or the end of the namespace. Open connections keep the settings that they
+           began with, until `move` (kmod_live.py).
 Reads as   the module's own tables. `mark` is its count of changes with the namespace's default: two system calls.
 Fails as   Missing (module absent, of another version, no CAP_NET_ADMIN); BadInput (a value out of range, a name of
-           nothing); Refused (the kernel says no half-way).
+           nothing); Refused (the kernel refuses a change half-way).
 Differs    from eBPF: also min_rto above 0.2 s, data_rto, busy_poll, and slow_start_after_idle=0 for vegas; but neither
            the SYN-ACK's timer nor the first window offered, which are out before any congestion control is asked, nor
            congestion controls that need ECN (dctcp), which the SYN-ACK has agreed on or not by then.
@@ -56,9 +56,9 @@ from configtron.tune.rules import check
 __all__ = ["REACHES", "REFUSED", "KmodDriver"]
 
 CONTROL = "configtron"
-# What `verify` says of connections that a congestion control from elsewhere took from us (kmod/wrap.c).
+# The text of `verify` for connections that another congestion control took from the module (kmod/wrap.c).
 REPLACED = "the congestion control replaced its own operations; those connections run what it put there"
-# How the module says no to a setting; anything else is a failure.
+# The module's errors for a refused setting; any other error is a failure.
 REFUSALS = (errno.ENOENT, errno.ERANGE, errno.EOPNOTSUPP, errno.EPROTONOSUPPORT, errno.EINVAL)
 DEFAULT_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 # A module loaded anew has another inode here: its count of changes begins again.
@@ -66,7 +66,7 @@ LOADED = Path("/sys/module/configtron")
 
 
 class KmodDriver:
-    """Everything it knows is in the module: two of them for one place are one, but for the records that each reads."""
+    """The driver. All its state is in the module: two drivers of one place differ only in the records they read."""
 
     name = "kmod"
 
@@ -109,7 +109,7 @@ class KmodDriver:
         return REFUSED
 
     def before(self) -> str:
-        """Return the namespace's default congestion control, the one thing of the host's that we write over."""
+        """Return the namespace's default congestion control, the only setting of the host that we overwrite."""
         return json.dumps({"tcp_congestion_control": self._control()})
 
     def apply(self, changes: Changes) -> Rules:
@@ -144,7 +144,7 @@ class KmodDriver:
             return f"{loaded}:{device.status()['generation']}:{self._control()}"
 
     def revert(self, before: str) -> None:
-        """The default first: from then on no connection is ours, whatever the tables still hold."""
+        """Restore the default first: from then on no new connection uses the module, even if its tables have rules."""
         old = json.loads(before).get("tcp_congestion_control", "")
         if netns.absent(self.place.netns) or self._is_others():
             return
@@ -158,7 +158,7 @@ class KmodDriver:
                 _clear(device)
 
     def _is_others(self) -> bool:
-        """Whether the rules in force are for other listeners than this place's."""
+        """Return whether the rules in force are for other listeners than this place's."""
         if self._no_module():
             return False
         with self._opened() as device:
@@ -170,7 +170,7 @@ class KmodDriver:
             device.assign(descriptor, self._known(device, profile))
 
     def move(self) -> tuple[int, int]:
-        """Put what is in force on connections that live already, but for how they begin.
+        """Apply the rules in force to open connections, except settings of a connection's beginning.
 
         Returns (connections that clients hold to us here, those of them that have a profile). Errors: `Missing`.
         """
@@ -183,7 +183,7 @@ class KmodDriver:
                 raise Refused(f"the module refused to move open connections: {error.strerror}") from error
 
     def refusals(self) -> Mapping[str, tuple[int, str]]:
-        """Connections whose congestion control put other operations in the place of its own: they run those."""
+        """Return the count of connections whose congestion control replaced its own operations and runs others."""
         with self._device() as device:
             replaced = sum(device.stats(number)["replaced"] for number in device.profiles())
         return {"tcp_congestion_control": (replaced, REPLACED)} if replaced else {}
@@ -254,7 +254,7 @@ class KmodDriver:
                 raise Refused(f"{why}; is its module there? run: modprobe tcp_{name}") from error
 
     def listened(self) -> list[KmodDriver]:
-        """Return the driver for the ports that this namespace's rules are kept to, if they are to some."""
+        """Return the driver for the ports that limit this namespace's rules, if any do."""
         if self.place.listen or self._no_module():
             return []
         with self._opened() as device:
@@ -271,13 +271,13 @@ class KmodDriver:
         return self._is_enabled(device) and device.ports() == self._ports()
 
     def _check_ports(self, device: Device) -> None:
-        """A namespace has one set of tables: rules for other listeners stay what they are. Errors: `Refused`."""
+        """Check that no rules of other listeners are in force: a namespace has one set of tables. Errors: `Refused`."""
         if self._is_enabled(device) and (ports := device.ports()) != self._ports() and device.profiles():
             kept = f"local ports {listeners_text(map(str, ports))}" if ports else "every local port"
             raise Refused(f"the module's rules here are for {kept}; roll them back first: configtron tune rollback")
 
     def _check_names(self, device: Device, changes: Changes) -> None:
-        """What the changes lead to holds together: asked before anything is written."""
+        """Check, before any write, that each name in the resulting rules has a profile. Errors: `BadInput`."""
         numbers = {name: number for number, name in device.profiles().items()}
         dropped = changes.dropped_profiles
         left = (numbers.keys() | changes.profiles.keys()) - dropped
@@ -296,7 +296,7 @@ class KmodDriver:
                 raise BadInput(f"profile {name} is part of the plan in force; it can go when a plan without it is")
 
     def _check_plain(self, device: Device) -> None:
-        """Connections without a profile stay under the default that is there: the module must take it too."""
+        """Check that the module takes the present default: connections without a profile stay under it."""
         plain = self._control()
         if plain == CONTROL:
             return
@@ -332,7 +332,7 @@ class KmodDriver:
             self._set_control(CONTROL)
 
     def _read_back(self, device: Device, changes: Changes, written: bytearray) -> Rules:
-        """Return what the kernel answers for each of the prefixes, whose profiles in `written` are forgotten first."""
+        """Clear the profiles in `written`, then return the kernel's answer for each of its prefixes."""
         names = device.profiles()
         profiles = {name: Profile(name, setting(device.settings(n))) for n, name in names.items()}
         numbers = profiles_of(written)
@@ -396,7 +396,7 @@ def _why(error: OSError) -> str:
 
 
 def _clear(device: Device) -> None:
-    """Nothing of ours left in the tables; connections that live keep what they have."""
+    """Empty the tables; open connections keep their settings."""
     flags, _, plain = device.options()
     device.drop_plan()
     device.set_options(flags, 0, plain)

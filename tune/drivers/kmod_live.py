@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Connections that are open already, given their client's profile by the module: found from outside, one by one.
 
-Question   The module takes a socket by its descriptor and has no list of sockets. Whose are the open ones, and where?
+Question   The module takes a socket by its descriptor and has no list of sockets. Which processes hold the open ones?
 Method     The kernel's own list (/proc/net/tcp, tcp6) lists every established connection to a port that is listened to,
            its client and its inode; the descriptors of all processes (/proc/PID/fd) show which holds that inode, and
            pidfd_getfd(2) lends it. The profile is the longest prefix of the module's table, read once.
            Borrowed and given back: no process is stopped, and none sees it.
-Left alone what this host opened itself; clients without a profile; what is right already (its congestion control would
-           only forget what it has learned); a route's `congctl lock` and congestion controls made of BPF.
+Left alone connections that this host opened; clients without a profile; connections that have their profile already
+           (a new congestion control would only forget its state); a route's `congctl lock` and congestion controls
+           made of BPF.
 Fails as   served, but not moved: a connection that is not accepted yet, one that only a kernel thread or a process
            beyond our sight holds. Missing: no right to look into other processes (CAP_SYS_PTRACE).
 Differs    from eBPF's iterator, which meets every socket in the kernel in one pass.
@@ -25,10 +26,10 @@ from configtron.linux.proc import ESTABLISHED, LISTENING, TcpLine, borrowed, tcp
 from configtron.tune.drivers.kmod_abi import KEY_OF
 from configtron.tune.drivers.kmod_device import PREFIX, Device
 
-# What a profile says of a connection's beginning says nothing of one that has begun.
+# Settings of a connection's beginning, which have no effect on an open one.
 BEGINNINGS = frozenset(KEY_OF[knob] for knob in ("initcwnd", "data_rto"))
 SLOW_START_AFTER_IDLE = Path("/proc/sys/net/ipv4/tcp_slow_start_after_idle")
-# What the module answers for a connection that ended meanwhile, or that another program controls.
+# The module's errors for a connection that ended meanwhile, or that another program controls.
 LEFT_ALONE = frozenset((errno.ENOTCONN, errno.EBADF, errno.ENOTSOCK, errno.EPERM, errno.EOPNOTSUPP, errno.EXDEV))
 
 
@@ -52,7 +53,7 @@ def move(device: Device, place: str) -> tuple[int, int]:
 
 
 def _unset(device: Device, place: str) -> dict[int, int | str]:
-    """Return what a connection has whose profile lacks a setting that an older version of it may have had."""
+    """Return the namespace's values of settings that a profile lacks and that an older version of it may have had."""
     with netns.inside(place):
         idle = int(SLOW_START_AFTER_IDLE.read_text())
     return {KEY_OF["tcp_congestion_control"]: device.options()[2], KEY_OF[SLOW_START_AFTER_IDLE.name]: idle}
@@ -66,7 +67,7 @@ def clients(place: str) -> list[TcpLine]:
 
 
 def profiles(device: Device, sought: Mapping[int, tuple[int, bytes]]) -> dict[int, int]:
-    """Whose client has a profile -> which, by the longest prefix that holds the client, else the default."""
+    """Return the profile of each client that has one, by the longest prefix that holds it, else the default."""
     table, unmatched = device.dump(), device.options()[1]
     lengths: dict[int, set[int]] = {}
     for prefix in table:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Routing events: whether the main table, ours, or a link has changed, and which prefixes of ours were written.
 
-Few events report what happened: when a link goes down the kernel removes IPv4 routes without one. So an event is only a
-reason to read a table again, and says which; its content is never trusted.
+Events do not report every change: when a link goes down the kernel removes IPv4 routes without one. So an event only
+selects a table to read again; its content is never trusted.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Monitor:
         self._net = Netlink(netns, groups=GROUPS)
 
     def heard(self) -> frozenset[str | Prefix]:
-        """Return what has changed since the last call, and prefixes of ours; LOST where events were lost."""
+        """Return the tables changed since the last call, and prefixes of ours; LOST where events were lost."""
         events, lost = self._net.events()
         found = {change for event in events if (change := _changed(event))}
         return frozenset(found | {LOST} if lost else found)

@@ -2,7 +2,7 @@
 """Window clamps in the kernel's TCP metrics cache: deleted after the route that set them is gone.
 
 Question   The kernel copies a locked `cwnd` of a route into its metrics of a client (`ip tcp_metrics`), and applies
-           that for an hour, whatever the route says by then. How do a client's new connections lose the clamp together
+           that for an hour, even after the route has changed. How do a client's new connections lose the clamp together
            with the rules that set it?
 Method     The metrics are listed (generic netlink, family tcp_metrics). An entry is deleted if it has a clamp of ours
            and its client's route no longer carries that clamp.

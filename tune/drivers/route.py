@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""Profiles as metrics of routes: what every kernel can do for a prefix, with neither module nor program.
+"""Profiles as metrics of routes: every kernel supports them by prefix, without a module or a BPF program.
 
 Question   How do the clients of a prefix get their initial window, congestion control and timers from routes alone?
 Method     A table of our own, which the kernel looks up before the main one, repeats the main table's way to each
-           prefix and carries the profile's metrics on it (`tune/route_table.py`). Few changes go in one by one, each
-           looked up before and after as the kernel would for a client; many go in as a difference of whole tables.
-Reads as   The metrics on the routes, the profile's number in their order, its name in the notes beside
-           (`route_annotations.py`). Where no rule leads to the table, or a route's metrics are no longer its profile's,
-           that prefix is not in force.
+           prefix and carries the profile's metrics on it (`tune/route_table.py`). The driver makes few changes one by
+           one, each with the kernel's own lookup before and after; it writes many as a difference of whole tables.
+Reads as   The metrics on the routes, the profile's number in their order, its name in the notes
+           (`route_annotations.py`). A prefix is not in force where no rule leads to the table, or where its route's
+           metrics differ from its profile's.
 Fails as   `BadInput` for a knob that routes have no metric for; `Refused` where a rule of the operator's comes first,
-           a foreign route stands in our table, or the main table chooses by type of service. Then all is as before.
+           another program's route is in our table, or the main table chooses by type of service. Then nothing changes.
 Differs    from the other drivers: a metric belongs to the route, so open connections feel min_rto and quickack at once,
            and the window after idle is the profile's.
 Source     linux/net/ipv4/fib_semantics.c, tcp_metrics.c; ip-route(8)
@@ -42,7 +42,7 @@ from configtron.tune.rules import after
 from configtron.tune.rules import check as check_names
 
 REACHES: Mapping[str, Reach] = {metric.reach.knob: metric.reach for metric in METRICS}
-# So many prefixes are looked up after a large change, as the kernel would for their clients.
+# The number of prefixes that the driver looks up after a large change, as the kernel would for their clients.
 LOOKED_UP = 16
 
 __all__ = ["REACHES", "REFUSED", "RouteDriver"]
@@ -54,7 +54,7 @@ class RouteDriver:
     name = "route"
 
     def __init__(self, place: Place, few: int = incremental_update.FEW) -> None:
-        """Up to `few` prefixes are looked at one by one."""
+        """Open the driver of a place; it checks up to `few` changed prefixes one by one."""
         self.place, self._few = place, few
         self._marked = ""
         self._followed: object = None
@@ -63,7 +63,7 @@ class RouteDriver:
         # Prefixes of ours that were written, and whether more may have changed than these, since all was looked at.
         self._written: set[Prefix] = set()
         self._more = True
-        # What the mark was read from, for the one who then asks what differs; not kept longer.
+        # The routes behind the last mark, for a `read` right after it, which drops them.
         self._seen: SeenRoutes | None = None
 
     @cached_property
@@ -93,7 +93,7 @@ class RouteDriver:
         return REFUSED
 
     def before(self) -> str:
-        """Nothing of the host's is written over."""
+        """Return "": the driver overwrites no setting of the host."""
         return json.dumps({})
 
     def apply(self, changes: Changes) -> Rules:
@@ -113,12 +113,12 @@ class RouteDriver:
             remembered.forget(table.net, self.place.netns, clamps)
 
     def _clamps(self) -> set[int]:
-        """Return the windows that profiles clamp: what the kernel may have copied from their routes."""
+        """Return the window clamps of profiles, which the kernel may have copied from their routes."""
         settings = (dict(profile.settings) for profile in self._table.profiles().values())
         return {int(str(found["cwnd_clamp"])) for found in settings if "cwnd_clamp" in found}
 
     def _apply_all(self, changes: Changes, main: MainTable, parsed: Mapping[str, Prefix]) -> Rules:
-        """By reading and comparing whole tables."""
+        """Apply changes by reading and comparing whole tables."""
         table, seen = self._table, self._table.seen().is_ours_alone()
         want = check_names(after(seen.rules(whole=False), changes))
         profiles = _numbered(seen.profiles, want.profiles)
@@ -148,7 +148,7 @@ class RouteDriver:
         return {key: way for key, way in routes.items() if key.version == 4}
 
     def _read_back(self, routes: Mapping[RouteKey, RouteWay]) -> None:
-        """Errors: `Refused` unless the whole table is as it was to be, and the kernel's lookups reach it."""
+        """Check that the whole table is as wanted and that the kernel's lookups reach it. Errors: `Refused`."""
         seen = self._table.seen()
         if seen.routes != routes:
             other = next(key for key in (*routes, *seen.routes) if seen.routes.get(key) != routes.get(key))
@@ -161,13 +161,13 @@ class RouteDriver:
                 raise Refused(incremental_update.hidden(text(*key[:3]), found_by.table))
 
     def _changed(self, changes: Changes, want: Rules) -> Rules:
-        """Return what was changed, its routes read back already, its profiles from the notes."""
+        """Return the changed rules: prefixes whose routes have been read back, and profiles from the notes."""
         back = {profile.name: profile for profile in self._table.profiles().values()}
         profiles = {name: back[name] for name in changes.profiles}
         return Rules(profiles, dict(changes.prefixes), want.default)
 
     def _put_back(self, seen: SeenRoutes) -> None:
-        """As it was before a change that failed."""
+        """Restore the table from before a change that failed."""
         table = self._table
         now = table.seen()
         table.change(now.routes, seen.routes)
@@ -191,9 +191,9 @@ class RouteDriver:
         return self._marked
 
     def news(self) -> tuple[frozenset[str], Rules] | None:
-        """Return the prefixes written since `mark` or this was asked, with what is now in force of them.
+        """Return the prefixes written since the last call (or `mark`), with their rules now in force.
 
-        None where only `mark` and `read` can show it. A look at each is a thousandth of a reading of a large table.
+        None where only `mark` and `read` can show them. A lookup costs a thousandth of reading a large table.
         """
         self._listen()
         if self._more or len(self._written) > self._few:
@@ -211,7 +211,7 @@ class RouteDriver:
         return frozenset(text(*prefix) for prefix in written), seen.rules()
 
     def _listen(self) -> None:
-        """Note what has changed since: a mark, and what it was read from, hold until then."""
+        """Note the changes since the last call: a mark and its reading are valid until the next change."""
         heard = self._monitor.heard()
         self._unfollowed |= heard & {MAIN_CHANGED, LINK_CHANGED, LOST}
         written = {one for one in heard if not isinstance(one, str)}
@@ -221,7 +221,7 @@ class RouteDriver:
             self._marked, self._seen = "", None
 
     def _digest(self) -> str:
-        """Return which prefixes, whose, with what metrics; not by which way, which follows the main table."""
+        """Return prefixes, profiles and metrics as text, without the ways, which follow the main table."""
         seen = self._seen = self._table.seen()
         besides = (self._table.earlier(), _reached(seen), sorted(map(str, seen.profiles.items())), seen.foreign)
         digest = blake2b(repr(besides).encode(), digest_size=8)
@@ -235,10 +235,10 @@ class RouteDriver:
         return digest.hexdigest()
 
     def follow(self, wanted: Rules | None = None) -> int:
-        """Lead our routes where the main table now leads; how many were written. Cheap while nothing has changed.
+        """Lead our routes where the main table now leads; return how many it wrote. Cheap while nothing has changed.
 
-        For a watch to call twice a second. Routes that a link took with it when it went down are made again from
-        `wanted` (without it: from what stands). Changes by another program are left for `mark` to show.
+        A watch calls this twice a second. Routes that the kernel removed with a link are made again from `wanted`
+        (without it: from the routes that remain). Changes by another program stay, and `mark` shows them.
         """
         self._listen()
         heard, self._unfollowed = self._unfollowed, set()
@@ -263,7 +263,7 @@ class RouteDriver:
         return len(fresh) + len(stale)
 
     def ask(self, rules: Rules) -> Answers:
-        """Return what the kernel answers for clients of these rules, and where the main table now leads elsewhere."""
+        """Return the kernel's answers for clients of these rules, and where the main table now leads elsewhere."""
         table = self._table
         seen = table.seen()
         profiles = _numbered(seen.profiles, rules.profiles)
@@ -271,7 +271,7 @@ class RouteDriver:
         return route_answers.ask(table, self.place.netns, seen, routes, rules.prefixes)
 
     def ours(self) -> str:
-        """Routes, rules and names by our protocol numbers."""
+        """Return routes, rules and names with our protocol numbers."""
         if self.missing():
             return ""
         return self._table.ours()
@@ -281,7 +281,7 @@ class RouteDriver:
         return () if self.missing() else self._table.others()
 
     def draft(self, rules: Rules) -> Draft:
-        """Return what `apply` would write for these rules, were nothing in force yet. Errors: those of `apply`."""
+        """Return the routes that `apply` would write if nothing were in force yet. Errors: those of `apply`."""
         table, known = self._table, self._table.profiles()
         for profile in rules.profiles.values():
             check(profile, self.settable(), REFUSED, self.name)
@@ -322,7 +322,7 @@ def _is_whole(seen: SeenRoutes, number: int, way: RouteWay) -> bool:
 
 
 def _numbered(have: Mapping[int, Profile], want: Mapping[str, Profile]) -> dict[int, Profile]:
-    """Wanted profiles by number: their old one, else one that is free."""
+    """Return wanted profiles by number: their old number, else a free one."""
     old = {profile.name: number for number, profile in have.items() if profile.name in want}
     fresh: Iterable[int] = free(have)
     return {old[name] if name in old else next(iter(fresh)): profile for name, profile in sorted(want.items())}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Routes as the kernel writes them: ways to bytes and back.
 
-A table of 100 000 routes holds few different ways: what follows the destination is read once for each of them and known
-again by its bytes.
+A table of 100 000 routes holds few different ways: the reader parses the bytes after the destination once for each way
+and recognises them later.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from configtron.linux.rtnetlink import (
 from configtron.model.errors import BadInput
 from configtron.tune.route_table import Hop, RouteKey, RouteWay
 
-CC_ALGORITHM = 16  # the one metric that is a name
+CC_ALGORITHM = 16  # the only metric that is a name
 KINDS = {1: "unicast", 6: "blackhole", 7: "unreachable", 8: "prohibit", 9: "throw"}
 # Kinds of the table local: a lookup may end there, our table and the main one have none of them.
 OWN_KINDS = {2: "local", 3: "broadcast", 4: "anycast", 5: "multicast"}
@@ -54,7 +54,7 @@ Prefix = tuple[int, bytes, int]
 
 
 class Found(NamedTuple):
-    """A route as read: its key, and besides which table, by whose hand (protocol), for which type of service."""
+    """A route as read: its key and way, its table, its origin (protocol), and its type of service."""
 
     key: RouteKey
     way: RouteWay
@@ -64,7 +64,7 @@ class Found(NamedTuple):
 
 
 def parse(prefix: str) -> Prefix:
-    """(version, address, length) of a prefix as rules write it. Errors: `BadInput`."""
+    """Return (version, address, length) of a prefix as rules write it. Errors: `BadInput`."""
     address, _, length = prefix.partition("/")
     version = 6 if ":" in address else 4
     try:
@@ -85,7 +85,7 @@ def text(version: int, address: bytes, length: int) -> str:
 
 
 class Writer:
-    """Packs requests for one table; what follows the destination once for each way.
+    """Packs requests for one table; the bytes after the destination once for each way.
 
     hand   by whose hand (protocol) a route is to be
     """
@@ -95,7 +95,7 @@ class Writer:
         self._known: dict[tuple[int, int, int, int], tuple[bytes, bytes, RouteWay]] = {}
 
     def new(self, key: RouteKey, way: RouteWay) -> tuple[int, int, bytes]:
-        """Make a route, or put it in place of the one with the same key."""
+        """Return the request that makes a route, or replaces the route with the same key."""
         version, address, length, metric = key
         # by identity, which is quick; the way is kept, so no other gets its identity
         known = self._known.get((version, length, metric, id(way)))
@@ -110,7 +110,7 @@ class Writer:
         return head, self._place(key) + _hops(key.version, way) + _metrics(way)
 
     def delete(self, key: RouteKey, way: RouteWay) -> tuple[int, int, bytes]:
-        """Take away the one route with that key, if it is by our hand."""
+        """Return the request that deletes the route with that key, if it has our protocol number."""
         return DEL_ROUTE, 0, self._head(key, way, NOWHERE, 0, 0) + attribute(DST, key.address) + self._place(key)
 
     def _head(self, key: RouteKey, way: RouteWay, scope: int, kind: int, flags: int) -> bytes:
@@ -167,7 +167,7 @@ def read(net: Netlink, version: int, table: int, protocol: int = 0) -> Iterator[
 
 
 def _found(body: bytes, shapes: dict[bytes, tuple[int, RouteWay, int, int]]) -> Found:
-    """One route; `shapes` knows what follows the destination, by its bytes."""
+    """Return one route; `shapes` has the parsed ways by the bytes after the destination."""
     version, length = VERSIONS[body[0]], body[1]
     size = 4 if version == 4 else 16
     at = _destination(body, size) if length else 0
@@ -181,7 +181,7 @@ def _found(body: bytes, shapes: dict[bytes, tuple[int, RouteWay, int, int]]) -> 
 
 
 def _destination(body: bytes, size: int) -> int:
-    """Where the destination's bytes begin: after the table's number, as all kernels so far wrote it, or later."""
+    """Return where the destination's bytes begin: after the table's number, as in all kernels so far, or later."""
     at = RTMSG.size + 8
     if body[at : at + 4] == DST_HEAD[size]:
         return at + 4

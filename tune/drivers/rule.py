@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A routing policy rule of another program: its text as `ip rule` prints it, and what no lookup of ours can test of it.
+"""A routing policy rule of another program: its text as `ip rule` prints it, and conditions that no lookup can test.
 
 Source     linux/fib_rules.h; ip-rule(8)
 """

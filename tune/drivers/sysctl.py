@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""One profile for a whole network namespace, by its sysctls: the last resort where nothing else is at hand.
+"""One profile for a whole network namespace, by its sysctls: the last resort without another driver.
 
-Question   What can be set where there is neither module nor BPF, or for a knob that has only a sysctl?
-Method     The default profile's settings are written to /proc/sys/net/ipv4. What stood there is noted before (in a
-           table of its own, `route_annotations.py`), and put back once a later profile no longer sets it. What we wrote
-           is noted too: a value that is not ours was set by another program since, and stays.
+Question   Which knobs can a host set without module and BPF, and how does it set a knob that has only a sysctl?
+Method     The driver writes the default profile's settings to /proc/sys/net/ipv4. It notes the earlier values before
+           (in a table of its own, `route_annotations.py`), and restores them once a later profile no longer sets them.
+           It notes its own values too: any other value was set by another program since, and stays.
 Reads as   The sysctls themselves: a value that another program has changed reads as it is, under the profile's name.
-Fails as   `BadInput` for prefixes, which a namespace's settings do not know; `Refused` where the kernel takes a value
-           not, after everything is put back.
-Differs    from the other drivers: every client of the namespace is one, and connections made by the host itself too.
+Fails as   `BadInput` for prefixes, since sysctls have none; `Refused` where the kernel does not take a value, after
+           everything is restored.
+Differs    from the other drivers: the profile applies to every client of the namespace, and to connections that the
+           host itself opens.
 Source     linux/Documentation/networking/ip-sysctl.rst
 """
 
@@ -41,13 +42,13 @@ log = logging.getLogger("configtron.tune")
 FOLDER = Path("/proc/sys/net/ipv4")
 # Beside those of the driver route (`table.py`).
 NOTES_TABLE, PROTOCOL = 49395, 69
-# Two places for the one note of what stood here before: the new is whole before the old goes.
+# Two places for the note of the earlier values: the new note is whole before the old one is removed.
 STATES = (MOST_NOTES - 1, MOST_NOTES)
 
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """One sysctl: its file, the reach of its knob, how many of its units one of the knob's is."""
+    """One sysctl: its file, the reach of its knob, and its units in one unit of the knob."""
 
     file: str
     reach: Reach
@@ -94,7 +95,7 @@ __all__ = ["REACHES", "REFUSED", "SysctlDriver"]
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """What the notes say: profiles by number, the default's name; by knob what stood in its file before, and what we
+    """The notes: profiles by number, the default's name; by knob the earlier text of its file, and the texts that we
     may have written there.
     """
 
@@ -146,7 +147,7 @@ class SysctlDriver:
         return found | {control.knob: replace(control, values=values, note=note)}
 
     def untouched(self) -> Mapping[str, Value]:
-        """Return what each knob is without us: noted before the first change, else as the kernel has it."""
+        """Return each knob's value without us: as noted before the first change, else as the kernel has it."""
         return {knob: _as_value(knob, text) for knob, text in json.loads(self.before()).items()}
 
     def reachable(self) -> Mapping[str, Reach]:
@@ -156,7 +157,7 @@ class SysctlDriver:
         return REFUSED
 
     def before(self) -> str:
-        """Every sysctl within reach as it was before we came: {knob: its text}."""
+        """Return every sysctl within reach as it was before our first change: {knob: its text}."""
         was = self._noted().was
         with netns.inside(self.place.netns):
             return json.dumps({knob: was.get(knob) or _text(knob) for knob in self.settable()})
@@ -200,7 +201,7 @@ class SysctlDriver:
             self._note(self._noted(), want, {knob: was[knob] for knob in settings}, ours)
 
     def _note(self, noted: Noted, want: Rules, was: Mapping[str, str], ours: Mapping[str, Iterable[str]]) -> None:
-        """Write down what is about to stand: nothing is written to a sysctl whose former text is not noted."""
+        """Note the texts before and after a change: the driver writes no sysctl whose former text is not noted."""
         numbers = {profile.name: number for number, profile in noted.profiles.items()}
         fresh = free({*noted.profiles, *STATES})
         notes = {numbers.get(name) or next(fresh): spelt(profile) for name, profile in want.profiles.items()}
@@ -218,7 +219,7 @@ class SysctlDriver:
         notes = self._notes.read()
         states = {number: json.loads(notes[number]) for number in STATES if number in notes}
         profiles = {number: profile_of(text) for number, text in notes.items() if number not in STATES}
-        # both are whole only if their writer was killed between: what either knows of the time before is true
+        # both are whole only if their writer was killed between: the earlier values of both are true
         was = {knob: text for state in states.values() for knob, text in state["was"].items()}
         pairs = [pair for state in states.values() for pair in state.get("ours", {}).items()]
         ours = {name: [text for knob, texts in pairs if knob == name for text in texts] for name, _ in pairs}
@@ -241,7 +242,7 @@ class SysctlDriver:
         return blake2b(repr((texts, profiles)).encode(), digest_size=8).hexdigest()
 
     def ours(self) -> str:
-        """Noted profiles, and sysctls that hold what we wrote; "" if there is no note."""
+        """Return the noted profiles, and the sysctls that hold our values; "" if there is no note."""
         if self.missing():
             return ""
         noted = self._noted()
@@ -278,7 +279,7 @@ def _text(knob: str) -> str:
 
 
 def _value(knob: str) -> Value:
-    """Return what the knob is now."""
+    """Return the knob's present value."""
     return _as_value(knob, _text(knob))
 
 
@@ -298,7 +299,7 @@ def _spelt(knob: str, value: Value) -> str:
 
 
 def _write(knob: str, text: str) -> None:
-    """Errors: `Refused` where the kernel does not take it, or keeps another value."""
+    """Write a sysctl and read it back. Errors: `Refused` where the kernel refuses it or keeps another value."""
     path = FOLDER / BY_KNOB[knob].file
     if _text(knob) == text:
         return

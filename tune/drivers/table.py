@@ -81,7 +81,7 @@ class SeenRoutes:
         return self
 
     def rules(self, *, whole: bool = True) -> Rules:
-        """As rules; with `whole` only what is in force: a rule leads there, the route has its profile's metrics."""
+        """Return rules; with `whole` only those in force: a rule leads there, the route has its profile's metrics."""
         wanted = {number: (profile.name, numbers(profile)) for number, profile in self.profiles.items()}
         versions = self.ruled.keys() if whole else frozenset({4, 6})
         prefixes: dict[str, str] = {}
@@ -141,12 +141,12 @@ class RouteTable:
                 raise BadInput(f"no interface is called {name!r}; see: ip link") from error
 
     def profiles(self) -> dict[int, Profile]:
-        """Profiles by number, as noted."""
+        """Return the noted profiles by number."""
         spelt = {number: profile_of(note) for number, note in self.notes.read().items()}
         return {number: profile for number, profile in spelt.items() if profile is not None}
 
     def seen(self) -> SeenRoutes:
-        """All that stands in our table."""
+        """Return all entries of our table."""
         routes: dict[RouteKey, RouteWay] = {}
         foreign: list[Found] = []
         for version in self.versions:
@@ -164,14 +164,14 @@ class RouteTable:
         return SeenRoutes(routes, self.profiles(), self.ruled(), frozenset(self.versions))
 
     def change(self, have: Mapping[RouteKey, RouteWay], want: Mapping[RouteKey, RouteWay]) -> int:
-        """Write what is new or other, then take away what is too much; how many. Errors: `Refused`."""
+        """Write new and changed routes, then delete the surplus; return how many. Errors: `Refused`."""
         fresh = [(key, way) for key, way in want.items() if have.get(key) != way]
         stale = [(key, way) for key, way in have.items() if key not in want]
         self.write(fresh, stale)
         return len(fresh) + len(stale)
 
     def write(self, fresh: Iterable[tuple[RouteKey, RouteWay]], stale: Iterable[tuple[RouteKey, RouteWay]]) -> None:
-        """Routes to make or replace, then routes to take away; a prefix that changes its profile is never without."""
+        """Make or replace routes, then delete routes; a prefix that changes its profile always has a route."""
         # on the link first: IPv6 looks a gateway up in the very table that its route goes to
         fresh = sorted(fresh, key=lambda item: bool(item[1].hops and item[1].hops[0].gateway))
         try:
@@ -181,7 +181,7 @@ class RouteTable:
         self.net.write((self.writer.delete(*each) for each in stale), forgiven=(errno.ESRCH, errno.ENOENT))
 
     def ruled(self) -> dict[int, frozenset[int]]:
-        """The IP versions whose rules of ours are whole and in order, each with the lengths of prefixes they reach."""
+        """Return the IP versions with all of our rules in order, each with the prefix lengths that the rules reach."""
         found = {}
         for version in self.versions:
             there = self._rules(version)
@@ -191,7 +191,7 @@ class RouteTable:
         return found
 
     def rule(self, wanted: Mapping[int, Iterable[int]]) -> None:
-        """Rules for prefixes of these lengths in each version, none where there are none."""
+        """Make rules for prefixes of these lengths in each version, and remove the other rules."""
         for version in self.versions:
             there, want = self._rules(version), lookups(version, wanted.get(version, ()))
             if there != want:
@@ -205,7 +205,7 @@ class RouteTable:
         return self.net.dump(GET_RULE, RULE.pack(FAMILIES[version], 0, 0, 0, 0, 0, 0, 0, 0))
 
     def earlier(self) -> list[tuple[int, bytes]]:
-        """The rules of others that come before the first of ours, with their IP version: all but `lookup local`."""
+        """Return other programs' rules before the first of ours, with their IP version: all but `lookup local`."""
         found = []
         for version in self.versions:
             for body in self._all_rules(version):
@@ -242,7 +242,7 @@ class RouteTable:
         return tuple(found)
 
     def clear(self) -> None:
-        """Leave nothing of ours: the rules first, so that the main table is back at once."""
+        """Remove all of our state: the rules first, so that the main table decides at once."""
         self.rule({})
         for version in self.versions:
             ours = [(route.key, route.way) for ours in OURS for route in read(self.net, version, TABLE, ours)]
@@ -265,7 +265,7 @@ def _rule(version: int, lookup: RouteLookup) -> bytes:
 
 
 def _ours(body: bytes) -> RouteLookup | None:
-    """Return a rule of our protocol number that leads to our table, or to the main one for what is long enough."""
+    """Return a rule of our protocol number that leads to our table, or to the main one for long enough prefixes."""
     found = attributes(body, RULE.size)
     (table,) = struct.unpack("=I", found.get(RULE_TABLE, bytes(4)))
     (rejected,) = struct.unpack("=I", found.get(RULE_REJECTED, b"\xff" * 4))
