@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""One new connection to the servers, asked about in their kernel: what a client's first packet would have met.
+"""Open one connection to the servers and read its settings from their kernel, as a client's connection has them.
 
 Question   Is the stack that was set the stack that a connection gets?
 Method     A client with an address among the page load's clients, but on a way without delay, connects to a server's
-           port; `inet_diag` says of the server's end, before any data, its congestion control and its window, which is
-           the initial one. Then the connection is reset. A listener that was open before the stack was set, or chose
-           for itself, is thereby seen.
+           port; `inet_diag` reports the server's end, before any data: its congestion control and its window, which is
+           the initial one. Then the client resets the connection. This finds a listener that was open before the stack
+           was set, or that sets its own options.
 Fails as   `Mismatch` where no server accepts or the kernel does not know the connection.
 Source     linux/inet_diag.h, sock_diag(7); struct tcp_info of linux/tcp.h
 """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Another host behind the servers: a namespace whose stack is the kernel's default, for flows through the same link.
 
-Rules for this file: its flows share the servers' way to the router, and with it the whole link, both ways; what is set
-of the servers' stack (routes' congestion control and window, the device's pacing) acts on the servers' own packets
-only, since a forwarded packet has no socket there.
+Rules for this file: its flows share the servers' way to the router, and with it the whole link, both ways; settings of
+the servers' stack (routes' congestion control and window, the device's pacing) act on the servers' own packets only,
+since a forwarded packet has no socket there.
 """
 
 from __future__ import annotations

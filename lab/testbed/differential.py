@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Dead knobs: what a change of one knob alone changes, on the same seed.
+"""Dead knobs: the effect of a change of one knob alone, on the same seed.
 
-Question   Does a knob do anything at all here, or is its place in the grid a waste of half of all loads?
-Method     Two guests boot with the same seed and do the same, but for one knob. Virtual time makes all else equal to
-           the bit, so a knob without effect leaves every moment as it was, and any difference is the knob's doing.
+Question   Does a knob have any effect here, or does its place in the grid waste half of all loads?
+Method     Two guests boot with the same seed and run the same loads, but for one knob. Virtual time makes all else
+           equal to the bit, so a knob without effect leaves every time unchanged, and the knob causes any difference.
 Reads as   How many cells are identical, how far the others differ at most, and in which cell most.
 Fails as   `BadInput` where the two did not measure the same cells.
-Differs    from a proof: it holds for the cells tried. A page without idle gaps says nothing about what happens after
-           them, so cells with gaps belong to the trial.
+Differs    from a proof: it holds for the cells tried. A page without idle gaps does not show effects after such gaps,
+           so the trial needs cells with gaps.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from configtron.model.nouns import Value
 
 @dataclass(frozen=True, slots=True)
 class KnobCertificate:
-    """What was found of one knob.
+    """The result for one knob.
 
     largest   of the relative differences of a cell's last moment, 0.01 is 1 %; where: that cell
     """
@@ -35,7 +35,7 @@ class KnobCertificate:
 
     @property
     def is_dead(self) -> bool:
-        """Nothing differed anywhere."""
+        """Return whether no cell differed."""
         return self.cells == self.identical
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ def certify(knob: str, values: tuple[Value, Value], first: Moments, second: Mome
 
 
 def _difference(first: Sequence[float], second: Sequence[float]) -> float:
-    """Of the end: what a page load's time is."""
+    """Return the relative difference of the last times, which are the page load times. Errors: `BadInput`."""
     if not first or not second:
         raise BadInput("a cell without moments cannot be compared")
     return abs(second[-1] / first[-1] - 1)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What one measurement measures, whole: a study's names made into networks, configurations and pages, and a seed.
+"""The layout of one measurement: a study's names resolved into networks, configurations and pages, and a seed.
 
-It is kept as text with the measurement, so that one resumed in a year measures what it began with, not what the models
-have become; and it is what the tensor's columns are made of.
+The measurement stores it as text, so a resumed one measures the models that it began with even if they have changed
+since; the tensor's columns come from it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ STUDENT_T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.2
 
 @dataclass(frozen=True)
 class Layout:
-    """study: its name; server: the program that serves; per_prefix: the driver of what is set by prefix."""
+    """study: its name; server: the program that serves; per_prefix: the driver of knobs that are set by prefix."""
 
     study: str
     conditions: tuple[Condition, ...]
@@ -47,21 +47,21 @@ class Layout:
 
     @property
     def cells(self) -> int:
-        """The number of medians to measure."""
+        """Return the number of medians to measure."""
         return len(self.conditions) * len(self.grid) * len(self.pages)
 
     @property
     def sites(self) -> tuple[str, ...]:
-        """The pages' names."""
+        """Return the pages' names."""
         return tuple(page.name for page in self.pages)
 
     def orders(self) -> list[Orders]:
-        """One shard a condition."""
+        """Return one shard a condition."""
         same = (self.grid.profiles, self.pages, self.rule, self.seed, self.server, self.per_prefix)
         return [Orders(condition, *same) for condition in self.conditions]
 
     def to_json(self) -> str:
-        """One line, the same for equal layouts."""
+        """Return the layout as one line, the same for equal layouts."""
         return canonical(
             {
                 "study": self.study,
@@ -78,7 +78,7 @@ class Layout:
 
     @classmethod
     def from_json(cls, text: str) -> Layout:
-        """Return what `to_json` wrote. Errors: `BadInput`."""
+        """Parse the output of `to_json`. Errors: `BadInput`."""
         try:
             form = json.loads(text)
             rule = form["rule"]
@@ -113,9 +113,9 @@ def tensor_of(
     provenance: tuple[tuple[str, str], ...] = (),
     features: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
 ) -> Tensor:
-    """The PLT-tensor of what was measured; NaN where there is no median, and in `repeats_ms` where there is no load.
+    """Return the PLT-tensor of a measurement; NaN for a missing median, and in `repeats_ms` for a missing load.
 
-    features   condition -> what the servers saw of its path (pathview.py)
+    features   condition -> features of its path as the servers measured them (pathview.py)
     """
     at = {condition.name: i for i, condition in enumerate(layout.conditions)}
     site_at = {site: i for i, site in enumerate(layout.sites)}

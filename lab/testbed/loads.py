@@ -19,7 +19,7 @@ from configtron.model.errors import BadInput, Missing
 
 SOURCES = Path(__file__).with_name("load")
 VERSIONS = ("h2", "http/1.1")
-# What precedes a load (load.c): nothing; the same page, of which TLS sessions, or connections, are kept.
+# The visit before a load (load.c): none; the same page, whose TLS sessions, or connections, the client keeps.
 FIRST, RESUMED, WARM = "first", "resumed", "warm"
 # header -> Debian package
 HEADERS = {
@@ -31,13 +31,13 @@ HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """One page load. Times in ms of the guest's clock, from the moment the document was wanted.
+    """One page load. Times in ms of the guest's clock, from the request for the document.
 
     plt_ms       last byte of the last object, the page's idle gaps not counted
     elapsed_ms   the same, gaps counted
     connect_ms   first TCP connection there
     ttfb_ms      first byte of the document's answer
-    index_ms     when an average part of the first screen was shown (browse.c, `shown_ms`)
+    index_ms     mean time at which the parts of the first screen were shown (browse.c, `shown_ms`)
     bytes        of all bodies
     connections  opened
     resumed      TLS handshakes that resumed an earlier session
@@ -120,7 +120,7 @@ def sources() -> list[Path]:
 
 
 def program(*defined: str) -> str:
-    """The client's path in the cache; compiled when it is not there. Call it on the host: a guest has another cache.
+    """Return the client's path in the cache; compile it if absent. Call it on the host: a guest has another cache.
 
     defined   names for the compiler: EACH_PACKET (stream.c) to wake for each packet, as a comparison
     """

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Shards over the cores of this machine: one guest a core, each in a folder of its own, done again if it is not whole.
+"""Shards over the cores of this machine: one guest a core, each in its own folder; an incomplete shard runs again.
 
-Question   How can days of measuring survive a kill, a reboot, a full disk, and lose next to nothing?
-Method     A shard's folder holds its orders and what its guest has written. A guest outlives its owner (orphans.py):
-           when a measurement is killed its guests finish their shards, and a process that resumes it waits for them. An
-           owner that is asked to stop (Ctrl-C, SIGTERM) ends them. Lost is a shard whose guest dies: that one; or one
-           a job when all die at once, with the machine. A whole shard is never done again.
-           Shards are done in an order drawn from the seed, so that the time left follows from the time gone.
+Question   How can days of measuring survive a kill, a reboot or a full disk, and lose few results?
+Method     A shard's folder holds its orders and its guest's output. A guest outlives its owner (orphans.py): after a
+           kill of the measurement its guests finish their shards, and a process that resumes it waits for them. Ctrl-C
+           or SIGTERM to the owner ends them. The death of a guest loses its shard; a crash of the machine loses one
+           shard a job. A whole shard never runs again.
+           Shards run in an order drawn from the seed, so that the time used so far predicts the time left.
 Reads as   a `ShardResult` per shard: its lines, or why there are none.
-Fails as   a guest's own words; a privilege or program that is missing ends the measurement, since it is so for all.
+Fails as   the guest's last words; a missing privilege or program ends the measurement, since all shards need it.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from configtron.model.errors import PRIVILEGE, BadInput, Missing, Refused
 from configtron.model.records import canonical
 from configtron.model.samples import Filled, Pairs, digest, filled_of
 
-# Beside a shard's orders and lines: what it ran on.
+# The file beside a shard's orders and lines with the software that it ran on.
 SOFTWARE = "software.json"
 # A guest of the testbed: servers, client and the bodies of ten pages; memory is taken from the host as it is touched.
 MEMORY_MB = 512
-# How often guests are looked after; a shard takes a second at least.
+# Interval between checks of guests; a shard takes a second at least.
 LOOK_EVERY_S = 0.1
 # Of a failed guest's console.
 LAST_LINES = 4
@@ -47,7 +47,7 @@ MOST_ON_A_CORE = 8
 
 
 class ShardResult(NamedTuple):
-    """A shard that ended: its text and what it ran on, or, where there is none, why."""
+    """A shard that ended: its text and the software it ran on, or the reason why it has no text."""
 
     condition: str
     text: str
@@ -61,7 +61,7 @@ class ShardResult(NamedTuple):
 
 
 class FillCounts(NamedTuple):
-    """How far the guests that run now have come."""
+    """The progress of the guests that run now."""
 
     cells: int = 0
     loads: int = 0
@@ -77,7 +77,7 @@ class Guests:
 
 
 def guests(module: str, backend: uml.Backend | None = None) -> Guests:
-    """Guests of this machine that run `module`; builds what they need. Errors: `Missing`."""
+    """Return guests of this machine that run `module`; build the kernel and client first. Errors: `Missing`."""
     backend = backend or uml.UmlVirtual()
     if reason := backend.available():
         raise Missing(f"lab {backend.name}: {reason}")
@@ -93,7 +93,7 @@ def slug(position: int, condition: str) -> str:
 
 
 def in_drawn_order(orders: Sequence[Orders]) -> list[Orders]:
-    """Shards in an order that looks like chance, the same for the same seed."""
+    """Return shards in an order drawn from the seed."""
     return sorted(orders, key=lambda one: digest(str(one.seed), one.condition.name))
 
 
@@ -196,7 +196,7 @@ def perform_one(orders: Orders, folder: Path, guests: Guests) -> ShardResult:
 
 
 def _adopt(orders: Orders, folder: Path) -> _Booted | None:
-    """Return the guest of an owner that was killed, if it is still at these orders, or has done them since."""
+    """Return the guest of a killed owner, if it still runs these orders, or has finished them since."""
     if not folder.exists():
         return None
     guest, began = orphans.adopted(folder), time.monotonic()

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Bulk flows of other hosts through the same link while a page loads, and what the page costs them.
+"""Bulk flows of other hosts through the same link while a page loads, and the bytes that the page costs them.
 
 Question   How many bytes do the neighbours lose for each byte of the page?
 Method     A namespace behind the servers' has a device, an address and a delay for each neighbour: each neighbour's
            round trip is one to two times the page's. A sender with the kernel's default stack and cubic always has data
            to send; the client counts the bytes that it reads. The delays, and the phase of each flow's cubic sawtooth
            at the page's start, are drawn from the load's seed: the same under every configuration. A run of the same
-           flows with the same seed and no page shows what they get alone. Bytes are counted from the page's start to
+           flows with the same seed and no page shows their bytes without it. Bytes count from the page's start to
            `AFTERWARDS_S` after its end.
 Reads as   neighbour bytes lost, to be divided by the page's bytes: 1.0 the page took its own size, 0 it used idle
            capacity only, above 1 it hurt the neighbours.
@@ -136,7 +136,7 @@ class Neighbourhood:
 
 
 class Flows:
-    """Senders that always have data to send, and a client that counts what it reads, all in one thread."""
+    """Senders that always have data to send, and a client that counts the bytes it reads, all in one thread."""
 
     def __init__(self, addresses: Sequence[str]) -> None:
         self._over = threading.Event()

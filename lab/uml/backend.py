@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What every way to have a host is, and what those with a kernel of their own share: whether it can be used here.
+"""The interface of all backends for hosts, and the shared check of backends with a kernel of their own.
 
-A backend of uml.py or qemu.py is a `Guest` that says what it needs: programs with their packages, a kernel of ours
-(recipes.py) or things of the distribution's. From that follows whether it is available, and what to install.
+A backend of user_mode_linux.py or qemu.py is a `Guest` that lists its requirements: programs with their packages, a
+kernel of ours (recipes.py) or files of the distribution. The check finds out whether it is usable, and names the
+packages to install.
 """
 
 from __future__ import annotations
@@ -19,25 +20,25 @@ from configtron.lab.uml.recipes import KernelRecipe
 
 
 class Backend(Protocol):
-    """One way to have a host of our own."""
+    """One backend for hosts of our own."""
 
     @property
     def name(self) -> str:
-        """As in --backend."""
+        """Return the backend's name in --backend."""
 
     @property
     def virtual_time(self) -> bool:
-        """Whether time inside is computed, not passed."""
+        """Return whether the guest's time is virtual."""
 
     @property
     def delays(self) -> bool:
-        """Whether links can be given a delay."""
+        """Return whether links can have a delay."""
 
     def available(self) -> str:
-        """Empty when usable here, else what is missing, in words."""
+        """Return the missing requirements, in words; "" where the backend is usable."""
 
     def boot(self, job: GuestJob) -> Running:
-        """Start the job; returns at once."""
+        """Start the job and return at once."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Guest:
         return cannot_enclose() or missing(list(dict.fromkeys(packages)))
 
     def absent(self) -> list[str]:
-        """Packages that it lacks besides."""
+        """Return further packages that it lacks."""
         return []
 
     def kernel(self) -> Path:
@@ -69,5 +70,5 @@ class Guest:
 
 
 def say(line: str) -> None:
-    """Report how a build goes, beside what is printed."""
+    """Report the progress of a build, beside its printed output."""
     print(line, file=sys.stderr, flush=True)

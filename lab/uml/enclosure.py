@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The walls around a lab host, and the job that goes in: the same for every backend of uml.py.
+"""The enclosure of a lab host, and its job: the same for every backend.
 
 Question   How can a command run as root, over the host's own files, and neither change them nor outlive its owner?
 Method     enclose.sh, in new mount and PID namespaces, makes all of the host read-only but one folder. The job enters
-           as a file at a constant path: command, environment, modules; nothing of the caller's environment.
+           as a file at a constant path: command, environment, modules, without the caller's environment.
 Reads as   <output>/exit (the command's exit code), console.log (its stdout, stderr), kernel.log (the guest kernel's).
 Ends       with the process that booted it, however that ends: the PID namespace is tied to it. Boot from a thread that
            stays; the tie is to the thread. A job that `keeps` files is not tied: it goes on to its own end, or to its
@@ -45,7 +45,7 @@ ENCLOSE_PROGRAMS = {
 
 @dataclass(frozen=True)
 class GuestJob:
-    """What to run, where its results go, and all that may differ between two runs."""
+    """The command of a guest, the folder of its results, and all settings that may differ between two runs."""
 
     command: tuple[str, ...]  # as the guest's root, in "/"
     output: Path  # the one folder the guest can write; inside it is GUEST_OUTPUT
@@ -61,17 +61,17 @@ class GuestJob:
 
 
 class GuestProcess(Protocol):
-    """What a guest's outermost process is to its owner; `subprocess.Popen` is one."""
+    """A guest's outermost process as its owner sees it; `subprocess.Popen` is one."""
 
     @property
     def pid(self) -> int:
-        """Its number."""
+        """Return its process number."""
 
     def poll(self) -> int | None:
         """None while it runs."""
 
     def wait(self, timeout: float | None = None) -> int:
-        """Return when it has ended; `subprocess.TimeoutExpired`."""
+        """Wait for its end. Errors: `subprocess.TimeoutExpired`."""
 
 
 class Running:
@@ -89,16 +89,16 @@ class Running:
         return self._process.pid
 
     def poll(self) -> int | None:
-        """None while it runs, then the command's exit code, or NO_EXIT_CODE."""
+        """Return None while it runs, then the command's exit code, or NO_EXIT_CODE."""
         return None if self._process.poll() is None else self._code()
 
     def wait(self, timeout_s: float | None = None) -> int:
-        """Return the command's exit code; subprocess.TimeoutExpired when it still runs after `timeout_s`."""
+        """Return the command's exit code. Errors: `subprocess.TimeoutExpired` if it still runs after `timeout_s`."""
         self._process.wait(timeout_s)
         return self._code()
 
     def kill(self) -> None:
-        """End the guest and everything in it; returns when all are gone."""
+        """End the guest and all its processes, and wait until they have ended."""
         if self._process.poll() is not None:
             return
         for pid in self._first_in_namespace() or [self.pid]:
@@ -148,7 +148,7 @@ def cannot_unshare() -> str:
 
 
 def guest_environment(job: GuestJob) -> tuple[tuple[str, str], ...]:
-    """Return all the environment the command gets: nothing of the caller's."""
+    """Return the whole environment of the command, without any variable of the caller."""
     return (
         ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
         ("HOME", "/run"),
@@ -167,7 +167,7 @@ def place_arguments(job: GuestJob) -> list[str]:
 
 
 def job_file(job: GuestJob, modules: tuple[str, ...]) -> bytes:
-    """Modules, environment, command: three lists of NUL-ended strings, an empty one between, as init.c reads them."""
+    """Return modules, environment and command: lists of NUL-ended strings, separated by "", as init.c reads them."""
     environment = [f"{name}={value}" for name, value in guest_environment(job)]
     words = [*modules, "", *environment, "", *job.command]
     if "" in job.command or any("\0" in word for word in words):

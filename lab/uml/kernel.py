@@ -8,9 +8,9 @@ Method     Unpack /usr/src/linux-source-6.12.tar.xz, apply a recipe's patches, c
            boots; UML_DEBUG and X86_DEBUG, which stress tests of our kernel code boot (modules.py builds for them).
 Safe       A build works in a folder of its own and is renamed into place when complete: a build that was killed leaves
            nothing that could be taken for a kernel. The next one goes on where it was cut short: the source, if it was
-           unpacked whole (a file says of which kernel), and what kbuild compiled, which compiles again what it has no
-           finished record of. A lock keeps two processes from building at once; the kernel is compared with its
-           checksum whenever it is about to be used.
+           unpacked whole (a file names the kernel), and the objects of kbuild, which compiles those again that lack a
+           finished record. A lock keeps two processes from building at once; each use first compares the kernel with
+           its checksum.
 Differs    from Debian's user-mode-linux package (6.1, real time only): virtual time, netem that repeats, less CPU.
 """
 
@@ -32,7 +32,7 @@ from configtron.model.errors import Missing
 
 PACKAGE = "linux-source-6.12"
 
-# program -> Debian package that brings it; libc6-dev is asked for by its header, see `absent_packages`
+# program -> its Debian package; the check for libc6-dev looks for its header, see `absent_packages`
 KERNEL_PROGRAMS = {
     "gcc": "gcc", "make": "make", "flex": "flex", "bison": "bison", "bc": "bc", "xz": "xz-utils", "perl": "perl",
     "patch": "patch", "strip": "binutils", "tar": "tar", "setpriv": "util-linux",
@@ -62,7 +62,7 @@ Progress = Callable[[str], None]
 
 
 def cache_folder() -> Path:
-    """$XDG_CACHE_HOME/configtron or ~/.cache/configtron."""
+    """Return $XDG_CACHE_HOME/configtron or ~/.cache/configtron."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "configtron"
 
 
@@ -76,13 +76,13 @@ def checksum(path: Path) -> str:
 
 
 def absent_packages(programs: Mapping[str, str], libc_header: Path = LIBC_HEADER) -> list[str]:
-    """Debian packages to install before `programs` can be run."""
+    """Return the Debian packages to install before `programs` can be run."""
     absent = {package for program, package in programs.items() if not shutil.which(program)}
     return sorted(absent | (set() if libc_header.exists() else {"libc6-dev"}))
 
 
 def absent_for(recipe: KernelRecipe) -> list[str]:
-    """Debian packages to install before this kernel can be built."""
+    """Return the Debian packages to install before this kernel can be built."""
     headers = [package for header, package in recipe.headers if not header.exists()]
     return absent_packages(KERNEL_PROGRAMS) + headers + ([] if recipe.archive.exists() else [PACKAGE])
 
@@ -98,7 +98,7 @@ def kernel_folder(recipe: KernelRecipe = LAB) -> Path:
 
 
 def source_version() -> bytes:
-    """Return the source package's version as dpkg has it; empty where there is no dpkg or no such package."""
+    """Return the source package's version from dpkg; "" without dpkg or without that package."""
     if not shutil.which("dpkg-query"):
         return b""
     asked = ["dpkg-query", "--show", "--showformat=${Version}", PACKAGE]
@@ -106,7 +106,7 @@ def source_version() -> bytes:
 
 
 def is_whole(folder: Path) -> bool:
-    """Return whether every file that the folder's list names is there, unchanged."""
+    """Return whether every file in the folder's list exists, unchanged."""
     listing = folder / "SHA256SUMS"
     if not listing.exists():
         return False
@@ -124,7 +124,7 @@ def keep(built: Path, folder: Path) -> None:
 
 @contextmanager
 def build_lock(progress: Progress, name: str = "build.lock") -> Iterator[None]:
-    """One build at a time per cache. The lock goes with its process, however that ends."""
+    """Hold the lock of a cache: one build at a time. The kernel releases it when the process ends."""
     cache_folder().mkdir(parents=True, exist_ok=True)
     with (cache_folder() / name).open("w") as lock:
         try:
@@ -136,7 +136,7 @@ def build_lock(progress: Progress, name: str = "build.lock") -> Iterator[None]:
 
 
 def ensure_kernel(progress: Progress, recipe: KernelRecipe = LAB) -> Path:
-    """The program to boot; builds it when it is not in the cache (three minutes on two cores; a debug kernel ten)."""
+    """Return the kernel to boot; build it if the cache lacks it (three minutes on two cores; a debug kernel ten)."""
     folder = kernel_folder(recipe)
     if is_whole(folder):
         return folder / recipe.program
@@ -157,7 +157,7 @@ def build_kernel(folder: Path, progress: Progress, recipe: KernelRecipe) -> None
         else:
             shutil.copy(objects / recipe.image, result)
         shutil.copy(objects / ".config", result / "config")
-        # what the kernel exports, for the build of modules, and the modules of its own
+        # the kernel's exported symbols, for the build of modules, and its own modules
         for made in (objects / "Module.symvers", *objects.rglob("*.ko")):
             shutil.copy(made, result)
         keep(result, folder)
@@ -216,7 +216,7 @@ def unpacked_in(work: Path) -> str:
 
 
 def unpack(packed: Path, source: Path, log: Path, progress: Progress) -> None:
-    """The source package's archive, by tar; how far is counted in bytes of the archive."""
+    """Unpack the source package's archive by tar; count the progress in bytes of the archive."""
     source.mkdir(parents=True)
     size, report = max(packed.stat().st_size, 1), paced(progress, f"unpacking {packed.name}")
     command = bound(["tar", "--extract", "--xz", "--strip-components=1", f"--directory={source}"])
@@ -260,7 +260,7 @@ def paced(progress: Progress, what: str, done: int = 0) -> Callable[[int], None]
 
 
 def check_config(config: str, recipe: KernelRecipe = LAB) -> None:
-    """Kconfig drops without a word what it cannot satisfy; here a lost line of the fragment is an error."""
+    """Check that no line of the fragments is lost: kconfig silently drops options that it cannot satisfy."""
     have = set(config.splitlines())
     lost = [line for line in fragment_lines(recipe) if line not in have]
     if lost:
@@ -301,12 +301,12 @@ def tied(command: list[str]) -> list[str]:
 
 
 def build_environment() -> dict[str, str]:
-    """No variable of the caller's: CFLAGS and friends must not change the kernel."""
+    """Return the build's environment, without variables such as the caller's CFLAGS, which would change the kernel."""
     return {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C", **FIXED_BANNER}
 
 
 def compile_kernel(make: list[str], work: Path, log: Path, progress: Progress, recipe: KernelRecipe) -> None:
-    """Compile what is not compiled yet; `work` keeps how far it is, for a build that is cut short."""
+    """Compile the missing objects; `work` stores the progress, for a build that is interrupted."""
     command = bound([*make, f"-j{os.cpu_count() or 1}", recipe.program, "modules"])
     count = work / STEPS
     steps = int(count.read_text() or 0) if count.exists() else 0

@@ -36,9 +36,9 @@ from configtron.model.errors import Missing
 
 # Of the programs that a kernel needs, those that a module needs.
 PROGRAMS = {name: KERNEL_PROGRAMS[name] for name in ("gcc", "make")}
-# What of a kernel's tree decides what a module in it becomes.
+# Files of a kernel's tree that determine the bytes of a module built in it.
 DECIDING = (".config", "include/generated/utsrelease.h", "include/config/auto.conf", "Module.symvers")
-# What `make` calls the processor that uname(2) calls so.
+# uname(2)'s name of a processor -> its name for `make`.
 ARCHITECTURES: Mapping[str, str] = {"aarch64": "arm64"}
 
 
@@ -57,12 +57,12 @@ def sources() -> Path:
 
 
 def module_for_guest(progress: Progress, recipe: KernelRecipe = LAB, variables: tuple[str, ...] = ()) -> Path:
-    """configtron.ko for a lab kernel; the tree it is built in is made first if need be."""
+    """Return configtron.ko for a lab kernel; make the tree for its build first if it is missing."""
     return module_for_tree(ensure_tree(progress, recipe), recipe.arch, progress, (*variables, WERROR))
 
 
 def module_for_installed(progress: Progress, release: str = "", variables: tuple[str, ...] = ()) -> Path:
-    """configtron.ko for an installed kernel, "" the running one."""
+    """Return configtron.ko for an installed kernel; "" is the running one."""
     release = release or platform.release()
     tree = Path("/lib/modules") / release / "build"
     if not tree.exists():
@@ -72,7 +72,7 @@ def module_for_installed(progress: Progress, release: str = "", variables: tuple
 
 
 def module_for_tree(tree: Path, arch: str, progress: Progress, variables: tuple[str, ...] = ()) -> Path:
-    """configtron.ko for the kernel of a tree, `arch` as make calls it; unit tests, where it has KUnit, lie beside."""
+    """Return configtron.ko for the kernel of a tree, `arch` as in make; with KUnit, its unit tests are beside it."""
     require(absent_packages(PROGRAMS), "building the module")
     folder = cache_folder() / f"kmod-{_key(tree, arch, variables)}"
     if not is_whole(folder):

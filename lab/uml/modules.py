@@ -4,8 +4,8 @@
 Question   How is kernel code compiled for a guest's kernel whose source is unpacked only while it is built?
 Method     A module needs of its kernel the headers, the configuration and kbuild: `make modules_prepare` in the source,
            then everything else is thrown away (1.5 GB become 100 MB). The tree is kept in the cache under the kernel's
-           own checksum. What the kernel exports comes from its build; where that was not kept (a cache older than this
-           file) a name that the kernel does not export is found when the module is loaded.
+           own checksum. The list of exported symbols comes from the kernel's build; without it (a cache older than
+           this file) a module with a symbol that the kernel does not export fails when it is loaded.
 Safe       Built aside and renamed when complete, like the kernels. A module is built in a folder of the caller's, from
            copies of its sources: nothing is written beside them.
 """
@@ -32,7 +32,7 @@ from configtron.lab.uml.kernel import (
 from configtron.lab.uml.recipes import LAB, KernelRecipe
 from configtron.model.errors import Missing
 
-# What of a kernel's source a module is compiled with; kbuild itself lies in scripts.
+# Parts of a kernel's source that the build of a module needs; kbuild itself is in scripts.
 KEPT = ("Makefile", "Kbuild", "arch", "include", "scripts", "tools")
 # Of arch: User-Mode Linux borrows most of x86.
 KEPT_ARCHITECTURES = ("um", "x86")
@@ -44,7 +44,7 @@ def tree_folder(recipe: KernelRecipe = LAB) -> Path:
 
 
 def ensure_tree(progress: Progress, recipe: KernelRecipe = LAB) -> Path:
-    """The folder that `make -C` takes to build modules for this kernel; prepared in under a minute if it is absent."""
+    """Return the folder for `make -C` to build modules for this kernel; prepare it, in under a minute, if absent."""
     folder = tree_folder(recipe)
     if is_whole(folder):
         return folder

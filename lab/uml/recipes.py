@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What each of our kernels is made of. kernel.py builds them, modules.py builds modules for them.
+"""The sources and configurations of our kernels. kernel.py builds them, modules.py builds modules for them.
 
 LAB         every guest of the lab: small, in virtual time
 UML_DEBUG   the same with the kernel's own checks: bad memory accesses, lock order, RCU, leaks, failing allocations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 SOURCES = Path(__file__).resolve().parent
 QEMU_SOURCES = SOURCES / "qemu"
-# Congestion controls as modules: what the debug kernels load, use and unload.
+# Congestion controls as modules, which tests in the debug kernels load, use and unload.
 SCHEMES = SOURCES / "schemes-modules.fragment"
 
 
@@ -22,10 +22,10 @@ SCHEMES = SOURCES / "schemes-modules.fragment"
 class KernelRecipe:
     """One kernel.
 
-    name        what its cache folder's name begins with
+    name        the beginning of its cache folder's name
     title       the name in progress lines and errors
     arch        ARCH of `make`
-    image       what is booted, in the build's folder
+    image       the file to boot, in the build's folder
     fragments   the configuration: nothing else is switched on; of two lines for one symbol the later holds
     patches     to the source
     steps       lines of `make`'s log that name a compiled or linked file, as counted; only the percentage uses it
@@ -47,11 +47,11 @@ class KernelRecipe:
 
     @property
     def program(self) -> str:
-        """The image's name in the cache."""
+        """Return the image's name in the cache."""
         return Path(self.image).name
 
     def inputs(self) -> list[bytes]:
-        """Return all that decides what comes out, the source package apart."""
+        """Return all inputs that determine the built kernel, except the source package."""
         return [path.read_bytes() for path in (*self.fragments, *self.patches)]
 
 
