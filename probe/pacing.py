@@ -53,7 +53,7 @@ class CallWorker(Protocol):
         """Wait at most so long; the calls that came back meanwhile, stored already."""
 
     def now(self) -> float:
-        """Seconds."""
+        """Return the time, in seconds."""
 
 
 class Spacer(Protocol):
@@ -63,10 +63,10 @@ class Spacer(Protocol):
         """Return the earliest time (s) at which any connection may start."""
 
     def admit(self, address: str, now: float) -> float:
-        """0.0 and the start is counted, or the time (s) at which to ask again."""
+        """Count the start and return 0.0, or return the time (s) at which to ask again."""
 
     def left(self, at: float) -> None:
-        """The start that was admitted had gone by then."""
+        """Note that the admitted start had gone by then."""
 
 
 LookUp = Callable[[str, str], Answer | None]  # (vantage, host) -> the answer, or None while it is still being asked
@@ -190,7 +190,7 @@ class _Loop:
             others.append(walk)
 
     def _leave(self, walk: _Chain) -> None:
-        """The address is free for the next."""
+        """Free the address for the next call."""
         others = self._queued[walk.place]
         if others:
             self._make_ready(others.popleft())
@@ -223,7 +223,7 @@ class _Loop:
             self._spacer.left(now)
 
     def _pause(self) -> float:
-        """Until the next start, at most."""
+        """Return the seconds until the next start, at most."""
         times = [self._waiting[0][0]] if self._waiting else []
         if self._ready:
             times.append(self._spacer.open_at())

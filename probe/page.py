@@ -52,7 +52,7 @@ def redirected(target: Target, cookie: str, found: Iterable[Observation]) -> Pag
 
 
 def joined(old: str, new: str) -> str:
-    """Two Cookie fields as one; of cookies with one name the newer counts (RFC 6265 5.3)."""
+    """Return two Cookie fields as one; of cookies with one name the newer counts (RFC 6265 5.3)."""
     jar = {}
     for pair in f"{old}; {new}".split("; "):
         if pair:

@@ -60,7 +60,7 @@ class Player:
             self._resume(packet)
 
     def lapse(self) -> None:
-        """The deadline passed in silence."""
+        """Resume the script after a deadline that passed in silence."""
         if self.ending is None:
             self._resume(None)
 
@@ -148,7 +148,7 @@ class Recorded:
         return recorded
 
     def finish(self) -> None:
-        """The script is over: so must be the recording."""
+        """Check that the recording ends with the script."""
         if self.following is not None:
             raise Diverged(both(self._next, self.following, "is over"))
 

@@ -111,7 +111,7 @@ SYN_PATIENCE_S = 3.0
 def syn_options(
     mss: int = 1460, *, sack: bool = False, timestamps: bool = False, wscale: int | None = None
 ) -> tuple[tuple[int, bytes], ...]:
-    """Options of a SYN, in Linux's order (MSS, SACK, TS, NOP, WS), padded with NOPs to 32 bits."""
+    """Return options of a SYN, in Linux's order (MSS, SACK, TS, NOP, WS), padded with NOPs to 32 bits."""
     options: list[tuple[int, bytes]] = [(OPT_MSS, mss.to_bytes(2, "big"))]
     if sack and timestamps:
         options.append((OPT_SACK_PERMITTED, b""))
@@ -152,8 +152,8 @@ def handshake(
 
 
 def echo(synack: Segment | None) -> tuple[tuple[int, bytes], ...]:
-    """Timestamps for every segment after the handshake, if both sides agreed to them (RFC 7323 3.2): the server's value
-    comes back as it was, so that it can measure its round trip; ours stands still, which PAWS allows."""
+    """Return timestamps for every segment after the handshake, if both sides agreed to them (RFC 7323 3.2): the
+    server's value comes back as it was, so that it can measure its round trip; ours stands still, which PAWS allows."""
     stamps = synack.timestamps if synack is not None else None
     if stamps is None:
         return ()

@@ -24,21 +24,22 @@ from math import floor, inf
 
 # Times since the epoch have steps of 0.24 us as binary fractions; four of them keep an interval from falling short.
 CLOCK_GRAIN_S = 1e-6
-# The window over which rates are promised, and what a packet may take from our system call to the wire's other end on a
-# busy host beyond what its neighbours take.
+# The window over which rates are promised, and the most by which a packet's time from our system call to the wire's
+# other end may exceed its neighbours' on a busy host.
 WINDOW_S, WINDOW_SLACK_S = 1.0, 0.002
 # A start that comes late by less than this leaves the timetable as it is, so that a loop that looks up once a
 # millisecond still reaches its rate.
 CATCH_UP_S = 0.01
-# Length of the networks that share a limit: what one operator usually runs, and the longest the Internet routes.
+# Length of the networks that share a limit: the usual size of one operator's network, and the longest prefix that the
+# Internet routes.
 NETWORK_BITS = {4: 24, 6: 48}
 # Forget idle hosts and networks when so many are known, and twice as many as were left the last time: memory stays in
-# step with what is under way, and sweeps are rare.
+# step with the calls under way, and sweeps are rare.
 SWEEP_ABOVE = 4096
 
 
 def interval_s(rate_per_s: float) -> float:
-    """Seconds between two starts; 0 for no limit."""
+    """Return seconds between two starts; 0 for no limit."""
     if rate_per_s <= 0:
         return 0.0
     return 1 / (floor(rate_per_s) if rate_per_s >= 1 else rate_per_s) + CLOCK_GRAIN_S
@@ -60,11 +61,11 @@ class Circle:
     _sweep_above: int = 0
 
     def free_at(self, key: str) -> float:
-        """When the next start is allowed."""
+        """Return when the next start is allowed."""
         return self._free_at.get(key, 0.0)
 
     def take(self, key: str, at: float) -> None:
-        """A start happened."""
+        """Count a start."""
         if self.interval_s:
             self._free_at[key] = at + self.interval_s
             if len(self._free_at) > max(self._sweep_above, self.sweep_above):
@@ -83,7 +84,7 @@ class Pace:
         self._promised = 0
 
     def free_at(self) -> float:
-        """When the next start is allowed; infinity while promised ones have to go first."""
+        """Return when the next start is allowed; infinity while promised ones have to go first."""
         return inf if self._interval_s and self._promised >= self._most else self.next_turn()
 
     def next_turn(self) -> float:
@@ -101,19 +102,19 @@ class Pace:
             self._free_at = late + self._interval_s
 
     def promise(self, at: float) -> None:
-        """A start takes a turn that lies ahead."""
+        """Reserve a turn that lies ahead."""
         self._promised += 1
         if self._interval_s:
             self._free_at = at + self._interval_s
 
     def left(self, at: float) -> None:
-        """A start had gone by then."""
+        """Note that a start had gone by then."""
         if self._interval_s:
             insort(self._left, at)
             del self._left[: -self._most]
 
     def settled(self, at: float | None) -> None:
-        """A promised start had gone by then, or was not needed after all."""
+        """Note that a promised start had gone by then, or was not needed after all."""
         self._promised -= 1
         if at is not None:
             self.left(at)
@@ -140,7 +141,7 @@ class Spacing:
         return max(self._hosts.free_at(address), self._networks.free_at(self._network(address)))
 
     def admit(self, address: str, now: float) -> float:
-        """0.0 and the turn is taken in every circle (say `left` once it has gone), or when to ask again."""
+        """Take the turn in every circle and return 0.0 (call `left` once it has gone), or return when to ask again."""
         free_at = self.free_at(address)
         if now < free_at:
             return free_at
@@ -149,11 +150,11 @@ class Spacing:
         return 0.0
 
     def left(self, at: float) -> None:
-        """The start that was admitted had gone by then."""
+        """Note that the admitted start had gone by then."""
         self._all.left(at)
 
     def book(self, address: str, now: float) -> float:
-        """Take the next turn, now or later: the time of it (say `settled` once it has gone, or is not needed)."""
+        """Take the next turn, now or later, and return its time (call `settled` once it has gone, or is not needed)."""
         at = max(self._all.next_turn(), self._local(address), now)
         self._all.promise(at)
         self._take_local(address, at)

@@ -30,13 +30,14 @@ PATIENCE_S = 250.0
 # A first SYN or its answer may be lost. The server's own copy of the answer, of the largest class a second's path away,
 # comes before we ask again: so a first answer never belongs to two SYNs.
 TRIES_AT_S = (0.0, 4.5, 9.0)
-# Our SYN at the end is repeated once: after so many times what the first answer took, at least a share of the last gap
+# Our SYN at the end is repeated once: after so many times the first answer's delay, at least a share of the last gap
 # (the server may forget us meanwhile), at most so long unless the path is longer.
 ECHO_FACTOR, ECHO_SHARE, ECHO_S, ECHO_TRIES = 1.5, 0.3, 1.0, 2
 # A copy lost before each of so many echoes is reported.
 ECHOES = 3
 # Cookies are computed anew each minute (net/ipv4/syncookies.c, tcp_cookie_time): of two farewells, one lies within it.
-# Each is sent thrice, because a lost one would leave the server remembering what a cookie only computes.
+# Each is sent thrice, because after a lost one a server without cookies would still remember the connection, and look
+# like one with cookies.
 FAREWELLS, SENT = 2, 3
 
 Steps = Generator[Send | Wait, Packet | None, str]
@@ -85,7 +86,7 @@ def synack_rto(
 
 
 class SynAckLog:
-    """What was heard of the server's timer: how many answers, the last one and the gap before it."""
+    """The SYN-ACKs that show the server's timer: how many answers, the last one and the gap before it."""
 
     def __init__(self, repeats: int, patience_s: float) -> None:
         self.repeats, self.patience_s = repeats, patience_s

@@ -91,7 +91,7 @@ CRAFTED_RUNS = 2
 REDIRECTS_MAX = 2
 # Reasons after which a port is not asked again: no answer, or a refusal.
 SHUT = ("no-synack", "refused")
-# What the proof of a bound says where the page was at its end: a longer answer might show more. Silence after our ACK
+# Proofs of a bound in which the page ended: a longer answer might show more. Silence after our ACK
 # is such an end if two runs heard it, for a server that closes late; of one run a lost packet may be the cause.
 SHORT, SHORT_IF_TWICE = ("response-ended", "exact-fit"), "unverified"
 # Readings beside the answer proper: every host has them.

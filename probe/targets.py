@@ -60,7 +60,7 @@ class SourceLine(NamedTuple):
 
 
 def read(sources: Iterable[Source], *, most: int | None = None, path: str = "/") -> Iterator[Target]:
-    """Targets of all sources in their order, each once; the first `most` of them if a number is given.
+    """Yield targets of all sources in their order, each once; the first `most` of them if a number is given.
 
     `path` is asked where a line names none. Without `most`, more than `MOST_UNASKED` targets are refused. Results are
     kept by name, port and path, so a name with two addresses is refused as well.
@@ -86,12 +86,12 @@ def read(sources: Iterable[Source], *, most: int | None = None, path: str = "/")
 
 
 def arguments(words: Iterable[str]) -> Iterator[Source]:
-    """Words of a command line, as sources of one line each."""
+    """Yield words of a command line, as sources of one line each."""
     return (Source("", word) for word in words)
 
 
 def order(targets: Iterable[Target], seed: int) -> list[Target]:
-    """Targets in an order that depends on the seed and on each target alone, so that a shard keeps its order."""
+    """Return targets in an order that depends on the seed and on each target alone, so that a shard keeps its order."""
     return sorted(targets, key=lambda target: rank(target, seed))
 
 

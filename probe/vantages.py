@@ -47,7 +47,7 @@ def read_vantages(source: Source) -> tuple[Vantage, ...]:
 
 
 def choose(vantages: tuple[Vantage, ...], regions: str) -> tuple[Vantage, ...]:
-    """Those whose name or region is in the comma-separated list; all if it is empty."""
+    """Return the vantages whose name or region is in the comma-separated list; all if it is empty."""
     wanted = [word.strip().lower() for word in regions.split(",") if word.strip()]
     for word in wanted:
         if not any(word in (vantage.name, vantage.region.lower()) for vantage in vantages):

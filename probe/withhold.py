@@ -213,7 +213,7 @@ def _patience(flight: Flight, asked_at: float, again: list[float], sack: bool, e
 def _verify(flight: Flight, ack: Segment, *, twice: bool) -> Steps:
     """ACK all that came, offering room for two segments: a window that was full now lets fresh data out.
 
-    twice   if nothing comes, say it again once: what a tail loss probe has shown does not depend on when that is
+    twice   if nothing comes, say it again once: the proof by a tail loss probe does not depend on its time
     """
     acked = yield Send(ack)
     assert acked is not None

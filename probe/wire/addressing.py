@@ -61,7 +61,8 @@ class Addresses:
     def windows(
         self, targets: Iterator[tuple[int, Target]], done: Mapping[str, Readings], now_ns: int
     ) -> Iterator[list[Addressed] | None]:
-        """The targets (with their numbers), a window at a time, from all vantages; None while names are asked for."""
+        """Yield the targets (with their numbers), a window at a time, from all vantages; None while names are asked
+        for."""
         window = self._window(list(islice(targets, self._window_size)), done, now_ns)
         while window:
             following = list(islice(targets, self._window_size))
@@ -138,7 +139,7 @@ def _result(trace_id: str, vantage: str, target: Target, seen: Observation, now_
 
 
 def _resolved(names: Sequence[str], vantage: Vantage, versions: Sequence[int]) -> dict[str, Answer]:
-    """Addresses of the best IP version that a name has; the first version's reason if it has none."""
+    """Return addresses of the best IP version that a name has; the first version's reason if it has none."""
     found: dict[str, Answer] = {}
     for version in versions:
         missing = [name for name in names if name not in found or not found[name].addresses]
@@ -149,8 +150,8 @@ def _resolved(names: Sequence[str], vantage: Vantage, versions: Sequence[int]) -
 
 
 def _reachable(vantage: Vantage, address: str) -> bool:
-    """Whether the vantage has a source address of that IP version: its own, or, where it names no interface, that of
-    the route."""
+    """Return whether the vantage has a source address of that IP version: its own, or, where it names no interface,
+    that of the route."""
     source = vantage.source_address6 if ":" in address else vantage.source_address
     if vantage.interface or source:
         return bool(source)

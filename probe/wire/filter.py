@@ -38,7 +38,8 @@ def _libpcap() -> ctypes.CDLL:
 
 
 def compile_filter(expression: str, *, link: int = DLT_ETHERNET, snap: int = SNAPLEN) -> bytes:
-    """Classic BPF instructions (8 bytes each) of a tcpdump expression, for SO_ATTACH_FILTER; they keep `snap` bytes."""
+    """Return classic BPF instructions (8 bytes each) of a tcpdump expression, for SO_ATTACH_FILTER; they keep `snap`
+    bytes."""
     library = _libpcap()
     handle = ctypes.c_void_p(library.pcap_open_dead(link, snap))
     try:

@@ -83,12 +83,12 @@ class ProbeFlow:
         self._guarded(self.player.start)
 
     def lapse(self) -> None:
-        """The player's deadline passed in silence."""
+        """Resume the player after a deadline that passed in silence."""
         self._lapsed_ns = self.due_ns
         self._guarded(self.player.lapse)
 
     def arrive(self, at_ns: int, found: Dissected, data: bytes, gso_size: int) -> None:
-        """A frame came."""
+        """Take in a frame."""
         if at_ns <= self._lapsed_ns:
             # The script was resumed without a packet by then; a recording must do the same.
             at_ns = self._lapsed_ns + 1

@@ -5,7 +5,7 @@ Rules for this file: any bytes may come in and nothing raises; bytes that cannot
 `build` speak absolute sequence numbers, as the wire does; `Numbers` turns them into the relative ones of `Segment`. A
 single function (`heard`) makes Packets of a frame, so a live capture and its saved file give the very same Packets.
 
-A frame is what the capture socket delivered: one wire segment, or several that an offload (GRO, TSO) had merged. The
+A frame is one delivery of the capture socket: one wire segment, or several that an offload (GRO, TSO) had merged. The
 kernel says how large the merged ones were (`gso_size`), and `heard` takes them apart again.
 """
 
@@ -104,13 +104,13 @@ class Numbers:
         return distance(seq, self.theirs or 0), distance(ack, self.ours) if flags & ACK else ack
 
     def absolute(self, segment: Segment) -> tuple[int, int]:
-        """Wire numbers of a segment that we send."""
+        """Return wire numbers of a segment that we send."""
         ack = segment.ack + (self.theirs or 0) if segment.flags & ACK else segment.ack
         return (segment.seq + self.ours) & 0xFFFFFFFF, ack & 0xFFFFFFFF
 
 
 def distance(number: int, base: int) -> int:
-    """Signed distance on the 32-bit circle."""
+    """Return the signed distance on the 32-bit circle."""
     return ((number - base + 0x80000000) & 0xFFFFFFFF) - 0x80000000
 
 
@@ -123,7 +123,7 @@ def without_ethernet(frame: bytes) -> bytes | None:
 
 
 def dissect(data: bytes, length: int | None = None) -> Dissected | None:
-    """Headers of an IP packet that carries TCP; None if it does not, or the headers are cut.
+    """Return headers of an IP packet that carries TCP; None if it does not, or the headers are cut.
 
     `length` is the packet's original length, for captures that were snapped and for offloaded super-frames whose IP
     header cannot say how long they are (total length 0, RFC 2675 style).
@@ -192,7 +192,8 @@ def _dissect_tcp(
 
 @lru_cache(maxsize=4096)
 def read_options(data: bytes) -> tuple[tuple[int, bytes], ...]:
-    """TCP options in wire order, as far as the list makes sense; each zero byte after the end is one more EOL."""
+    """Return TCP options in wire order, as far as the list makes sense; each zero byte after the end is one more
+    EOL."""
     options: list[tuple[int, bytes]] = []
     at = 0
     while at < len(data):
@@ -213,14 +214,15 @@ def read_options(data: bytes) -> tuple[tuple[int, bytes], ...]:
 
 @lru_cache(maxsize=4096)
 def write_options(options: tuple[tuple[int, bytes], ...]) -> bytes:
-    """TCP options as bytes, padded with EOL to 32 bits."""
+    """Return TCP options as bytes, padded with EOL to 32 bits."""
     parts = [bytes((k,)) if k in (OPT_EOL, OPT_NOP) else bytes((k, len(b) + 2)) + b for k, b in options]
     data = b"".join(parts)
     return data + bytes(-len(data) % 4)
 
 
 def checksum(data: bytes) -> int:
-    """Internet checksum (RFC 1071): a number's remainder modulo 65535 is the one's complement sum of its words."""
+    """Return the Internet checksum (RFC 1071): a number's remainder modulo 65535 is the one's complement sum of its
+    words."""
     if len(data) % 2:
         data += b"\0"
     # A sum of zero only comes from all-zero data; any other multiple of 65535 folds to 0xFFFF.

@@ -36,7 +36,7 @@ def journal(folder: Path) -> Iterator[Result]:
 
 
 def batches(results: Iterable[Result]) -> Iterator[list[Result]]:
-    """Results in lists of at most `BATCH`."""
+    """Yield results in lists of at most `BATCH`."""
     batch: list[Result] = []
     for result in results:
         batch.append(result)

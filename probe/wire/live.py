@@ -79,7 +79,7 @@ class VantageSockets:
         return self._ear.fileno()
 
     def hear(self) -> list[Arrival]:
-        """Frames that have arrived, in order, at most `AT_ONCE`; fewer, if no more are there."""
+        """Return frames that have arrived, in order, at most `AT_ONCE`; fewer, if no more are there."""
         receive, buffers, view, buffer = self._ear.recvmsg_into, [self._buffer], self._view, self._buffer
         flags = socket.MSG_DONTWAIT | socket.MSG_TRUNC
         heard: list[Arrival] = []
@@ -112,7 +112,7 @@ class VantageSockets:
             raise OSError(errno.EADDRNOTAVAIL, "vantage has no IPv6 source address")
 
     def drops(self) -> int:
-        """Frames that the capture socket lost since the last call."""
+        """Return frames that the capture socket lost since the last call."""
         return packet.dropped(self._ear)
 
     def close(self) -> None:

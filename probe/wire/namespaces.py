@@ -37,7 +37,7 @@ def ip(*arguments: str, netns: str = "") -> str:
 
 
 def addresses(netns: str) -> dict[str, str]:
-    """Every address that the kernel owns in a namespace -> its device."""
+    """Return every address that the kernel owns in a namespace -> its device."""
     links = json.loads(ip("-json", "addr", "show", netns=netns))
     return {a["local"]: link["ifname"] for link in links for a in link.get("addr_info", ()) if "local" in a}
 

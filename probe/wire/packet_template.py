@@ -6,9 +6,9 @@ ack=1)/b"GET / HTTP/1.0\\r\\n\\r\\n"`. `wait SECONDS` sets how long to listen af
 begins a comment. Sequence and acknowledgement numbers are relative: 0 is the SYN, 1 the first byte.
 
 Scapy builds the bytes and nothing more: addresses, ports, checksums, rate and blocklist stay the prober's, so a
-template reaches only what the run may reach. A line is parsed and never evaluated as Python: calls of TCP, IP and IPv6
-with literals as fields, bytes or text, `bytes * number`, and `/` between them. So a template of any origin runs
-no code.
+template reaches only hosts that the run may reach. A line is parsed and never evaluated as Python: calls of TCP, IP and
+IPv6 with literals as fields, bytes or text, `bytes * number`, and `/` between them. So a template of any origin runs no
+code.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _wait(line: str, where: str) -> str:
 def _packet(line: str, where: str, scapy: dict[str, Any]) -> str:
     try:
         packet = _built(ast.parse(line, mode="eval").body, scapy)
-    except Exception as error:  # Scapy raises whatever a field's value meets, the parser what its depth meets
+    except Exception as error:  # Scapy raises any error of a field's value, the parser any of its depth
         raise BadInput(f"{where}: {type(error).__name__}: {' '.join(str(error).split())}") from error
     tcp, ip = scapy["TCP"], (scapy["IP"], scapy["IPv6"])
     if not hasattr(packet, "haslayer") or not packet.haslayer(tcp):

@@ -9,8 +9,8 @@ One file a vantage. Two interfaces, then per trace, without gaps:
                           we sent between two segments of a merged frame carries {"index": n}, its packet's place
     Enhanced Packet ...   the messages of stream probes on interface "plaintext", LINKTYPE_WIRESHARK_UPPER_PDU
 
-Wireshark counts packets, so frame k of a trace is its number `first_frame + k`. A file is only ever appended to; what a
-killed process left half-written is cut off when the file is opened again.
+Wireshark counts packets, so frame k of a trace is its number `first_frame + k`. A file is only ever appended to; the
+half-written end of a killed process is cut off when the file is opened again.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def encode(recording: Recording) -> tuple[bytes, int]:
 
 
 def _places(packets: tuple[Packet, ...], frames: tuple[Frame, ...]) -> dict[int, int]:
-    """Sent frames that lie among the segments of an earlier merged frame -> index of their packet."""
+    """Return sent frames that lie among the segments of an earlier merged frame -> index of their packet."""
     indices = {packet.frame: index for index, packet in enumerate(packets) if packet.way == "out"}
     places = {}
     count = 0
@@ -281,7 +281,7 @@ class _Reading:
 
 
 def _frozen(value: Value | list[Value]) -> Value:
-    """JSON's lists as the tuples they were."""
+    """Return JSON's lists as the tuples they were."""
     return tuple(_frozen(v) for v in value) if isinstance(value, list) else value
 
 

@@ -109,7 +109,7 @@ class Pump:
         return sum(len(post.flows) for post in self._posts)
 
     def now(self) -> float:
-        """Seconds since the epoch, which no step of the wall clock moves; packets are stamped with it too."""
+        """Return seconds since the epoch, which no step of the wall clock moves; packets are stamped with it too."""
         return self._clock.now_ns() / 1e9
 
     def begin(

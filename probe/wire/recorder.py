@@ -54,7 +54,7 @@ class Recorder:
         return True
 
     def now(self) -> float:
-        """Seconds since the epoch."""
+        """Return seconds since the epoch."""
         return self._pump.now()
 
     def finished(self, timeout_s: float) -> list[Finished]:

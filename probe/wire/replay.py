@@ -27,7 +27,8 @@ UNSENDABLE = "send-failed:"
 
 
 def replayed(trace: Trace) -> Trace:
-    """The trace that the script makes of the recorded packets; equal to the recorded one, or `Diverged` is raised."""
+    """Return the trace that the script makes of the recorded packets; equal to the recorded one, or `Diverged` is
+    raised."""
     row = PROBES.get(trace.probe)
     if row is None:
         raise Diverged(f"{trace.id}: there is no probe {trace.probe!r} (any more)")
@@ -64,6 +65,7 @@ def replayed(trace: Trace) -> Trace:
 
 
 def reread(trace: Trace, place: TraceLocation, origin: Target, file: str) -> Result:
-    """The result of a trace played again. `origin` is the target that the run knew, `file` as results name it."""
+    """Return the result of a trace played again. `origin` is the target that the run knew, `file` as results name
+    it."""
     again = replayed(trace)
     return result_of(again, replace(place, file=file), origin)

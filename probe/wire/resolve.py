@@ -35,7 +35,7 @@ RECORDS = {4: "A", 6: "AAAA"}
 def resolve(
     names: Sequence[str], vantage: Vantage, *, version: int = 4, lifetime_s: float = LIFETIME_S
 ) -> dict[str, Answer]:
-    """Addresses or a reason for each name, in the order of the names."""
+    """Return addresses or a reason for each name, in the order of the names."""
     with inside(vantage.netns):
         answers = asyncio.run(_all(names, asker(vantage.resolver, lifetime_s), RECORDS[version]))
     return dict(zip(names, answers, strict=True))

@@ -26,7 +26,7 @@ def result_of(trace: Trace, place: TraceLocation, origin: Target) -> Result:
 
 
 def named(target: Target, origin: Target) -> Target:
-    """Whom was asked, under the name that the run knows the target by."""
+    """Return the probed target, under its name in the run."""
     return replace(target, host=origin.host, port=origin.port, tag=origin.tag)
 
 

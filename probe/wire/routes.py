@@ -32,7 +32,8 @@ class Route(NamedTuple):
 
 
 def route_to(address: str, *, netns: str = "", source: str = "", interface: str = "") -> Route | None:
-    """The way to an address from a namespace; from that source or by that interface only, where they are named."""
+    """Return the way to an address from a namespace; from that source or by that interface only, where they are
+    named."""
     with inside(netns):
         by = _index(interface) if interface else 0
         if by is None:

@@ -128,7 +128,8 @@ def targets_of(shard: Shard, folder: Path) -> Iterator[Target]:
 
 
 def _unfinished(shard: Shard, folder: Path, ended: Ended) -> set[str]:
-    """Names, with their vantages, of sessions that an interrupted run may have begun or looked up, and not ended."""
+    """Return names, with their vantages, of sessions that an interrupted run may have begun or looked up, and not
+    ended."""
     reach = (len(ended) + shard.concurrency) // len(shard.vantages) + 1 + 2 * WINDOW
     first = ended.low // len(shard.vantages)
     found = set()
@@ -158,7 +159,7 @@ class _TargetSessions:
         self._places: dict[tuple[str, str], int] = {}
 
     def begun(self) -> Iterator[tuple[str, Target, TargetSession] | None]:
-        """One after the other; None while names are being asked for."""
+        """Yield sessions one after the other; None while names are being resolved."""
         shard, ended, each = self._shard, self._ended, len(self._shard.vantages)
         first = ended.low // each
         targets = islice(enumerate(targets_of(shard, self._folder)), first, None)
@@ -183,7 +184,7 @@ class _TargetSessions:
                 yield found.vantage, found.target, target_session(found.target, tests, shard.profile, shard.crafted)
 
     def end(self, vantage: str, target: Target) -> None:
-        """That session is over, and all its results are kept."""
+        """End that session; all its results are kept."""
         name = name_of(target)
         self._ended.add(self._places.pop((vantage, name)))
         self._memory.forget(f"{vantage}/{name}")

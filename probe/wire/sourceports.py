@@ -46,7 +46,7 @@ class SourcePorts:
         )
 
     def give_back(self, address: str, port: int, source_port: int, now_ns: int) -> None:
-        """The flow is over."""
+        """Take back the source port of a flow that is over."""
         self._ends[address, port].returned.append(-(-now_ns // MS) << PORT_BITS | source_port)
 
     def _sweep(self, now_ns: int) -> None:

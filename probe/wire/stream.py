@@ -32,13 +32,13 @@ class TlsEngine(Protocol):
         """Records from the wire."""
 
     def drain(self) -> bytes:
-        """Records for the wire."""
+        """Return records for the wire."""
 
     def write(self, data: bytes) -> None:
         """Plaintext to send."""
 
     def read(self) -> tuple[bytes, bool]:
-        """Plaintext that came, and whether the stream has ended."""
+        """Return plaintext that came, and whether the stream has ended."""
 
     def session(self, error: str = "") -> Session:
         """Return the negotiated session."""

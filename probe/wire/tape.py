@@ -124,7 +124,7 @@ class Tape:
                 self._queued.append(self._written.popleft().data)
 
     def read(self) -> tuple[bytes, bool]:
-        """Plaintext that came by now, and whether the stream has ended."""
+        """Return plaintext that came by now, and whether the stream has ended."""
         following = self._messages[0] if self._messages else None
         if following is None or following.way != "in" or following.at > self._wire.now + TICK_S:
             return b"", False
@@ -148,7 +148,7 @@ class Tape:
         return self._session
 
     def _first_write(self, ours: list[Record]) -> int:
-        """Index of our first record that the script wrote."""
+        """Return the index of our first record that the script wrote."""
         if self._session.error:
             return len(ours)
         sealed = [i for i, record in enumerate(ours) if record.kind == APPLICATION]
@@ -157,7 +157,7 @@ class Tape:
         return first[0] if first else len(ours)
 
     def _left(self) -> list[Record]:
-        """Records of our handshake that have not been handed out."""
+        """Return records of our handshake that have not been handed out."""
         at, left = 0, []
         for record in self._shaking:
             if at >= self._given:
@@ -173,7 +173,8 @@ class Tape:
         return self._goes_on() and not any(record.kind == HANDSHAKE for record in self._left())
 
     def _done(self) -> bool:
-        """Whether the handshake is done now: with TLS 1.3 our Finished follows, with others the server's has come."""
+        """Return whether the handshake is done now: with TLS 1.3 our Finished follows, with others the server's has
+        come."""
         left = self._left()
         if self._session.version == TLS13:
             return self._given > 0 and self._goes_on() and all(record.kind != HANDSHAKE for record in left)
@@ -205,7 +206,7 @@ def _finished(stream: bytes) -> bool:
 
 
 def _sealed(stream: bytes) -> int:
-    """Bytes of a stream's whole records that may be the application's: never less than the plaintext in them."""
+    """Return bytes of a stream's whole records that may be the application's: never less than the plaintext in them."""
     return sum(len(one.data) - HEAD_BYTES for one in records(stream) if one.kind == APPLICATION and _whole(one))
 
 

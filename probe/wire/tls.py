@@ -98,7 +98,7 @@ class OpenSsl:
         self._incoming.write(data)
 
     def drain(self) -> bytes:
-        """Records for the wire."""
+        """Return records for the wire."""
         return self._outgoing.read()
 
     def write(self, data: bytes) -> None:
