@@ -109,7 +109,8 @@ def _none(reason: str, trace: Trace) -> tuple[Observation, ...]:
 
 
 def server_trip(packets: Sequence[Packet], opening: Handshake, flight: Flight) -> tuple[float, bool]:
-    """The round trip that the server saw in the handshake (ours, and how long we held our ACK); whether surely."""
+    """Return the server's round trip of the handshake (ours, plus the time that we held our ACK), and whether it is
+    sure."""
     synack = packets[opening.synacks[0]]
     late = opening.rtt_s is None or flight.sampled and opening.rtt_s - (flight.rtt_s or 0.0) > SYNACK_LOST_S
     acked = next((p.at for p in packets if p.way == "out" and p.at >= synack.at), synack.at)
@@ -234,7 +235,7 @@ def _near(usual: Sequence[Observation]) -> tuple[list[Observation], bool]:
 
 
 def _of_the_path(exact: Sequence[Observation]) -> Sequence[Observation]:
-    """The runs whose handshake took no longer than the path (a SYN-ACK was lost, and its copy came later)."""
+    """Return the runs whose handshake took no longer than the path (a SYN-ACK was lost, and its copy came later)."""
     seen_s = [[_number(t.detail(name)) for name in ("trip", "rtt") if t.detail(name) is not None] for t in exact]
     trips_s = [min(several) for several in seen_s if several]
     least_s = agreed_trip(trips_s)
@@ -244,7 +245,7 @@ def _of_the_path(exact: Sequence[Observation]) -> Sequence[Observation]:
 
 
 def _as_usual(exact: Sequence[Observation]) -> list[Observation]:
-    """The runs as if none had held its ACK: one that did reads what another would, where the timer is Linux's sum.
+    """Return the runs as if none had held its ACK: one that did gives another's reading where the timer is Linux's sum.
 
     Else it is left out: a timer as long as the other's, at another round trip, may be a longer one that lost its ACK.
     """
@@ -292,7 +293,7 @@ def _agreed_least(every: Sequence[Observation], read: Sequence[Observation], lea
 
 
 def _minimum(trial: Observation) -> float:
-    """The minimum if the timer is Linux's sum."""
+    """Return the minimum if the timer is Linux's sum."""
     return round(_number(trial.detail("timer")) - _number(trial.detail("trip")), 6)
 
 
@@ -325,7 +326,8 @@ def _cookies(trials: Mapping[str, Sequence[Observation]]) -> bool:
 
 
 def _agreed(exact: Sequence[Observation], sure: Sequence[Observation]) -> list[Observation]:
-    """Those that agree with the shortest that is not alone, or else with the shortest; one of them is sure."""
+    """Return the runs that agree with the shortest one that is not alone, or else with the shortest; one of them is
+    sure."""
     order = sorted(exact, key=lambda t: _number(t.value))
     groups = [
         [t for t in order[n:] if _number(t.value) <= _number(shortest.value) * (1 + WHEEL) + SHOWS_SLACK_S]

@@ -52,7 +52,8 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
 
 
 def _took(packets: Sequence[Packet]) -> list[tuple[float, int]]:
-    """(seconds until the ACK, its frame) of each segment that was sent once, while nothing else was unacknowledged."""
+    """Return (seconds until the ACK, its frame) of each segment that was sent once, while nothing else was
+    unacknowledged."""
     found: list[tuple[float, int]] = []
     alone: Packet | None = None
     acked, sent = 1, 1

@@ -70,13 +70,13 @@ def logged(line: str) -> LogLine | None:
 
 @lru_cache(REMEMBERED)
 def device_of(agent: str) -> str:
-    """The class of a User-Agent; "" if no rule knows it."""
+    """Return the class of a User-Agent; "" if no rule knows it."""
     words = agent.lower()
     return next((name for name, signs in RULES if any(sign in words for sign in signs)), "")
 
 
 @lru_cache(REMEMBERED)
 def browser_of(agent: str) -> str:
-    """The browser of a User-Agent; "" if no rule knows it."""
+    """Return the browser of a User-Agent; "" if no rule knows it."""
     words = agent.lower()
     return next((name for name, signs in BROWSERS if any(sign in words for sign in signs)), "")

@@ -143,7 +143,7 @@ def _equal(a: Value, b: Value, unit: str) -> bool:
 
 
 def wilson(hits: int, total: int, z: float = Z95) -> tuple[float, float]:
-    """Wilson's score interval for a share; (0, 1) when nothing was counted."""
+    """Return Wilson's score interval for a share; (0, 1) when nothing was counted."""
     if total == 0:
         return 0.0, 1.0
     share, z2 = hits / total, z * z
@@ -175,7 +175,7 @@ def diversity(
 
 
 def shares_of(verdicts: Iterable[Observation | None]) -> tuple[int, tuple[ValueShare, ...]]:
-    """(how many settings are known, the values of those, commonest first)."""
+    """Return (how many settings are known, the values of those, commonest first)."""
     counts: Counter[Value] = Counter()
     for verdict in verdicts:
         value = in_force(verdict)
@@ -187,7 +187,7 @@ def shares_of(verdicts: Iterable[Observation | None]) -> tuple[int, tuple[ValueS
 
 
 def _rounded(value: Value, unit: str) -> Value:
-    """Measured times in the steps they are set in, so that they can be counted."""
+    """Return measured times rounded to the steps of their settings, so that they can be counted."""
     if unit == "s" and isinstance(value, int | float):
         return round(round(value / TIMER_STEP_S) * TIMER_STEP_S, 1)
     return value

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Local connections -> contexts: the features of a client's network, from its connections to this host.
 
-Question   What network does a client of this host stand in: how far, steady, lossy and fast; whose; with what device?
+Question   Which network has a client of this host: how far, steady, lossy and fast; of which operator; with which
+device?
 Method     Numbers come from one of two witnesses. The kernel's own (tcp_info): smoothed and least round trip, its mean
            deviation, segments sent and sent again, delivery rate. Or segments (fingerprint/passive): the mean of the
            round trips, the least, the mean step from one to the next, repeats by cause, delivery rates; runs of losses,
@@ -119,7 +120,7 @@ def plain(address: bytes) -> str:
 
 
 def plain_text(address: str) -> str:
-    """The same of text; "" if it is no address."""
+    """Return the same of text; "" if it is no address."""
     try:
         return plain(ip_address(address).packed)
     except ValueError:
@@ -127,7 +128,7 @@ def plain_text(address: str) -> str:
 
 
 def prefix_of(address: str) -> str:
-    """The /24 or /48 around an address; a 6to4 address is an IPv4 address in other clothes."""
+    """Return the /24 or /48 around an address; of a 6to4 address, that of the IPv4 address inside."""
     found = ip_address(address)
     length = PREFIX4 if isinstance(found, IPv4Address) else PREFIX_6TO4 if found.sixtofour else PREFIX6
     return str(ip_network((found, length), strict=False))
@@ -139,7 +140,7 @@ def way_of(bytes_out: int, bytes_in: int) -> str:
 
 
 def context_of(path: PathFeatures, remote: str, about: AddressFacts) -> Context:
-    """Numbers and names together."""
+    """Return the context of numbers and names together."""
     loaded = dict(path.loaded)
     return Context(
         path.bandwidth_kbps, path.rtt_ms, path.loss, "", prefix_of(remote), about.asn, about.region, about.device,
@@ -166,7 +167,7 @@ def of_socket(socket: Socket, at_ns: int, about: AddressFacts) -> Sighting:
 
 
 def socket_path(socket: Socket) -> PathFeatures:
-    """The numbers of tcp_info: RTTs are in microseconds there, rates in bytes a second."""
+    """Return the numbers of tcp_info: RTTs are in microseconds there, rates in bytes a second."""
     info, unknown = socket.info, []
     timed = info.rtt_us > 0
     least_known = timed and info.min_rtt_us is not None
@@ -231,8 +232,8 @@ def unloaded(bytes_out: int, bytes_in: int) -> str:
 
 
 def free_rate(socket: Socket) -> int:
-    """The largest rate (bytes a second) that nothing but the path limited, now or before, or that BBR has measured; 0:
-    there is none."""
+    """Return the largest rate (bytes a second) that nothing but the path limited, now or before, or that BBR has
+    measured; 0: there is none."""
     info = socket.info
     held_us = info.rwnd_limited_us + info.sndbuf_limited_us
     rate = socket.bbr_rate or info.delivery_rate
@@ -266,15 +267,15 @@ def _enough(socket: Socket, rate: int) -> bool:
 
 
 def _bytes(socket: Socket) -> tuple[int, int]:
-    """Sent (without repeats) and received."""
+    """Return the bytes sent (without repeats) and received."""
     return socket.info.bytes_sent - socket.info.bytes_retrans, socket.info.bytes_received
 
 
 def kbps(rate: int) -> float:
-    """Bytes a second as kilobits a second."""
+    """Return bytes a second as kilobits a second."""
     return round(rate * 8 / 1e3, 3)
 
 
 def wanted(sightings: Iterable[Sighting], ports: frozenset[int]) -> list[Sighting]:
-    """Those at these local ports; all, if none is named."""
+    """Return the sightings at these local ports; all, if none is named."""
     return [one for one in sightings if not ports or one.local_port in ports]

@@ -55,7 +55,7 @@ ERRORS = (
     "frame-size-error", "refused-stream", "cancel", "compression-error", "connect-error", "enhance-your-calm",
     "inadequate-security", "http-1-1-required",
 )  # fmt: skip
-# The value of what the server leaves out: a finding, not a failure, and not the default.
+# The value of a parameter that the server leaves out: a finding, not a failure, and not the default.
 ABSENT, GREASE = "absent", "grease"
 # A GOAWAY's words: enough to recognise them.
 DEBUG_LIMIT_BYTES = 80
@@ -107,7 +107,7 @@ def _list(trace: Trace, announced: Pairs, frames: Sequence[Http2Frame]) -> Obser
 
 
 def _akamai(announced: Pairs, frames: Sequence[Http2Frame]) -> str:
-    """SETTINGS and WINDOW_UPDATE in the form that Akamai gave them: S|WU|P|PS, the last two being a client's."""
+    """Return SETTINGS and WINDOW_UPDATE in the form that Akamai gave them: S|WU|P|PS, the last two being a client's."""
     pairs = ";".join(f"{i}:{v}" for i, v in announced if not _is_grease(i))
     return f"{pairs}|{_increment(frames) or '00'}|0|"
 
@@ -197,7 +197,7 @@ def _none(trace: Trace, reason: str) -> tuple[Observation, ...]:
 
 
 def _frames(trace: Trace) -> tuple[int, ...]:
-    """The frames that carried the server's stream."""
+    """Return the frames that carried the server's stream."""
     return tuple(p.frame for p in trace.packets if p.way == "in" and p.segment.length > 0)[:4]
 
 

@@ -62,7 +62,7 @@ class HalfOpen:
     reset: int | None = None
 
     def gaps(self, packets: Sequence[Packet]) -> tuple[float, ...]:
-        """Seconds between successive answers."""
+        """Return seconds between successive answers."""
         times = [packets[i].at for i in self.answers]
         return tuple(round(b - a, 6) for a, b in zip(times, times[1:], strict=False))
 
@@ -123,7 +123,7 @@ class _Echo(NamedTuple):
 
 
 def _opening(packets: Sequence[Packet]) -> tuple[list[int], list[int]]:
-    """Indices before we spoke again, and from there on.
+    """Return indices before we spoke again, and from there on.
 
     An answer with another number than the first is no copy of it: a capture missed that we had asked anew.
     """
@@ -137,7 +137,7 @@ def _opening(packets: Sequence[Packet]) -> tuple[list[int], list[int]]:
 
 
 def _grouped(packets: Sequence[Packet], synacks: Sequence[int]) -> tuple[list[int], list[int]]:
-    """The first of each group of SYN-ACKs that came together, and the groups' sizes."""
+    """Return the first of each group of SYN-ACKs that came together, and the groups' sizes."""
     firsts: list[int] = []
     sizes: list[int] = []
     last = None
@@ -157,7 +157,7 @@ def _before_farewell(packets: Sequence[Packet], rest: Sequence[int]) -> list[int
 
 
 def _echoes(packets: Sequence[Packet], answers: Sequence[int], rest: Sequence[int], arrival_s: float) -> list[_Echo]:
-    """Every answered echo before a farewell."""
+    """Return every answered echo before a farewell."""
     times = [packets[i].at for i in answers]
     if len(times) < 2:
         return []
@@ -183,7 +183,7 @@ def _echoes(packets: Sequence[Packet], answers: Sequence[int], rest: Sequence[in
 
 
 def _after_farewells(packets: Sequence[Packet], rest: Sequence[int]) -> tuple[int, ...]:
-    """Sequence numbers of the first answer after each RST of ours."""
+    """Return sequence numbers of the first answer after each RST of ours."""
     found: list[int] = []
     waiting = False
     for i in rest:

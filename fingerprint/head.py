@@ -33,7 +33,7 @@ PLACES: tuple[tuple[str, str], ...] = (
 
 
 def status_version(head: bytes) -> str | None:
-    """ "http/1.1" of b"HTTP/1.1 200 OK"; None if these bytes open no HTTP/1 answer."""
+    """Return "http/1.1" of b"HTTP/1.1 200 OK"; None if these bytes open no HTTP/1 answer."""
     word = head[:16].split(b" ", 1)[0]
     if len(word) != 8 or not word.startswith(b"HTTP/1.") or not word[7:8].isdigit():
         return None
@@ -41,13 +41,13 @@ def status_version(head: bytes) -> str | None:
 
 
 def head_status(head: bytes) -> int:
-    """Status code, 0 if unreadable."""
+    """Return the status code, 0 if unreadable."""
     code = head[9:12]
     return int(code) if len(code) == 3 and code.isdigit() else 0
 
 
 def head_fields(head: bytes) -> Fields:
-    """(name, value) of every whole field line, in their order."""
+    """Return (name, value) of every whole field line, in their order."""
     head = head[:HEAD_LIMIT_BYTES]
     whole = head.split(b"\r\n\r\n", 1)[0] if b"\r\n\r\n" in head else head.rpartition(b"\r\n")[0]
     found = []
@@ -59,7 +59,7 @@ def head_fields(head: bytes) -> Fields:
 
 
 def header_details(status: int, fields: Fields) -> dict[str, Value]:
-    """Details of an answer: status, the fields kept, the place, the cookies as a request gives them back."""
+    """Return details of an answer: status, the fields kept, the place, the cookies as a request gives them back."""
     details: dict[str, Value] = {"status": status}
     first: dict[str, str] = {}
     for name, value in fields:

@@ -5,8 +5,8 @@ Question   Which HTTP version does the server choose when offered both, and whic
 Method     ALPN {h2, http/1.1}; ALPN {http/1.1} and a GET; GET over plain TCP; HTTP/2's preface over plain TCP (prior
            knowledge). A capture may also show a client's offer by Upgrade (RFC 7540 3.2) taken up.
 Stop when  the handshake is done, or the answer's head is there.
-Reads as   http_version: the ALPN answer; http_tls, http_clear: the version of the status line, with what the head says
-           of the server, of where the page is, and which cookies it wants back; h2c: "accepted" or "not-accepted".
+Reads as   http_version: the ALPN answer; http_tls, http_clear: the version of the status line, with the server, the
+           place of the page and the cookies set, all from the head; h2c: "accepted" or "not-accepted".
 Fails as   no-synack, refused, tls:no-alpn (TLS without an ALPN answer), tls:*, not-http, closed, no-data.
 Differs    from ConfigTron Table 2, which has one number: the ALPN answer is the one that compares.
 Source     RFC 7301; RFC 9110 15.4; RFC 9112 section 4; RFC 9113 3.3, 3.4; RFC 6265.
@@ -61,7 +61,7 @@ def _agreed(trace: Trace) -> dict[str, Value]:
 
 
 def _page(trace: Trace, knob: str) -> Observation:
-    """The answer to a GET, in clear or over TLS."""
+    """Return the answer to a GET, in clear or over TLS."""
     head = _heard(trace.messages)
     version = status_version(head)
     if version is None:

@@ -127,7 +127,8 @@ def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
 
 
 def _halved(packets: Sequence[Packet], opening: Handshake, rounds: Rounds, trip_s: float) -> int:
-    """The largest window that a server could have which halved its own for each timeout of silence (segments)."""
+    """Return the largest window that a server could have which halved its own for each timeout of silence
+    (segments)."""
     sent = rounds.sent
     grown = sent[0] + sum(sent)
     if not _unasked(opening, rounds):
@@ -179,7 +180,8 @@ class _RoundReader:
     """A conversation read packet by packet.
 
     ask      the sequence number of the second request (None: there is none); `second`: it was sent
-    fresh    first sequence numbers of the round's segments; `edge` what we acknowledged, `end` the highest byte heard
+    fresh    first sequence numbers of the round's segments; `edge` the highest byte we acknowledged, `end` the highest
+    byte received
     times    when each sequence number was heard last; `began_at` the round, `heard_at` data, `spoke_at` we (s)
     """
 

@@ -13,8 +13,8 @@ Reads as   "mixed" if a fact has two values; "one" if none has, and enough conne
 Fails as   unclear:few-connections (or some of them hint at another window, or none shows any whole); nothing at all
            below three connections.
 Differs    from comparing numbers: windows differ only if neither one number of segments nor one of bytes explains all
-           readings, and bounds count for what they prove; timers, which loss lengthens, are not compared. A Server
-           field is compared among answers of one status: a redirect is often made by another program.
+           readings, and bounds count as bounds; timers, which loss lengthens, are not compared. A Server field is
+           compared among answers of one status: a redirect is often made by another program.
 Source     RFC 7094 (anycast), RFC 2992 (flows hashed over equal paths), RFC 6928, RFC 3390 (windows by formula).
 """
 
@@ -110,7 +110,8 @@ def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
 
 
 def _odd(unlike: Faces) -> set[str]:
-    """The connections (trace ids) that show another value of some fact than most do; of two alike, the later ones."""
+    """Return the connections (trace ids) that show another value of some fact than most do; of two alike, the later
+    ones."""
     usual = (max(values.values(), key=len) for values in unlike.values())
     return {
         trial.trace_id
@@ -170,7 +171,7 @@ def _counts(trials: Mapping[str, Sequence[Observation]], faces: Faces) -> dict[s
 
 
 def _shown(trials: Sequence[Observation]) -> int:
-    """Runs that show the window: they prove it, or are stopped by less than a proof where others prove it."""
+    """Return runs that show the window: they prove it, or are stopped by less than a proof where others prove it."""
     exact = {number(t) for t in trials if t.grade == "C"}
     return sum(t.grade == "C" or (t.detail("proof") in SUPPORTS and number(t) in exact) for t in trials)
 
@@ -207,7 +208,7 @@ def _is_small(trial: Observation) -> bool:
 
 
 def _unlike(exact: Sequence[Observation], valued: Sequence[Observation]) -> dict[Value, list[Observation]]:
-    """High and low ones of one kind."""
+    """Return the high and low windows of one kind."""
     amiss = 0 if _again_and_again(exact) else AMISS
     if not exact or _by_segments(exact, valued, amiss) or _by_bytes(exact, valued, amiss):
         return {}

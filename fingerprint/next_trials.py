@@ -32,7 +32,7 @@ NAMES = frozenset(knob.name for knob in MEASURED)
 
 
 def next_trials(trials: Iterable[Observation]) -> tuple[str, ...]:
-    """Probes worth another trial, given all readings of one target from one vantage so far."""
+    """Return probes worth another trial, given all readings of one target from one vantage so far."""
     verdicts = merge_all(trials)
     probes = {_probe(v.trials) for knob, v in verdicts.items() if knob in NAMES and _could_rise(v)}
     return tuple(sorted(probes - {""}, key=_cost))
@@ -47,7 +47,7 @@ def _could_rise(verdict: Observation) -> bool:
 
 
 def _probe(trials: Sequence[Observation]) -> str:
-    """The cheapest probe that these were read from; a trace's id is "vantage/host/probe.trial"."""
+    """Return the cheapest probe that these were read from; a trace's id is "vantage/host/probe.trial"."""
     names = {trial.trace_id.rpartition("/")[2].partition(".")[0] for trial in trials}
     return min(names - {""}, key=_cost, default="")
 

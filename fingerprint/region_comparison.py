@@ -139,7 +139,7 @@ def _obstacles(verdicts: Verdicts, baseline: str) -> tuple[tuple[str, int], ...]
 def operators(
     verdicts: Mapping[str, Verdicts], parameters: Iterable[ParameterByRegion], runs: Mapping[str, str], baseline: str
 ) -> tuple[Operator, ...]:
-    """Operators, those with the most differing targets first.
+    """Return operators, those with the most differing targets first.
 
     `verdicts` by knob; `runs`: the operator of a target, for all that are to be counted (so without the mixed ones).
     """

@@ -40,7 +40,7 @@ class Schedule(NamedTuple):
 
 
 def schedule_of(gaps: Sequence[float], late: Sequence[float] = ()) -> Schedule:
-    """The timer behind the gaps (s); `late` are those after an echo had begun the wait anew."""
+    """Return the timer behind the gaps (s); `late` are those after an echo had begun the wait anew."""
     heard = tuple(round(gap, 6) for gap in gaps)
     if len(gaps) == 1:
         return _single(gaps[0], late, heard)
@@ -68,7 +68,7 @@ def _single(gap: float, late: Sequence[float], heard: tuple[float, ...]) -> Sche
 
 
 def _fit(base_s: float, first: int, times_s: Sequence[float]) -> tuple[float, int, float] | None:
-    """If every time lies on base x (2^n - 1), within the wheel's eighth: (largest misfit, last n, base)."""
+    """Return (largest misfit, last n, base) if every time lies on base x (2^n - 1), within the wheel's eighth."""
     n, misfit = first, 0.0
     for at in times_s[1:]:
         n += 1
@@ -79,7 +79,7 @@ def _fit(base_s: float, first: int, times_s: Sequence[float]) -> tuple[float, in
 
 
 def whole(schedule: Schedule, late_s: float) -> tuple[Schedule, bool]:
-    """The schedule with the copies that were lost before the first answer heard, and whether that is certain.
+    """Return the schedule with the copies that were lost before the first answer heard, and whether that is certain.
 
     Such an answer came `late_s` later than a round trip: by the timers that had gone by, base x (2^k - 1) after k of
     them. The gaps alone look the same for a base twice as long.

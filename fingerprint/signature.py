@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Signature of the SYN-ACK: which stack, and how it is set, as its first answer shows.
 
-Question   What does the server's first segment look like when every option is offered?
+Question   Which fields and options does the server's first segment have when every option is offered?
 Method     Offer MSS 1460, SACK, timestamps and scale 7; take the first SYN-ACK (retransmissions differ).
 Stop when  the SYN-ACK is there.
 Reads as   p0f's raw form ver:ittl:olen:mss:wsize,scale:olayout:quirks:pclass.
@@ -40,7 +40,7 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
 
 
 def raw(packet: Packet) -> str:
-    """p0f's raw signature of a SYN-ACK."""
+    """Return p0f's raw signature of a SYN-ACK."""
     segment = packet.segment
     ittl = next((t for t in INITIAL_TTLS if packet.ttl <= t), 255)
     scale = "*" if segment.wscale is None else str(segment.wscale)

@@ -39,7 +39,7 @@ class Handshake:
     reset: bool = False
 
     def repeats(self, packets: Sequence[Packet]) -> list[tuple[int, float]]:
-        """(index, gap in s) of every SYN-ACK that was a retransmission: duplicates within 0.1 s are merged."""
+        """Return (index, gap in s) of every SYN-ACK that was a retransmission: duplicates within 0.1 s are merged."""
         found: list[tuple[int, float]] = []
         last = None
         for i in self.synacks:
@@ -222,7 +222,7 @@ class Flight:
         return self.paused or self.largest_gap_s * BURST_GAP_FACTOR > BURST_GAP_MIN_S
 
     def holes(self) -> list[int]:
-        """Sizes in bytes of the gaps between the first byte and the edge: segments that were lost on the way."""
+        """Return sizes in bytes of the gaps between the first byte and the edge: segments that were lost on the way."""
         found, reach = [], self.base
         for start in sorted(self.pieces):
             if start > reach:
@@ -231,7 +231,7 @@ class Flight:
         return found
 
     def sizes(self) -> list[int]:
-        """Segment sizes in bytes, in order of sequence."""
+        """Return segment sizes in bytes, in order of sequence."""
         return [self.pieces[start] - start for start in sorted(self.pieces)]
 
     def _take(self, start: int, end: int, packet: Packet) -> None:
@@ -269,7 +269,8 @@ def is_doubled(apart_s: float, rtt_s: float | None) -> bool:
 
 
 def effective_mss(sizes: Iterable[int], offered: int, repeated: int | None = None) -> int:
-    """Bytes per full segment: the largest heard; if frames were merged by offloading, the first retransmission's size.
+    """Return bytes per full segment: the largest heard; if frames were merged by offloading, the first retransmission's
+    size.
 
     sizes      data segment sizes in bytes
     offered    the MSS option we sent, bytes

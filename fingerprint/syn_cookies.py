@@ -53,7 +53,8 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
 
 
 def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
-    """Duplicates out of all runs: the most, since each copy may be lost; none, if most answers of all runs had none."""
+    """Return duplicates out of all runs: the most, since each copy may be lost; none, if most answers of all runs had
+    none."""
     every = trials.get("synack_duplicates", ())
     exact = [t for t in every if t.grade == "C"]
     if not exact:

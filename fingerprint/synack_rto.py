@@ -71,7 +71,7 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
 
 
 def rto_class(seconds: float) -> Value:
-    """The nearest class within the timer wheel's eighth (and as much below, for clocks), or "other"."""
+    """Return the nearest class within the timer wheel's eighth (and as much below, for clocks), or "other"."""
     near = min(CLASSES_S, key=lambda c: abs(c - seconds))
     return near if abs(seconds - near) <= WHEEL * near else "other"
 
@@ -98,7 +98,7 @@ def _backoff(trace: Trace, schedule: Schedule, frames: tuple[int, ...]) -> Obser
 def _retries(
     trace: Trace, opening: HalfOpen, schedule: Schedule, frames: tuple[int, ...], details: Mapping[str, Value]
 ) -> Observation:
-    """Repeats heard, those lost between and before them, and those that the echoes show to have been lost."""
+    """Return repeats heard, those lost between and before them, and those that the echoes show to have been lost."""
     heard = len(schedule.gaps) + len(opening.late)
     overdue = (opening.overdue, opening.overdue_last)
     count = _count(schedule, details, overdue)
@@ -118,7 +118,7 @@ def _retries(
 
 
 def _count(schedule: Schedule, details: Mapping[str, Value], overdue: Sequence[float]) -> int:
-    """Copies that were sent: by the timer's own arithmetic if it is regular, else those heard.
+    """Return copies that were sent: by the timer's own arithmetic if it is regular, else those heard.
 
     A doubling timer's last wait shows which it was, and so counts the copies lost before; `overdue` are all, and those
     lost after it.
@@ -295,12 +295,12 @@ def _trip(trial: Observation, trials: Mapping[str, Sequence[Observation]]) -> fl
 
 
 def shortest_trip(trials: Mapping[str, Sequence[Observation]]) -> float | None:
-    """The shortest round trip (s) that any reading of this target kept; a lost packet only lengthens one."""
+    """Return the shortest round trip (s) that any reading of this target kept; a lost packet only lengthens one."""
     return min(_trips(trials), default=None)
 
 
 def agreed_trip(trips_s: Sequence[float]) -> float | None:
-    """The shortest of these round trips that two agree on, or the only one.
+    """Return the shortest of these round trips that two agree on, or the only one.
 
     A lost packet only lengthens a round trip; a single short one may be of another path, and so of no other connection.
     """

@@ -98,7 +98,7 @@ def answer_of(data: bytes) -> HelloAnswer:
 
 
 def _server_hello(data: bytes) -> HelloAnswer | None:
-    """The version of a whole ServerHello; None while it is not whole."""
+    """Return the version of a whole ServerHello; None while it is not whole."""
     size = int.from_bytes(data[1:4], "big")
     if len(data) < 4 or len(data) < 4 + size:
         return None

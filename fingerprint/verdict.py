@@ -45,7 +45,7 @@ def no(
 
 
 def canonical(details: Mapping[str, Value]) -> tuple[tuple[str, Value], ...]:
-    """Details in the order that makes equal verdicts equal bytes."""
+    """Return details in the order that makes equal verdicts equal bytes."""
     return tuple(sorted(details.items()))
 
 

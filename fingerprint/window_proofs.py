@@ -205,7 +205,7 @@ def _was_idle(evidence: WindowEvidence) -> bool:
 def _was_repaired(evidence: WindowEvidence) -> bool:
     """Return whether the server repaired a loss before its flight: bytes came again, or a timer's time late.
 
-    What a round trip, or less, before it let out is in time; a tail that was lost comes later, once, and leaves no gap.
+    Data within a round trip of a packet of ours is in time; a tail that was lost comes later, once, and leaves no gap.
     """
     before, rtt_s = evidence.packets[: evidence.start], evidence.rtt_s
     reach, over = 0, math.inf
@@ -361,7 +361,8 @@ def _stamps(packets: Sequence[Packet], opening: Handshake) -> int:
 
 
 def _window(packets: Sequence[Packet], opening: Handshake, start: int) -> int:
-    """Bytes we allowed the server while holding: our last window before data, scaled if both sides agreed to scale."""
+    """Return bytes we allowed the server while holding: our last window before data, scaled if both sides agreed to
+    scale."""
     ours = packets[opening.syns[0]].segment.wscale if opening.syns else None
     theirs = packets[opening.synacks[0]].segment.wscale
     window = next((p.segment.window for p in packets[start:] if p.way == "out" and not p.segment.flags & SYN), 65535)

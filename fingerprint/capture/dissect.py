@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-# Bytes of a frame that are dissected: no stack of tunnel headers is longer, and the columns read what follows.
+# Bytes of a frame that are dissected: no stack of tunnel headers is longer, and the columns read the rest.
 HEAD_BYTES = 512
 NFLOG, NFLOG_PAYLOAD = 239, 9
 IPV4, IPV6, MPLS_UNICAST, MPLS_MULTICAST, PPPOE, E_TAG = 0x0800, 0x86DD, 0x8847, 0x8848, 0x8864, 0x893F
@@ -85,14 +85,14 @@ def _behind(first: Any) -> Any:
         fields_desc = []
 
         def guess_payload_class(self, payload: bytes) -> Any:
-            """The class of the link type."""
+            """Return the class of the link type."""
             return first
 
     return CapturedFrame
 
 
 def _innermost(packet: Any, kinds: tuple[type, ...]) -> int:
-    """Bytes before the last layer of those kinds; -1 if there is none."""
+    """Return bytes before the last layer of those kinds; -1 if there is none."""
     at, found, layer = 0, -1, packet
     for _ in range(LAYERS_MOST):
         if not layer:
@@ -122,7 +122,7 @@ def _e_tag() -> Any:
 
 
 def _nflog() -> Any:
-    """Linux's netfilter log: a header, then attributes of which one is the packet."""
+    """Return Linux's netfilter log: a header, then attributes of which one is the packet."""
     from scapy.fields import ByteField, ConditionalField, LEShortField, ShortField, StrLenField
     from scapy.layers.inet import IP
     from scapy.layers.inet6 import IPv6
@@ -141,7 +141,7 @@ def _nflog() -> Any:
         ]  # fmt: skip
 
         def guess_payload_class(self, payload: bytes) -> Any:
-            """The packet behind its attribute; else the next attribute."""
+            """Return the packet behind its attribute; else the next attribute."""
             if self.kind & 0x7FFF != NFLOG_PAYLOAD:
                 return Attribute
             return {4: IP, 6: IPv6}.get(payload[0] >> 4 if payload else 0, NoPayload)
@@ -153,7 +153,7 @@ def _nflog() -> Any:
         fields_desc = [ByteField("family", 0), ByteField("version", 0), ShortField("resource", 0)]
 
         def guess_payload_class(self, payload: bytes) -> Any:
-            """Its first attribute."""
+            """Return its first attribute."""
             return Attribute
 
     return Nflog

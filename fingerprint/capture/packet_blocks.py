@@ -36,7 +36,7 @@ class Walked(NamedTuple):
 
 
 def walk(words: memoryview, at: int, end: int) -> Walked:
-    """Packet blocks from byte `at` of a buffer on, up to a block of another kind. `words`: its words."""
+    """Return packet blocks from byte `at` of a buffer on, up to a block of another kind. `words`: its words."""
     packets: list[int] = []
     kinds: list[int] = []
     at, last = at // 4, end // 4

@@ -36,7 +36,7 @@ class Header(NamedTuple):
 
 
 def header_of(data: bytes) -> Header | None:
-    """The header that these bytes open with; None if they are no pcap."""
+    """Return the header that these bytes open with; None if they are no pcap."""
     known = MAGICS.get(int.from_bytes(data[:4], "little"))
     if known is None or len(data) < HEADER:
         return None
@@ -45,7 +45,8 @@ def header_of(data: bytes) -> Header | None:
 
 
 def walk(data: bytearray, at: int, end: int, order: str) -> tuple[list[int], int, bool]:
-    """Records that lie whole in data[at:end]: (where each begins, where the next would, whether that one is broken)."""
+    """Return records that lie whole in data[at:end]: (where each begins, where the next would, whether that one is
+    broken)."""
     found: list[int] = []
     add = found.append
     views = [_words(data, shift, order) for shift in range(4)]  # a record may begin at any byte
@@ -61,7 +62,7 @@ def walk(data: bytearray, at: int, end: int, order: str) -> tuple[list[int], int
 
 
 def _words(data: bytearray, shift: int, order: str) -> memoryview:
-    """The 32-bit words at shift, shift + 4, ..."""
+    """Return the 32-bit words at shift, shift + 4, ..."""
     size = (len(data) - shift) // 4
     if order == "<":
         return memoryview(data)[shift : shift + size * 4].cast("I")
@@ -69,7 +70,7 @@ def _words(data: bytearray, shift: int, order: str) -> memoryview:
 
 
 def fields(data: bytearray, records: list[int], header: Header) -> tuple[Column, Column, Column, Column]:
-    """(start, kept, length, at) of records."""
+    """Return (start, kept, length, at) of records."""
     begin = np.asarray(records, np.int64)
     windows = np.ndarray((len(data) - RECORD + 1,), f"V{RECORD}", data, 0, (1,))
     words = windows[begin].view(f"{header.order}u4").reshape(len(begin), 4)

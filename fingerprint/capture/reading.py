@@ -36,7 +36,7 @@ class Buffer:
         self.at = self.end = 0
 
     def words(self, order: str) -> memoryview:
-        """The buffer as 32-bit words."""
+        """Return the buffer as 32-bit words."""
         if order not in self._words:
             self._words[order] = packet_blocks.words_of(self.data, order)
         return self._words[order]
@@ -65,7 +65,7 @@ class Buffer:
         return True
 
     def take(self, count: int) -> bytes:
-        """These bytes, as read."""
+        """Take the next bytes, as read."""
         taken = bytes(memoryview(self.data)[self.at : self.at + count])
         self.at += count
         return taken
@@ -73,7 +73,7 @@ class Buffer:
 
 def read(source: CaptureSource, counts: Counter[str], *, file: int = 0, name: str = "-", buffer: int = BUFFER,
          keylog: list[str] | None = None) -> Iterator[Frames]:  # fmt: skip
-    """Frames of one capture file. The first key log that it carries is put into `keylog`."""
+    """Yield frames of one capture file. The first key log that it carries is put into `keylog`."""
     window = Buffer(source, buffer)
     window.need(pcap.HEADER)
     head = bytes(memoryview(window.data)[: min(window.end, pcap.HEADER)])
@@ -122,7 +122,7 @@ class _Pcapng:
         self.dropped: dict[int, int] = {}
 
     def frames(self) -> Iterator[Frames]:
-        """Frames, until the file ends or breaks."""
+        """Yield frames, until the file ends or breaks."""
         window = self.window
         why = "block"
         while why != "broken":

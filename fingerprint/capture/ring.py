@@ -71,7 +71,7 @@ USUAL_SIZE = RingSize()
 
 
 def interfaces() -> list[str]:
-    """Names of this namespace's interfaces."""
+    """Return names of this namespace's interfaces."""
     return [name for _, name in socket.if_nameindex()]
 
 
@@ -152,11 +152,11 @@ class Ring:
         )  # fmt: skip
 
     def now_ns(self) -> int:
-        """The time, on the clock of the frames' stamps."""
+        """Return the time, on the clock of the frames' stamps."""
         return self._clock.now_ns()
 
     def _steady(self, stamps: Stamps) -> Stamps:
-        """The kernel's stamps on a clock that no step of the wall clock moves."""
+        """Return the kernel's stamps on a clock that no step of the wall clock moves."""
         self._clock.measure()
         shift_ns = self._clock.shift_ns(self._empty_ns)
         if shift_ns is not None:
@@ -166,7 +166,7 @@ class Ring:
         return np.array([at for at, _ in found], np.int64)
 
     def drops(self) -> int:
-        """Frames lost for want of room, since the ring was opened."""
+        """Return frames lost for want of room, since the ring was opened."""
         self.dropped += packet.dropped(self._socket)
         return self.dropped
 
@@ -193,7 +193,7 @@ def _socket(kind: int) -> socket.socket:
 
 
 def _look(interface: str) -> tuple[int, int]:
-    """(kind of hardware, link type that its frames have here)."""
+    """Return (kind of hardware, link type that its frames have here)."""
     # Not from /sys: that shows the namespace it was mounted in, which need not be this thread's.
     request = struct.pack("16s24x", interface.encode()[:15])
     try:

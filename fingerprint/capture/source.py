@@ -95,7 +95,7 @@ class _Zstd:
         self._begun = False
 
     def readinto1(self, into: memoryview) -> int:
-        """Some bytes; 0 at the end."""
+        """Return some bytes; 0 at the end."""
         while not self._ready:
             data = self._left or self._reader.read1(COMPRESSED)
             self._left = b""

@@ -32,7 +32,7 @@ class AddressDatabase(Protocol):
     """The interface of a MaxMind-format reader."""
 
     def get(self, address: str, /) -> Any:
-        """The record of an address; None if there is none."""
+        """Return the record of an address; None if there is none."""
 
 
 class Places:
@@ -42,7 +42,7 @@ class Places:
         self._databases = [_database(path) for path in paths]
 
     def of(self, address: str) -> tuple[int | None, str]:
-        """(ASN, country) of an address: (None, "") where unknown."""
+        """Return (ASN, country) of an address: (None, "") where unknown."""
         records = [record for base in self._databases if isinstance(record := _record(base, address), dict)]
         numbers = (_asn(record) for record in records)
         countries = (_country(record) for record in records)
@@ -148,7 +148,7 @@ class AccessLog:
             self._seen.popitem(last=False)
 
     def of(self, address: str) -> tuple[str, str]:
-        """(device class, "") of an address, or ("", why it has none)."""
+        """Return (device class, "") of an address, or ("", why it has none)."""
         seen = self._seen.get(address)
         if seen is None:
             return "", "not-logged"
@@ -166,7 +166,7 @@ class Surroundings:
         self.log = AccessLog(log) if log is not None else None
 
     def about(self, address: str) -> AddressFacts:
-        """Network, country and device of an address, each with the reason if it is unknown."""
+        """Return network, country and device of an address, each with the reason if it is unknown."""
         asn, region = self._places.of(address)
         device, why = self.log.of(address) if self.log is not None else ("", "no-log")
         missing = "not-listed" if len(self._places) else "no-file"

@@ -71,7 +71,7 @@ def _decrypted(layers: dict[str, Any]) -> Iterator[tuple[Key, DecryptedMessage]]
 
 
 def _answers(node: Any) -> Iterator[tuple[str, str]]:
-    """(handshake type, ALPN) anywhere below."""
+    """Yield (handshake type, ALPN) anywhere below."""
     if isinstance(node, dict):
         kind = node.get("tls.handshake.type")
         if isinstance(kind, str):

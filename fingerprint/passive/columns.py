@@ -81,7 +81,7 @@ class Rows(NamedTuple):
     check: Column
 
     def take(self, index: Column) -> Rows:
-        """These rows, by number or mask."""
+        """Return these rows, by number or mask."""
         return Rows(*(column[index] for column in self))
 
     @property
@@ -102,12 +102,12 @@ FRAME_MASK = (1 << FILE_SHIFT) - 1
 
 
 def no_rows() -> Rows:
-    """Rows of no segment."""
+    """Return empty rows."""
     return Rows(*(np.empty(0, TYPES[name]) for name in Rows._fields))
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
-    """Rows one after the other."""
+    """Return these rows concatenated."""
     if not parts:
         return no_rows()
     return parts[0] if len(parts) == 1 else Rows(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
@@ -155,7 +155,8 @@ def _ends(key: bytes) -> tuple[Endpoint, Endpoint]:
 
 
 def radix_order(column: Column) -> Column:
-    """Stable order of a column of non-negative integers, by passes over 16 bits: numpy sorts those by counting."""
+    """Return the stable order of a column of non-negative integers, by passes over 16 bits: numpy sorts those by
+    counting."""
     values = column.astype(np.uint64, copy=False)
     order = np.argsort((values & np.uint64(0xFFFF)).astype(np.uint16), kind="stable")
     most, shift = int(values.max()) if len(values) else 0, 16

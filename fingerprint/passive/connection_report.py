@@ -177,7 +177,7 @@ def _weaker(found: Observation, why: str) -> Observation:
 
 
 def windows(trace: Trace, flight: tuple[int, ...], evidence: tuple[int, ...]) -> Iterator[Observation]:
-    """The first flight as a verdict on the initial window.
+    """Yield the first flight as a verdict on the initial window.
 
     After a repeated SYN-ACK the window may have been cut to one segment (RFC 5681 3.1): then the flight shows the
     window at the request, and of the initial one that it is no smaller.
@@ -209,7 +209,7 @@ def address(end: Endpoint) -> str:
 
 
 def goodput_kbps(connection: ConnectionReport, side: str) -> float | None:
-    """Bytes of the stream over the time from its first data to its last, in kbit/s; None for a single burst."""
+    """Return bytes of the stream over the time from its first data to its last, in kbit/s; None for a single burst."""
     first, last, size = (connection.numbers[f"{side}_{name}"] for name in ("first_data", "last_data", "bytes"))
     if first is None or last is None or not size or last <= first:
         return None
@@ -217,7 +217,7 @@ def goodput_kbps(connection: ConnectionReport, side: str) -> float | None:
 
 
 def loss(connection: ConnectionReport, side: str) -> float | None:
-    """Share of data segments that had to be sent again; None if there were none."""
+    """Return the share of data segments that had to be sent again; None if there were none."""
     data = connection.numbers[f"{side}_data"]
     again = sum(connection.numbers[f"{side}_{cause}"] or 0 for cause in ("rto", "fast", "other"))
     return again / data if data else None

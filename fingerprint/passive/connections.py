@@ -55,7 +55,7 @@ class Connections(NamedTuple):
         return len(self.begin)
 
     def way(self, server: int) -> Direction:
-        """The rows of one side, in order."""
+        """Return the rows of one side, in order."""
         index = np.flatnonzero(self.server == bool(server))
         of = self.of[index]
         return Direction(index, of, *edges(of, self.total))
@@ -71,7 +71,7 @@ class Direction(NamedTuple):
 
 
 def edges(of: Column, count: int) -> tuple[Column, Column]:
-    """(first, after the last) of each connection in an ordered column of connection numbers."""
+    """Return (first, after the last) of each connection in an ordered column of connection numbers."""
     ends = np.cumsum(np.bincount(of, minlength=count))
     return np.concatenate((np.zeros(min(count, 1), np.int64), ends[:-1])), ends
 
@@ -173,7 +173,7 @@ def _number(found: Connections, number: int, origins: list[_Origin]) -> None:
 
 
 def _unwrapped(numbers: Column, of: Column, initial: Column, resets: Column) -> Column:
-    """32-bit numbers as distances from an initial one, by connection: each step is the shorter way round.
+    """Return 32-bit numbers as distances from an initial one, by connection: each step is the shorter way round.
 
     `resets` do not count: the row after one is counted from the row before it, as a reset's number may be anything.
     """
@@ -200,7 +200,7 @@ def _unwrapped(numbers: Column, of: Column, initial: Column, resets: Column) -> 
 
 
 def running(values: Column, of: Column) -> Column:
-    """The largest value so far within each connection (rows in order of `of`), this row's included."""
+    """Return the largest value so far within each connection (rows in order of `of`), this row's included."""
     if not len(values):
         return values
     # Lift each connection above all before it, so that one running maximum serves all.
@@ -225,7 +225,7 @@ def latest(mask: Column, of: Column, begin: Column, rows: Column) -> Column:
 
 
 def before(values: Column, of: Column, missing: int = NEVER) -> Column:
-    """Each row's predecessor's value within its connection; `missing` for the first."""
+    """Return each row's predecessor's value within its connection; `missing` for the first."""
     found = np.empty_like(values)
     if len(values):
         found[1:] = values[:-1]

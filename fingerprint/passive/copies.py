@@ -45,7 +45,7 @@ def _one_way(rows: Rows, of: Column, way: Column, found: Column) -> None:
     if not len(later):
         return
     gap = rows.at[later] - rows.at[earlier]
-    # Equal places are lags within the way; what lies between in the connection besides is the other side's.
+    # Equal places are lags within the way; other rows between them in the connection are the other side's.
     place = np.zeros(rows.size, np.int64)
     place[way] = np.arange(len(way))
     alone = later - earlier == place[later] - place[earlier]
@@ -61,7 +61,7 @@ def _one_way(rows: Rows, of: Column, way: Column, found: Column) -> None:
 
 
 def _alike(rows: Rows, of: Column, way: Column, key: Column, lag: int) -> tuple[Column, Column]:
-    """Rows of one side that say the same as the one `lag` before: (that one, the row)."""
+    """Return the rows of one side that equal the one `lag` before: (that one, the row)."""
     at = np.flatnonzero(key[lag:] == key[:-lag])
     earlier, later = way[at], way[at + lag]
     alike = (of[earlier] == of[later]) & ((rows.bits[later] & COUNTED) == 0)

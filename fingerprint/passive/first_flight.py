@@ -216,7 +216,7 @@ def _pauses(found: Connections, row: Column, of: Column) -> Column:
 
 
 def _first_acks(found: Connections, row: Column, of: Column) -> Column:
-    """Each connection's first client row that acknowledges server data (`row`, of connections `of`); -1: none.
+    """Return each connection's first client row that acknowledges server data (`row`, of connections `of`); -1: none.
 
     One that acknowledges data, or repeats an acknowledgement after data passed: it lets data out as well (RFC 3042).
     """
@@ -293,7 +293,7 @@ def _proofs(found: Connections, known: HandshakeFacts, marks: _Marks) -> Column:
         finished[marks.of[fins[fins < marks.stop[marks.of[fins]]]]] = True
         proof[finished | (~more & short)] = PROOFS.index("response-ended")
         proof[np.bincount(marks.of[marks.again], minlength=count) > 0] = PROOFS.index("repeated")
-        # A hole within the flight, or behind it: its tail may be what is missing.
+        # A hole within the flight, or behind it: its tail may be missing.
         proof[marks.missing | (more & (marks.start[following] > marks.top))] = PROOFS.index("lost")
         proof[(known.room > 0) & (marks.top - 1 + marks.size.counted > known.room)] = PROOFS.index("window-limited")
     proof[(marks.stop == marks.begin) | _orphans(marks)] = PROOFS.index("beginning-lost")

@@ -67,7 +67,7 @@ class Gathering:
         self._before: dict[int, dict[str, int]] = {}
 
     def take(self, rows: Rows | None) -> Iterator[Batch]:
-        """More rows; a batch if they have become many."""
+        """Take more rows; yield a batch if they have become many."""
         if rows is None:
             return
         self._parts.append(rows)
@@ -81,7 +81,7 @@ class Gathering:
         yield from self._over(last=False, now_ns=now_ns)
 
     def finish(self) -> Iterator[Batch]:
-        """The rest."""
+        """Yield the rest."""
         yield from self._over(last=True)
 
     @property

@@ -97,7 +97,7 @@ def decode(
 
 
 def taken(data: Column, at: Column, kind: np.dtype[np.void]) -> Column:
-    """Records of that kind at those places; the buffer's padding allows any place within a frame."""
+    """Return records of that kind at those places; the buffer's padding allows any place within a frame."""
     size = kind.itemsize
     windows = np.ndarray((len(data) - size + 1,), f"V{size}", data, 0, (1,))
     return windows[at].view(kind)
@@ -179,7 +179,7 @@ def _count(counts: Counter[str], *named: tuple[str, Column]) -> None:
 
 
 def _both(four: Envelopes, six: Envelopes) -> Envelopes:
-    """IPv4 and IPv6, in the order of the capture."""
+    """Return the envelopes of IPv4 and IPv6, in the order of the capture."""
     order = np.argsort(np.concatenate((four.frame, six.frame)), kind="stable")
     plain = [np.concatenate((a, b))[order] for a, b in zip(four[:-1], six[:-1], strict=True)]
     ends = [np.concatenate((a, b))[order] for a, b in zip(four.ends, six.ends, strict=True)]
@@ -224,7 +224,8 @@ _SPREAD = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F), np.uint
 
 
 def _numbered(about: Envelopes, header: Column, pairs: Pairs) -> tuple[Column, Column]:
-    """(pair, side) of each segment: segments of equal ends are brought together, and each run asks for its number."""
+    """Return (pair, side) of each segment: segments of equal ends are brought together, and each run asks for its
+    number."""
     ports = header["source"].astype(np.uint64), header["destination"].astype(np.uint64)
     if about.version[0] == about.version[-1] and (about.version == about.version[0]).all():
         return (_pairs4 if about.version[0] == 4 else _pairs6)(about.ends, ports, pairs)
@@ -274,7 +275,7 @@ def _pairs6(ends: Ends, ports: tuple[Column, Column], pairs: Pairs) -> tuple[Col
 
 
 def _asked(keys: Column, begins: Column, order: Column, pairs: Pairs) -> Column:
-    """Each row's pair number, by the key of the run it stands in."""
+    """Return each row's pair number, by the key of the run it stands in."""
     leaders, width = keys.tobytes(), _KEY.itemsize
     numbers = pairs.number(leaders[at : at + width] for at in range(0, len(leaders), width))
     pair = np.empty(len(order), np.int32)

@@ -32,7 +32,8 @@ TYPED = {ETHERNET: (12, 14), SLL: (14, 16), SLL2: (0, 20)}
 
 
 def network_at(frames: Frames, counts: Counter[str]) -> Column:
-    """Bytes before the IP packet in each frame; -1: there is none, which is counted; `UNKNOWN`: there may be one."""
+    """Return bytes before the IP packet in each frame; -1: there is none, which is counted; `UNKNOWN`: there may be
+    one."""
     at = np.full(len(frames.start), -1, np.int64)
     one = bool((frames.link == frames.link[0]).all())
     for link in frames.link[:1].tolist() if one else np.unique(frames.link).tolist():
@@ -49,7 +50,8 @@ def network_at(frames: Frames, counts: Counter[str]) -> Column:
 
 
 def _typed(frames: Frames, rows: Column | slice, field: int, header: int, counts: Counter[str]) -> Column:
-    """Frames that name their protocol; VLAN tags follow the field (SLL2's too: the tag stands before the packet)."""
+    """Return frames that name their protocol; VLAN tags follow the field (SLL2's too: the tag stands before the
+    packet)."""
     data, start, kept = frames.data, frames.start[rows], frames.kept[rows]
     at = np.full(len(start), header, np.int64)
     kind = _word(data, np.minimum(start + field, len(data) - 2))

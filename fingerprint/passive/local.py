@@ -32,7 +32,7 @@ DEFAULT_MSS = 536
 def sighted(
     connection: ConnectionReport, here: Container[str], known: Callable[[str], AddressFacts], *, tainted: bool = False
 ) -> Sighting:
-    """The sighting of one connection. `known` looks an address up, `tainted` that frames were lost."""
+    """Return the sighting of one connection. `known` looks an address up, `tainted` that frames were lost."""
     ends = {"client": connection.client, "server": connection.server}
     mine = {name: plain(end.address) in here for name, end in ends.items()}
     side = "client" if mine["client"] and not mine["server"] else "server"
@@ -48,7 +48,7 @@ def sighted(
 
 
 def path_of(connection: ConnectionReport, side: str, way: str, tainted: bool) -> PathFeatures:
-    """The numbers of the path to the other side."""
+    """Return the numbers of the path to the other side."""
     other = "server" if side == "client" else "client"
     numbers, unknown = connection.numbers, []
     trips, steps = numbers[f"{side}_trips"], numbers[f"{side}_trip_steps"]
@@ -95,13 +95,13 @@ def under_load(connection: ConnectionReport, side: str, tainted: bool) -> dict[s
 
 
 def _loss_run(connection: ConnectionReport, side: str) -> float | str:
-    """Mean length, in segments, of runs that were sent again."""
+    """Return the mean length, in segments, of runs that were sent again."""
     runs, segments, again = (connection.numbers[f"{side}_again_{name}"] or 0 for name in ("runs", "segments", "bytes"))
     return max(segments, -(-int(again) // _segment_bytes(connection))) / runs if runs else "no-loss"
 
 
 def _rhythm(numbers: Mapping[str, float | None], side: str) -> dict[str, float | str]:
-    """Mean time between ACKs, ms; delivery rate in the later half over its maximum."""
+    """Return the mean time between ACKs, ms; delivery rate in the later half over its maximum."""
     if (numbers[f"{side}_data_acks"] or 0) < LEAST_ACKS:
         return dict.fromkeys(("ack_gap_ms", "delivery_share"), "too-short")
     gaps, total = numbers[f"{side}_ack_gaps"], numbers[f"{side}_ack_gap_sum"] or 0
@@ -117,7 +117,8 @@ def _unloaded(found: Mapping[str, float | str]) -> Iterator[tuple[str, str]]:
 
 
 def lost(connection: ConnectionReport, side: str) -> float | None:
-    """Share of a side's segments that it had to send again; a frame that offloading merged counts as its segments."""
+    """Return the share of a side's segments that it had to send again; a frame that offloading merged counts as its
+    segments."""
     numbers = connection.numbers
     segments = max(numbers[f"{side}_data"] or 0, -(-int(numbers[f"{side}_payload"] or 0) // _segment_bytes(connection)))
     again = sum(numbers[f"{side}_{cause}"] or 0 for cause in ("rto", "fast", "other"))
@@ -125,7 +126,7 @@ def lost(connection: ConnectionReport, side: str) -> float | None:
 
 
 def _segment_bytes(connection: ConnectionReport) -> int:
-    """Payload of a full segment, by the handshake."""
+    """Return the payload of a full segment, by the handshake."""
     numbers = connection.numbers
     sizes = [numbers[f"{one}_mss"] for one in ("client", "server")]
     mss = min((int(size) for size in sizes if size), default=DEFAULT_MSS)

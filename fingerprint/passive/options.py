@@ -38,7 +38,7 @@ class Options(NamedTuple):
 
 
 def read_options(tcp: Column, size: Column) -> Options:
-    """`tcp`: TCP headers, 60 bytes a row; `size`: bytes of options in each, 0 where they were not captured."""
+    """Return `tcp`: TCP headers, 60 bytes a row; `size`: bytes of options in each, 0 where they were not captured."""
     count = len(size)
     found = Options(
         np.zeros(count, np.uint32),

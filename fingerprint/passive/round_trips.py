@@ -83,7 +83,7 @@ def round_trips(found: Connections, number: int) -> dict[str, Column]:
 
 
 def _smoothed(of: Column, trip: Column, count: int) -> Column:
-    """Each connection's smoothed round trip after its last sample, ns; `ABSENT` without a sample."""
+    """Return each connection's smoothed round trip after its last sample, ns; `ABSENT` without a sample."""
     samples = np.bincount(of, minlength=count)
     place = np.arange(len(of)) - (np.cumsum(samples) - samples)[of]
     # written out, the recursion is a sum: the first sample counts in full and fades from then on
@@ -122,7 +122,7 @@ def advancing(found: Connections, number: int) -> _Rows:
 
 
 def _held_by(sent: _Rows, of: Column, number: Column) -> Column:
-    """For each acknowledgement, which of `sent` holds the byte before it; -1 if none does."""
+    """Return the index in `sent` of the segment that holds the byte before each acknowledgement; -1 if none does."""
     # Each connection is lifted above all before it. Crafted numbers may leave 64 bits; then nothing is found, or the
     # wrong segment of the same connection.
     low = min(int(sent.number.min()), int(number.min()))

@@ -162,8 +162,8 @@ def _known(found: Connections, columns: dict[str, Column], whole: Column, openin
 
 
 def _trips(found: Connections, columns: dict[str, Column], opening: list[Column]) -> tuple[Column, Column]:
-    """Round trips (whole, to the server) for timing a flight: where copies of the SYN-ACK came sooner than any timer
-    sends one, the first copy is the answer all the same. -1: unknown."""
+    """Return round trips (whole, to the server) for timing a flight: where copies of the SYN-ACK came sooner than any
+    timer sends one, the first copy is the answer all the same. -1: unknown."""
     rows, of, count = found.rows, found.of, found.total
     flags = rows.flags & (SYN | ACK | RST)
     answers = np.flatnonzero((flags == SYN | ACK) & found.server)
@@ -187,7 +187,7 @@ def _counted(of: Column, mask: Column, count: int) -> Column:
 
 
 def _opening(found: Connections, columns: dict[str, Column]) -> list[Column]:
-    """Handshake columns; each side's first SYN's row (-1: none)."""
+    """Return handshake columns; each side's first SYN's row (-1: none)."""
     rows, of, count = found.rows, found.of, found.total
     flags = rows.flags & (SYN | ACK | RST)
     syns = np.flatnonzero((flags == SYN) & ~found.server)
@@ -217,7 +217,7 @@ def _opening(found: Connections, columns: dict[str, Column]) -> list[Column]:
 
 
 def _leader(of: Column, index: Column, count: int) -> Column:
-    """Each connection's first of these rows; -1 if there is none."""
+    """Return each connection's first of these rows; -1 if there is none."""
     found = np.full(count, -1, np.int64)
     found[of[index[::-1]]] = index[::-1]
     return found
@@ -242,7 +242,7 @@ def _side(found: Connections, way: Direction, syn: Column, number: int, side: st
 
 
 def _scales(columns: dict[str, Column], whole: Column) -> list[Column]:
-    """Shifts of each side's windows: agreed only if both SYNs had the option; -1 where one is missing or cut."""
+    """Return shifts of each side's windows: agreed only if both SYNs had the option; -1 where one is missing or cut."""
     both = (columns["client_wscale"] >= 0) & (columns["server_wscale"] >= 0)
     shifts = (np.minimum(columns[f"{side}_wscale"], SHIFT_MOST) for side in SIDES)
     return [np.where(whole, np.where(both, shift, 0), ABSENT) for shift in shifts]
@@ -267,7 +267,7 @@ def _windows(
 
 
 def _last_window(found: Connections, way: Direction, scale: Column) -> Column:
-    """Each connection's latest window of a side, bytes; a closed one says nothing of its size."""
+    """Return each connection's latest window of a side, bytes; a closed one says nothing of its size."""
     flags = found.rows.flags[way.rows]
     spoken = ((flags & (SYN | RST)) == 0) & ((flags & ACK) != 0) & (found.rows.window[way.rows] > 0)
     index = np.flatnonzero(spoken & (scale[way.of] >= 0))

@@ -33,7 +33,7 @@ class Hello(NamedTuple):
 
 
 def hello(data: bytes) -> Hello | None:
-    """The hello that a stream opens with; None if it opens otherwise."""
+    """Return the hello that a stream opens with; None if it opens otherwise."""
     body = _handshake(data)
     if len(body) < 6 or body[0] not in (CLIENT_HELLO, SERVER_HELLO):
         return None
@@ -47,7 +47,7 @@ def hello(data: bytes) -> Hello | None:
 
 
 def _handshake(data: bytes) -> bytes:
-    """The handshake bytes of the records that a stream opens with, behind warnings."""
+    """Return the handshake bytes of the records that a stream opens with, behind warnings."""
     parts, at = [], 0
     while at + RECORD_HEADER <= len(data) and data[at + 1] == 3 and (data[at] == HANDSHAKE or is_warning(data[at:])):
         size = int.from_bytes(data[at + 3 : at + RECORD_HEADER], "big")
@@ -64,7 +64,7 @@ def is_warning(data: bytes) -> bool:
 
 
 def missing(data: bytes) -> int:
-    """Bytes that a stream's first handshake record still lacks; 0 if it is whole, or there is none."""
+    """Return bytes that a stream's first handshake record still lacks; 0 if it is whole, or there is none."""
     while is_warning(data):
         data = data[RECORD_HEADER + ALERT_BYTES :]
     if data[:1] != bytes((HANDSHAKE,)):

@@ -70,7 +70,7 @@ Opener = Callable[[int, Endpoint, Endpoint, int, int], Sequence[DecryptedMessage
 
 @lru_cache(maxsize=4096)
 def read_options(data: bytes) -> tuple[tuple[int, bytes], ...]:
-    """TCP options in wire order, as far as the list makes sense."""
+    """Return TCP options in wire order, as far as the list makes sense."""
     options: list[tuple[int, bytes]] = []
     at = 0
     while at < len(data) and data[at]:
@@ -85,7 +85,7 @@ def read_options(data: bytes) -> tuple[tuple[int, bytes], ...]:
 def packets_of(
     batch: Batch, connection: int, *, observer: str = "client", most: int = PACKETS_MOST
 ) -> tuple[Packet, ...]:
-    """The connection's packets as `observer` ("client" or "server") would have sent and heard them."""
+    """Return the connection's packets as `observer` ("client" or "server") would have sent and heard them."""
     found = batch.found
     begin = int(found.begin[connection])
     part = slice(begin, min(int(found.end[connection]), begin + most))
@@ -118,7 +118,8 @@ def packets_of(
 def traces_of(
     batch: Batch, connection: int, streams: dict[str, bytes], *, file: str = "", secret: Sequence[DecryptedMessage] = ()
 ) -> list[Trace]:
-    """The traces that a connection makes: of its segments, and of its clear text (`streams`) or decrypted messages."""
+    """Return the traces that a connection makes: of its segments, and of its clear text (`streams`) or decrypted
+    messages."""
     columns = batch.summary.columns
     number = int(columns["frame"][connection]) & FRAME_MASK
     target = target_of(batch, connection)
@@ -137,7 +138,7 @@ def options_cut(batch: Batch, connection: int) -> bool:
 
 
 def target_of(batch: Batch, connection: int) -> Target:
-    """The server's end."""
+    """Return the server's end."""
     address, port = end_of(batch, connection, server=True)
     name = str(ip_address(address))
     return Target(name, name, port)
@@ -168,7 +169,7 @@ def spoken(batch: Batch, connection: int) -> dict[str, bytes]:
 
 
 def _spoken(trace: Trace, streams: dict[str, bytes], secret: Sequence[DecryptedMessage]) -> list[Trace]:
-    """Traces of TLS and of plain HTTP/2, if the streams open so."""
+    """Return traces of TLS and of plain HTTP/2, if the streams open so."""
     asked, answered = hello(streams["client"]), hello(streams["server"])
     found = []
     if asked is not None and answered is not None and answered.versions:
@@ -200,7 +201,8 @@ def _offers_h2c(request: bytes) -> bool:
 
 
 def _upgraded(trace: Trace, answer: bytes) -> list[Trace]:
-    """The traces of a connection whose client offered HTTP/2 by Upgrade, if the server took it up and its frames came.
+    """Return the traces of a connection whose client offered HTTP/2 by Upgrade, if the server took it up and its frames
+    came.
 
     One that goes on in HTTP/1 may speak HTTP/2 all the same: that says nothing.
     """
@@ -237,7 +239,7 @@ def _sack(packets: tuple[Packet, ...]) -> bool:
 
 
 def _likeness(batch: Batch, connection: int) -> str:
-    """The probe that a conversation is like."""
+    """Return the probe that a conversation is like."""
     found, columns = batch.found, batch.summary.columns
     begin, end = int(found.begin[connection]), int(found.end[connection])
     server, acks = found.server[begin:end], found.ack[begin:end]

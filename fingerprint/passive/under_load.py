@@ -48,7 +48,7 @@ def _runs(found: Connections, again: Retransmissions, counted: Column) -> dict[s
 
 
 def _counts_of_runs(found: Connections, row: Column, of: Column) -> dict[str, Column]:
-    """Runs, the segments in them, and their bytes, by connection."""
+    """Return runs, the segments in them, and their bytes, by connection."""
     start, length = found.seq[row], found.rows.length[row].astype(np.int64)
     # of a segment that was sent again several times, the longest first
     order = np.lexsort((-length, start, of))
@@ -85,7 +85,7 @@ def _spacing(found: Connections, number: int, rtt_ns: Column, counted: Column) -
 
 
 def _gaps(found: Connections, row: Column, of: Column, rtt_ns: Column) -> dict[str, Column]:
-    """ACKs of new data, the gaps between them that count, and their sum in ns, by connection."""
+    """Return ACKs of new data, the gaps between them that count, and their sum in ns, by connection."""
     gap = np.diff(found.rows.at[row])
     longest = np.maximum(rtt_ns, WINDOW_NS)[of[1:]]
     busy = (of[1:] == of[:-1]) & (gap < longest) & (gap > TOGETHER_NS)
