@@ -48,7 +48,7 @@ class Adjusted:
 
 
 def adjusted(grid: Grid, contexts: Contexts, configuration: Codes, ms: Floats, half: Codes) -> Adjusted:
-    """n loads, each by the regression that was fitted on the other half. half: (n,) 0 or 1."""
+    """Return n loads, each by the regression that was fitted on the other half. half: (n,) 0 or 1."""
     features, log_ms = values_of(grid), np.log(ms)
     level, effect, rest = np.empty(len(ms)), np.empty((len(ms), features.shape[1])), np.empty(len(ms))
     often = np.bincount(contexts.site[contexts.site >= 0], minlength=len(contexts.sites))

@@ -51,7 +51,8 @@ class Beginning:
     relevance: Relevance = field(default_factory=Relevance)
 
     def divergence(self) -> Divergence:
-        """When a class is to be split: its members differ by more than the rule allows them, and their loads' noise."""
+        """Return the bound for a split: members that differ by more than the rule allows them and their loads'
+        noise."""
         return divergence_of(self.repeats)
 
 
@@ -139,7 +140,7 @@ def at_centroids(log_ms: Floats, row: Codes, configuration: Codes, network: Code
 
 
 def _means(group: Codes, values: Floats) -> Floats:
-    """(n,) the mean of each value's group."""
+    """Return (n,) the mean of each value's group."""
     count = np.maximum(np.bincount(group), 1)
     found: Floats = (np.bincount(group, weights=values) / count)[group]
     return found

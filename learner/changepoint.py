@@ -10,7 +10,7 @@ Stop when  the samples end; every sample costs the same.
 Reads as   `Change(at, since)`: noticed with sample `at`, begun with sample `since`. at - since is the delay of
            detection: the detector's part of re-classification latency.
 Fails as   no change, for a drift slower than a run, and for two changes within `least_run` samples.
-Differs    from the plain Gaussian model CT takes: without the median, spikes are most of what it reports.
+Differs    from the plain Gaussian model CT takes: without the median, most of its reports are spikes.
 Source     Adams and MacKay 2007; CT section 6; Murphy 2007 for the normal-inverse-gamma updates.
 """
 
@@ -138,13 +138,13 @@ def changes(values: Floats, detector: Detector | None = None) -> list[Change]:
 
 @lru_cache(maxsize=8)
 def _gammas(first: float) -> Floats:
-    """ln(gamma((v + 1) / 2) / gamma(v / 2)) for v = first + 1, first + 2, ... up to the longest run."""
+    """Return ln(gamma((v + 1) / 2) / gamma(v / 2)) for v = first + 1, first + 2, ... up to the longest run."""
     freedom = [first + n for n in range(1, LONGEST_RUN + 1)]
     return np.array([math.lgamma((v + 1.0) / 2.0) - math.lgamma(v / 2.0) for v in freedom])
 
 
 def log_densities(x: float, mean: Floats, square: Floats, first: float) -> Floats:
-    """Log densities of Student's t: location, squared scale (n,), degrees of freedom first + 1 .. first + n."""
+    """Return log densities of Student's t: location, squared scale (n,), degrees of freedom first + 1 .. first + n."""
     freedom = first + 1.0 + np.arange(len(mean))
     half = _gammas(first)[: len(mean)]
     body = -(freedom + 1.0) / 2.0 * np.log1p((x - mean) ** 2 / (square * freedom))
@@ -153,7 +153,8 @@ def log_densities(x: float, mean: Floats, square: Floats, first: float) -> Float
 
 
 def f1(found: list[Change], truth: list[int], slack: int = 5) -> tuple[float, float, float]:
-    """(F1, precision, recall) of changes' beginnings against known ones, each matched once within `slack` samples."""
+    """Return (F1, precision, recall) of changes' beginnings against known ones, each matched once within `slack`
+    samples."""
     left = list(truth)
     hits = 0
     for change in found:

@@ -68,7 +68,7 @@ class Classes:
         return len(self.ids)
 
     def points(self, contexts: Contexts) -> Floats:
-        """(n, 3 + axes): where these classes see contexts; NaN where a feature is unknown."""
+        """Return (n, 3 + axes): where these classes see contexts; NaN where a feature is unknown."""
         return points_of(contexts, self.axes)
 
     def filled(self, network: Codes, points: Floats) -> Floats:
@@ -78,7 +78,7 @@ class Classes:
         return np.where(np.isnan(points), self.centroid[np.maximum(network, 0)], points)
 
     def of(self, contexts: Contexts) -> Codes:
-        """(n,) class of each context; -1 where a feature is unknown. The rule of `nearest.nearest`."""
+        """Return (n,) class of each context; -1 where a feature is unknown. The rule of `nearest.nearest`."""
         points = self.points(contexts)
         if not self.devices:
             return self.assign(points)
@@ -94,7 +94,7 @@ class Classes:
         return own or [k for k, whose in enumerate(self.devices) if not whose]
 
     def again(self, network: Codes, points: Floats) -> Codes:
-        """(n,) nearest class now for members of these classes; each stays among the classes of its device."""
+        """Return (n,) nearest class now for members of these classes; each stays among the classes of its device."""
         if not self.devices:
             return np.where(network < 0, -1, self.assign(points))
         found = network.copy()
@@ -105,7 +105,8 @@ class Classes:
         return found
 
     def assign(self, points: Floats, among: list[int] | None = None) -> Codes:
-        """(n, 3 + axes) -> (n,) nearest class, perhaps among some only; -1 where one of the first three is unknown."""
+        """Return (n, 3 + axes) -> (n,) nearest class, perhaps among some only; -1 where one of the first three is
+        unknown."""
         if len(points) <= FEW:
             return self._assign_few(points, np.arange(len(self.ids)) if among is None else np.array(among))
         best = np.zeros(len(points), dtype=np.int64)
@@ -149,13 +150,14 @@ class Classes:
 
 
 def points_of(contexts: Contexts, axes: tuple[Axis, ...]) -> Floats:
-    """(n, 3 + axes) coordinates, NaN where one is unknown."""
+    """Return (n, 3 + axes) coordinates, NaN where one is unknown."""
     base = contexts.points()
     return np.column_stack((base, *(contexts.axis(axis) for axis in axes))) if axes else base
 
 
 def fit(points: Floats, k: int, rng: np.random.Generator, axes: tuple[Axis, ...] = ()) -> Classes:
-    """k classes (fewer, if there are fewer distinct points), by bandwidth, slowest first. points (n, 3 + axes)."""
+    """Return k classes (fewer, if there are fewer distinct points), by bandwidth, slowest first. points (n, 3 +
+    axes)."""
     from sklearn.cluster import KMeans
 
     known = points[~np.isnan(points[:, :BASE]).any(axis=1)]
@@ -182,7 +184,7 @@ def fit(points: Floats, k: int, rng: np.random.Generator, axes: tuple[Axis, ...]
 
 
 def _with_medians(points: Floats) -> tuple[Floats, Flags]:
-    """(n, d) with medians (0 where all are unknown) in place of NaN, and where those were."""
+    """Return (n, d) with medians (0 where all are unknown) in place of NaN, and where those were."""
     missing = np.isnan(points)
     known = [column[~np.isnan(column)] for column in points.T]
     middle = np.array([np.median(column) if len(column) else 0.0 for column in known])
@@ -197,7 +199,7 @@ def fit_by_device(
     least_members: int = LEAST_OF_DEVICE,
     axes: tuple[Axis, ...] = (),
 ) -> Classes:
-    """k classes for every device that at least `least_members` contexts have, and k for any client."""
+    """Return k classes for every device that at least `least_members` contexts have, and k for any client."""
     points = points_of(contexts, axes)
     known = ~np.isnan(points[:, :BASE]).any(axis=1)
     parts, devices = [fit(points, k, rng, axes)], [""]

@@ -101,7 +101,7 @@ class Clients:
         return Clients(count, total, ever, (count >= LEAST_LOADS) & (far > bound), capped)
 
     def is_out(self, client: Codes) -> Bools:
-        """(n,) whether each is out; -1 never is."""
+        """Return (n,) whether each is out; -1 never is."""
         found: Bools = self.out[client] & (client >= 0)
         return found
 
@@ -133,7 +133,7 @@ def no_clients() -> Clients:
 
 
 def _earlier(client: Codes) -> Floats:
-    """(n,) how many of these loads before each one are of the same client."""
+    """Return (n,) how many of these loads before each one are of the same client."""
     order = np.argsort(client, kind="stable")
     first = np.flatnonzero(np.diff(client[order], prepend=-2))
     lengths = np.diff(np.append(first, len(client)))
@@ -143,13 +143,13 @@ def _earlier(client: Codes) -> Floats:
 
 
 def impossible(contexts: Contexts, plt_ms: Floats) -> Bools:
-    """(n,) whether a page was there before one round trip, the least that the kernel ever saw to that client."""
+    """Return (n,) whether a page was there before one round trip, the least that the kernel ever saw to that client."""
     found: Bools = plt_ms < contexts.number("min_rtt_ms")
     return found
 
 
 def buckets_of(contexts: Contexts) -> Codes:
-    """(n,) the bucket of each context's prefix, by its CRC; -1 for none."""
+    """Return (n,) the bucket of each context's prefix, by its CRC; -1 for none."""
     if not len(contexts.prefix) or not contexts.prefixes:
         return np.full(len(contexts), -1)
     used, which = np.unique(contexts.prefix, return_inverse=True)

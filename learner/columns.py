@@ -80,7 +80,7 @@ class Contexts:
         )
 
     def number(self, name: str) -> Floats:
-        """(n,) a characteristic, or bandwidth_kbps, rtt_ms, loss; NaN where it is unknown."""
+        """Return (n,) a characteristic, or bandwidth_kbps, rtt_ms, loss; NaN where it is unknown."""
         if name not in BY_NAME:
             found: Floats = getattr(self, name)
             return found
@@ -118,7 +118,7 @@ class Contexts:
         )
 
     def axis(self, axis: Axis) -> Floats:
-        """(n,) coordinates along an axis (`nearest.coordinate`); NaN where they are unknown."""
+        """Return (n,) coordinates along an axis (`nearest.coordinate`); NaN where they are unknown."""
         name, values = axis
         if name in BY_NAME:
             found: Floats = np.log(self.number(name) + BY_NAME[name].floor)
@@ -127,7 +127,7 @@ class Contexts:
         return np.array([*(coded.get(word, np.nan) for word in words), np.nan])[codes]
 
     def points(self) -> Floats:
-        """(n, 3): where classes see them (`nearest.point`); NaN where a feature is unknown."""
+        """Return (n, 3): where classes see them (`nearest.point`); NaN where a feature is unknown."""
         kbps, rtt = np.maximum(self.bandwidth_kbps, LEAST_KBPS), np.maximum(self.rtt_ms, LEAST_RTT_MS)
         return np.stack((np.log(kbps), np.log(rtt), np.log(self.loss + LOSS_FLOOR)), axis=1)
 
@@ -170,7 +170,7 @@ def with_further(contexts: Contexts, further: Sequence[Mapping[str, Any]]) -> Co
 
 
 def _further(contexts: Sequence[Context]) -> tuple[dict[str, Floats], dict[str, Named]]:
-    """Numbers and names by name that have no field of their own, those that any context has."""
+    """Return numbers and names by name that have no field of their own, those that any context has."""
     rows = [FURTHER_OF(context) for context in contexts]
     if all(row == NOTHING_FURTHER for row in rows):
         return {}, {}
@@ -201,7 +201,7 @@ def conditions_of(tensor: Tensor) -> Contexts:
 
 
 def site_codes(contexts: Contexts, sites: tuple[str, ...]) -> Codes:
-    """(n,) sites in another vocabulary; unknown ones all are the last code, `len(sites)`."""
+    """Return (n,) sites in another vocabulary; unknown ones all are the last code, `len(sites)`."""
     if contexts.sites == sites:
         return np.where(contexts.site < 0, len(sites), contexts.site)
     position = {site: code for code, site in enumerate(sites)}

@@ -148,8 +148,8 @@ class Contrasts:
         return ((self.levels[one], self.levels[two]) for one, two in self._factors(knob))
 
     def _shares(self, alike: Codes) -> Floats:
-        """(classes + 1, configurations) this log's share of each configuration with whatever value of a knob; alike
-        (configurations,): the one with it at its default."""
+        """Return (classes + 1, configurations) this log's share of each configuration with whatever value of a knob;
+        alike (configurations,): the one with it at its default."""
         every, some = np.zeros(self.chosen.shape), np.flatnonzero(alike >= 0)
         np.add.at(every.T, alike[some], self.chosen.T[some])
         found: Floats = every[:, alike] / np.maximum(self.chosen.sum(axis=1, keepdims=True), 1.0)
@@ -166,7 +166,7 @@ class Contrasts:
 
 
 def _twins(grid: Grid) -> Codes:
-    """(knobs, configurations): the configuration with that knob at its default; -1 where there is none."""
+    """Return (knobs, configurations): the configuration with that knob at its default; -1 where there is none."""
     place = {row: at for at, row in enumerate(grid.rows)}
     usual = grid.rows[grid.default]
     found = [[place.get((*row[:at], usual[at], *row[at + 1 :]), -1) for row in grid.rows] for at in range(len(usual))]

@@ -84,18 +84,19 @@ class DamageBound:
     default: int
 
     def allowed(self, classes: Classes) -> Mask:
-        """(classes, configurations) whether a class may be served a configuration. Each has one."""
+        """Return (classes, configurations) whether a class may be served a configuration. Each has one."""
         return np.stack([self.within(near) for near in self._near(classes)])
 
     def most(self, classes: Classes) -> Floats:
-        """(classes, configurations) the greatest measured damage near each class; NaN where none was measured."""
+        """Return (classes, configurations) the greatest measured damage near each class; NaN where none was
+        measured."""
         near = self._near(classes)
         some = np.where(near[:, :, None], self.high[None], np.nan)
         most = np.where(np.isnan(some), -np.inf, some).max(axis=1, initial=-np.inf)
         return np.where(np.isfinite(most), most, np.nan)
 
     def _near(self, classes: Classes) -> Mask:
-        """(classes, conditions) which measured conditions are near each class."""
+        """Return (classes, conditions) which measured conditions are near each class."""
         points = classes.points(self._conditions())
         network = classes.assign(points)
         found = np.zeros((len(classes), len(points)), dtype=np.bool_)
@@ -115,8 +116,8 @@ class DamageBound:
         return found
 
     def harmless_somewhere(self) -> Mask:
-        """(configurations,) whether neighbours lost no more than the bound in at least one measured condition: such a
-        configuration is judged class by class, by measurements, and not by its congestion control's name."""
+        """Return (configurations,) whether neighbours lost no more than the bound in at least one measured condition:
+        such a configuration is judged class by class, by measurements, and not by its congestion control's name."""
         found: Mask = np.where(np.isnan(self.high), np.inf, self.high).min(axis=0, initial=np.inf) <= self.bound
         return found
 

@@ -52,7 +52,7 @@ class ClassDifference:
 
 
 def values_of(grid: Grid) -> Floats:
-    """(configurations, values) which of the knobs' values other than Default's each configuration has."""
+    """Return (configurations, values) which of the knobs' values other than Default's each configuration has."""
     columns = [
         grid.column(knob.name) == value
         for knob in grid.knobs
@@ -83,7 +83,7 @@ def likeliest(
 def difference(
     row: Codes, configuration: Codes, half: Codes, log_ms: Floats, values: Floats, scaled: Floats
 ) -> tuple[float, float]:
-    """(chance of so large a difference if there were none, ln(ms) that own best configurations gain)."""
+    """Return (chance of so large a difference if there were none, ln(ms) that own best configurations gain)."""
     from scipy.special import chdtrc
 
     _, group = np.unique(2 * row + half, return_inverse=True)
@@ -111,20 +111,21 @@ def _gain(shared: Floats, own: Floats, y: Floats, tried: Floats, half: Codes) ->
 
 
 def _place(scaled: Floats, half: Codes) -> Floats:
-    """(n, 4 x features) where members are in their half: a slope and a bend along each feature, for either half."""
+    """Return (n, 4 x features) where members are in their half: a slope and a bend along each feature, for either
+    half."""
     bent = np.concatenate((scaled, scaled**2), axis=1)
     return np.concatenate([bent * (half == side)[:, None] for side in (0, 1)], axis=1)
 
 
 def _partings(scaled: Floats) -> Iterator[Codes]:
-    """(n,) 0 or 1 each: along every feature that differs, and along all from a cut across the widest."""
+    """Yield (n,) 0 or 1 each: along every feature that differs, and along all from a cut across the widest."""
     for axis in range(scaled.shape[1]):
         yield from _lloyd(scaled[:, [axis]], scaled[:, axis])
     yield from _lloyd(scaled, scaled[:, int(scaled.var(axis=0).argmax())])
 
 
 def _lloyd(points: Floats, cut: Floats) -> Iterator[Codes]:
-    """2-means from a cut at the mean; nothing where all are the same."""
+    """Yield 2-means from a cut at the mean; nothing where all are the same."""
     half = cut > cut.mean()
     for _ in range(STEPS):
         if half.all() or not half.any():
@@ -139,7 +140,7 @@ def _lloyd(points: Floats, cut: Floats) -> Iterator[Codes]:
 
 
 def _apart(group: Codes, columns: Floats) -> Floats:
-    """(n, m) columns less their groups' means."""
+    """Return (n, m) columns less their groups' means."""
     count = np.bincount(group)
     return np.stack([x - (np.bincount(group, weights=x) / count)[group] for x in columns.T], axis=1)
 
@@ -154,6 +155,6 @@ def _drawn_in(y: Floats, shared: Floats) -> Floats:
 
 
 def _solved(columns: Floats, y: Floats) -> Floats:
-    """Least squares, the shortest where several are best."""
+    """Return the least squares, the shortest where several are best."""
     found: Floats = np.linalg.pinv(columns.T @ columns, rcond=1e-9, hermitian=True) @ (columns.T @ y)
     return found

@@ -73,7 +73,7 @@ class Draws:
         return found
 
     def others(self) -> Iterator[Floats]:
-        """Tables of the placebos: each choice exchanged for another configuration that was drawn."""
+        """Yield tables of the placebos: each choice exchanged for another configuration that was drawn."""
         used = np.unique(self.configuration[np.isfinite(self.propensity)])
         if len(used) < 2:
             return
@@ -191,8 +191,8 @@ def tail_weights(draws: Draws, how: DrawnWeight, beyond: npt.NDArray[np.bool_], 
 
 
 def _tail_shares(draws: Draws, beyond: npt.NDArray[np.bool_], share: float) -> tuple[Floats, Floats]:
-    """(groups,) of configurations, neighbours in the grid: by how much their loads are in the tail more often than all,
-    over all's share, and its variance by chance."""
+    """Return (groups,) of configurations, neighbours in the grid: by how much their loads are in the tail more often
+    than all, over all's share, and its variance by chance."""
     if not 0.0 < share < 1.0:
         return np.zeros(0), np.ones(0)
     counted = np.isfinite(draws.propensity)
@@ -209,7 +209,8 @@ def _tail_shares(draws: Draws, beyond: npt.NDArray[np.bool_], share: float) -> t
 
 
 def between(effects: Floats, chance: Floats) -> float:
-    """Upper bound of the variance of m true effects about zero, from estimates (m,) and their variances (m,)."""
+    """Return an upper bound of the variance of m true effects about zero, from estimates (m,) and their variances
+    (m,)."""
     from scipy.special import gammaincinv
 
     # A chi-square's quantile by a gamma's, as its own function is not in every scipy.
@@ -232,7 +233,7 @@ def _effect(weight: Floats, missed: Floats, cluster: Codes) -> Effect:
 
 
 def clustered(terms: Floats, cluster: Codes) -> Floats:
-    """(clusters,) sums of (n,) terms by cluster, so scaled that their mean is that of the terms."""
+    """Return (clusters,) sums of (n,) terms by cluster, so scaled that their mean is that of the terms."""
     sums: Floats = np.bincount(cluster, weights=terms).astype(np.float64)
     found: Floats = sums * (len(sums) / len(terms))
     return found

@@ -54,8 +54,8 @@ class Divergence:
 
 
 def remainders(row: Codes, configuration: Codes, log_ms: Floats) -> Floats:
-    """(n,) ln(ms) less the mean of its row and configuration, NaN where that mean is of one load only; as wide as loads
-    are about the true mean, of however few theirs was made."""
+    """Return (n,) ln(ms) less the mean of its row and configuration, NaN where that mean is of one load only; as wide
+    as loads are about the true mean, of however few theirs was made."""
     _, group = np.unique(np.stack((row, configuration)), axis=1, return_inverse=True)
     group = group.reshape(-1)
     count = np.bincount(group)
@@ -67,7 +67,8 @@ def remainders(row: Codes, configuration: Codes, log_ms: Floats) -> Floats:
 def split(
     classes: Classes, network: Codes, points: Floats, rest: Floats, bound: Divergence, rng: np.random.Generator
 ) -> Classes:
-    """Classes after every split that is due. network, rest (n,), points (n, 3 + axes), known, of latest outcomes."""
+    """Return classes after every split that is due. network, rest (n,), points (n, 3 + axes), known, of latest
+    outcomes."""
     for k in range(len(classes)):
         mine = (network == k) & ~np.isnan(rest)
         if mine.sum() < 2 * bound.least_members or rest[mine].std() <= bound.spread_ln:
@@ -91,8 +92,8 @@ def split_by_wants(
     values: Floats,
     bound: Divergence,
 ) -> Classes:
-    """Classes after every split that halves' own best configurations call for. network (n,), points (n, 3 + axes);
-    loads: row, configuration, ln(ms), (n,) each; values: `differing.values_of` the grid."""
+    """Return classes after every split that halves' own best configurations call for. network (n,), points (n, 3 +
+    axes); loads: row, configuration, ln(ms), (n,) each; values: `differing.values_of` the grid."""
     row, configuration, log_ms = loads
     for k in range(len(classes)):
         mine = np.flatnonzero((network == k) & (row >= 0))
@@ -107,7 +108,7 @@ def split_by_wants(
 
 
 def _in_two(classes: Classes, k: int, points: Floats, half: Codes) -> Classes:
-    """Class k parted: its points (m, 3), half (m,) 0 or 1; the larger half keeps the name."""
+    """Return class k parted: its points (m, 3), half (m,) 0 or 1; the larger half keeps the name."""
     sizes = np.bincount(half, minlength=2)
     centres = [points[half == side].mean(axis=0) for side in (0, 1)]
     stays = int(sizes.argmax())
@@ -116,7 +117,8 @@ def _in_two(classes: Classes, k: int, points: Floats, half: Codes) -> Classes:
 
 
 def parted(classes: Classes, network: Codes, points: Floats, least_members: int, rng: np.random.Generator) -> Classes:
-    """Classes, each cut by k-means into one for every `least_members` members. network (n,), points (n, 3 + axes)."""
+    """Return classes, each cut by k-means into one for every `least_members` members. network (n,), points (n, 3 +
+    axes)."""
     found = classes
     for k in range(len(classes)):
         mine = points[network == k]
@@ -132,7 +134,8 @@ def parted(classes: Classes, network: Codes, points: Floats, least_members: int,
 
 
 def _clusters(points: Floats, k: int, rng: np.random.Generator) -> Codes:
-    """(n,) which of k clusters each is in; of fewer, where points are too often the same (round trips in whole ms)."""
+    """Return (n,) which of k clusters each is in; of fewer, where points are too often the same (round trips in whole
+    ms)."""
     from sklearn.cluster import KMeans
 
     k = min(k, len(np.unique(points, axis=0)))
@@ -142,7 +145,7 @@ def _clusters(points: Floats, k: int, rng: np.random.Generator) -> Codes:
 
 
 def _with(classes: Classes, k: int, stays: Floats, leaves: Floats, counts: Floats) -> Classes:
-    """Class k at `stays` (3 + axes,), new ones at `leaves` (m, 3 + axes); counts (1 + m,) members of each."""
+    """Return class k at `stays` (3 + axes,), new ones at `leaves` (m, 3 + axes); counts (1 + m,) members of each."""
     new = len(leaves)
     centroid = np.concatenate((classes.centroid, leaves))
     centroid[k] = stays

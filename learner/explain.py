@@ -56,7 +56,7 @@ class Explanation:
 
 
 def explain(policy: TablePolicy, context: Context) -> Explanation:
-    """Class, choices and knobs' effects for one client."""
+    """Return the class, choices and knobs' effects for one client."""
     contexts = contexts_of([context], policy.sites)
     row, network = int(policy.where(contexts)[0][0]), int(policy.where(contexts)[1][0])
     if row < 0:

@@ -32,7 +32,7 @@ LEAST_LOADS = 10
 
 
 def fallback(policy: TablePolicy, outcomes: JudgedOutcomes, among: Mask) -> Codes:
-    """(classes,) each class's, of `among` (configurations,), by outcomes of known clients."""
+    """Return (classes,) each class's, of `among` (configurations,), by outcomes of known clients."""
     found = np.full(len(classed(policy).classes_), policy.grid.default)
     for k in np.unique(outcomes.network):
         here = outcomes[outcomes.network == k]

@@ -62,7 +62,7 @@ CATEGORY_SPREAD, AXIS_SHARE = 0.5, 0.4
 
 
 def configuration_features(grid: Grid) -> tuple[Floats, Floats]:
-    """(configurations, f) features and (f,) prior standard deviations in ln(ms)."""
+    """Return (configurations, f) features and (f,) prior standard deviations in ln(ms)."""
     columns, prior, first = _columns(grid, grid.profiles)
     for one, two in combinations(range(len(first)), 2):
         pairs = [a * b for a in first[one] for b in first[two] if (a * b).any()]
@@ -71,8 +71,8 @@ def configuration_features(grid: Grid) -> tuple[Floats, Floats]:
 
 
 def features_of(grid: Grid, profiles: Sequence[Profile]) -> Floats:
-    """(n, f) the same features of any profiles, whatever values their knobs have; a knob that one does not name is at
-    its default. NaN rows: settings that have no features here, as names that none of the grid's knobs has."""
+    """Return (n, f) the same features of any profiles, whatever values their knobs have; a knob that one does not name
+    is at its default. NaN rows: settings that have no features here, as names that none of the grid's knobs has."""
     columns, _, first = _columns(grid, profiles)
     _, _, here = _columns(grid, grid.profiles)
     for one, two in combinations(range(len(first)), 2):
@@ -89,7 +89,7 @@ def features_of(grid: Grid, profiles: Sequence[Profile]) -> Floats:
 
 
 def _columns(grid: Grid, profiles: Sequence[Profile]) -> tuple[list[Floats], list[float], list[list[Floats]]]:
-    """Columns of single knobs over these profiles, their prior deviations, and by knob those of first order."""
+    """Return columns of single knobs over these profiles, their prior deviations, and by knob those of first order."""
     columns: list[Floats] = []
     prior: list[float] = []
     first: list[list[Floats]] = []
@@ -120,8 +120,8 @@ def _shapes(given: Sequence[Value | None], middle: float) -> tuple[Floats, Float
 
 
 def network_features(centroid: Floats) -> Floats:
-    """(classes, 10): one, and bandwidth, round trip and loss of `nearest.point`'s coordinates, scaled, up to second
-    order."""
+    """Return (classes, 10): one, and bandwidth, round trip and loss of `nearest.point`'s coordinates, scaled, up to
+    second order."""
     z = (centroid[:, :3] - np.array(CENTRE_LN)) / np.array(SCALE_LN)
     products = np.stack([z[:, a] * z[:, b] for a, b in combinations(range(3), 2)], axis=1)
     return np.concatenate((np.ones((len(z), 1)), z, z**2 - 1.0, products), axis=1)
@@ -150,7 +150,7 @@ def axis_features(centroid: Floats, axes: tuple[Axis, ...]) -> Floats:
 
 
 def cell_features(centroid: Floats, rounds_ln: Floats, axes: tuple[Axis, ...] = ()) -> tuple[Floats, Floats]:
-    """(classes x (sites + 1), q) features and (q,) prior shares.
+    """Return (classes x (sites + 1), q) features and (q,) prior shares.
 
     centroid: (classes, 3 + axes), `nearest.point`'s coordinates; rounds_ln: (classes, sites + 1) ln of the round trips
     that a load takes under Default. The last site of each class is "any other": it has no place of its own.
@@ -205,20 +205,20 @@ def rounds_of(centroid: Floats, level_ln: Floats, loads: Floats, before: tuple[F
 
 
 def rounds_sums(centroid: Floats, level_ln: Floats, loads: Floats) -> tuple[Floats, Floats]:
-    """Sums of the regression of round trips over networks and sites, each cell as often as it was loaded."""
+    """Return sums of the regression of round trips over networks and sites, each cell as often as it was loaded."""
     x = _rounds_columns(centroid, level_ln.shape[1])
     weight = np.where(np.isnan(level_ln), 0.0, loads).ravel()
     return x.T @ (weight[:, None] * x), x.T @ (weight * _rounds(centroid, level_ln).ravel())
 
 
 def _rounds(centroid: Floats, level_ln: Floats) -> Floats:
-    """(classes, places) ln of round trips as seen, less the usual ones; anything where nothing was seen."""
+    """Return (classes, places) ln of round trips as seen, less the usual ones; anything where nothing was seen."""
     seen: Floats = np.clip(np.nan_to_num(level_ln) - centroid[:, 1:2], LEAST_ROUNDS_LN, MOST_ROUNDS_LN)
     return seen - USUAL_ROUNDS_LN
 
 
 def _rounds_columns(centroid: Floats, places: int) -> Floats:
-    """(classes x places, .): the network, the site, and each site's slopes over the network."""
+    """Return (classes x places, .): the network, the site, and each site's slopes over the network."""
     network, place = np.repeat(network_features(centroid), places, axis=0), np.tile(np.eye(places), (len(centroid), 1))
     place[:, -1] = 0.0
     slopes = (place[:, :-1, None] * network[:, None, 1:4]).reshape(len(network), -1)

@@ -114,7 +114,7 @@ class Power:
         return float(-np.expm1(-(self.critical + NORMAL.inv_cdf(POWER)) * error_ln))
 
     def more(self, gain: float) -> float:
-        """Loads that are missing until a gain of that share, of the median profile, would be found so."""
+        """Return the loads still missing to find a gain of that share, of the median profile, with that probability."""
         if not np.isfinite(self.critical):
             return float("inf")
         needed = self.loads * ((self.critical + NORMAL.inv_cdf(POWER)) * self.median_ln / -np.log1p(-gain)) ** 2
@@ -144,7 +144,7 @@ class Comparison:
 
     @property
     def low(self) -> Floats:
-        """(C,) lower bounds, all at once; minus infinity where none is known."""
+        """Return (C,) lower bounds, all at once; minus infinity where none is known."""
         found = np.full(len(self.gain), -np.inf)
         if self.able.any():
             edge = student_quantile(self.freedom[self.able], NORMAL.cdf(self.critical))
@@ -153,7 +153,7 @@ class Comparison:
 
 
 def pairings(grid: Grid, candidates: Codes, dear: Floats, *, direct: bool = False) -> Floats:
-    """(C, configurations) weight of each configuration's loads in the difference Default less candidate.
+    """Return (C, configurations) weight of each configuration's loads in the difference Default less candidate.
 
     dear: (configurations,) mean inverse propensity, which the variance of a mean load is proportional to; infinite if
     never logged. direct: only with all other knobs at their default.
@@ -196,14 +196,16 @@ class Compared:
         return expected + drawn * (self.adjusted.rest * self.inverse)[:, None]
 
     def unbalanced(self) -> Mask:
-        """(C,) whether network and site alone separate the sides, beyond chance: propensities are not the log's."""
+        """Return (C,) whether network and site alone separate the sides, beyond chance: propensities are not the
+        log's."""
         level = self.adjusted.level - self.adjusted.level.mean()
         found = self._means(self.terms_of(self.weight, level), np.arange(len(self.trial)))[0]
         bound = -NORMAL.inv_cdf(UNBALANCED_ERROR / 2.0)
         return np.abs(found.gain) > bound * np.maximum(found.error, 1e-12)
 
     def within(self, rows: Codes, error: float, barred: Mask) -> Comparison:
-        """Loads `rows` (m,) alone, with that chance of any lower bound above its gain. barred: (C,) not compared."""
+        """Compare by loads `rows` (m,) alone, with that chance of any lower bound above its gain. barred: (C,) not
+        compared."""
         effective, whole = self._support(rows)
         enough = effective >= LEAST_EFFECTIVE
         found, scores = self._means(self.terms[rows], rows)
@@ -214,7 +216,8 @@ class Compared:
         return self._acting_together(rows, Comparison(found.gain, found.error, found.freedom, able, critical))
 
     def _acting_together(self, rows: Codes, found: Comparison) -> Comparison:
-        """With the comparison at the others' default alone for profiles whose knobs act together with others."""
+        """Return replace the comparison of profiles whose knobs act together with others by that at the others' default
+        alone."""
         promising = np.flatnonzero(found.low > 0.0)
         if not len(promising):
             return found
@@ -231,7 +234,7 @@ class Compared:
         return Comparison(gain, error, freedom, found.able, found.critical)
 
     def _support(self, rows: Codes, weight: Floats | None = None) -> tuple[Floats, Mask]:
-        """(C,) effective loads of the smaller side; whether both sides' weights have a mean of one."""
+        """Return (C,) effective loads of the smaller side; whether both sides' weights have a mean of one."""
         weight = self.weight if weight is None else weight
         which, inverse, n = self.trial.configuration[rows], self.inverse[rows], max(len(rows), 1)
         once = np.bincount(which, weights=inverse, minlength=len(self.grid))
@@ -245,7 +248,8 @@ class Compared:
         return effective, whole
 
     def _means(self, terms: Floats, rows: Codes) -> tuple[Comparison, Floats]:
-        """Means of (m, C) terms with their spread by cluster, and each cluster's sums about them (clusters, C)."""
+        """Return means of (m, C) terms with their spread by cluster, and each cluster's sums about them (clusters,
+        C)."""
         cluster = self.trial.cluster[rows]
         order = np.argsort(cluster, kind="stable")
         starts = np.flatnonzero(np.diff(cluster[order], prepend=-1)) if len(rows) else np.zeros(0, dtype=np.int64)
@@ -291,7 +295,7 @@ def examined(compared: Compared, groups: tuple[Group, ...], names: tuple[str, ..
 def _of_class(
     compared: Compared, seen: list[tuple[Group, Comparison]], own: Comparison
 ) -> tuple[tuple[Proof, ...], bool]:
-    """Proofs from every group with this class, highest bound first; whether its own loads contradict some."""
+    """Return proofs from every group with this class, highest bound first; whether its own loads contradict some."""
     best: dict[int, Proof] = {}
     slower = False
     for group, found in seen:
@@ -319,7 +323,8 @@ def chosen(proofs: tuple[Proof, ...], wish: int) -> Proof:
 
 
 def error_of(looks: int, error: float = ERROR) -> float:
-    """Error of the next test after `looks` tests of the same log: all together err by `error`, however many."""
+    """Return the error of the next test after `looks` tests of the same log: all together err by `error`, however
+    many."""
     return error / ((looks + 1) * (looks + 2))
 
 
@@ -332,8 +337,8 @@ def _power(of: str, loads: int, found: Comparison) -> Power:
 
 
 def _critical(scores: Floats, error: float) -> float:
-    """Critical value, in standard errors, that the largest of C correlated means exceeds with probability `error`, by
-    their scores (clusters, C)."""
+    """Return the critical value, in standard errors, that the largest of C correlated means exceeds with probability
+    `error`, by their scores (clusters, C)."""
     count = scores.shape[1]
     bonferroni = -NORMAL.inv_cdf(error / count)
     if error < LEAST_DRAWN or count == 1:
@@ -354,13 +359,13 @@ def _why_none(enough: Mask, whole: Mask, barred: Mask) -> str:
 
 
 def _mean_inverse(trial: LoggedLoads, configurations: int) -> Floats:
-    """(configurations,) mean inverse propensity, by the loads there are; infinite where there are none."""
+    """Return (configurations,) mean inverse propensity, by the loads there are; infinite where there are none."""
     total = np.bincount(trial.configuration, weights=trial.propensity**-2.0, minlength=configurations)
     return np.where(total > 0.0, total / len(trial), np.inf)
 
 
 def _halves(cluster: Codes) -> Codes:
-    """(n,) 0 or 1: whole clusters, counted off."""
+    """Return (n,) 0 or 1: whole clusters, counted off."""
     rank = np.unique(cluster, return_inverse=True)[1].reshape(-1)
     return (rank % 2).astype(np.int64)
 

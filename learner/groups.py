@@ -27,7 +27,8 @@ class Group:
 
 
 def groups(centroid: Floats, loads: Floats) -> tuple[Group, ...]:
-    """Of K classes with centroids (K, 3 and more) and loads (K,): those without loads are in no group but the first."""
+    """Return the groups of K classes with centroids (K, 3 and more) and loads (K,); only the first group holds classes
+    without loads."""
     every = np.arange(len(centroid))
     found, level = [Group(0, tuple(every.tolist()))], [every[loads > 0]]
     for depth in range(HALVINGS):
@@ -37,7 +38,7 @@ def groups(centroid: Floats, loads: Floats) -> tuple[Group, ...]:
 
 
 def _halved(classes: Codes, centroid: Floats, loads: Floats) -> list[Codes]:
-    """Two halves of the loads, along the feature in which the classes differ most."""
+    """Return two halves of the loads, along the feature in which the classes differ most."""
     if len(classes) < 2:
         return []
     at, weight = centroid[classes, :3] / np.array(SCALE_LN), loads[classes] / loads[classes].sum()

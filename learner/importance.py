@@ -98,7 +98,7 @@ def feature_importance(
 
 
 def _with_intervals(name: str, excess: Floats, rng: np.random.Generator) -> Importance:
-    """Of (units, each) excesses; units are resampled."""
+    """Return the importance from (units, each) excesses, with intervals by resampling units."""
     picks = rng.integers(len(excess), size=(RESAMPLES, len(excess)))
     resampled = np.array([np.nanpercentile(excess[pick], (50, 95)) for pick in picks])
     median, p95 = (float(x) for x in np.nanpercentile(excess, (50, 95)))
@@ -135,7 +135,7 @@ def dead_knobs(
 
 
 def _pairs(grid: Grid, knob: int) -> Codes:
-    """(pairs, 2) configurations that differ in one knob alone."""
+    """Return (pairs, 2) configurations that differ in one knob alone."""
     rest = np.delete(grid.positions, knob, axis=1)
     _, group = np.unique(rest, axis=0, return_inverse=True)
     group = group.reshape(-1)
@@ -174,7 +174,7 @@ def _compared(pairs: Codes, tally: Tally, noise_ln: float) -> tuple[int, float, 
 
 
 def proven(found: Sequence[DeadKnob]) -> tuple[Dead, ...]:
-    """Those that may be called dead: an effect of SMALL would have been seen."""
+    """Return the knobs that are proven dead: the log would have shown an effect of SMALL."""
     return tuple(one.dead for one in found if one.unseen <= SMALL)
 
 

@@ -42,14 +42,15 @@ RIDGE_LOADS = 0.1
 
 
 def weights_of(deviations: Floats) -> Floats:
-    """(n,) how much each load counts, by its residual in deviations of its prediction; 1 for NaN."""
+    """Return (n,) how much each load counts, by its residual in deviations of its prediction; 1 for NaN."""
     far = np.maximum(np.abs(np.nan_to_num(deviations)), WHOLE_SIGMAS)
     found: Floats = (WHOLE_SIGMAS / far) ** 2
     return found
 
 
 def spread_of(deviations: Floats) -> float:
-    """Standard deviation of these residuals, each in its own deviations, by their median: from 1 to `MOST_SPREAD`."""
+    """Return the standard deviation of these residuals, each in its own deviations, by their median: from 1 to
+    `MOST_SPREAD`."""
     known = deviations[~np.isnan(deviations)]
     if len(known) < LEAST_LOADS:
         return 1.0
@@ -57,8 +58,8 @@ def spread_of(deviations: Floats) -> float:
 
 
 def unknown_ln(noise_ln: float, of_row: Floats, of_configuration: Floats) -> Floats:
-    """(n,) standard deviation of a prediction, ln(ms). of_row, of_configuration: (n,) loads that its cell, and its
-    configuration in its class, had before."""
+    """Return (n,) standard deviation of a prediction, ln(ms). of_row, of_configuration: (n,) loads that its cell, and
+    its configuration in its class, had before."""
     level = 1.0 / (LEVEL_LN**-2 + of_row / noise_ln**2)
     configuration = 1.0 / (CONFIGURATION_LN**-2 + of_configuration / noise_ln**2)
     found: Floats = np.sqrt(noise_ln**2 + level + configuration)
@@ -66,7 +67,7 @@ def unknown_ln(noise_ln: float, of_row: Floats, of_configuration: Floats) -> Flo
 
 
 def first_expected(points: Floats, site: Codes, log_ms: Floats) -> Floats:
-    """(n,) ln(ms) that network and site let expect of each of the first loads; NaN for too few loads, or unknown
+    """Return (n,) ln(ms) that network and site let expect of each of the first loads; NaN for too few loads, or unknown
     points (n, 3)."""
     known = ~np.isnan(points).any(axis=1)
     found = np.full(len(log_ms), np.nan)

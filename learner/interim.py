@@ -27,7 +27,7 @@ FALSE_ALARM = 0.05
 
 
 def left(outcomes: int) -> int:
-    """Outcomes until the next look."""
+    """Return outcomes until the next look."""
     next_look = FIRST
     while next_look <= outcomes:
         next_look *= 2

@@ -94,13 +94,14 @@ class JudgedOutcomes:
 
 
 def known_outcomes(policy: TablePolicy, contexts: Contexts, configuration: Codes, ms: Floats) -> JudgedOutcomes:
-    """Outcomes as the policy knows their clients; those it does not know are left out."""
+    """Return outcomes with the policy's rows of their clients; unknown clients are left out."""
     row, network = policy.where(contexts)
     return JudgedOutcomes(contexts, row, network, configuration, ms)[row >= 0]
 
 
 def halves(outcomes: JudgedOutcomes) -> tuple[JudgedOutcomes, JudgedOutcomes]:
-    """Earlier ones, to make rules on, and later ones, to judge them by: at most MOST_JUDGED, evenly spread."""
+    """Return earlier outcomes, to make rules on, and later ones, to judge them by: at most MOST_JUDGED, evenly
+    spread."""
     middle = (len(outcomes) + 1) // 2
     later = outcomes[middle:]
     spread = np.unique(np.linspace(0, max(len(later) - 1, 0), MOST_JUDGED).astype(np.int64))
@@ -138,7 +139,7 @@ def judged(
 
 
 def _shares(every: Floats, without: Floats) -> tuple[Share, Share, Share]:
-    """Figures (3,) with the spread of those without a part each, (PARTS, 3)."""
+    """Return figures (3,) with the spread of those without a part each, (PARTS, 3)."""
     wide = T_95 * np.sqrt((PARTS - 1) / PARTS * ((without - without.mean(axis=0)) ** 2).sum(axis=0))
     median, p95, mean = (Share(float(v), float(v - w), float(v + w)) for v, w in zip(every, wide, strict=True))
     return median, p95, mean
@@ -170,7 +171,7 @@ def _loaded(policy: TablePolicy, later: JudgedOutcomes, rules: Mapping[str, Code
 def _figures(
     policy: TablePolicy, earlier: JudgedOutcomes, later: JudgedOutcomes, rules: Mapping[str, Codes]
 ) -> dict[str, Floats]:
-    """Median, 95th percentile and mean of each rules' excess over the policy."""
+    """Return the median, 95th percentile and mean of each rules' excess over the policy."""
     expected, mixed = _expected(policy, earlier, later)
     at = np.arange(len(later))
     found = {}

@@ -108,8 +108,8 @@ class Account:
         return budget * max(self.base_ms, least_ms) - self.upper_ms()
 
     def optimism_ln(self, deviation: float = LOAD_DEVIATION) -> float:
-        """Upper estimate of how much slower a load of the guarded part is than the model expects; deviation: of one
-        load."""
+        """Return an upper estimate of how much slower a load of the guarded part is than the model expects; deviation:
+        of one load."""
         loads = self.error_loads + OPTIMISM_LOADS
         mean = (self.error_ln + OPTIMISM_LOADS * ASSUMED_OPTIMISM_LN) / loads
         return float(max(mean + PLAN_ERRORS * deviation / loads**0.5, 0.0))
@@ -186,7 +186,8 @@ def off_ln(over_ln: Floats, weight: Floats, of_default: npt.NDArray[np.bool_]) -
 
 
 def as_loaded(decided: Floats, row: Codes, configuration: Codes) -> Floats:
-    """(rows, configurations) the same decisions of each configuration, spread over cells as its loads (n,) are."""
+    """Return (rows, configurations) the same decisions of each configuration, spread over cells as its loads (n,)
+    are."""
     rows, width = decided.shape
     loads = np.bincount(row * width + configuration, minlength=rows * width).reshape(rows, width)
     each = decided.sum(axis=0) / np.maximum(loads.sum(axis=0), 1)
@@ -249,8 +250,8 @@ def share_of_cost(over_ln: Floats, expected_ln: Floats) -> Floats:
 
 
 def part_cost(picks: Codes, weight: Floats, excess_ln: Excess, optimism_ln: float) -> float:
-    """Upper estimate of ms over Default per session of a part of the table. picks (rows, m), each alike often; weight
-    (rows,): share of sessions times Default's ms."""
+    """Return an upper estimate of ms over Default per session of a part of the table. picks (rows, m), each alike
+    often; weight (rows,): share of sessions times Default's ms."""
     found: Floats = np.zeros(1)
     for column in picks.T:
         drawn = excess_ln(column)

@@ -86,7 +86,7 @@ class SufficientStatistics:
     spread: Spread
 
     def of_class(self) -> Floats:
-        """(classes, f, f): Cholesky factors of the precision of each class's own effects, given T."""
+        """Return (classes, f, f): Cholesky factors of the precision of each class's own effects, given T."""
         found: Floats = np.linalg.cholesky(self.precision.sum(axis=1) + np.linalg.inv(self.spread.of_class))
         return found
 
@@ -112,7 +112,8 @@ def solved(evidence: Evidence) -> Known:
 
 
 def symmetric(n: int) -> tuple[Codes, Codes, Codes]:
-    """Rows and columns of an n x n matrix's upper triangle, and (n, n) where each of the matrix's cells is in it."""
+    """Return rows and columns of an n x n matrix's upper triangle, and (n, n) the place of each of the matrix's cells
+    in it."""
     one, two = np.triu_indices(n)
     place = np.empty((n, n), dtype=np.int64)
     place[one, two] = place[two, one] = np.arange(len(one))
@@ -200,8 +201,8 @@ class Model:
         self._mean: Floats | None = None
 
     def effects(self, shared: Floats, rng: np.random.Generator | None = None, boldness: float = 0.0) -> Floats:
-        """(n, cells, f) effects of each cell for n T's (n, f x q), the class's and the cell's own at their means given
-        T; with a generator they are drawn, deviations times `boldness`."""
+        """Return (n, cells, f) effects of each cell for n T's (n, f x q), the class's and the cell's own at their means
+        given T; with a generator they are drawn, deviations times `boldness`."""
         classes, places, f = self._seen.shift.shape
         of_cell = (self.cells @ shared.reshape(len(shared) * f, -1).T).reshape(classes * places, len(shared), f)
         by_class = of_cell.transpose(0, 2, 1).reshape(classes, places, f, -1)
@@ -217,12 +218,13 @@ class Model:
         return np.ascontiguousarray((above + own).transpose(2, 0, 1))
 
     def level(self, effects: Floats) -> Floats:
-        """(n, cells) ln(ms) of Default, given the effects; meaningless for a cell that saw nothing."""
+        """Return (n, cells) ln(ms) of Default, given the effects; meaningless for a cell that saw nothing."""
         found: Floats = (self._wy - (self._s * effects).sum(axis=2)) / self._total
         return found
 
     def table(self, effects: Floats, among: Codes | slice = slice(None)) -> Floats:
-        """(n, cells, configurations), perhaps some only: the effects' excess plus each cell's shrunken residual."""
+        """Return (n, cells, configurations), perhaps some only: the effects' excess plus each cell's shrunken
+        residual."""
         level, found = self.level(effects), np.empty((len(effects), *self._mean_ln[:, among].shape))
         features, mean_ln, shrink = self.features[among].T, self._mean_ln[:, among], self._shrink[:, among]
         # One by one: the arrays of a draw stay within a core's cache.
@@ -241,18 +243,19 @@ class Model:
         return found
 
     def mean(self) -> Floats:
-        """(cells, configurations) posterior mean of the excess over the cell's level, ln(ms); computed once, not to be
-        changed."""
+        """Return (cells, configurations) posterior mean of the excess over the cell's level, ln(ms); computed once, not
+        to be changed."""
         if self._mean is None:
             self._mean = self.table(self._mean_effects)[0]
         return self._mean
 
     def levels(self) -> Floats:
-        """(cells,) expected ln(ms) of the cell's level; NaN for a cell that saw nothing."""
+        """Return (cells,) expected ln(ms) of the cell's level; NaN for a cell that saw nothing."""
         return np.where(self._total > LEVEL_PRECISION, self.level(self._mean_effects)[0], np.nan)
 
     def draws(self, n: int, rng: np.random.Generator, boldness: float, among: Codes | slice = slice(None)) -> Floats:
-        """(n, cells, configurations), perhaps some only: tables from the posterior, deviations times `boldness`."""
+        """Return (n, cells, configurations), perhaps some only: tables from the posterior, deviations times
+        `boldness`."""
         from scipy.linalg import solve_triangular
 
         normal = rng.standard_normal((len(self._centre), n))

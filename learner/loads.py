@@ -58,12 +58,13 @@ class Loads:
         self._fit(contexts[used], self.features[configuration[used]], log_ms - self.middle_ln)
 
     def ms(self, contexts: Contexts, configurations: Codes) -> Floats:
-        """(n, configurations) expected ms up to a factor, of those configurations: memory for as many numbers."""
+        """Return (n, configurations) expected ms up to a factor, of those configurations: memory for as many
+        numbers."""
         level, where = self._columns(contexts)
         return self._bounded((level @ self.level)[:, None] + where @ self.slope.T @ self.features[configurations].T)
 
     def chosen_ms(self, contexts: Contexts, configuration: Codes) -> Floats:
-        """(n,) the same for one configuration a session."""
+        """Return (n,) the same for one configuration a session."""
         found = np.empty(len(contexts))
         for start in range(0, len(contexts), ROWS_AT_ONCE):
             at = slice(start, start + ROWS_AT_ONCE)
@@ -73,7 +74,8 @@ class Loads:
         return found
 
     def several_ln(self, contexts: Contexts, configurations: Codes) -> Floats:
-        """(n, m) expected ln(ms) for m configurations a session, (n, m), each of them its own; of -1, anything."""
+        """Return (n, m) expected ln(ms) for m configurations a session, (n, m), each of them its own; of -1,
+        anything."""
         found = np.empty(configurations.shape)
         for start in range(0, len(contexts), ROWS_AT_ONCE):
             at = slice(start, start + ROWS_AT_ONCE)

@@ -61,7 +61,8 @@ class Logged:
 
 
 def logged_of(outcomes: Sequence[Outcome]) -> Logged:
-    """Outcomes as columns. Errors: `BadInput` for an arm that no policy has, or a page load time that is none."""
+    """Return outcomes as columns. Errors: `BadInput` for an arm that no policy has, or a page load time that is
+    none."""
     decisions = [outcome.decision for outcome in outcomes]
     if strange := next((d.arm for d in decisions if d.arm not in ARM), None):
         raise BadInput(f"no arm is called {strange!r}; there is: {', '.join(ARMS)}")

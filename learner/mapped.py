@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """An emulated tensor in terms of a policy's own configurations and sites: its usable part, and the parts left out.
 
-Question   What does a tensor over other sites, other values of knobs, or with gaps, show about these?
+Question   How can a policy use a tensor over other sites, other values of knobs, or with gaps?
 Method     A configuration is its knobs' values: it enters by its features, whether the policy may serve it or
            not; a knob that the tensor lacks stood at its default there. A name that no knob of the policy has (a
            congestion control, a discipline), and a value without a logarithm where one is needed, has no features: such
@@ -47,7 +47,7 @@ class Mapped:
     left_out: str = ""
 
     def log_ms(self) -> Floats:
-        """(conditions, configurations, sites) ln(ms); NaN where it was not measured."""
+        """Return (conditions, configurations, sites) ln(ms); NaN where it was not measured."""
         found: Floats = np.log(self.tensor.median_ms.astype(np.float64))
         return found
 
@@ -75,7 +75,7 @@ def mapped(tensor: Tensor, grid: Grid, sites: tuple[str, ...]) -> Mapped:
 
 
 def grid_settings(grid: Grid, settings: dict[str, Value]) -> tuple[tuple[str, Value | None], ...]:
-    """Settings as a grid's profile would have them: its knobs alone, defaults where nothing is set."""
+    """Return settings as a grid's profile would have them: its knobs alone, defaults where nothing is set."""
     return tuple(sorted((knob.name, settings.get(knob.name, knob.default)) for knob in grid.knobs))
 
 
@@ -93,7 +93,7 @@ def _left_out(tensor: Tensor, left: Tensor, place: Codes, sites: int) -> str:
 
 
 def filled(log_ms: Floats) -> Floats:
-    """(cells, configurations) with gaps filled in; as it is, where there are none or too little was measured."""
+    """Return (cells, configurations) with gaps filled in; as it is, where there are none or too little was measured."""
     gaps = np.isnan(log_ms)
     if not gaps.any() or (~gaps).mean() < LEAST_MEASURED:
         return log_ms

@@ -40,7 +40,7 @@ def nothing_seen() -> Seen:
 
 
 def joined(parts: list[Seen]) -> Seen:
-    """Outcomes after outcomes; of those that are none, it is not known how many coordinates their points would have."""
+    """Return outcomes concatenated; empty ones do not fix the number of their points' coordinates."""
     parts = [part for part in parts if len(part)] or parts[:1]
     if len(parts) == 1:
         return parts[0]

@@ -251,7 +251,8 @@ def _whole(key: str, value: Any, most: int) -> int | None:
 
 
 def _word(key: str, value: Any) -> str:
-    """Text that can be kept and printed: no controls, no halves of characters (JSON's escapes can write them)."""
+    """Return text that can be kept and printed: no controls, no halves of characters (JSON's escapes can write
+    them)."""
     if not isinstance(value, str) or len(value) > LONGEST:
         raise BadInput(f"{key}: {_shown(value)} is no word of at most {LONGEST} characters")
     if UNPRINTABLE.search(value):

@@ -75,7 +75,7 @@ def fitted(contexts: Contexts, configuration: Codes, propensity: Floats, cluster
 
 
 def _ln_e(ratio: Floats, cluster: Codes) -> float:
-    """ln of the product over clusters of the mean ratio of each."""
+    """Return the ln of the product over clusters of the mean ratio of each."""
     _, group = np.unique(cluster, return_inverse=True)
     return float(np.log(np.bincount(group, weights=ratio) / np.bincount(group)).sum())
 
@@ -86,7 +86,7 @@ def _mean_ln(both: list[float]) -> float:
 
 
 def _features(contexts: Contexts) -> Floats:
-    """(n, 4 + sites): network, time, site; an unknown number is the usual one."""
+    """Return (n, 4 + sites): network, time, site; an unknown number is the usual one."""
     points = contexts.points()
     points = np.where(np.isnan(points), np.array(CENTRE_LN), points)
     often = np.bincount(contexts.site[contexts.site >= 0], minlength=len(contexts.sites))

@@ -46,7 +46,7 @@ def met(grid: Grid, loads: Floats) -> Mask:
 
 
 def unreached(grid: Grid, takes: Takes) -> tuple[str, ...]:
-    """Knobs that can be given no value but their default."""
+    """Return knobs that can be given no value but their default."""
     return tuple(
         knob.name
         for knob in grid.knobs

@@ -83,7 +83,8 @@ class Watch:
         return settled, moved
 
     def known(self, prefix: str) -> Numbers | None:
-        """kbit/s, ms and share lost by which a client of that prefix is decided for now; None before its first."""
+        """Return the kbit/s, ms and share lost to decide a client of that prefix by now; None before its first
+        sample."""
         client = self.clients_.get(prefix)
         return None if client is None else _features(client.samples)
 

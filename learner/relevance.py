@@ -102,8 +102,8 @@ def _is_known(contexts: Contexts, name: str) -> bool:
 
 
 def _scores(contexts: Contexts, configuration: Codes, log_ms: Floats, grid: Grid) -> tuple[Codes, Floats]:
-    """(n,) client of each load, and (clients, 1 + values) statistics of the residual of ln(ms): its mean, and the sums
-    of its products with the knobs' values, each column with mean 0 and standard deviation 1 over clients."""
+    """Return (n,) client of each load, and (clients, 1 + values) statistics of the residual of ln(ms): its mean, and
+    the sums of its products with the knobs' values, each column with mean 0 and standard deviation 1 over clients."""
     prefix = contexts.prefix if len(contexts.prefix) else np.full(len(log_ms), -1)
     # An outcome of no prefix is a client of its own.
     alone = len(contexts.prefixes) + np.arange(len(prefix))
@@ -137,7 +137,8 @@ def _means(group: Codes, values: Floats) -> Floats:
 
 
 def _of_client(contexts: Contexts, name: str, client: Codes) -> Floats:
-    """(clients,) a characteristic's median ln, or a category's code as it occurs first; NaN where it is unknown."""
+    """Return (clients,) a characteristic's median ln, or a category's code as it occurs first; NaN where it is
+    unknown."""
     if name in BY_NAME:
         value = contexts.axis((name, ()))
     else:
@@ -153,8 +154,8 @@ def _of_client(contexts: Contexts, name: str, client: Codes) -> Floats:
 
 
 def _design(name: str, column: Floats) -> tuple[Floats, Flags] | None:
-    """(known clients, m) orthonormal columns of a feature, without the mean; and (clients,) of whom it is known. None
-    where too few are, or all are alike."""
+    """Return (known clients, m) orthonormal columns of a feature, without the mean; and (clients,) of whom it is known.
+    None where too few are, or all are alike."""
     known = ~np.isnan(column)
     if name in BY_NAME:
         value = column[known]
@@ -205,7 +206,7 @@ def _axes(name: str, contexts: Contexts, column: Floats, scores: Floats) -> list
 
 
 def _frequent(code: Codes, count: Codes) -> Codes:
-    """Values of a category that have a coordinate."""
+    """Return values of a category that have a coordinate."""
     enough = code[count >= LEAST_OF_VALUE]
     order = np.argsort(-count[count >= LEAST_OF_VALUE], kind="stable")
     found: Codes = np.sort(enough[order[:MOST_VALUES]])
@@ -213,7 +214,7 @@ def _frequent(code: Codes, count: Codes) -> Codes:
 
 
 def _leading(scores: Floats, which: Codes, count: Codes) -> Floats:
-    """(clients, 1) scores along the direction in which the values of a category differ most."""
+    """Return (clients, 1) scores along the direction in which the values of a category differ most."""
     if not scores.size:
         return scores
     means = np.stack([np.bincount(which, weights=column) / count for column in scores.T], axis=1)
@@ -223,7 +224,7 @@ def _leading(scores: Floats, which: Codes, count: Codes) -> Floats:
 
 
 def _shrunken(values: Floats, which: Codes, count: Codes) -> Floats:
-    """(values,) means of groups, each shrunk to 0 by its uncertainty (empirical Bayes)."""
+    """Return (values,) means of groups, each shrunk to 0 by its uncertainty (empirical Bayes)."""
     mean = np.bincount(which, weights=values) / count
     within = float(((values - mean[which]) ** 2).sum() / max(len(values) - len(count), 1))
     between = max(float(np.average(mean**2 - within / count, weights=count)), 0.0)

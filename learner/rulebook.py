@@ -5,7 +5,7 @@ Question   Which profile should a prefix get, if its stack cannot distinguish we
 Method     A prefix's network is the median of its latest contexts (loss: the mean), its class the nearest. A class's
            profile is the configuration of the lowest `TablePolicy.cost` over the sites its clients asked for, as often
            as they did; where not every knob can be put in force, among those that leave the others at their default.
-           Where it is known what each class has seen loads of, a profile that its class never saw gives way to the
+           Where each class's loaded profiles are known, a profile that its class never saw gives way to the
            class's substitute (`fallback.py`), else to Default. Knobs at their default are left out: no driver can
            refuse a knob that is not set.
 Stop when  every class and prefix has its profile.
@@ -111,7 +111,7 @@ def rulebook(
 
 
 def _best(policy: TablePolicy, among: Mask, row: Codes) -> Codes:
-    """(K,) each class's configuration; where no client was seen, all sites count alike."""
+    """Return (K,) each class's configuration; where no client was seen, all sites count alike."""
     width = len(policy.sites) + 1
     asked = np.bincount(row, minlength=policy.cells.rows).reshape(-1, width).astype(np.float64)
     asked[asked.sum(axis=1) == 0, : max(width - 1, 1)] = 1.0
@@ -124,7 +124,7 @@ def _best(policy: TablePolicy, among: Mask, row: Codes) -> Codes:
 
 
 def _within_bound(policy: TablePolicy, best: Codes) -> Codes:
-    """Classes' configurations, Default in place of one that would harm neighbours."""
+    """Return classes' configurations, Default in place of one that would harm neighbours."""
     if policy.bound is None:
         return best
     return np.where(policy.allowed()[0][np.arange(len(best)), best], best, policy.grid.default)
@@ -146,7 +146,7 @@ def learned_profile(grid: Grid, configuration: int) -> Profile:
 
 
 def _prefixes(policy: TablePolicy, contexts: Contexts) -> dict[int, int]:
-    """Prefix's code -> its class, where its network is known."""
+    """Return prefix's code -> its class, where its network is known."""
     if not len(contexts.prefix):
         return {}
     order = np.argsort(contexts.prefix, kind="stable")

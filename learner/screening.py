@@ -72,7 +72,7 @@ class Screen:
     level: Floats
 
     def out(self) -> npt.NDArray[np.bool_]:
-        """(groups, configurations) whether it is dropped there."""
+        """Return (groups, configurations) whether it is dropped there."""
         found: npt.NDArray[np.bool_] = (self.dropped[1:] > 0) | (self.dropped[:1] > 0)
         return found
 
@@ -186,7 +186,7 @@ def screened(screen: Screen, offsets: Offsets, money: Purse, loads: ScreenedLoad
 
 
 def _rest(offsets: Offsets, row: int, place: int, group: int, over_ln: float, of_default: bool) -> float:
-    """ln(ms) over the corrected expectation; Default's loads correct it further."""
+    """Return ln(ms) over the corrected expectation; Default's loads correct it further."""
     rest = over_ln
     for sums, where in ((offsets.place, place), (offsets.group, group), (offsets.row, row)):
         rest_here = rest
@@ -209,7 +209,8 @@ def _evidence(above_ln: float, deviation: float) -> float:
 
 
 def cost_share(over_ln: float) -> float:
-    """Cost of a load as a share of Default's: exponential, but linear for a little more, so that noise has mean 0."""
+    """Return the cost of a load as a share of Default's: exponential, but linear for a little more, so that noise has
+    mean 0."""
     if over_ln <= 0.0:
         return over_ln if over_ln > -0.3 else float(np.expm1(over_ln + 0.3)) * 0.7 - 0.3
     return over_ln if over_ln < LINEAR_LN else float(np.expm1(over_ln) - np.expm1(LINEAR_LN)) + LINEAR_LN

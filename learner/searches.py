@@ -48,14 +48,14 @@ class Stop:
 
 
 def started(rows: int, grid: Grid, samples: int, rng: np.random.Generator) -> Searches:
-    """Searches that have not begun: each row with a Latin hypercube of its own."""
+    """Return searches that have not begun: each row with a Latin hypercube of its own."""
     first = np.stack([latin(grid, samples, rng) for _ in range(rows)])
     none = np.zeros(rows, dtype=np.int64)
     return Searches(np.full(rows, FIRST), first[:, 0].copy(), first, np.full(rows, np.nan), none)
 
 
 def joined_searches(one: Searches, more: Searches) -> Searches:
-    """Rows after rows."""
+    """Return searches with these rows appended."""
     names = Searches.__dataclass_fields__
     return Searches(*(np.concatenate((getattr(one, name), getattr(more, name))) for name in names))
 
@@ -87,13 +87,14 @@ def advance(state: Searches, tally: Tally, rows: Codes, engine: Engine, stop: St
 
 
 def observed_best(tally: Tally, default: int) -> Codes:
-    """(R,) the configuration with the lowest observed mean; Default where nothing was seen."""
+    """Return (R,) the configuration with the lowest observed mean; Default where nothing was seen."""
     mean = np.where(tally.count > 0, tally.mean(), np.inf)
     return np.where(tally.count.any(axis=1), mean.argmin(axis=1), default)
 
 
 def shrunk_best(tally: Tally, default: int, prior_loads: float = 3.0) -> Codes:
-    """(R,) the lowest mean after each is drawn to its row's mean as by `prior_loads` loads: luck counts for less."""
+    """Return (R,) the lowest mean after each is drawn to its row's mean as by `prior_loads` loads: luck counts for
+    less."""
     loads = tally.count.sum(axis=1, keepdims=True)
     level = tally.total.sum(axis=1, keepdims=True) / np.maximum(loads, 1.0)
     drawn = (tally.total + prior_loads * level) / (tally.count + prior_loads)

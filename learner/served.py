@@ -89,7 +89,7 @@ class Served:
         return both
 
     def probabilities(self, configurations: int) -> Floats:
-        """(R, configurations): probability of each configuration in each row."""
+        """Return (R, configurations): probability of each configuration in each row."""
         found = np.zeros((len(self.explore), configurations))
         rows = np.arange(len(self.explore))[:, None]
         np.add.at(found, (rows, self.configuration), self.weight * (1.0 - self.explore[:, None]))

@@ -62,15 +62,15 @@ JUDGE_EVERY, EARLY_UPDATES = 16, 8
 LEAST_TRUST = 0.2
 # Prior excess of a configuration over Default, ln, for each knob that is set otherwise: defaults are no accident.
 USUAL_EXCESS_LN = 0.1
-# How large effects are, as shares of the prior's deviations: compared by the likelihood of what was seen, as trusts
-# are. The first is believed until loads say more.
+# How large effects are, as shares of the prior's deviations: compared by the likelihood of the loads, as trusts are.
+# The first is believed until loads say more.
 SCALES = (0.5, 1.0, 0.25)
 # Loads by which all that was seen must have grown before the shared effects are found anew: a tenth moves them by a
-# twentieth of what is uncertain about them.
+# twentieth of their uncertainty.
 GROWTH = 1.1
 # Further from Default, either way, than almost any configuration: three times as long, or a third.
 MOST_EXCESS_LN = 1.1
-# A load further than this from what was expected, in deviations of a load, counts as so far; where its class has shown
+# A load further than this from its expectation, in deviations of a load, counts as so far; where its class has shown
 # the configuration as often, so that a wrong expectation is not defended.
 FAR_SIGMAS, SHOWN_LOADS = 2.5, 3.0
 
@@ -209,7 +209,7 @@ class SharedModel:
         return sufficient_statistics(weight, beyond_usual, self._features, places, spread)
 
     def _usual_excess_ln(self) -> Floats:
-        """(configurations,) excess over Default, ln, that is expected before anything is seen."""
+        """Return (configurations,) excess over Default, ln, that is expected before anything is seen."""
         if not (self.options.humble and self.distrusted):
             return np.zeros(len(self.grid))
         apart = (self.grid.positions != self.grid.positions[self.grid.default]).sum(axis=1)
@@ -221,7 +221,7 @@ class SharedModel:
         return rounds_of(self.cells.classes_.centroid, level_ln, loads, warm)
 
     def usual_ln(self, rounds_ln: Floats) -> Floats:
-        """(rows,) ln(ms) of a load that takes so many round trips (classes, sites + 1), ln, of its class's."""
+        """Return (rows,) ln(ms) of a load that takes so many round trips (classes, sites + 1), ln, of its class's."""
         return (rounds_ln + self.cells.classes_.centroid[:, 1:2]).ravel()
 
     def _count_rounds(self, level: Floats) -> None:
@@ -268,7 +268,7 @@ class SharedModel:
         return self.model().mean()
 
     def cost(self, among: Mask, served: Served) -> Floats:
-        """Page load time expected by the model, as a client feels it: relative to each row's Default."""
+        """Return the page load time that the model expects, relative to each row's Default."""
         expected = self.expected_ln()
         return np.where(among, np.exp(expected - expected[:, self.grid.default, None]), np.inf)
 
@@ -289,8 +289,8 @@ class SharedModel:
         return np.where(self.clients_.is_out(buckets_of(contexts)), -1, row), network
 
     def _weighed(self, seen: Seen) -> Seen:
-        """Loads corrected for where in its class a client is, each counting by how far off it is (`influence.py`), and
-        by whose it is (`clients.py`)."""
+        """Return loads corrected for the client's place in its class, weighted by their residual (`influence.py`) and
+        their prefix (`clients.py`)."""
         known = seen.network >= 0
         network, configuration, client = seen.network[known], seen.configuration[known], seen.client[known]
         row = network * (len(self.sites) + 1) + seen.site[known]
@@ -318,7 +318,8 @@ class SharedModel:
         return replace(seen, row=rows, log_ms=log_ms, weight=weight)
 
     def _expected(self, seen: Seen, known: Mask, row: Codes) -> Floats:
-        """(m,) ln(ms) expected of the known ones of these loads, which are of these rows (m,); NaN where nothing is."""
+        """Return (m,) ln(ms) expected of the known ones of these loads, which are of these rows (m,); NaN where nothing
+        is."""
         before = self.cells.recent_
         if len(before) < min(FIRST_LOADS, self.cells.window):
             both = joined([before, seen])
@@ -327,7 +328,7 @@ class SharedModel:
         return np.where(np.isnan(expected), self.usual_ln(self.rounds_ln_)[row], expected)
 
     def _clipped(self, seen: Seen) -> Seen:
-        """Loads corrected for where in its class a client is, and Huber-clipped where they are far off."""
+        """Return loads corrected for the client's place in its class, and Huber-clipped where they are far off."""
         known = seen.row >= 0
         network, point, row = seen.network[known], seen.point[known], seen.row[known]
         away = np.nan_to_num(point - self.cells.classes_.centroid[network])

@@ -43,7 +43,7 @@ class OtherVersion(BadInput):
 
 
 def keep(kind: type) -> type:
-    """Class decorator: this frozen dataclass may stand in a state."""
+    """Return register this frozen dataclass as one that may stand in a state (a class decorator)."""
     KINDS[kind.__name__] = kind
     return kind
 
@@ -59,7 +59,7 @@ def keep_without(*former: str) -> Callable[[type], type]:
 
 
 def encode(state: dict[str, Any]) -> str:
-    """State as JSON text; equal states are equal texts."""
+    """Return state as JSON text; equal states are equal texts."""
     return json.dumps(_plain(state), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 

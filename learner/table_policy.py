@@ -6,7 +6,7 @@ is here, once: choosing, observing one by one or as columns, updates at the same
 and in. It is the only base class: other common code is in parts that policies hold (`parts.py`).
 
 `observe_many` cuts its columns where an update falls due. A caller that wants decisions independent of its batches
-never chooses more than `due()` clients ahead of what it has observed, and, of a policy that screens outcomes between
+never chooses more than `due()` clients ahead of the outcomes observed, and, of a policy that screens outcomes between
 updates, decides anew for the clients after an outcome that changed the table; `sim/loop.py` and `logged.taught` do.
 """
 
@@ -276,7 +276,8 @@ class TablePolicy:
         return (*(profile.name for profile in self.grid.profiles), "|", *self.sites)
 
     def restore(self, text: str) -> None:
-        """Go on where a saved policy stood. Errors: `BadInput` for another policy's text, or one that does not fit."""
+        """Restore the state of a saved policy. Errors: `BadInput` for another policy's text, or one that does not
+        fit."""
         state: dict[str, Any] = decode(text)
         if state.get("policy") != self.name or state.get("version") != STATE_VERSION:
             found = f"{state.get('policy')!r}, version {state.get('version')}"

@@ -45,7 +45,7 @@ class Tail:
     count: int
 
     def smoothed(self, ratio: Floats) -> Floats:
-        """(n,) the ratios, with the tail's mean in place of those beyond the bound."""
+        """Return (n,) the ratios, with the tail's mean in place of those beyond the bound."""
         return np.where(ratio > self.bound, self.mean, ratio)
 
     def beyond(self, inside: npt.NDArray[np.bool_]) -> Floats:

@@ -28,7 +28,7 @@ class Tally:
     square: Floats
 
     def plus(self, row: Codes, configuration: Codes, log_ms: Floats, weight: Floats | None = None) -> Tally:
-        """With further outcomes, each counting `weight`, or whole; those of row -1 are left out."""
+        """Return the sums with further outcomes, each counting `weight`, or whole; those of row -1 are left out."""
         rows, width = self.count.shape
         known = row >= 0
         at = row[known] * width + configuration[known]
@@ -40,13 +40,14 @@ class Tally:
         return Tally(self.count + count, self.total + total, self.square + square)
 
     def mean(self) -> Floats:
-        """Mean ln(ms) per row and configuration; NaN where nothing was seen."""
+        """Return the mean ln(ms) per row and configuration; NaN where nothing was seen."""
         unseen = np.full(self.count.shape, np.nan)
         found: Floats = np.divide(self.total, self.count, out=unseen, where=self.count > 0)
         return found
 
     def noise_ln(self, fallback: float) -> float:
-        """Standard deviation of ln(ms) within row and configuration, over all; `fallback` until there are repeats."""
+        """Return the standard deviation of ln(ms) within row and configuration, over all; `fallback` until there are
+        repeats."""
         repeated = self.count > 1
         freedom = float((self.count[repeated] - 1).sum())
         # A variance from fewer repeats than this says less than the fallback does.

@@ -33,12 +33,12 @@ def ready(setting: Setting) -> Codes | None:
 
 
 def templates(tensor: Tensor, n: int) -> Codes:
-    """(n,) configurations of a tensor, Default first."""
+    """Return (n,) configurations of a tensor, Default first."""
     return _covering(_relative(tensor), tensor.grid.default, n)
 
 
 def _covering(relative: Floats, first: int, n: int) -> Codes:
-    """(n,) columns that come nearest to the best of all, by greedy choice, the first one given."""
+    """Return (n,) columns that come nearest to the best of all, by greedy choice, the first one given."""
     held = [first]
     cover = relative[:, first].copy()
     while len(held) < min(n, relative.shape[1]):
@@ -50,7 +50,8 @@ def _covering(relative: Floats, first: int, n: int) -> Codes:
 
 
 def templates_of(warm: Mapped, grid: Grid, n: int) -> Codes | None:
-    """At most n of a grid's configurations, Default first, by a tensor over others; None: too few of them are in it."""
+    """Return at most n of a grid's configurations, Default first, by a tensor over others; None: too few of them are in
+    it."""
     known = np.flatnonzero(warm.own >= 0)
     if len(known) < min(n, len(grid)) // 2:
         return None
@@ -65,13 +66,13 @@ def templates_of(warm: Mapped, grid: Grid, n: int) -> Codes | None:
 
 
 def regret(tensor: Tensor, held: Codes) -> Floats:
-    """(conditions x sites,) excess of the best held configuration over the best of all, as a share."""
+    """Return (conditions x sites,) excess of the best held configuration over the best of all, as a share."""
     found: Floats = _relative(tensor)[:, held].min(axis=1) - 1.0
     return found
 
 
 def _relative(tensor: Tensor) -> Floats:
-    """(conditions x sites, configurations): page load time over the fastest; an unmeasured one is infinite."""
+    """Return (conditions x sites, configurations): page load time over the fastest; an unmeasured one is infinite."""
     ms = tensor.median_ms.astype(np.float64).transpose(0, 2, 1).reshape(-1, len(tensor.grid))
     ms = np.where(np.isnan(ms), np.inf, ms)
     measured = ms[np.isfinite(ms).any(axis=1)]

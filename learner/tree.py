@@ -41,7 +41,7 @@ class Tree:
     sites: tuple[str, ...]
 
     def leaf(self, columns: Floats) -> Codes:
-        """(n,) the leaf each client comes to; columns as from `tree_columns`."""
+        """Return (n,) the leaf each client comes to; columns as from `tree_columns`."""
         node = np.zeros(len(columns), dtype=np.int64)
         rows = np.arange(len(columns))
         while len(rows):
@@ -52,7 +52,7 @@ class Tree:
         return node
 
     def predict(self, columns: Floats) -> Codes:
-        """(n,) configurations."""
+        """Return (n,) configurations."""
         found: Codes = self.label[self.leaf(columns)]
         return found
 

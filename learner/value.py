@@ -3,7 +3,7 @@
 
 Question   What is the mean page load time under the candidate, from sessions that another policy decided?
 Method     IPS weighs each load by how much likelier the candidate was to choose it; SNIPS divides by the weights' sum;
-           DR adds a model of page load times and weighs only what the model missed. The model (`loads.py`, and its
+           DR adds a model of page load times and weighs only the model's errors. The model (`loads.py`, and its
            residuals' means by row and configuration) is fitted on the other half of the sessions (cross-fitting), so
            that it does not grade itself. Few sessions under large weights, from networks that differ manifold, make
            terms skewed and their spread ill known: intervals are corrected for the one and as wide as the other asks.
@@ -171,7 +171,7 @@ def clusters_of(contexts: Contexts) -> tuple[Codes, Codes]:
 
 
 def _both_means(draws: Draws, crossed: Crossed, ms: Floats) -> tuple[Estimate, Estimate]:
-    """By DR the mean of loads, of which the tail is all configurations' in common, and exp of the mean of ln(ms)."""
+    """Return by DR the mean of loads, with one tail for all configurations, and exp of the mean of ln(ms)."""
     ratio = ms / crossed.modelled
     tail = tail_of(ratio)
     missed_ln = np.log(ratio)
@@ -320,8 +320,8 @@ def _around(mean: float, terms: Floats, upper: float = UPPER_95, unmet: Floats |
 
 
 def freedom(squares: Floats, mean: float) -> float:
-    """Degrees of freedom of a variance with these (n,) squares and that mean: 2 n mean^2 over the squares' own variance
-    (2 n / (kurtosis - 1), if they are terms'); at least one and at most n - 1."""
+    """Return the degrees of freedom of a variance with these (n,) squares and that mean: 2 n mean^2 over the squares'
+    own variance (2 n / (kurtosis - 1), if they are terms'); at least one and at most n - 1."""
     n, spread = len(squares), float(squares.var())
     return float(np.clip(2.0 * n * mean**2 / spread if spread > 0.0 else n - 1.0, 1.0, n - 1.0))
 
@@ -358,7 +358,8 @@ def models_of(grid: Grid, contexts: Contexts, configuration: Codes, ms: Floats, 
 def _crossed(candidate: TablePolicy, table: Floats, heavy: Floats, row: Codes, contexts: Contexts,
              configuration: Codes, ms: Floats, level_ms: float, half: Codes | None = None,
              models: tuple[Loads, Loads] | None = None) -> Crossed:  # fmt: skip
-    """Models of either half's loads, for the other. heavy: the (rows, configurations) weights; half: (n,) 0 or 1."""
+    """Return models of either half's loads, for the other. heavy: the (rows, configurations) weights; half: (n,) 0 or
+    1."""
     n, used = len(row), np.flatnonzero(table.any(axis=0))
     half = np.arange(n) % 2 if half is None else half
     models = models or models_of(candidate.grid, contexts, configuration, ms, half)

@@ -52,7 +52,7 @@ class WarmStart:
 
 
 def plain_spread(knob_sd_ln: Floats) -> Spread:
-    """Own effects of every feature by itself."""
+    """Return own effects of every feature by itself."""
     return Spread(np.diag((CLASS_SHARE * knob_sd_ln) ** 2), np.diag((CELL_SHARE * knob_sd_ln) ** 2))
 
 
@@ -85,8 +85,8 @@ def emulated(warm: Mapped, knob_sd_ln: Floats, loads: float, sites: int, axes: t
 
 
 def _placed(cells: Floats, share: Floats, place: Codes, sites: int) -> tuple[Floats, Floats]:
-    """Cells' features (n, .) and prior shares, with a column for each of the policy's sites in place of the tensor's.
-    place (tensor's sites,)."""
+    """Return cells' features (n, .) and prior shares, with a column for each of the policy's sites in place of the
+    tensor's. place (tensor's sites,)."""
     network, mine = NETWORK_COLUMNS, np.eye(sites + 1)[place, :-1]
     row = np.tile(mine, (len(cells) // len(place), 1))
     after = network + len(place)

@@ -47,7 +47,7 @@ class Slopes:
         return Slopes(square, cross)
 
     def slopes(self) -> Floats:
-        """(K, d) change of ln(ms) by distance from the centroid."""
+        """Return (K, d) change of ln(ms) by distance from the centroid."""
         prior = PRIOR_LOADS * SCALE_LN**2 * np.eye(self.cross.shape[1])
         every = np.linalg.solve(self.square.sum(axis=0) + prior, self.cross.sum(axis=0))
         drawn = (self.cross + prior @ every)[:, :, None]
@@ -55,11 +55,11 @@ class Slopes:
         return found
 
     def grown(self, classes: int) -> Slopes:
-        """With room for more classes."""
+        """Return the sums with room for more classes."""
         more = no_slopes(classes - len(self.square), self.cross.shape[1])
         return Slopes(np.concatenate((self.square, more.square)), np.concatenate((self.cross, more.cross)))
 
 
 def no_slopes(classes: int, width: int = 3) -> Slopes:
-    """Nothing seen, of points with so many coordinates."""
+    """Return empty sums, for points with so many coordinates."""
     return Slopes(np.zeros((classes, width, width)), np.zeros((classes, width)))

@@ -29,5 +29,5 @@ def _gpy_classic(grid: Grid) -> Engine:
 
 # The engine that searches cells unless another is named.
 GRID = "grid"
-# What searches a cell, by name.
+# Engines that search a cell, by name.
 ENGINES: dict[str, Callable[[Grid], Engine]] = {GRID: _grid, "gpyopt": _gpy_grid, "gpyopt-classic": _gpy_classic}

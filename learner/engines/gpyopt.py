@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """GPyOpt's own Gaussian process behind our interface, twice: over the whole grid, and as it comes.
 
-`GpyGrid` fits GPyOpt's GPModel on the scaled grid and computes its expected improvement for every configuration: what
-the grid engine does, with their process. `GpyClassic` is GPyOpt's own loop over the discrete domain, as the paper
-must have used it; it may suggest what was tried already, and then the best that was not is taken and counted in
-`repeats_`.
+`GpyGrid` fits GPyOpt's GPModel on the scaled grid and computes its expected improvement for every configuration: the
+grid engine's method, with their process. `GpyClassic` is GPyOpt's own loop over the discrete domain, as the paper must
+have used it; it may suggest a tried configuration again; then the best untried one takes its place and `repeats_`
+counts it.
 
 GPyOpt is past maintenance: it draws from numpy's one global generator, which is saved, seeded and put back around every
 call, and it expects a numpy that still had `numpy.linalg.linalg`. This is the only file that imports it.

@@ -27,7 +27,7 @@ from configtron.model.grid import Grid
 LENGTH_SCALES = (0.7, 1.4, 2.8)
 # Share of the observed variance that repeats alone explain: from nearly clean to mostly noise.
 NOISE_SHARES = (0.01, 0.05, 0.2, 0.6)
-# Added to correlation matrices' diagonals: what doubles lose in a Cholesky factor of some hundred rows.
+# Added to correlation matrices' diagonals: the rounding error of doubles in a Cholesky factor of some hundred rows.
 JITTER = 1e-9
 
 
@@ -52,7 +52,8 @@ class GridEngine:
         return Suggestion(best, max(float(gain[best]), 0.0))
 
     def posterior(self, tried: Codes, log_ms: Floats) -> tuple[Floats, Floats]:
-        """Mean and standard deviation of ln(ms), (configurations,) each, under the likeliest hyper-parameters."""
+        """Return the mean and standard deviation of ln(ms), (configurations,) each, under the likeliest
+        hyper-parameters."""
         level = float(log_ms.mean())
         rest, n = log_ms - level, len(tried)
         among = self._kernels[:, tried[:, None], tried[None, :]]
@@ -60,7 +61,7 @@ class GridEngine:
         blend = (1.0 - noise)[None, :, None, None] * among[:, None] + (noise + JITTER)[None, :, None, None] * np.eye(n)
         factor = np.linalg.cholesky(blend.reshape(-1, n, n))
         half = np.linalg.solve(factor, np.broadcast_to(rest[:, None], (len(factor), n, 1)))[:, :, 0]
-        # A signal of a hundredth e-fold is below what a page load can show.
+        # A signal of a hundredth e-fold is below the resolution of page loads.
         variance = np.maximum((half**2).sum(axis=1) / n, 1e-4)
         likelihood = -0.5 * n * np.log(variance) - np.log(np.diagonal(factor, axis1=1, axis2=2)).sum(axis=1)
         best = int(likelihood.argmax())
@@ -71,7 +72,7 @@ class GridEngine:
 
 
 def improvement(mean: Floats, deviation: Floats, best: float) -> Floats:
-    """Expected improvement of exp(normal) on exp(best), as a share of exp(best)."""
+    """Return the expected improvement of exp(normal) on exp(best), as a share of exp(best)."""
     from scipy.special import ndtr
 
     spread = np.maximum(deviation, 1e-12)
@@ -81,7 +82,8 @@ def improvement(mean: Floats, deviation: Floats, best: float) -> Floats:
 
 
 def coordinates(grid: Grid) -> Floats:
-    """(configurations, dimensions): ordered knobs (numbers, over two) by rank on [0, 1], others as one-hot / sqrt 2."""
+    """Return (configurations, dimensions): ordered knobs (numbers, over two) by rank on [0, 1], others as one-hot /
+    sqrt 2."""
     columns: list[Floats] = []
     for at, knob in enumerate(grid.knobs):
         position = grid.positions[:, at]

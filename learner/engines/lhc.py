@@ -13,7 +13,7 @@ from configtron.model.grid import Grid
 
 
 def latin(grid: Grid, samples: int, rng: np.random.Generator) -> Codes:
-    """(samples,) different configurations: in each knob every stratum once, then the nearest one not yet taken.
+    """Return (samples,) different configurations: in each knob every stratum once, then the nearest one not yet taken.
 
     A grid that is no full product has not every combination, hence "nearest".
     """

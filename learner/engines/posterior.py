@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What Gaussian processes have in common: the Matern correlation and the posterior given noisy values.
+"""The common part of Gaussian processes: the Matern correlation and the posterior given noisy values.
 
-Question   What is known of a function where it was not tried, given its values where it was?
-Method     Matern 5/2; the covariance's Cholesky factor whitens the values once, and each point asked about is solved
-           against it.
+Question   Which values does a function have at untried points, given noisy values at tried ones?
+Method     Matern 5/2; the covariance's Cholesky factor whitens the values once, and each query point is solved against
+           it.
 Stop when  never: one pass. Which covariance is likely is the caller's search (`grid.py`: 12 candidates;
            studies/emulation/gaussian.py: a climb).
 Reads as   mean and variance at each point, the noise of a further look not included.
@@ -28,7 +28,8 @@ class GaussianPosterior(NamedTuple):
     whitened: Floats
 
     def at(self, across: Floats, own: Floats | float) -> tuple[Floats, Floats]:
-        """Mean and variance, (m,) each, of points with covariances `across` (n, m) and variances `own` (m,)."""
+        """Return the mean and variance, (m,) each, of points with covariances `across` (n, m) and variances `own`
+        (m,)."""
         solved = np.linalg.solve(self.factor, across)
         return solved.T @ self.whitened, own - (solved**2).sum(axis=0)
 

@@ -11,7 +11,8 @@ from configtron.learner.columns import Codes, Floats
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """What to try next. gain: expected improvement on the best so far, as a share of its page load time."""
+    """The configuration to try next. gain: expected improvement on the best so far, as a share of its page load
+    time."""
 
     configuration: int
     gain: float
@@ -23,5 +24,5 @@ class Engine(Protocol):
     def suggest(self, tried: Codes, ms: Floats, pending: Codes) -> Suggestion:
         """tried (n,) configurations, each once, with page load times ms (n,); pending (m,) ones under way.
 
-        Never suggests what was tried or is pending, unless nothing else is left. Errors: `BadInput` for n = 0.
+        Never suggests a tried or pending configuration, unless nothing else is left. Errors: `BadInput` for n = 0.
         """

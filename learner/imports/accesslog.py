@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Access logs of nginx, Apache and HAProxy: one line, one answered request.
 
-Question   Who asked for what, when, for how long, and from which page?
+Question   Which client requested which page, when, for how long, and from which referring page?
 Method     The combined format (with or without a virtual host before it), then fields: KEY=VALUE in any order (`KEYS`),
            or one bare number, the time that the request took. A number with a point is nginx's $request_time, seconds;
            a whole one is Apache's %D (microseconds) or %T (seconds), and which of them must be stated (`bare`). nginx
@@ -39,7 +39,7 @@ HAPROXY = re.compile(
 TIME = re.compile(r"(\d\d)/(\w{3})/(\d{4}):(\d\d):(\d\d):(\d\d)(?:\.(\d{3}))?(?: ([+-])(\d\d)(\d\d))?$")
 MONTHS = {name: at for at, name in enumerate(
     ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"), 1)}  # fmt: skip
-# Fields after the combined format, and what a log writes into them; "-" stands for none.
+# Fields after the combined format, and the values that a log writes into them; "-" stands for none.
 KEYS = {
     "request_time": "nginx $request_time: seconds", "request_us": "Apache %D: microseconds",
     "msec": "nginx $msec: the end, seconds since the epoch", "begin_ms": "Apache %{msec}t: the beginning, ms",
@@ -70,7 +70,8 @@ class Hit(NamedTuple):
 
 
 class Parser:
-    """Lines to hits. `bare`: what a whole bare number is (a key of BARE); `offset_s`: of local time without a zone."""
+    """Lines to hits. `bare`: the unit of a whole bare number (a key of BARE); `offset_s`: of local time without a
+    zone."""
 
     def __init__(self, bare: str, offset_s: Callable[[int], float]) -> None:
         self._bare, self._offset_s = bare, offset_s
@@ -90,7 +91,7 @@ class Parser:
                    "" if referer == "-" else referer, int(status), begin_s, end_s, fine, fields)  # fmt: skip
 
     def request(self, line: str) -> Hit:
-        """Read a line whose request counts, however long it took: what a beacon came with. Errors: `BadInput`."""
+        """Read the line of a beacon's request, which counts however long it took. Errors: `BadInput`."""
         address, host, (time, request, status, _, agent, _, _) = self._combined(line)
         words, end_s = request.split(" "), self.seconds(time)
         path = words[1] if len(words) == 3 else ""
@@ -98,7 +99,7 @@ class Parser:
                    False, {})  # fmt: skip
 
     def _combined(self, line: str) -> tuple[str, str, Sequence[str]]:
-        """Address, virtual host, and what follows from the date on. Errors: `BadInput`."""
+        """Return address, virtual host, and the fields from the date on. Errors: `BadInput`."""
         found = PLAIN.match(line)
         if found:
             text, *others = found.groups()
@@ -202,6 +203,6 @@ def _number(key: str, fields: dict[str, str]) -> float:
 
 
 def _captured(text: str | None) -> tuple[str, str, str]:
-    """Host, Referer and User-Agent that HAProxy captured, if it captured three."""
+    """Return Host, Referer and User-Agent that HAProxy captured, if it captured three."""
     words = (text or "").split("|")
     return (words[0], words[1], words[2]) if len(words) == 3 else ("", "", "")

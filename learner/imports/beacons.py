@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""What browsers report of their own page loads: boomerang's beacons, web-vitals, HTTP archives.
+"""Browsers' reports of their own page loads: boomerang's beacons, web-vitals, HTTP archives.
 
 Question   How long did the visitor wait, by the visitor's own browser?
 Method     boomerang: `t_done` of a beacon, in a query string that an access log has, or as JSON; beacons of single
-           requests (http.initiator), of pages that were left (rt.quit, rt.abld) or that say no `t_done` are none.
+           requests (http.initiator), of pages that were left (rt.quit, rt.abld) or without `t_done` are none.
            web-vitals: the metric asked for, the last value of each id; only of pages that came from a network
            (navigationType navigate or reload). HAR: onLoad of each page.
 Reads as   the fields of an outcome, as JSON Lines of outcomes have them; dates are when the load ended.
-Fails as   None and a counted reason; `BadInput` for what is no such beacon.
+Fails as   None and a counted reason; `BadInput` for a line that is no such beacon.
 Differs    from access logs: connecting and the last answer's way are in it.
 Source     boomerang, RT and BW plugins (t_done, u, rt.end, bw in bytes per second, lat); web-vitals Metric interface;
            HTTP Archive format 1.2 (pageTimings)
@@ -26,7 +26,7 @@ from configtron.learner.imports.reading import Reading
 from configtron.model.errors import BadInput
 
 Form = dict[str, Any]
-# Names under which senders put what beacons themselves do not have.
+# Names under which senders put fields that beacons themselves lack.
 CLIENT = ("address", "ip", "client", "remote_addr", "client_ip")
 AGENT = ("user_agent", "userAgent", "ua")
 PAGE = ("u", "url", "page", "href", "location")
@@ -136,7 +136,7 @@ def _archived(page: Any, entries: list[Any], agent: str, epoch_ns: Any) -> Form 
 
 
 def made(given: Mapping[str, Any], took: Any) -> Form:
-    """Return an outcome's fields with what surrounds a beacon."""
+    """Return an outcome's fields from a beacon and the fields around it."""
     form: Form = {"plt_ms": took, "address": word(given, CLIENT), "agent": word(given, AGENT),
                   "site": site_of(word(given, PAGE)), "measured_at": date_of(given)}  # fmt: skip
     context = given.get("context")
@@ -149,7 +149,7 @@ def made(given: Mapping[str, Any], took: Any) -> Form:
 
 
 def date_of(given: Mapping[str, Any]) -> Any:
-    """Nanoseconds since the epoch of a number in any unit, the text of a date as it is, None for none."""
+    """Return nanoseconds since the epoch of a number in any unit, the text of a date as it is, None for none."""
     if given.get("measured_at") is not None:
         return given["measured_at"]
     found = next((given[name] for name in DATE if given.get(name) not in (None, "")), None)
@@ -166,7 +166,7 @@ def date_of(given: Mapping[str, Any]) -> Any:
 
 
 def site_of(url: str) -> str:
-    """Host and path of an address, without query: what distinguishes pages."""
+    """Return host and path of an address, without query: pages differ in these."""
     try:
         parts = urlsplit(url)
         return f"{parts.hostname or ''}{parts.path or '/'}" if url else ""

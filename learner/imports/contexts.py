@@ -15,7 +15,7 @@ SOURCES, WAYS = ("live", "socket"), ("out", "in", "")
 
 
 def sighting_of(form: Mapping[str, Any]) -> Sighting | None:
-    """Return a line's sighting; None for the last line, which says what a watch lost. Errors: `BadInput`."""
+    """Return a line's sighting; None for the last line, which reports the losses of a watch. Errors: `BadInput`."""
     schema = form.get("schema")
     if schema == WATCH_SCHEMA:
         return None

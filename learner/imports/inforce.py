@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Which configuration a client had then: by what was in force, address by address, in a span of time.
+"""The configuration that a client had: by the rules in force, address by address, in a span of time.
 
 Question   Under which profile was this page loaded?
-Method     The history of what `configtron tune` put in force: from when, to when, which rules. The longest prefix that
-           holds the address decides, else the rules' default, else the stack is untouched. Rules of several drivers at
-           a time add up.
+Method     The history of the rules that `configtron tune` put in force, each with its begin and end. The longest prefix
+           that holds the address decides, else the rules' default, else the stack is untouched. Rules of several
+           drivers at a time add up.
 Reads as   a profile, or a reason why none is known: it changed while the page loaded, or the history begins later.
 Fails as   a reason, never a guess.
 """
@@ -37,7 +37,7 @@ class Deployment:
 
 
 class InForce:
-    """The history. `known_since`: what was before is not known; 0: all is."""
+    """The history. `known_since`: nothing before it is known; 0: everything is."""
 
     def __init__(self, history: list[Deployment], known_since: int = 0) -> None:
         self._known_since = known_since
@@ -78,7 +78,7 @@ class InForce:
 
 
 def profile_of(settings: Settings) -> Profile:
-    """Settings as a profile, named by their values."""
+    """Return settings as a profile, named by their values."""
     return Profile("/".join(str(value).replace("/", "") for _, value in settings) or "default", settings)
 
 
@@ -93,7 +93,7 @@ class _Table:
         self._lengths = sorted({(n.version, n.prefixlen) for n, _ in networks}, reverse=True)
 
     def settings(self, address: str) -> Settings:
-        """Return what that client gets."""
+        """Return the settings that the client gets."""
         name = self._rules.default
         if address:
             found = ip_address(address)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Outcomes get their client's network from contexts that were seen before the load.
 
-Question   What was known of this client's network when its page load began?
+Question   Which features of this client's network were known when its page load began?
 Method     Contexts by prefix and time. An outcome's prefix is that of a context, or lies within it (the longest
-           counts). Each feature is its latest value that is no older than `window_s` when the load begins; what comes
-           later, the load's own connection above all, is a consequence of its configuration and is left out. What an
-           outcome says itself stays. The device is not joined: a prefix has many.
+           counts). Each feature is its latest value that is no older than `window_s` when the load begins; later
+           values, those of the load's own connection above all, are consequences of its configuration and are left out.
+           An outcome's own values stay. The device is not joined: a prefix has many.
 Reads as   the outcomes with features filled in, and `Joined`: how many, how old, how many not and why.
 Fails as   a counted reason: no prefix, no date, no context of the prefix, none before the load, older than the window.
 """
@@ -37,7 +37,7 @@ LATER, OLDER = "no context before the load", "only older contexts"
 
 @dataclass
 class Joined:
-    """What joining came to. ages_s: of each joined outcome's latest context; left: why others got none."""
+    """The result of joining. ages_s: of each joined outcome's latest context; left: why others got none."""
 
     ages_s: array[float] = field(default_factory=lambda: array("f"))
     left: Counter[str] = field(default_factory=Counter)
@@ -83,7 +83,7 @@ class Contexted:
         return len(self._at)
 
     def fill(self, logged: Logged) -> Logged:
-        """Return the same outcomes with what contexts show of their networks."""
+        """Return the same outcomes with their networks' features from contexts."""
         begin = logged.measured_at - np.round(logged.plt_ms * 1e6).astype(np.int64)
         place = self._places(logged, begin)
         rows = np.flatnonzero(place >= 0)
@@ -92,7 +92,7 @@ class Contexted:
         return _with(logged, found, self._words)
 
     def _places(self, logged: Logged, begin: Codes) -> Codes:
-        """(n,) the latest context of each outcome's prefix before the load, -1 for none; counts why."""
+        """Return (n,) the latest context of each outcome's prefix before the load, -1 for none; counts why."""
         place = np.full(len(logged), -1)
         seen, left = logged.contexts, self.joined.left
         if not len(seen.prefix):
@@ -125,7 +125,7 @@ class Contexted:
         return known
 
     def _latest(self, name: str, place: Codes, begin: Codes) -> Floats:
-        """(n,) a feature's latest value within the window, at a context or before it; NaN for none."""
+        """Return (n,) a feature's latest value within the window, at a context or before it; NaN for none."""
         column = self._columns[name]
         known = np.where(np.isnan(column), -1, np.arange(len(column)))
         for first, stop in zip(self._start[:-1], self._start[1:], strict=True):
@@ -140,7 +140,7 @@ class Contexted:
 
 
 def _with(logged: Logged, found: dict[str, Floats], words: tuple[object, ...]) -> Logged:
-    """Return what contexts show, where the outcome does not show it itself."""
+    """Return the outcomes with the contexts' values, where an outcome has none of its own."""
     seen = logged.contexts
     plain: dict[str, Any] = {}
     numbers, names = dict(seen.numbers), dict(seen.names)
@@ -159,6 +159,6 @@ def _with(logged: Logged, found: dict[str, Floats], words: tuple[object, ...]) -
 
 
 def _named(codes: Codes, own: tuple[str, ...], values: Floats, words: tuple[object, ...]) -> Named:
-    """Codes into a vocabulary of both, those of the outcomes first."""
+    """Return codes into a vocabulary of both, those of the outcomes first."""
     both = (*own, *(str(word) for word in words))
     return np.where((codes < 0) & ~np.isnan(values), np.nan_to_num(values).astype(np.int64) + len(own), codes), both

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What a file's lines are, by their content; and the outcomes of those that are other programs'.
+"""The kind of a file's lines, by their content; and the outcomes of other programs' lines.
 
-Rules for this file: a form is named where one of the first lines fits it, or it is asked for; nothing is guessed.
+Rules for this file: a kind is found where one of the first lines fits it, or the user names it; nothing is guessed.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from configtron.model.nouns import Context, Decision, Outcome, Profile
 OUTCOMES, CONTEXTS, HAR, HAPROXY_LOG, BOOMERANG, WEB_VITALS = (
     "outcomes", "contexts", "har", "haproxy", "boomerang", "web-vitals",
 )  # fmt: skip
-# What of these is given by --from; for the second to fourth a whole number at a line's end is that server's.
+# The kinds that --from takes; for the second to fourth a whole number at a line's end is that server's.
 KINDS = (OUTCOMES, "nginx", "apache-us", "apache-s", HAPROXY_LOG, BOOMERANG, WEB_VITALS, HAR, CONTEXTS)
-# What each kind can measure, its default first.
+# The metrics of each kind, its default first.
 PLT, PAGE, REQUEST = "plt", "page", "request"
 METRICS = {
     OUTCOMES: (PLT,), BOOMERANG: (PLT,), HAR: (PLT,), WEB_VITALS: tuple(beacons.VITALS.values()),
@@ -229,7 +229,7 @@ class _Maker:
         self._prefixes: dict[str, str] = {}
 
     def hit(self, number: int, hit: Hit, end_s: float) -> Outcome | None:
-        """Return the outcome of a request, or of the page view that began with it; None for what is counted as left
+        """Return the outcome of a request, or of the page view that began with it; None for a line counted as left
         out."""
         took_ms, wanted = round((end_s - hit.begin_s) * 1e3, 3), self._wanted
         if not LEAST_MS <= took_ms <= MOST_MS:
@@ -311,7 +311,8 @@ class _Maker:
             context.setdefault("region", region)
 
     def _profile(self, address: str, begin: int, end: int, named: str | None) -> Profile | str:
-        """Return what the line names, else what was stated of all, else what was in force; or why it is not known."""
+        """Return the profile that the line names, else the one stated for all lines, else the one in force; or why none
+        is known."""
         if named:
             return _named(named, self._wanted.profiles)
         return self._wanted.profile or self._wanted.history.of(address, begin, end)
@@ -326,7 +327,7 @@ class _Maker:
 
 
 def _thousandth(name: str, field: str, text: str) -> float:
-    """Milliseconds of a field in microseconds, as a feature of that name. Errors: `BadInput`."""
+    """Return milliseconds of a field in microseconds, as a feature of that name. Errors: `BadInput`."""
     number = beacons.float_of(field, text) / 1e3
     return number if 0.0 <= number <= NUMBERS[name] else number_of(name, number)
 

@@ -20,10 +20,10 @@ NAMED = 5
 
 @dataclass
 class Reading:
-    """What became of a file's lines.
+    """The counts of a file's lines.
 
     name     the file's, for complaints
-    unit     what `number` counts in complaints: lines, or pages of an HTTP archive
+    unit     the unit of `number` in complaints: lines, or pages of an HTTP archive
     strict   raise `BadInput` at the first bad line
     lines    lines that were read, empty ones too
     bad      lines that cannot be read; `first` names the first few: "access.log, line 7: not JSON"
@@ -49,7 +49,7 @@ class Reading:
 
 
 def numbered(raw: Iterable[bytes], reading: Reading) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers from 1, without empty ones; one too long (cut at `LINE_BYTES` + 1) or not UTF-8 is
+    """Yield lines with their numbers from 1, without empty ones; one too long (cut at `LINE_BYTES` + 1) or not UTF-8 is
     refused."""
     for line in raw:
         reading.lines += 1
@@ -62,7 +62,7 @@ def numbered(raw: Iterable[bytes], reading: Reading) -> Iterator[tuple[int, str]
             reading.refuse(reading.lines, "not UTF-8; write the file in that")
             continue
         if reading.lines == 1:
-            # What spreadsheets put before a header: the byte order mark.
+            # Spreadsheets put the byte order mark before a header.
             text = text.removeprefix("\ufeff")
         if not text.isspace() and text:
             yield reading.lines, text

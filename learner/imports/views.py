@@ -10,8 +10,8 @@ Stop when  quiet for `gap_s`; a client has `OPEN_VIEWS` at most, and `CLIENTS` c
 Reads as   from the page's request to the end of its last object's answer, as logged. That is less than the visitor
            waits: connecting, and the way of the last answer after the server handed it to its kernel, are not in it.
            So it is a metric of its own, never mixed with page load times of browsers.
-Fails as   a counted reason: one request only (what was shown came from a cache), a page that failed, a program.
-Differs    from browsers' beacons (`beacons.py`), which show what the visitor waited; prefer those.
+Fails as   a counted reason: one request only (the page came from a cache), a page that failed, a program.
+Differs    from browsers' beacons (`beacons.py`), which show the visitor's own wait; prefer those.
 Source     Cooley, Mobasher, Srivastava 1999 (page views from logs by Referer and time)
 """
 
@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 from configtron.learner.imports.accesslog import Hit
 
-# What objects' paths end with.
+# The endings of objects' paths.
 OBJECTS = frozenset(
     "css js mjs png jpg jpeg gif webp avif svg ico bmp woff woff2 ttf otf eot mp4 webm mp3 wasm map json txt"
     " xml".split()
@@ -71,7 +71,7 @@ class _Client:
 
 
 class Views:
-    """Takes hits as they ended, hands out views that are over. `left`: where what is no view is counted."""
+    """Takes hits in the order of their ends, yields views that are over. `left`: counts of hits that are no view."""
 
     def __init__(self, left: Counter[str], gap_s: float) -> None:
         self._left, self._gap_s = left, gap_s
@@ -98,7 +98,7 @@ class Views:
         return over
 
     def rest(self) -> Iterator[View]:
-        """Those that are under way when the log ends."""
+        """Yield those that are under way when the log ends."""
         for client in self._clients.values():
             self._left[ORPHANS] += len(client.early)
             yield from client.views
@@ -123,7 +123,7 @@ class Views:
         return False
 
     def _over(self, client: _Client) -> list[View]:
-        # what takes longer than the quiet is logged when it ended: wait as long again for it
+        # a request longer than the quiet is logged when it ended: wait as long again for it
         limit_s = self._now_s - 2 * self._gap_s
         over = [view for view in client.views if view.end_s < limit_s]
         if over:
@@ -159,7 +159,7 @@ def is_page(hit: Hit) -> bool:
 
 @lru_cache(REMEMBERED)
 def asked_by(referer: str) -> tuple[str, str]:
-    """Host and path of a Referer; both "" of one that is no address."""
+    """Return host and path of a Referer; both "" of one that is no address."""
     try:
         parts = urlsplit(referer)
         return parts.netloc, parts.path or "/"
@@ -169,7 +169,7 @@ def asked_by(referer: str) -> tuple[str, str]:
 
 @lru_cache(REMEMBERED)
 def place_of(host: str, path: str) -> str:
-    """Return what distinguishes pages and objects: host without port, if it is known, and path without query."""
+    """Return the key of a page or object: host without port, if it is known, and path without query."""
     name = host.rpartition("]")[0] if host.startswith("[") else host.partition(":")[0]
     return f"{name.lower()}{_bare(path)}"
 

@@ -145,7 +145,7 @@ class Ensemble(TablePolicy):
         self.served_ = self._table()
 
     def _searched(self) -> npt.NDArray[np.bool_]:
-        """(R,) whether a cell's search is over; without a GP, from its first outcome on."""
+        """Return (R,) whether a cell's search is over; without a GP, from its first outcome on."""
         done = self.search.searches_.phase == DONE if self.options.use_gp else self.cells.tally_.count.sum(axis=1) > 0
         return np.asarray(done, dtype=np.bool_)
 

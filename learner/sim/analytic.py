@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The analytic PLT-tensor: page load times by a formula, for scale and for worlds that were not measured.
 
-Question   How long would this site load under this configuration on this network, by what is known of TCP and HTTP?
+Question   How long would this site load under this configuration on this network, by models of TCP and HTTP?
 Method     Handshake; rounds of slow start from ICW up to the pipe; the rest at the rate the congestion control holds
            under this loss and queue; HTTP/1.1's six connections (six windows, six shares, rounds per object) against
            h2's one (no rounds per object, but one loss holds up everything); retransmissions of a burst that overshoots
@@ -14,8 +14,8 @@ Differs    from CT, whose tensor is measured in a browser over netem: this one i
 Source     Cardwell, Savage and Anderson 2000 (short transfers); Mathis et al. 1997 (Reno); Ha, Rhee and Xu 2008
            (Cubic); Brakmo and Peterson 1995 (Vegas); Cardwell et al. 2016 (BBR); RFC 9113 (h2).
 
-Learners never read a coefficient from here: tests/learner/test_analytic.py looks at their imports. `mis_specified` is
-what a warm start is made from; `idiosyncratic` adds what no formula knows.
+Learners never read a coefficient from here: tests/learner/test_analytic.py looks at their imports. a warm start is made
+from `mis_specified`; `idiosyncratic` adds effects that no formula has.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ HEAD_TIMEOUTS = 0.6
 BURST_TIMEOUTS = 0.45
 # Round trips that spreading a window over one adds: a half, for the last packet, at half the windows of a load.
 PACED_ROUNDS = 0.25
-# Default cells' noise of their own, ln: what no formula explains even in a world that is one.
+# Default of cells' own noise, ln: effects that no formula explains even in a world made by one.
 OWN_LN, IDIOSYNCRATIC_LN = 0.03, 0.10
 # How far a mis-specified world's strengths and cells are off, ln.
 STRENGTH_OFF_LN, CELL_OFF_LN = 0.33, 0.06
@@ -65,10 +65,10 @@ class Strength:
     probing      BBR's own cost: its drain phases, most where a deep queue would have kept others full
     parallel     gain of six connections' windows and shares
     requests     round trips that HTTP/1.1 spends on objects in a row
-    head         what one loss costs h2's only connection
+    head         cost of one loss for h2's only connection
     burst        cost of an initial window that overshoots the queue
     smooth       share of that which pacing saves
-    held         what pacing costs a window that would have fitted
+    held         cost of pacing for a window that would have fitted
     cork         gain (small objects, HTTP/1.1) and delay of corking
     """
 
@@ -132,7 +132,7 @@ def mis_specified(rng: np.random.Generator, conditions: Conditions | None = None
 
 
 def _medians(here: Conditions, what: Pages, grid: Grid, s: Strength) -> Floats:
-    """(conditions, configurations, sites) ms."""
+    """Return (conditions, configurations, sites) ms."""
     kbps, rtt, loss, queue = (
         column[:, None, None] for column in (here.bandwidth_kbps, here.rtt_ms, here.loss, here.queue_packets)
     )
@@ -175,7 +175,7 @@ class _Knobs:
 
     @classmethod
     def of(cls, grid: Grid) -> _Knobs:
-        """Return a grid's columns; what the grid lacks is at its default."""
+        """Return a grid's columns; a knob that the grid lacks is at its default."""
         columns = []
         defaults = ("cubic", 10, "http/1.1", "pfifo_fast", 1)
         names = ("tcp_congestion_control", "initcwnd", "http_version", "pacing", "tcp_autocorking")
@@ -188,7 +188,7 @@ class _Knobs:
 
 
 def _slow_start(kilobytes: Floats, window_kb: Floats, pipe_kb: Floats, rtt: Floats) -> tuple[Floats, Floats]:
-    """(ms spent in slow start, kilobytes sent by its end): windows double until page or pipe is full."""
+    """Return (ms spent in slow start, kilobytes sent by its end): windows double until page or pipe is full."""
     goal = np.minimum(np.maximum(pipe_kb, window_kb), kilobytes)
     rounds = np.log2(1.0 + goal / window_kb)
     return rounds * rtt, np.minimum(window_kb * (2.0**rounds - 1.0), kilobytes)
@@ -197,7 +197,7 @@ def _slow_start(kilobytes: Floats, window_kb: Floats, pipe_kb: Floats, rtt: Floa
 def _held_rate(
     kbps: Floats, rtt: Floats, loss: Floats, queue: Floats, share: Floats, knobs: _Knobs, s: Strength
 ) -> Floats:
-    """Share of the bandwidth that each configuration holds after slow start, in (0, 1]."""
+    """Return the share of the bandwidth that each configuration holds after slow start, in (0, 1]."""
     pipe = kbps / 8.0 * rtt / 1000.0 / SEGMENT_KB
     lossy = np.maximum(loss, 1e-6)
     # Mathis with delayed acknowledgements: 0.87 / sqrt(loss) packets in flight, per connection.

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""What a file that a user brings must be before a world is made of it: CSV by its header, numbers within bounds.
+"""Checks of a user's file before a world is made of it: CSV by its header, numbers within bounds.
 
 Question   Can this line be a network or a time at all?
-Method     A header's words are read as CSV, quoted or not. Every number is finite and within what a network, or a
-           replay's clock, can have; each bound says why.
+Method     A header's words are read as CSV, quoted or not. Every number is finite and within the range of a network, or
+           of a replay's clock; each bound gives its reason.
 Stop when  the lines end, or one is none.
 Reads as   rows by column with where they stand ("FILE, line N"); numbers as floats.
-Fails as   `BadInput` in one line: the file, the line, what is wrong with it, what is wanted.
+Fails as   `BadInput` in one line: the file, the line, the error, the accepted form.
 Differs    CT says nothing of files.
 Source     RFC 4180 (CSV).
 
@@ -35,7 +35,7 @@ MOST_WEIGHT = 2.0**53
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 # Characters of a file's own words that an error repeats.
 QUOTED = 40
-# What a network is, in all forms.
+# The columns of a network, in all forms.
 NUMBERS = ("bandwidth_kbps", "rtt_ms", "loss")
 
 
@@ -66,9 +66,9 @@ def _is_number(word: str) -> bool:
 
 
 def csv_rows(text: str, name: str) -> tuple[tuple[str, ...], Iterator[tuple[str, dict[str, str]]]]:
-    """Return a CSV's columns, and its rows with where each stands; what a row lacks at its end is empty.
+    """Return a CSV's columns, and its rows with the place of each; fields missing at a row's end are empty.
 
-    Errors: `BadInput` for a column that stands twice, a row longer than the header, or what is no CSV, by line.
+    Errors: `BadInput` for a column that stands twice, a row longer than the header, or text that is no CSV, by line.
     """
     lines = _filled(text, name)
     at, header = next(lines, (1, []))
@@ -116,7 +116,7 @@ def number(row: Mapping[str, str], key: str, where: str, most: float = math.inf)
 
 
 def network(row: Mapping[str, str], where: str, suffix: str = "") -> tuple[float, float, float]:
-    """Return a row's kbit/s, ms and share of packets lost. Errors: `BadInput` for what no network has."""
+    """Return a row's kbit/s, ms and share of packets lost. Errors: `BadInput` for a value that no network has."""
     kbps, rtt, loss = (number(row, f"{key}{suffix}", where) for key in NUMBERS)
     possible(Context(kbps, rtt, loss), where)
     return kbps, rtt, loss

@@ -32,12 +32,13 @@ from configtron.model.tensor import Tensor
 CONTEXT = "configtron.context/"
 
 
-# By client prefix: when, and what was known of the client then.
+# By client prefix: time, and the client's context at that time.
 Clients = Mapping[str, Sequence[tuple[float, Context]]]
 
 
 def captured(seen: Clients, tensor: Tensor, n: int, rng: np.random.Generator, name: str = "contexts") -> Sessions:
-    """n sessions. Errors: `BadInput` where no client is known well enough, or times are further apart than a year."""
+    """Return n sessions. Errors: `BadInput` where no client is known well enough, or times are further apart than a
+    year."""
     clients = {prefix: _pieces(contexts) for prefix, contexts in sorted(seen.items())}
     known = {prefix: (parts, count) for prefix, (parts, count) in clients.items() if parts}
     if not known:
@@ -94,7 +95,7 @@ def _form(line: str, where: str) -> dict[str, Any] | None:
 
 
 def _context(form: dict[str, Any], where: str) -> Context:
-    """Return what is known of the client. A bandwidth or round trip of 0 was too small to be measured: unknown."""
+    """Return the known context of the client. A bandwidth or round trip of 0 was too small to be measured: unknown."""
     context = form.get("context")
     if not isinstance(context, dict):
         raise BadInput(f"{where}: no context: `context` must be an object")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Network conditions to draw from: bandwidth, round trip, loss and queue, jointly, in the shape of CT's four sources.
 
-Question   What networks do the clients of this trace have?
+Question   Which networks do the clients of this trace have?
 Method     ln bandwidth and ln round trip are normal and correlated (fast networks are near); loss is zero for a share
            of networks and lognormal for the others, the more the slower; the queue is some share of the pipe.
 Stop when  n are drawn, or the kinds are listed (Pantheon).
@@ -75,7 +75,7 @@ LEAST_KBPS, LEAST_RTT_MS = 200.0, 8.0
 PATH_SPREAD_LN = 0.25
 
 SHAPES: dict[str, Shape] = {
-    # All networks alike often: what a learner is shown when no trace is named.
+    # All networks equally often: the default where no trace is named.
     "spread": Shape(8300.0, 1.3, 130.0, 0.75, -0.3, 0.6, 0.008, 1.0),
     # A backbone link between exchange points: near mostly, few far, little loss.
     "caida": Shape(5800.0, 1.0, 21.2, 0.70, -0.3, 0.5, 0.004, 1.0),
@@ -109,7 +109,7 @@ PANTHEON = (
 
 
 def draw(shape: str, n: int, rng: np.random.Generator) -> Conditions:
-    """n networks of a shape: a name of SHAPES, or "pantheon". Errors: `BadInput` for another name."""
+    """Return n networks of a shape: a name of SHAPES, or "pantheon". Errors: `BadInput` for another name."""
     if shape == "pantheon":
         return _pantheon(n, rng)
     if shape not in SHAPES:
@@ -129,7 +129,7 @@ def draw(shape: str, n: int, rng: np.random.Generator) -> Conditions:
 
 
 def spread(n: int, rng: np.random.Generator) -> Conditions:
-    """n networks when no trace is named."""
+    """Return n networks when no trace is named."""
     return draw("spread", n, rng)
 
 

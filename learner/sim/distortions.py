@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Distorted worlds: outcomes and features that are not what happened, as wrappers of any simulated world.
+"""Distorted worlds: false outcomes and features, as wrappers of any simulated world.
 
-Question   Does a policy still serve its clients well when a share of what is reported to it is false?
+Question   Does a policy still serve its clients well when a share of the reports to it is false?
 Method     A distortion takes a world and returns one with other sessions (features, prefixes), another warm start, or
            other reports (`Reports`): by session, the load time that the policy is given in place of the true one.
            Policies are judged by the true loads of clients; bots and crawlers are not judged.
@@ -9,7 +9,7 @@ Stop when  every session has its report.
 Reads as   a `World`; several distortions combine in the order given.
 Fails as   `BadInput` for an unknown name.
 Differs    from CT, whose sessions report true loads of known networks.
-Source     Huber 1964 (contamination); the shares are round numbers, and nothing was chosen by what a policy did.
+Source     Huber 1964 (contamination); the shares are round numbers, and nothing was chosen by a policy's results.
 
 All reports are drawn beforehand, from a generator of their own, so results do not depend on --batch or --resume.
 """
@@ -29,7 +29,7 @@ from configtron.model.errors import BadInput
 
 # Share of outcomes that bots and broken clocks report; and of sessions that one crawler makes.
 BAD_SHARE = 0.1
-# What a bot reports: an instant, or a page that it left open (a thousand times the load).
+# A bot's report: an instant, or a page that it left open (a thousand times the load).
 INSTANT_MS, LEFT_OPEN = 1.0, 1000.0
 # A crawler fetches one file: mean and standard deviation of its ln(ms), under every configuration.
 CRAWLER_LN, CRAWLER_SPREAD_LN = np.log(150.0), 0.3

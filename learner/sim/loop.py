@@ -44,13 +44,13 @@ DECISION_COLUMNS = tuple(Decisions.__dataclass_fields__)
 class Replay:
     """One pass over sessions.
 
-    managers    policies; one is global, several are one per PoP, and `pop` says whose each prefix is
+    managers    policies; one is global, several are one per PoP, and `pop` assigns each prefix to one
     pop         (prefixes,) position in managers; all the first where None
     interval_s  seconds between updates: CT sweeps 2 minutes to a day
     delay_s     seconds from the end of a page load until its outcome can be learned from
     at_once     loads take no time on the clock: for claims that count sessions, not seconds
     rng         noise's only chance
-    reports     what managers hear of loads (`plt_ms_`); None: the loads themselves
+    reports     the load times reported to managers (`plt_ms_`); None: the true ones
     """
 
     def __init__(
@@ -142,8 +142,8 @@ class Replay:
         self.unscreened_ = np.concatenate((self.unscreened_, rows[~self.screened_[rows]]))
 
     def _screen(self, policy: BatchPolicy, rows: Codes, before_s: float) -> float:
-        """Screen what of these has come back before a moment, up to the first that changes the table: when that came
-        back; infinite if none did."""
+        """Screen those of these outcomes that came back before a moment, up to the first that changes the table; return
+        the time when that one came back, infinite if none did."""
         rows = rows[~self.screened_[rows]]
         back_s = self._back_s(rows)
         order = np.argsort(back_s, kind="stable")
@@ -156,7 +156,7 @@ class Replay:
         return float(back_s[order][taken - 1]) if changed else math.inf
 
     def _report(self, tick: float) -> None:
-        """What has come back by now, to each manager; then they update."""
+        """Give each manager the outcomes that have come back by now; then they update."""
         back_s = self._back_s(self.waiting_)
         order = np.argsort(back_s, kind="stable")
         self.waiting_, back_s = self.waiting_[order], back_s[order]
@@ -193,7 +193,7 @@ class Replay:
         return self.reports.lasted(self.plt_ms_[rows], self.median_ms_[rows], rows) / 1000.0
 
     def save(self) -> str:
-        """Return all of it as JSON text: where it stands, what happened, the managers' states."""
+        """Return the whole state as JSON text: the position, the results so far, the managers' states."""
         own: dict[str, Any] = {name: getattr(self.decisions_, name)[: self.at_] for name in DECISION_COLUMNS}
         own |= {"median_ms": self.median_ms_[: self.at_], "plt_ms": self.plt_ms_[: self.at_]}
         place: dict[str, Any] = {"at": self.at_, "told": self.observed_, "updates": self.updates_}
@@ -224,7 +224,8 @@ class Replay:
 
 
 def loads(sessions: Sessions, tensor: Tensor, configuration: Codes, rows: slice | Codes) -> Floats:
-    """(n,) median page load times of those sessions, ms; where the network changes, the rest is under the new one."""
+    """Return (n,) median page load times of those sessions, ms; where the network changes, the rest is under the new
+    one."""
     site, change_ms = sessions.seen.site[rows], sessions.change_s[rows] * 1000.0
     ms = tensor.lookup(sessions.condition[rows], configuration, site)
     late = np.flatnonzero(change_ms < ms)

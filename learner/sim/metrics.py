@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""What a replay showed: distance from the best, excess, who was worse off than under Default, which arms decided.
+"""The metrics of a replay: distance from the best, excess, sessions worse off than under Default, deciding arms.
 
 Question   How far from the best were these sessions, and how well does one replay show that?
 Method     Medians of the tensor are judged, not single noisy loads. The best of a session is the fastest configuration
            of its starting condition, the changed rest included. Sessions of one prefix share its network, so intervals
-           take prefixes as what was drawn: a mean's by the spread of the prefixes' sums, a quantile's by that of their
-           shares below it (Woodruff). Over worlds, `over` takes the runs' values themselves.
+           take prefixes as the sampling unit: a mean's by the spread of the prefixes' sums, a quantile's by that of
+           their shares below it (Woodruff). Over worlds, `over` takes the runs' values themselves.
 Reads as   `Measured`: a number and its 95 % interval. Other clients of the same networks are within it; another world,
            and another course that learning might have taken, are not: studies draw those.
 Fails as   an interval without end, where there is one prefix.
@@ -51,7 +51,8 @@ class Fared:
 
 
 def fared(replay: Replay, rows: slice = slice(None)) -> Fared:
-    """Those sessions, which must have been replayed; of machines' sessions (`Reports.client`) none."""
+    """Return the metrics of those sessions, which must have been replayed; machines' sessions (`Reports.client`) do not
+    count."""
     here = slice(*rows.indices(replay.at_))
     client = clients(replay, here)
     ms, whose = replay.median_ms_[here][client], replay.sessions.seen.prefix[here][client]
@@ -70,7 +71,7 @@ def fared(replay: Replay, rows: slice = slice(None)) -> Fared:
 
 
 def clients(replay: Replay, rows: slice = slice(None)) -> npt.NDArray[np.bool_]:
-    """(n,) which of those sessions are clients'."""
+    """Return (n,) which of those sessions are clients'."""
     here = slice(*rows.indices(replay.at_))
     if replay.reports is None:
         return np.ones(here.stop - here.start, dtype=np.bool_)
@@ -78,21 +79,21 @@ def clients(replay: Replay, rows: slice = slice(None)) -> npt.NDArray[np.bool_]:
 
 
 def best_ms(replay: Replay, rows: slice = slice(None)) -> Floats:
-    """(n,) what the fastest configuration of each session's network and site would have taken, ms."""
+    """Return (n,) the load time of the fastest configuration for each session's network and site, ms."""
     here = slice(*rows.indices(replay.at_))
     sessions, tensor = replay.sessions, replay.tensor
     return loads(sessions, tensor, tensor.best[sessions.condition[here], sessions.seen.site[here]], here)
 
 
 def default_ms(replay: Replay, rows: slice = slice(None)) -> Floats:
-    """(n,) what the untouched stack would have taken, ms."""
+    """Return (n,) the load time of the untouched stack, ms."""
     here = slice(*rows.indices(replay.at_))
     n = here.stop - here.start
     return loads(replay.sessions, replay.tensor, np.full(n, replay.tensor.grid.default), here)
 
 
 def away(replay: Replay, rows: slice = slice(None)) -> Floats:
-    """(n,) distance from the best, as a share of the best's page load time."""
+    """Return (n,) distance from the best, as a share of the best's page load time."""
     found: Floats = replay.median_ms_[slice(*rows.indices(replay.at_))] / best_ms(replay, rows) - 1.0
     return found
 
@@ -116,7 +117,7 @@ def mean(values: Floats, whose: Codes) -> Measured:
 
 
 def _slack(rest: Floats, whose: Codes) -> float:
-    """Half the 95 % interval of the mean of these, which is 0, by their sums in clusters."""
+    """Return half the 95 % interval of the mean of these, which is 0, by their sums in clusters."""
     sums = np.bincount(whose, weights=rest)[np.unique(whose)]
     clusters = len(sums)
     if clusters < 2:

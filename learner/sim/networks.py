@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """A distribution that a user brings: networks as CSV, each client's drawn from them.
 
-Question   What if clients had the networks of this survey (a regulator's broadband measurements, a speed test's log)?
+Question   How do policies do if clients have the networks of this survey (a regulator's broadband measurements, a speed
+test's log)?
 Method     A row is a network: bandwidth, round trip, loss, perhaps how often it occurs. Taken jointly, as rows are:
            fast networks are near, and marginals drawn one by one would forget that. Each prefix draws a row, and is on
            the tensor's condition nearest to it; a session that changes goes on on another prefix's.
@@ -38,7 +39,8 @@ class Networks:
 
 
 def csv_networks(text: str, name: str = "networks") -> Networks:
-    """Networks from CSV with a header: bandwidth_kbps, rtt_ms, loss, perhaps weight. Errors: `BadInput`, by line."""
+    """Return networks from CSV with a header: bandwidth_kbps, rtt_ms, loss, perhaps weight. Errors: `BadInput`, by
+    line."""
     columns, lines = csv_rows(text, name)
     if absent := [column for column in NUMBERS if column not in columns]:
         raise BadInput(
@@ -54,7 +56,7 @@ def csv_networks(text: str, name: str = "networks") -> Networks:
 
 
 def placed(networks: Networks, tensor: Tensor, n: int, rng: np.random.Generator, how: Arrivals = USUAL) -> Sessions:
-    """n sessions of clients whose networks are drawn from these, on the conditions nearest to them."""
+    """Return n sessions of clients whose networks are drawn from these, on the conditions nearest to them."""
     near = on(tensor, networks.bandwidth_kbps, networks.rtt_ms, networks.loss)
     home = near[rng.choice(len(near), size=how.prefixes, p=networks.share)]
     found = drawn(tensor, n, rng, how, home)

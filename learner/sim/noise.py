@@ -36,7 +36,7 @@ class Noise:
     tail_alpha: float = 3.0
 
     def factors(self, n: int, rng: np.random.Generator) -> Floats:
-        """(n,) factors on the median page load time."""
+        """Return (n,) factors on the median page load time."""
         chance = rng.random((n, DRAWS))
         first, second, third = (np.ascontiguousarray(chance[:, i]) for i in range(DRAWS))
         normal = np.sqrt(-2.0 * np.log(1.0 - first)) * np.cos(2.0 * np.pi * second)
@@ -58,6 +58,6 @@ class Pooled(Noise):
     ratios: Floats = field(default_factory=lambda: np.ones(1))
 
     def factors(self, n: int, rng: np.random.Generator) -> Floats:
-        """(n,) factors; as many uniforms a load as the formula takes."""
+        """Return (n,) factors; as many uniforms a load as the formula takes."""
         at = (rng.random((n, DRAWS))[:, 0] * len(self.ratios)).astype(np.int64)
         return self.ratios[np.minimum(at, len(self.ratios) - 1)]

@@ -45,7 +45,7 @@ ROWS = (
 
 
 def pages(n: int) -> Pages:
-    """n of the twelve, spread from light to heavy. Errors: `BadInput` for none, or more than there are."""
+    """Return n of the twelve, spread from light to heavy. Errors: `BadInput` for none, or more than there are."""
     if not 1 <= n <= len(ROWS):
         raise BadInput(f"an analytic tensor has 1 to {len(ROWS)} sites, not {n}")
     rows = [ROWS[at] for at in np.unique(np.linspace(0, len(ROWS) - 1, n).round().astype(int))]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is reported of simulated loads, where that is not what happened."""
+"""Reports of simulated loads, where they differ from the true load times."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ class Reports:
     client: npt.NDArray[np.bool_]
 
     def then(self, other: Reports) -> Reports:
-        """With other reports on top: what both fix, the later one does."""
+        """Return these reports with others on top: where both fix a load time, the later one counts."""
         fixed_ms = np.where(np.isnan(other.fixed_ms), self.fixed_ms * other.factor, other.fixed_ms)
         return Reports(fixed_ms, self.factor * other.factor, self.client & other.client)
 
     def of(self, ms: Floats, rows: slice | Codes) -> Floats:
-        """(m,) what is reported of those sessions, whose loads took `ms`."""
+        """Return (m,) the reported load times of those sessions, whose true ones are `ms`."""
         return np.where(np.isnan(self.fixed_ms[rows]), ms * self.factor[rows], self.fixed_ms[rows])
 
     def lasted(self, reported_ms: Floats, median_ms: Floats, rows: slice | Codes) -> Floats:
-        """(m,) ms until those sessions' loads ended, by what was reported; by the median where that was fixed."""
+        """Return (m,) ms until those sessions' loads ended, by the report; by the median where the report was fixed."""
         return np.where(np.isnan(self.fixed_ms[rows]), reported_ms / self.factor[rows], median_ms)
 
 
 def as_happened(n: int) -> Reports:
-    """Every load as it was."""
+    """Return every load as it was."""
     return Reports(np.full(n, np.nan), np.ones(n), np.ones(n, dtype=np.bool_))

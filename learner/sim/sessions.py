@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Sessions: page loads of clients whose networks change, as columns.
 
-Question   Who asks for which site when, over which network, and what does the history say of that network?
+Question   Which client loads which site when, over which network, and what is the history's estimate of that network?
 Method     Prefixes arrive by a Poisson process, few of them often (Zipf). Each has a condition of the tensor; a session
            may meet another one half-way. A policy is shown the condition the history believes in, a little off.
 Stop when  n sessions are drawn.
@@ -31,7 +31,7 @@ class Sessions:
     condition  the tensor's condition at the start
     change_s   seconds until it changes; infinite where it does not
     after      the condition from then on
-    seen       what a policy is shown: site, prefix, and the history's estimate of the condition
+    seen       the context that a policy gets: site, prefix, and the history's estimate of the condition
     """
 
     at_s: Floats
@@ -51,7 +51,7 @@ class Sessions:
         return len(self.at_s)
 
     def truth(self, tensor: Tensor, rows: slice) -> Contexts:
-        """Return what Optimal is shown: the true conditions."""
+        """Return the contexts that Optimal gets: the true conditions."""
         code, seen = self.condition[rows], self.seen[rows]
         numbers = (tensor.bandwidth_kbps[code], tensor.rtt_ms[code], tensor.loss[code])
         further = {name: column[code] for name, column in tensor.characteristics.items()}
@@ -84,7 +84,7 @@ USUAL = Arrivals()
 def drawn(
     tensor: Tensor, n: int, rng: np.random.Generator, how: Arrivals = USUAL, home: Codes | None = None
 ) -> Sessions:
-    """n sessions over a tensor's conditions and sites. home: (prefixes,) each one's condition; None: in turn."""
+    """Return n sessions over a tensor's conditions and sites. home: (prefixes,) each one's condition; None: in turn."""
     share = np.arange(1, how.prefixes + 1) ** -how.skew
     prefix = np.searchsorted(np.cumsum(share / share.sum()), rng.random(n)).clip(0, how.prefixes - 1)
     # Conditions in turn, shuffled: none is missing where there are prefixes enough.
@@ -138,7 +138,7 @@ def _seen(tensor: Tensor, condition: Codes, off_ln: float, rng: np.random.Genera
 
 
 def _path(tensor: Tensor, condition: Codes, off_ln: float, rng: np.random.Generator) -> dict[str, Floats]:
-    """Characteristics by name, (n,) each, as the history has them: off like bandwidth, but no share above 1."""
+    """Return characteristics by name, (n,) each, as the history has them: off like bandwidth, but no share above 1."""
     found = {}
     for name, column in tensor.characteristics.items():
         wrong = np.exp(off_ln * rng.standard_normal(len(condition)))
@@ -152,8 +152,8 @@ def networks_of(tensor: Tensor) -> Contexts:
 
 
 def on(tensor: Tensor, kbps: Floats, rtt_ms: Floats, loss: Floats) -> Codes:
-    """(n,) the tensor's condition nearest to each network, by the logarithms classes live over: between conditions
-    nothing is interpolated."""
+    """Return (n,) the tensor's condition nearest to each network, by the logarithms classes live over: between
+    conditions nothing is interpolated."""
     none = np.zeros(0, dtype=np.int64)
     there = networks_of(tensor).points()
     here = Contexts(kbps, rtt_ms, loss, none, ()).points()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What people bring: sessions as CSV, Mahimahi link traces, `[s, Mbit/s]` traces, and contexts over time.
+"""Users' own traces: sessions as CSV, Mahimahi link traces, `[s, Mbit/s]` traces, and contexts over time.
 
-Pure: text or columns in, columns out; `name` is how errors call the text. Samples become pieces by the change-point
+Pure: text or columns in, columns out; `name` is the text's name in errors. Samples become pieces by the change-point
 detector, and pieces sessions: characteristics at the start, time to change, characteristics after (CT section 6).
 """
 
@@ -38,7 +38,7 @@ LEAST_KBPS = 1.0
 # CSV columns that a row of sessions must have, and those it may have.
 NEEDED = ("at_s", "prefix", "site", *NUMBERS)
 OPTIONAL = ("change_s", "bandwidth_kbps_after", "rtt_ms_after", "loss_after")
-# Columns that name the tensor's conditions a session truly meets, where the numbers are what a policy is shown.
+# Columns that name the tensor's conditions a session truly meets, where the numbers are those that a policy gets.
 CONDITIONS = ("condition", "condition_after")
 
 
@@ -63,7 +63,7 @@ class Piece:
 
 
 def mahimahi(text: str, name: str = "trace") -> Rates:
-    """Read a Mahimahi link trace. Errors: `BadInput` for what is none, by line."""
+    """Read a Mahimahi link trace. Errors: `BadInput` for text that is none, by line."""
     at_ms = [0]
     for line, word in _lines(text):
         where = f"{name}, line {line}"
@@ -80,8 +80,8 @@ def mahimahi(text: str, name: str = "trace") -> Rates:
 
 
 def steps(text: str, name: str = "trace") -> Rates:
-    """`[s, Mbit/s]` pairs: a JSON list of them, or one pair a line with comma or blank between. Each holds until the
-    next; the last as long as the one before. Errors: `BadInput`, by line or pair."""
+    """Return `[s, Mbit/s]` pairs: a JSON list of them, or one pair a line with comma or blank between. Each holds until
+    the next; the last as long as the one before. Errors: `BadInput`, by line or pair."""
     found: list[tuple[float, float]] = []
     for where, pair in _json_pairs(text, name) if NESTED.match(text) else _line_pairs(text, name):
         found.append(_step(pair, where))
@@ -128,7 +128,7 @@ def contexts_pieces(at_s: Floats, contexts: Contexts, detector: Detector | None 
 
 
 def visited(parts: list[Piece], prefix: str, tensor: Tensor, n: int, rng: np.random.Generator) -> Sessions:
-    """n sessions of one client, at uniform times over its pieces; each changes when its piece ends."""
+    """Return n sessions of one client, at uniform times over its pieces; each changes when its piece ends."""
     begin, end = np.array([p.begin_s for p in parts]), np.array([p.end_s for p in parts])
     at_s = np.sort(begin[0] + (end[-1] - begin[0]) * rng.random(n))
     which = np.clip(np.searchsorted(begin, at_s, side="right") - 1, 0, len(parts) - 1)
@@ -142,7 +142,7 @@ def visited(parts: list[Piece], prefix: str, tensor: Tensor, n: int, rng: np.ran
 
 
 def csv_sessions(text: str, tensor: Tensor, name: str = "sessions") -> Sessions:
-    """Sessions from CSV with a header: `NEEDED`, and `OPTIONAL` together or not at all (empty: no change).
+    """Return sessions from CSV with a header: `NEEDED`, and `OPTIONAL` together or not at all (empty: no change).
 
     Errors: `BadInput` for a missing column, a site that the tensor lacks, or a value out of range, by line.
     """
@@ -180,7 +180,7 @@ def _row(
 
 
 def _conditions(row: dict[str, str], places: dict[str, int], where: str) -> tuple[int, int]:
-    """Positions of the conditions that a row names, -1 where it names none."""
+    """Return positions of the conditions that a row names, -1 where it names none."""
     for column in CONDITIONS:
         if row.get(column) and row[column] not in places:
             raise BadInput(f"{where}: the tensor has no {column} {quoted(row[column])}; leave it empty for the nearest")

@@ -27,7 +27,7 @@ from configtron.model.tensor import Tensor
 
 # Networks of an analytic world, classes over them, PoPs of local managers: CT's five regions.
 CONDITIONS, CLASSES, POPS = 300, 20, 5
-# What an analytic world is called -> spread of each cell's own, ln.
+# Name of an analytic world -> spread of each cell's own effect, ln.
 ANALYTIC = {"analytic": OWN_LN, "idiosyncratic": IDIOSYNCRATIC_LN}
 # Where each part's generator begins, so that none is shared.
 TENSOR, WARM, SESSIONS, CLASS, POLICY, NOISE = range(6)
@@ -35,7 +35,8 @@ TENSOR, WARM, SESSIONS, CLASS, POLICY, NOISE = range(6)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class World:
-    """What policies are tried in. reports: what they hear of loads, None: the loads themselves (`distortions.py`)."""
+    """The simulated world of a replay. reports: load times that policies get, None: the true ones
+    (`distortions.py`)."""
 
     tensor: Tensor
     sessions: Sessions
@@ -148,10 +149,10 @@ def classes_of(tensor: Tensor, k: int, seed: int) -> Classes:
 
 
 def pops_of(sessions: Sessions, pops: int) -> Codes:
-    """(prefixes,) which PoP each prefix belongs to: in turn, so that every PoP has frequent and rare ones."""
+    """Return (prefixes,) which PoP each prefix belongs to: in turn, so that every PoP has frequent and rare ones."""
     return np.arange(max(len(sessions.seen.prefixes), 1)) % pops
 
 
 def sources() -> tuple[str, ...]:
-    """Shapes of networks, by name."""
+    """Return shapes of networks, by name."""
     return (*SHAPES, "pantheon")

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 """A world as plain text: a row a page load, that any script can write without our code.
 
-Question   What has a user measured, who has a table of loads and nothing else?
-Method     A row is one load: network, site, what each knob was set to, page load time. Rows of one cell are its
+Question   Which tensor does a user's plain table of loads describe?
+Method     A row is one load: network, site, the value of each knob, page load time. Rows of one cell are its
            repeats; the cell's median is theirs. A column that is none of the named ones is a knob.
 Stop when  the rows end, or one cannot be a load.
 Reads as   a PLT-tensor with repeats; a cell that has no row, or rows without a time only, has no median.
-Fails as   `BadInput` by line: what is wrong with it, what is wanted.
+Fails as   `BadInput` by line: the error, the accepted form.
 Differs    CT says nothing of files.
 Source     RFC 4180 (CSV); docs/worlds.md, which is the format's definition.
 """
@@ -34,7 +34,7 @@ CONDITION, SITE, PLT = "condition", "site", "plt_ms"
 NEEDED = (*NUMBERS, SITE, PLT)
 # Every condition x configuration x site is a number in memory, whether it was measured or not: a gigabyte at most.
 MOST_CELLS = 100_000_000
-# Bandwidth, round trip, loss; then what else is known of a condition.
+# Bandwidth, round trip, loss; then the further characteristics of a condition.
 Numbers = tuple[float, ...]
 Settings = tuple[Value, ...]
 
@@ -92,7 +92,7 @@ def _ms(row: Mapping[str, str], where: str) -> float:
 
 
 def _value(knob: str, word: str, where: str) -> Value:
-    """Return what a knob was set to: as the knob has it if we know it, else a number or a name."""
+    """Return the value of a knob: as the knob has it if we know it, else a number or a name."""
     if knob in KNOBS:
         try:
             return setting(knob, word)
@@ -103,7 +103,7 @@ def _value(knob: str, word: str, where: str) -> Value:
             value = kind(word)
         except ValueError:
             continue
-        if abs(value) <= 2**63:  # what is infinite or no number is not
+        if abs(value) <= 2**63:  # infinity and NaN are not
             return value
     if not word or not word.isprintable():
         raise BadInput(f"{where}: {knob} is {quoted(word)}; write its value, Default's where it was not set")
@@ -183,7 +183,8 @@ def _short(number: float) -> str:
 
 
 def write_sessions(sessions: Sessions, tensor: Tensor, out: TextIO) -> None:
-    """Sessions as the CSV that `replay sessions --source` reads: what a policy is shown, and the true conditions."""
+    """Write sessions as the CSV that `replay sessions --source` reads: the contexts that a policy gets, and the true
+    conditions."""
     table = csv.writer(out, lineterminator="\n")
     after = [f"{number}_after" for number in NUMBERS]
     table.writerow(("at_s", "prefix", SITE, *NUMBERS, "change_s", *after, CONDITION, "condition_after"))

@@ -2,18 +2,18 @@
 """A world as a file: page load times of cells, and perhaps sessions, arrivals and noise.
 
 Question   How can policies be simulated on a user's own measurements?
-Method     A PLT-tensor's file with more columns and one more key in its header, or a CSV of loads (`worldcsv.py`). What
-           is absent is drawn: sessions by `Arrivals`, noise from repeated loads where cells have five, else by the
+Method     A PLT-tensor's file with more columns and one more key in its header, or a CSV of loads (`worldcsv.py`).
+           Missing parts are drawn: sessions by `Arrivals`, noise from repeated loads where cells have five, else by the
            defaults of `Noise`.
 Stop when  read.
-Reads as   `Brought`: a tensor without gaps, sessions or None, arrivals, noise, and what was left out.
-Fails as   `BadInput` in one line: the file, what is wrong with it, what is expected.
+Reads as   `Brought`: a tensor without gaps, sessions or None, arrivals, noise, and the parts left out.
+Fails as   `BadInput` in one line: the file, the error, the accepted form.
 Differs    CT says nothing of files.
 Source     docs/worlds.md, which is the format's definition.
 
 A cell without a page load time was refused or failed where it was measured. It cannot be deployed there, so a session
-that is given such a configuration loads as under Default, whichever policy chose it. Where Default itself has none,
-nothing can be compared: the condition is left out, and with it its sessions.
+that gets such a configuration loads as under Default, for every policy. Where Default itself has none, nothing can be
+compared: the condition is left out, and with it its sessions.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from configtron.model.tensor import UNREADABLE, Tensor, columns_of
 from configtron.model.tensor import read as read_tensor
 
 FORMAT, VERSION = "configtron-world", 1
-# The header's key, and what may stand under it.
+# The header's key, and the fields under it.
 # Prefixes that sessions are drawn from: their shares are one column. And the least rate, that of `--rate`.
 MOST_PREFIXES, LEAST_PER_S = 1_000_000, 0.001
 KEY, WORDS = "world", ("format", "version", "arrivals", "noise", "prefixes")
@@ -45,7 +45,7 @@ SESSION = (
     "session_at_s", "session_condition", "session_change_s", "session_after", "session_site", "session_prefix",
     "session_bandwidth_kbps", "session_rtt_ms", "session_loss",
 )  # fmt: skip
-# What else a policy may be shown of a session's network: rows of `characteristics.py`.
+# Further characteristics of a session's network that a policy may get: rows of `characteristics.py`.
 FURTHER = tuple(f"session_{name}" for name in BY_NAME)
 # The papers' five: of fewer loads, too large a share are their cell's median itself, which understates the noise.
 LEAST_LOADS = 5
@@ -84,7 +84,7 @@ def read(file: BinaryIO, name: str = "world") -> Brought:
 
 
 def _extra(file: BinaryIO, name: str) -> dict[str, Any]:
-    """Columns beside the tensor's, and the header's key."""
+    """Return columns beside the tensor's, and the header's key."""
     try:
         with np.load(file, allow_pickle=False) as columns:
             found: dict[str, Any] = {key: columns[key] for key in columns.files if key in (*SESSION, *FURTHER)}
@@ -213,7 +213,7 @@ def whole(world: Brought, name: str, *, spread: bool = True) -> Brought:
 
 
 def _kept(sessions: Sessions | None, kept: Codes, before: int, name: str) -> tuple[Sessions | None, int]:
-    """Sessions on remaining conditions only, and how many were dropped."""
+    """Return sessions on remaining conditions only, and how many were dropped."""
     if sessions is None:
         return None, 0
     now = np.full(before, -1, dtype=np.int64)
@@ -234,7 +234,7 @@ def first(sessions: Sessions, n: int) -> Sessions:
 
 
 def header(world: Brought) -> dict[str, Any]:
-    """Return what stands under the header's key."""
+    """Return the fields under the header's key."""
     noise: dict[str, Any] = {"kind": REPEATS}
     if not isinstance(world.noise, Pooled):
         noise = {"kind": LOGNORMAL, **asdict(world.noise)}
