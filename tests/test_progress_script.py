@@ -50,7 +50,10 @@ def test_a_silent_phase_is_a_line_now_and_then() -> None:
     done = subprocess.run([SCRIPT, *words], capture_output=True, text=True, check=False,
                           env={**os.environ, "PROGRESS_EVERY_S": "0.2"})  # fmt: skip
     lines = [line.rpartition(",")[0] or line for line in done.stdout.splitlines()]
-    assert list(dict.fromkeys(lines)) == ["  sh", "  unpacking", "  setting up", "  setting up: 1 of 2 packages"]
+    seen = list(dict.fromkeys(lines))
+    assert seen[:4] == ["  sh", "  unpacking", "  setting up", "  setting up: 1 of 2 packages"]
+    # a slow machine may end the program after the last package's line was due
+    assert seen[4:] in ([], ["  setting up: 2 of 2 packages"])
     assert done.returncode == 0 and done.stderr == "" and lines.count("  setting up: 1 of 2 packages") >= 2
 
 
