@@ -46,6 +46,8 @@ GROUP = f"configtron-draw-{os.getpid()}"
 KINDS = ("none", "driver", "plan", "records")
 # Connections of one block: some milliseconds, shorter than a time slice of another process.
 BLOCK, WARM = 60, 500
+# As many as an agent finds that looks once a second on a server with 5000 connections a second.
+AT_ONCE = 5000
 # Runs of CLIENTS turns each, per part; the least of so many is reported.
 RUNS, REPEATS, CLIENTS = 200, 50, 1024
 DRAW_CLAIM_NS = 100.0
@@ -148,6 +150,11 @@ def timed(drivers: dict[str, EbpfDriver], listeners: dict[str, socket.socket], b
         began_s = time.process_time()
         read += len(list(drivers["records"].records()))
         reading_s += time.process_time() - began_s
+    for number in range(AT_ONCE):
+        connection(listeners["records"], number)
+    began_s = time.process_time()
+    at_once = len(list(drivers["records"].records()))
+    at_once_s = time.process_time() - began_s
     with statistics_on():
         inside = {}
         for kind, driver in drivers.items():
@@ -162,7 +169,8 @@ def timed(drivers: dict[str, EbpfDriver], listeners: dict[str, socket.socket], b
         "paired": pairs,
         "inside": inside,
         "reader_us": reading_s / read * 1e6,
-        "records": read,
+        "at_once_us": at_once_s / at_once * 1e6,
+        "records": [read, at_once],
         "lost": drivers["records"].lost_records(),
     }
 
@@ -209,7 +217,9 @@ def report(found: dict[str, Any]) -> int:
         print(f"{kind:10} {cpu['cpu'][kind] / 1000:8.2f} {ran['ns']:9.0f} {ran['runs']:5.1f}")
     for pair, (low, middle, high) in cpu["paired"].items():
         print(f"{pair:20} {middle / 1000:+6.2f} us, quartiles {low / 1000:+.2f} to {high / 1000:+.2f}")
-    print(f"reader: {cpu['reader_us']:.1f} us a record, {cpu['records']} records, {cpu['lost']} lost")
+    small, large = cpu["records"]
+    print(f"reader: {cpu['reader_us']:.1f} us a record, {2 * BLOCK} at a time ({small} in all)")
+    print(f"        {cpu['at_once_us']:.1f} us a record, {large} at a time; {cpu['lost']} lost")
     print(f"\nconnections: {json.dumps(many_of)}")
     wrong = sum(many_of["wrong"].values()) + many_of["units with two arms"] + many_of["held and not"]
     holds = costs["hash_and_choice"] + costs["holdback"] <= DRAW_CLAIM_NS and wrong == 0
