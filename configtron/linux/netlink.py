@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Netlink: one socket client for routes, addresses, queueing disciplines, socket diagnostics and generic families.
 
-Question   How does a process ask, change and watch what the kernel keeps, without a fork of a command?
+Question   How does a process query, change and watch the kernel's network state, without a fork of a command?
 Method     A socket of one netlink protocol in one network namespace. `dump` lists, `ask` looks one thing up, `write`
            changes many things in batches whose last request asks for an acknowledgement, `events` reads what the
            kernel broadcasts to the groups joined. Errors name the request of a batch and carry the kernel's extended
@@ -188,7 +188,7 @@ class Netlink:
             raise Missing(f"netlink: {error.strerror}; try again") from error
 
     def ask(self, kind: int, body: bytes) -> NetlinkMessage | None:
-        """Return the one answer to a question; None where there is none (no route, no such socket).
+        """Return the single answer to a request; None where there is none (no route, no such socket).
 
         Errors: `NetlinkError` where the kernel explains why it does not understand the question.
         """

@@ -211,12 +211,12 @@ class Qdiscs:
 
 
 def _shape(qdiscs: Sequence[Qdisc]) -> tuple[tuple[int, int, str], ...]:
-    """Return what must be the same for a change in place."""
+    """Return handle, parent and kind of each discipline, which must stay equal for a change in place."""
     return tuple((qdisc.handle, qdisc.parent, qdisc.kind) for qdisc in qdiscs)
 
 
 def differences(wanted: Sequence[Qdisc], found: Mapping[int, Qdisc]) -> list[str]:
-    """Return what differs from the request, one line for each setting."""
+    """Return the differences from the request, one line for each setting."""
     wrong = []
     for want in wanted:
         have = found.get(want.handle)

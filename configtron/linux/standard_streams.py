@@ -35,6 +35,6 @@ def place_of(error: OSError) -> str:
 
 
 def drop_stdout() -> None:
-    """Drop what could not be written, or Python would complain once more at exit."""
+    """Drop unwritten output, or Python would report the error again at exit."""
     with suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Probe runs: begin and resume them, read, compare and score what they found.
+"""Probe runs: begin and resume them, read, compare and score their results.
 
 from pathlib import Path
 from configtron.service import campaign

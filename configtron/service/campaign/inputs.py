@@ -89,7 +89,7 @@ def allowed_of(options: ProbeOptions) -> list[Source]:
 
 
 def blocklist_of(options: ProbeOptions) -> Blocklist:
-    """Return what must not be probed. The lab's servers have special-purpose addresses, so there these may."""
+    """Return the addresses not to probe. The lab's servers have special-purpose addresses, so a lab run allows them."""
     allowed = allowed_of(options) or None
     blocked = [source_of(path) for path in (*options.blocklist_files, *options.opt_out_files)]
     return Blocklist(blocked, allowed=allowed, special=not options.lab)

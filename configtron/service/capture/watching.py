@@ -55,7 +55,7 @@ class WatchProgress(Event):
 
 @dataclass(frozen=True, slots=True)
 class WatchResult:
-    """A watch that has ended: its number in the database, its status, and what it counted."""
+    """A watch that has ended: its number in the database, its status, and its counts."""
 
     number: int
     status: str
@@ -105,7 +105,7 @@ class ContextWatch:
         return time.monotonic() - self._began
 
     def wait_s(self, until_s: float) -> float:
-        """Return how long to wait at most for what may come before that second of the watch."""
+        """Return how long to wait at most for input before that second of the watch."""
         end = until_s if self._span_s is None else min(until_s, self._span_s)
         return min(max(end - self.elapsed_s, 0), TURN_S)
 
@@ -132,7 +132,7 @@ class ContextWatch:
         return WatchResult(self.number, self.status, dict(self.counts))
 
     def abandon(self) -> None:
-        """Store that the watch was interrupted, whatever its counts are."""
+        """Store that the watch was interrupted, without its counts."""
         self._store.finish_watch(self.number, INTERRUPTED, "{}")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Replay recordings, compared with what was expected of them; replay policies on simulated sessions."""
+"""Replay recordings, compared with their expected results; replay policies on simulated sessions."""
 
 from __future__ import annotations
 

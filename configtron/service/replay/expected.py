@@ -46,7 +46,7 @@ def beside(recording: Path) -> Path | None:
 
 
 def read(path: Path, recording: Path) -> ExpectedResults:
-    """Return what that file expects of that recording. Errors: `BadInput`."""
+    """Return the expected results of that recording from that file. Errors: `BadInput`."""
     results: dict[str, str] = {}
     records: dict[Name, str] = {}
     bare = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Replay recordings and compare each with what is expected of it; several at once, a process each."""
+"""Replay recordings and compare each with its expected results; several at once, a process each."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KILLED = "a process that was playing was killed (is memory short?); play fewer a
 
 
 class Task(NamedTuple):
-    """A recording, and where to find what is expected of it.
+    """A recording, and the place of its expected results.
 
     name    as results name the file
     expect  a file of results or records, if there is one
@@ -46,7 +46,7 @@ class Task(NamedTuple):
 
 
 class ReplayedTask(NamedTuple):
-    """What became of a task: each probe and record; for `--update`, what there is to keep."""
+    """The result of a task: each probe and record; for `--update`, the new expected results."""
 
     task: Task
     played: tuple[Played, ...]

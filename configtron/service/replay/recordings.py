@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Replay recordings of probes, and captures that were adopted: choose them, play them, keep what they give."""
+"""Replay recordings of probes, and captures that were adopted: choose them, play them, store their results."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class PlayProgress(Event):
 
 @dataclass(frozen=True, slots=True)
 class PacketReplay:
-    """What a replay gave: each probe and record compared, and the files that an update wrote."""
+    """The results of a replay: each probe and record compared, and the files that an update wrote."""
 
     played: tuple[Played, ...]
     updated: tuple[Path, ...] = ()
@@ -60,7 +60,7 @@ class PacketReplay:
 
     @property
     def differs(self) -> bool:
-        """Return whether a replay gave something else than what was expected."""
+        """Return whether a replay's results differ from the expected ones."""
         return any(one.status in (DIVERGED, *WRONG) for one in self.played)
 
     def exit_code(self, *, update: bool) -> int:
@@ -103,7 +103,7 @@ def replay_packets(
 
 
 def tasks_of(options: PacketOptions, db: Path | None) -> list[Task]:
-    """Return what is to be replayed, and what each recording is compared with. Errors: `BadInput`."""
+    """Return the recordings to replay, each with its expected results. Errors: `BadInput`."""
     if options.run is not None:
         return _tasks_of_run(options, options.run, db)
     files, expect = options.files, options.expect
@@ -156,7 +156,7 @@ def _tasks_of_run(options: PacketOptions, number: int, db: Path | None) -> list[
 
 
 def _update(done: Sequence[ReplayedTask]) -> list[Path]:
-    """Write what was replayed as what is expected; return the files. A script that diverged leaves nothing to keep."""
+    """Write the replayed results as the expected ones; return the files. A script that diverged leaves none."""
     written = []
     for each in done:
         if each.played and not any(one.status == DIVERGED for one in each.played):
