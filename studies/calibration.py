@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: MIT
 """The study `calibration`: emulators for paths that the search knows by their flows only, in guests.
 
-Question   How near does a calibrated emulator come to its path, in flows that the search has not seen?
+Question   How close does a calibrated emulator come to its path, in flows that the search has not seen?
 Method     Each path is run twice `runs` times with each scheme: the search sees the first half, the error is over
-           the second. In rounds, all paths at once, each search asks for a few emulators and gets what the schemes
-           got over them, one run each. Random search gets as many, in the same space. What they take in the end is
-           run anew with other seeds, as often as the path, and so is the best of what the measurements suggested.
+           the second. In rounds, all paths at once, each search proposes a few emulators and gets the schemes' results
+           over them, one run each. Random search gets as many, in the same space. The emulators that the searches
+           choose run again with other seeds, as often as the path, and so does the best suggestion of the measurements.
 Stop when  the budget is spent.
-Reads as   `calibrated.evaluated`: error by path, with the path's own from one half to the other beside it.
-Fails as   an emulator whose guest or flow failed is spent, and no search sees it; a path that failed is missing.
+Reads as   `calibrated.evaluated`: the error of each path, beside the error between the two halves of the path's own
+           runs.
+Fails as   an emulator with a failed guest or flow counts in the budget, and no search sees it; a failed path is absent.
 Differs    from Pantheon: flows of `seconds` instead of 30, four of the kernel's schemes instead of a dozen, and
            paths of this testbed (`paths.py`).
 Source     Pantheon (Yan and others 2018), section 5.2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The study `drift`: clients that change their network for good; how soon it is seen, and what it costs until then."""
+"""The study `drift`: clients that change their network for good; the delay until detection, and its cost."""
 
 from __future__ import annotations
 

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: MIT
 """The study `fairness`: five default cubic flows and one of a tested configuration, over shallow buffers.
 
-Question   Does a server that is tuned take more, or less, than its share from those who are not?
+Question   Does a tuned server take more, or less, than its share from untuned servers?
 Method     Six flows over 3G, 4G, cable and DSL for 60 s. Five are of another server, cubic with the kernel's defaults,
-           and start within the first second; the tested server is set by the drivers of the tune verb: congestion
-           control, initial window and pacing, 48 configurations. Throughput counts from the tenth second on. Several
-           runs, whose seeds draw the moments of the starts.
-Reads as   Jain's index of the six throughputs, a mean over the runs, for each configuration and link: a case; how many
-           cases lie above 0.95; what the tested flow got of an equal share.
+           and start within the first second; the drivers of the tune verb set the tested server: congestion control,
+           initial window and pacing, 48 configurations. Throughput counts from the tenth second on. There are several
+           runs, whose seeds draw the start times.
+Reads as   Jain's index of the six throughputs, a mean over the runs, for each configuration and link: a case; the
+           number of cases above 0.95; the tested flow's throughput as a multiple of an equal share.
 Fails as   A configuration that does not read back as asked has its reason in place of an index.
 Differs    CT does not say how shallow its buffers are, how long its flows run, nor which configurations it counts.
            Here a buffer is all or half of the link's bandwidth times delay, in bytes: 60 and 30 kB (3G), 191 and 96 kB
            (4G), 17 and 9 kB (cable), 9 and 5 kB (DSL), where the testbed's usual modem has at least 46 kB. With less
            than the half, loss-based schemes leave the link idle; with less than three packets there is no window at
-           all. HTTP's version, which is no matter of one flow, and the knobs without effect are left out.
+           all. The study leaves out HTTP's version, which does not concern one flow, and the knobs without effect.
 Source     CT section 6 and Figure 7; Jain, Chiu, Hawe 1984
 """
 

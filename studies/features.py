@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The study `features`: what network classes lose without a feature. CT Figure 8."""
+"""The study `features`: the loss of network classes without a feature. CT Figure 8."""
 
 from __future__ import annotations
 

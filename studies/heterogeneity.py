@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: MIT
 """The study `heterogeneity`: published figures of 46 harder networks beside those of a measured tensor.
 
-Question   On how many networks does one configuration fit, what do the others lose, which knob decides, and what does
-           a page cost its neighbours; does an independent measurement agree?
+Question   On how many networks does one configuration fit, how much do the others lose, which knob decides, and how
+           many bytes does a page cost its neighbours; does an independent measurement agree?
 Method     Regret of a configuration in a condition: its geometric mean over sites of the median page load time over the
            least of its set's, less 1. Four sets (`SETS`). Static: the configuration of a set with the least mean
            regret. Arms: the best of two or three configurations serves each condition, the combination with the least
            mean regret. Gain on held-out loads: optimum of each condition over the static one, both chosen on half of
            the loads and judged on the others, over all splits. Price: bytes that neighbours lose for each byte of page.
 Reads as   `Evaluated`: each table has the published figure and ours side by side, in per cent, ms or bytes.
-Fails as   `BadInput` for a tensor without the four knobs. A condition of the 46 that is not measured is left out and
-           named. A configuration whose loads failed in a condition is not chosen as static; where a published one
-           failed, its regret is of the other conditions, and `failed in` counts them.
+Fails as   `BadInput` for a tensor without the four knobs. The result leaves out and names conditions of the 46 without
+           a measurement. A configuration whose loads failed in a condition cannot be the static one; where a published
+           one failed, its regret is of the other conditions, and `failed in` counts the failures.
 Differs    `DIFFERS`.
 Source     `lab/testbed/realism.py` (the published figures); CT section 6; Ware et al., HotNets 2019 (harm)
 """

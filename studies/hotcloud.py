@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""The study `hotcloud`: which configuration is best where, by how much over the default, and what decides it.
+"""The study `hotcloud`: the best configuration of each condition, its gain over the default, and the deciding knobs.
 
-Question   Do HC's and CT's findings about configurations come out on a real kernel in virtual time?
-Method     A measured PLT-tensor and nothing else. Gains as the papers count them and by halves, which is free of the
-           luck of choosing (`gains.py`); who is best, near, beaten (`rivals.py`); what each knob is worth
-           (`weights.py`); a tree per site, asked about conditions it has not seen (`trees.py`); then claim by claim the
-           paper's figure and ours, with a verdict that is computed (`claims.py`).
-Reads as   `Evaluated`. A condition that is not measured yet is left out and named; the figures are of the others.
+Question   Does a real kernel in virtual time show HC's and CT's findings about configurations?
+Method     A measured PLT-tensor alone. Improvements as the papers count them, and over halves of the loads, which
+           avoids the bias of choosing the best (`gains.py`); the best, near and beaten configurations (`rivals.py`);
+           the effect of each knob (`weights.py`); a tree per site, tested on conditions outside its training
+           (`trees.py`); then for each claim the paper's figure and ours, with a computed verdict (`claims.py`).
+Reads as   `Evaluated`. It leaves out and names conditions without measurements; the figures are of the others.
 Fails as   `BadInput` where no condition is measured, or the default configuration is not among them; `Missing` without
            scikit-learn.
 Differs    HC took the mean of five loads without outliers, and a browser on netem in real time.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The study `knobs`: what configurations lose without a knob. CT Figure 9."""
+"""The study `knobs`: the loss of configurations without a knob. CT Figure 9."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""The study `lessons`: why a larger initial window helps here and hurts there, and why HTTP/2 loses.
+"""The study `lessons`: why a larger initial window helps on some paths and hurts on others, and why HTTP/2 loses.
 
-Question   A tensor says which of two configurations is faster; what happened on the wire that made it so?
+Question   A tensor shows which of two configurations is faster; which events on the wire cause the difference?
 Method     Two configurations that differ in one knob load one page under one condition, several times, each time with
-           the same losses for both; every packet is logged at both ends (`captured.py`). Of the repeats the one whose
-           ratio of page load times is the median is drawn, both configurations side by side on the same axes, and read
-           in figures out of its packets (`rising.py`).
-Reads as   A claim holds when the configuration that it says is faster was so in every repeat; in part when in most.
-Fails as   a load that failed counts for neither; a part that failed leaves its lesson out, and is named.
+           the same losses for both; the guest logs every packet at both ends (`captured.py`). The study draws the
+           repeat with the median ratio of page load times, both configurations on the same axes, and reads figures
+           from its packets (`rising.py`).
+Reads as   A claim holds when its faster configuration was faster in every repeat; in part when in most.
+Fails as   a failed load counts for neither; a failed part leaves its lesson out, and the result names it.
 Source     HC sections 1 and 2; Dukkipati et al., An Argument for Increasing TCP's Initial Congestion Window, 2010
 """
 

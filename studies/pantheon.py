@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""The study `pantheon`: every congestion control of the kernel, at full throttle, over 18 emulated paths.
+"""The study `pantheon`: every congestion control of the kernel, with unlimited data, over 18 emulated paths.
 
-Question   Is there a congestion control that is best on every path, and how much does a scheme's standing depend on it?
+Question   Is one congestion control best on every path, and how much does a scheme's rank depend on the path?
 Method     One flow a scheme and path for 30 s; and three of the same scheme, started 10 s apart, counted in the last
-           10 s, when all are there. Each trial is run with several seeds, which draw the losses, the Poisson link's
-           moments and the start within a kernel's tick. Every packet is logged at both ends (`flows.py`).
+           10 s, when all three send. Each trial runs with several seeds, which draw the losses, the send times of the
+           Poisson link and the start within a kernel's tick. The guest logs every packet at both ends (`flows.py`).
 Reads as   Throughput, 95th-percentile one-way delay, loss and power by scheme and path: scatters with ellipses of one
            standard deviation of the runs, tables with 95 % intervals, heat maps. Facts count winners.
 Fails as   A part that fails is named in `missing`; a flow that fails has its reason in the table.
 Differs    from Pantheon: Linux's own schemes (it has user-space ones besides), no tunnel, flows on one clock; with
-           three flows it counts the whole time. Its ATC paper has no table of these emulators: what is compared is what
-           it, and CT section 6 for page loads, say in words.
+           three flows it counts the whole time. Its ATC paper has no table of these emulators: the study compares with
+           its statements in words, and with CT section 6 for page loads.
 Source     CT section 2.2; Pantheon (Yan and others 2018), sections 3 and 5
 """
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The study `realism`: what is left to learn, and at what price, on conditions with characteristics and neighbours.
+"""The study `realism`: the remaining gain, and its price, on conditions with characteristics and neighbours.
 
-The tensor is measured (`learn measure`), brought by --tensor. Three sets of configurations are judged beside one
-another: all; those that need no measurement of harm (`damage.unmeasured`); those within the bound on damage in each
-condition, bbr among them where it harms no neighbour.
+`learn measure` measures the tensor, and --tensor names it. The study judges three sets of configurations side by side:
+all; those that need no measurement of harm (`damage.unmeasured`); those within the bound on damage in each condition,
+with bbr where it harms no neighbour.
 """
 
 from __future__ import annotations

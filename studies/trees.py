@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The study `trees`: how well a model repeats what was found best. CT section 4."""
+"""The study `trees`: the accuracy of models that predict the best configuration. CT section 4."""
 
 from __future__ import annotations
 
