@@ -66,8 +66,9 @@ def test_killed_at_any_moment_policy_maps_and_propensities_agree(tmp_path: Path)
     command = [sys.executable, "-m", "rigs.local_loop", str(tmp_path), str(6 * CHUNKS)]
     kills, found = 0, ""
     while not found:
-        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as child:
-            assert child.stdout is not None
+        child = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+        assert child.stdout is not None
+        try:
             wanted = int(rng.integers(1, 5)) if kills < 6 else 10**6
             for seen, line in enumerate(child.stdout, start=1):
                 if line.startswith("{"):
@@ -77,6 +78,10 @@ def test_killed_at_any_moment_policy_maps_and_propensities_agree(tmp_path: Path)
                     child.send_signal(signal.SIGKILL)
                     kills += 1
                     break
+        finally:
+            child.kill()
+            child.wait()
+            child.stdout.close()
     summary = json.loads(found)
     assert kills >= 3 and summary["term"] == kills + 1
     assert summary["rows"] == summary["learned"] == 6 * CHUNKS * ROWS and summary["left_out"] == {}
