@@ -99,12 +99,13 @@ class BeaconJoin:
         sequence: int = 0,
         apart_ns: int = APART_NS,
         most_early: int = MOST_EARLY,
+        settle_ns: int = SETTLE_NS,
     ) -> None:
         self.counts: Counter[str] = Counter()
         self._apart_ns, self._most_early = apart_ns, most_early
         self.agent, self.boot, self.sequence = agent, boot, sequence
         self.caps = caps or InfluenceCaps()
-        self._token, self._wall_ns = token, 0
+        self._token, self._wall_ns, self.settle_ns = token, 0, settle_ns
         self._pages: OrderedDict[str, _Page] = OrderedDict()
         self._early: OrderedDict[str, ReportedLoad] = OrderedDict()
         self._gone = RecentNames(MOST_GONE)
@@ -197,7 +198,7 @@ class BeaconJoin:
             if fault:
                 self._forget(page.request.token, "used-token")
                 return fault
-            page.reported, page.settles_ns = reported, reported.at_ns + SETTLE_NS
+            page.reported, page.settles_ns = reported, reported.at_ns + self.settle_ns
             self._settling.append(page)
             return ""
         if load.identity != before.load.identity:

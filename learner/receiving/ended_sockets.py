@@ -38,7 +38,10 @@ Flow = tuple[bytes, int, bytes, int, int]
 class EndedSockets:
     """Connections to some local ports of one network namespace. Errors: `Missing`."""
 
-    def __init__(self, ports: Iterable[int], netns: str = "") -> None:
+    def __init__(
+        self, ports: Iterable[int], netns: str = "", every_ns: int = EVERY_NS, grace_ns: int = GRACE_NS
+    ) -> None:
+        self._every_ns, self._grace_ns = every_ns, grace_ns
         self._ports = frozenset(ports)
         self._destroyed = Destroyed(netns, BUFFER_BYTES)
         self._diag = Diag(netns)
@@ -52,7 +55,7 @@ class EndedSockets:
         """Yield the records since the last call, each once."""
         now_ns = boottime_ns()
         yield from self._ended()
-        if now_ns - self._listed_ns >= EVERY_NS:
+        if now_ns - self._listed_ns >= self._every_ns:
             listed = {flow: one for one in self._diag.connections(extensions(INFO)) if (flow := self._flow(one))}
             yield from self._begun(listed, now_ns)
             # those that ended while the kernel listed, which are in the list, too
@@ -62,7 +65,7 @@ class EndedSockets:
     def _begun(self, listed: dict[Flow, DiagSocket], now_ns: int) -> Iterator[OpenRecord]:
         for flow in [flow for flow in self._open if flow not in listed]:
             self._missing[flow] = self._open.pop(flow), now_ns
-        for flow in [flow for flow, (_, since_ns) in self._missing.items() if since_ns < now_ns - GRACE_NS]:
+        for flow in [flow for flow, (_, since_ns) in self._missing.items() if since_ns < now_ns - self._grace_ns]:
             del self._missing[flow]
             self._lost += 1
         for flow, one in listed.items():

@@ -26,17 +26,17 @@ WANTED_QUEUE = 512
 AT_ONCE = 2_000
 
 
-def queue_length() -> int:
+def queue_length(setting: Path = QUEUE) -> int:
     """Return how many lines the kernel queues for a socket made now; the file's absence means the least."""
     try:
-        return int(QUEUE.read_text())
+        return int(setting.read_text())
     except OSError:
         return 10
 
 
-def short_queue() -> str:
+def short_queue(setting: Path = QUEUE) -> str:
     """Return that the queue is short and what to do about it, one line; "" if it is long enough."""
-    length = queue_length()
+    length = queue_length(setting)
     if length >= WANTED_QUEUE:
         return ""
     return f"the kernel queues {length} log lines; run: sysctl -w net.unix.max_dgram_qlen={WANTED_QUEUE}"

@@ -82,11 +82,11 @@ def free_port() -> int:
 
 
 @contextmanager
-def running(name: str, folder: Path, log: Path, endpoint: int) -> Iterator[int]:
+def running(name: str, folder: Path, log: Path, endpoint: int, page: str = PAGE) -> Iterator[int]:
     """Run a server; yield its port."""
     www, port = folder / "www", free_port()
     www.mkdir()
-    (www / "index.html").write_text(PAGE)
+    (www / "index.html").write_text(page)
     (www / "object.txt").write_text("x" * 1000)
     for place in (folder, www):
         place.chmod(0o755)

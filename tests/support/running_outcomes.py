@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from configtron.learner.pageloads.beacon_join import SETTLE_NS
 from configtron.learner.pageloads.intake import IntakeOptions
 from configtron.learner.pageloads.plan_book import DatedPlan, PlanBook, PrefixDraw
 from configtron.model.draw import Key, Mix, Plan
@@ -59,6 +60,7 @@ def running_outcomes(
     *,
     all_logged: bool = False,
     plans: PlanBook | None = None,
+    settle_ns: int = SETTLE_NS,
 ) -> Iterator[RunningOutcomes]:
     """Run until the block ends."""
     rows: list[OutcomeRow] = []
@@ -67,7 +69,7 @@ def running_outcomes(
     def keep(more: Sequence[OutcomeRow]) -> None:
         rows.extend(more)
 
-    local = LocalOutcomes("web1", "boot1", source, plans or book(), keep, log, options, all_logged)
+    local = LocalOutcomes("web1", "boot1", source, plans or book(), keep, log, options, all_logged, settle_ns)
     log.chmod(0o666)
     loop.run_until_complete(local.start(port=0))
     thread = threading.Thread(target=loop.run_forever)

@@ -38,9 +38,10 @@ class LocalOutcomes:
         log_path: Path = LOG_PATH,
         options: IntakeOptions | None = None,
         all_logged: bool = False,
+        settle_ns: int = SETTLE_NS,
     ) -> None:
         self.reader = RootReader(source, LogSocket(log_path), book, all_logged)
-        self.pages = PageOutcomes(agent, boot, rows, options, book.of_client)
+        self.pages = PageOutcomes(agent, boot, rows, options, book.of_client, settle_ns=settle_ns)
         self._turning: asyncio.TimerHandle | None = None
 
     async def start(self, host: str = "127.0.0.1", port: int = PORT) -> None:
@@ -59,7 +60,7 @@ class LocalOutcomes:
             self._turning.cancel()
         asyncio.get_running_loop().remove_reader(self.reader.lines.fileno())
         await self.pages.endpoint.stop()
-        self.pages.turn(self.reader.turn(), SETTLE_NS)
+        self.pages.turn(self.reader.turn(), self.pages.beacons.settle_ns)
         self.reader.lines.close()
 
     def counts(self) -> Counter[str]:

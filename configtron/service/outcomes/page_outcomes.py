@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from configtron.learner.pageloads.beacon_join import BeaconJoin
+from configtron.learner.pageloads.beacon_join import SETTLE_NS, BeaconJoin
 from configtron.learner.pageloads.failure_join import FailureJoin
 from configtron.learner.pageloads.intake import Admitted, Intake, IntakeOptions
 from configtron.learner.pageloads.request_join import DrawnArm
@@ -39,9 +39,10 @@ class PageOutcomes:
         options: IntakeOptions | None = None,
         drawn_of: Callable[[bytes, int], DrawnArm | None] = unknown_client,
         sequence: int = 0,
+        settle_ns: int = SETTLE_NS,
     ) -> None:
         self._rows = rows
-        self.beacons = BeaconJoin(agent, boot, sequence=sequence)
+        self.beacons = BeaconJoin(agent, boot, sequence=sequence, settle_ns=settle_ns)
         self.failures = FailureJoin(self.beacons, drawn_of)
         self.intake = Intake(options)
         self.endpoint = BeaconEndpoint(self.intake, self._admit)

@@ -14,9 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from configtron.learner.pageloads import beacon_join
 from configtron.learner.pageloads.intake import IntakeOptions
-from configtron.learner.receiving import http_endpoint, log_socket
+from configtron.learner.receiving import http_endpoint
 from configtron.learner.receiving.ended_sockets import EndedSockets
 from configtron.learner.receiving.log_socket import LogSocket, short_queue
 from configtron.linux.sock_diag import DiagSocket
@@ -43,11 +42,10 @@ class ReadyRecords:
 
 
 @pytest.fixture
-def outcomes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningOutcomes]:
-    monkeypatch.setattr(beacon_join, "SETTLE_NS", 100_000_000)
+def outcomes(tmp_path: Path) -> Iterator[RunningOutcomes]:
     boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
     records = (opened(boot_ns, number + 1, 1_000, prefix="203.0.113.0/24") for number in range(2_000))
-    with running_outcomes(tmp_path / "log", ReadyRecords(*records), IntakeOptions()) as running:
+    with running_outcomes(tmp_path / "log", ReadyRecords(*records), IntakeOptions(), settle_ns=100_000_000) as running:
         yield running
 
 
@@ -186,22 +184,20 @@ def test_the_log_socket_replaces_a_dead_one_and_no_other(tmp_path: Path) -> None
         LogSocket(tmp_path / "none" / "log")
 
 
-def test_a_short_queue_is_named_with_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_socket, "QUEUE", tmp_path / "qlen")
+def test_a_short_queue_is_named_with_its_command(tmp_path: Path) -> None:
     (tmp_path / "qlen").write_text("10\n")
-    assert short_queue() == "the kernel queues 10 log lines; run: sysctl -w net.unix.max_dgram_qlen=512"
+    assert (
+        short_queue(tmp_path / "qlen") == "the kernel queues 10 log lines; run: sysctl -w net.unix.max_dgram_qlen=512"
+    )
     (tmp_path / "qlen").write_text("512\n")
-    assert short_queue() == ""
+    assert short_queue(tmp_path / "qlen") == ""
 
 
-def test_connections_by_inet_diag_have_a_start_and_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    from configtron.learner.receiving import ended_sockets
-
-    monkeypatch.setattr(ended_sockets, "EVERY_NS", 0)
+def test_connections_by_inet_diag_have_a_start_and_an_end() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = int(server.getsockname()[1])
         with socket.create_connection(("127.0.0.1", port)) as early, server.accept()[0]:
-            source = EndedSockets((port,))
+            source = EndedSockets((port,), every_ns=0, grace_ns=100_000_000)
             (before,) = source.records()
             assert isinstance(before, OpenRecord)
             assert (before.remote_port, before.start_ns) == (early.getsockname()[1], 0), "it began at an unknown time"
@@ -228,12 +224,9 @@ def test_connections_by_inet_diag_have_a_start_and_an_end(monkeypatch: pytest.Mo
 
 def test_a_connection_that_ends_while_the_kernel_lists_has_one_record(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its end comes with the list that still has it: taken in the other order it would stay open for ever."""
-    from configtron.learner.receiving import ended_sockets
-
-    monkeypatch.setattr(ended_sockets, "EVERY_NS", 0)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = int(server.getsockname()[1])
-        source = EndedSockets((port,))
+        source = EndedSockets((port,), every_ns=0, grace_ns=100_000_000)
         listed = source._diag.connections
         client = socket.create_connection(("127.0.0.1", port))
         served = server.accept()[0]
@@ -254,13 +247,9 @@ def test_a_connection_that_ends_while_the_kernel_lists_has_one_record(monkeypatc
 
 
 def test_connections_that_end_unseen_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    from configtron.learner.receiving import ended_sockets
-
-    monkeypatch.setattr(ended_sockets, "EVERY_NS", 0)
-    monkeypatch.setattr(ended_sockets, "GRACE_NS", 100_000_000)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = int(server.getsockname()[1])
-        source = EndedSockets((port,))
+        source = EndedSockets((port,), every_ns=0, grace_ns=100_000_000)
         client = socket.create_connection(("127.0.0.1", port))
         served = server.accept()[0]
         assert len(list(source.records())) == 1

@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from configtron.lab.testbed import browser
-from configtron.learner.pageloads import beacon_join
 from configtron.learner.receiving.ended_sockets import EVERY_NS, EndedSockets
 from configtron.model.errors import Missing
 from tests.support import real_servers
@@ -32,9 +31,7 @@ def server(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(autouse=True)
-def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(beacon_join, "SETTLE_NS", 200_000_000)
+SOON_NS = 200_000_000
 
 
 @pytest.fixture
@@ -51,7 +48,7 @@ def site(server: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     log, port = folder / "log", real_servers.free_port()
     monkeypatch.setattr(real_servers, "free_port", lambda: port)
     source = EndedSockets((port,))
-    with running_outcomes(log, source, all_logged=server == "haproxy") as outcomes:
+    with running_outcomes(log, source, all_logged=server == "haproxy", settle_ns=SOON_NS) as outcomes:
         with running(server, folder, log, outcomes.port) as at:
             # connections of the first list began before the reader, as far as it knows
             time.sleep(EVERY_NS / 1e9 + 0.5)
@@ -136,11 +133,13 @@ def test_a_real_browser_reports_its_load(folder: Path, monkeypatch: pytest.Monke
         browser.program()
     except Missing as error:
         pytest.skip(str(error))
-    monkeypatch.setattr(real_servers, "PAGE", SCRIPT_PAGE)
     log, port = folder / "log", real_servers.free_port()
     monkeypatch.setattr(real_servers, "free_port", lambda: port)
     source = EndedSockets((port,))
-    with running_outcomes(log, source) as outcomes, running("nginx", folder, log, outcomes.port):
+    with (
+        running_outcomes(log, source, settle_ns=SOON_NS) as outcomes,
+        running("nginx", folder, log, outcomes.port, SCRIPT_PAGE),
+    ):
         time.sleep(EVERY_NS / 1e9 + 0.5)
         with browser.Browser([], {}, http="http/1.1", netns="") as chromium:
             target = chromium._call("Target.createTarget", {"url": "about:blank"})["targetId"]

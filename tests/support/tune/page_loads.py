@@ -17,7 +17,6 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from configtron.learner.pageloads import beacon_join
 from configtron.learner.pageloads.plan_book import DatedPlan, PlanBook, unit
 from configtron.model.draw import draw, unit_of
 from rigs.draws import IP_FREEBIND, MIXES, Clients, plan, put
@@ -60,7 +59,6 @@ def load(outcomes: RunningOutcomes, port: int, address: str, value_ms: float) ->
 def main() -> None:
     count, epoch = int(sys.argv[1]), int(time.time()) // EPOCH_S
     in_force, clients = plan(epoch, 6554), Clients(5)
-    beacon_join.SETTLE_NS = 500_000_000
     wanted = {}
     while len(wanted) < count:
         name, address, _ = clients.next()
@@ -71,7 +69,7 @@ def main() -> None:
         folder, plans = Path(name), PlanBook()
         folder.chmod(0o755)
         plans.add(DatedPlan(3, 9, EPOCH_S, in_force, MIXES, UNIT_KEY))
-        with running_outcomes(folder / "log", driver, plans=plans) as outcomes:
+        with running_outcomes(folder / "log", driver, plans=plans, settle_ns=500_000_000) as outcomes:
             with running("nginx", folder, folder / "log", outcomes.port) as port:
                 for number, (_, address) in wanted.items():
                     load(outcomes, port, address, 100.0 + number)
