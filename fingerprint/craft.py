@@ -2,7 +2,7 @@
 """Answers to a user's own packets.
 
 Question   What does the server send back to this template of packets?
-Method     The packets go out in the template's order; after each the prober listens as long as the template says.
+Method     The packets go out in the template's order; after each the prober listens for the template's time.
 Stop when  the last packet has been listened for.
 Reads as   the answers in order, each by its flags (F S R P A U E C) and its bytes of payload: "SA", "A+1448", "R".
            A repeat of the same answer counts once, with "x2" behind it.

@@ -9,7 +9,7 @@ Reads as   Shares of the values in the baseline region; differing / compared tar
 Fails as   undetermined: not known in both, or readings in common; mixed: unlike servers answer at one address in some
            region, so that chance decides the reading there and not the region. Both are counted, and are no part of any
            share.
-Differs    from ConfigTron Table 2, which gives no interval and does not say over how many servers its shares are; and
+Differs    from ConfigTron Table 2, which gives neither an interval nor the number of servers in its shares; and
            from a claim about deployment: one run on one day cannot separate a roll-out from a difference, so a change
            wants two more runs (`configtron probe diff`).
 Source     ConfigTron section 2.1; Wilson 1927.

@@ -47,11 +47,11 @@ LOADED = ("queue_ms", "loss_run", "window_bytes", "delivery_share", "ack_gap_ms"
 FEATURES = ("bandwidth_kbps", "delivery_kbps", "rtt_ms", "min_rtt_ms", "jitter_ms", "loss", *LOADED, "asn", "region",
             "device")  # fmt: skip
 Unknown = tuple[tuple[str, str], ...]
-# The least that was sent before a rate is taken for the path's: four initial windows (RFC 6928) and more, so that the
+# The fewest bytes that make a rate the path's: four initial windows (RFC 6928) and more, so that the
 # sample is not the first burst. Of the busy time, the share that may be lost to a full window or buffer without making
 # the rate theirs. The share of the pace that an application asked for from which on it is the pace that was measured.
 SAMPLE_BYTES, HELD_SHARE, PACED_SHARE = 1 << 16, 0.1, 0.9
-# The least that was sent before a path is held to be under load: an initial window (RFC 6928).
+# The fewest bytes that put a path under load: an initial window (RFC 6928).
 LOAD_BYTES = 14_600
 
 
@@ -214,7 +214,7 @@ def _loaded(socket: Socket) -> tuple[dict[str, float], list[tuple[str, str]]]:
         unknown.append(("queue_ms", "no-sample"))
     else:
         loaded["queue_ms"] = max(info.rtt_us - info.min_rtt_us, 0) / 1e3
-    # a closed window says nothing of its size
+    # a closed window does not show its size
     for name, value in (("window_bytes", info.snd_wnd), ("reordering", 0 if why else info.reordering)):
         if value:
             loaded[name] = float(value)
@@ -261,7 +261,7 @@ def _carried(socket: Socket) -> int:
 
 
 def _enough(socket: Socket, rate: int) -> bool:
-    """Return whether so much was sent that its rate is one of the path, and not of one burst into it."""
+    """Return whether the host sent enough for a rate of the path, and not of one burst into it."""
     trip = rate * (socket.info.min_rtt_us or 0) / 1e6
     return _bytes(socket)[0] >= max(SAMPLE_BYTES, trip)
 

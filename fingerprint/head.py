@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The head of an answer: its status line, its fields, and the facts about the server in them.
 
-Rules for this file: pure; total (any bytes are read); a head may be cut off anywhere, so a field is taken only if its
+Rules for this file: pure; total (any bytes are read); a head may be cut off anywhere, so a field counts only if its
 line is whole. Field names are small letters, as HTTP/2 has them on the wire. Source: RFC 9110 5, 15.4; RFC 9112 4.
 """
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Initial congestion window.
 
-Question   How many segments does the server send before it hears one ACK of its data?
+Question   How many segments does the server send before it receives one ACK of its data?
 Method     Offer a chosen MSS, ask for a page, acknowledge nothing, count the distinct segments; then acknowledge all of
            them at once with room for two and see whether fresh data comes out. The ACK must leave before any timer of
            the server fired (the early run: a later one may only show the window after a timeout), or after a tail loss

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Initial congestion window of a TLS server.
 
-Question   How many segments of its certificate flight does the server send before it hears one ACK?
-Method     Offer a small MSS, say ClientHello, acknowledge nothing; then as for `icw`. No byte was acknowledged before,
-           so this is the initial window and nothing has grown it.
+Question   How many segments of its certificate flight does the server send before it receives one ACK?
+Method     Offer a small MSS, send a ClientHello, acknowledge nothing; then as for `icw`. No byte was acknowledged
+           before, so this is the initial window and nothing has grown it.
 Stop when  as for `icw`.
 Reads as   as for `icw`. The server waits for our answer after its certificate, so a chain shorter than the window
            gives a lower bound: one certificate of 1.3 kB is over after 20 segments of 64 bytes.

@@ -8,8 +8,8 @@ Method     Compare all connections of a target, whatever their purpose: SYN-ACK,
 Stop when  `CONNECTIONS_B` connections show the window, and as many the SETTINGS where there are any; or when two
            connections showed the difference. `lacking` names the readings that are missing until then.
 Reads as   "mixed" if a fact has two values; "one" if none has, and enough connections show it: of windows, of SETTINGS
-           and of whatever was seen most. Details: `differs` names the facts, `connections` is the least of those
-           counts, `places` are the networks' own names of where it was answered.
+           and of the fact seen most. Details: `differs` names the facts, `connections` is the least of those counts,
+           `places` are the networks' own names of where it was answered.
 Fails as   unclear:few-connections (or some of them hint at another window, or none shows any whole); nothing at all
            below three connections.
 Differs    from comparing numbers: windows differ only if neither one number of segments nor one of bytes explains all
@@ -138,7 +138,7 @@ def lacking(trials: Iterable[Observation]) -> tuple[str, ...]:
 
 
 def hints(trials: Iterable[Observation]) -> bool:
-    """Return whether something speaks for unlike servers, and does not prove them: a single witness, or a low bound."""
+    """Return whether a reading hints at unlike servers without proof: a single witness, or a low bound."""
     by_knob = _by_knob(trials)
     verdict = across(by_knob)
     return verdict is not None and (

@@ -30,7 +30,7 @@ def merge(trials: Sequence[Observation]) -> Observation:
         return settled(trials, highest, "L", seen((*exact, *bounds)) if exact else {})
     if exact:
         return agreement_of(trials[0].knob, exact[0].unit)(trials, exact, bounds)
-    # Of several failures, the one that speaks of the server and not of the trial; else the commonest.
+    # Of several failures, the one caused by the server and not by the trial; else the commonest.
     reasons = Counter(t.reason for t in trials)
     reason = max(reasons, key=lambda name: (name not in PASSING, reasons[name]))
     first = trials[0]

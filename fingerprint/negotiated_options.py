@@ -6,8 +6,7 @@ Method     Any SYN that offers them; the first SYN-ACK.
 Stop when  the SYN-ACK is there.
 Reads as   sack, timestamps: "yes" or "no"; nothing where our SYN did not offer them.
 Fails as   no-synack, refused.
-Differs    from reading them off one signature: each trace that offered an option says something, whatever else it was
-           made for.
+Differs    from reading them off one signature: each trace that offered an option counts, whatever its probe.
 Source     RFC 2018 section 2; RFC 7323 section 3.2; net/ipv4/tcp_input.c (tcp_parse_options).
 """
 

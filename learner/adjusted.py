@@ -74,7 +74,7 @@ class _Fitted:
 
 def _fit(features: Floats, contexts: Contexts, configuration: Codes, log_ms: Floats, sites: Codes) -> _Fitted:
     middle, wide = float(np.median(log_ms)), features.shape[1]
-    # a first look at the level alone says which loads are so far off that they count as less
+    # a first fit of the level alone finds the loads so far off that they count as less
     bounded = np.clip(log_ms, *_within(log_ms))
     precision: Floats | None = None
     for start in range(0, len(log_ms), ROWS_AT_ONCE):

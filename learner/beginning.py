@@ -26,7 +26,7 @@ from configtron.model.grid import Grid
 
 # The features of classes: those that decide page load times, or bandwidth, round trip and loss alone.
 AUTO, FEW = "auto", "few"
-# Where the generator of `relevance` begins: of its own, so that asking and finding nothing changes no decision.
+# Where the generator of `relevance` begins: of its own, so that a test without a finding changes no decision.
 DEALING = 41
 # How far members of one class may differ, the noise of their loads apart: as one load is first taken to spread. It does
 # not follow the noise that is measured, or quieter pages would make for more classes of the same clients.
@@ -74,9 +74,9 @@ def beginning(
     """Return the offline start: k classes of these clients, or as many as keep their members alike (None).
 
     The rule wants page load times under one configuration; a log has many, so each one's mean difference to its sites
-    is taken away. by_device: as many classes for every device of which there are outcomes enough, and for any client.
-    grid: holds all profiles; features: "auto" for those beyond bandwidth, round trip and loss that decide
-    anything (`relevance.py`; none without a grid), "few" for none.
+    is subtracted. by_device: as many classes for every device of which there are outcomes enough, and for any client.
+    grid: holds all profiles; features: "auto" for those beyond bandwidth, round trip and loss that decide anything
+    (`relevance.py`; none without a grid), "few" for none.
     """
     found, configuration = Relevance(), logged.decisions.configuration
     seen = logged.contexts

@@ -34,7 +34,7 @@ from configtron.learner.state import keep
 
 # Memory is bounded by so many; of a thousand prefixes one in sixty shares its bucket with another, as one client.
 BUCKETS = 2**16
-# Latest loads of a prefix that its mean is of, and fewest that say something.
+# Latest loads of a prefix in its mean, and the fewest that make one.
 MEMORY, LEAST_LOADS = 50.0, 8.0
 # How far members of one class may differ, as in `beginning.ALIKE_LN`; and deviations beyond which one is none of it.
 ALIKE_LN, FAR_SIGMAS = 0.25, 4.0

@@ -4,7 +4,7 @@
 Question   Members of one class load alike fast on the whole; would some of them be better off with another
            configuration than the rest?
 Method     Members are parted in two along each feature, and along all (Lloyd's 2-means from a cut at the mean: no
-           chance in it). In ln(ms), each row's mean in each half is taken away, so that being slower is no difference;
+           chance in it). In ln(ms), each row's mean in each half is subtracted, so that being slower is no difference;
            then the effects of knobs' values, the same for both halves, and of where in its half a member is, by least
            squares: a logger that chose configurations by the network would confound the two. The residuals are tested
            for effects of the halves' own: a score test with the loads' own squares in place of one variance, since
@@ -13,8 +13,8 @@ Stop when  the four partings were looked at.
 Reads as   the likeliest parting, the chance of as large a difference where there is none (times the partings tried),
            and the halves' gain at their own best configurations over the best for both, ln(ms).
 Fails as   None: no parting with members enough on both sides, or none that would gain anything. A log whose
-           configurations were chosen by far finer networks than a half still invents some differences: place is taken
-           away as a slope and a bend, and propensities are not used (docs/measurements/0031).
+           configurations were chosen by far finer networks than a half still invents some differences: place is
+           corrected for by a slope and a bend, and propensities are not used (docs/measurements/0031).
 Differs    from CT, which has no test for members that diverge. Effects are sums over knobs: two halves that differ in a
            pair of knobs only are not distinguished.
 Source     White 1980 (the variance); Zeileis, Hothorn and Hornik 2008 (parting where parameters differ).

@@ -11,7 +11,7 @@ Stop when  every class was looked at once.
 Reads as   classes with the same ids in the same places, one more at the end for each split: a half keeps its parent's
            name if it keeps the majority. A name is never used again.
 Fails as   no split, where members differ but not by where they are: noise is not another network.
-Differs    from CT, which says classes "evolve" and not how.
+Differs    from CT, whose classes "evolve" by no stated rule.
 Source     CT section 4; docs/measurements/0031.
 
 `parted` has no test: every class is cut into as many as its members make up, for a learner that shares one model

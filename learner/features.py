@@ -11,7 +11,7 @@ gain there: how many round trips a load takes (its level over the round trip, le
 from a light one unseen), their inverse, which is the share of the time that one round trip saved is; how far the pipe
 is above the window that this loss allows (Mathis et al. 1997), and above some packets. (A slope of its own for every
 site was tried as well: it trebles the work, and learns more slowly.) Prior standard deviations stand beside the
-features: they say how large an effect is plausible.
+features: they state how large an effect is plausible.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Method     A profile is compared with Default by the loads that differ in just i
            as likely on one side as on the other, so that each comparison uses a large share of the log (marginal
            weights over the structure of knobs). Loads are weighed by the inverse of their propensity, less their
            expectation by `adjusted.py`, plus that expectation's own difference (DR: unbiased where the propensities are
-           right, whatever the regression says). Spread by clusters, that is prefixes. All profiles are compared in all
+           right, for any regression). Spread by clusters, that is prefixes. All profiles are compared in all
            clients together, in groups of classes that are alike (halves, quarters, eighths of the networks) and in each
            class. A share of the error goes to each level. Within a group the critical value is that of the largest of
            correlated normal differences; between groups Bonferroni's. So the bounds hold even for a profile that was

@@ -31,7 +31,7 @@ from configtron.model.tensor import Tensor
 RESAMPLES = 200
 # Standard deviations of the averaged square that a knob without effect stays below, and that one with an effect passes.
 DEAD_SIGMAS = 3.0
-# Why a knob is taken for dead.
+# The reason to call a knob dead.
 REASON = "no difference beyond noise"
 # A knob is called dead where an effect of this share of page load time would have been seen; less would not be missed.
 SMALL = 0.05

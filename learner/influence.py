@@ -30,7 +30,7 @@ WHOLE_SIGMAS = 2.5
 # Prior standard deviations, ln(ms), of a cell's level and of a configuration in its class: two of them cover a network
 # that the history has wrong, and a configuration that is three times slower.
 LEVEL_LN, CONFIGURATION_LN = 0.5, 0.5
-# Loads that a batch's median needs; of fewer the spread is taken as 1. And the largest spread of a batch: beyond it,
+# Loads that a batch's median needs; with fewer, the spread is 1. And the largest spread of a batch: beyond it,
 # most reports are wrong.
 LEAST_LOADS, MOST_SPREAD = 30, 4.0
 # Loads before the model's own expectations are taken in place of the regression over the first ones.

@@ -15,7 +15,7 @@ Reads as   median, 95th percentile and mean excess over clients, as shares of pa
            uncertainty about a client widens them; where they differ by a tenth, they are far too low, for few outcomes
            are of one client's cell: `benchmarks/exported.py` measures how far both are from the truth.
 Fails as   a reason in place of numbers: too few outcomes, in all or without a fifth; or too few clients of cells where
-           the rule's configuration was loaded among the later ones, so that the regression would speak of elsewhere.
+           the rule's configuration was loaded among the later ones, so that the regression would extrapolate.
 Differs    from `value.py`, which judges a policy's mean by its propensities: single rules that a policy seldom draws
            would rest on a handful of loads.
 Source     Tukey 1958 (jackknife); CT has no such check.
@@ -42,7 +42,7 @@ MOST_JUDGED = 10_000
 # Outcomes in either half below which a regression of some hundred terms is its priors.
 LEAST_OUTCOMES = 200
 # The same without one fifth of the prefixes, which may hold more than a fifth of the outcomes: intervals are a little
-# wide then, but speak of the same regression.
+# wide then, but are of the same regression.
 LEAST_LEFT = LEAST_OUTCOMES // 2
 # Share of clients in whose cell the rule's configuration must have been loaded.
 LEAST_LOADED = 0.25

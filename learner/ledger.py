@@ -7,7 +7,7 @@ Method     Account: at each update the cost of all decisions so far over Default
            against the present estimate of Default's load time there; gains are negative. A standard error goes on top:
            an upper estimate of costs, a lower one of gains. A load far off counts as so far and no farther: one bot or
            broken clock must not stop exploration for hours. The exponential of a mean of few loads is too large by half
-           of its variance, which is taken off. All loads of an interval are corrected by Default's own in it. The
+           of its variance, which is subtracted. All loads of an interval are corrected by Default's own in it. The
            budget of the first sessions is lent at once: early learning gains longest. Plan: the model's draws estimate
            the cost per session of the next table's guarded and unguarded parts. Three terms are added: the model's past
            optimism about its own choices (loads against their earlier expectations), an assumed optimism until enough

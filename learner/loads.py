@@ -32,7 +32,7 @@ from configtron.model.grid import Grid
 # Deviation of a load from its prediction by network, site and configuration, ln: the noise of a load and of its
 # features.
 NOISE_LN = 0.25
-# Prior standard deviation of every level's term, ln(ms): page load times span e-folds, so it says next to nothing.
+# Prior standard deviation of every level's term, ln(ms): page load times span e-folds, so it has hardly any effect.
 LEVEL_LN = 3.0
 # Scaled features at which the level's slope may change: the middle and one spread to either side.
 KINKS = (-1.0, 0.0, 1.0)

@@ -3,7 +3,7 @@
 
 A prefix falls into one of `buckets` by its CRC, so that memory is bounded and a row needs no register; two prefixes in
 one bucket are one client, rare while buckets outnumber them. Sites differ several-fold in page load time, so each load
-is taken relative to its site's mean so far.
+counts relative to its site's mean so far.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class Client:
 
 
 class Watch:
-    """All clients. classes: where to look up; window: samples a feature is taken over."""
+    """All clients. classes: where to look up; window: samples per feature."""
 
     def __init__(self, classes: tuple[NetworkClass, ...], detector: Detector | None = None, *, window: int = 50):
         self.classes, self.detector, self.window = classes, detector or Detector(), window

@@ -8,7 +8,7 @@ Method     Loads of one prefix, site and profile, in order of arrival: each less
 Stop when  computed, once.
 Reads as   `Repeats`: sigma_ln, and from how many.
 Fails as   sigma_ln None, and `why` in words: no prefixes, fewer than `LEAST_REPEATS`, or half of them equal.
-Differs    CT says "one standard deviation" and not of which quantity.
+Differs    CT has "one standard deviation" of no stated quantity.
 Source     von Neumann 1941 (mean square successive difference); Huber 1964 (clipping); Rousseeuw and Croux 1993 (MAD).
 """
 
@@ -39,7 +39,7 @@ class Repeats:
 
     @property
     def variance(self) -> float:
-        """Of one load's ln(ms); 0 where it is not known: then nothing is put down to noise."""
+        """Return the variance of one load's ln(ms); 0 where it is not known: then nothing is put down to noise."""
         return 0.0 if self.sigma_ln is None else self.sigma_ln**2
 
 

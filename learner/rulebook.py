@@ -12,7 +12,7 @@ Stop when  every class and prefix has its profile.
 Reads as   profiles by name, prefix -> profile. `judged.py` estimates their cost, on other clients.
 Fails as   a prefix without a known network, or whose class does best with Default, is left out: its clients keep the
            untouched stack.
-Differs    from CT, whose agent is asked per connection and knows the website.
+Differs    from CT, whose agent decides per connection and knows the website.
 Source     CT sections 3 and 5 (AssignProfile(IP-Prefix, ID)).
 """
 

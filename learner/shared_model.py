@@ -63,7 +63,7 @@ LEAST_TRUST = 0.2
 # Prior excess of a configuration over Default, ln, for each knob that is set otherwise: defaults are no accident.
 USUAL_EXCESS_LN = 0.1
 # How large effects are, as shares of the prior's deviations: compared by the likelihood of the loads, as trusts are.
-# The first is believed until loads say more.
+# The first holds until loads show more.
 SCALES = (0.5, 1.0, 0.25)
 # Loads by which all that was seen must have grown before the shared effects are found anew: a tenth moves them by a
 # twentieth of their uncertainty.
@@ -85,7 +85,7 @@ class ModelOptions:
     cap            how much one prefix may weigh in its class (`clients.py`)
     window, part_at  as in `ClassCells`
     humble         whether effects are taken to be smaller, and other configurations than Default slower, until loads
-                   say more
+                   show more
     """
 
     candidates: Codes | None = None

@@ -56,7 +56,7 @@ MOST_UNTRIED_SHARE = 0.03
 FIRST_TRIED_LOADS = 10.0
 # The same, as both, where a warm model chooses: should it be wrong, its choices are the worst there are.
 WARM_TRIED_LOADS = 4.0
-# Exploration that is measured to save time grows so many times as fast.
+# Exploration that measurably saves time grows so many times as fast.
 FREE_GROWTH = 4.0
 # Sessions an update that are reckoned with before there was one.
 USUAL_SESSIONS = 500.0

@@ -50,7 +50,7 @@ class Tally:
         repeats."""
         repeated = self.count > 1
         freedom = float((self.count[repeated] - 1).sum())
-        # A variance from fewer repeats than this says less than the fallback does.
+        # A variance from fewer repeats than this is less certain than the fallback.
         least_repeats = 30.0
         if freedom < least_repeats:
             return fallback

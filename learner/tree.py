@@ -6,7 +6,7 @@ Method     CART, entropy, on (ln kbit/s, ln ms, ln(loss + floor), one column per
 Stop when  a leaf would hold fewer than `least_leaf` sessions, or is pure.
 Reads as   a leaf per client, a configuration and its share per leaf; rules in words by `rules`.
 Fails as   `BadInput` for no sessions.
-Differs    CT says "80 as the minimum number of leaf nodes": read as at least 80 samples in a leaf. scikit-learn's own
+Differs    CT states "80 as the minimum number of leaf nodes": read as at least 80 samples in a leaf. scikit-learn's own
            `predict` is not used: with hundreds of labels it spends its time on probabilities that are not used.
 Source     Breiman et al. 1984; CT section 5.
 """

@@ -6,9 +6,10 @@ Method     IPS weighs each load by how much likelier the candidate was to choose
            DR adds a model of page load times and weighs only the model's errors. The model (`loads.py`, and its
            residuals' means by row and configuration) is fitted on the other half of the sessions (cross-fitting), so
            that it does not grade itself. Few sessions under large weights, from networks that differ manifold, make
-           terms skewed and their spread ill known: intervals are corrected for the one and as wide as the other asks.
-           Most logs meet no slow network under a large weight, and many under small ones: SNIPS's spread is the model's
-           expectation over all possible draws of the logger, corrected by its weighted errors, as DR's value is.
+           terms skewed and their spread ill known: intervals are corrected for the skewness, and widened for the
+           uncertain spread. Most logs meet no slow network under a large weight, and many under small ones: SNIPS's
+           spread is the model's expectation over all possible draws of the logger, corrected by its weighted errors, as
+           DR's value is.
 Stop when  summed; the logger's propensities are in the log, so no value rests on a guess about it. SNIPS's spread does:
            a choice that was not drawn is taken to be as likely as in other sessions of its row.
 Reads as   value and interval (ms) for each, effective sample size, and the share of the candidate's choices that the
@@ -18,8 +19,8 @@ Fails as   `BadInput` for sessions without propensities, or none at all. `log:ne
            `log:weights-above-one`: no chance does that, so the candidate knew these draws, or they were not made by the
            propensities that are logged. `log:learned-from`: no draw is independent of a policy that learned from it.
            `log:few-effective`: the spread rests on loads that are too few to show it. `log:below-zero`: no page loads
-           in less than 0 ms, so a value or an end there says only that the terms do not carry one. Intervals are for
-           the log's own mix of clients: of networks that it never met they know nothing.
+           in less than 0 ms, so a value or an end there shows only that the terms do not carry one. Intervals are for
+           the log's own mix of clients: they do not hold for networks that it never met.
 Differs    CT has no such check before it pushes a map.
 Source     Horvitz and Thompson 1952; Swaminathan and Joachims 2015 (SNIPS); Dudik, Langford and Li 2011 (DR); Hall 1992
            (skewness); Satterthwaite 1946 (degrees of freedom); Isaki 1983 (a variance by a known auxiliary variable).
@@ -157,7 +158,7 @@ def clusters_of(contexts: Contexts) -> tuple[Codes, Codes]:
     """Return (n,) cluster codes, one for the sessions of a prefix, and (n,) the half, 0 or 1, of each session.
 
     A session without prefix is a cluster of its own; so is every session of a log of too few prefixes to show how
-    prefixes differ: that log speaks of those prefixes alone.
+    prefixes differ: that log is evidence on those prefixes alone.
     """
     n = len(contexts)
     alone = np.arange(n)

@@ -30,7 +30,7 @@ from configtron.model.nouns import Axis
 # Spread of one load around its cell's and configuration's mean, until repeats have shown it.
 FIRST_NOISE_LN = 0.25
 # Loads that a tensor's page load times under Default count as, all together, where round trips are judged: some hundred
-# real loads say more than an emulator.
+# real loads are better evidence than an emulator.
 ROUNDS_LOADS = 300.0
 # A class's and a cell's own effects where no tensor shows them: shares of a feature's prior deviation.
 CLASS_SHARE, CELL_SHARE = 0.3, 0.1

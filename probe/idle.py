@@ -70,7 +70,7 @@ def _asked(flight: Flight, ask: Segment) -> Steps:
 
 
 def _round(flight: Flight, until: float) -> Steps:
-    """Hear data until the burst is over: "window"; "over" if none came, "closed" or "reset" if the server ended."""
+    """Receive data until the burst is over: "window"; "over" if none came, "closed" or "reset" if the server ended."""
     while True:
         packet = yield Wait(until if flight.began_at is None else flight.last_at + flight.burst_gap_s)
         if packet is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Provoke the receive window: offer every option, connect, ask, hear the first acknowledgement.
+"""Provoke the receive window: offer every option, connect, ask, receive the first acknowledgement.
 
 Read in `fingerprint/rwin.py`.
 """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The pcap format (draft-ietf-opsawg-pcap): a buffer -> where its records are.
 
-A record says how long it is, so the chain of records can only be walked; that walk is the one loop over packets here,
-and reads one 32-bit word a turn. Everything else of a record's header is taken afterwards, all records at once.
+Each record holds its own length, so a reader must walk the chain of records; that walk is the one loop over packets
+here, and reads one 32-bit word a turn. Everything else of a record's header is taken afterwards, all records at once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MODIFIED = frozenset((0xA1B2CD34, 0x34CDB2A1))
 HEADER, RECORD = 24, 16
 # No frame is longer: the largest snap length of libpcap is 256 kB, super-frames reach 512 kB.
 RECORD_MOST = 1 << 22
-# The link type's field also says how long a frame check sequence is.
+# The link type's field also holds the length of a frame check sequence.
 LINK_MASK = 0xFFFF
 NS = 1_000_000_000
 

@@ -42,7 +42,7 @@ RETIRE_MS = 100
 _ARPHRD_ETHERNET, _ARPHRD_LOOPBACK = 1, 772
 # linux/sockios.h, linux/if.h.
 _SIOCGIFFLAGS, _SIOCGIFHWADDR, _IFF_UP = 0x8913, 0x8927, 1
-# Which bits of a block's status say that it is ours.
+# The bits of a block's status by which it is ours.
 _USER = 1
 # struct tpacket_block_desc: version, offset; then status, packets, first packet, length.
 _BLOCK = struct.Struct("=IIIIII")

@@ -35,7 +35,7 @@ class Readable(Protocol):
 
 
 class CaptureSource:
-    """A stream of bytes; `broken` says why it ended early, "" if it did not."""
+    """A stream of bytes; `broken`: the reason why it ended early, "" if it did not."""
 
     def __init__(self, stream: Readable, finish: Callable[[], str] = str) -> None:
         self._stream = stream

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The columns that a capture is read into: frames as the file holds them, then one row for each TCP segment.
 
-A column is a numpy array; row k of every column speaks of the same segment. Columns are an order of magnitude smaller
+A column is a numpy array; row k of every column is of the same segment. Columns are an order of magnitude smaller
 and faster than one object a packet.
 """
 

@@ -129,7 +129,7 @@ def _clients(rows: Rows, of: Column, begin: Column, ports: Column) -> Column:
 
 
 class _Origin(NamedTuple):
-    """A side's rows, and its initial sequence number by connection (`known` where anything says it)."""
+    """A side's rows, and its initial sequence number by connection (`known` where a segment shows it)."""
 
     way: Direction
     initial: Column

@@ -45,7 +45,7 @@ LATE, LATE_NS, LATE_SHARE = 1.25, 10_000_000, 0.5
 SHORT_PATH_NS = 1_000_000
 # How often a clock of timestamps ticks where tail loss probes are sent (Linux, Windows, FreeBSD).
 TICK_NS = 1_000_000
-# The least pause before a probe: two round trips of 5 ms; on shorter paths a round trip says it.
+# The least pause before a probe: two round trips of 5 ms; on shorter paths a round trip decides.
 PROBE_NS = 10_000_000
 # A congestion window has grown to at least GROWN times the first flight once JUDGED times its bytes were sent.
 JUDGED, GROWN = 4, 1.25
@@ -225,7 +225,7 @@ def _first_acks(found: Connections, row: Column, of: Column) -> Column:
     data[of[::-1]] = row[::-1]
     plain = (length == 0) & ((flags & (SYN | FIN | RST)) == 0)
     later = plain & (np.arange(len(found.of)) > data[found.of])
-    # One that was overtaken by the request says nothing: it was sent before.
+    # One that was overtaken by the request shows nothing: it was sent before.
     ours = np.flatnonzero(~found.server)
     sent = running(found.seq[ours] + length[ours], found.of[ours])
     later[ours] &= found.seq[ours] >= sent

@@ -183,7 +183,7 @@ class Gathering:
 
 
 def _joined(join: str, before: int, now: int) -> int:
-    """A column's value over two parts of a connection; a part that does not know it has no say."""
+    """A column's value over two parts of a connection; a part without a value does not count."""
     if join == "sum":
         return before + now
     if before == ABSENT or now == ABSENT:

@@ -267,7 +267,7 @@ def _windows(
 
 
 def _last_window(found: Connections, way: Direction, scale: Column) -> Column:
-    """Return each connection's latest window of a side, bytes; a closed one says nothing of its size."""
+    """Return each connection's latest window of a side, bytes; a closed one does not show its size."""
     flags = found.rows.flags[way.rows]
     spoken = ((flags & (SYN | RST)) == 0) & ((flags & ACK) != 0) & (found.rows.window[way.rows] > 0)
     index = np.flatnonzero(spoken & (scale[way.of] >= 0))

@@ -204,7 +204,7 @@ def _upgraded(trace: Trace, answer: bytes) -> list[Trace]:
     """Return the traces of a connection whose client offered HTTP/2 by Upgrade, if the server took it up and its frames
     came.
 
-    One that goes on in HTTP/1 may speak HTTP/2 all the same: that says nothing.
+    One that goes on in HTTP/1 may speak HTTP/2 all the same: that is no evidence.
     """
     head, _, rest = answer.partition(b"\r\n\r\n")
     if status_version(head) is None or head_status(head) != SWITCHING or not rest:

@@ -26,7 +26,7 @@ from configtron.model.grid import Grid
 
 # Steps of the hyper-parameters' optimiser: GPyOpt's 1000 change nothing at a dozen samples but the time.
 MODEL_STEPS = 50
-# GPyOpt's expected improvement is taken less this share: its own default.
+# Subtracted, as a share, from GPyOpt's expected improvement: its own default.
 JITTER = 0.01
 
 

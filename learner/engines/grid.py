@@ -5,7 +5,7 @@ Question   Which configuration should be tried next, and how much may it gain?
 Method     Matern 5/2 over knobs' values (an ordered knob by its rank, a name by one-hot), on ln(ms) with its mean taken
            away; 3 length scales x 4 noise shares by marginal likelihood, the signal's variance in closed form; expected
            improvement in page load time, computed for every configuration, since there are few.
-Stop when  the caller says so: it gets the expected improvement as a share of the best.
+Stop when  the caller stops it: it gets the expected improvement as a share of the best.
 Reads as   `Suggestion(configuration, gain)`.
 Fails as   `BadInput` for nothing tried.
 Differs    from GPyOpt: no optimiser runs over a continuous relaxation of a finite set, no configuration is suggested

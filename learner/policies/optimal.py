@@ -24,8 +24,8 @@ from configtron.model.tensor import Tensor
 
 
 class ConditionCells:
-    """A row per condition and site of a tensor. Contexts must be conditions of that tensor; of those that are equal in
-    all that a context says, the first."""
+    """A row per condition and site of a tensor. Contexts must be conditions of that tensor; of conditions with equal
+    contexts, the first."""
 
     class_ids: tuple[str, ...] = ()
 

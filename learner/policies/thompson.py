@@ -68,7 +68,7 @@ class ThompsonOptions:
     guard_ln      largest upper-confidence excess over Default that passes the guardrail, ln(ms); None: no guardrail
     guard_sigmas  how many posterior deviations "upper" is
     allowance     largest share of a cell's sessions that may be unguarded
-    model         of the shared model; effects are taken to be small until loads say more, whatever it says
+    model         of the shared model; effects are taken to be small until loads show more, with or without it
     """
 
     boldness: float = 0.3

@@ -7,7 +7,7 @@ Method     A header's words are read as CSV, quoted or not. Every number is fini
 Stop when  the lines end, or one is none.
 Reads as   rows by column with where they stand ("FILE, line N"); numbers as floats.
 Fails as   `BadInput` in one line: the file, the line, the error, the accepted form.
-Differs    CT says nothing of files.
+Differs    CT has no files of users.
 Source     RFC 4180 (CSV).
 
 Pure: text in, rows out.

@@ -96,7 +96,7 @@ def steps(text: str, name: str = "trace") -> Rates:
 
 
 def pieces(rates: Rates, rtt_ms: float, loss: float, detector: Detector | None = None) -> list[Piece]:
-    """Return a link's times without change; such traces have no round trip and no loss, so the caller says which."""
+    """Return a link's times without change; such traces have no round trip and no loss, so the caller gives both."""
     starts = [0, *(change.since for change in changes(rates.kbps, detector)), len(rates.kbps)]
     at = np.append(rates.at_s, rates.end_s)
     return [

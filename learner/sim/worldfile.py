@@ -8,7 +8,7 @@ Method     A PLT-tensor's file with more columns and one more key in its header,
 Stop when  read.
 Reads as   `Brought`: a tensor without gaps, sessions or None, arrivals, noise, and the parts left out.
 Fails as   `BadInput` in one line: the file, the error, the accepted form.
-Differs    CT says nothing of files.
+Differs    CT has no files of users.
 Source     docs/worlds.md, which is the format's definition.
 
 A cell without a page load time was refused or failed where it was measured. It cannot be deployed there, so a session

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """TLS for `stream.py`: OpenSSL between two memory buffers.
 
-We measure, we do not trust: any certificate is taken, and old servers may answer with the versions and ciphers
-that they have (TLS 1.0 at least). Session secrets are collected, so that any reader can decrypt the saved
+We measure, we do not trust: the client accepts any certificate, and old servers may answer with the versions and
+ciphers that they have (TLS 1.0 at least). Session secrets are collected, so that any reader can decrypt the saved
 capture.
 """
 
