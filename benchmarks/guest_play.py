@@ -23,7 +23,7 @@ def play(
 ) -> dict[str, Any]:
     """Run `python -m MODULE WORDS` in a guest and return its FOLDER/found.json; captures stay in the folder.
 
-    columns: width of its tables; limit_s: of real time. Errors: `SystemExit` with the guest's last words, `Missing`.
+    columns: its terminal's width; limit_s: its most real time. Errors: `SystemExit` with its last words, `Missing`.
     """
     backend, _ = pick("uml-virtual")
     environment = (("PYTHONPATH", str(ROOT)), ("COLUMNS", str(columns)), ("OPENBLAS_NUM_THREADS", "1"))

@@ -3,7 +3,7 @@
 
     python -m benchmarks.table2 [--seed N]... [--sites N] [--loss PERCENT]... [--troubles]      as root
 
-Draws laboratory internets by seed, each with the paper's share of sites set otherwise in some regions, probes them from
+Draws laboratory internets by seed, as many sites as in the paper configured otherwise in some regions, probes them from
 five regions with the program itself, at each loss rate (each way, of every packet), and compares what was found to
 differ with what was planted. Exit code 1 if a total misses a goal.
 
@@ -61,7 +61,7 @@ def run(seed: int, sites: int, loss: float, troubles: bool, folder: Path) -> lis
 
 
 def add(rows: Rows, lines: Iterable[dict[str, object]]) -> list[str]:
-    """Take one run's counts in; the false pairs, by name."""
+    """Add one run's counts to `rows`; return the names of its false pairs."""
     false = []
     for line in lines:
         if line["schema"] != "configtron.planted/1":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A town on this host: one real nginx behind sixty thousand addresses, and vantages to look at it from.
+"""A town on this host: one real nginx behind thirty-two thousand addresses, and vantages to probe it from.
 
 The server's namespace holds every address of 198.19.0.0/17 (AnyIP: one route, no list); 198.19.128.0/17 is its dark
 half, where no host answers. Each vantage is a namespace of its own, whose source address no kernel owns; between them

@@ -6,7 +6,8 @@ Method     Offer a chosen MSS, ask for a page, acknowledge nothing, count the di
            them at once with room for two and see whether fresh data comes out. The ACK must leave before any timer of
            the server fired (the early run: a later one may only show the window after a timeout), or after a tail loss
            probe: with SACK offered (the edge run), a Linux server's probe, one fresh segment alone, shows the window's
-           edge. `fingerprint/window_proofs.py` has the table of these proofs, and of the doubts about them.
+           edge. `window.py` counts the segments; `window_proofs.py` has the table of these proofs and of the
+           doubts about them, and its `judged` decides between exact and a lower bound.
 Stop when  the first byte is sent again (RTO), a tail loss probe comes (SACK), the response ends, or silence.
 Reads as   segments heard before the first repeat, plus those that fill the holes; exact if the ACK, in time
            or after a tail loss probe, brings fresh data one round trip later; else a lower bound.

@@ -24,14 +24,15 @@ PACKETS_MOST = 120
 
 
 class Flight(NamedTuple):
-    """A connection's initial window, and its packets; `reading.evidence` counts the packets of `trace`."""
+    """A connection's initial window, and its packets; `reading.evidence` holds the places in `trace`'s packets
+    of the flight's segments."""
 
     reading: Observation
     trace: Trace
 
 
 def flights(capture: Path) -> dict[str, Flight]:
-    """By the client's address. A capture with two connections of one client is no visit of ours."""
+    """Return each client's flight, by address. Errors: `SystemExit` for two connections of one client."""
     gathering = Gathering()
     with opened(str(capture)) as source:
         for frames in read(source, gathering.counts, name=str(capture)):

@@ -18,7 +18,7 @@ RAWS = frozenset((RAW, 12, 14, IPV4, IPV6))
 ETHER_IP, ETHER_ARP = (0x0800, 0x86DD), 0x0806
 # 802.1Q, 802.1ad, and the number QinQ had before 802.1ad.
 VLANS = (0x8100, 0x88A8, 0x9100)
-# More tags than any network stacks: a crafted chain must end.
+# No network nests so many tags; the limit ends a crafted chain.
 VLANS_MOST = 8
 # Other types of Ethernet that can hold no TCP: RARP, wake on LAN, slow protocols, 802.1X, LLDP, PPPoE's discovery, PTP,
 # connectivity faults, loopback tests.
@@ -35,9 +35,9 @@ def network_at(frames: Frames, counts: Counter[str]) -> Column:
     """Return bytes before the IP packet in each frame; -1: there is none, which is counted; `UNKNOWN`: there may be
     one."""
     at = np.full(len(frames.start), -1, np.int64)
-    one = bool((frames.link == frames.link[0]).all())
-    for link in frames.link[:1].tolist() if one else np.unique(frames.link).tolist():
-        rows = slice(None) if one else np.flatnonzero(frames.link == link)
+    same_link = bool((frames.link == frames.link[0]).all())
+    for link in frames.link[:1].tolist() if same_link else np.unique(frames.link).tolist():
+        rows = slice(None) if same_link else np.flatnonzero(frames.link == link)
         if link in PLAIN:
             at[rows] = PLAIN[link]
         elif link in TYPED:
@@ -50,8 +50,8 @@ def network_at(frames: Frames, counts: Counter[str]) -> Column:
 
 
 def _typed(frames: Frames, rows: Column | slice, field: int, header: int, counts: Counter[str]) -> Column:
-    """Return frames that name their protocol; VLAN tags follow the field (SLL2's too: the tag stands before the
-    packet)."""
+    """Return bytes before the IP packet in frames whose header names the protocol; -1 and `UNKNOWN` as in
+    `network_at`. Tags stand right before the packet, in SLL2 too, whose protocol field stands elsewhere."""
     data, start, kept = frames.data, frames.start[rows], frames.kept[rows]
     at = np.full(len(start), header, np.int64)
     kind = _word(data, np.minimum(start + field, len(data) - 2))

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Site models from recorded page loads (HTTP Archive files, as browsers' network tools save them).
 
-Question   What would our client and servers have to do to load the page that a browser loaded there?
+Question   What would our client and servers have to do to load the page that the file recorded?
 Method     Each answered request is a row of the model. Its parent is the initiator that Chrome notes, else what the
            Referer names, else the document. Where in an HTML parent it stands follows from time: how far the parent had
-           come when the request began. For other parents the same moment gives `delay_ms`. Requests after a second of
-           quiet begin a new wave; the quiet is its gap.
+           come when the request began. A request that began after its parent had ended gets the difference as
+           `delay_ms`, except in a wave. Requests after a second of quiet begin a new wave; the quiet is its gap.
 Reads as   the text of a model (model.py), to be read, corrected and kept.
 Fails as   BadInput: no such file, not HAR, no document in it.
 Differs    from the recording: bodies are made anew; what was compressed counts as it was sent; redirects, failures and
@@ -33,7 +33,7 @@ KINDS = {
 }  # fmt: skip
 # A page that asked for nothing for so long was complete; what follows is a visitor's or a timer's.
 QUIET_MS = 1000.0
-# A script's own work before it asks; more than that was something else, which the recording does not show.
+# Most delay put down to a script's own work; a longer one has a cause that the recording does not show.
 MOST_DELAY_MS = 500.0
 
 
@@ -79,7 +79,7 @@ def model(text: str, name: str) -> str:
 
 
 def _entries(rows: Sequence[Mapping[str, Any]]) -> list[_Entry]:
-    """From the document on, in the order of their beginnings."""
+    """Return the answered requests from the document on, by start time."""
     rows = sorted(rows, key=lambda row: datetime.fromisoformat(row["startedDateTime"]))
     made: list[_Entry] = []
     for row in rows:
@@ -129,7 +129,7 @@ def _initiator(row: Mapping[str, Any]) -> str:
 
 
 def _waves(entries: Sequence[_Entry]) -> list[float]:
-    """Marks the waves; the gaps before them, ms."""
+    """Set each entry's `wave`; return the gap before each wave, ms."""
     gaps: list[float] = []
     done = entries[0].end
     for entry in entries:
@@ -137,7 +137,7 @@ def _waves(entries: Sequence[_Entry]) -> list[float]:
             gaps.append(round(entry.begin - done))
         entry.wave = len(gaps)
         done = max(done, entry.end)
-    if gaps:  # frames cannot take part in a page that waits for itself to be quiet
+    if gaps:  # a model with waves cannot hold HTML frames: they are fetched like JSON
         for entry in entries[1:]:
             entry.kind = "json" if entry.kind == "html" else entry.kind
     return gaps

@@ -23,7 +23,7 @@ class OptOut:
     def __init__(self, paths: Sequence[Path], clock: Callable[[], float] = time.monotonic) -> None:
         self._paths, self._clock = paths, clock
         self._checked_at = float("-inf")
-        self._state: object = None
+        self._stamps: object = None
         self._list = Blocklist(special=False)
 
     def why(self, host: str, address: str) -> str:
@@ -37,9 +37,9 @@ class OptOut:
         """Read changed files again. A file that cannot be read, half-written perhaps, leaves the list as it was."""
         try:
             state = [(path.stat().st_mtime_ns, path.stat().st_size) for path in self._paths]
-            if state != self._state:
+            if state != self._stamps:
                 sources = [Source(str(path), path.read_text("utf-8")) for path in self._paths]
                 self._list = Blocklist(sources, special=False)
-                self._state = state
+                self._stamps = state
         except (OSError, UnicodeDecodeError, BadInput) as error:
-            LOG.warning("opt-out files: %s; its entries of before still hold", error)
+            LOG.warning("opt-out files not read again: %s; the entries read earlier still hold", error)

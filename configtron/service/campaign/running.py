@@ -115,16 +115,14 @@ def _begun(
     return _perform(options, store, number, layout.shards, layout.size, progress, cancelled)
 
 
-def _resumed(
-    options: ProbeOptions, store: Store, progress: Progress, cancelled: Cancelled, argv: Sequence[str]
-) -> RunResult:
-    """Resume a run with the options that it was begun with; only where results go is today's choice."""
-    del argv
-    found = find_run(store, options.resume)
-    begun = options_of(found.config)
-    now = replace(
+def resumed_options(begun: ProbeOptions, options: ProbeOptions, number: int) -> ProbeOptions:
+    """Return the options of a resumed run: those it was begun with, but for where results go, when to end and opt-outs.
+
+    Who opted out since then is not probed either: opt-out files of today join the run's own.
+    """
+    return replace(
         begun,
-        resume=found.id,
+        resume=number,
         output_file=options.output_file,
         format=options.format,
         fail_on=options.fail_on,
@@ -132,7 +130,18 @@ def _resumed(
         status_updates_file=options.status_updates_file,
         save_pcap=options.save_pcap,
         max_runtime_s=options.max_runtime_s,
+        opt_out_files=tuple(dict.fromkeys((*begun.opt_out_files, *options.opt_out_files))),
     )
+
+
+def _resumed(
+    options: ProbeOptions, store: Store, progress: Progress, cancelled: Cancelled, argv: Sequence[str]
+) -> RunResult:
+    """Resume a run with the options that it was begun with, but for where results go, when to end and opt-outs."""
+    del argv
+    found = find_run(store, options.resume)
+    begun = options_of(found.config)
+    now = resumed_options(begun, options, found.id)
     folder = run_folder(store, found.id)
     _check_outputs(now)
     shards, size = load_layout(folder, found.id)

@@ -5,11 +5,11 @@ paper                            here                                  does
 initConfigProfile() -> ID        init_config_profile() -> int          a profile without settings; the lowest free ID
 setProfileParam(ID, key, value)  set_profile_param(ID, knob, value)    one setting, at once in force for its prefixes
 getProfileParam(ID, key)         get_profile_param(ID, knob)           the kernel's value; None if it is not set
-deleteConfigProfile(ID)          delete_config_profile(ID)             refused while a prefix has it
+deleteConfigProfile(ID)          delete_config_profile(ID)             `BadInput` while a prefix has it
 AssignProfile(SocketID, ID)      assign_profile(descriptor, ID)        a connected socket
 AssignProfile(IP-Prefix, ID)     assign_profile("192.0.2.0/24", ID)    connections of those clients from now on
 
-Both names are there.
+Each call has the name in the paper and the one here.
 
     from configtron.service import lease
 
@@ -17,7 +17,7 @@ Both names are there.
         far = table.init_config_profile()
         table.set_profile_params(far, {"initcwnd": 20, "tcp_congestion_control": "reno"})
         table.assign_profile("192.0.2.0/24", far)
-        ...                               # in force here; left with `keep()`, else as it was before
+        ...                               # in force in this block; then undone, unless `keep()` was called
 
 Method     Each call that changes rules is one apply transaction: journaled, read back, with a watchdog and an ownership
            record. A thread renews the lease three times in its length, until the block ends.
@@ -53,7 +53,7 @@ from configtron.service.lease.undo import REQUESTED, undo
 from configtron.tune import profiles
 from configtron.tune.journal import IN_FORCE, Transaction
 
-# s; a program that is killed leaves its settings for no longer.
+# Default lease, s: how long the settings of a killed program stay.
 TABLE_LEASE_S = 10.0
 LEAST_LEASE_S = 0.1
 # Renewals within the length of a lease.

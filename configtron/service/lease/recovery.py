@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Recover: undo transactions that a killed process, a reboot or the end of a lease left behind.
 
-A killed apply is the state `writing`: its watchdog undoes it, or the next command that runs recovery; `begun` wrote
-nothing.
+An apply that was killed while it wrote leaves its transaction in `writing`: its watchdog undoes it, or the next apply,
+rollback, watch or recover, or the systemd timer. One in `begun` wrote nothing and is closed.
 """
 
 from __future__ import annotations
