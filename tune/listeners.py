@@ -17,6 +17,7 @@ from typing import NamedTuple
 from configtron.model.errors import BadInput
 
 PORT_MOST = 65535
+PORT_DIGITS = len(str(PORT_MOST))
 # As many as the BPF program's table holds (tune/drivers/bpf/clients.h).
 LISTENERS_MOST = 256
 # The next step that a driver without this selector names.
@@ -52,7 +53,7 @@ def listeners_of(text: str) -> tuple[ListenAddress, ...]:
 
 def _listener(word: str) -> ListenAddress:
     address, _, port = word.rpartition(":")
-    if not port.isascii() or not port.isdecimal() or not 1 <= int(port) <= PORT_MOST:
+    if not port.isascii() or not port.isdecimal() or len(port) > PORT_DIGITS or not 1 <= int(port) <= PORT_MOST:
         raise BadInput(f"--listen {word!r}: no port from 1 to {PORT_MOST}; write e.g. 443 or 192.0.2.1:443")
     if not address:
         if word.startswith(":"):

@@ -113,6 +113,9 @@ def of_campaign(files: Files) -> dict[str, Iterator[tuple[str, Call]]]:
         with campaign.open_runs(files.runs) as store:
             return used(function(store))
 
+    def write(options: campaign.ProbeOptions) -> object:
+        return campaign.write_run(options, campaign.RunResult(1, "done", files.folder), files.runs, color=False)
+
     return {
         "run": itertools.chain(
             with_options(lambda options: campaign.run(options, files.new(), **stop), probe, files),
@@ -130,6 +133,7 @@ def of_campaign(files: Files) -> dict[str, Iterator[tuple[str, Call]]]:
         "score_run": with_values(lambda n: on_store(lambda store: campaign.score_run(store, n)), int | None, files),
         "changes": with_values(lambda n: on_store(lambda store: campaign.changes(store, n, n)), int, files),
         "locked": with_values(lambda path: campaign.locked(path, 1), Path, files),
+        "write_run": with_options(write, probe, files),
     }
 
 
@@ -267,6 +271,10 @@ def of_lease(files: Files) -> dict[str, Iterator[tuple[str, Call]]]:
         "unfreeze": of_name(lambda path, one: lease.unfreeze(path, [one])),
         "wanted": with_values(lease.wanted, Path, files),
         "read_prefixes": with_values(lambda line: lease.read_prefixes([line], "x"), str, files),
+        "import_prefixes": itertools.chain(
+            with_values(lambda line: lease.import_prefixes(new(), [line], "x"), str, files),
+            with_values(lambda db: lease.import_prefixes(db, ["192.0.2.0/24 web"], "x"), Path, files),
+        ),
         "absent_namespace": with_options(lease.absent_namespace, Place(), files),
         "examine": with_options(lambda place: lease.knobs(lease.examine(place)), Place(), files),
     }
@@ -287,6 +295,7 @@ def of_replay(files: Files) -> dict[str, Iterator[tuple[str, Call]]]:
             with_values(lambda db: replay.replay_packets(replay.PacketOptions(run=1), db), Path, files),
         ),
         "adopt": with_values(lambda path: replay.adopt([path]), Path, files),
+        "adopt_in": with_values(lambda path: replay.adopt_in([path]), Path, files),
         "captures_in": with_values(replay.captures_in, Path, files),
         "replay_sessions": itertools.chain(
             with_options(replayed, sessions, files),
@@ -305,7 +314,7 @@ MADE: dict[str, Callable[[Files], dict[str, Iterator[tuple[str, Call]]]]] = {
 }  # fmt: skip
 # Functions that take only what another of these returned, or nothing.
 OF_RESULTS = {
-    "campaign": {"baseline_of", "judged", "records_of", "run_folder", "status_of", "vantages_of_run"},
+    "campaign": {"baseline_of", "judged", "records_of", "run_folder", "run_rows", "status_of", "vantages_of_run"},
     "capture": {"proofs_of", "watch_rows"},
     "learning": {"knobs_of_tensor", "restored_policy", "saved"},
     "lease": {"driver_names", "knobs"},
