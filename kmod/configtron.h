@@ -2,19 +2,20 @@
 /*
  * configtron: TCP settings per client prefix and per socket - calls of /dev/configtron.
  *
- * Rules of this interface: every structure has a fixed size, the same for 32 and 64 bits, and no
- * hidden padding; pointers travel as __u64; fields called `reserved` must be zero; addresses are
- * in network order, ports in the host's. CONFIGTRON_VERSION comes first: abi, features and
- * limits. CONFIGTRON_PARAM_INFO gives each parameter's name, unit and range, and for a parameter
- * that cannot be set, why. Every call needs CAP_NET_ADMIN in the first user namespace.
- * An open file belongs to the network namespace of the process that opened it.
+ * Rules of this interface: every structure has a fixed size, the same for 32 and 64 bits, and
+ * no hidden padding; pointers travel as __u64; fields called `reserved` must be zero; addresses
+ * are in network order, ports in the host's. CONFIGTRON_VERSION comes first: abi, features and
+ * limits. CONFIGTRON_PARAM_INFO gives each parameter's name, unit and range, and for a
+ * parameter that cannot be set, why. Every call needs CAP_NET_ADMIN in the first user
+ * namespace. An open file belongs to the network namespace of the process that opened it.
  *
  * Errors: EPERM no CAP_NET_ADMIN; ENOENT no such profile, prefix or congestion control; ERANGE
  * value out of range; EOPNOTSUPP this parameter cannot be set (PARAM_INFO says why);
  * EPROTONOSUPPORT this congestion control needs ECN, which is agreed on before a profile is
- * looked up; EBUSY the profile still has prefixes, is the default or is part of a plan; ENOSPC a limit of
- * CONFIGTRON_VERSION is reached; EXDEV the socket lives in another network namespace; ENODATA no
- * plan is loaded or in force; EEXIST other mixes in the epoch that is in force; EINVAL anything malformed, reserved fields included.
+ * looked up; EBUSY the profile still has prefixes, is the default or is part of a plan; ENOSPC
+ * a limit of CONFIGTRON_VERSION is reached; EXDEV the socket lives in another network
+ * namespace; ENODATA no plan is loaded or in force; EEXIST other mixes in the epoch that is in
+ * force; EINVAL anything malformed, reserved fields included.
  */
 #ifndef _UAPI_CONFIGTRON_H
 #define _UAPI_CONFIGTRON_H
@@ -223,9 +224,10 @@ struct configtron_mix {
 };
 
 /*
- * What all classes share in an epoch, with their mixes. PLAN_LOAD prepares one, PLAN_TURN puts it in
- * the place of the one in force, its lease with it: no connection sees half of each. Other mixes
- * under the key and epoch in force are EEXIST: they would move clients within an epoch.
+ * What all classes share in an epoch, with their mixes. PLAN_LOAD prepares one, PLAN_TURN puts
+ * it in the place of the one in force, its lease with it: no connection sees half of each.
+ * Other mixes under the key and epoch in force are EEXIST: they would move clients within an
+ * epoch.
  */
 struct configtron_plan {
 	__u64 key[2];
@@ -236,14 +238,14 @@ struct configtron_plan {
 	__u32 held; /* of 65536 clients with a class, so many are held back */
 	__u32 held_profile; /* what they get; 0: left as they are */
 	__u32 reserved;
-	/* classes of clients without a prefix by the round trip of their handshake; rising; 0: unused */
+	/* classes of clients without a prefix, by the handshake's round trip; rising; 0: unused */
 	__u32 band_us[CONFIGTRON_BANDS];
 	__u32 band_class[CONFIGTRON_BANDS];
 };
 
 /*
- * While a plan is in force, new connections are left as they are once the clock has passed this; each
- * call of PLAN_RENEW sets it anew.
+ * While a plan is in force, new connections are left as they are once the clock has passed
+ * this; each call of PLAN_RENEW sets it anew.
  */
 struct configtron_lease {
 	__u64 not_after;

@@ -2,18 +2,19 @@
 /*
  * Plans: which arm of its class a client gets in an epoch.
  *
- * draw.h has the hash and the choice, this file what they are made of and how it is replaced. A plan
- * is one block with the mixes of all classes, never changed once it is published: who begins a
- * connection reads the plan once, so key, epoch and mixes fit one another. Beside it stands the end
- * of its lease, which is renewed each second; once it has passed, new connections are left as they
- * are, though every process of ours be dead.
+ * draw.h has the hash and the choice, this file what they are made of and how it is replaced. A
+ * plan is one block with the mixes of all classes, never changed once it is published: who
+ * begins a connection reads the plan once, so key, epoch and mixes fit one another. Beside it
+ * stands the end of its lease, which is renewed each second; once it has passed, new
+ * connections are left as they are, though every process of ours be dead.
  *
- * References: a plan counts in each profile that it names (`plans`), so such a profile cannot be
- * deleted. A plan that was replaced goes by kfree_rcu(), and so does a profile: a connection that is
- * just beginning finds both.
+ * References: a plan counts in each profile that it names (`plans`), so such a profile cannot
+ * be deleted. A plan that was replaced goes by kfree_rcu(), and so does a profile: a connection
+ * that is just beginning finds both.
  *
  * A profile without a mix is not drawn and not held back. Round trips are the handshake's:
- * tcp_check_req() has measured it by now; not with Fast Open, nor with SYN cookies without timestamps.
+ * tcp_check_req() has measured it by now; not with Fast Open, nor with SYN cookies without
+ * timestamps.
  */
 #include <linux/bsearch.h>
 #include <linux/slab.h>
@@ -44,8 +45,8 @@ bool ct_plan_lapsed(const struct ct_net *cn, const struct ct_plan *plan)
 }
 
 /*
- * The profile of a client whose prefix has `profile`, or NULL where no prefix holds it; NULL: left as
- * it is. The caller holds rcu_read_lock().
+ * The profile of a client whose prefix has `profile`, or NULL where no prefix holds it; NULL:
+ * left as it is. The caller holds rcu_read_lock().
  */
 struct ct_profile *ct_plan_choose(const struct ct_plan *plan, struct ct_profile *profile,
 				  const struct sock *sk, u64 unit, struct ct_choice *choice)

@@ -12,7 +12,7 @@
  *   configtron.h  what programs say to /dev/configtron     store.c     prefix -> profile
  *   chardev.c     the calls                                params.c    what can be set, and how
  *   profiles.c    profiles and their versions              real.c      congestion controls by name
- *   wrap.c        where TCP calls us                       records.c   connections, end and beginning
+ *   wrap.c        where TCP calls us                       records.c   connections, begin and end
  *   draw.c        plans: which arm of its class a client gets
  */
 #include <linux/module.h>

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Records: what a connection came to, written at its end for readers of /dev/configtron and, while a
- * plan is in force, what was drawn for it, written at its beginning. The socket has no room for what
- * was drawn: who reads both records joins them by a keyed hash of the socket's address.
+ * Records: what a connection came to, written at its end for readers of /dev/configtron and,
+ * while a plan is in force, what was drawn for it, written at its beginning. The socket has no
+ * room for what was drawn: who reads both records joins them by a keyed hash of the socket's
+ * address.
  *
  * Each reader has a ring of its own, so readers do not take records from one another, and one
- * that sleeps does not hold the others up. The end of a connection never waits: a full ring loses
- * the record, the reader's next record says how many were lost before it, and CONFIGTRON_STATUS
- * counts them all. Without a reader there is no record and no cost.
+ * that sleeps does not hold the others up. The end of a connection never waits: a full ring
+ * loses the record, the reader's next record says how many were lost before it, and
+ * CONFIGTRON_STATUS counts them all. Without a reader there is no record and no cost.
  *
  * The lock of the list orders writers of all rings; one reader at a time empties its own (the
  * file's mutex), so head and tail need only acquire and release.
@@ -236,8 +237,9 @@ static void ct_push_all(struct ct_net *cn, const struct configtron_record *recor
 }
 
 /*
- * A connection leaves what it was given. Those that were left as they are count only while a plan is
- * in force, whose holdback they can be. The caller owns the socket; any context but hard interrupts.
+ * A connection leaves what it was given. Those that were left as they are count only while a
+ * plan is in force, whose holdback they can be. The caller owns the socket; any context but
+ * hard interrupts.
  */
 void ct_record(const struct sock *sk, const struct ct_version *version)
 {
