@@ -34,7 +34,7 @@ from configtron.learner.logged import Logged, logged_of
 from configtron.learner.map_making import MapOptions, classes_of, empty_map, map_of
 from configtron.learner.map_text import map_of_text, map_text
 from configtron.learner.reached import Mask
-from configtron.learner.registry import PREFERRED
+from configtron.learner.registry import PREFERRED, row_of
 from configtron.learner.rulebook import learned_profile
 from configtron.learner.saved import Recipe, recipe_of
 from configtron.learner.state import decode, encode, keep
@@ -72,7 +72,8 @@ class LoopOptions:
     features: str = "auto"
 
     def __post_init__(self) -> None:
-        """Check ranges. Errors: `BadInput`."""
+        """Check the policy's name and ranges. Errors: `BadInput`."""
+        row_of(self.policy)
         check_number("begin_with", self.begin_with, 1, whole=True)
         check_number("budget", self.budget, 0, 1)
 

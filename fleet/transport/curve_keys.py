@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import struct
 from dataclasses import dataclass
 from pathlib import Path
 
 import zmq
 from nacl.signing import SigningKey, VerifyKey
+from zmq.utils import z85
 
 from configtron.model.errors import BadInput, cannot_write
 
@@ -22,6 +25,8 @@ CURVE, SIGNING, MANAGER = "curve.key", "signing.key", "manager.json"
 FILE, FOLDER = 0o600, 0o700
 # Characters of a key of 32 bytes as Z85 (ZeroMQ RFC 32), and as hexadecimal.
 Z85_LENGTH, HEX_LENGTH = 40, 64
+# Of endpoints that libzmq takes: tcp://HOST:PORT, HOST a name, an address, an interface or *.
+HOST, PORT = re.compile(r"[A-Za-z0-9_.:%;*\[\]-]+"), re.compile(r"[0-9]{1,5}")
 
 
 @dataclass(frozen=True)
@@ -48,9 +53,10 @@ class ManagerAddress:
 
     def __post_init__(self) -> None:
         host, _, port = self.endpoint.removeprefix("tcp://").rpartition(":")
-        if not self.endpoint.startswith("tcp://") or not host or not port.isdigit() or not 0 < int(port) < 65_535:
+        fits = self.endpoint.startswith("tcp://") and HOST.fullmatch(host) and PORT.fullmatch(port)
+        if not fits or not 0 < int(port) < 65_535:
             raise BadInput(f"{self.endpoint!r} is no endpoint of a manager; write tcp://HOST:PORT")
-        if len(self.curve) != Z85_LENGTH or len(self.signing) != HEX_LENGTH:
+        if not is_curve_key(self.curve) or len(self.signing) != HEX_LENGTH:
             raise BadInput("the manager's keys are cut short; copy the whole line that `enroll` printed")
 
     @property
@@ -68,6 +74,14 @@ class ManagerAddress:
             raise BadInput("the manager's signing key is no key; copy the line that `enroll` printed") from error
 
 
+def is_curve_key(text: str) -> bool:
+    """Return whether a text is 32 bytes as Z85."""
+    try:
+        return len(text) == Z85_LENGTH and len(z85.decode(text.encode()) or b"") == HEX_LENGTH // 2
+    except (ValueError, KeyError, struct.error):
+        return False
+
+
 def curve_pair(folder: Path) -> CurvePair:
     """Return the CURVE pair of a folder, made if absent. Errors: `BadInput`, `Unwritten`."""
     path = folder / CURVE
@@ -75,7 +89,7 @@ def curve_pair(folder: Path) -> CurvePair:
         public, secret = zmq.curve_keypair()
         _write(path, f"{public.decode()}\n{secret.decode()}\n")
     lines = _read(path).split()
-    if [len(line) for line in lines] != [Z85_LENGTH] * 2:
+    if [is_curve_key(line) for line in lines] != [True] * 2 or zmq.curve_public(lines[1].encode()) != lines[0].encode():
         raise BadInput(f"{path}: not a pair of keys; move it away, and enroll this host anew")
     return CurvePair(lines[0].encode(), lines[1].encode())
 
@@ -100,7 +114,7 @@ def manager_address(folder: Path) -> ManagerAddress:
     try:
         form = json.loads(_read(path))
         return ManagerAddress(str(form["endpoint"]), str(form["curve"]), str(form["signing"]))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise BadInput(f"{path}: not a manager's address ({error}); join anew") from error
 
 

@@ -54,7 +54,8 @@ class LogSocket:
             path.chmod(mode)
         except OSError as error:
             self._socket.close()
-            raise Missing(f"log lines cannot be received at {path}: {error.strerror}; create its folder") from error
+            why = error.strerror or error
+            raise Missing(f"log lines cannot be received at {path}: {why}; create its folder") from error
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, 33, BUFFER_BYTES)  # SO_RCVBUFFORCE
         except PermissionError:

@@ -9,6 +9,7 @@ from configtron.cli.learn.enrolment import JSON
 from configtron.cli.options import form_options
 from configtron.cli.output import LEARNING, say, write_rows
 from configtron.cli.settings import settings
+from configtron.model.errors import BadInput
 
 
 @click.command(short_help="List the maps that were published.")
@@ -32,6 +33,8 @@ def rollback(wanted: str, resume: bool) -> None:
     """
     from configtron.service.fleet import enrolment
 
+    if resume and wanted:
+        raise BadInput("name a map to put back, or --resume, not both")
     if resume:
         say("new maps are made again" if enrolment.resume(settings().db) else "new maps were being made already")
         return

@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 import zmq
-from zmq.utils import z85
 
 from configtron.db.fleet import FleetStore, MapRow
 from configtron.fleet.transport.curve_keys import (
+    CURVE,
+    MANAGER,
     CurvePair,
     ManagerAddress,
     curve_pair,
+    is_curve_key,
     public_key,
     signing_key,
     write_curve_pair,
@@ -26,10 +28,13 @@ from configtron.fleet.transport.curve_keys import (
 )
 from configtron.model.errors import BadInput
 from configtron.model.records import Json
+from configtron.service.fleet.agent_network import SPOOL
 from configtron.service.fleet.manager_core import AGENT, PAUSED, ROLLBACK
 from configtron.service.lease.wanted_rules import NAME
 
 AGENT_COLUMNS = ("name", "state", "heard_s", "held", "driver", "refused", "waiting", "dropped", "skew_s", "reason")
+# How the names of an agent's files begin, journals of its spool among them.
+AGENT_FILES = (CURVE, MANAGER, SPOOL)
 MAP_COLUMNS = ("map", "made_at", "why", "prefixes", "whole")
 
 
@@ -57,7 +62,7 @@ def join_line(text: str) -> JoinLine:
     try:
         form = json.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
         return JoinLine(str(form["n"]), ManagerAddress(str(form["e"]), str(form["c"]), str(form["v"])), str(form["s"]))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise BadInput("this is no line of `configtron learn manager enroll`; copy all of it") from error
 
 
@@ -84,12 +89,8 @@ def enroll(database: Path, keys: Path, name: str, endpoint: str, public: str = "
 
 
 def _check_key(public: str) -> None:
-    try:
-        if len(public) == 40 and len(z85.decode(public.encode()) or b"") == 32:
-            return
-    except (ValueError, KeyError, UnicodeError):
-        pass
-    raise BadInput(f"{public[:60]!r} is no public key; on the agent: configtron tune agent --key")
+    if not is_curve_key(public):
+        raise BadInput(f"{public[:60]!r} is no public key; on the agent: configtron tune agent --key")
 
 
 def join(folder: Path, line: JoinLine, user: str = "") -> None:
@@ -97,6 +98,7 @@ def join(folder: Path, line: JoinLine, user: str = "") -> None:
 
     Errors: `BadInput`, `Unwritten`.
     """
+    _check_folder(folder)
     if line.secret:
         secret = line.secret.encode()
         write_curve_pair(folder, CurvePair(public_key(secret), secret))
@@ -119,8 +121,21 @@ def give(folder: Path, user: str) -> None:
         os.chown(path, found.pw_uid, found.pw_gid, follow_symlinks=False)
 
 
+def _check_folder(folder: Path) -> None:
+    """Check that a folder holds an agent's files alone: all in it is given to another user. Errors: `BadInput`."""
+    try:
+        other = sorted(path.name for path in folder.iterdir() if not path.name.startswith(AGENT_FILES))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise BadInput(f"{folder}: cannot be read ({error.strerror})") from error
+    if other:
+        raise BadInput(f"{folder}: {other[0]!r} is no file of an agent; name a folder of its own by --folder")
+
+
 def own_key(folder: Path, user: str = "") -> str:
     """Return an agent's public key, made if absent. Errors: `BadInput`, `Unwritten`."""
+    _check_folder(folder)
     public = curve_pair(folder).public.decode()
     give(folder, user)
     return public
@@ -128,8 +143,15 @@ def own_key(folder: Path, user: str = "") -> str:
 
 def revoke(database: Path, name: str) -> bool:
     """Let an agent connect no more, from the manager's next reading of the list, within a second; whether it could."""
-    with FleetStore(database) as store:
+    with _present(database) as store:
         return store.revoke(name)
+
+
+def _present(database: Path) -> FleetStore:
+    """Open a manager's database, which is not made here: a mistyped path must not pass for an empty fleet."""
+    if not database.is_file():
+        raise BadInput(f"{database}: no database here; name the manager's by --db FILE")
+    return FleetStore(database)
 
 
 class AgentRow(NamedTuple):
@@ -179,7 +201,7 @@ def roll_back(database: Path, wanted: str = "") -> str:
 
     Returns which. It is published by the running manager within a second. Errors: `BadInput` for one not kept whole.
     """
-    with FleetStore(database) as store:
+    with _present(database) as store:
         whole = [f"{row.term}.{row.version}" for row in store.maps() if row.whole]
         earlier = _other_content(store)
         chosen = wanted or earlier
@@ -198,5 +220,5 @@ def _other_content(store: FleetStore) -> str:
 
 def resume(database: Path) -> bool:
     """Let the manager make new maps again; whether it did not."""
-    with FleetStore(database) as store:
+    with _present(database) as store:
         return store.drop_fact(PAUSED)

@@ -51,7 +51,7 @@ class FileMapMaker:
             return FixedMapMaker(map_of_form(form, self._key), float(form.get("valid_s", VALID_S)))
         except OSError as error:
             raise BadInput(f"{self._path}: {error.strerror}") from error
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise BadInput(
                 f"{self._path}: not a map ({type(error).__name__}: {error}); docs/fleet.md shows one"
             ) from error

@@ -13,7 +13,7 @@ from pathlib import Path
 from configtron.db.fleet import FleetStore
 from configtron.fleet.transport.curve_keys import curve_pair, signing_key
 from configtron.fleet.transport.manager_sockets import ManagerSockets
-from configtron.model.bounds import check_texts
+from configtron.model.bounds import check_number, check_texts
 from configtron.model.errors import Refused
 from configtron.service.fleet.manager_core import ManagerCore, Outgoing
 from configtron.service.fleet.map_maker import MapMaker
@@ -22,6 +22,8 @@ log = logging.getLogger("configtron.fleet")
 
 # Where agents connect; offers are published one port above.
 ENDPOINT = "tcp://0.0.0.0:5560"
+# Highest term of a database that was restored: half of what an agent takes (`fleet/messages.py`), thus room for more.
+MOST_TERM = 2**61
 # s between two turns without a frame; frames that are taken in one turn.
 TURN_S, MOST_FRAMES = 0.1, 500
 
@@ -43,6 +45,7 @@ class ManagerOptions:
 
     def __post_init__(self) -> None:
         check_texts(self)
+        check_number("after_term", self.after_term, 0, MOST_TERM, whole=True)
 
 
 def run_manager(options: ManagerOptions, maker: MapMaker, *, stop: Callable[[], bool] = lambda: False,

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: MIT
+"""Keys, addresses, folders and databases that do not fit: one clear line, and nothing is written."""
+
+from __future__ import annotations
+
+import json
+from base64 import urlsafe_b64encode
+from pathlib import Path
+
+import pytest
+import zmq
+
+from configtron.fleet.transport.curve_keys import CURVE, ManagerAddress, curve_pair
+from configtron.learner.closed_loop import LoopOptions
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Profile
+from configtron.service.fleet import enrolment
+from configtron.service.fleet.makers import FileMapMaker, grid_of
+from configtron.service.fleet.manager import ManagerOptions
+
+KEY, SIGNING = "x" * 40, "0" * 64
+
+
+@pytest.mark.parametrize("endpoint", [
+    "tcp://127.0.0.1:²", "tcp://127.0.0.1 x:5560", "tcp://\udcff:5560", "tcp://host\n:5560", "tcp://h:99999", "tcp://:1",
+])  # fmt: skip
+def test_endpoint_that_libzmq_does_not_take_is_refused(endpoint: str) -> None:
+    """A digit that is no number ended in a traceback; a space was found by the agent's network process alone."""
+    with pytest.raises(BadInput, match="is no endpoint"):
+        ManagerAddress(endpoint, KEY, SIGNING)
+
+
+@pytest.mark.parametrize("endpoint", ["tcp://*:5560", "tcp://[::1]:5560", "tcp://[fe80::1%eth0]:1", "tcp://a-b.c_d:2"])
+def test_endpoint_that_libzmq_takes_is_taken(endpoint: str) -> None:
+    """Names, addresses with a zone, interfaces."""
+    assert ManagerAddress(endpoint, KEY, SIGNING).endpoint == endpoint
+
+
+@pytest.mark.parametrize("key", ["~" * 40, "#" * 40, "é" * 40, KEY[1:], ""])
+def test_key_that_is_no_z85_is_refused(tmp_path: Path, key: str) -> None:
+    """Of the right length, yet not 32 bytes as Z85: on disk, in a line to join by, and at `enroll --key`."""
+    with pytest.raises(BadInput, match="keys are cut short"):
+        ManagerAddress("tcp://127.0.0.1:5560", key, SIGNING)
+    if key:
+        with pytest.raises(BadInput, match="no public key"):
+            enrolment.enroll(tmp_path / "a.db", tmp_path / "keys", "a", "tcp://127.0.0.1:5560", key)
+    path = tmp_path / CURVE
+    path.touch(0o600)
+    path.write_text(f"{key}\n{key}\n")
+    with pytest.raises(BadInput, match="not a pair of keys"):
+        curve_pair(tmp_path)
+
+
+def test_halves_of_two_pairs_are_no_pair(tmp_path: Path) -> None:
+    """A manager with its public key in the secret one's place would run, and no agent could connect."""
+    public, secret = (half.decode() for half in zmq.curve_keypair())
+    path = tmp_path / CURVE
+    path.touch(0o600)
+    path.write_text(f"{secret}\n{public}\n")
+    with pytest.raises(BadInput, match="not a pair of keys"):
+        curve_pair(tmp_path)
+
+
+def test_folder_with_other_files_is_not_given_away(tmp_path: Path) -> None:
+    """`tune agent --key --folder /etc` made the agent's user the owner of all files there."""
+    (tmp_path / "shadow").write_text("root")
+    with pytest.raises(BadInput, match=r"'shadow' is no file of an agent"):
+        enrolment.own_key(tmp_path)
+    line = enrolment.JoinLine("a", ManagerAddress("tcp://127.0.0.1:5560", KEY, SIGNING))
+    with pytest.raises(BadInput, match=r"'shadow' is no file of an agent"):
+        enrolment.join(tmp_path, line)
+    assert [path.name for path in tmp_path.iterdir()] == ["shadow"]
+
+
+def test_folder_of_an_agent_is_used_again(tmp_path: Path) -> None:
+    """Its spool with the journal beside it does not stand in the way."""
+    own = enrolment.own_key(tmp_path)
+    for name in ("spool.db", "spool.db-wal", "spool.db-shm"):
+        (tmp_path / name).touch()
+    enrolment.join(tmp_path, enrolment.JoinLine("a", ManagerAddress("tcp://127.0.0.1:5560", KEY, SIGNING)))
+    assert enrolment.own_key(tmp_path) == own
+
+
+@pytest.mark.parametrize("call", [lambda db: enrolment.revoke(db, "a"), enrolment.roll_back, enrolment.resume])
+def test_mistyped_database_is_refused_and_not_made(tmp_path: Path, call: object) -> None:
+    """`rollback --resume` on a path that is none answered that maps were being made already."""
+    assert callable(call)
+    with pytest.raises(BadInput, match="no database here"):
+        call(tmp_path / "typo.db")
+    assert not [*tmp_path.iterdir()]
+
+
+def test_nested_too_deep_is_no_line_and_no_map(tmp_path: Path) -> None:
+    """Python's parser gives up at about 1,000 levels."""
+    deep = "[" * 100_000
+    with pytest.raises(BadInput, match="no line of"):
+        enrolment.join_line(urlsafe_b64encode(deep.encode()).decode())
+    (tmp_path / "map.json").write_text(deep)
+    with pytest.raises(BadInput, match="not a map"):
+        FileMapMaker(tmp_path / "map.json")
+
+
+def test_endless_epoch_is_no_map(tmp_path: Path) -> None:
+    """JSON as Python reads it knows Infinity."""
+    form = {"profiles": {"default": {}}, "mixes": {"near": {"default": 1}}, "prefixes": {}, "holdback": float("inf")}
+    (tmp_path / "map.json").write_text(json.dumps(form))
+    with pytest.raises(BadInput, match="not a map"):
+        FileMapMaker(tmp_path / "map.json")
+
+
+@pytest.mark.parametrize("term", [-1, 2**62, 2**63 - 1, 2**63])
+def test_term_leaves_room_for_more(tmp_path: Path, term: int) -> None:
+    """2^63 - 1 as `--after-term` left a database in which no manager could start."""
+    with pytest.raises(BadInput, match="after_term"):
+        ManagerOptions(tmp_path / "a.db", tmp_path, after_term=term)
+
+
+def test_unknown_policy_is_refused_at_once() -> None:
+    """It was found only after `begin_with` outcomes, by a manager that had run for hours."""
+    with pytest.raises(BadInput, match="no policy is called 'nosuch'"):
+        LoopOptions(grid_of([Profile("fast", (("initcwnd", 20),))]), "nosuch")
