@@ -23,7 +23,11 @@ ENDPOINT = "tcp://0.0.0.0:5560"
 @KEYS
 @click.option("--map", "map_file", type=INPUT_FILE, metavar="FILE",
               help="Publish the map in this JSON file, again whenever it changes; learn nothing.")  # fmt: skip
-@click.option("--policy", metavar="POLICY", help="Learn by this policy which of the database's profiles is best.")
+@click.option(
+    "--policy",
+    metavar="POLICY",
+    help="Learn by this policy which of the database's profiles is best; needs the extra `learn`.",
+)
 @click.option("--after-term", type=click.IntRange(0), default=0, metavar="N",
               help="Begin with a term above N: for a database that was restored.")  # fmt: skip
 def run(endpoint: str, keys: Path | None, map_file: Path | None, policy: str | None, after_term: int) -> int:

@@ -21,6 +21,7 @@ from configtron.model.knobs import KNOBS
 from configtron.model.nouns import Knob, Profile
 from configtron.model.records import pairs_of
 from configtron.service.fleet.map_maker import Barred, FixedMapMaker, MapMaker
+from configtron.service.learning.importable import check_classes, importable
 from configtron.tune.rules import canonical
 
 # s for which a map from a file is valid without a manager.
@@ -106,7 +107,12 @@ def map_of_form(form: dict[str, Any], key: bytes) -> FleetMap:
 
 
 def learning_maker(database: Path, policy: str, options: MapOptions) -> MapMaker:
-    """Return a maker that learns which of the database's profiles is best. Errors: `BadInput` for fewer than two."""
+    """Return a maker that learns which of the database's profiles is best.
+
+    Errors: `BadInput` without a profile; `Missing` without the packages that classes are made by.
+    """
+    check_classes()
+    importable([policy])
     with Tuning(database) as tuning:
         profiles = list(tuning.wanted().profiles.values())
     if not profiles:

@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
+
+from configtron.model.packages import missing
 
 
 def importable(names: Iterable[str]) -> None:
@@ -15,3 +18,14 @@ def importable(names: Iterable[str]) -> None:
     here = str(Path.cwd())
     if any(map(is_imported, names)) and here not in sys.path:
         sys.path.append(here)
+
+
+def check_classes() -> None:
+    """Check that the packages are there by which classes are made, hours before they are. Errors: `Missing`."""
+    for module in ("scipy", "sklearn"):
+        try:
+            found = find_spec(module)
+        except ModuleNotFoundError:
+            found = None
+        if found is None:
+            raise missing(ModuleNotFoundError(name=module))

@@ -32,7 +32,7 @@ from configtron.model.fleet import FleetMap
 from configtron.model.grid import Grid, live_grid
 from configtron.model.nouns import Profile
 from configtron.model.protocols import Drawing, Driver, Mover
-from configtron.service.learning.importable import importable
+from configtron.service.learning.importable import check_classes, importable
 from configtron.service.learning.local_loop import (
     AGENT,
     GuardedMaker,
@@ -136,6 +136,7 @@ def serve_local(options: ServeOptions, stop: Callable[[], bool], seen: Callable[
     from configtron.service.lease.planner import chosen
 
     importable([options.policy])
+    check_classes()
     key = signing_key(options.keys)
     with AgentJournal(options.lease.database) as journal:
         driver = chosen(context_of(journal), options.lease, for_kernel(journal.wanted()))

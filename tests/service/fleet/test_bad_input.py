@@ -12,11 +12,13 @@ import zmq
 
 from configtron.fleet.transport.curve_keys import CURVE, ManagerAddress, curve_pair
 from configtron.learner.closed_loop import LoopOptions
-from configtron.model.errors import BadInput
+from configtron.learner.map_making import MapOptions
+from configtron.model.errors import BadInput, Missing
 from configtron.model.nouns import Profile
 from configtron.service.fleet import enrolment
-from configtron.service.fleet.makers import FileMapMaker, grid_of
+from configtron.service.fleet.makers import FileMapMaker, grid_of, learning_maker
 from configtron.service.fleet.manager import ManagerOptions
+from configtron.service.learning import importable
 
 KEY, SIGNING = "x" * 40, "0" * 64
 
@@ -119,3 +121,13 @@ def test_unknown_policy_is_refused_at_once() -> None:
     """It was found only after `begin_with` outcomes, by a manager that had run for hours."""
     with pytest.raises(BadInput, match="no policy is called 'nosuch'"):
         LoopOptions(grid_of([Profile("fast", (("initcwnd", 20),))]), "nosuch")
+
+
+@pytest.mark.parametrize("module", ["scipy", "sklearn"])
+def test_manager_that_learns_needs_its_packages_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str
+) -> None:
+    """It ended for want of scikit-learn only once `begin_with` outcomes were there, and so after each restart."""
+    monkeypatch.setattr(importable, "find_spec", lambda name: None if name == module else name)
+    with pytest.raises(Missing, match=r"pip install 'configtron\[learn\]'"):
+        learning_maker(tmp_path / "a.db", "thompson", MapOptions())
