@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from secrets import token_bytes
@@ -13,6 +14,7 @@ from configtron.db.tuning import Tuning
 from configtron.learner.closed_loop import LoopOptions
 from configtron.learner.loop_maker import LoopMapMaker
 from configtron.learner.map_making import MapOptions
+from configtron.model.bounds import check_number, check_text
 from configtron.model.draw import PARTS, Mix
 from configtron.model.errors import BadInput
 from configtron.model.fleet import Band, FleetMap, OutcomeRow
@@ -24,8 +26,11 @@ from configtron.service.fleet.map_maker import Barred, FixedMapMaker, MapMaker
 from configtron.service.learning.importable import check_classes, importable
 from configtron.tune.rules import canonical
 
-# s for which a map from a file is valid without a manager.
+log = logging.getLogger("configtron.fleet")
+
+# s for which a map from a file is valid without a manager, and at most.
 VALID_S = 6 * 3600.0
+MOST_VALID_S = 10 * 365 * 86_400.0
 KEY_BYTES = 16
 
 
@@ -46,10 +51,11 @@ class FileMapMaker:
 
     def _read(self) -> FixedMapMaker:
         try:
-            text = self._path.read_text()
-            form = json.loads(text)
             self._seen = self._stamp()
-            return FixedMapMaker(map_of_form(form, self._key), float(form.get("valid_s", VALID_S)))
+            form = json.loads(self._path.read_text())
+            valid_s = float(form.get("valid_s", VALID_S))
+            check_number("valid_s", valid_s, 0, MOST_VALID_S)
+            return FixedMapMaker(map_of_form(form, self._key), valid_s)
         except OSError as error:
             raise BadInput(f"{self._path}: {error.strerror}") from error
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
@@ -65,11 +71,14 @@ class FileMapMaker:
         """Take rows; a map from a file learns nothing."""
 
     def make(self, now_ns: int, barred: Barred) -> FleetMap | None:
-        """Return the file's map once it has changed. A file that cannot be read leaves the map as it is."""
+        """Return the file's map once it has changed. A file that holds none leaves the map as it is, with a warning."""
         try:
             if self._stamp() != self._seen:
                 self._maker = self._read()
         except OSError:
+            return None
+        except BadInput as error:
+            log.warning("the map stays as it is: %s", error)
             return None
         return self._maker.make(now_ns, barred)
 
@@ -92,6 +101,8 @@ class FileMapMaker:
 
 def map_of_form(form: dict[str, Any], key: bytes) -> FleetMap:
     """Return the map of a JSON object. Errors: `BadInput`, and those of an object of another form."""
+    for name in (*form["profiles"], *form["mixes"]):
+        check_text("a name in the map", name)
     profiles = {name: Profile(name, pairs_of(settings)) for name, settings in form["profiles"].items()}
     mixes = {}
     for name, shares in form["mixes"].items():

@@ -102,12 +102,32 @@ def test_nested_too_deep_is_no_line_and_no_map(tmp_path: Path) -> None:
         FileMapMaker(tmp_path / "map.json")
 
 
-def test_endless_epoch_is_no_map(tmp_path: Path) -> None:
-    """JSON as Python reads it knows Infinity."""
-    form = {"profiles": {"default": {}}, "mixes": {"near": {"default": 1}}, "prefixes": {}, "holdback": float("inf")}
-    (tmp_path / "map.json").write_text(json.dumps(form))
-    with pytest.raises(BadInput, match="not a map"):
+MAP = {"profiles": {"fast": {"initcwnd": 20}}, "mixes": {"near": {"fast": 1}}, "prefixes": {}}
+
+
+@pytest.mark.parametrize("change", [
+    {"valid_s": float("nan")}, {"valid_s": 1e300}, {"valid_s": -1}, {"holdback": float("inf")},
+    {"profiles": {"\ud800": {}}, "mixes": {"near": {"\ud800": 1}}}, {"mixes": {"ne\0ar": {"fast": 1}}},
+])  # fmt: skip
+def test_number_or_name_that_no_map_has_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
+    """JSON as Python reads it knows NaN, Infinity, NUL and halves of characters."""
+    (tmp_path / "map.json").write_text(json.dumps(MAP | change))
+    with pytest.raises(BadInput):
         FileMapMaker(tmp_path / "map.json")
+
+
+def test_running_manager_outlives_a_map_that_is_mistyped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A slip of the editor ended the manager of all agents; the warning comes once, and the mended file is taken up."""
+    path = tmp_path / "map.json"
+    path.write_text(json.dumps(MAP))
+    maker = FileMapMaker(path)
+    assert maker.make(0, lambda profile: "") is not None
+    path.write_text("{")
+    assert maker.make(1, lambda profile: "") is None and maker.make(2, lambda profile: "") is None
+    assert [one.getMessage().count("not a map") for one in caplog.records] == [1]
+    path.write_text(json.dumps(MAP | {"epoch_s": 60}))
+    found = maker.make(3, lambda profile: "")
+    assert found is not None and found.epoch_s == 60
 
 
 @pytest.mark.parametrize("term", [-1, 2**62, 2**63 - 1, 2**63])
