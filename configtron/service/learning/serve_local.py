@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import os
 import secrets
 import socket
 import threading
@@ -25,7 +24,7 @@ from configtron.learner.loop_maker import LoopMapMaker
 from configtron.learner.map_making import MapOptions
 from configtron.learner.registry import PREFERRED
 from configtron.learner.rulebook import learned_profile
-from configtron.model.bounds import check_texts
+from configtron.model.bounds import check_number, check_texts
 from configtron.model.draw import Key, Mix, Plan, draw
 from configtron.model.errors import BadInput, ConfigtronError, Missing
 from configtron.model.fleet import FleetMap
@@ -81,8 +80,9 @@ class ServeOptions:
     ports: tuple[int, ...] = field(default=(80, 443))
 
     def __post_init__(self) -> None:
-        """Check texts. Errors: `BadInput`."""
+        """Check texts and the port. Errors: `BadInput`."""
         check_texts(self)
+        check_number("port", self.port, 0, 65_535, whole=True)
 
 
 def serve_options(
@@ -198,7 +198,8 @@ class LearningThread(threading.Thread):
 
         try:
             with FleetStore(self._database) as store:
-                name = f"{socket.gethostname()}/{os.getpid()}"
+                # As a manager's: the process's number comes again, after a reboot or in a container.
+                name = f"{socket.gethostname()}/{time.time_ns() // 1_000_000:x}"
                 guarded = GuardedMaker(self._maker, self._barred)
                 core = ManagerCore(store, guarded, self._key, name, time.time_ns())
                 self._learning = LocalLearning(core, self._maker, self.boot)
