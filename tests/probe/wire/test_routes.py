@@ -130,10 +130,14 @@ def test_no_packet_leaves_with_an_address_of_another_program(crossroads: Crossro
     vantages.write_text('[[vantage]]\nname = "a"\nsource_address = "203.0.113.9"\n')
     counter = Path("/sys/class/net/up1/statistics/tx_packets")
     sent = lambda: subprocess.run(["ip", "netns", "exec", crossroads.host, "cat", counter], stdout=subprocess.PIPE, check=True).stdout  # noqa: E731, E501  # fmt: skip
-    before = sent()
-    for words in (("--source-ip", "203.0.113.9"), ("--vantages", str(vantages))):
-        done = probe(crossroads.host, tmp_path, crossroads.servers[1], *words)
-        assert done.returncode == REFUSED != NOTHING
-        (line,) = [line for line in done.stderr.splitlines() if line.startswith("configtron:")]
-        assert "203.0.113.9 is not configured on this host" in line and "nothing was sent" in line
-    assert sent() == before
+    quiet = False
+    # the kernel itself sends neighbour discovery now and then, but not each time
+    for _ in range(4):
+        before = sent()
+        for words in (("--source-ip", "203.0.113.9"), ("--vantages", str(vantages))):
+            done = probe(crossroads.host, tmp_path, crossroads.servers[1], *words)
+            assert done.returncode == REFUSED != NOTHING
+            (line,) = [line for line in done.stderr.splitlines() if line.startswith("configtron:")]
+            assert "203.0.113.9 is not configured on this host" in line and "nothing was sent" in line
+        quiet = quiet or sent() == before
+    assert quiet
