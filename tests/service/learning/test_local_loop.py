@@ -72,7 +72,9 @@ def test_killed_at_any_moment_policy_maps_and_propensities_agree(tmp_path: Path)
             wanted = int(rng.integers(1, 5)) if kills < 6 else 10**6
             for seen, line in enumerate(child.stdout, start=1):
                 if line.startswith("{"):
+                    # it has ended: a kill from here on would lead to no further start
                     found = line
+                    break
                 if seen == wanted:
                     time.sleep(float(rng.random()) * 0.3)
                     child.send_signal(signal.SIGKILL)
