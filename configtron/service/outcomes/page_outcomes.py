@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -12,10 +11,9 @@ from configtron.learner.pageloads.beacon_join import SETTLE_NS, BeaconJoin
 from configtron.learner.pageloads.failure_join import FailureJoin
 from configtron.learner.pageloads.intake import Admitted, Intake, IntakeOptions
 from configtron.learner.pageloads.request_join import DrawnArm
-from configtron.learner.receiving.ended_sockets import boottime_ns
 from configtron.learner.receiving.http_endpoint import BeaconEndpoint
 from configtron.model.fleet import OutcomeRow
-from configtron.service.outcomes.root_reader import ReaderBatch
+from configtron.service.outcomes.root_reader import HOST_CLOCK, OutcomeClock, ReaderBatch
 
 
 def unknown_client(client: bytes, at_ns: int) -> DrawnArm | None:
@@ -40,16 +38,18 @@ class PageOutcomes:
         drawn_of: Callable[[bytes, int], DrawnArm | None] = unknown_client,
         sequence: int = 0,
         settle_ns: int = SETTLE_NS,
+        clock: OutcomeClock = HOST_CLOCK,
     ) -> None:
-        self._rows = rows
+        self._rows, self._clock = rows, clock
         self.beacons = BeaconJoin(agent, boot, sequence=sequence, settle_ns=settle_ns)
         self.failures = FailureJoin(self.beacons, drawn_of)
         self.intake = Intake(options)
-        self.endpoint = BeaconEndpoint(self.intake, self._admit)
+        self.endpoint = BeaconEndpoint(self.intake, self.admit)
         self._failed: list[Callable[[], OutcomeRow | None]] = []
 
-    def _admit(self, admitted: Admitted) -> None:
-        now_ns = boottime_ns()
+    def admit(self, admitted: Admitted) -> None:
+        """Take what a request brought."""
+        now_ns = self._clock.boot_ns()
         if admitted.load is not None:
             self.beacons.beacon(admitted.load, now_ns, admitted.device, admitted.site)
         for failed in admitted.failed:
@@ -63,7 +63,7 @@ class PageOutcomes:
         self.beacons.ended(batch.ended)
         self.failures.requests(batch.joined)
         self.failures.ended_badly(batch.bad)
-        rows = self.beacons.advance(boottime_ns() + ahead_ns, time.time_ns() + ahead_ns)
+        rows = self.beacons.advance(self._clock.boot_ns() + ahead_ns, self._clock.wall_ns() + ahead_ns)
         waiting, self._failed = self._failed, []
         rows += [row for failed in waiting if (row := failed()) is not None]
         if rows:

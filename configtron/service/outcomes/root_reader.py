@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import NamedTuple, Protocol
 
@@ -21,6 +21,16 @@ from configtron.model.close_records import CloseRecord, OpenRecord
 
 # Records of one turn: the kernel's ring holds more, and lines must be read meanwhile.
 AT_ONCE = 20_000
+
+
+class OutcomeClock(NamedTuple):
+    """CLOCK_BOOTTIME and the wall clock, ns: this host's, or those of a simulation."""
+
+    boot_ns: Callable[[], int] = boottime_ns
+    wall_ns: Callable[[], int] = time.time_ns
+
+
+HOST_CLOCK = OutcomeClock()
 
 
 class RecordSource(Protocol):
@@ -47,8 +57,11 @@ class RootReader:
     all_logged   the server logs every request (HAProxy): then lines count a connection's requests
     """
 
-    def __init__(self, source: RecordSource, lines: LogSocket, book: PlanBook, all_logged: bool = False) -> None:
-        self.source, self.lines, self.book = source, lines, book
+    def __init__(
+        self, source: RecordSource, lines: LogSocket, book: PlanBook, all_logged: bool = False,
+        clock: OutcomeClock = HOST_CLOCK,
+    ) -> None:  # fmt: skip
+        self.source, self.lines, self.book, self._clock = source, lines, book, clock
         self.join = RequestJoin(book.describe, all_logged=all_logged)
         self._reading: Iterator[OpenRecord | CloseRecord] | None = None
         self._began_ns = self._complete_ns = 0
@@ -56,10 +69,10 @@ class RootReader:
 
     def turn(self) -> ReaderBatch:
         """Read what waits; return what joined."""
-        self.book.wall_ns = time.time_ns() - boottime_ns()
+        self.book.wall_ns = self._clock.wall_ns() - self._clock.boot_ns()
         self._read_records()
         self.read_lines()
-        joined = self.join.advance(self._complete_ns, boottime_ns())
+        joined = self.join.advance(self._complete_ns, self._clock.boot_ns())
         return ReaderBatch(tuple(joined), tuple(self.join.ended()), tuple(self.join.ended_badly()))
 
     def read_lines(self) -> None:
@@ -69,7 +82,7 @@ class RootReader:
 
     def _read_records(self) -> None:
         if self._reading is None:
-            self._reading, self._began_ns = self.source.records(), boottime_ns()
+            self._reading, self._began_ns = self.source.records(), self._clock.boot_ns()
         read = 0
         for record in islice(self._reading, AT_ONCE):
             self.join.record(record)
@@ -77,7 +90,7 @@ class RootReader:
         lost = self.source.lost_records()
         if lost > self._lost:
             self._lost = lost
-            self.join.lifetimes.lost(boottime_ns())
+            self.join.lifetimes.lost(self._clock.boot_ns())
         if read < AT_ONCE:
             source, self._reading = self.source, None
             self._complete_ns = source.complete_ns if isinstance(source, EndedSockets) else self._began_ns
