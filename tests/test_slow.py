@@ -24,3 +24,7 @@ def test_the_list_is_of_tests_that_exist() -> None:
         if not file.exists() or not re.search(rf"^def {function}\(", file.read_text(), re.M):
             stale.append(name)
     assert sorted(stale) == [], "make tests/slow.txt anew, or rename there too: a test of another name is not left out"
+
+
+def test_the_repositorys_rules_are_always_checked() -> None:
+    assert measured([f"{MOST_S * 2:.3f} tests/test_words.py::test_one"]) == []

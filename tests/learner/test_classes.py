@@ -66,7 +66,7 @@ def test_k_is_the_smallest_that_is_tight_enough() -> None:
 
 
 def test_no_points_no_classes() -> None:
-    with pytest.raises(BadInput, match="at least one client"):
+    with pytest.raises(BadInput, match="need a client with bandwidth"):
         fit(np.full((3, 3), np.nan), 2, np.random.default_rng(1))
     assert len(fit(np.zeros((5, 3)), 4, np.random.default_rng(1))) == 1
 
