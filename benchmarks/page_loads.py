@@ -23,6 +23,7 @@ from configtron.learner.pageloads.influence_caps import Caps, InfluenceCaps
 from configtron.learner.pageloads.request_join import DrawnArm, RequestJoin
 from configtron.model.close_records import OpenRecord
 from configtron.model.fleet import OutcomeRow
+from configtron.model.nouns import Profile
 
 LOADS, BATCH = 50_000, 1_000
 START_NS, MS, STEP_NS = 1_700_000_000_000_000_000, 1_000_000, 10_000
@@ -106,6 +107,8 @@ def main() -> None:
     joining = timed("beacons joined to rows", join)
     assert len(rows) == LOADS and all(row.teaches for row in rows)
     with tempfile.TemporaryDirectory() as folder, FleetStore(Path(folder) / "fleet.db") as store:
+        # A map that the manager published: then the rows are in the learner's table too.
+        store.put_map(1, 1, "made", {"wide": Profile("wide", (("initcwnd", 20),))}, 1, b"")
 
         def keep() -> None:
             for first in range(0, LOADS, BATCH):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -40,6 +41,7 @@ INSERT_ROW = (
     f"INSERT INTO fleet_outcome ({', '.join(FLEET_COLUMNS)}) VALUES (?{', ?' * (len(FLEET_COLUMNS) - 1)})"
     " ON CONFLICT (stream, sequence) DO NOTHING"
 )
+WORD_COLUMNS = [attrgetter(name) for name in ("site", "prefix", "class_name", "profile", "device")]
 SELECT_ROWS = (
     "SELECT fleet_outcome.id, agent, boot, sequence, at_ns, coalesce(site.text, ''), coalesce(prefix.text, ''), unit,"
     " plt_ms, term, map_version, epoch, coalesce(class.text, ''), arm, coalesce(profile.text, ''), propensity, held,"
@@ -226,14 +228,13 @@ class FleetStore(Database):
         return stream, through
 
     def _insert(self, stream: int, rows: Sequence[OutcomeRow], received_ns: int) -> None:
-        ids = self._ids({word for row in rows for word in (row.site, row.prefix, row.class_name, row.profile,
-                                                           row.device)} | {"default", "static"})  # fmt: skip
-        known = [self._configuration(row) if row.teaches and row.plt_ms is not None else None for row in rows]
+        ids = self._ids({"default", "static"}.union(*(map(column, rows) for column in WORD_COLUMNS)))
+        known = self._configurations(rows)
         taught = [(row, configuration) for row, configuration in zip(rows, known, strict=True) if configuration]
         first = self._teach(taught, ids)
         values = []
         for row, configuration in zip(rows, known, strict=True):
-            unknown = row.teaches and row.plt_ms is not None and configuration is None
+            unknown = configuration is None and row.teaches and row.plt_ms is not None
             values.append((
                 stream, row.sequence, first if configuration else None, received_ns, row.at_ns, ids[row.site],
                 ids[row.prefix], row.unit, row.plt_ms, row.term, row.map_version, row.epoch, ids[row.class_name],
@@ -275,12 +276,19 @@ class FleetStore(Database):
             self._word_ids |= dict(self._connection.execute(query, (wanted,)))
         return self._word_ids
 
-    def _configuration(self, row: OutcomeRow) -> int | None:
-        """Return the number of the settings that a row's client had; None: its map or profile is not known."""
-        key = (row.term, row.map_version, row.profile) if row.arm is not None else (0, 0, "")
-        if self._configuration_ids.get(key) is None:
-            self._configuration_ids[key] = self._settings_id(*key)
-        return self._configuration_ids[key]
+    def _configurations(self, rows: Sequence[OutcomeRow]) -> list[int | None]:
+        """Return the number of the settings that each row's client had; None: the row does not teach, or its map or
+        profile is not known."""
+        ids = self._configuration_ids
+        keys = [
+            None if not row.teaches or row.plt_ms is None else
+            (0, 0, "") if row.arm is None else (row.term, row.map_version, row.profile)
+            for row in rows
+        ]  # fmt: skip
+        for key in dict.fromkeys(keys):
+            if key is not None and ids.get(key) is None:
+                ids[key] = self._settings_id(*key)
+        return [None if key is None else ids[key] for key in keys]
 
     def _settings_id(self, term: int, version: int, name: str) -> int | None:
         settings: str | None = "{}"

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from configtron.model.nouns import Profile
+from configtron.model.quickly_built import quickly_built
 
 # What shares and weights are counted in; the most arms of a class; the most bands of round-trip time.
 WHOLE, MOST_ARMS, MOST_BANDS = 65_536, 8, 4
@@ -57,6 +58,7 @@ class FleetMap:
     lease_s: float = 3.0
 
 
+@quickly_built
 @dataclass(frozen=True, slots=True)
 class OutcomeRow:
     """One outcome as an agent reports it; (agent, boot, sequence) names it, so that it is stored once.

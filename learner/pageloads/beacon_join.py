@@ -78,7 +78,7 @@ class _Connection:
     __slots__ = ("begins", "end")
 
     def __init__(self) -> None:
-        self.begins: list[int] = []
+        self.begins: tuple[int, ...] = ()
         self.end: EndedConnection | None = None
 
 
@@ -220,11 +220,10 @@ class BeaconJoin:
         if fault:
             return fault
         begins = connection.begins
-        if any(abs(request.begin_ns - begin) < self._apart_ns for begin in begins):
+        if begins and any(abs(request.begin_ns - begin) < self._apart_ns for begin in begins):
             return "too-often"
         # pages of one connection are seconds apart: the last few are enough
-        begins.append(request.begin_ns)
-        del begins[:-8]
+        connection.begins = (*begins[-7:], request.begin_ns)
         return ""
 
     def _slow_or_fast(self, page: _Page, reported: ReportedLoad) -> str:

@@ -46,7 +46,7 @@ class InfluenceCaps:
     """Counts of the present window; names outside it are forgotten."""
 
     def __init__(self, caps: Caps | None = None, most: int = MOST) -> None:
-        self._caps, self._most, self._window = caps or Caps(), most, -1
+        self._caps, self._most, self._ends_ns = caps or Caps(), most, 0
         self._client_taught: dict[str, int] = {}
         self._prefix_taught: dict[str, int] = {}
         self._contradicted: Counter[str] = Counter()
@@ -55,15 +55,15 @@ class InfluenceCaps:
         self._liars: Counter[str] = Counter()
 
     def _turn(self, now_ns: int) -> None:
-        window = now_ns // WINDOW_NS
-        if window > self._window:
-            self._window = window
-            for counted in (self._client_taught, self._prefix_taught, self._contradicted, self._clients, self._liars):
-                counted.clear()
+        """Begin the window of that time."""
+        self._ends_ns = (now_ns // WINDOW_NS + 1) * WINDOW_NS
+        for counted in (self._client_taught, self._prefix_taught, self._contradicted, self._clients, self._liars):
+            counted.clear()
 
     def seen(self, prefix: str, unit: str, reason: str, now_ns: int) -> None:
         """Count a beacon of this client, with the reason of its rejection; "" if it was accepted."""
-        self._turn(now_ns)
+        if now_ns >= self._ends_ns:
+            self._turn(now_ns)
         clients = self._clients.get(prefix)
         if clients is None:
             if len(self._clients) >= self._most:
@@ -90,7 +90,8 @@ class InfluenceCaps:
 
     def doubt(self, prefix: str, unit: str, now_ns: int) -> str:
         """Return why this client's outcome does not teach; "" if it does, and count it."""
-        self._turn(now_ns)
+        if now_ns >= self._ends_ns:
+            self._turn(now_ns)
         caps = self._caps
         if self._contradicted and self._contradicted.get(unit, 0) >= caps.client_contradictions:
             return "quarantined"
