@@ -11,7 +11,7 @@ from pathlib import Path
 
 from configtron.db.private import folder_made, owned
 from configtron.db.schema import bring_up
-from configtron.model.errors import BadInput, Unwritten, cannot_write
+from configtron.model.errors import BadInput, Busy, ConfigtronError, Unwritten, cannot_write
 
 # Another writer holds the lock for one transaction only, milliseconds; half a minute means that something is wrong.
 LOCK_PATIENCE_S = 30.0
@@ -39,6 +39,7 @@ ADVICE = (
 
 # Of these: the disk is full, or fails.
 NO_ROOM = ("full", "disk I/O error")
+LOCKED = "locked"
 
 
 class Database:
@@ -96,8 +97,7 @@ class Database:
         try:
             yield
         except sqlite3.Error as error:
-            kind = Unwritten if any(sign in str(error) for sign in NO_ROOM) else BadInput
-            raise kind(f"{self.path}: {_advice(str(error))}") from error
+            raise _kind(str(error))(f"{self.path}: {_advice(str(error))}") from error
         except UnicodeEncodeError as error:
             raise BadInput(f"{error.object[:SHOWN]!r} is no text that can be kept or looked up") from error
         except OSError as error:
@@ -109,6 +109,12 @@ def _manner(path: Path, traceless: bool) -> str:
         return READING
     log = path.with_name(path.name + "-wal")
     return TRACELESS if log.exists() and log.stat().st_size else TRACELESS_SETTLED
+
+
+def _kind(complaint: str) -> type[ConfigtronError]:
+    if any(sign in complaint for sign in NO_ROOM):
+        return Unwritten
+    return Busy if LOCKED in complaint else BadInput
 
 
 def _advice(complaint: str) -> str:

@@ -17,13 +17,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from configtron.learner.closed_loop import LoopLearner, LoopOptions, Moved
-from configtron.learner.state import decode, encode
+from configtron.learner.state import OtherVersion, decode, encode
 from configtron.model.errors import BadInput
 from configtron.model.fleet import FleetMap, OutcomeRow
 from configtron.model.nouns import Profile
 
 # s before an epoch begins in which its map is made; a quarter of an epoch, where that is less.
 LEAD_S = 10.0
+OTHER_MAKER = ("the database holds no state of a learner of this version: its manager had a map from a file (--map), or"
+               " it is damaged; to learn from its outcomes anew: --fresh")  # fmt: skip
 
 
 class LoopMapMaker:
@@ -61,8 +63,11 @@ class LoopMapMaker:
 
     def restore(self, text: str) -> None:
         """Take over what `save` wrote. Errors: `BadInput` for another maker's text."""
-        state = decode(text)
-        if "maker" not in state:
-            raise BadInput("this is no state of a maker that learns; start it anew: --fresh")
-        self._epoch = state["maker"]
-        self.learner.restore(state["learner"])
+        try:
+            state = decode(text)
+            self._epoch = int(state["maker"])
+            self.learner.restore(state["learner"])
+        except OtherVersion as error:
+            raise BadInput(f"what was learned is {error.what}; to learn from the outcomes anew: --fresh") from error
+        except (BadInput, ValueError, LookupError, TypeError, AttributeError) as error:
+            raise BadInput(OTHER_MAKER) from error

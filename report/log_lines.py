@@ -46,3 +46,10 @@ def begin_logging(loudness: int, form: str, file: Path | None) -> None:
     logger.handlers = [handler]
     logger.propagate = False
     logger.setLevel(LEVELS[min(loudness, max(LEVELS))])
+
+
+def log_progress() -> None:
+    """Log what a command that runs on does, unless -q, -v or -vv asked for less or more."""
+    logger = logging.getLogger("configtron")
+    if logger.level == LEVELS[0]:
+        logger.setLevel(logging.INFO)

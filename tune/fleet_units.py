@@ -53,6 +53,8 @@ ExecStart={command} tune agent --folder {folder}
 Restart=always
 RestartSec=1
 SuccessExitStatus=130
+# Only an operator can mend an option, a database or a key that does not fit.
+RestartPreventExitStatus=2
 # Stop the main process alone: the watchdogs that end its leases must go on.
 KillMode=process
 LimitMEMLOCK=infinity
@@ -90,8 +92,8 @@ ExecStart={command} learn manager run --policy thompson
 Restart=on-failure
 RestartSec=2
 SuccessExitStatus=130
-# Another manager is obeyed: this one must not come back by itself.
-RestartPreventExitStatus=6
+# Only an operator can mend these: 2, option, database or key; 5, extra or permission; 6, another manager is obeyed.
+RestartPreventExitStatus=2 5 6
 StateDirectory=configtron-manager
 StateDirectoryMode=0700
 CapabilityBoundingSet=

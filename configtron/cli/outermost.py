@@ -14,7 +14,7 @@ from configtron.cli.configfile import CONFIG_FILE
 from configtron.cli.root import root
 from configtron.cli.settings import hint
 from configtron.linux.standard_streams import drop_stdout, open_standard_streams, place_of
-from configtron.model.errors import CANNOT_WRITE, DONE, INTERRUPTED, NOTHING, UNWRITTEN, ConfigtronError
+from configtron.model.errors import DONE, INTERRUPTED, ConfigtronError, code_of
 from configtron.model.packages import missing
 
 # Set by the shell's completion script (`docs/completion/`).
@@ -59,7 +59,7 @@ def run(words: Sequence[str] | None = None) -> int:
         # A full disk, a folder that is a file: the system's own words, and which file.
         click.echo(f"configtron: {place_of(error)}{error.strerror or error}", err=True)
         drop_stdout()
-        return UNWRITTEN if error.errno in CANNOT_WRITE else NOTHING
+        return code_of(error)
 
 
 def _performed(words: list[str]) -> int:

@@ -26,6 +26,12 @@ class BadInput(ConfigtronError):
     code = USAGE
 
 
+class Busy(BadInput):
+    """Another program holds what is needed, a lock or an address: the same command may succeed later."""
+
+    code = NOTHING
+
+
 class Missing(ConfigtronError):
     """A privilege, kernel feature or program is absent. The message states how to get it."""
 
@@ -38,10 +44,23 @@ class Unwritten(ConfigtronError):
     code = UNWRITTEN
 
 
+def no_permission(path: object, error: PermissionError) -> ConfigtronError:
+    """Return the error for a file that this user may not use."""
+    return Missing(f"{path}: {error.strerror or error}; run this as the owner of the file and its folder, or mend the"
+                   " permissions")  # fmt: skip
+
+
 def cannot_write(path: object, error: OSError, remedy: str = "") -> ConfigtronError:
     """Return the error for an unwritable file: `Unwritten` for an error of `CANNOT_WRITE`, else `BadInput`."""
     kind = Unwritten if error.errno in CANNOT_WRITE else BadInput
     return kind(f"{path}: {error.strerror or error}{remedy}")
+
+
+def code_of(error: OSError) -> int:
+    """Return the exit code for the system's own error."""
+    if error.errno in CANNOT_WRITE:
+        return UNWRITTEN
+    return PRIVILEGE if isinstance(error, PermissionError) else NOTHING
 
 
 class Refused(ConfigtronError):

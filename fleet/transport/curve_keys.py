@@ -19,7 +19,7 @@ import zmq
 from nacl.signing import SigningKey, VerifyKey
 from zmq.utils import z85
 
-from configtron.model.errors import BadInput, cannot_write
+from configtron.model.errors import BadInput, cannot_write, no_permission
 
 CURVE, SIGNING, MANAGER = "curve.key", "signing.key", "manager.json"
 FILE, FOLDER = 0o600, 0o700
@@ -83,9 +83,9 @@ def is_curve_key(text: str) -> bool:
 
 
 def curve_pair(folder: Path) -> CurvePair:
-    """Return the CURVE pair of a folder, made if absent. Errors: `BadInput`, `Unwritten`."""
+    """Return the CURVE pair of a folder, made if absent. Errors: `BadInput`, `Missing`, `Unwritten`."""
     path = folder / CURVE
-    if not path.exists():
+    if not _is_there(path):
         public, secret = zmq.curve_keypair()
         _write(path, f"{public.decode()}\n{secret.decode()}\n")
     lines = _read(path).split()
@@ -95,9 +95,9 @@ def curve_pair(folder: Path) -> CurvePair:
 
 
 def signing_key(folder: Path) -> SigningKey:
-    """Return the key that signs maps, made if absent. Errors: `BadInput`, `Unwritten`."""
+    """Return the key that signs maps, made if absent. Errors: `BadInput`, `Missing`, `Unwritten`."""
     path = folder / SIGNING
-    if not path.exists():
+    if not _is_there(path):
         _write(path, bytes(SigningKey.generate()).hex() + "\n")
     try:
         return SigningKey(bytes.fromhex(_read(path).strip()))
@@ -106,9 +106,9 @@ def signing_key(folder: Path) -> SigningKey:
 
 
 def manager_address(folder: Path) -> ManagerAddress:
-    """Return where an agent's manager is. Errors: `BadInput`."""
+    """Return where an agent's manager is. Errors: `BadInput`, `Missing`."""
     path = folder / MANAGER
-    if not path.exists():
+    if not _is_there(path):
         line = "configtron tune agent --join 'LINE', with the line that `learn manager enroll` printed"
         raise BadInput(f"{path}: this host has not joined a manager; run: {line}")
     try:
@@ -119,14 +119,14 @@ def manager_address(folder: Path) -> ManagerAddress:
 
 
 def write_manager_address(folder: Path, address: ManagerAddress) -> None:
-    """Keep where an agent's manager is. Errors: `BadInput`, `Unwritten`."""
+    """Keep where an agent's manager is. Errors: `BadInput`, `Missing`, `Unwritten`."""
     form = {"endpoint": address.endpoint, "curve": address.curve, "signing": address.signing}
     _write(folder / MANAGER, json.dumps(form) + "\n")
 
 
 def write_curve_pair(folder: Path, pair: CurvePair) -> None:
     """Keep a pair that was made elsewhere. Errors: `BadInput` where there is another one; `Unwritten`."""
-    if (folder / CURVE).exists() and curve_pair(folder) != pair:
+    if _is_there(folder / CURVE) and curve_pair(folder) != pair:
         raise BadInput(f"{folder / CURVE}: this host has another key; move it away to join as another agent")
     _write(folder / CURVE, f"{pair.public.decode()}\n{pair.secret.decode()}\n")
 
@@ -151,8 +151,17 @@ def _write(path: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         new.replace(path)
+    except PermissionError as error:
+        raise no_permission(path, error) from error
     except OSError as error:
         raise cannot_write(path, error) from error
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except PermissionError as error:
+        raise no_permission(path, error) from error
 
 
 def _read(path: Path) -> str:
@@ -160,5 +169,7 @@ def _read(path: Path) -> str:
         if path.stat().st_mode & 0o077:
             raise BadInput(f"{path}: other users can read this key; run: chmod 600 {path}, and enroll anew if they did")
         return path.read_text()
+    except PermissionError as error:
+        raise no_permission(path, error) from error
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{path}: cannot be read ({error})") from error

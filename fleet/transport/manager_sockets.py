@@ -15,7 +15,7 @@ import zmq
 from configtron.fleet.messages import MOST_FRAME
 from configtron.fleet.transport.curve_keys import CurvePair, ManagerAddress
 from configtron.fleet.transport.zap import DOMAIN, ZapSocket
-from configtron.model.errors import BadInput
+from configtron.model.errors import Busy
 
 # Frames that wait for one slow agent, and from all agents: some chunks of a map; batches of outcomes.
 QUEUE_OUT, QUEUE_IN = 300, 2000
@@ -35,7 +35,7 @@ class ArrivedFrame(NamedTuple):
 
 
 class ManagerSockets:
-    """Bound sockets of a manager. Errors: `BadInput` where the address is in use."""
+    """Bound sockets of a manager. Errors: `Busy` where the address is in use, or not this host's yet."""
 
     def __init__(self, endpoint: str, pair: CurvePair, allowed: dict[str, str]) -> None:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -76,7 +76,7 @@ class ManagerSockets:
                 socket.bind(endpoint)
             except zmq.ZMQError as error:
                 self.close()
-                raise BadInput(
+                raise Busy(
                     f"{endpoint}: {error}; another manager runs there, or the address is not this host's"
                 ) from error
 

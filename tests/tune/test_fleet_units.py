@@ -32,4 +32,4 @@ def test_exposure(name: str, tmp_path: Path) -> None:
 def test_a_path_with_a_space_is_one_word_and_the_manager_does_not_come_back_when_another_is_obeyed() -> None:
     units = fleet_units(["/opt/my tools/configtron"])
     assert 'ExecStart="/opt/my tools/configtron" --db /var/lib/configtron/configtron.db tune agent' in units[AGENT]
-    assert "RestartPreventExitStatus=6" in units[MANAGER] and "CapabilityBoundingSet=\n" in units[MANAGER]
+    assert "RestartPreventExitStatus=2 5 6\n" in units[MANAGER] and "CapabilityBoundingSet=\n" in units[MANAGER]

@@ -13,7 +13,7 @@ from configtron.cli.settings import settings
 from configtron.model.errors import DONE, NOTHING
 
 JSON = click.option("--json", "as_json", is_flag=True, help="As --format jsonl.")
-KEYS = click.option("--keys", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
+KEYS = click.option("--keys", type=click.Path(file_okay=False, readable=False, path_type=Path), metavar="FOLDER",
                     help="Folder of the manager's keys; else `fleet` beside the database.")  # fmt: skip
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 
 import click
@@ -13,6 +12,7 @@ from configtron.cli.options import INPUT_FILE
 from configtron.cli.settings import settings
 from configtron.linux.signals import asked_to_stop
 from configtron.model.errors import DONE, INTERRUPTED, BadInput
+from configtron.report.log_lines import log_progress
 
 ENDPOINT = "tcp://0.0.0.0:5560"
 
@@ -30,11 +30,15 @@ ENDPOINT = "tcp://0.0.0.0:5560"
 )
 @click.option("--after-term", type=click.IntRange(0), default=0, metavar="N",
               help="Begin with a term above N: for a database that was restored.")  # fmt: skip
-def run(endpoint: str, keys: Path | None, map_file: Path | None, policy: str | None, after_term: int) -> int:
+@click.option("--fresh", is_flag=True, help="Forget what was learned, or the map file's draw; outcomes stay.")
+def run(
+    endpoint: str, keys: Path | None, map_file: Path | None, policy: str | None, after_term: int, fresh: bool
+) -> int:  # fmt: skip
     """Run the manager until Ctrl-C. Its log goes to stderr.
 
     A second manager of the same agents is refused by them: the one that started later goes on, the other stops with a
-    line that names both. Exit code 6: this one was refused.
+    line that names both. Exit code 2: an option, the database or a key does not fit; 5: an extra or a permission is
+    missing; 6: this one was refused. The unit (`tune unit --fleet`) does not start it again after these.
     """
     from configtron.learner.map_making import MapOptions
     from configtron.service.fleet.makers import FileMapMaker, learning_maker
@@ -42,9 +46,9 @@ def run(endpoint: str, keys: Path | None, map_file: Path | None, policy: str | N
 
     if (map_file is None) == (policy is None):
         raise BadInput("name either --map FILE or --policy POLICY (configtron learn policies)")
-    logging.getLogger("configtron").setLevel(logging.INFO)
+    log_progress()
     database = settings().db
     maker = FileMapMaker(map_file) if map_file else learning_maker(database, policy or "", MapOptions())
     with asked_to_stop() as stopping:
-        run_manager(ManagerOptions(database, key_folder(keys), endpoint, after_term), maker, stop=stopping)
+        run_manager(ManagerOptions(database, key_folder(keys), endpoint, after_term, fresh), maker, stop=stopping)
         return INTERRUPTED if stopping() else DONE

@@ -19,7 +19,7 @@ def report(output_file: str, rows: int) -> None:
     puts each back, and what each agent holds.
 
     The page needs no network and no script. It claims nothing where data do not allow it: docs/learn.md explains it.
-    Exit code 2: there is no database.
+    Needs the extra `learn`. Exit code 2: there is no database, or it is damaged; 5: the extra is missing.
     """
     from configtron.report.files import opened
     from configtron.report.page.loop_page import render, verdict

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from configtron.cli.settings import settings
 from configtron.cli.tune.options import guard_options
 from configtron.linux.signals import asked_to_stop
 from configtron.model.errors import DONE, INTERRUPTED, BadInput
+from configtron.report.log_lines import log_progress
 
 OPTIONS = with_options(
     click.option("--local", is_flag=True, help="This host alone, in one process; `learn manager` serves many."),
@@ -39,6 +39,7 @@ OPTIONS = with_options(
     click.option("--budget", type=Finite(0, 1), default=0.01, show_default=True, metavar="SHARE",
                  help="What exploration may cost, as a share of Default's mean page load time."),
     click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of all random numbers."),
+    click.option("--fresh", is_flag=True, help="Forget what was learned; learn from the stored outcomes anew."),
     click.option("--for", "span_s", type=SPAN, metavar="SECONDS", help="Stop after so long; else at Ctrl-C."),
 )  # fmt: skip
 
@@ -60,7 +61,7 @@ def serve(span_s: float | None, local: bool, **given: Any) -> int:
         raise BadInput("serve --local runs the loop of this host; `configtron learn manager run` serves many hosts")
     from configtron.service.learning.serve_local import serve_local, serve_options, until
 
-    logging.getLogger("configtron").setLevel(logging.INFO)
+    log_progress()
     with asked_to_stop() as stopping:
         serve_local(serve_options(settings().db, **given), until(stopping, span_s))
         return INTERRUPTED if stopping() else DONE

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 
 import click
@@ -12,14 +11,15 @@ from configtron.cli.output import say
 from configtron.cli.tune.resolved import lease_options
 from configtron.linux.signals import asked_to_stop
 from configtron.model.errors import DONE, INTERRUPTED
+from configtron.report.log_lines import log_progress
 
 FOLDER = Path("/var/lib/configtron-agent")
 USER = "configtron-agent"
 
 
 @click.command(short_help="Apply the maps of a manager, and send it outcomes.")
-@click.option("--folder", type=click.Path(file_okay=False, path_type=Path), default=FOLDER, show_default=True,
-              help="The agent's keys, its manager's address, its spool.")  # fmt: skip
+@click.option("--folder", type=click.Path(file_okay=False, readable=False, path_type=Path), default=FOLDER,
+              show_default=True, help="The agent's keys, its manager's address, its spool.")  # fmt: skip
 @click.option("--user", default=USER, show_default=True, metavar="NAME",
               help="Whom the process that has the network runs as; this one stays root.")  # fmt: skip
 @click.option("--join", "line", metavar="LINE", help="Join the manager that printed this line, and end.")
@@ -44,7 +44,7 @@ def agent(folder: Path, user: str, line: str | None, key: bool) -> int:
             f"joined {joining.address.endpoint} as {joining.name}; next: configtron tune agent, or its unit (tune unit)"
         )
         return DONE
-    logging.getLogger("configtron").setLevel(logging.INFO)
+    log_progress()
     with asked_to_stop() as stopping:
         run_agent(AgentOptions(lease_options(), folder, user), stop=stopping)
         return INTERRUPTED if stopping() else DONE

@@ -9,11 +9,12 @@ import pwd
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import zmq
 
 from configtron.db.fleet import FleetStore, MapRow
+from configtron.db.fleet_facts import agent_states
 from configtron.fleet.transport.curve_keys import (
     CURVE,
     MANAGER,
@@ -26,10 +27,10 @@ from configtron.fleet.transport.curve_keys import (
     write_curve_pair,
     write_manager_address,
 )
-from configtron.model.errors import BadInput
+from configtron.model.errors import BadInput, no_permission
 from configtron.model.records import Json
 from configtron.service.fleet.agent_network import SPOOL
-from configtron.service.fleet.manager_core import AGENT, PAUSED, ROLLBACK
+from configtron.service.fleet.manager_core import PAUSED, ROLLBACK
 from configtron.service.lease.wanted_rules import NAME
 
 AGENT_COLUMNS = ("name", "state", "heard_s", "held", "driver", "refused", "waiting", "dropped", "skew_s", "reason")
@@ -127,6 +128,8 @@ def _check_folder(folder: Path) -> None:
         other = sorted(path.name for path in folder.iterdir() if not path.name.startswith(AGENT_FILES))
     except FileNotFoundError:
         return
+    except PermissionError as error:
+        raise no_permission(folder, error) from error
     except OSError as error:
         raise BadInput(f"{folder}: cannot be read ({error.strerror})") from error
     if other:
@@ -170,12 +173,13 @@ class AgentRow(NamedTuple):
 
 
 def agents(database: Path) -> list[AgentRow]:
-    """Return every agent that was enrolled, with what the manager knows of it."""
+    """Return every agent that was enrolled, with what the manager knows of it. Errors: `BadInput`."""
     with FleetStore(database, read_only=True) as store:
         facts, rows = store.facts(), store.enrolled()
+    states = agent_states(facts, database)
     found = []
     for row in rows:
-        known = json.loads(facts.get(AGENT + row.name, "{}")) if not row.revoked_at else {}
+        known: dict[str, Any] = states.get(row.name, {}) if not row.revoked_at else {}
         found.append(AgentRow(
             row.name, "revoked" if row.revoked_at else "enrolled", known.get("heard_s", 0), known.get("held", ""),
             known.get("driver", ""), known.get("refused", 0), known.get("waiting", 0), known.get("dropped", 0),

@@ -21,7 +21,7 @@ from configtron.model.fleet import Band, FleetMap, OutcomeRow
 from configtron.model.grid import Grid
 from configtron.model.knobs import KNOBS
 from configtron.model.nouns import Knob, Profile
-from configtron.model.records import pairs_of
+from configtron.model.tuning_json import named, setting_of, value_text
 from configtron.service.fleet.map_maker import Barred, FixedMapMaker, MapMaker
 from configtron.service.learning.importable import check_classes, importable
 from configtron.tune.rules import canonical
@@ -32,6 +32,7 @@ log = logging.getLogger("configtron.fleet")
 VALID_S = 6 * 3600.0
 MOST_VALID_S = 10 * 365 * 86_400.0
 KEY_BYTES = 16
+OTHER_MAKER = "the database was used by a manager that learns (--policy); to forget what it learned: --fresh"
 
 
 class FileMapMaker:
@@ -58,6 +59,8 @@ class FileMapMaker:
             return FixedMapMaker(map_of_form(form, self._key), valid_s)
         except OSError as error:
             raise BadInput(f"{self._path}: {error.strerror}") from error
+        except BadInput as error:
+            raise BadInput(f"{self._path}: {error}") from error
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise BadInput(
                 f"{self._path}: not a map ({type(error).__name__}: {error}); docs/fleet.md shows one"
@@ -93,9 +96,12 @@ class FileMapMaker:
     def restore(self, text: str) -> None:
         """Take over the key of the draw, so that clients keep their arms. Errors: `BadInput`."""
         try:
-            self._key = bytes.fromhex(text)
+            key = bytes.fromhex(text)
         except ValueError as error:
-            raise BadInput("the database was used by a manager that learns; use another one: --db FILE") from error
+            raise BadInput(OTHER_MAKER) from error
+        if len(key) != KEY_BYTES:
+            raise BadInput(OTHER_MAKER)
+        self._key = key
         self._maker = self._read()
 
 
@@ -103,7 +109,7 @@ def map_of_form(form: dict[str, Any], key: bytes) -> FleetMap:
     """Return the map of a JSON object. Errors: `BadInput`, and those of an object of another form."""
     for name in (*form["profiles"], *form["mixes"]):
         check_text("a name in the map", name)
-    profiles = {name: Profile(name, pairs_of(settings)) for name, settings in form["profiles"].items()}
+    profiles = {name: profile_of_form(name, settings) for name, settings in form["profiles"].items()}
     mixes = {}
     for name, shares in form["mixes"].items():
         mix = Mix.of([(profile, float(share)) for profile, share in shares.items()])
@@ -115,6 +121,15 @@ def map_of_form(form: dict[str, Any], key: bytes) -> FleetMap:
     return FleetMap(0, 0, profiles, mixes, prefixes, key, 0, bands, round(float(form.get("holdback", 0.05)) * PARTS),
                     int(form.get("epoch_s", 600)), tuple(form.get("ports", (80, 443))),
                     float(form.get("lease_s", 3.0)))  # fmt: skip
+
+
+def profile_of_form(name: str, settings: dict[str, Any]) -> Profile:
+    """Return a profile of a JSON object, each value as its knob takes it. Errors: `BadInput`, which names profile and
+    setting."""
+    try:
+        return Profile(name, named(dict(setting_of(f"{knob}={value_text(value)}") for knob, value in settings.items())))
+    except BadInput as error:
+        raise BadInput(f"profile {name!r}: {error}") from error
 
 
 def learning_maker(database: Path, policy: str, options: MapOptions) -> MapMaker:

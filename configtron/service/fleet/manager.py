@@ -15,7 +15,7 @@ from configtron.fleet.transport.curve_keys import curve_pair, signing_key
 from configtron.fleet.transport.manager_sockets import ManagerSockets
 from configtron.model.bounds import check_number, check_texts
 from configtron.model.errors import Refused
-from configtron.service.fleet.manager_core import ManagerCore, Outgoing
+from configtron.service.fleet.manager_core import ManagerCore, Outgoing, forget_learned
 from configtron.service.fleet.map_maker import MapMaker
 
 log = logging.getLogger("configtron.fleet")
@@ -36,12 +36,14 @@ class ManagerOptions:
     keys        folder of its two keys; made if absent
     endpoint    tcp://ADDRESS:PORT; offers one port above
     after_term  the next term is higher than that: for a manager whose database was restored
+    fresh       forget what the maker before learned; outcomes, agents and maps stay
     """
 
     database: Path
     keys: Path
     endpoint: str = ENDPOINT
     after_term: int = 0
+    fresh: bool = False
 
     def __post_init__(self) -> None:
         check_texts(self)
@@ -61,6 +63,8 @@ def run_manager(options: ManagerOptions, maker: MapMaker, *, stop: Callable[[], 
     with FleetStore(options.database) as store:
         if options.after_term:
             store.raise_term(options.after_term)
+        if options.fresh:
+            forget_learned(store)
         sockets = ManagerSockets(options.endpoint, pair, store.allowed())
         try:
             core = ManagerCore(store, maker, key, name, time.time_ns())

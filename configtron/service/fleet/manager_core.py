@@ -7,11 +7,12 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nacl.signing import SigningKey
 
 from configtron.db.fleet import FleetStore
+from configtron.db.fleet_facts import AGENT, agent_state, place_fact, whole_fact
 from configtron.fleet.manager_session import (
     AgentReport,
     AgentState,
@@ -42,7 +43,7 @@ MAKE_S, READ_S = 1.0, 0.5
 # s between two writings of the agents' states and of what the maker knows, while nothing is published.
 STATE_S, SAVE_S = 2.0, 60.0
 # Names of facts.
-MAKER, POSITION, ROLLBACK, PAUSED, AGENT = "maker", "position", "rollback", "paused", "agent "
+MAKER, POSITION, ROLLBACK, PAUSED = "maker", "position", "rollback", "paused"
 
 
 class Outgoing(NamedTuple):
@@ -88,8 +89,9 @@ class ManagerCore:
         """Take up what the manager before knew: its maker's state, later rows, and its map under the new term."""
         facts = self.store.facts()
         self._written = {name: text for name, text in facts.items() if name.startswith(AGENT)}
-        self._hellos = {name.removeprefix(AGENT): _limits_of(text) for name, text in self._written.items()}
-        self._position, self._paused = int(facts.get(POSITION, "0")), PAUSED in facts
+        self._hellos = {name.removeprefix(AGENT): _limits_of(agent_state(name, text, self.store.path))
+                        for name, text in self._written.items()}  # fmt: skip
+        self._position, self._paused = whole_fact(facts, POSITION, self.store.path), PAUSED in facts
         if MAKER in facts:
             self._maker.restore(facts[MAKER])
         self._observe()
@@ -195,18 +197,21 @@ class ManagerCore:
             self.session.allow(allowed)
         facts = self.store.facts()
         self._paused = PAUSED in facts
-        wish = facts.get(ROLLBACK, "")
+        wish = place_fact(facts, ROLLBACK, self.store.path)
         return self._roll_back(wish, now_ns) if wish else []
 
-    def _roll_back(self, wish: str, now_ns: int) -> list[ManagerEffect]:
-        term, _, version = wish.partition(".")
-        data = self.store.document(int(term), int(version))
+    def _roll_back(self, place: tuple[int, int], now_ns: int) -> list[ManagerEffect]:
+        wish = f"{place[0]}.{place[1]}"
+        data = self.store.document(*place)
         self.store.put_facts({ROLLBACK: ""})
         if data is None:
             return [
                 ManagerRemark(f"map {wish} is not kept any more; `configtron learn manager maps` lists those that are")
             ]
-        found = opened(data, self._key.verify_key, None)
+        try:
+            found = opened(data, self._key.verify_key, None)
+        except MapRefused as error:
+            return [ManagerRemark(f"map {wish} of the database is not published again: {error}")]
         # Another key: agents change what they draw at once, not with the next epoch.
         key = self._key.sign(f"{self.term} {self._version}".encode()).signature[:16]
         span_ns = found.head.not_after_ns - found.head.made_ns
@@ -280,6 +285,12 @@ class ManagerCore:
 AgentLimits = tuple[Limits, Mapping[str, Bound]]
 
 
+def forget_learned(store: FleetStore) -> None:
+    """Forget what the maker of a database learned, and that rows were read: another maker reads all of them."""
+    for name in (MAKER, POSITION):
+        store.drop_fact(name)
+
+
 def _limits(hello: AgentHello | None) -> AgentLimits:
     if hello is None:
         return Limits(allow_unfair=True), {}
@@ -316,9 +327,8 @@ def _spans(forms: Sequence[BoundForm | ReachForm]) -> list[Json]:
     return [[each.knob, each.least, each.most, list(each.values)] for each in forms]
 
 
-def _limits_of(text: str) -> AgentLimits:
+def _limits_of(form: Mapping[str, Any]) -> AgentLimits:
     """Return the limits in a state that was kept."""
-    form = json.loads(text)
     spans = ({row[0]: Bound(row[1], row[2], tuple(row[3])) for row in form.get(kind, [])}
              for kind in ("bounds", "reaches"))  # fmt: skip
     bounds, reaches = spans

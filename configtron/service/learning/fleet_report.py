@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 
 from configtron import __version__
 from configtron.db.fleet import FleetStore, MapRow
+from configtron.db.fleet_facts import agent_states
 from configtron.learner.outcome_arms import FleetLoads, fleet_loads, intervals, ratio_of
 from configtron.learner.rollout import Rollout, RolloutPlan, sees
 from configtron.learner.state import decode
@@ -31,13 +31,14 @@ from configtron.report.fleet_inputs import (
     ReportInputs,
     ShareSpan,
 )
+from configtron.service.learning.importable import check_classes
 
 # Rows that a report reads at most, the latest ones: some 300 MB. Those that drift is looked for in: some seconds.
 MOST_ROWS, DRIFT_ROWS = 200_000, 20_000
 # Rows of tables; places that have effects of their own; stretches of time that shares are shown for.
 MOST_PREFIXES, MOST_DRIFT, MOST_DECISIONS, MOST_PLACES, SPANS = 100, 50, 50, 8, 12
-# Facts of the manager's database: an agent's state, by name, and a roll-out's.
-AGENT_FACT, ROLLOUT_FACT = "agent ", "rollout"
+# Fact of the manager's database: a roll-out's state.
+ROLLOUT_FACT = "rollout"
 # Seconds from which on spans are named by day.
 DAYS_S = 2 * 86_400
 
@@ -56,9 +57,10 @@ class ReportOptions:
 
 
 def report(options: ReportOptions, now: datetime | None = None) -> ReportInputs:
-    """Return the contents of a report. now: its date. Errors: `BadInput` where there is no database."""
+    """Return the contents of a report. now: its date. Errors: `BadInput` without a database; `Missing`."""
     if not options.db.is_file():
         raise BadInput(f"{options.db}: no database here; name the manager's: configtron --db FILE learn report")
+    check_classes()
     with FleetStore(options.db, read_only=True) as store:
         total, rows = store.latest_rows(options.rows)
         maps, facts, lost = store.maps(), store.facts(), sum(one.lost for one in store.streams())
@@ -84,7 +86,7 @@ def inputs_of(
         version=__version__, source=source, made_at=made_at, first_at=first, last_at=last,
         effects=effects, quality=quality, prefixes=prefixes, prefixes_more=more, shares=_shares(rows),
         drift=_drift(rows[-DRIFT_ROWS:]), decisions=tuple(_decision(one) for one in maps[-MOST_DECISIONS:]),
-        agents=_agents(facts, revoked), rollout=rollout, notes=tuple(notes), plan=plan,
+        agents=_agents(facts, revoked, source), rollout=rollout, notes=tuple(notes), plan=plan,
         sees=tuple(sees(plan, one) for one in known),
     )  # fmt: skip
 
@@ -168,13 +170,12 @@ def _decision(one: MapRow) -> MapDecision:
     return MapDecision(place, one.made_at, one.why, one.prefixes, command)
 
 
-def _agents(facts: dict[str, str], revoked: dict[str, bool]) -> tuple[AgentLine, ...]:
-    states = {name.removeprefix(AGENT_FACT): json.loads(text) for name, text in facts.items()
-              if name.startswith(AGENT_FACT)}  # fmt: skip
+def _agents(facts: dict[str, str], revoked: dict[str, bool], source: str) -> tuple[AgentLine, ...]:
+    states = agent_states(facts, source)
     return tuple(_agent(name, states.get(name, {}), revoked.get(name, False)) for name in sorted({*states, *revoked}))
 
 
-def _agent(name: str, state: dict[str, object], revoked: bool) -> AgentLine:
+def _agent(name: str, state: Mapping[str, object], revoked: bool) -> AgentLine:
     def number(key: str) -> float:
         value = state.get(key, 0)
         return float(value) if isinstance(value, int | float) else 0.0

@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import re
 import secrets
 import socket
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,6 +55,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("configtron.fleet")
 
+PORT_DIGITS = re.compile(r"[0-9]{1,5}")
+
+# Characters of a fault's message that are shown.
+FAULT_LENGTH = 200
 # s between two turns of the loop.
 TURN_S = 0.25
 # Clients of one epoch that a prefix needs to be listed. A driver that does not draw knows of prefixes alone.
@@ -63,7 +69,8 @@ CLIENTS, PREFIXES_ALONE = 20, 1
 class ServeOptions:
     """lease: database, driver, place and limits; maps: as `MapOptions`, whose `least_clients` 0 is chosen by the
     driver; policy: a row of `learn policies`; begin_with, budget: as in `LoopOptions`; host, port: where beacons
-    come; log_path: socket of the web server's access log; keys: folder of the key that signs maps."""
+    come; log_path: socket of the web server's access log; keys: folder of the key that signs maps; fresh: forget
+    what was learned, and learn from the stored outcomes anew."""
 
     lease: LeaseOptions
     keys: Path
@@ -77,6 +84,7 @@ class ServeOptions:
     host: str = "127.0.0.1"
     port: int = 0
     log_path: Path | None = None
+    fresh: bool = False
     ports: tuple[int, ...] = field(default=(80, 443))
 
     def __post_init__(self) -> None:
@@ -91,7 +99,8 @@ def serve_options(
 ) -> ServeOptions:  # fmt: skip
     """Return options as they are typed. Errors: `BadInput`."""
     host, _, port = beacons.rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) < 65_536:
+    # Python converts at most 4300 digits.
+    if not host or not PORT_DIGITS.fullmatch(port) or not 0 < int(port) < 65_536:
         raise BadInput(f"--beacons {beacons[:60]!r}: write HOST:PORT, as in 127.0.0.1:9315")
     lease = LeaseOptions(database, driver or AUTO, limits=limits_of(bound, bool(allow_unfair)))
     return ServeOptions(lease, database.parent / "fleet", host=host, port=int(port), least_clients=least_clients or 0,
@@ -146,7 +155,7 @@ def serve_local(options: ServeOptions, stop: Callable[[], bool], seen: Callable[
         made = loop_options(options, grid, tuple(humans.prefixes), frozenset(humans.profiles), enforcement.draws)
         boot = secrets.token_hex(8)
         learner = LearningThread(options.lease.database, LoopMapMaker(made, secrets.token_bytes(16)),
-                                 enforcement.barred, key, boot)  # fmt: skip
+                                 enforcement.barred, key, boot, fresh=options.fresh)  # fmt: skip
         applier = Applier(enforcement, key.verify_key, humans, enforcement.human_rules())
         applier.frozen = enforcement.frozen()
         unit = "draws for each client" if enforcement.draws else "is drawn for, prefix by prefix"
@@ -166,9 +175,10 @@ class LearningThread(threading.Thread):
     while an update takes longer."""
 
     def __init__(self, database: Path, maker: LoopMapMaker, barred: Callable[[Profile], str], key: SigningKey,
-                 boot: str) -> None:  # fmt: skip
+                 boot: str, *, fresh: bool = False) -> None:  # fmt: skip
         super().__init__(name="learning", daemon=True)
         self._database, self._maker, self._barred, self._key, self.boot = database, maker, barred, key, boot
+        self._fresh = fresh
         self._learning: LocalLearning | None = None
         self._begun, self._over = threading.Event(), threading.Event()
         self.error: ConfigtronError | None = None
@@ -194,12 +204,14 @@ class LearningThread(threading.Thread):
 
     def run(self) -> None:
         from configtron.db.fleet import FleetStore
-        from configtron.service.fleet.manager_core import ManagerCore
+        from configtron.service.fleet.manager_core import ManagerCore, forget_learned
 
         try:
             with FleetStore(self._database) as store:
                 # As a manager's: the process's number comes again, after a reboot or in a container.
                 name = f"{socket.gethostname()}/{time.time_ns() // 1_000_000:x}"
+                if self._fresh:
+                    forget_learned(store)
                 guarded = GuardedMaker(self._maker, self._barred)
                 core = ManagerCore(store, guarded, self._key, name, time.time_ns())
                 self._learning = LocalLearning(core, self._maker, self.boot)
@@ -209,8 +221,21 @@ class LearningThread(threading.Thread):
                     self._learning.turn(time.monotonic(), time.time_ns())
         except ConfigtronError as error:
             self.error = error
+        except Exception as error:
+            # A fault of this program must not leave the other half running without a learner.
+            log.debug("learning ended", exc_info=True)
+            self.error = stopped_by(error)
         finally:
             self._begun.set()
+
+
+def stopped_by(error: Exception) -> ConfigtronError:
+    """Return the error, in one line, for a fault of this program that ended the learning thread."""
+    at = traceback.extract_tb(error.__traceback__)[-1:]
+    where = "".join(f" at {Path(one.filename).name}:{one.lineno}" for one in at)
+    what = " ".join(f"{type(error).__name__}: {error}".split())[:FAULT_LENGTH]
+    return ConfigtronError(f"learning ended by a fault of this program{where} ({what}); rules are taken back. Run it"
+                           " with -vv for the report, and start it again: it goes on from the database")  # fmt: skip
 
 
 class RecordsInForce:

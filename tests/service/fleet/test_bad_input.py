@@ -5,20 +5,25 @@ from __future__ import annotations
 
 import json
 from base64 import urlsafe_b64encode
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import zmq
 
 from configtron.fleet.transport.curve_keys import CURVE, ManagerAddress, curve_pair
+from configtron.fleet.transport.manager_sockets import ManagerSockets
 from configtron.learner.closed_loop import LoopOptions
+from configtron.learner.loop_maker import LoopMapMaker
 from configtron.learner.map_making import MapOptions
-from configtron.model.errors import BadInput, Missing
+from configtron.model.errors import BadInput, Busy, Missing
 from configtron.model.nouns import Profile
 from configtron.service.fleet import enrolment
 from configtron.service.fleet.makers import FileMapMaker, grid_of, learning_maker
-from configtron.service.fleet.manager import ManagerOptions
+from configtron.service.fleet.manager import ManagerOptions, run_manager
+from configtron.service.fleet.map_maker import MapMaker
 from configtron.service.learning import importable
+from tests.support.real_servers import free_port
 
 KEY, SIGNING = "x" * 40, "0" * 64
 
@@ -151,3 +156,69 @@ def test_manager_that_learns_needs_its_packages_at_once(
     monkeypatch.setattr(importable, "find_spec", lambda name: None if name == module else name)
     with pytest.raises(Missing, match=r"pip install 'configtron\[learn\]'"):
         learning_maker(tmp_path / "a.db", "thompson", MapOptions())
+
+
+@pytest.mark.parametrize(("setting", "why"), [
+    ({"initcwn": 20}, r"no knob is called 'initcwn' \(did you mean initcwnd\?\)"),
+    ({"initcwnd": "many"}, "initcwnd takes a number of segments"), ({"initcwnd": 2.5}, "initcwnd takes a whole number"),
+    ({"initcwnd": None}, "is no setting"), ({"tcp_congestion_control": "cubic; reboot"}, "takes a name"),
+])  # fmt: skip
+def test_setting_of_a_map_that_no_knob_takes_is_named_before_it_is_signed(
+    tmp_path: Path, setting: dict[str, object], why: str
+) -> None:
+    """An unknown knob was published to all agents."""
+    (tmp_path / "map.json").write_text(json.dumps(MAP | {"profiles": {"fast": setting}}))
+    with pytest.raises(BadInput, match=rf"map\.json: profile 'fast': .*{why}"):
+        FileMapMaker(tmp_path / "map.json")
+
+
+def learner(path: Path) -> MapMaker:
+    """A maker that learns. path: where the other one's map is."""
+    return LoopMapMaker(LoopOptions(grid_of([Profile("fast", (("initcwnd", 20),))])), b"k" * 16)
+
+
+def from_file(path: Path) -> MapMaker:
+    """A maker with a map in a file."""
+    path.write_text(json.dumps(MAP))
+    return FileMapMaker(path)
+
+
+def managed(database: Path, keys: Path, maker: MapMaker, *, fresh: bool = False) -> None:
+    """Run a manager for one turn."""
+    endpoint = f"tcp://127.0.0.1:{free_port()}"
+    run_manager(ManagerOptions(database, keys, endpoint, fresh=fresh), maker, stop=iter((False, True)).__next__)
+
+
+@pytest.mark.parametrize(("first", "second"), [(from_file, learner), (learner, from_file)])
+def test_database_of_another_maker_names_the_remedy_and_the_remedy_works(
+    tmp_path: Path, first: Callable[[Path], MapMaker], second: Callable[[Path], MapMaker]
+) -> None:
+    """`--policy` after `--map` advised to save a policy by `learn run`, or to name another database."""
+    database, path = tmp_path / "a.db", tmp_path / "map.json"
+    managed(database, tmp_path, first(path))
+    with pytest.raises(BadInput, match="--fresh") as caught:
+        managed(database, tmp_path, second(path))
+    assert "learn run" not in str(caught.value) and "\n" not in str(caught.value)
+    managed(database, tmp_path, second(path), fresh=True)
+    managed(database, tmp_path, second(path))
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"maker": 1}', '{"maker": 1, "learner": "{}"}', '{"maker": "x"}', "00"])
+def test_damaged_state_of_a_learner_names_the_remedy(tmp_path: Path, text: str) -> None:
+    """Keys that are absent ended in a traceback."""
+    for maker in (learner(tmp_path), from_file(tmp_path / "map.json")):
+        with pytest.raises(BadInput, match="--fresh"):
+            maker.restore(text)
+
+
+def test_address_in_use_may_be_free_later(tmp_path: Path) -> None:
+    """The unit starts the manager again after it, and not after an error that lasts: exit codes 4 and 2."""
+    keys = curve_pair(tmp_path)
+    endpoint = f"tcp://127.0.0.1:{free_port()}"
+    sockets = ManagerSockets(endpoint, keys, {})
+    try:
+        with pytest.raises(Busy, match="another manager runs there"):
+            ManagerSockets(endpoint, keys, {})
+    finally:
+        sockets.close()
+    assert (Busy.code, BadInput.code) == (4, 2)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,11 @@ from nacl.signing import SigningKey
 
 from configtron.learner.closed_loop import LoopOptions
 from configtron.learner.loop_maker import LoopMapMaker
-from configtron.model.errors import BadInput
+from configtron.model.errors import BadInput, ConfigtronError
+from configtron.model.fleet import FleetMap
 from configtron.model.nouns import Profile
 from configtron.service.fleet.makers import grid_of
-from configtron.service.learning.serve_local import LearningThread, ServeOptions
+from configtron.service.learning.serve_local import LearningThread, ServeOptions, serve_options
 from configtron.service.lease.options import LeaseOptions
 
 GRID = grid_of([Profile("fast", (("initcwnd", 20),))])
@@ -31,6 +33,31 @@ def test_a_second_start_with_the_same_process_number_is_a_term_of_its_own(tmp_pa
         finally:
             learner.end()
     assert terms == [(1, os.getpid()), (2, os.getpid())]
+
+
+def test_a_fault_of_the_learner_ends_the_loop_with_one_line(tmp_path: Path) -> None:
+    """The thread ended in a traceback, and the other half went on without a learner."""
+
+    class Faulty(LoopMapMaker):
+        def make(self, now_ns: int, barred: Callable[[Profile], str]) -> FleetMap | None:
+            raise ZeroDivisionError("a fault\nof two lines")
+
+    learner = LearningThread(tmp_path / "a.db", Faulty(LoopOptions(GRID), b"k" * 16), lambda profile: "",
+                             SigningKey(b"s" * 32), "one")  # fmt: skip
+    try:
+        with pytest.raises(
+            ConfigtronError, match=r"test_serve_starts\.py:\d+ \(ZeroDivisionError: a fault of two lines\)"
+        ):
+            learner.begun()
+    finally:
+        learner.end()
+
+
+@pytest.mark.parametrize("port", ["9" * 4301, "²", "0", "65536", "+80", "8 0", ""])
+def test_port_of_beacons_that_is_none_is_refused(tmp_path: Path, port: str) -> None:
+    """More than 4300 digits ended in a traceback."""
+    with pytest.raises(BadInput, match="write HOST:PORT"):
+        serve_options(tmp_path / "a.db", beacons=f"127.0.0.1:{port}")
 
 
 def test_port_that_is_none_is_refused(tmp_path: Path) -> None:
