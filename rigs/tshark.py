@@ -44,6 +44,9 @@ class Side:
     # Frames that show a packet once more, and the payload of each.
     twins: dict[int, int] = field(default_factory=dict)
     seen: set[tuple[str, ...]] = field(default_factory=set)
+    # The sequence number of the sender's last RST, and later frames of a lower one: the RST overtook them.
+    reset: int | None = None
+    overtaken: set[int] = field(default_factory=set)
 
 
 @dataclass
@@ -102,6 +105,11 @@ def _take(stream: Stream, row: dict[str, str]) -> None:
     side.keep_alives += bool(row["tcp.analysis.keep_alive"]) and int(row["tcp.len"]) == 1
     if row["tcp.analysis.lost_segment"]:
         side.lost.add(frame)
+    sequence = int(row["tcp.seq_raw"])
+    if side.reset is not None and (side.reset - sequence - 1) % (1 << 32) < 1 << 31:
+        side.overtaken.add(frame)
+    if flags & RST:
+        side.reset = sequence
     header = tuple(row[name] for name in SAME)
     if header in side.seen:
         side.twins[frame] = int(row["tcp.len"])

@@ -54,6 +54,7 @@ RULES: dict[str, Callable[[Case], bool]] = {
     "refused": lambda case: case.name == "rtt" and case.ours is None and case.stream.openings == 1,
     "unknown-scale": lambda case: case.name == "max_window" and case.ours is None and _half_open(case.stream),
     "fragments": lambda case: case.side is not None and case.side.fragmented > 0 and case.name in FRAGMENTED,
+    "reset-overtook": lambda case: case.side is not None and bool(case.side.overtaken) and _but_overtaken(case),
     "doubled-handshake": lambda case: case.name == "rtt" and case.stream.doubled > 0,
 }
 
@@ -69,6 +70,15 @@ def _but_twins(case: Case) -> bool:
     if case.name == "again":
         return set(case.theirs) - set(case.ours) <= set(side.twins) and set(case.ours) <= set(case.theirs)
     return False
+
+
+def _but_overtaken(case: Case) -> bool:
+    """Whether only frames that a RST overtook differ, each of them one repeat less and one hole more at most."""
+    side = case.side
+    assert side is not None
+    if case.name == "again":
+        return set(case.theirs) - set(case.ours) <= side.overtaken and set(case.ours) <= set(case.theirs)
+    return case.name == "hole" and bool(0 < case.ours - case.theirs <= len(side.overtaken))
 
 
 def _half_open(stream: Stream) -> bool:
