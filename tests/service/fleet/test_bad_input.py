@@ -23,7 +23,7 @@ from configtron.service.fleet.makers import FileMapMaker, grid_of, learning_make
 from configtron.service.fleet.manager import ManagerOptions, run_manager
 from configtron.service.fleet.map_maker import MapMaker
 from configtron.service.learning import importable
-from tests.support.real_servers import free_port
+from tests.support.loopback import free_endpoint
 
 KEY, SIGNING = "x" * 40, "0" * 64
 
@@ -185,8 +185,7 @@ def from_file(path: Path) -> MapMaker:
 
 def managed(database: Path, keys: Path, maker: MapMaker, *, fresh: bool = False) -> None:
     """Run a manager for one turn."""
-    endpoint = f"tcp://127.0.0.1:{free_port()}"
-    run_manager(ManagerOptions(database, keys, endpoint, fresh=fresh), maker, stop=iter((False, True)).__next__)
+    run_manager(ManagerOptions(database, keys, free_endpoint(), fresh=fresh), maker, stop=iter((False, True)).__next__)
 
 
 @pytest.mark.parametrize(("first", "second"), [(from_file, learner), (learner, from_file)])
@@ -214,7 +213,7 @@ def test_damaged_state_of_a_learner_names_the_remedy(tmp_path: Path, text: str) 
 def test_address_in_use_may_be_free_later(tmp_path: Path) -> None:
     """The unit starts the manager again after it, and not after an error that lasts: exit codes 4 and 2."""
     keys = curve_pair(tmp_path)
-    endpoint = f"tcp://127.0.0.1:{free_port()}"
+    endpoint = free_endpoint()
     sockets = ManagerSockets(endpoint, keys, {})
     try:
         with pytest.raises(Busy, match="another manager runs there"):

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -37,24 +36,11 @@ from configtron.service.fleet.manager_core import ManagerCore
 from configtron.service.fleet.map_maker import FixedMapMaker
 from configtron.service.fleet.spool import Spool
 from configtron.service.lease.options import LeaseOptions
+from tests.support.loopback import free_endpoint
 
 MAP = FleetMap(0, 0, {"fast": Profile("fast", (("initcwnd", 20),))}, {"near": (("fast", 65_536),)},
                {f"198.51.{at}.0/24": "near" for at in range(100)}, b"k" * 16, 1)  # fmt: skip
 PATIENCE_S = 20.0
-
-
-def free_endpoint() -> str:
-    """Return an endpoint of two ports that are free now."""
-    for _ in range(100):
-        with socket.socket() as one, socket.socket() as two:
-            one.bind(("127.0.0.1", 0))
-            port = one.getsockname()[1]
-            try:
-                two.bind(("127.0.0.1", port + 1))
-            except OSError:
-                continue
-            return f"tcp://127.0.0.1:{port}"
-    raise AssertionError("no two ports in a row are free")
 
 
 def until(holds: Callable[[], bool]) -> None:
