@@ -141,6 +141,7 @@ def test_a_fin_that_a_reset_overtook_is_no_repeat(tmp_path: Path) -> None:
     rows = [
         (client, "S", 100, 0, b""),
         (server, "SA", 500, 101, b""),
+        (client, "A", 101, 501, b""),
         (client, "A", 101, 501, b"GET"),
         (server, "A", 501, 104, b"page"),
         (server, "RA", 506, 104, b""),
@@ -150,11 +151,16 @@ def test_a_fin_that_a_reset_overtook_is_no_repeat(tmp_path: Path) -> None:
     for number, (end, flags, sequence, acknowledged, payload) in enumerate(rows):
         ports = {"sport": 40000, "dport": 80} if end is client else {"sport": 80, "dport": 40000}
         head = packets.TCP(flags=flags, seq=sequence, ack=acknowledged, **ports)
-        frame = packets.Ether() / packets.IP(id=number + 1, **end) / head / payload
+        frame = (
+            packets.Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
+            / packets.IP(id=number + 1, **end)
+            / head
+            / payload
+        )
         frame.time = number * 0.01
         frames.append(frame)
     packets.wrpcap(str(tmp_path / "reset.pcap"), frames)
     found = compare(tmp_path / "reset.pcap")
     assert [(one.name, one.theirs, one.ours, one.rule) for one in found.differences] == [
-        ("again", [6], [], "reset-overtook")
+        ("again", [7], [], "reset-overtook")
     ]
