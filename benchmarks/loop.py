@@ -42,6 +42,7 @@ from configtron.fleet.transport.curve_keys import CurvePair, ManagerAddress, cur
 from configtron.model.fleet import FleetMap, OutcomeRow
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Rules
+from configtron.service.fleet.agent_network import TURN_S
 from configtron.service.fleet.applier import Applier
 from configtron.service.fleet.enforcement import JournaledEnforcement
 from configtron.service.fleet.manager import ManagerOptions, run_manager
@@ -189,16 +190,20 @@ def free_endpoint() -> str:
 
 def until(agents: list[Agent], done: Callable[[Agent], bool]) -> float:
     """Run agents until all are done; return when."""
-    poller = zmq.Poller()
+    poller, owners = zmq.Poller(), {}
     for each in agents:
-        poller.register(each.sockets.dealer, zmq.POLLIN)
-        poller.register(each.sockets.offers, zmq.POLLIN)
-    end, waiting = time.monotonic() + PATIENCE_S, list(agents)
+        for one in (each.sockets.dealer, each.sockets.offers):
+            poller.register(one, zmq.POLLIN)
+            owners[one] = each
+    end, tick_s, waiting = time.monotonic() + PATIENCE_S, 0.0, list(agents)
     while waiting:
         if time.monotonic() > end:
             raise SystemExit(f"{len(waiting)} of {len(agents)} agents are not done after {PATIENCE_S:g} s")
-        poller.poll(20)
-        for each in agents:
+        # An agent of its own process is woken by its own frames, and by the clock (`agent_network.TURN_S`).
+        woken = {id(owners[one]): owners[one] for one, _ in poller.poll(20)}
+        if time.monotonic() >= tick_s:
+            tick_s, woken = time.monotonic() + TURN_S, {id(each): each for each in agents}
+        for each in woken.values():
             each.step()
         waiting = [each for each in waiting if not done(each)]
     return time.monotonic()

@@ -254,17 +254,17 @@ class ManagerSession:
             return []
         agent.sent = {place: agent.sent.get(place, 0) + 1}
         base = message.digest if message.digest in self._tables or message.digest == new.table.digest else b""
-        parts = self._document(new, base)
-        return [
-            self._to(connection, Chunk(self.manager, *place, base, number, len(parts), part))
-            for number, part in enumerate(parts)
-            if number >= message.first
-        ]
+        return [SendTo(connection, data) for data in self._document(new, base)[message.first :]]
 
     def _document(self, new: SignedMap, base: bytes) -> list[bytes]:
+        """Return the frames of a version's chunks, made once for all agents."""
         if base not in self._documents:
             table = new.table if base == new.table.digest else self._tables.get(base) if base else None
-            self._documents[base] = chunks(document(new, table))
+            parts = chunks(document(new, table))
+            self._documents[base] = [
+                frame(Chunk(self.manager, *new.place, base, number, len(parts), part))
+                for number, part in enumerate(parts)
+            ]
             while len(self._documents) > DOCUMENTS:
                 self._documents.popitem(last=False)
         return self._documents[base]

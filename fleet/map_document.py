@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import compress
+from operator import eq, ne
 from typing import Annotated, TypeVar
 
 from msgspec import DecodeError, Meta, Struct, ValidationError
@@ -44,8 +46,8 @@ from configtron.model.records import pairs_form, pairs_of
 
 T = TypeVar("T")
 
-# Of a document that is read.
-FORM = 1
+# Of a document that is read. Form 1 had one digest over all columns.
+FORM = 2
 # Profiles of a map: the kernel counts them in 16 bits, and 256 of them is beyond any grid.
 MOST_PROFILES = 4096
 # s; a lease that lasts longer protects from nothing, a shorter one ends between two renewals.
@@ -162,11 +164,12 @@ def signed(new: FleetMap, manager: str, made_ns: int, key: SigningKey, before: S
 def signed_after(new: FleetMap, manager: str, made_ns: int, key: SigningKey, before: SignedMap,
                  prefixes_before: Mapping[str, str], why: str = "") -> SignedMap:  # fmt: skip
     """Return what `signed` does, at the cost of the prefixes that changed; `prefixes_before`: those of `before`."""
-    ids = class_ids(new, before.head.classes)
+    put = _put(new.prefixes, prefixes_before)
+    # the other prefixes' classes have numbers
+    ids = class_ids(replace(new, prefixes=put), before.head.classes)
     classes = tuple(ids)
     if classes[: len(before.head.classes)] != before.head.classes:
-        return _signed(new, manager, made_ns, key, classes, table_of(new.prefixes, ids), why)
-    put = {prefix: name for prefix, name in new.prefixes.items() if prefixes_before.get(prefix) != name}
+        return signed(new, manager, made_ns, key, before, why)
     fresh = sum(prefix not in prefixes_before for prefix in put)
     gone: Iterable[str] = ()
     if len(new.prefixes) - fresh < len(prefixes_before):
@@ -175,6 +178,14 @@ def signed_after(new: FleetMap, manager: str, made_ns: int, key: SigningKey, bef
     change = TableChange(table_of(put, ids), dropped.v4, dropped.v6)
     made = _signed(new, manager, made_ns, key, classes, changed(before.table, change), why)
     return replace(made, base=before.table.digest, change=change)
+
+
+def _put(new: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]:
+    """Return the prefixes that are new or of another class."""
+    if len(new) == len(before) and all(map(eq, new, before)):
+        # the same prefixes in the same order, as most maps of an epoch are: nothing needs to be looked up
+        return dict(compress(new.items(), map(ne, new.values(), before.values())))
+    return {prefix: name for prefix, name in new.items() if before.get(prefix) != name}
 
 
 def _signed(new: FleetMap, manager: str, made_ns: int, key: SigningKey, classes: tuple[str, ...], table: MapTable,
@@ -197,7 +208,8 @@ def read_head(data: bytes) -> HeadForm:
     """Return a head that keeps every bound; its signature is not checked here. Errors: `MapRefused`."""
     head = _decoded(_HEAD, data)
     if head.form != FORM:
-        raise MapRefused(f"a map of form {head.form}; this configtron reads form {FORM}: upgrade it")
+        older = "the manager" if head.form < FORM else "this side"
+        raise MapRefused(f"a map of form {head.form}; this configtron reads form {FORM}: upgrade {older}")
     names = set(head.classes)
     for name, mix in head.mixes.items():
         if name not in names:

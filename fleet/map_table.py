@@ -37,23 +37,36 @@ def _none(kind: np.dtype[Any]) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class MapTable:
-    """Prefixes in ascending order of their keys, each once, and the class of each."""
+    """Prefixes in ascending order of their keys, each once, and the class of each.
+
+    same_keys   `keys_digest` of the table whose prefixes these are; b"": none is known
+    """
 
     v4: Keys4 = field(default_factory=lambda: _none(V4))
     class4: Classes = field(default_factory=lambda: _none(CLASS))
     v6: Keys6 = field(default_factory=lambda: _none(V6))
     class6: Classes = field(default_factory=lambda: _none(CLASS))
+    same_keys: bytes = b""
 
     def __len__(self) -> int:
         return len(self.v4) + len(self.v6)
 
     @cached_property
+    def keys_digest(self) -> bytes:
+        """Return 32 bytes that differ where the prefixes of two tables do, whatever their classes."""
+        return self.same_keys or _digest(f"{len(self.v4)} {len(self.v6)} ".encode(), self.v4, self.v6)
+
+    @cached_property
     def digest(self) -> bytes:
         """Return 32 bytes that differ where two tables do."""
-        found = blake2b(f"{len(self.v4)} {len(self.v6)} ".encode(), digest_size=DIGEST_BYTES)
-        for column in (self.v4, self.class4, self.v6, self.class6):
-            found.update(column.tobytes())
-        return found.digest()
+        return _digest(self.keys_digest, self.class4, self.class6)
+
+
+def _digest(head: bytes, *columns: NDArray[Any]) -> bytes:
+    found = blake2b(head, digest_size=DIGEST_BYTES)
+    for column in columns:
+        found.update(np.ascontiguousarray(column).data)
+    return found.digest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,14 +173,21 @@ def changed(base: MapTable, change: TableChange) -> MapTable:
     """Return the table that a change leads to."""
     v4, class4 = _changed(base.v4, base.class4, change.put.v4, change.put.class4, change.drop4)
     v6, class6 = _changed(base.v6, base.class6, change.put.v6, change.put.class6, change.drop6)
-    return MapTable(v4, class4, v6, class6)
+    # four fifths of a table need no second digest where only classes change
+    same = base.keys_digest if v4 is base.v4 and v6 is base.v6 else b""
+    return MapTable(v4, class4, v6, class6, same)
 
 
 def _changed(keys: Any, classes: Classes, put: Any, put_classes: Classes, drop: Any) -> tuple[Any, Classes]:
     gone, there = _places(keys, drop)
-    keys, classes = np.delete(keys, gone[there]), np.delete(classes, gone[there])
+    # a column is copied only where it changes: most changes give prefixes another class, and no more
+    if there.any():
+        keys, classes = np.delete(keys, gone[there]), np.delete(classes, gone[there])
     at, there = _places(keys, put)
+    classes = classes.copy()
     classes[at[there]] = put_classes[there]
+    if there.all():
+        return keys, classes
     return np.insert(keys, at[~there], put[~there]), np.insert(classes, at[~there], put_classes[~there])
 
 
