@@ -157,7 +157,7 @@ def test_a_fin_that_a_reset_overtook_is_no_repeat(tmp_path: Path) -> None:
             / head
             / payload
         )
-        frame.time = number * 0.01
+        frame.time = 1 + number * 0.01
         frames.append(frame)
     packets.wrpcap(str(tmp_path / "reset.pcap"), frames)
     found = compare(tmp_path / "reset.pcap")
