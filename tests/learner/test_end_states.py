@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: MIT
+"""End states of connections: from close records and captures, absurd ones left out by reason."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from configtron.learner.initial.end_states import (
+    REASONS,
+    checked,
+    joined,
+    of_capture,
+    of_records,
+    of_rows,
+    placed,
+    prefix_of,
+)
+from configtron.model.close_records import CLOSED, CloseRecord, OpenRecord
+from configtron.model.errors import BadInput
+
+NOW_S = 1_800_000_000.0
+GOOD = {
+    "at_s": 1_700_000_000.0, "prefix": "192.0.2.0/24", "min_rtt_ms": 40.0, "max_rtt_ms": 90.0, "max_cwnd": 33.0,
+    "packets_in": 60.0, "packets_out": 120.0,
+}  # fmt: skip
+
+
+def record(**given: Any) -> CloseRecord:
+    opened = OpenRecord("198.51.100.0/24", 443, 999, 5_000_000_000, 1, "c", 1, False, "fixed-50", 1, 3, None, 41_000,
+                        False)  # fmt: skip
+    fields = {
+        "end_ns": 6_000_000_000, "min_rtt_us": 40_000, "max_cwnd": 57, "bytes_acked": 90_000, "bytes_received": 300,
+        "segments": 80, "retransmits": 4, "app_limited": 0.1, "rwnd_limited": None, "delivery_kbps": 9000.0,
+        "ending": CLOSED,
+    }  # fmt: skip
+    return CloseRecord(opened, **(fields | given))
+
+
+def test_a_close_record_becomes_a_row() -> None:
+    states = of_records([record()], 1_700_000_000_000_000_000, {"fixed-50": "fixed"}, {"fixed": 0.2})
+    row = states.row(0)
+    assert row["at_s"] == 1_700_000_005.0 and row["prefix"] == "198.51.100.0/24"
+    assert (row["min_rtt_ms"], row["max_cwnd"], row["packets_out"], row["loss"]) == (40.0, 57.0, 80.0, 0.05)
+    assert (row["strategy"], row["propensity"], row["bound"]) == ("fixed", 0.2, False)
+    assert row["max_rtt_ms"] is None and row["packets_in"] is None
+    assert len(checked(states, NOW_S)[0]) == 1
+
+
+@pytest.mark.parametrize("limit", [{"app_limited": 0.6}, {"rwnd_limited": 0.5}])
+def test_a_limited_connection_shows_a_lower_bound(limit: dict[str, float]) -> None:
+    assert of_records([record(**limit)], 0, {}, {}).bound.all()
+
+
+def test_a_record_that_ends_before_it_began_has_no_clock() -> None:
+    states = of_records([record(end_ns=1)], 1_700_000_000_000_000_000, {}, {})
+    assert checked(states, NOW_S)[1] == {"clock": 1}
+
+
+def test_an_unknown_round_trip_is_the_handshakes() -> None:
+    assert of_records([record(min_rtt_us=None)], 0, {}, {}).min_rtt_ms[0] == 41.0
+
+
+def test_a_capture_shows_the_mean_under_way_as_a_bound() -> None:
+    """1000 segments of 1000 bytes in 10 round trips of 100 ms: 100 segments under way in the mean."""
+    one = {
+        "started_at": 1_700_000_000.0,
+        "handshake": {"rtt": 0.1},
+        "client": {"address": "2001:db8:1:2::3", "packets": 500},
+        "server": {"goodput_kbps": 8000.0, "mss": 1000, "data": 1000, "loss": 0.0},
+    }
+    states = of_capture([one, {"client": {}, "server": {}}])
+    assert states.max_cwnd[0] == pytest.approx(100.0) and states.bound.all()
+    assert states.prefix[0] == "2001:db8:1::/48" and states.packets_in[0] == 500
+    assert checked(states, NOW_S)[1] == {"prefix": 1}
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"prefix": ""}, "prefix"),
+        ({"prefix": "192.0.2.1/24"}, "prefix"),
+        ({"prefix": "192.0.2.0"}, "prefix"),
+        ({"prefix": "192.0.2.0/25"}, "prefix"),
+        ({"at_s": None}, "clock"),
+        ({"at_s": 12.0}, "clock"),
+        ({"at_s": NOW_S + 1}, "clock"),
+        ({"at_s": math.inf}, "clock"),
+        ({"min_rtt_ms": None}, "round-trip"),
+        ({"min_rtt_ms": 0.0}, "round-trip"),
+        ({"min_rtt_ms": -3.0}, "round-trip"),
+        ({"min_rtt_ms": 1e9, "max_rtt_ms": None}, "round-trip"),
+        ({"max_rtt_ms": 5.0}, "round-trip"),
+        ({"max_cwnd": 0.0}, "window"),
+        ({"max_cwnd": 1e30}, "window"),
+        ({"packets_out": None}, "packets"),
+        ({"packets_out": math.inf}, "packets"),
+        ({"packets_in": -1.0}, "packets"),
+    ],
+)
+def test_an_absurd_row_is_left_out_by_its_reason(given: dict[str, Any], reason: str) -> None:
+    good, left_out = checked(of_rows([GOOD, GOOD | given]), NOW_S)
+    assert len(good) == 1 and left_out == {reason: 1} and reason in REASONS
+
+
+def test_an_unknown_window_stays() -> None:
+    good, left_out = checked(of_rows([GOOD | {"max_cwnd": None}]), NOW_S)
+    assert len(good) == 1 and not left_out
+
+
+def test_a_value_of_another_kind_is_refused() -> None:
+    for given in ({"max_cwnd": "many"}, {"prefix": 3}, {"bound": 1}, {"at_s": True}, {"packets_in": 10**400}):
+        with pytest.raises(BadInput):
+            of_rows([GOOD | given])
+
+
+def test_only_connections_beyond_the_first_flight_are_long() -> None:
+    assert of_rows([GOOD | {"packets_out": n} for n in (1.0, 10.0, 11.0)]).is_long.tolist() == [False, False, True]
+
+
+def test_rows_are_joined_in_order_of_their_beginning() -> None:
+    parts = [of_rows([GOOD | {"at_s": at}]) for at in (3e8, 1e8, 2e8)]
+    assert joined(parts).at_s.tolist() == [1e8, 2e8, 3e8] and len(joined([])) == 0
+
+
+def test_a_place_file_that_lies_gives_no_place() -> None:
+    places = {"192.0.2.0/24": (52.0, 13.0), "198.51.100.0/24": (912.0, 13.0)}
+    states = placed(of_rows([GOOD | {"prefix": one} for one in (*places, "203.0.113.0/24")]), places.get)
+    assert states.latitude[0] == 52.0 and np.isnan(states.latitude[1:]).all() and np.isnan(states.longitude[1:]).all()
+
+
+def test_addresses_are_cut_to_prefixes() -> None:
+    assert [prefix_of(one) for one in ("192.0.2.77", "2001:db8:0:ffff::1", "192.0.2.0/28", "192.0.0.0/16", "x")] == [
+        "192.0.2.0/24", "2001:db8::/48", "192.0.2.0/24", "192.0.0.0/16", "",
+    ]  # fmt: skip
+
+
+def test_a_recording_of_ours_is_read(tmp_path: Path) -> None:
+    from configtron.service.capture.reading import connection_forms
+
+    recording = Path(__file__).parents[2] / "fixtures/icw/10/trace.pcapng.gz"
+    forms = json.loads(json.dumps(connection_forms(str(recording))))
+    good, _ = checked(of_capture(forms), 4e9)
+    assert len(good) >= 1 and (good.packets_out >= 1).all()
