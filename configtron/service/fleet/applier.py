@@ -170,18 +170,21 @@ class Applier:
         drawing, turns = self._drawing, False
         if drawing is None or drawing.head.key != head.key:
             drawing, turns = drawn_map(head, epoch, barred), True
+        before = self._rules
         try:
             if turns or self._rules is None or found.change is None:
                 self._whole(fresh, drawing, head, turns, now_s)
             else:
                 self._difference(found, fresh, drawing)
-            if document:
-                self._enforcement.keep(document, *place, found.change is None)
         except LeaseOver as error:
             self._lost(str(error))
             return self._refused(place, str(error), retry=True)
         except ConfigtronError as error:
+            if self._rules is not before:
+                self._lost(f"map {head.term}.{head.version} is in force in part, until its lease ends: {error}")
             return self._refused(place, str(error))
+        if document:
+            self._keep(document, place, found.change is None)
         self._accepted = _Accepted(head, found.table, fresh, until_s)
         if drawing is not self._drawing:
             self._before = self._drawing
@@ -192,6 +195,13 @@ class Applier:
         return LoadResult(
             MapResult(*place, head.digest, len(fresh), cut, max(len(refused) - MOST_REFUSED, 0)), self.held
         )
+
+    def _keep(self, document: bytes, place: tuple[int, int], whole: bool) -> None:
+        """Keep a document for the next start; a full disk leaves the map in force."""
+        try:
+            self._enforcement.keep(document, *place, whole)
+        except ConfigtronError as error:
+            self.remarks.append(f"map {place[0]}.{place[1]} is in force, but not kept for the next start: {error}")
 
     def _refused(self, place: tuple[int, int], why: str, *, retry: bool = False) -> LoadResult:
         return LoadResult(MapResult(*place, self.held[2], error=why[:1000]), self.held, retry)

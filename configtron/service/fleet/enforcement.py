@@ -8,10 +8,11 @@ agent, and a kernel that draws ends it by itself. A change is journaled before i
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from configtron.db.agent_journal import AgentJournal
 from configtron.model.draw import Mix, Plan
-from configtron.model.errors import ConfigtronError, Mismatch
+from configtron.model.errors import BadInput, ConfigtronError, Mismatch, Missing
 from configtron.model.nouns import Profile
 from configtron.model.protocols import Drawing, Driver
 from configtron.model.tuning import Changes, Rules
@@ -42,6 +43,7 @@ class JournaledEnforcement:
         self._transaction: Transaction | None = None
         self._mark = ""
         self._changes = 0
+        self._inherits_plan = False
         self._reaches, self._unreachable = driver.settable(), driver.unreachable()
 
     @property
@@ -83,11 +85,19 @@ class JournaledEnforcement:
                 self._renew(lease_s)
             else:
                 place = self._options.place
+                self._drop_inherited_plan(current)
                 self._transaction = apply_rules(self._context, self._driver, place, have, rules, lease_s)
                 if current is not None:
                     watchdog_process.dismiss(current)
             self._journal.set_fleet_act(self._transaction.id)
+            self._inherits_plan = current is not None
         self._mark, self._changes = self._driver.mark(), 0
+
+    def _drop_inherited_plan(self, current: Transaction | None) -> None:
+        """Drop the plan of an earlier start: it draws profiles that the new rules may not have."""
+        if current is not None and isinstance(self._driver, Drawing):
+            with suppress(Missing):
+                self._driver.drop_plan()
 
     def change(self, changes: Changes, target: Rules) -> None:
         """Journal changes, write them, and compare what reads back. Errors: the driver's; `Mismatch`; `Refused`."""
@@ -123,7 +133,15 @@ class JournaledEnforcement:
     def turn(self, plan: Plan, mixes: Mapping[str, Mix]) -> None:
         """Load a plan and turn to it. Errors: the driver's."""
         assert isinstance(self._driver, Drawing)
-        self._driver.load_plan(plan, mixes)
+        try:
+            self._driver.load_plan(plan, mixes)
+        except BadInput:
+            if not self._inherits_plan:
+                raise
+            # An earlier start of the agent had other mixes in this epoch.
+            self._driver.drop_plan()
+            self._driver.load_plan(plan, mixes)
+        self._inherits_plan = False
         self._driver.turn()
         self._mark = self._driver.mark()
 

@@ -12,7 +12,7 @@ from nacl.signing import SigningKey
 
 from configtron.fleet.map_document import SignedMap, document, signed
 from configtron.model.draw import Mix, Plan
-from configtron.model.errors import Refused
+from configtron.model.errors import Refused, Unwritten
 from configtron.model.fleet import FleetMap
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Rules
@@ -37,6 +37,8 @@ class Recorded:
         self.draws, self.rules = draws, Rules()
         self.begun = self.changed = self.renewed = 0
         self.refuses: Exception | None = None
+        self.refuses_plans: Exception | None = None
+        self.is_full = False
         self.plans: list[tuple[Plan, Mapping[str, Mix]]] = []
         self.external = self.freeze = ""
 
@@ -53,6 +55,8 @@ class Recorded:
         assert self.rules == target
 
     def turn(self, plan: Plan, mixes: Mapping[str, Mix]) -> None:
+        if self.refuses_plans is not None:
+            raise self.refuses_plans
         self.plans.append((plan, mixes))
 
     def renew(self, lease_s: float) -> None:
@@ -68,7 +72,8 @@ class Recorded:
         return self.freeze
 
     def keep(self, document: bytes, term: int, version: int, whole: bool) -> None:
-        return
+        if self.is_full:
+            raise Unwritten("agent.db: no space left on the disk")
 
     def _fail(self) -> None:
         if self.refuses is not None:
@@ -214,3 +219,29 @@ def test_an_own_copy_is_put_in_force_again_with_all_its_differences() -> None:
     assert one.held[:2] == (1, 2) and kernel.begun == 1 and "192.0.2.0/24" in kernel.rules.prefixes
     assert "over" in Applier(Recorded(), KEY.verify_key, Rules()).resume(kept, 5.0, START_NS + 3600 * NS)
     assert Applier(Recorded(), KEY.verify_key, Rules()).resume(kept[1:], 5.0, START_NS)
+
+
+def test_a_map_whose_plan_is_refused_is_no_map_in_force_and_the_next_one_begins_anew() -> None:
+    kernel = Recorded(draws=True)
+    one, first = Applier(kernel, KEY.verify_key, Rules()), made()
+    kernel.refuses_plans = Refused("no room for the plan")
+    assert "no room" in loaded(one, first).result.error and one.held == (0, 0, b"")
+    assert one.rules == Rules() and kernel.begun == 1
+    kernel.refuses_plans = None
+    assert loaded(one, made(replace(MAP, version=2))).result.error == ""
+    assert kernel.begun == 2 and one.held[:2] == (1, 2)
+    # A plan that is refused later ends what was in force: its prefixes are those of the new map already.
+    kernel.refuses_plans = Refused("no room for the plan")
+    third = made(replace(MAP, version=3, key=b"b" * 16, prefixes={"192.0.2.0/24": "near"}))
+    assert "no room" in loaded(one, third).result.error and one.held == (0, 0, b"")
+    one.tick(2.0, START_NS + 2 * NS)
+    assert kernel.renewed == 0 and "in part" in " ".join(one.take_remarks())
+
+
+def test_a_map_that_a_full_disk_does_not_keep_is_in_force() -> None:
+    kernel = Recorded()
+    one, first = Applier(kernel, KEY.verify_key, Rules()), made()
+    kernel.is_full = True
+    assert loaded(one, first).result.error == "" and one.held[:2] == (1, 1)
+    assert set(kernel.rules.prefixes) == set(PREFIXES)
+    assert "not kept" in one.take_remarks()[0]

@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from configtron.db.agent_journal import AgentJournal
 from configtron.db.tuning import Tuning
+from configtron.model.close_records import CloseRecord, OpenRecord
+from configtron.model.draw import Key, Mix, Plan
 from configtron.model.errors import BadInput, ConfigtronError
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place, Rules
@@ -23,6 +25,7 @@ from configtron.service.lease.watcher import Watcher
 from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.guard import Bound, Limits
 from configtron.tune.journal import LEASED, UNDONE
+from rigs.fleet_kernel import DrawingKernel
 
 FAST = Profile("fast", (("initcwnd", 20),))
 RULES = Rules({"fast": FAST}, {f"198.51.{at}.0/24": "fast" for at in range(20)})
@@ -135,6 +138,70 @@ def test_a_later_start_takes_over_what_stands_and_knows_it_from_a_humans(journal
     assert later.human_rules() == Rules()
     later.begin(RULES, LEASE_S)
     assert [each.id for each in journal.acts(LEASED)] == [act.id]
+    later.release()
+
+
+class MemoryThatDraws(MemoryDriver):
+    """The driver of trials with a kernel that draws, and refuses what the driver ebpf's refuses."""
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        self.kernel = DrawingKernel()
+
+    def apply(self, changes: Changes) -> Rules:
+        self.kernel.change(changes)
+        return super().apply(changes)
+
+    def load_plan(self, plan: Plan, mixes: Mapping[str, Mix]) -> None:
+        self.kernel.load_plan(plan, mixes)
+
+    def turn(self) -> None:
+        self.kernel.turn()
+
+    def renew(self, until_ns: int) -> None:
+        self.kernel.lease_ns = until_ns
+
+    def records(self) -> Iterator[OpenRecord | CloseRecord]:
+        return self.kernel.records()
+
+    def lost_records(self) -> int:
+        return self.kernel.lost_records()
+
+    def drop_plan(self) -> None:
+        self.kernel.drop_plan()
+
+
+DRAWN = Rules({"fast": FAST, "slow": Profile("slow"), "near": Profile("near")}, {"198.51.100.0/24": "near"})
+PLAN = Plan(Key(1, 2), 5, 10**18)
+
+
+def test_a_later_start_puts_other_mixes_in_force_within_the_epoch(journal: AgentJournal) -> None:
+    driver = MemoryThatDraws(Place())
+    one = made(journal, driver)
+    one.begin(DRAWN, LEASE_S)
+    one.turn(PLAN, {"near": Mix(("fast", "slow"), (30_000, 35_536))})
+    other = {"near": Mix(("fast", "slow"), (60_000, 5_536))}
+    with pytest.raises(BadInput, match="other mixes"):
+        one.turn(PLAN, other)
+    later = made(journal, driver)
+    later.begin(DRAWN, LEASE_S)
+    later.turn(PLAN, other)
+    assert driver.kernel.half is not None and driver.kernel.half.mixes == other
+    with pytest.raises(BadInput, match="other mixes"):
+        later.turn(PLAN, {"near": Mix(("fast",), (65_536,))})
+    later.release()
+
+
+def test_a_later_start_drops_profiles_that_the_plan_in_force_draws(journal: AgentJournal) -> None:
+    driver = MemoryThatDraws(Place())
+    one = made(journal, driver)
+    one.begin(DRAWN, LEASE_S)
+    one.turn(PLAN, {"near": Mix(("fast", "slow"), (30_000, 35_536))})
+    later, without = made(journal, driver), Rules({"fast": FAST, "far": Profile("far")}, {"192.0.2.0/24": "far"})
+    later.begin(without, LEASE_S)
+    later.turn(PLAN, {"far": Mix(("fast",), (65_536,))})
+    assert driver.kernel.half is not None and set(driver.kernel.half.mixes) == {"far"}
+    assert driver.kernel.rules.prefixes == without.prefixes
     later.release()
 
 
