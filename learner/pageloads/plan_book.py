@@ -33,12 +33,16 @@ REMEMBERED = 20_000
 
 
 class PrefixDraw(NamedTuple):
-    """What the plan gives a client of a driver that draws for prefixes; `class_name` "": Default."""
+    """What the plan gives a client of a driver that draws for prefixes; `class_name` "": Default.
+
+    prefix  of the map, which was drawn for: intervals cluster by it; "": the record's own
+    """
 
     class_name: str
     arm: int | None
     held: bool
     profile: str
+    prefix: str = ""
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,8 @@ class DatedPlan:
     mixes       by class
     unit_key    secret of the units' hash: the map's key
     of_prefix   what a client's prefix is given; where the kernel draws for clients, for reports without a record
+    since_ns    CLOCK_BOOTTIME at which it came into force: of two plans of an epoch (a rollback), connections that
+                began before it have the other; 0: from the epoch's begin
     """
 
     term: int
@@ -58,6 +64,7 @@ class DatedPlan:
     mixes: Mapping[str, Mix]
     unit_key: bytes
     of_prefix: Callable[[str], PrefixDraw | None] | None = None
+    since_ns: int = 0
 
 
 class PlanBook:
@@ -69,26 +76,25 @@ class PlanBook:
 
     def __init__(self, kernel_draws: bool = True, wall_ns: int = 0) -> None:
         self.kernel_draws, self.wall_ns = kernel_draws, wall_ns
-        self._plans: dict[int, DatedPlan] = {}
+        self._plans: list[DatedPlan] = []
 
     def add(self, plan: DatedPlan) -> None:
         """Remember the plan of an epoch, also a new map's within it."""
-        self._plans.pop(plan.plan.epoch, None)
         # a draw takes 100 us, and clients of a prefix come together
         of_prefix = lru_cache(REMEMBERED)(plan.of_prefix) if plan.of_prefix else None
-        self._plans[plan.plan.epoch] = replace(plan, of_prefix=of_prefix)
-        while len(self._plans) > PLANS:
-            del self._plans[next(iter(self._plans))]
+        at = (plan.plan.epoch, plan.since_ns)
+        self._plans = [one for one in self._plans if (one.plan.epoch, one.since_ns) != at][1 - PLANS :]
+        self._plans.append(replace(plan, of_prefix=of_prefix))
 
     def describe(self, record: OpenRecord, client: bytes) -> DrawnArm:
         """Return what a connection's client was given; `client` its address, packed."""
         at_ns = record.start_ns + self.wall_ns
-        plan = self._plan_at(at_ns) if record.epoch is None else self._plans.get(record.epoch)
+        plan = self._plan_at(at_ns) if record.epoch is None else self._plan_of(record.epoch, record.start_ns)
         if plan is None:
             return DrawnArm(record.prefix, unit(b"", client, record.epoch or 0), doubt="undrawn")
         if not self.kernel_draws:
             return self._drawn(plan, record.prefix, client, at_ns)
-        near = near_turn(at_ns, plan.epoch_s)
+        near = self._near(plan, at_ns)
         name, doubt = record.class_name or "", "turn" if near else "window-cut" if record.window_cut else ""
         mix = plan.mixes.get(name)
         if (name and mix is None) or record.profile is None:
@@ -108,23 +114,36 @@ class PlanBook:
         found = self._drawn(plan, prefix_of_client(client), client, at_ns + self.wall_ns)
         return None if found.doubt == "undrawn" else found
 
+    def _plan_of(self, epoch: int, start_ns: int) -> DatedPlan | None:
+        """Return the plan of an epoch that was in force at a time of CLOCK_BOOTTIME, else the epoch's first."""
+        of = [one for one in self._plans if one.plan.epoch == epoch]
+        return next((one for one in reversed(of) if one.since_ns <= start_ns), of[0] if of else None)
+
     def _plan_at(self, wall_ns: int) -> DatedPlan | None:
         """Return the plan that was in force at a time of the wall clock."""
-        return next((one for one in self._plans.values() if wall_ns // 10**9 // one.epoch_s == one.plan.epoch), None)
+        start_ns, of = wall_ns - self.wall_ns, wall_ns // 10**9
+        return next((one for one in reversed(self._plans)
+                     if of // one.epoch_s == one.plan.epoch and one.since_ns <= start_ns), None)  # fmt: skip
+
+    def _near(self, plan: DatedPlan, wall_ns: int) -> bool:
+        """Return whether a connection began so close to a turn that two arms may apply."""
+        start_ns, margin_ns = wall_ns - self.wall_ns, round(TURN_MARGIN_S * 1e9)
+        turned = any(abs(start_ns - one.since_ns) < margin_ns for one in self._plans if one.since_ns)
+        turned = turned or start_ns < plan.since_ns
+        return turned or near_turn(wall_ns, plan.epoch_s)
 
     def _drawn(self, plan: DatedPlan, prefix: str, client: bytes, wall_ns: int) -> DrawnArm:
         """Return what the plan gives the client's prefix."""
         epoch = plan.plan.epoch
-        named = (
-            unit(plan.unit_key, client, epoch) if self.kernel_draws else hashed(plan.unit_key, prefix.encode(), epoch)
-        )
         found = plan.of_prefix(prefix) if plan.of_prefix else None
+        of = (found.prefix if found else "") or prefix
+        named = unit(plan.unit_key, client, epoch) if self.kernel_draws else hashed(plan.unit_key, of.encode(), epoch)
         if found is None:
             return DrawnArm(prefix, named, plan.term, plan.map_version, epoch, doubt="undrawn")
         mix = plan.mixes.get(found.class_name)
         if self.kernel_draws:
             found = self._of_client(plan, mix, found, client)
-        doubt = "turn" if near_turn(wall_ns, plan.epoch_s) else ""
+        doubt = "turn" if self._near(plan, wall_ns) else ""
         if self.kernel_draws and mix is None and plan.plan.bands:
             # its class came of its handshake's round trip, which no record shows here
             doubt = "undrawn"

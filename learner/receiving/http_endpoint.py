@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.resources
+import re
 import socket
 import time
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from ipaddress import ip_address
 
 from configtron.learner.pageloads.http_framing import HttpReader, HttpRequest, RefusedRequest
 from configtron.learner.pageloads.intake import SCRIPT_PATH, Admitted, Intake
-from configtron.model.errors import Missing
+from configtron.model.errors import BadInput, Missing
 
 # Port of the endpoint; connections at once; how long one may be without a whole request (s); waiting to be accepted.
 PORT, MOST_CONNECTIONS, IDLE_S, BACKLOG = 9315, 2_000, 15.0, 4_096
@@ -33,6 +34,16 @@ CROSS_ORIGIN = (
 CLOSING = frozenset((400, 411, 413, 431, 503))
 # Floods of one connection are counted request by request; after so many it is closed with its unread bytes.
 MOST_FLOODS = 200
+PORT_DIGITS = re.compile(r"[0-9]{1,5}")
+
+
+def beacons_at(text: str) -> tuple[str, int]:
+    """Return (host, port) of `--beacons HOST:PORT`; an IPv6 host in brackets. Errors: `BadInput`."""
+    host, _, port = text.rpartition(":")
+    # Python converts at most 4300 digits.
+    if not host or not PORT_DIGITS.fullmatch(port) or not 0 < int(port) < 65_536:
+        raise BadInput(f"--beacons {text[:60]!r}: write HOST:PORT, as in 127.0.0.1:{PORT}")
+    return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def script() -> bytes:

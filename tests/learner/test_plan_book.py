@@ -183,3 +183,21 @@ def test_forged_reports_cannot_outweigh_a_client() -> None:
     join.requests([page._replace(drawn=mine, end_ns=NOW)])
     rows = [join.failed(CLIENT, FAILED, NOW + number * MS, "", "") for number in range(200)]
     assert sum(row.teaches for row in rows if row) == 20
+
+
+def test_of_two_plans_of_an_epoch_a_connection_has_the_one_that_it_began_under() -> None:
+    found, epoch = book(), MIDDLE // S // EPOCH_S
+    found.add(replace(dated(epoch, holdback=0), map_version=10, since_ns=MIDDLE))
+    record = opened(MIDDLE)._replace(epoch=epoch)
+    seen = [found.describe(record._replace(start_ns=MIDDLE + at * S), CLIENT) for at in (-10, -1, 1, 10)]
+    assert [one.map_version for one in seen] == [9, 9, 10, 10]
+    assert [one.doubt for one in seen] == ["", "turn", "turn", ""]
+    assert seen[0].propensity == pytest.approx(0.75 * 0.9, abs=1e-4) and seen[3].propensity == 0.75
+
+
+def test_intervals_cluster_by_the_prefix_that_was_drawn_for() -> None:
+    draws = PrefixDraw("slow", 1, False, "wide", "198.51.0.0/16")
+    book_of_prefixes, records = book(kernel_draws=False, draws=draws), [opened(MIDDLE), opened(MIDDLE)]
+    records[1] = records[1]._replace(prefix="198.51.7.0/24")
+    units = {book_of_prefixes.describe(one._replace(epoch=None), CLIENT).unit for one in records}
+    assert len(units) == 1

@@ -22,17 +22,24 @@ USER = "configtron-agent"
               show_default=True, help="The agent's keys, its manager's address, its spool.")  # fmt: skip
 @click.option("--user", default=USER, show_default=True, metavar="NAME",
               help="Whom the process that has the network runs as; this one stays root.")  # fmt: skip
+@click.option("--beacons", metavar="HOST:PORT", help="Where the web server passes beacons of page loads on to, as in"
+              " 127.0.0.1:9315; without it, none are taken.")  # fmt: skip
+@click.option("--log-socket", "log_path", type=click.Path(dir_okay=False, path_type=Path), metavar="PATH",
+              help="Socket of the web server's access log.  [default: /run/configtron/outcomes.log]")  # fmt: skip
 @click.option("--join", "line", metavar="LINE", help="Join the manager that printed this line, and end.")
 @click.option("--key", is_flag=True, help="Print this host's public key for `enroll --key`, and end.")
-def agent(folder: Path, user: str, line: str | None, key: bool) -> int:
+def agent(folder: Path, user: str, beacons: str | None, log_path: Path | None, line: str | None, key: bool) -> int:
     """Apply the maps of a manager (`configtron learn manager`) until Ctrl-C, and send it outcomes.
 
     What a human set by `tune profile` and `tune prefix` is not touched; --bound and --allow-unfair travel to the
     manager, which chooses within them. Rules last as long as the map's lease, some seconds: when the agent ends, or is
     killed, what stood before comes back. A foreign change freezes the place until `tune unfreeze`.
+
+    With --beacons, page loads of visitors are sent too, without addresses; for the web server see docs/outcomes.md.
     """
     from configtron.service.fleet import enrolment
     from configtron.service.fleet.agent import AgentOptions, run_agent
+    from configtron.service.fleet.page_intake import pages_options
 
     if key:
         click.echo(enrolment.own_key(folder, user))
@@ -46,5 +53,5 @@ def agent(folder: Path, user: str, line: str | None, key: bool) -> int:
         return DONE
     log_progress()
     with asked_to_stop() as stopping:
-        run_agent(AgentOptions(lease_options(), folder, user), stop=stopping)
+        run_agent(AgentOptions(lease_options(), folder, user, pages_options(beacons, log_path)), stop=stopping)
         return INTERRUPTED if stopping() else DONE

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import configtron
 from configtron.db.agent_journal import AgentJournal
@@ -34,8 +35,10 @@ from configtron.model.errors import BadInput
 from configtron.model.protocols import Driver
 from configtron.model.tuning import Reach, Rules
 from configtron.model.tuning_json import value_text
+from configtron.service.fleet.agent_pages import PageReading
 from configtron.service.fleet.applier import Applier
 from configtron.service.fleet.enforcement import JournaledEnforcement
+from configtron.service.fleet.page_intake import PagesOptions
 from configtron.service.lease.context import context_of
 from configtron.service.lease.options import LeaseOptions
 from configtron.service.lease.planner import chosen
@@ -47,6 +50,8 @@ log = logging.getLogger("configtron.fleet")
 MODULE = "configtron.service.fleet.agent_network"
 # s between two turns without a message; until the network process is started again; until it is to have ended.
 TURN_S, AGAIN_S, END_S = 0.25, 1.0, 5.0
+# s between two turns with page loads: records wait in the kernel's buffers meanwhile.
+PAGES_TURN_S = 0.1
 # Values of a knob, and letters of a value, that a hello has room for (`fleet/messages.py`).
 MOST_VALUES = 64
 # The user that the network process becomes where the agent is root.
@@ -60,11 +65,13 @@ class AgentOptions:
     lease   database, driver, place and limits of what is applied
     folder  the network process's own: keys, manager's address, spool
     user    whom the network process runs as, where this one is root
+    pages   where beacons and log lines of page loads come; None: none are taken
     """
 
     lease: LeaseOptions
     folder: Path
     user: str = USER
+    pages: PagesOptions | None = None
 
     def __post_init__(self) -> None:
         check_texts(self)
@@ -93,14 +100,17 @@ def run_agent(options: AgentOptions, *, stop: Callable[[], bool] = lambda: False
         applier = Applier(enforcement, address.verify_key, wanted_by_humans(journal), enforcement.human_rules())
         applier.frozen = enforcement.frozen()
         _resume(applier, enforcement)
+        reading = PageReading(options.pages, enforcement, options.lease.place.netns) if options.pages else None
         network: _Network | None = None
         try:
             while not stop():
-                network = network or _start(options, identity, applier, driver)
-                network = _turn(applier, network)
+                network = network or _start(options, identity, applier, driver, reading)
+                network = _turn(applier, network, reading)
         finally:
             if network is not None:
                 _end(network)
+            if reading is not None:
+                reading.close()
             enforcement.release()
 
 
@@ -138,19 +148,26 @@ def _identity(user: str) -> tuple[int, int] | None:
     return found.pw_uid, found.pw_gid
 
 
-def _start(options: AgentOptions, identity: tuple[int, int] | None, applier: Applier, driver: Driver) -> _Network:
+def _start(options: AgentOptions, identity: tuple[int, int] | None, applier: Applier, driver: Driver,
+           reading: PageReading | None) -> _Network:  # fmt: skip
     """Start the network process."""
     ours, theirs = socket.socketpair()
+    ends = [theirs]
     # -P: import nothing from the working directory.
     command = [sys.executable, "-P", "-m", MODULE, str(theirs.fileno()), str(options.folder.resolve())]
+    if reading is not None:
+        ends.append(reading.connected())
+        command += [str(ends[1].fileno()), reading.options.text]
+    passed = [end.fileno() for end in ends]
     path = str(Path(configtron.__file__).parent.parent)
     environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": os.pathsep.join([path, *filter(None, sys.path[1:])])}
     if identity is None:
-        process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment, cwd="/")
+        process = subprocess.Popen(command, pass_fds=passed, env=environment, cwd="/")
     else:
-        process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment, cwd="/", user=identity[0],
+        process = subprocess.Popen(command, pass_fds=passed, env=environment, cwd="/", user=identity[0],
                                    group=identity[1], extra_groups=[])  # fmt: skip
-    theirs.close()
+    for end in ends:
+        end.close()
     network = _Network(process, ApplierLink(ours), (*applier.held, applier.frozen))
     network.link.send(_host_report(options.lease.limits, applier, driver))
     return network
@@ -169,13 +186,16 @@ def _reach_form(reach: Reach) -> ReachForm:
     return ReachForm(reach.knob, reach.least, reach.most, sent)
 
 
-def _turn(applier: Applier, network: _Network) -> _Network | None:
+def _turn(applier: Applier, network: _Network, reading: PageReading | None) -> _Network | None:
     """Do one turn; return the network process, None once it has ended: then it is started again."""
     try:
-        if select.select([network.link.socket], [], [], TURN_S)[0]:
+        watched: list[Any] = [network.link.socket, *([reading] if reading else [])]
+        if network.link.socket in select.select(watched, [], [], PAGES_TURN_S if reading else TURN_S)[0]:
             for message in network.link.receive(OF_NETWORK):
                 _load(applier, network, message)
         applier.tick(_boot_s(), time.time_ns())
+        if reading is not None:
+            reading.turn(applier)
         for remark in applier.take_remarks():
             log.warning("%s", remark)
         now = (*applier.held, applier.frozen)

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The agent's process without rights: ZeroMQ, spool, and one end of the socketpair to the applier.
 
-python -m configtron.service.fleet.agent_network DESCRIPTOR FOLDER
+python -m configtron.service.fleet.agent_network DESCRIPTOR FOLDER [DESCRIPTOR OPTIONS]
+
+The last two are of page loads: the end that their batches come from, and `PagesOptions` as JSON.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from configtron.fleet.transport.curve_keys import curve_pair, manager_address
 from configtron.linux.privileges import no_new_privileges
 from configtron.model.errors import DONE, ConfigtronError
 from configtron.service.fleet.agent_core import AgentCore
+from configtron.service.fleet.page_intake import PageIntake, PagesOptions
 from configtron.service.fleet.spool import Spool
 
 log = logging.getLogger("configtron.fleet")
@@ -46,11 +49,13 @@ PATIENCE_S = 30.0
 
 
 def run_network(end: socket.socket, folder: Path, *, stop: Callable[[], bool] = lambda: False,
-                started: Callable[[AgentCore], None] = lambda core: None) -> None:  # fmt: skip
+                started: Callable[[AgentCore], None] = lambda core: None,
+                pages: tuple[socket.socket, PagesOptions] | None = None) -> None:  # fmt: skip
     """Run the network side until `stop` returns true or the applier has ended.
 
     folder   keys, manager's address, spool
     started  gets the core, whose `spool` takes rows
+    pages    the end that batches of page loads come from, and where their beacons come; None: no beacons are taken
 
     Errors: `BadInput` for the folder's files; `LinkClosed`.
     """
@@ -62,21 +67,28 @@ def run_network(end: socket.socket, folder: Path, *, stop: Callable[[], bool] = 
                      lambda document: link.send(LoadDocument(document)))  # fmt: skip
     sockets = AgentSockets(address, pair)
     started(core)
+    intake = PageIntake(*pages, spool) if pages else None
     poller = zmq.Poller()
     for each in (sockets.dealer, sockets.offers, end):
         poller.register(each, zmq.POLLIN)
+    for descriptor in intake.filenos() if intake else ():
+        poller.register(descriptor, zmq.POLLIN)
     try:
         while not stop():
             ready = dict(poller.poll(round(TURN_S * 1000)))
             if end.fileno() in ready:
                 for message in link.receive(OF_APPLIER):
                     _send(sockets, _reported(core, message))
+            if intake is not None:
+                intake.turn()
             for data in sockets.receive():
                 _send(sockets, core.receive(data, time.monotonic()))
             _send(sockets, core.tick(time.monotonic(), time.time_ns()))
             if complaint := sockets.complaint():
                 log.warning("%s", complaint)
     finally:
+        if intake is not None:
+            intake.close()
         sockets.close()
         spool.close()
 
@@ -122,7 +134,9 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGTERM, ask)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        run_network(socket.socket(fileno=int(arguments[0])), Path(arguments[1]), stop=lambda: bool(asked))
+        pages = (socket.socket(fileno=int(arguments[2])), PagesOptions.of(arguments[3])) if arguments[2:] else None
+        end = socket.socket(fileno=int(arguments[0]))
+        run_network(end, Path(arguments[1]), stop=lambda: bool(asked), pages=pages)
     except ConfigtronError as error:
         log.error("%s", error)
         return error.code

@@ -121,6 +121,11 @@ class Applier:
         return self._drawing
 
     @property
+    def drawn_classes(self) -> Mapping[str, str]:
+        """Return prefix -> class of those mixes: the prefixes of the map that are in force here."""
+        return self._accepted.classes if self._accepted else {}
+
+    @property
     def rules(self) -> Rules:
         """Return what is in force by this applier."""
         return self._rules or Rules()

@@ -10,18 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from ipaddress import ip_network
 
 import numpy as np
 
 from configtron.fleet.map_document import HeadForm
 from configtron.fleet.map_table import key4, key6
-from configtron.model.draw import HELD, Key, Mix, Plan, draws
+from configtron.learner.pageloads.plan_book import DatedPlan, PrefixDraw
+from configtron.model.draw import HELD, Key, Mix, Plan, draw, draws
 from configtron.model.nouns import Profile
 from configtron.model.records import pairs_of
 from configtron.tune.plan import UNTOUCHED
 
 # s; the part of 2^16 above an IPv4 address in its unit (`model/draw.py`).
 _MAPPED = 0xFFFF << 32
+# Bits of a prefix as records have it: of IPv4, and of IPv6 (True).
+_RECORDED = {False: 24, True: 48}
 
 
 @dataclass(frozen=True)
@@ -52,9 +57,50 @@ class DrawnMap:
             found.update(zip(members, (names[arm] for arm in arms.tolist()), strict=True))
         return found
 
+    def dated(self, prefixes: Mapping[str, str], since_ns: int) -> DatedPlan:
+        """Return what the join of page loads needs; `since_ns`: CLOCK_BOOTTIME at which it came into force."""
+        head, plan = self.head, self.plan(0)
+        of_prefix = DrawnPrefixes(plan, self.mixes, prefixes)
+        return DatedPlan(head.term, head.version, head.epoch_s, plan, self.mixes, head.key, of_prefix, since_ns)
+
     def profile_of(self, name: str) -> str:
         """Return the name of a profile, or `UNTOUCHED` for one without settings."""
         return name if self.profiles[name].settings else UNTOUCHED
+
+
+class DrawnPrefixes:
+    """What clients of a prefix as records have it, /24 or /48, are given: by the longest prefix of a map that holds it.
+
+    None where a longer prefix of the map lies in it: which one a client came from is not known.
+    """
+
+    def __init__(self, plan: Plan, mixes: Mapping[str, Mix], prefixes: Mapping[str, str]) -> None:
+        self._plan, self._mixes, self._prefixes = plan, mixes, prefixes
+
+    @cached_property
+    def _lengths(self) -> dict[bool, list[int]]:
+        """Return the lengths of the map's prefixes, longest first: of IPv4, and of IPv6 (True)."""
+        found = {(":" in prefix, int(prefix.rpartition("/")[2])) for prefix in self._prefixes}
+        return {six: sorted((length for of, length in found if of == six), reverse=True) for six in (False, True)}
+
+    @cached_property
+    def _divided(self) -> frozenset[str]:
+        """Return the record's prefixes in which longer ones of the map lie."""
+        longer = (one for one in self._prefixes if int(one.rpartition("/")[2]) > _RECORDED[":" in one])
+        return frozenset(str(ip_network(one).supernet(new_prefix=_RECORDED[":" in one])) for one in longer)
+
+    def __call__(self, prefix: str) -> PrefixDraw | None:
+        if prefix in self._divided:
+            return None
+        whole = ip_network(prefix)
+        lengths = (length for length in self._lengths[":" in prefix] if length <= whole.prefixlen)
+        of = next((one for length in lengths if (one := str(whole.supernet(new_prefix=length))) in self._prefixes), "")
+        name = self._prefixes.get(of, "")
+        if name not in self._mixes:
+            return PrefixDraw("", None, False, "", of)
+        mix = self._mixes[name]
+        drawn = draw(self._plan, mix, prefix_unit(of))
+        return PrefixDraw(name, drawn.arm, drawn.held, "" if drawn.arm is None else mix.profiles[drawn.arm], of)
 
 
 def prefix_unit(prefix: str) -> int:

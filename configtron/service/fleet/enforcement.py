@@ -47,6 +47,11 @@ class JournaledEnforcement:
         self._reaches, self._unreachable = driver.settable(), driver.unreachable()
 
     @property
+    def driver(self) -> Driver:
+        """Return the driver, held open."""
+        return self._driver
+
+    @property
     def draws(self) -> bool:
         """Whether the kernel draws."""
         return isinstance(self._driver, Drawing)

@@ -10,13 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import re
 import secrets
 import socket
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,11 +23,12 @@ from typing import TYPE_CHECKING, Any
 from configtron.learner.closed_loop import LoopOptions
 from configtron.learner.loop_maker import LoopMapMaker
 from configtron.learner.map_making import MapOptions
+from configtron.learner.receiving.http_endpoint import beacons_at
 from configtron.learner.registry import PREFERRED
 from configtron.learner.rulebook import learned_profile
 from configtron.model.bounds import check_number, check_texts
-from configtron.model.draw import Key, Mix, Plan, draw
-from configtron.model.errors import BadInput, ConfigtronError, Missing
+from configtron.model.draw import Key, Mix, Plan
+from configtron.model.errors import BadInput, ConfigtronError
 from configtron.model.fleet import FleetMap
 from configtron.model.grid import Grid, live_grid
 from configtron.model.nouns import Profile
@@ -50,12 +50,10 @@ if TYPE_CHECKING:
     from nacl.signing import SigningKey
 
     from configtron.learner.pageloads.plan_book import DatedPlan
-    from configtron.model.close_records import CloseRecord, OpenRecord
     from configtron.service.fleet.enforcement import JournaledEnforcement
 
 log = logging.getLogger("configtron.fleet")
 
-PORT_DIGITS = re.compile(r"[0-9]{1,5}")
 
 # Characters of a fault's message that are shown.
 FAULT_LENGTH = 200
@@ -98,12 +96,9 @@ def serve_options(
     beacons: str = "127.0.0.1:9315", least_clients: int | None = None, **given: Any,
 ) -> ServeOptions:  # fmt: skip
     """Return options as they are typed. Errors: `BadInput`."""
-    host, _, port = beacons.rpartition(":")
-    # Python converts at most 4300 digits.
-    if not host or not PORT_DIGITS.fullmatch(port) or not 0 < int(port) < 65_536:
-        raise BadInput(f"--beacons {beacons[:60]!r}: write HOST:PORT, as in 127.0.0.1:9315")
+    host, port = beacons_at(beacons)
     lease = LeaseOptions(database, driver or AUTO, limits=limits_of(bound, bool(allow_unfair)))
-    return ServeOptions(lease, database.parent / "fleet", host=host, port=int(port), least_clients=least_clients or 0,
+    return ServeOptions(lease, database.parent / "fleet", host=host, port=port, least_clients=least_clients or 0,
                         **given)  # fmt: skip
 
 
@@ -238,30 +233,6 @@ def stopped_by(error: Exception) -> ConfigtronError:
                            " with -vv for the report, and start it again: it goes on from the database")  # fmt: skip
 
 
-class RecordsInForce:
-    """A driver's records while its rules are in force; none before, and none after they were taken back."""
-
-    def __init__(self, driver: Drawing) -> None:
-        self._driver, self._lost = driver, 0
-
-    def records(self) -> Iterator[OpenRecord | CloseRecord]:
-        """Hand out the records that wait, each once."""
-        try:
-            yield from self._driver.records()
-        except Missing:
-            return
-
-    def lost_records(self) -> int:
-        """Return how many records were lost so far."""
-        try:
-            now = self._driver.lost_records()
-        except Missing:
-            return self._lost
-        # The kernel's count begins anew with the rules.
-        self._lost = max(self._lost, now)
-        return self._lost
-
-
 def until(stop: Callable[[], bool], span_s: float | None) -> Callable[[], bool]:
     """Return whether `stop` asks for the end, or so many seconds have passed since now; None: no such end."""
     end_s = math.inf if span_s is None else time.monotonic() + span_s
@@ -277,9 +248,10 @@ async def _run(
     from configtron.learner.receiving.ended_sockets import EndedSockets
     from configtron.learner.receiving.http_endpoint import PORT
     from configtron.service.outcomes.local_outcomes import LOG_PATH, LocalOutcomes
+    from configtron.service.outcomes.root_reader import RecordsInForce
 
     book, learning = PlanBook(enforcement.draws), applying.learning
-    source = RecordsInForce(driver) if isinstance(driver, Drawing) else EndedSockets(options.ports)
+    source = RecordsInForce(lambda: driver) if isinstance(driver, Drawing) else EndedSockets(options.ports)
     outcomes = LocalOutcomes(AGENT, learner.boot, source, book, learning.rows, options.log_path or LOG_PATH)
     await outcomes.start(options.host, options.port or PORT)
     drawn = (0, 0, 0)
@@ -302,21 +274,12 @@ async def _run(
 
 def dated_plan(fleet_map: FleetMap, epoch: int) -> DatedPlan:
     """Return what the join of page loads needs of a map in an epoch."""
-    from configtron.learner.pageloads.plan_book import DatedPlan, PrefixDraw
-    from configtron.service.fleet.drawing import prefix_unit
+    from configtron.learner.pageloads.plan_book import DatedPlan
+    from configtron.service.fleet.drawing import DrawnPrefixes
 
     mixes = {name: Mix(tuple(one for one, _ in mix), tuple(parts for _, parts in mix))
              for name, mix in fleet_map.mixes.items()}  # fmt: skip
     bands = tuple((band.up_to_us, band.class_name) for band in fleet_map.bands)
     plan = Plan(Key.of(fleet_map.key), epoch, 0, fleet_map.holdback, "", bands)
-
-    def of_prefix(prefix: str) -> PrefixDraw:
-        name = fleet_map.prefixes.get(prefix, "")
-        if name not in mixes:
-            return PrefixDraw("", None, False, "")
-        drawn = draw(plan, mixes[name], prefix_unit(prefix))
-        profile = "" if drawn.arm is None else mixes[name].profiles[drawn.arm]
-        return PrefixDraw(name, drawn.arm, drawn.held, profile)
-
     place = (fleet_map.term, fleet_map.version, fleet_map.epoch_s)
-    return DatedPlan(*place, plan, mixes, fleet_map.key, of_prefix)
+    return DatedPlan(*place, plan, mixes, fleet_map.key, DrawnPrefixes(plan, mixes, fleet_map.prefixes))

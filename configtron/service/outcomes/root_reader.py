@@ -18,6 +18,8 @@ from configtron.learner.pageloads.request_join import BadEnding, EndedConnection
 from configtron.learner.receiving.ended_sockets import EndedSockets, boottime_ns
 from configtron.learner.receiving.log_socket import LogSocket
 from configtron.model.close_records import CloseRecord, OpenRecord
+from configtron.model.errors import Missing
+from configtron.model.protocols import Drawing
 
 # Records of one turn: the kernel's ring holds more, and lines must be read meanwhile.
 AT_ONCE = 20_000
@@ -41,6 +43,33 @@ class RecordSource(Protocol):
 
     def lost_records(self) -> int:
         """Return how many records were lost so far."""
+
+
+class RecordsInForce:
+    """A driver's records while its rules are in force; none before, and none after they were taken back.
+
+    driver  returns the driver that draws now
+    """
+
+    def __init__(self, driver: Callable[[], Drawing]) -> None:
+        self._driver, self._lost = driver, 0
+
+    def records(self) -> Iterator[OpenRecord | CloseRecord]:
+        """Hand out the records that wait, each once."""
+        try:
+            yield from self._driver().records()
+        except Missing:
+            return
+
+    def lost_records(self) -> int:
+        """Return how many records were lost so far."""
+        try:
+            now = self._driver().lost_records()
+        except Missing:
+            return self._lost
+        # The kernel's count begins anew with the rules.
+        self._lost = max(self._lost, now)
+        return self._lost
 
 
 class ReaderBatch(NamedTuple):

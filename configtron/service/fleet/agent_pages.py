@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: MIT
+"""Page loads in an agent's root process: records and log lines in, `ReaderBatch`es without addresses out.
+
+They go to the network process (`page_intake.py`) as datagrams of a socketpair of their own. The root process never
+waits for the other: what finds no room waits within a bound, then the oldest goes, counted.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections import Counter, deque
+from collections.abc import Iterator
+
+from configtron.learner.pageloads.plan_book import PlanBook
+from configtron.learner.receiving.ended_sockets import EndedSockets, boottime_ns
+from configtron.learner.receiving.log_socket import LogSocket
+from configtron.model.close_records import CloseRecord, OpenRecord
+from configtron.model.protocols import Drawing
+from configtron.service.fleet.applier import Applier
+from configtron.service.fleet.enforcement import JournaledEnforcement
+from configtron.service.fleet.page_intake import CountsReport, PagesOptions
+from configtron.service.outcomes.batch_bytes import encoded
+from configtron.service.outcomes.root_reader import ReaderBatch, RecordsInForce, RecordSource, RootReader
+
+# Requests, and ended connections, of one datagram: some 15 kB, 50 kB with the longest names. Datagrams that wait: two
+# minutes of a busy site.
+OF_DATAGRAM, MOST_WAITING = 50, 8_000
+
+
+class NoRecords:
+    """No map is in force, so no connection is recorded."""
+
+    def records(self) -> Iterator[OpenRecord | CloseRecord]:
+        return iter(())
+
+    def lost_records(self) -> int:
+        return 0
+
+
+class PageReading:
+    """The root process's half. Errors: `Missing` for the log's socket."""
+
+    def __init__(self, options: PagesOptions, enforcement: JournaledEnforcement, netns: str = "") -> None:
+        self.options, self._enforcement, self._netns = options, enforcement, netns
+        self._draws = enforcement.draws
+        source: RecordSource = RecordsInForce(self._driver) if self._draws else NoRecords()
+        self.book = PlanBook(self._draws)
+        self.reader = RootReader(source, LogSocket(options.log_path), self.book)
+        self._waiting: deque[bytes] = deque()
+        self._end: socket.socket | None = None
+        self._drawn: tuple[int, int, int] = (0, 0, 0)
+        self._ports: tuple[int, ...] = ()
+        self.dropped = 0
+        self._report = CountsReport("log lines and records")
+
+    def _driver(self) -> Drawing:
+        driver = self._enforcement.driver
+        assert isinstance(driver, Drawing)
+        return driver
+
+    def fileno(self) -> int:
+        """For `select`: log lines must be read as soon as there are some."""
+        return self.reader.lines.fileno()
+
+    def connected(self) -> socket.socket:
+        """Return the end of a new network process."""
+        self._close_end()
+        self._end, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._end.setblocking(False)
+        return theirs
+
+    def turn(self, applier: Applier) -> None:
+        """Read what waits and hand it on; call it some times a second."""
+        drawing = applier.drawing
+        if drawing is not None:
+            drawn = (drawing.head.term, drawing.head.version, drawing.epoch)
+            if drawn != self._drawn:
+                self._drawn = drawn
+                self.book.add(drawing.dated(applier.drawn_classes, boottime_ns()))
+            if not self._draws and drawing.head.ports != self._ports:
+                self._list_ports(drawing.head.ports)
+        batch = self.reader.turn()
+        self._waiting.extend(_datagrams(batch))
+        while len(self._waiting) > MOST_WAITING:
+            self._waiting.popleft()
+            self.dropped += 1
+        self._send()
+        self._report.turn(self.counts)
+
+    def counts(self) -> Counter[str]:
+        """Return what became of log lines and records, by reason, and how many batches the other process left."""
+        return self.reader.counts() + Counter({"batches dropped": self.dropped})
+
+    def _list_ports(self, ports: tuple[int, ...]) -> None:
+        """Read connections of these ports from now on, where no driver records them."""
+        if isinstance(self.reader.source, EndedSockets):
+            self.reader.source.close()
+        self._ports = ports
+        self.reader.source = EndedSockets(ports, self._netns)
+
+    def _send(self) -> None:
+        """Hand on what there is room for."""
+        while self._waiting and self._end is not None:
+            try:
+                self._end.send(self._waiting[0])
+            except BlockingIOError:
+                return
+            except OSError:
+                # It has ended, and is started again.
+                self._close_end()
+                return
+            self._waiting.popleft()
+
+    def _close_end(self) -> None:
+        if self._end is not None:
+            self._end.close()
+            self._end = None
+
+    def close(self) -> None:
+        """Close the sockets."""
+        self._report.turn(self.counts, now=True)
+        self._close_end()
+        self.reader.lines.close()
+        if isinstance(self.reader.source, EndedSockets):
+            self.reader.source.close()
+
+
+def _datagrams(batch: ReaderBatch) -> list[bytes]:
+    """Return a batch in parts of one datagram each; none of an empty one."""
+    longest = max(map(len, batch))
+    cuts = (slice(at, at + OF_DATAGRAM) for at in range(0, longest, OF_DATAGRAM))
+    return [encoded(ReaderBatch(batch.joined[cut], batch.ended[cut], batch.bad[cut])) for cut in cuts]

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: MIT
+"""Page loads in an agent's process without rights: beacons and the root process's batches in, rows into the spool."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import selectors
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from configtron.learner.pageloads.beacon_join import SETTLE_NS
+from configtron.learner.receiving.http_endpoint import beacons_at
+from configtron.model.bounds import check_number, check_texts
+from configtron.model.errors import BadInput, Missing
+from configtron.model.fleet import OutcomeRow
+from configtron.service.fleet.spool import Spool
+from configtron.service.outcomes.batch_bytes import decoded
+from configtron.service.outcomes.local_outcomes import LOG_PATH
+from configtron.service.outcomes.page_outcomes import PageOutcomes
+from configtron.service.outcomes.root_reader import ReaderBatch
+
+log = logging.getLogger("configtron.fleet")
+
+# The longest datagram (`agent_pages.py`).
+BUFFER_BYTES = 1 << 20
+# s between two lines that state what became of page loads, and between two tries to listen.
+REPORT_S, AGAIN_S = 60.0, 10.0
+# Of the event loop in a turn: accepting a connection and reading from it are callbacks of callbacks, which no
+# descriptor announces.
+ROUNDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class PagesOptions:
+    """host, port: where beacons come; log_path: socket of the web server's access log; settle_ns: until a page load's
+    row is complete."""
+
+    host: str
+    port: int
+    log_path: Path = LOG_PATH
+    settle_ns: int = SETTLE_NS
+
+    def __post_init__(self) -> None:
+        """Check texts and numbers. Errors: `BadInput`."""
+        check_texts(self)
+        check_number("port", self.port, 0, 65_535, whole=True)
+
+    @property
+    def text(self) -> str:
+        """Return the options as JSON, for the other process."""
+        return json.dumps(asdict(self) | {"log_path": str(self.log_path)})
+
+    @classmethod
+    def of(cls, text: str) -> PagesOptions:
+        """Return the options of `text`."""
+        found = json.loads(text)
+        return cls(found["host"], found["port"], Path(found["log_path"]), found["settle_ns"])
+
+
+def pages_options(beacons: str | None, log_path: Path | None) -> PagesOptions | None:
+    """Return options as they are typed; None without `--beacons`. Errors: `BadInput`."""
+    if beacons is None:
+        if log_path is not None:
+            raise BadInput("--log-socket without --beacons: page loads need both; add --beacons 127.0.0.1:9315")
+        return None
+    return PagesOptions(*beacons_at(beacons), log_path or LOG_PATH)
+
+
+class CountsReport:
+    """What became of page loads, as a line a minute: numbers since the line before."""
+
+    def __init__(self, about: str) -> None:
+        self._about, self._reported = about, Counter[str]()
+        self._due_s = time.monotonic() + REPORT_S
+
+    def turn(self, counts: Callable[[], Counter[str]], *, now: bool = False) -> None:
+        """State what is new, if a minute has passed or it is asked for."""
+        if not now and time.monotonic() < self._due_s:
+            return
+        self._due_s, found = time.monotonic() + REPORT_S, counts()
+        if fresh := found - self._reported:
+            log.info("%s: %s", self._about, ", ".join(f"{number} {name}" for name, number in fresh.most_common()))
+        self._reported = found
+
+
+class PageIntake:
+    """The half without rights: the endpoint of beacons, and rows into the spool."""
+
+    def __init__(self, end: socket.socket, options: PagesOptions, spool: Spool) -> None:
+        self._end, self._options, self._spool = end, options, spool
+        end.setblocking(False)
+        self._selector = selectors.DefaultSelector()
+        self._loop = asyncio.SelectorEventLoop(self._selector)
+        self.pages = PageOutcomes(spool.agent, spool.boot, self._keep, settle_ns=options.settle_ns)
+        self.refused: Counter[str] = Counter()
+        self._report = CountsReport("page loads")
+        self._listens, self._listen_s, self._complaint = False, 0.0, ""
+
+    def filenos(self) -> tuple[int, ...]:
+        """For a poller: batches, and the endpoint's sockets."""
+        find = getattr(self._selector, "fileno", None)
+        return (self._end.fileno(), find()) if find else (self._end.fileno(),)
+
+    def turn(self) -> None:
+        """Take what has come; call it whenever one of the descriptors is ready, and some times a second."""
+        now_s = time.monotonic()
+        if not self._listens and now_s >= self._listen_s:
+            self._listen(now_s)
+        for _ in range(ROUNDS):
+            self._loop.call_soon(self._loop.stop)
+            self._loop.run_forever()
+        for batch in self._batches():
+            self.pages.turn(batch)
+        self.pages.turn(ReaderBatch())
+        self._report.turn(self.counts)
+
+    def _listen(self, now_s: float) -> None:
+        """Listen for beacons; a place that is taken is tried again, and stated once."""
+        self._listen_s = now_s + AGAIN_S
+        try:
+            self._loop.run_until_complete(self.pages.endpoint.start(self._options.host, self._options.port))
+        except Missing as error:
+            if str(error) != self._complaint:
+                self._complaint = str(error)
+                log.error("%s; maps are applied meanwhile", error)
+            return
+        self._listens = True
+        log.info("beacons are taken at %s port %d", self._options.host, self.pages.endpoint.port)
+
+    def _batches(self) -> list[ReaderBatch]:
+        """Return the batches that wait."""
+        found: list[ReaderBatch] = []
+        while True:
+            try:
+                data = self._end.recv(BUFFER_BYTES)
+            except (BlockingIOError, ConnectionError):
+                return found
+            if not data:
+                return found
+            found.append(decoded(data))
+
+    def _keep(self, rows: Sequence[OutcomeRow]) -> None:
+        """Spool rows; one that no manager would take is left out."""
+        try:
+            self._spool.add(rows)
+            return
+        except BadInput as error:
+            log.warning("an outcome is left out: %s", error)
+        for row in rows:
+            try:
+                self._spool.add([row])
+            except BadInput:
+                self.refused["row-refused"] += 1
+
+    def counts(self) -> Counter[str]:
+        """Return what became of requests, beacons, reports and rows, by reason."""
+        return self.pages.counts() + self.refused
+
+    def close(self) -> None:
+        """Spool the rows that have not settled, and close the sockets."""
+        if self._listens:
+            self._loop.run_until_complete(self.pages.endpoint.stop())
+        for batch in self._batches():
+            self.pages.turn(batch)
+        self.pages.turn(ReaderBatch(), self.pages.beacons.settle_ns)
+        self._report.turn(self.counts, now=True)
+        self._loop.close()
+        self._end.close()

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: MIT
+"""A manager, an agent with a real driver, nginx, browsers' beacons: rows in the manager's database beside user space.
+
+    fleet_pages.py DRIVER CLIENTS     run it apart (rigs/isolation.py), or in a guest
+
+The manager is away while the second third of the pages is loaded; then the agent is killed and started again. JSON on
+standard output.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import zmq
+
+from configtron.db.fleet import FleetStore
+from configtron.db.spool_file import SpoolFile
+from configtron.db.tuning import Tuning
+from configtron.fleet.transport.curve_keys import (
+    CurvePair,
+    ManagerAddress,
+    curve_pair,
+    signing_key,
+    write_curve_pair,
+    write_manager_address,
+)
+from configtron.learner.pageloads.plan_book import unit
+from configtron.model.draw import Key, Mix, Plan, draw, unit_of
+from configtron.model.fleet import TURN_MARGIN_S, FleetMap, OutcomeRow
+from configtron.model.nouns import Profile
+from configtron.service.fleet.manager import ManagerOptions, run_manager
+from configtron.service.fleet.manager_core import ManagerCore
+from configtron.service.fleet.map_maker import FixedMapMaker
+from rigs.draws import IP_FREEBIND
+from tests.support import real_servers
+from tests.support.real_servers import free_port, running
+
+AGENT = "Mozilla/5.0 (X11; Linux x86_64) Chrome/140"
+KEY, HOLDBACK, SETTLE_S, PATIENCE_S = b"0123456789abcdef", 13_107, 0.3, 20.0
+MIXES = {"near": (("wide", 40_000), ("wider", 25_536)), "far": (("wider", 65_536),)}
+PROFILES = {"wide": Profile("wide", (("initcwnd", 20),)), "wider": Profile("wider", (("initcwnd", 30),))}
+RUN_AGENT = """
+import sys
+from pathlib import Path
+from configtron.linux.signals import asked_to_stop
+from configtron.service.fleet.agent import AgentOptions, run_agent
+from configtron.service.fleet.page_intake import PagesOptions
+from configtron.service.lease.options import LeaseOptions
+import logging
+logging.basicConfig(format="%(message)s", level=logging.INFO)
+folder, driver, port, settle_ns = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+pages = PagesOptions("127.0.0.1", port, folder / "log", settle_ns)
+with asked_to_stop() as stopping:
+    run_agent(AgentOptions(LeaseOptions(folder / "tune.db", driver), folder / "agent", "root", pages), stop=stopping)
+"""
+
+
+def epoch_length(now_s: float) -> int:
+    """A length of the epoch by which now is a quarter of an hour from a turn at least."""
+    return next(one for one in (86_400, 80_000, 70_000) if 900 < now_s % one < one - 900)
+
+
+def until(holds: Callable[[], bool], about: Callable[[], object] = lambda: "") -> None:
+    end_s = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < end_s, about()
+        time.sleep(0.02)
+
+
+class PagesFleet:
+    """All processes, in one folder."""
+
+    def __init__(self, folder: Path, driver: str) -> None:
+        self.folder, self.driver, self.beacons, self.port = folder, driver, free_port(), free_port()
+        self.manager_options = ManagerOptions(folder / "m.db", folder / "keys", f"tcp://127.0.0.1:{free_port()}")
+        self.epoch_s = epoch_length(time.time())
+        prefixes = {"127.1.0.0/16": "near", "127.2.0.0/16": "far"}
+        self.map = FleetMap(0, 0, PROFILES, MIXES, prefixes, KEY, 1, holdback=HOLDBACK, epoch_s=self.epoch_s,
+                            ports=(self.port,))  # fmt: skip
+        pair = CurvePair(*zmq.curve_keypair())
+        with FleetStore(folder / "m.db") as store:
+            store.enroll("web1", pair.public.decode())
+        write_curve_pair(folder / "agent", pair)
+        manager, key = curve_pair(folder / "keys"), signing_key(folder / "keys")
+        address = ManagerAddress(self.manager_options.endpoint, manager.public.decode(), bytes(key.verify_key).hex())
+        write_manager_address(folder / "agent", address)
+
+    @contextmanager
+    def manager(self) -> Iterator[ManagerCore]:
+        cores: list[ManagerCore] = []
+        done = threading.Event()
+        run = {"stop": done.is_set, "started": cores.append}
+        thread = threading.Thread(target=run_manager, args=(self.manager_options, FixedMapMaker(self.map)), kwargs=run)
+        thread.start()
+        try:
+            until(lambda: bool(cores) or not thread.is_alive())
+            yield cores[0]
+        finally:
+            done.set()
+            thread.join()
+
+    def agent(self) -> subprocess.Popen[bytes]:
+        """Start the agent; wait until its log socket is there."""
+        words = [sys.executable, "-c", RUN_AGENT, str(self.folder), self.driver, str(self.beacons)]
+        with open(self.folder / "agent.log", "a") as output:
+            process = subprocess.Popen([*words, str(round(SETTLE_S * 1e9))], stdout=output, stderr=output)
+        log = self.folder / "log"
+        until(lambda: process.poll() is not None or ready(log), self.output)
+        assert process.poll() is None, self.output()
+        log.chmod(0o666)
+        until(self.listens, self.output)
+        return process
+
+    def listens(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.beacons)) == 0
+
+    def output(self) -> str:
+        return (self.folder / "agent.log").read_text()
+
+    def rows(self) -> list[OutcomeRow]:
+        with FleetStore(self.manager_options.database) as store:
+            return [row for _, row in store.rows_after(0)]
+
+    def spooled(self) -> int:
+        spool = SpoolFile(self.folder / "agent" / "spool.db", 1 << 30)
+        try:
+            return spool.waiting
+        finally:
+            spool.close()
+
+
+def ready(log: Path) -> bool:
+    """Return whether a process reads the socket at a path."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
+        return log.exists() and probe.connect_ex(str(log)) == 0
+
+
+def ask(port: int, address: str, head: str, body: bytes = b"") -> str:
+    """One request of a client at an address of ours; the answer's head."""
+    with socket.socket() as client:
+        client.setsockopt(*IP_FREEBIND, 1)
+        client.bind((address, 0))
+        client.connect(("127.0.0.1", port))
+        length = f"Content-Length: {len(body)}\r\n" if body else ""
+        client.sendall(f"{head}\r\nHost: localhost\r\nConnection: close\r\n{length}\r\n".encode() + body)
+        answer = b""
+        while got := client.recv(65536):
+            answer += got
+    return answer.decode()
+
+
+def load(port: int, number: int, address: str) -> None:
+    """A page by a client, and its beacon by the web server; the load time names the page."""
+    began_s = time.monotonic()
+    found = re.search(r'ct;desc="(\w+)"', ask(port, address, "GET /index.html HTTP/1.1"))
+    assert found
+    time.sleep(max(0.0, began_s + 0.01 - time.monotonic()))
+    marks = {"v": 1, "id": found[1][:16], "t": found[1], "w": "load", "qs": 1.0, "ps": 2.0, "le": 10.0 + number}
+    head = f"POST /configtron/beacon HTTP/1.1\r\nUser-Agent: {AGENT}\r\nOrigin: http://localhost"
+    assert " 204 " in ask(port, address, head, json.dumps(marks).encode())
+
+
+def wrong_of(fleet: PagesFleet, wanted: dict[int, str], rows: list[OutcomeRow]) -> Counter[str]:
+    """Compare rows with what user space draws."""
+    wrong, epoch = Counter[str](), int(time.time()) // fleet.epoch_s
+    plan = Plan(Key.of(KEY), epoch, 0, HOLDBACK)
+    loads = Counter(round(row.plt_ms or 0.0) - 10 for row in rows)
+    wrong["doubled"] = sum(count > 1 for count in loads.values())
+    wrong["lost"] = len(wanted.keys() - loads.keys())
+    with FleetStore(fleet.manager_options.database) as store:
+        maps = {(one.term, one.version) for one in store.maps()}
+    for row in rows:
+        address = wanted[round(row.plt_ms or 0.0) - 10]
+        name = "near" if address.startswith("127.1.") else "far"
+        drawn = draw(plan, Mix(*zip(*MIXES[name], strict=True)), unit_of(address))
+        wrong["arm"] += (row.class_name, row.arm, row.held) != (name, drawn.arm, drawn.held)
+        wrong["propensity"] += row.propensity != drawn.propensity
+        wrong["epoch"] += row.epoch != epoch
+        wrong["map"] += (row.term, row.map_version) not in maps
+        wrong["profile"] += row.profile != ("" if drawn.arm is None else MIXES[name][drawn.arm][0])
+        wrong["cluster"] += row.unit != unit(KEY, socket.inet_aton(address), epoch)
+        wrong["prefix"] += row.prefix != f"{address.rpartition('.')[0]}.0/24"
+        wrong["agent"] += row.agent != "web1"
+        wrong["no round trip"] += not row.rtt_ms
+        wrong["not taught"] += row.why_not not in ("", "turn")
+    return wrong
+
+
+def main(driver: str, count: int) -> dict[str, Any]:
+    """Load pages with the manager there, without it, and after a kill of the agent."""
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    wanted = {at: f"127.{1 + at % 2}.{at}.{at % 250 + 1}" for at in range(count)}
+    third = count // 3
+    with tempfile.TemporaryDirectory(prefix="pages-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        fleet = PagesFleet(folder, driver)
+        real_servers.free_port = lambda: fleet.port
+        agent = fleet.agent()
+        with running("nginx", folder, folder / "log", fleet.beacons) as port:
+            with fleet.manager() as core:
+                until(lambda: "web1" in core.session.agents and core.session.agents["web1"].held[1] > 0, fleet.output)
+                turned_s = time.monotonic()
+                for at in range(third):
+                    load(port, at, wanted[at])
+                until(lambda: len(fleet.rows()) == third, fleet.output)
+            # Connections near the turn do not teach: these are to.
+            until(lambda: time.monotonic() > turned_s + TURN_MARGIN_S + 0.3)
+            for at in range(third, 2 * third):
+                load(port, at, wanted[at])
+            until(lambda: fleet.spooled() >= third, fleet.output)
+            agent.send_signal(signal.SIGKILL)
+            agent.wait()
+            agent = fleet.agent()
+            # nginx loses the first line after its log's reader has changed.
+            ask(port, "127.1.0.1", "GET /index.html HTTP/1.1")
+            with fleet.manager() as core:
+                until(lambda: len(fleet.rows()) == 2 * third, fleet.output)
+                until(lambda: core.session.agents["web1"].held[1] > 0, fleet.output)
+                for at in range(2 * third, count):
+                    load(port, at, wanted[at])
+                until(lambda: len(fleet.rows()) >= count, fleet.output)
+                agent.send_signal(signal.SIGTERM)
+                agent.wait()
+        rows = fleet.rows()
+        with Tuning(folder / "tune.db") as journal:
+            left = sum(one.status == "leased" for one in journal.acts())
+        boots, taught = len({row.boot for row in rows}), sum(row.teaches for row in rows)
+        return {"rows": len(rows), "wrong": wrong_of(fleet, wanted, rows), "held": sum(row.held for row in rows),
+                "boots": boots, "taught": taught, "left": left, "log": fleet.output()}  # fmt: skip
+
+
+if __name__ == "__main__":
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    print(json.dumps(main(sys.argv[1], int(sys.argv[2]))))
