@@ -42,6 +42,8 @@ class Load:
     connections  opened
     resumed      TLS handshakes that resumed an earlier session
     times        per object: asked, first byte, last byte; 0 is never
+    token        of the document's Server-Timing header (docs/outcomes.md); "": it has none
+    ports        of the client's ends, in order of opening, where a source address was given
     failed       "", or a named reason (load.c): then the times mean nothing
     """
 
@@ -58,13 +60,15 @@ class Load:
     connections: int
     times: tuple[tuple[float, float, float], ...]
     resumed: int = 0
+    token: str = ""
+    ports: tuple[int, ...] = ()
 
     @staticmethod
     def from_json(text: str) -> Load:
         """Return the load of a client's line. Errors: `BadInput`."""
         try:
             row = json.loads(text)
-            return Load(**row | {"times": tuple(map(tuple, row["times"]))})
+            return Load(**row | {"times": tuple(map(tuple, row["times"])), "ports": tuple(row.get("ports", ()))})
         except (ValueError, TypeError, KeyError) as error:
             raise BadInput(f"not a load: {error}") from error
 

@@ -33,7 +33,7 @@ void ask_h1(struct connection *c, struct object *thing)
 static size_t read_head(struct connection *c, const unsigned char *bytes, size_t count)
 {
 	size_t before = c->head_bytes, taken = count;
-	char *end, *length;
+	char *end, *length, *timing;
 
 	if (taken > sizeof(c->head) - 1 - before)
 		taken = sizeof(c->head) - 1 - before;
@@ -50,6 +50,9 @@ static size_t read_head(struct connection *c, const unsigned char *bytes, size_t
 	if (strncmp(c->head, "HTTP/1.1 200", 12) || !length || length > end ||
 	    atol(length + strlen("\r\ncontent-length:")) != c->answering->size)
 		load.failed = "answer";
+	timing = strcasestr(c->head, "\r\nserver-timing:");
+	if (timing && timing < end)
+		got_timing(c->answering, timing, end - timing);
 	c->in_body = true;
 	return end + 4 - c->head - before;
 }

@@ -49,6 +49,8 @@ static int on_field(nghttp2_session *session, const nghttp2_frame *frame, const 
 	if (name_bytes == 7 && !memcmp(name, ":status", 7) &&
 	    (value_bytes != 3 || memcmp(value, "200", 3)))
 		load.failed = "answer";
+	if (thing && name_bytes == 13 && !memcmp(name, "server-timing", 13))
+		got_timing(thing, (const char *)value, value_bytes);
 	return 0;
 }
 

@@ -2,10 +2,12 @@
 /*
  * Loads pages as a browser does and reports how long it took.
  *
- *   load PLAN          then, on stdin, one line per load:  PAGE h2|http/1.1 SEED LIMIT_S VISIT
+ *   load PLAN          then, on stdin, one line per load:  PAGE h2|http/1.1 SEED LIMIT_S VISIT SOURCE
  *
  *   VISIT              "first", or nothing; or the page is loaded once before, and then: "resumed", on new connections that resume
  *                      its TLS sessions; "warm:SECONDS", on its connections, which were idle for so long
+ *   SOURCE             the client's address, one of this namespace; nothing: the kernel's choice. With one, the ports of
+ *                      the load's connections are reported.
  *
  * Question  How long until a page is complete, over this network and these two stacks?
  * Method    New connections for each load but a warm one, TLS set up once. A load begins on a whole second of the clock plus less than
@@ -18,6 +20,7 @@
 #define _GNU_SOURCE
 #include "load.h"
 
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +38,8 @@
 /* when nothing of the load before is under way any more */
 static ns_t settled;
 static int timer;
+/* of the client, network order; 0: the kernel's choice */
+static uint32_t source;
 
 static uint64_t spread(uint64_t seed)
 {
@@ -116,13 +121,19 @@ static void report(const char *http, uint64_t seed)
 		printf("%s[%.3f,%.3f,%.3f]", i ? "," : "", ms(thing->asked), ms(thing->first),
 		       ms(thing->done));
 	}
-	printf("]}\n");
+	printf("]");
+	if (load.token[0])
+		printf(",\"token\":\"%s\"", load.token);
+	for (int i = 0; load.source && i < load.connections && i < MOST_PORTS; i++)
+		printf("%s%d", i ? "," : ",\"ports\":[", load.ports[i]);
+	printf("%s}\n", load.source && load.connections ? "]" : "");
 	fflush(stdout);
 }
 
 static void visit(struct page *page, const char *http, uint64_t seed, double limit_s, bool resumes)
 {
 	memset(&load, 0, sizeof(load));
+	load.source = source;
 	load.page = page;
 	load.h2 = !strcmp(http, "h2");
 	load.protocol = load.h2 ? &http2 : &http1;
@@ -152,14 +163,14 @@ static void one(struct page *page, const char *http, uint64_t seed, double limit
 
 int main(int count, char **words)
 {
-	char line[256], name[64], http[16], kind[32];
+	char line[256], name[64], http[16], kind[32], address[32];
 	struct page *pages, *page;
 	unsigned long long seed;
 	double limit_s, warm_s;
 
 	if (count != 2) {
 		fprintf(stderr,
-			"usage: load PLAN, and on stdin: PAGE h2|http/1.1 SEED LIMIT_S VISIT\n");
+			"usage: load PLAN, and on stdin: PAGE h2|http/1.1 SEED LIMIT_S VISIT SOURCE\n");
 		return 2;
 	}
 	pages = read_plan(words[1]);
@@ -171,8 +182,10 @@ int main(int count, char **words)
 	while (fgets(line, sizeof(line), stdin)) {
 		warm_s = 0;
 		strcpy(kind, "first");
-		if (sscanf(line, "%63s %15s %llu %lf %31s", name, http, &seed, &limit_s, kind) <
-			    4 ||
+		strcpy(address, "0.0.0.0");
+		if (sscanf(line, "%63s %15s %llu %lf %31s %31s", name, http, &seed, &limit_s, kind,
+			   address) < 4 ||
+		    inet_pton(AF_INET, address, &source) != 1 ||
 		    (strcmp(http, "h2") && strcmp(http, "http/1.1")) ||
 		    (strcmp(kind, "first") && strcmp(kind, "resumed") &&
 		     sscanf(kind, "warm:%lf", &warm_s) != 1)) {

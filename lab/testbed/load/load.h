@@ -30,6 +30,8 @@
 /* the same, over both, while the document's head is not done (Blink: ResourceLoadScheduler, "tight") */
 #define DELAYABLE_BEFORE_BODY 2
 #define MEDIUM_PRIORITY 4
+/* ports of a load's connections that are reported, where its source address is given */
+#define MOST_PORTS 64
 /* one system call takes all that a receive buffer usually holds */
 #define INPUT_BYTES (64 * 1024)
 /* what a packet brings: to wait for less saves no wake-up and costs the call that says so */
@@ -130,6 +132,9 @@ struct load {
 	ns_t begun, limit, quiet_until, connected;
 	ns_t read; /* this wake-up's time; 0 when not read yet */
 	bool due; /* the timer rang */
+	uint32_t source; /* address of the client, network order; 0: the kernel's choice */
+	int ports[MOST_PORTS]; /* of its own end, in order of opening */
+	char token[40]; /* of the document's Server-Timing header */
 	long bytes;
 	int done, wave, connections,
 		resumed; /* resumed: handshakes that went on with an earlier session */
@@ -143,6 +148,7 @@ ns_t clock_ns(void);
 ns_t now(void);
 void got_bytes(struct object *thing, long bytes);
 void got_all(struct object *thing);
+void got_timing(struct object *thing, const char *value, size_t count);
 
 /* plan.c */
 struct page *read_plan(const char *file);

@@ -136,6 +136,8 @@ struct connection *open_connection(struct pool *pool)
 	struct connection *c = malloc(sizeof(*c)), **last = &pool->connections;
 	struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
 				     .data.ptr = c };
+	struct sockaddr_in here = { .sin_family = AF_INET, .sin_addr.s_addr = load.source };
+	socklen_t size = sizeof(here);
 	int yes = 1;
 
 	if (!c)
@@ -151,8 +153,15 @@ struct connection *open_connection(struct pool *pool)
 	c->socket = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	setsockopt(c->socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
 	epoll_ctl(watch, EPOLL_CTL_ADD, c->socket, &event);
+	if (load.source)
+		setsockopt(c->socket, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof(yes));
+	if (load.source && bind(c->socket, (struct sockaddr *)&here, sizeof(here)))
+		load.failed = "unreachable";
 	if (connect(c->socket, (struct sockaddr *)&there, sizeof(there)) && errno != EINPROGRESS)
 		load.failed = "unreachable";
+	if (load.source && load.connections < MOST_PORTS &&
+	    !getsockname(c->socket, (struct sockaddr *)&here, &size))
+		load.ports[load.connections] = ntohs(here.sin_port);
 	load.connections++;
 	return c;
 }

@@ -30,7 +30,12 @@ def test_what_is_no_load_is_reported(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("words", "message"),
-    [("none h2 1 1\n", "no page none"), ("p h3 1 1\n", "without sense"), ("p\n", "without sense")],
+    [
+        ("none h2 1 1\n", "no page none"),
+        ("p h3 1 1\n", "without sense"),
+        ("p\n", "without sense"),
+        ("p h2 1 1 first nowhere\n", "without sense"),
+    ],
 )
 def test_the_client_refuses_nonsense(tmp_path: Path, words: str, message: str) -> None:
     if not all(header.exists() for header in loads.HEADERS):
@@ -48,3 +53,14 @@ def test_no_server_is_a_named_failure(tmp_path: Path) -> None:
     plan.write_text("page p\norigin a.example 127.77.0.9\nobject html 0 -1 0 0 0 5 0 1 100 /p/index.html\n")
     done = subprocess.run([loads.program(), plan], input="p h2 7 1\n", capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and loads.Load.from_json(done.stdout).failed == "refused"
+
+
+def test_an_address_that_is_not_here_is_a_named_failure(tmp_path: Path) -> None:
+    if not all(header.exists() for header in loads.HEADERS):
+        pytest.skip("needs libnghttp2-dev and libssl-dev")
+    plan = tmp_path / "plan"
+    plan.write_text("page p\norigin a.example 127.77.0.9\nobject html 0 -1 0 0 0 5 0 1 100 /p/index.html\n")
+    words = "p h2 7 1 first 192.0.2.77\np h2 7 1 first 127.0.0.5\n"
+    done = subprocess.run([loads.program(), plan], input=words, capture_output=True, text=True, timeout=60)
+    away, here = map(loads.Load.from_json, done.stdout.splitlines())
+    assert (away.failed, here.failed) == ("unreachable", "refused") and len(here.ports) == 1 and here.token == ""

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: MIT
+"""What the guest kept, judged outside: every connection against the draw in user space, and what clients gained.
+
+Question   Did the kernels draw as model/draw.py does, did a client keep its arm for an epoch, did every row state the
+           truth, and were tuned clients' pages sooner complete than held-back clients'?
+Method     A connection is matched to its page load by prefix, the client's port and time; the load knows its client.
+           Class, arm, profile and holdback are computed anew from the map and the epoch. Page load times are the
+           client's own, never the learner's.
+Fails as   `Checks`: connections and rows that differ, each with an example.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from benchmarks.live.judge import Judged
+from benchmarks.live_kernel.scenario import KernelScenario
+from benchmarks.live_kernel.visits import Visited
+from configtron.learner.map_text import map_of_text
+from configtron.learner.pageloads.plan_book import DatedPlan, unit
+from configtron.model.close_records import OpenRecord
+from configtron.model.draw import draw, is_held, unit_of
+from configtron.service.learning.serve_local import dated_plan
+
+# s by which a connection's start may lie outside of its load's times, which another clock reading took.
+SLACK_S = 0.5
+# Examples of what differs.
+EXAMPLES = 5
+
+
+@dataclass
+class Checks:
+    """connections, rows: how many were compared; wrong: by kind; examples: some in words; clients_mixed:
+    clients of listed prefixes within an epoch whose connections have two arms; banded_mixed: the same of clients that
+    no prefix of the map holds, whose class is that of their handshake's round trip; loads_mixed: page loads of either;
+    unmatched: connections of no page load."""
+
+    connections: int = 0
+    drawn: int = 0
+    rows: int = 0
+    wrong: Counter[str] = field(default_factory=Counter)
+    examples: list[str] = field(default_factory=list)
+    loads_mixed: int = 0
+    clients_mixed: int = 0
+    banded_mixed: int = 0
+    units: int = 0
+    unmatched: int = 0
+
+    def add(self, kind: str, words: str) -> None:
+        """Count a difference."""
+        self.wrong[kind] += 1
+        if len(self.examples) < EXAMPLES:
+            self.examples.append(f"{kind}: {words}")
+
+
+@dataclass(frozen=True)
+class KeptRun:
+    """A run as the guest kept it, in the product's types."""
+
+    scenario: KernelScenario
+    loads: list[Visited]
+    opened: list[tuple[str, OpenRecord]]
+    closed: list[tuple[str, OpenRecord, list[Any]]]
+    plans: dict[tuple[int, int, int], DatedPlan]
+    in_force: dict[tuple[str, int], list[tuple[int, int]]]
+    rows: list[dict[str, Any]]
+    raw: dict[str, Any]
+
+    def address(self, load: Visited) -> str:
+        """Return the address of a load's client."""
+        return self.scenario.access_networks()[load.network].address(load.client)
+
+
+COLUMNS = ("agent", "sequence", "at_ns", "site", "prefix", "unit", "plt_ms", "term", "version", "epoch", "class_name",
+           "arm", "profile", "propensity", "held", "teaches", "why_not", "rtt_ms", "bandwidth_kbps",
+           "loss")  # fmt: skip
+
+
+def kept(scenario: KernelScenario, found: dict[str, Any]) -> KeptRun:
+    """Return a run from the guest's JSON."""
+    key = bytes.fromhex(found["key"])
+    maps = {(one.term, one.version): one for one in (map_of_text(text, key) for text in found["maps"])}
+    in_force: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
+    plans: dict[tuple[int, int, int], DatedPlan] = {}
+    for name, term, version, epoch in found["plans"]:
+        in_force[name, epoch].append((term, version))
+        plans[term, version, epoch] = dated_plan(maps[term, version], epoch)
+    width = len(OpenRecord._fields)
+    opened = [(name, OpenRecord(*row)) for name, kind, row in found["records"] if kind == "open"]
+    closed = [(name, OpenRecord(*row[:width]), row[width:]) for name, kind, row in found["records"] if kind == "close"]
+    loads = [Visited(*row[:-1], tuple(row[-1])) for row in found["loads"]]
+    rows = [dict(zip(COLUMNS, row, strict=True)) for row in found["rows"]]
+    return KeptRun(scenario, loads, opened, closed, plans, dict(in_force), rows, found)
+
+
+class LoadFinder:
+    """Finds the page load of a connection."""
+
+    def __init__(self, run: KeptRun) -> None:
+        prefixes = [network.prefix for network in run.scenario.access_networks()]
+        self._by_port: dict[tuple[str, str, int], list[int]] = defaultdict(list)
+        self._loads = run.loads
+        for at, load in enumerate(run.loads):
+            for port in load.ports:
+                self._by_port[f"web{load.server}", prefixes[load.network], port].append(at)
+
+    def of(self, name: str, record: OpenRecord) -> int | None:
+        """Return the place of its load; None: there is none."""
+        start_s = record.start_ns / 1e9
+        for at in self._by_port.get((name, record.prefix, record.remote_port), ()):
+            load = self._loads[at]
+            if load.begin_s - SLACK_S <= start_s <= load.end_s + SLACK_S:
+                return at
+        return None
+
+
+def checked(run: KeptRun) -> Checks:
+    """Compare every connection to the pages' port, and every row, with the draw in user space."""
+    found, finder = Checks(), LoadFinder(run)
+    of_load: dict[tuple[int, int], set[tuple[str | None, int | None]]] = defaultdict(set)
+    of_unit: dict[tuple[int, str], set[tuple[str | None, int | None]]] = defaultdict(set)
+    banded: set[tuple[int, str]] = set()
+    for name, record in run.opened:
+        if record.local_port != 443:
+            continue
+        found.connections += 1
+        at = finder.of(name, record)
+        if at is None:
+            found.unmatched += 1
+            continue
+        address = run.address(run.loads[at])
+        if record.epoch is None:
+            continue
+        of_load[at, record.epoch].add((record.class_name, record.arm))
+        of_unit[record.epoch, address].add((record.class_name, record.arm))
+        if record.band:
+            banded.add((record.epoch, address))
+        _connection(found, run, name, record, address)
+    found.units = len(of_unit)
+    mixed = {one for one, arms in of_unit.items() if len(arms) > 1}
+    found.clients_mixed, found.banded_mixed = len(mixed - banded), len(mixed & banded)
+    found.loads_mixed = sum(len(arms) > 1 for arms in of_load.values())
+    _rows(found, run)
+    return found
+
+
+def _connection(found: Checks, run: KeptRun, name: str, record: OpenRecord, address: str) -> None:
+    """Compare a connection with the draw of the plans that its server had in that epoch: one, or two where a map came
+    within it."""
+    epoch = record.epoch or 0
+    plans = [run.plans[term, version, epoch] for term, version in run.in_force.get((name, epoch), ())]
+    facts = (record.class_name, record.arm, record.held, record.profile)
+    expected = [drawn(plan, address, record) for plan in plans]
+    found.drawn += record.class_name is not None
+    if facts not in expected:
+        found.add("connection", f"{address} in epoch {epoch} at {name}: {facts}, by the plan {expected}")
+
+
+def drawn(plan: DatedPlan, address: str, record: OpenRecord) -> tuple[str | None, int | None, bool, str]:
+    """Return class, arm, whether held back and profile of a client by a plan. The class: of its prefix, else of the
+    band of its handshake's round trip, which the record has."""
+    name = class_of(plan, record)
+    mix = plan.mixes.get(name)
+    if mix is None:
+        return None, None, False, ""
+    now = draw(plan.plan, mix, unit_of(address))
+    return name, now.arm, now.held, "" if now.arm is None else mix.profiles[now.arm]
+
+
+def class_of(plan: DatedPlan, record: OpenRecord) -> str:
+    """Return the class of a connection's client by a plan; "": none."""
+    listed = plan.of_prefix(record.prefix).class_name if plan.of_prefix else ""  # type: ignore[union-attr]
+    if listed:
+        return listed
+    return next((name for up_to, name in plan.plan.bands if 0 < (record.rtt_us or 0) <= up_to), "")
+
+
+def _rows(found: Checks, run: KeptRun) -> None:
+    """Compare every row with its client, found by the unit, and its map."""
+    clients = {network.address(client) for network in run.scenario.access_networks()
+               for client in range(network.clients)}  # fmt: skip
+    units: dict[int, dict[str, str]] = {}
+    key = bytes.fromhex(run.raw["key"])
+    seen: set[tuple[str, int]] = set()
+    for row in run.rows:
+        found.rows += 1
+        epoch = row["epoch"]
+        if not row["version"]:
+            continue
+        if epoch not in units:
+            units[epoch] = {unit(key, _packed(address), epoch): address for address in clients}
+        address = units[epoch].get(row["unit"], "")
+        plan = run.plans.get((row["term"], row["version"], epoch))
+        if not address or plan is None:
+            found.add("row", f"{row} is of no client or plan")
+            continue
+        mix = plan.mixes.get(row["class_name"])
+        now = draw(plan.plan, mix, unit_of(address)) if mix else None
+        expected = (now.arm, now.held) if now else (None, False)
+        chance = now.propensity if now else 1.0
+        if (row["arm"], row["held"]) != expected:
+            found.add("row", f"{address} in epoch {epoch}: {row['arm'], row['held']}, by the plan {expected}")
+        if row["propensity"] != chance:
+            found.add("propensity", f"{address} in epoch {epoch}: {row['propensity']}, by the plan {chance}")
+    for row in run.rows:
+        place = row["agent"], row["at_ns"], row["unit"]  # type: ignore[assignment]
+        if place in seen:
+            found.add("twice", f"{place}")
+        seen.add(place)  # type: ignore[arg-type]
+
+
+def _packed(address: str) -> bytes:
+    return bytes(map(int, address.split(".")))
+
+
+@dataclass(frozen=True, slots=True)
+class ServedLoad:
+    """A page load with what its client was given. epoch: from the first of the run; held: the client is held back;
+    profile: "" for Default."""
+
+    visited: Visited
+    client: int
+    continent: str
+    epoch: int
+    held: bool
+    profile: str
+    class_name: str
+
+
+def served(run: KeptRun) -> list[ServedLoad]:
+    """Return every load with a plan; of a load near a turn the plan in which it began."""
+    networks = run.scenario.access_networks()
+    numbers = {network.address(client): number for number, (network, client) in enumerate(
+        (network, client) for network in networks for client in range(network.clients))}  # fmt: skip
+    finder, first = LoadFinder(run), {}
+    for name, record in run.opened:
+        if record.local_port == 443 and record.epoch is not None and (at := finder.of(name, record)) is not None:
+            first.setdefault(at, record)
+    found = []
+    some = next(iter(run.plans.values()))
+    for at, load in enumerate(run.loads):
+        address = run.address(load)
+        record = first.get(at)
+        held = bool(is_held(some.plan, np.array([unit_of(address)], dtype=np.uint64))[0])
+        wall_s = run.raw["boot_s"] + load.begin_s
+        epoch = int(wall_s // run.scenario.epoch_s) - run.raw["first"]
+        profile, name = ("", "") if record is None else (record.profile or "", record.class_name or "")
+        found.append(ServedLoad(load, numbers[address], networks[load.network].continent, epoch, held, profile, name))
+    return found
+
+
+def judged(loads: list[ServedLoad], continents: tuple[str, ...], worst_ms: float) -> Judged:
+    """Return loads as columns; one that failed counts as so long."""
+    return Judged(
+        np.array([one.client for one in loads]),
+        np.array([continents.index(one.continent) for one in loads]),
+        np.array([worst_ms if one.visited.plt_ms is None else one.visited.plt_ms for one in loads]),
+        np.array([int(one.held) for one in loads]),
+        np.array([one.epoch for one in loads]),
+    )

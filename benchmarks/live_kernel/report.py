@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: MIT
+"""Tables of a run: gains by continent, arms over time, and every difference from the draw."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks.live.judge import compared
+from benchmarks.live_kernel.judged import Checks, KeptRun, ServedLoad, judged, served
+from configtron.learner.live_rows import WORST_MS
+
+
+class Differences(NamedTuple):
+    """What differs from the draw, in lines; bad: whether anything does."""
+
+    lines: list[str]
+    bad: bool
+
+
+def first_drawn(run: KeptRun) -> int:
+    """Return the first epoch whose plan has mixes, from 0; the number of epochs where none has."""
+    drawn = [epoch for (_, _, epoch), plan in run.plans.items() if plan.mixes]
+    return min(drawn) - run.raw["first"] if drawn else run.scenario.epochs
+
+
+def gains(run: KeptRun) -> list[str]:
+    """Return p50 and p95 of both arms, of all loads, by continent and by version of HTTP; 95 % intervals by client."""
+    scenario, first = run.scenario, first_drawn(run)
+    every = [one for one in served(run) if first <= one.epoch < scenario.epochs]
+    failed = sum(one.visited.plt_ms is None for one in every)
+    lines = [f"{scenario.driver}, seed {scenario.seed}: {scenario.epochs} epochs of {scenario.epoch_s} s,"
+             f" {scenario.hosts} servers, {len(scenario.access_networks())} networks with {scenario.clients} clients,"
+             f" {scenario.holdback:.0%} held back; {len(run.loads)} page loads, {len(run.rows)} rows,"
+             f" {run.raw['learned']} learned",
+             f"epochs {first} to {scenario.epochs - 1}: {len(every)} loads, {failed} failed, which count as"
+             f" {WORST_MS / 1000:.0f} s; 95 % intervals of a bootstrap by client",
+             f"{'':20s}  loads  held ms   tuned  p50 gain, %              held ms   tuned  p95 gain, %"]  # fmt: skip
+    if not every:
+        return lines
+    whole = judged(every, scenario.continents, WORST_MS)
+    rows = {"all": np.arange(len(every))}
+    rows |= {f"  {name}": np.flatnonzero(whole.continent == at) for at, name in enumerate(scenario.continents)}
+    versions = np.array([one.visited.http for one in every])
+    rows |= {f"  {name}": np.flatnonzero(versions == name) for name in sorted(set(versions))}
+    for name, some in rows.items():
+        here = whole[some]
+        if len(here) and 0 < here.held.sum() < len(here):
+            lines.append(f"{name:20s} {len(here):6d}  {compared(here, 0.5).words}   {compared(here, 0.95).words}")
+    return lines
+
+
+def over_time(run: KeptRun, arms: int = 5) -> list[str]:
+    """Return the shares of profiles among tuned clients' loads, by epoch."""
+    by_epoch: dict[int, list[ServedLoad]] = defaultdict(list)
+    for one in served(run):
+        by_epoch[one.epoch].append(one)
+    lines = ["shares of arms among tuned clients' loads, by epoch"]
+    for epoch in range(run.scenario.epochs):
+        tuned = Counter(one.profile or "Default" for one in by_epoch[epoch] if not one.held)
+        shares = ", ".join(f"{name} {count / tuned.total():.0%}" for name, count in tuned.most_common(arms))
+        lines.append(f"  {epoch:3d}  {len(by_epoch[epoch]):4d} loads  {shares}")
+    return lines
+
+
+def differing(run: KeptRun, found: Checks) -> Differences:
+    """Return what the comparison with the draw in user space found."""
+    lines = [
+        f"{found.connections} connections to the pages' port, {found.drawn} of them drawn, {found.units} clients in an"
+        f" epoch: {found.wrong['connection']} differ from the draw in user space; {found.unmatched} of no page load,"
+        f" {run.raw['lost_records']} records lost",
+        f"{found.rows} rows: {found.wrong['row']} differ from the draw, {found.wrong['propensity']} of their"
+        f" propensities do, {found.wrong['twice']} are stored twice",
+        f"clients with two arms within an epoch: {found.clients_mixed} of listed prefixes, {found.banded_mixed} whose"
+        f" class is their round trip's, at the edge of two bands; page loads with two arms: {found.loads_mixed}",
+        *found.examples,
+    ]
+    bad = bool(found.wrong) or bool(found.clients_mixed) or not found.drawn
+    return Differences(lines, bad)
