@@ -6,7 +6,7 @@
 -- Packets stay in pcapng files; a trace only points at its bytes and frames there.
 -- This file makes a new database. An older one is brought here by migrations/NNNN_*.sql, NNNN being the version made.
 
-PRAGMA user_version = 11;
+PRAGMA user_version = 12;
 
 -- One invocation of `configtron probe`, with everything needed to do it again.
 CREATE TABLE run (
@@ -527,4 +527,18 @@ CREATE TABLE act_change (
     number  INTEGER NOT NULL,
     changes TEXT NOT NULL CHECK (json_valid(changes)),
     PRIMARY KEY (act, number)
+) STRICT, WITHOUT ROWID;
+
+-- Open connections that were given other socket options, until these are put back or the connection has ended.
+CREATE TABLE retuned (
+    boot   TEXT NOT NULL,
+    driver TEXT NOT NULL,
+    place  TEXT NOT NULL,
+    space  TEXT NOT NULL,                         -- as in `act`
+    cookie INTEGER NOT NULL,                      -- SO_COOKIE
+    prefix TEXT NOT NULL,
+    former TEXT NOT NULL,                         -- class before the first change
+    before TEXT NOT NULL CHECK (json_valid(before)),  -- JSON object: knob, value
+    given  TEXT NOT NULL CHECK (json_valid(given)),
+    PRIMARY KEY (boot, driver, place, space, cookie)
 ) STRICT, WITHOUT ROWID;

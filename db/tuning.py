@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 from zlib import compress, decompress
 
-from configtron.db.connection import Database
+from configtron.db.retuned import RetunedRows
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile
 from configtron.model.records import canonical, pairs_form, pairs_of
@@ -85,7 +85,7 @@ class Left(NamedTuple):
 NOTHING: Mapping[str, float] = MappingProxyType({})
 
 
-class Tuning(Database):
+class Tuning(RetunedRows):
     """The database as tuning sees it."""
 
     def __enter__(self) -> Tuning:

@@ -28,7 +28,7 @@ INFO, VEGAS, CONGESTION, BBR = 2, 3, 4, 16
 # include/net/tcp_states.h: states of a connection that was established; not LISTEN, SYN_*, TIME_WAIT, CLOSE.
 _ESTABLISHED, _FIN_WAIT1, _FIN_WAIT2, _CLOSE_WAIT, _LAST_ACK, _CLOSING = 1, 4, 5, 8, 9, 11
 CONNECTED = sum(1 << state for state in (_ESTABLISHED, _FIN_WAIT1, _FIN_WAIT2, _CLOSE_WAIT, _LAST_ACK, _CLOSING))
-ANY_STATE = 2**32 - 1
+LISTENING, ANY_STATE = 1 << 10, 2**32 - 1
 _NO_COOKIE = 2**64 - 1
 # struct inet_diag_req_v2: family, protocol, extensions, states; ports, addresses, interface, cookie
 _REQUEST = struct.Struct("=BBBxI2s2s16s16sIQ")
@@ -41,7 +41,8 @@ Endpoint = tuple[bytes, int]
 
 
 class DiagSocket(NamedTuple):
-    """A socket as inet_diag reports it: packed addresses, ports, attributes by number, SO_COOKIE."""
+    """A socket as inet_diag reports it: packed addresses, ports, attributes by number, SO_COOKIE, inode (0: no process
+    holds it yet, or any more)."""
 
     family: int
     state: int
@@ -51,6 +52,7 @@ class DiagSocket(NamedTuple):
     remote_port: int
     attributes: dict[int, bytes]
     cookie: int = 0
+    inode: int = 0
 
 
 def extensions(*kinds: int) -> int:
@@ -75,13 +77,14 @@ def parse(body: bytes) -> DiagSocket | None:
     """Return the socket of one message; None where it is too short or of another family."""
     if len(body) < MESSAGE.size:
         return None
-    family, state, _, _, local_port, remote_port, local, remote, _, cookie, *_ = MESSAGE.unpack_from(body)
+    family, state, _, _, local_port, remote_port, local, remote, _, cookie, *_, inode = MESSAGE.unpack_from(body)
     if family not in (socket.AF_INET, socket.AF_INET6):
         return None
     size = 4 if family == socket.AF_INET else 16
     here, there = int.from_bytes(local_port, "big"), int.from_bytes(remote_port, "big")
     named = int.from_bytes(cookie, sys.byteorder)
-    return DiagSocket(family, state, local[:size], here, remote[:size], there, attributes(body, MESSAGE.size), named)
+    return DiagSocket(family, state, local[:size], here, remote[:size], there, attributes(body, MESSAGE.size), named,
+                      inode)  # fmt: skip
 
 
 class Diag:
@@ -94,8 +97,12 @@ class Diag:
         """Return all connections that were established, IPv4 first. Errors: `Missing`, `NetlinkError`."""
         return [found for family in (socket.AF_INET, socket.AF_INET6) for found in self._dumped(family, asked)]
 
-    def _dumped(self, family: int, asked: int) -> list[DiagSocket]:
-        body = request(family, asked, CONNECTED)
+    def listening(self) -> list[DiagSocket]:
+        """Return all listening sockets, IPv4 first. Errors: `Missing`, `NetlinkError`."""
+        return [found for family in (socket.AF_INET, socket.AF_INET6) for found in self._dumped(family, 0, LISTENING)]
+
+    def _dumped(self, family: int, asked: int, states: int = CONNECTED) -> list[DiagSocket]:
+        body = request(family, asked, states)
         try:
             answers = self._net.dump(BY_FAMILY, body, readings=READINGS, torn_ok=True, forgiven=())
         except NetlinkError as error:

@@ -16,6 +16,7 @@ Not every driver can do everything. An optional ability is a protocol of its own
     Inventory       list its own state by marks in the kernel
     Drawing         draw each client's profile from its class's mix, and record its connections
     PlanReader      read back which plan is in force
+    RecordMarker    mark the records of connections that were re-tuned while open
 """
 
 from __future__ import annotations
@@ -207,6 +208,14 @@ class PlanReader(Protocol):
 
     def plan_state(self) -> PlanState | None:
         """Return the plan in force in short; None where none is."""
+
+
+@runtime_checkable
+class RecordMarker(Protocol):
+    """A driver whose records state whether a connection's profile was set anew while it was open."""
+
+    def mark_moved(self, descriptors: Sequence[int]) -> None:
+        """Mark the records of connected sockets, by descriptors of this process; those without a record are skipped."""
 
 
 class Policy(Protocol):

@@ -28,7 +28,7 @@ import json
 import os
 import socket
 import struct
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -42,7 +42,7 @@ from configtron.model.errors import ConfigtronError, Missing, Refused
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place, Reach, Rules
 from configtron.tune.drivers.bpf import controls, drawing, layout, objects, pins, reach, rights
-from configtron.tune.drivers.bpf.connection_records import RecordParser
+from configtron.tune.drivers.bpf.connection_records import RecordParser, as_moved
 from configtron.tune.drivers.bpf.drawing import Halves
 from configtron.tune.drivers.bpf.reach import REACHES, REFUSED
 from configtron.tune.drivers.bpf.tables import MANY, BpfMaps
@@ -225,6 +225,13 @@ class EbpfDriver:
     def lost_records(self) -> int:
         with closing(Map.pinned(self._drawing() / "lost")) as counts:
             return sum(struct.unpack("=2Q", counts.all()[1]))
+
+    def mark_moved(self, descriptors: Sequence[int]) -> None:
+        with closing(Map.pinned(self._drawing() / "connections")) as connections:
+            for descriptor in descriptors:
+                key = struct.pack("=i", descriptor)
+                if recorded := connections.get(key):
+                    connections.put(key, as_moved(recorded))
 
     def drop_plan(self) -> None:
         with Halves(self._drawing()) as halves:

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import logging
 import socket
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,13 +32,13 @@ from pathlib import Path
 from configtron.linux import netns
 from configtron.linux.proc import ESTABLISHED, LISTENING, TcpLine, borrowed, sockets_of_cgroup, tcp_lines
 from configtron.model.errors import ConfigtronError
-from configtron.model.knobs import KERNEL
 from configtron.model.nouns import Profile, Value
 from configtron.model.protocols import Driver, Mover
 from configtron.model.tuning import Changes, Place, Rules
 from configtron.tune.drivers.bpf.layout import WRAPPED
 from configtron.tune.drivers.bpf.pins import group
 from configtron.tune.drivers.routes import parse
+from configtron.tune.drivers.socket_options import CONTROL, OPTIONS, as_options, control_of, set_control
 from configtron.tune.listeners import listeners_of
 from configtron.tune.route_table import bits
 
@@ -48,37 +47,8 @@ _DEFAULT_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 _LEAST_RTO = Path("/proc/sys/net/ipv4/tcp_rto_min_us")
 # The module's dispatcher: the congestion control of a listener that was made while it was the default (kmod/README.md).
 _DISPATCHER = "configtron"
-_CONTROL = "tcp_congestion_control"
-_CONTROL_BYTES = 16
-_TCP_CONGESTION = 13
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
-    """A knob as a socket option: level, number, width in bytes; `unset` is written in place of a listener's 0."""
-
-    level: int
-    number: int
-    width: int = 4
-    unset: int = 0
-
-    def get(self, descriptor: socket.socket) -> int:
-        """Return its value on a socket. Errors: `OSError`."""
-        return int.from_bytes(descriptor.getsockopt(self.level, self.number, self.width), sys.byteorder)
-
-    def set(self, descriptor: socket.socket, value: int) -> None:
-        """Set it on a socket. Errors: `OSError`."""
-        descriptor.setsockopt(self.level, self.number, (value or self.unset).to_bytes(self.width, sys.byteorder))
-
-
-# Width and value that unsets it, where they are not 4 and 0. A window clamp is unset by the kernel's own first value,
-# the largest of RFC 7323.
-SHAPES: Mapping[str, tuple[int, ...]] = {"max_pacing_rate": (8,), "window_clamp": (4, 65535 << 14)}
-OPTIONS: Mapping[str, Option] = {
-    knob: Option(*names.option, *SHAPES.get(knob, ()))
-    for knob, names in KERNEL.items()
-    if names.option and names.option[1] < 1000  # above: bpf_setsockopt alone
-}
 # Settings without a socket option, with the kernel's defaults (TCP_RTO_MIN, TCP_DELACK_MAX; a clamp that never binds).
 DRIVERS_OWN: Mapping[str, Value] = {"cwnd_clamp": 65535, "min_rto": 0.2, "delack_max": 0.2}
 # Knobs that turn pacing on. It then stays on (SK_PACING_NEEDED), even without a rate limit.
@@ -99,13 +69,13 @@ class Lasting:
     opened_too: bool = False
 
 
-_BY_SOCKET = (_CONTROL, *OPTIONS)
+_BY_SOCKET = (CONTROL, *OPTIONS)
 LASTING: Mapping[str, Lasting] = {
     "kmod": Lasting((*_BY_SOCKET, "tcp_slow_start_after_idle"), tuple(DRIVERS_OWN)),
     "ebpf": Lasting((*_BY_SOCKET, "tcp_slow_start_after_idle"), tuple(DRIVERS_OWN)),
     # The kernel reads timers and quickack from the route each time, so they end with it.
-    "route": Lasting((_CONTROL, "window_clamp"), ("cwnd_clamp",), opened_too=True),
-    "sysctl": Lasting((_CONTROL,), ("min_rto",), opened_too=True),
+    "route": Lasting((CONTROL, "window_clamp"), ("cwnd_clamp",), opened_too=True),
+    "sysctl": Lasting((CONTROL,), ("min_rto",), opened_too=True),
 }
 
 
@@ -238,7 +208,7 @@ class Leaving:
             with socket.socket(fileno=descriptor) as one:
                 reached.add(inode)
                 line, profile = holding[inode]
-                self._restore(done, one, profile, listeners.get(line.port, {_CONTROL: default}), wanted.of(line))
+                self._restore(done, one, profile, listeners.get(line.port, {CONTROL: default}), wanted.of(line))
         done.left["not reached"] = len(self._lines) - len(reached)
         done.left = +done.left
         return done
@@ -251,10 +221,10 @@ class Leaving:
         found: dict[int, dict[str, Value]] = {}
         for inode, descriptor in borrowed(inodes.keys()):
             with socket.socket(fileno=descriptor) as one:
-                control = _control(one)
+                control = control_of(one)
                 if control == _DISPATCHER or (self._driver.name == "sysctl" and control in self._controls()):
-                    control = default if _set_control(one, default) else control
-                options: dict[str, Value] = {_CONTROL: control}
+                    control = default if set_control(one, default) else control
+                options: dict[str, Value] = {CONTROL: control}
                 for knob in set(self._lasting.options) & OPTIONS.keys():
                     options[knob] = OPTIONS[knob].get(one)
                 found.setdefault(inodes[inode], options)
@@ -262,17 +232,17 @@ class Leaving:
 
     def _controls(self) -> set[Value]:
         """Return the congestion controls that the profiles set."""
-        return {value for _, profile in self._lines for knob, value in profile.settings if knob == _CONTROL}
+        return {value for _, profile in self._lines for knob, value in profile.settings if knob == CONTROL}
 
     def _restore(
         self, done: Restored, one: socket.socket, had: Profile, listener: Mapping[str, Value], now: Profile | None
     ) -> None:
         """Restore one connection, and count in `done` what it may still carry."""
-        settings, target = dict(had.settings), dict(listener) | _as_options(now)
+        settings, target = dict(had.settings), dict(listener) | as_options(now)
         left: list[str] = []
-        if self._driver.name == "kmod" or _CONTROL in settings or "tcp_slow_start_after_idle" in settings:
-            left += self._restore_control(one, settings.get(_CONTROL), str(target[_CONTROL]))
-        ours = _as_options(had)
+        if self._driver.name == "kmod" or CONTROL in settings or "tcp_slow_start_after_idle" in settings:
+            left += self._restore_control(one, settings.get(CONTROL), str(target[CONTROL]))
+        ours = as_options(had)
         for knob in (knob for knob in self._lasting.options if knob in OPTIONS and knob in ours):
             left += _restore_option(one, knob, ours[knob], target.get(knob, 0))
         if not self._own_restored:
@@ -283,19 +253,11 @@ class Leaving:
         done.restored += not left
 
     def _restore_control(self, one: socket.socket, ours: Value | None, target: str) -> list[str]:
-        found = _control(one)
+        found = control_of(one)
         if self._driver.name != "kmod":  # its copies have the real names: a name does not show whose it is
             if found == target or (found != ours and found not in WRAPPED):
                 return []
-        return [] if _set_control(one, target) else [_CONTROL]
-
-
-def _as_options(profile: Profile | None) -> dict[str, Value]:
-    """Return knob -> value as the socket option has it: `nagle` is the inverse of TCP_NODELAY."""
-    settings = dict(profile.settings) if profile else {}
-    if "nagle" in settings:
-        settings["nagle"] = 1 - int(str(settings["nagle"]))
-    return settings
+        return [] if set_control(one, target) else [CONTROL]
 
 
 def _restore_option(one: socket.socket, knob: str, ours: Value, target: Value) -> Sequence[str]:
@@ -306,15 +268,3 @@ def _restore_option(one: socket.socket, knob: str, ours: Value, target: Value) -
     except OSError:
         return [knob]
     return []
-
-
-def _control(one: socket.socket) -> str:
-    return one.getsockopt(socket.IPPROTO_TCP, _TCP_CONGESTION, _CONTROL_BYTES).split(b"\0")[0].decode()
-
-
-def _set_control(one: socket.socket, name: str) -> bool:
-    try:
-        one.setsockopt(socket.IPPROTO_TCP, _TCP_CONGESTION, name.encode())
-    except OSError:
-        return False
-    return True

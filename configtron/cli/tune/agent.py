@@ -13,8 +13,7 @@ from configtron.linux.signals import asked_to_stop
 from configtron.model.errors import DONE, INTERRUPTED
 from configtron.report.log_lines import log_progress
 
-FOLDER = Path("/var/lib/configtron-agent")
-USER = "configtron-agent"
+FOLDER, USER = Path("/var/lib/configtron-agent"), "configtron-agent"
 
 
 @click.command(short_help="Apply the maps of a manager, and send it outcomes.")
@@ -28,7 +27,8 @@ USER = "configtron-agent"
               help="Socket of the web server's access log.  [default: /run/configtron/outcomes.log]")  # fmt: skip
 @click.option("--join", "line", metavar="LINE", help="Join the manager that printed this line, and end.")
 @click.option("--key", is_flag=True, help="Print this host's public key for `enroll --key`, and end.")
-def agent(folder: Path, user: str, beacons: str | None, log_path: Path | None, line: str | None, key: bool) -> int:
+@click.option("--retune-open", is_flag=True, help="Re-tune open connections too where a prefix's class changes.")
+def agent(folder: Path, user: str, beacons: str | None, log_path: Path | None, line: str | None, **flags: bool) -> int:
     """Apply the maps of a manager (`configtron learn manager`) until Ctrl-C, and send it outcomes.
 
     What a human set by `tune profile` and `tune prefix` is not touched; --bound and --allow-unfair travel to the
@@ -41,17 +41,17 @@ def agent(folder: Path, user: str, beacons: str | None, log_path: Path | None, l
     from configtron.service.fleet.agent import AgentOptions, run_agent
     from configtron.service.fleet.page_intake import pages_options
 
-    if key:
+    if flags["key"]:
         click.echo(enrolment.own_key(folder, user))
         return DONE
     if line is not None:
         joining = enrolment.join_line(line)
         enrolment.join(folder, joining, user)
-        say(
-            f"joined {joining.address.endpoint} as {joining.name}; next: configtron tune agent, or its unit (tune unit)"
-        )
+        joined = f"joined {joining.address.endpoint} as {joining.name}"
+        say(f"{joined}; next: configtron tune agent, or its unit (tune unit)")
         return DONE
     log_progress()
     with asked_to_stop() as stopping:
-        run_agent(AgentOptions(lease_options(), folder, user, pages_options(beacons, log_path)), stop=stopping)
+        pages = pages_options(beacons, log_path)
+        run_agent(AgentOptions(lease_options(), folder, user, pages, flags["retune_open"]), stop=stopping)
         return INTERRUPTED if stopping() else DONE

@@ -39,6 +39,7 @@ from configtron.service.fleet.agent_pages import PageReading
 from configtron.service.fleet.applier import Applier
 from configtron.service.fleet.enforcement import JournaledEnforcement
 from configtron.service.fleet.page_intake import PagesOptions
+from configtron.service.fleet.retuning import ClassRetuning
 from configtron.service.lease.context import context_of
 from configtron.service.lease.options import LeaseOptions
 from configtron.service.lease.planner import chosen
@@ -66,12 +67,14 @@ class AgentOptions:
     folder  the network process's own: keys, manager's address, spool
     user    whom the network process runs as, where this one is root
     pages   where beacons and log lines of page loads come; None: none are taken
+    retune_open  whether open connections follow when a map gives their prefix another class
     """
 
     lease: LeaseOptions
     folder: Path
     user: str = USER
     pages: PagesOptions | None = None
+    retune_open: bool = False
 
     def __post_init__(self) -> None:
         check_texts(self)
@@ -101,11 +104,15 @@ def run_agent(options: AgentOptions, *, stop: Callable[[], bool] = lambda: False
         applier.frozen = enforcement.frozen()
         _resume(applier, enforcement)
         reading = PageReading(options.pages, enforcement, options.lease.place.netns) if options.pages else None
+        retuning = ClassRetuning(applier, enforcement) if options.retune_open else None
         network: _Network | None = None
         try:
             while not stop():
                 network = network or _start(options, identity, applier, driver, reading)
                 network = _turn(applier, network, reading)
+                if retuning is not None:
+                    retuning.add(applier.take_reclassed())
+                    retuning.turn()
         finally:
             if network is not None:
                 _end(network)

@@ -106,6 +106,8 @@ class Applier:
         self._latest = (0, 0)
         self.frozen = ""
         self.remarks: list[str] = []
+        # Prefix -> the class that it had before maps in force changed it, for `retuning.py` to take.
+        self.reclassed: dict[str, str] = {}
 
     @property
     def held(self) -> tuple[int, int, bytes]:
@@ -129,6 +131,15 @@ class Applier:
     def rules(self) -> Rules:
         """Return what is in force by this applier."""
         return self._rules or Rules()
+
+    @property
+    def draws(self) -> bool:
+        """Return whether the kernel draws for each client."""
+        return self._enforcement.draws
+
+    def class_of(self, prefix: str) -> str:
+        """Return the class of a listed prefix in the map in force; "": it has none."""
+        return self._accepted.classes.get(prefix, "") if self._accepted else ""
 
     # A document.
 
@@ -190,6 +201,7 @@ class Applier:
             return self._refused(place, str(error))
         if document:
             self._keep(document, place, found.change is None)
+        self._note_reclassed(found, fresh)
         self._accepted = _Accepted(head, found.table, fresh, until_s)
         if drawing is not self._drawing:
             self._before = self._drawing
@@ -207,6 +219,15 @@ class Applier:
             self._enforcement.keep(document, *place, whole)
         except ConfigtronError as error:
             self.remarks.append(f"map {place[0]}.{place[1]} is in force, but not kept for the next start: {error}")
+
+    def _note_reclassed(self, found: OpenedMap, classes: Mapping[str, str]) -> None:
+        """Note which listed prefixes a map gives another class."""
+        had = self._accepted.classes if self._accepted else {}
+        names = classes if found.change is None else prefixes_of(found.change.put, found.head.classes)
+        for prefix in names:
+            now = classes.get(prefix, "")
+            if had.get(prefix, now) != now and self.reclassed.setdefault(prefix, had[prefix]) == now:
+                del self.reclassed[prefix]
 
     def _refused(self, place: tuple[int, int], why: str, *, retry: bool = False) -> LoadResult:
         return LoadResult(MapResult(*place, self.held[2], error=why[:1000]), self.held, retry)
@@ -338,6 +359,12 @@ class Applier:
         """Forget what was in force: a later map, or the same one again, begins anew."""
         self.remarks.append(why)
         self._accepted = self._drawing = self._before = self._rules = None
+        self.reclassed = {}
+
+    def take_reclassed(self) -> dict[str, str]:
+        """Return prefix -> former class of those whose class changed since the last call."""
+        found, self.reclassed = self.reclassed, {}
+        return found
 
     def take_remarks(self) -> list[str]:
         """Return the remarks since the last call."""

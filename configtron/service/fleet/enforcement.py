@@ -7,8 +7,9 @@ agent, and a kernel that draws ends it by itself. A change is journaled before i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from configtron.db.agent_journal import AgentJournal
 from configtron.model.draw import Mix, Plan
@@ -29,6 +30,9 @@ from configtron.service.lease.undo import undo
 from configtron.tune.guard import refusals
 from configtron.tune.journal import LEASED, Transaction
 from configtron.tune.plan import PLACE, advise, lost_together, recognised
+
+if TYPE_CHECKING:
+    from configtron.service.lease.retuning import Choice, RetuneCount
 
 # Changes that are journaled until the rules are written whole again.
 MOST_CHANGES = 500
@@ -162,6 +166,15 @@ class JournaledEnforcement:
             raise LeaseOver(f"transaction {transaction.id} of the agent is over; the map is put in force anew")
         if isinstance(self._driver, Drawing):
             self._driver.renew(round(until_s * 1e9))
+
+    def retune(self, choose: Choice, profiles: Iterable[Profile], until_s: float = float("inf")) -> RetuneCount:
+        """Give open connections what `choose` wants, as `OpenRetuner.retune`. Errors: its own; `LeaseOver`."""
+        from configtron.service.lease.retuning import OpenRetuner
+
+        transaction = self._held()
+        with exclusive_lock(self._options.database):
+            self._check_leased(transaction)
+            return OpenRetuner(self._context, self._driver, self._options.place).retune(choose, profiles, until_s)
 
     def foreign(self) -> str:
         """Return what another program changed, in one line, and freeze the place; "": nothing."""

@@ -18,11 +18,13 @@ from nacl.signing import VerifyKey
 from configtron.fleet.map_document import SignedMap, document, opened, whole_map
 from configtron.learner.closed_loop import Moved
 from configtron.learner.loop_maker import LoopMapMaker
-from configtron.model.errors import ConfigtronError, Refused, Unwritten
+from configtron.model.errors import Refused, Unwritten
 from configtron.model.fleet import FleetMap, OutcomeRow
 from configtron.model.nouns import Profile
 from configtron.service.fleet.applier import Applier
 from configtron.service.fleet.manager_core import ManagerCore
+from configtron.service.fleet.retuning import ClassRetuning
+from configtron.service.lease.retuning import RetuneCount
 
 log = logging.getLogger("configtron.fleet")
 
@@ -37,11 +39,13 @@ MOST_MAPS = 24
 @dataclass(frozen=True, slots=True)
 class LoopStep:
     """What a turn changed. applied: the map that was put in force, None: none was; drawn: (term, version, epoch) that
-    arms are drawn from, (0, 0, 0): none are; moved: prefixes of open connections that were applied to anew."""
+    arms are drawn from, (0, 0, 0): none are; moved: prefixes whose network and class changed; retuned: what became of
+    their open connections."""
 
     applied: FleetMap | None = None
     drawn: tuple[int, int, int] = (0, 0, 0)
     moved: tuple[Moved, ...] = ()
+    retuned: RetuneCount | None = None
 
 
 class GuardedMaker:
@@ -128,14 +132,14 @@ class LocalApplying:
     """The applying half: maps are put in force, epochs turned and leases renewed. Times: seconds since boot, ns of the
     wall clock.
 
-    reopen  applies to open connections what is in force now: (connections, those with a profile)
+    retuning  has open connections follow their prefix's class; None: they keep what they have
     """
 
     def __init__(
         self, learning: LocalLearning, applier: Applier, key: VerifyKey,
-        reopen: Callable[[], tuple[int, int]] | None = None,
+        retuning: ClassRetuning | None = None,
     ) -> None:  # fmt: skip
-        self.learning, self.applier, self._key, self._reopen = learning, applier, key, reopen
+        self.learning, self.applier, self._key, self._retuning = learning, applier, key, retuning
         self.maps: dict[tuple[int, int], FleetMap] = {}
         self._refused: tuple[int, int] = (0, 0)
 
@@ -148,7 +152,8 @@ class LocalApplying:
             log.warning("%s", remark)
         drawn = drawn_from(self.applier)
         moved = self._move() if drawn != before or applied is not None else ()
-        return LoopStep(applied, drawn, moved)
+        retuned = self._retuning.turn() if self._retuning is not None else None
+        return LoopStep(applied, drawn, moved, retuned)
 
     def _apply(self, now_s: float, now_ns: int) -> FleetMap | None:
         """Hand the current map to the applier, where it is not in force; return it."""
@@ -170,27 +175,16 @@ class LocalApplying:
         return now
 
     def _move(self) -> tuple[Moved, ...]:
-        """Apply to open connections, where the network of a prefix changed and its class with it."""
+        """Have open connections follow, where the network of a prefix changed and its class with it."""
         every = [self.learning.moved.popleft() for _ in range(len(self.learning.moved))]
+        self.applier.take_reclassed()
         changed = tuple(one for one in every if one.outcomes)
-        if not changed or self._reopen is None:
-            return changed
-        try:
-            connections, tuned = self._reopen()
-        except ConfigtronError as error:
-            log.warning("open connections are left as they are: %s", error)
-            return ()
-        slowest = max(changed, key=lambda one: one.seconds)
-        log.info(
-            "%d prefixes changed their network, %s within %.0f s and %d outcomes; %d of %d open connections have a"
-            " profile now",
-            len(changed),
-            slowest.prefix,
-            slowest.seconds,
-            slowest.outcomes,
-            tuned,
-            connections,
-        )
+        if changed:
+            slowest = max(changed, key=lambda one: one.seconds)
+            log.info("%d prefixes changed their network, %s within %.0f s and %d outcomes", len(changed),
+                     slowest.prefix, slowest.seconds, slowest.outcomes)  # fmt: skip
+        if self._retuning is not None:
+            self._retuning.add({one.prefix: one.before for one in changed})
         return changed
 
 

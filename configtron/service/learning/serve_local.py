@@ -32,7 +32,7 @@ from configtron.model.errors import BadInput, ConfigtronError
 from configtron.model.fleet import FleetMap
 from configtron.model.grid import Grid, live_grid
 from configtron.model.nouns import Profile
-from configtron.model.protocols import Drawing, Driver, Mover
+from configtron.model.protocols import Drawing, Driver
 from configtron.service.learning.importable import check_classes, importable
 from configtron.service.learning.local_loop import (
     AGENT,
@@ -136,6 +136,7 @@ def serve_local(options: ServeOptions, stop: Callable[[], bool], seen: Callable[
     from configtron.service.fleet.agent import wanted_by_humans
     from configtron.service.fleet.applier import Applier
     from configtron.service.fleet.enforcement import JournaledEnforcement
+    from configtron.service.fleet.retuning import ClassRetuning
     from configtron.service.lease.context import context_of
     from configtron.service.lease.planner import chosen
 
@@ -157,8 +158,7 @@ def serve_local(options: ServeOptions, stop: Callable[[], bool], seen: Callable[
         log.info("driver %s %s; %d configurations; policy %s", driver.name, unit, len(grid), options.policy)
         try:
             learning = learner.begun()
-            reopen = driver.move if isinstance(driver, Mover) else None
-            applying = LocalApplying(learning, applier, key.verify_key, reopen)
+            applying = LocalApplying(learning, applier, key.verify_key, ClassRetuning(applier, enforcement))
             asyncio.run(_run(options, applying, driver, enforcement, learner, stop, seen))
         finally:
             learner.end()
@@ -265,7 +265,7 @@ async def _run(
             if step.applied is not None:
                 place = f"map {step.applied.term}.{step.applied.version}"
                 log.info("%s: %s; %s", place, mixes_text(step.applied), learning.learned())
-            if step.applied is not None or step.moved:
+            if step.applied is not None or step.moved or step.retuned is not None:
                 seen(step)
             await asyncio.sleep(TURN_S)
     finally:

@@ -3,89 +3,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import pytest
-from nacl.signing import SigningKey
 
-from configtron.fleet.map_document import SignedMap, document, signed
-from configtron.model.draw import Mix, Plan
-from configtron.model.errors import Refused, Unwritten
-from configtron.model.fleet import FleetMap
+from configtron.fleet.map_document import document
+from configtron.model.draw import Mix
+from configtron.model.errors import Refused
 from configtron.model.nouns import Profile
-from configtron.model.tuning import Changes, Rules
+from configtron.model.tuning import Rules
 from configtron.service.fleet.applier import Applier, LeaseOver
-from configtron.tune.rules import after
-
-KEY = SigningKey(b"k" * 32)
-NS = 10**9
-EPOCH_S = 100
-START_NS = 1_000_000 * NS
-PROFILES = {"fast": Profile("fast", (("initcwnd", 20),)), "slow": Profile("slow", (("initcwnd", 5),))}
-MIXES = {"near": (("fast", 30_000), ("slow", 35_536)), "far": (("slow", 65_536),)}
-PREFIXES = {f"198.51.{at}.0/24": "near" for at in range(50)} | {f"203.0.{at}.0/24": "far" for at in range(5)}
-MAP = FleetMap(1, 1, PROFILES, MIXES, PREFIXES, b"a" * 16, START_NS + 3600 * NS, epoch_s=EPOCH_S)
-HUMANS = Rules({"mine": Profile("mine", (("initcwnd", 3),))}, {"203.0.0.0/23": "mine", "198.51.7.0/24": "mine"})
-
-
-class Recorded:
-    """An enforcement that keeps what it was asked."""
-
-    def __init__(self, draws: bool = False) -> None:
-        self.draws, self.rules = draws, Rules()
-        self.begun = self.changed = self.renewed = 0
-        self.refuses: Exception | None = None
-        self.refuses_plans: Exception | None = None
-        self.is_full = False
-        self.plans: list[tuple[Plan, Mapping[str, Mix]]] = []
-        self.external = self.freeze = ""
-
-    def barred(self, profile: Profile) -> str:
-        return "initcwnd is beyond your bound" if dict(profile.settings).get("initcwnd") == 99 else ""
-
-    def begin(self, rules: Rules, lease_s: float) -> None:
-        self._fail()
-        self.rules, self.begun = rules, self.begun + 1
-
-    def change(self, changes: Changes, target: Rules) -> None:
-        self._fail()
-        self.rules, self.changed = after(self.rules, changes), len(changes.prefixes) + len(changes.dropped_prefixes)
-        assert self.rules == target
-
-    def turn(self, plan: Plan, mixes: Mapping[str, Mix]) -> None:
-        if self.refuses_plans is not None:
-            raise self.refuses_plans
-        self.plans.append((plan, mixes))
-
-    def renew(self, lease_s: float) -> None:
-        self._fail()
-        self.renewed += 1
-
-    def foreign(self) -> str:
-        found, self.external = self.external, ""
-        self.freeze = found or self.freeze
-        return found
-
-    def frozen(self) -> str:
-        return self.freeze
-
-    def keep(self, document: bytes, term: int, version: int, whole: bool) -> None:
-        if self.is_full:
-            raise Unwritten("agent.db: no space left on the disk")
-
-    def _fail(self) -> None:
-        if self.refuses is not None:
-            raise self.refuses
-
-
-def made(new: FleetMap = MAP, made_ns: int = START_NS) -> SignedMap:
-    return signed(new, "m", made_ns, KEY)
-
-
-def loaded(one: Applier, new: SignedMap, base: SignedMap | None = None, now_s: float = 0.0) -> Any:
-    return one.load(document(new, base.table if base else None), now_s, START_NS + round(now_s * NS))
+from tests.support.applied_maps import (
+    EPOCH_S,
+    HUMANS,
+    KEY,
+    MAP,
+    MIXES,
+    NS,
+    PREFIXES,
+    PROFILES,
+    START_NS,
+    Recorded,
+    loaded,
+    made,
+)
 
 
 def test_a_map_is_drawn_by_prefix_where_the_kernel_does_not_draw() -> None:

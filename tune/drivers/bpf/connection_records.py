@@ -38,6 +38,13 @@ _NO_RTT = 0xFFFF_FFFF
 _NS = 1_000_000_000
 
 
+def as_moved(connection: bytes) -> bytes:
+    """Return a struct connection (it begins with a struct beginning) with the flag of a profile that was set anew."""
+    fields = list(BEGINNING.unpack_from(connection))
+    fields[_FLAGS] |= _MOVED
+    return BEGINNING.pack(*fields) + connection[BEGINNING.size :]
+
+
 class RecordParser:
     """names: of profiles by number; ticks_per_s: of the kernel's timers."""
 

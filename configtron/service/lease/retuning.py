@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: MIT
+"""Re-tune open connections of some prefixes, journaled socket by socket, and put them back.
+
+Question   A prefix has another class: what do its open connections get, and how is that taken back?
+Method     Each connection gets what a new one of its client would get. What stands on a socket is journaled before it
+           is changed; a rollback, the end of a lease or the prefix's way back to its former class sets it again. A
+           setting that the program has changed since stays the program's. A connection is known by its cookie, so one
+           that took over an address, a port or an inode is not touched.
+Stop when  all are done, or the time is over: the rest is for the next call.
+Reads as   `RetuneCount`.
+Fails as   Counted: what the kernel refused, and connections that ended. Errors of the journal end the call with every
+           socket as the journal has it.
+Source     pidfd_getfd(2), sock_diag(7)
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from configtron.db.retuned import RetunedPlace
+from configtron.model.errors import ConfigtronError
+from configtron.model.nouns import Profile
+from configtron.model.protocols import Driver, RecordMarker
+from configtron.model.socket_changes import SocketChange
+from configtron.model.tuning import Place
+from configtron.model.tuning_json import place_text
+from configtron.service.lease.context import LeaseContext
+from configtron.tune.drivers.borrowed_options import (
+    OpenClient,
+    OptionChanger,
+    beyond,
+    lent,
+    open_clients,
+    put,
+    put_back,
+)
+
+log = logging.getLogger("configtron.tune")
+
+# Sockets that are borrowed at a time; they are journaled by one transaction.
+BATCH = 128
+
+
+class SocketTarget(NamedTuple):
+    """What a connection is to have: its prefix, the class that this had before and has now, its client's profile."""
+
+    prefix: str
+    former: str
+    now: str
+    profile: Profile
+
+
+# Chooses the targets of open connections by cookie; those that it leaves out are not touched.
+Choice = Callable[[Sequence[OpenClient]], Mapping[int, SocketTarget]]
+
+
+@dataclass(slots=True)
+class RetuneCount:
+    """What became of open connections.
+
+    connections   that were to be changed, of them `changed` and `put_back` (to what they had before an earlier change)
+    left          why -> how many: a knob without a socket option or that the kernel refused; "not reached"
+    later         cookies of those for which the time was too short
+    """
+
+    connections: int = 0
+    changed: int = 0
+    put_back: int = 0
+    left: Counter[str] = field(default_factory=Counter)
+    later: frozenset[int] = frozenset()
+
+    @property
+    def text(self) -> str:
+        """One line; "" if there were none."""
+        if not self.connections:
+            return ""
+        parts = [f"{self.changed} of {self.connections} open connections re-tuned"]
+        parts += [f"{self.put_back} put back"] if self.put_back else []
+        parts += [f"{len(self.later)} to come"] if self.later else []
+        parts += [f"{count} {why} left" for why, count in sorted(self.left.items())]
+        return ", ".join(parts)
+
+
+class OpenRetuner:
+    """Open connections at one place, by one driver, through one journal. Callers hold `lock.exclusive_lock`."""
+
+    def __init__(self, context: LeaseContext, driver: Driver, place: Place) -> None:
+        self._journal, self._driver, self._place = context.journal, driver, place
+        self._at = retuned_place(context, driver.name, place)
+
+    def retune(self, choose: Choice, profiles: Iterable[Profile], until_s: float = float("inf")) -> RetuneCount:
+        """Give open connections their targets until a time of `time.monotonic`.
+
+        profiles  all that the rules in force may give
+
+        Errors: `Missing` without inet_diag or CAP_SYS_PTRACE; `BadInput` where the journal cannot be written.
+        """
+        found = open_clients(self._place)
+        had = self._journal.retuned(self._at)
+        if ended := had.keys() - {one.cookie for one in found}:
+            self._journal.drop_retuned(self._at, ended)
+        targets = choose(found)
+        done = RetuneCount(len(targets))
+        if not targets:
+            return done
+        changer = OptionChanger(self._place, profiles, wraps=self._driver.name == "ebpf")
+        waiting = {one.cookie: one for one in found if one.cookie in targets}
+        batch: list[tuple[OpenClient, socket.socket]] = []
+        with ExitStack() as stack:
+            for one, lent_socket in lent(list(waiting.values())):
+                batch.append((one, stack.enter_context(lent_socket)))
+                del waiting[one.cookie]
+                if len(batch) == BATCH:
+                    self._change(batch, targets, had, changer, done)
+                    batch = []
+                    stack.close()
+                    if time.monotonic() >= until_s:
+                        done.later = frozenset(waiting)
+                        return done
+            self._change(batch, targets, had, changer, done)
+        done.left["not reached"] += len(waiting)
+        done.left = +done.left
+        return done
+
+    def _change(
+        self, batch: Sequence[tuple[OpenClient, socket.socket]], targets: Mapping[int, SocketTarget],
+        had: Mapping[int, SocketChange], changer: OptionChanger, done: RetuneCount,
+    ) -> None:  # fmt: skip
+        """Journal a batch, then set it; connections whose prefix is of their former class again are put back."""
+        back, changes = list[tuple[socket.socket, SocketChange]](), list[tuple[socket.socket, SocketChange]]()
+        for client, one in batch:
+            target, earlier = targets[client.cookie], had.get(client.cookie)
+            if earlier is not None and earlier.former == target.now:
+                back.append((one, earlier))
+                continue
+            done.left.update(beyond(self._driver.name, target.profile))
+            before, given = changer.difference(one, client.port, target.profile)
+            if given:
+                change = SocketChange(client.cookie, target.prefix, target.former, before, given)
+                changes.append((one, change))
+        journaled = [had[one.cookie].then(one) if one.cookie in had else one for _, one in changes]
+        if journaled:
+            self._journal.put_retuned(self._at, journaled)
+        for one, change in changes:
+            done.left.update(put(one, change.given))
+        self._mark(one for one, _ in changes)
+        done.changed += len(changes)
+        for one, earlier in back:
+            done.left.update(put_back(one, earlier))
+        done.put_back += len(back)
+        if back:
+            self._journal.drop_retuned(self._at, [earlier.cookie for _, earlier in back])
+
+    def _mark(self, sockets: Iterable[socket.socket]) -> None:
+        """Mark the records of connections: their page loads had two profiles."""
+        if isinstance(self._driver, RecordMarker):
+            self._driver.mark_moved([one.fileno() for one in sockets])
+
+    def put_back(self) -> RetuneCount:
+        """Set every connection that was re-tuned here to what it had before. Errors: those of `retune`."""
+        return _put_back(self._journal.retuned(self._at), self._place, self._forget)
+
+    def _forget(self, cookies: Collection[int]) -> None:
+        self._journal.drop_retuned(self._at, cookies)
+
+
+def _put_back(had: Mapping[int, SocketChange], place: Place, forget: Callable[[Collection[int]], None]) -> RetuneCount:
+    done = RetuneCount(len(had))
+    if not had:
+        return done
+    found = [one for one in open_clients(place) if one.cookie in had]
+    reached = set[int]()
+    for client, one in lent(found):
+        with one:
+            done.left.update(put_back(one, had[client.cookie]))
+            reached.add(client.cookie)
+    done.put_back = len(reached)
+    done.left["not reached"] += len(found) - len(reached)
+    done.left = +done.left
+    forget(had.keys())
+    return done
+
+
+def retuned_place(context: LeaseContext, driver: str, place: Place) -> RetunedPlace:
+    """Return where the journal keeps connections of a driver at a place."""
+    return RetunedPlace(context.boot, driver, place_text(place), context.namespace_of(place))
+
+
+def put_back_all(context: LeaseContext, driver: Driver, place: Place) -> None:
+    """Put back the connections that were re-tuned there, before the driver's rules go; warn where that fails."""
+    try:
+        done = OpenRetuner(context, driver, place).put_back()
+    except (ConfigtronError, OSError) as error:
+        log.warning("%s: open connections that were re-tuned keep their settings: %s", driver.name, error)
+        return
+    if done.left:
+        log.warning("%s: %s", driver.name, done.text)
