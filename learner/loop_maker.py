@@ -53,6 +53,15 @@ class LoopMapMaker:
         self._epoch = epoch
         return made
 
+    def note(self, published: FleetMap, fresh: bool) -> None:
+        """Learn by the map as it was published. fresh: in place of the one that was made last; else it follows one that
+        rows may still be of."""
+        maps = self.learner.maps_
+        if fresh and maps:
+            maps.pop()
+        maps.append(published)
+        self.learner.key = published.key
+
     def classify(self, prefix: str, rtt_us: int) -> str:
         """Return the class of a prefix that the map lacks, by its outcomes, or else by its handshake's round trip."""
         return self.learner.class_of(prefix, rtt_us)

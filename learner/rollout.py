@@ -49,6 +49,7 @@ WHY = {
     "begun": "shadow: judged on logged loads, no client gets it",
     "shadow-passed": "the off-policy value's upper bound of harm is below the margin",
     "shadow-harm": "the off-policy value's lower bound of harm is above the margin",
+    "unseen": "no logged load can show its value: the canary's alarm judges it",
     "approved": "an operator let it out of the shadow",
     "gate": "every goal's upper bound of harm is below its margin",
     "alarm": "a goal's lower bound of harm is above zero",
@@ -177,6 +178,13 @@ class ShadowApproved:
 
 
 @dataclass(frozen=True, slots=True)
+class ShadowUnseen:
+    """No log shows the version's value, however long the shadow lasts: the smallest share of clients has to."""
+
+    at_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class StageLook:
     """One reading of the stage's own loads.
 
@@ -200,7 +208,7 @@ class RolloutRecalled:
     at_ns: int
 
 
-RolloutEvent = RolloutBegun | ShadowJudged | ShadowApproved | StageLook | RolloutRecalled
+RolloutEvent = RolloutBegun | ShadowJudged | ShadowApproved | ShadowUnseen | StageLook | RolloutRecalled
 
 
 def advance(rollout: Rollout, event: RolloutEvent) -> Rollout:
@@ -218,6 +226,8 @@ def advance(rollout: Rollout, event: RolloutEvent) -> Rollout:
         return rollout
     if isinstance(event, ShadowApproved):
         return _to(rollout, event.at_ns, "canary", "approved")
+    if isinstance(event, ShadowUnseen):
+        return _to(rollout, event.at_ns, "canary", "unseen")
     return _judged(rollout, event)
 
 

@@ -15,7 +15,7 @@ Source     `outcome_arms.py`, `rollout.py`
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import inf, log
 
 from configtron.learner.outcome_arms import fleet_loads
@@ -27,12 +27,17 @@ from configtron.model.fleet import OutcomeRow
 
 
 def stage_look(
-    rollout: Rollout, rows: Iterable[OutcomeRow], at_ns: int, *, holdback: float, refused: int = 0, entries: int = 0
-) -> StageLook:
+    rollout: Rollout, rows: Iterable[OutcomeRow], at_ns: int, *, holdback: float, refused: int = 0, entries: int = 0,
+    has: Callable[[OutcomeRow], bool] | None = None,
+) -> StageLook:  # fmt: skip
     """Return the reading of the present stage. rows: any, other stages' are left out; holdback: share of clients
-    that are held back; refused, entries: of the map, by all agents that answered; places are agents' names."""
-    begun_ns = rollout.evidence[-1].at_ns if rollout.evidence else 0
-    counted = [row for row in rows if row.at_ns > begun_ns and (row.held or _has(rollout, row))]
+    that are held back; refused, entries: of the map, by all agents that answered; places are agents' names; has:
+    whether a row's client got the version, None: by the map that it names."""
+    latest_ns = rollout.evidence[-1].at_ns if rollout.evidence else 0
+    # a claim is a row of evidence too, and begins no stage
+    begun_ns = next((row.at_ns for row in rollout.evidence if row.stage == rollout.stage), latest_ns)
+    got = has or (lambda row: _has(rollout, row))
+    counted = [row for row in rows if row.at_ns > begun_ns and (row.held or got(row))]
     found = fleet_loads(counted)
     differences = list(_differences("", found.loads))
     for place in rollout.plan.places:

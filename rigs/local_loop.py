@@ -24,11 +24,13 @@ from configtron.db.agent_journal import AgentJournal
 from configtron.db.fleet import FleetStore
 from configtron.fleet.transport.curve_keys import signing_key
 from configtron.learner.loop_maker import LoopMapMaker
+from configtron.learner.rollout import RolloutPlan
 from configtron.model.tensor import Tensor
 from configtron.service.fleet.agent import wanted_by_humans
 from configtron.service.fleet.applier import Applier
 from configtron.service.fleet.enforcement import JournaledEnforcement
 from configtron.service.fleet.manager_core import ManagerCore
+from configtron.service.fleet.stages import Stages
 from configtron.service.learning.local_loop import GuardedMaker, LocalApplying, LocalLearning, drawn_from
 from configtron.service.learning.serve_local import ServeOptions, loop_options, reachable_grid
 from configtron.service.lease.context import context_of
@@ -40,6 +42,8 @@ from rigs.worlds import small_tensor
 
 # The first epoch; its length, s; chunks of rows an epoch, and rows of a chunk.
 FIRST, EPOCH_S, CHUNKS, ROWS = 2_000_000, 600, 4, 60
+# Of stages: the fewest clients, so that all of them are passed in some epochs.
+PLAN = RolloutPlan(margins=(("median", 2.0), ("p95", 4.0), ("failures", 0.5)), clients=100)
 
 
 class Hosted(NamedTuple):
@@ -72,8 +76,9 @@ def small_world(tensor: Tensor) -> LiveWorld:
 
 
 @contextmanager
-def hosted(folder: Path, tensor: Tensor, boot: str, policy: str = "mab_nc") -> Iterator[Hosted]:
-    """A loop on the driver of trials, whose database is in the folder."""
+def hosted(folder: Path, tensor: Tensor, boot: str, policy: str = "mab_nc", plan: RolloutPlan | None = None
+           ) -> Iterator[Hosted]:  # fmt: skip
+    """A loop on the driver of trials, whose database is in the folder. plan: of its stages; None: it has none."""
     lease = LeaseOptions(folder / "loop.db", driver="memory")
     options = ServeOptions(lease, folder / "keys", policy, 0.2, begin_with=300)
     key = signing_key(options.keys)
@@ -84,8 +89,9 @@ def hosted(folder: Path, tensor: Tensor, boot: str, policy: str = "mab_nc") -> I
         grid = reachable_grid(enforcement.barred, tensor.grid)
         names = tuple(humans.prefixes), frozenset(humans.profiles)
         maker = LoopMapMaker(loop_options(options, grid, *names, enforcement.draws), bytes(range(16)))
+        stages = Stages(plan, note=maker.note) if plan is not None else None
         core = ManagerCore(
-            store, GuardedMaker(maker, enforcement.barred), key, f"local/{boot}", FIRST * EPOCH_S * 10**9
+            store, GuardedMaker(maker, enforcement.barred), key, f"local/{boot}", FIRST * EPOCH_S * 10**9, stages
         )
         applier = Applier(enforcement, key.verify_key, humans, enforcement.human_rules())
         try:
@@ -122,7 +128,7 @@ def play(here: Hosted, world: LiveWorld, chunks: int) -> Iterator[int]:
 def main(folder: str, chunks: str) -> None:
     """Play, and print the summary."""
     tensor = small_world_tensor()
-    with hosted(Path(folder), tensor, secrets.token_hex(4)) as here:
+    with hosted(Path(folder), tensor, secrets.token_hex(4), plan=PLAN) as here:
         for chunk in play(here, small_world(tensor), int(chunks)):
             print(f"chunk {chunk}", flush=True)
         learner = here.learning.maker.learner

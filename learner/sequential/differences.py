@@ -28,6 +28,7 @@ Source     Deng, Xu, Kohavi and Walker 2013 (CUPED); Woodruff 1952 and Francisco
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
@@ -305,6 +306,13 @@ def _error(terms: Floats, arms: tuple[Mask, Mask], cluster: Codes) -> tuple[floa
     for arm, sign in zip(arms, (-1.0, 1.0), strict=True):
         signed[arm] = sign * (terms[arm] - terms[arm].mean()) / max(int(arm.sum()), 1)
     return _spread(signed, cluster)
+
+
+def clustered_error(terms: Floats, cluster: Sequence[str]) -> float:
+    """Return the standard error of a sum of n terms whose mean is zero, by the sums of their n clusters."""
+    known: dict[str, int] = {}
+    codes = np.array([known.setdefault(name, len(known)) for name in cluster], dtype=np.int64)
+    return _spread(terms, codes)[0]
 
 
 def _spread(terms: Floats, cluster: Codes) -> tuple[float, float]:

@@ -89,7 +89,7 @@ def main(folder: Path, driver: str, seconds: float) -> None:
     log, database = folder / "log", folder / "loop.db"
     options = {"driver": driver, "policy": "mab_nc", "epoch": EPOCH_S, "begin-with": 60, "least-clients": 4,
                "port": PORT, "beacons": f"127.0.0.1:{ENDPOINT}", "log-socket": log, "holdback": 0.2}  # fmt: skip
-    command = [sys.executable, "-m", "configtron", "--db", str(database), "learn", "serve", "--local"]
+    command = [sys.executable, "-m", "configtron", "--db", str(database), "learn", "serve", "--local", "--no-stages"]
     command += [word for name, value in options.items() for word in (f"--{name}", str(value))]
     real_servers.free_port = lambda: PORT  # type: ignore[assignment]
     with open(folder / "served", "w") as output:

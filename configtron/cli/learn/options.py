@@ -53,6 +53,14 @@ def policy_option(name: str = "name", **more: Any) -> Decorator:
     return click.option("--policy", name, **(about | more))
 
 
+stage_options = with_options(
+    click.option("--stages/--no-stages", default=True, show_default=True,
+                 help="Let new mixes reach 5 % of clients, a quarter, then all, judged on the way; or all at once."),
+    click.option("--stage-clients", type=click.IntRange(100), default=10_000, show_default=True, metavar="N",
+                 help="Clients (of an epoch) in either arm by which a stage has passed or is taken back."),
+    click.option("--dark-hours", type=click.IntRange(0, 12), default=0, show_default=True, metavar="N",
+                 help="Hours of each day, drawn by chance, in which all clients have Default, to be compared."),
+)  # fmt: skip
 # How many outcomes are read.
 last_option = click.option("--last", type=click.IntRange(1), default=LAST, show_default=True, metavar="N",
                            help="From the latest N outcomes.")  # fmt: skip

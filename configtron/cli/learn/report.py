@@ -14,9 +14,8 @@ from configtron.cli.settings import settings
 @output_option
 @click.option("--rows", type=int, default=200_000, metavar="N", help="Read the latest N outcomes.  [default: 200000]")
 def report(output_file: str, rows: int) -> None:
-    """Write what a fleet's map gains over held-back clients as one HTML page: with intervals, for all clients, agents
-    and classes; which prefix is of which class and gets which profiles; drift, data quality, maps with the command that
-    puts each back, and what each agent holds.
+    """Write what a fleet's map gains over held-back clients as one HTML page, with intervals; which prefix gets which
+    profiles; the roll-out, drift, data quality, maps with the command that puts each back, what each agent holds.
 
     The page needs no network and no script. It claims nothing where data do not allow it: docs/learn.md explains it.
     Needs the extra `learn`. Exit code 2: there is no database, or it is damaged; 5: the extra is missing.

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from configtron.cli.completing import drivers, either
+from configtron.cli.learn.options import stage_options
 from configtron.cli.options import SPAN, Finite, with_options
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import guard_options
@@ -46,13 +47,13 @@ OPTIONS = with_options(
 
 @click.command(short_help="Tune this host's clients by what their page loads show.")
 @OPTIONS
+@stage_options
 def serve(span_s: float | None, local: bool, **given: Any) -> int:
     """Tune this host's clients, learn from their page loads, and go on so until Ctrl-C; then put back what stood.
 
-    First all clients keep Default, until --begin-with page loads have come in. Then each epoch has a map: every network
-    class draws from up to eight profiles, every prefix has a class. What the guard, --bound or the driver refuses is
-    never tried. After a kill the same command goes on from the database; a lease of three seconds has put Default back
-    meanwhile. docs/loop.md says what the web server needs, and what to expect.
+    All clients keep Default until --begin-with page loads have come in. Then each epoch has a map, whose mixes reach
+    clients by stages. What the guard, --bound or the driver refuses is never tried. After a kill the same command goes
+    on from the database; a lease of three seconds has put Default back meanwhile. See docs/loop.md.
 
     Needs the extras `learn` and `fleet`, and root. Exit code 5: driver, extra or rights are missing; 6: another
     database acts here.

@@ -6,11 +6,15 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Sequence
+from hashlib import blake2b
 from pathlib import Path
 from secrets import token_bytes
 from typing import Any
 
+from nacl.signing import SigningKey
+
 from configtron.db.tuning import Tuning
+from configtron.fleet.transport.curve_keys import signing_key
 from configtron.learner.closed_loop import LoopOptions
 from configtron.learner.loop_maker import LoopMapMaker
 from configtron.learner.map_making import MapOptions
@@ -22,7 +26,9 @@ from configtron.model.grid import Grid
 from configtron.model.knobs import KNOBS
 from configtron.model.nouns import Knob, Profile
 from configtron.model.tuning_json import named, setting_of, value_text
+from configtron.service.fleet.manager import ManagerOptions
 from configtron.service.fleet.map_maker import Barred, FixedMapMaker, MapMaker
+from configtron.service.fleet.stages import StageOptions, Stages
 from configtron.service.learning.importable import check_classes, importable
 from configtron.tune.rules import canonical
 
@@ -132,7 +138,7 @@ def profile_of_form(name: str, settings: dict[str, Any]) -> Profile:
         raise BadInput(f"profile {name!r}: {error}") from error
 
 
-def learning_maker(database: Path, policy: str, options: MapOptions) -> MapMaker:
+def learning_maker(database: Path, policy: str, options: MapOptions) -> LoopMapMaker:
     """Return a maker that learns which of the database's profiles is best.
 
     Errors: `BadInput` without a profile; `Missing` without the packages that classes are made by.
@@ -144,6 +150,27 @@ def learning_maker(database: Path, policy: str, options: MapOptions) -> MapMaker
     if not profiles:
         raise BadInput("no profile to choose from; make one or more: configtron tune profile set NAME KNOB=VALUE")
     return LoopMapMaker(LoopOptions(grid_of(profiles), policy, options), token_bytes(KEY_BYTES))
+
+
+def maker_and_stages(
+    options: ManagerOptions, map_file: Path | None, policy: str | None, stages: StageOptions
+) -> tuple[MapMaker, Stages | None]:
+    """Return the maker of a file's map or of a policy's, and the stages by which a policy's maps reach clients.
+
+    Errors: `BadInput` unless either is named; those of `learning_maker` and `StageOptions.made`.
+    """
+    if (map_file is None) == (policy is None):
+        raise BadInput("name either --map FILE or --policy POLICY (configtron learn policies)")
+    if map_file is not None:
+        return FileMapMaker(map_file), None
+    maps = MapOptions()
+    maker = learning_maker(options.database, policy or "", maps)
+    return maker, stages.made(draw_key(signing_key(options.keys)), maker.note, maps)
+
+
+def draw_key(key: SigningKey) -> bytes:
+    """Return the key that the dark hours are drawn by: always the same for a manager, and no other key."""
+    return blake2b(bytes(key), digest_size=KEY_BYTES, person=b"dark hours").digest()
 
 
 def grid_of(profiles: Sequence[Profile]) -> Grid:

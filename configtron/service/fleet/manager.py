@@ -17,6 +17,7 @@ from configtron.model.bounds import check_number, check_texts
 from configtron.model.errors import Refused
 from configtron.service.fleet.manager_core import ManagerCore, Outgoing, forget_learned
 from configtron.service.fleet.map_maker import MapMaker
+from configtron.service.fleet.stages import Stages
 
 log = logging.getLogger("configtron.fleet")
 
@@ -51,10 +52,12 @@ class ManagerOptions:
 
 
 def run_manager(options: ManagerOptions, maker: MapMaker, *, stop: Callable[[], bool] = lambda: False,
-                started: Callable[[ManagerCore], None] = lambda core: None) -> None:  # fmt: skip
+                started: Callable[[ManagerCore], None] = lambda core: None, stages: Stages | None = None
+                ) -> None:  # fmt: skip
     """Run a manager until `stop` returns true, asked ten times a second.
 
     started  gets the core before the first frame
+    stages   by which maps reach clients; None: each is for all of them at once
 
     Errors: `BadInput` for keys, endpoint or database; `Refused` once another manager is obeyed: it names both.
     """
@@ -67,7 +70,7 @@ def run_manager(options: ManagerOptions, maker: MapMaker, *, stop: Callable[[], 
             forget_learned(store)
         sockets = ManagerSockets(options.endpoint, pair, store.allowed())
         try:
-            core = ManagerCore(store, maker, key, name, time.time_ns())
+            core = ManagerCore(store, maker, key, name, time.time_ns(), stages)
             log.info("manager %s (term %d) listens at %s", name, core.term, options.endpoint)
             started(core)
             while not stop():

@@ -33,6 +33,7 @@ from configtron.model.nouns import Profile
 from configtron.model.records import Json, canonical
 from configtron.model.tuning_json import value_text
 from configtron.service.fleet.map_maker import MapMaker, without_barred
+from configtron.service.fleet.stages import ROLLOUT, STAGES, Order, Stages
 from configtron.tune.guard import Bound, Limits
 from configtron.tune.guard import barred as guarded
 
@@ -42,6 +43,8 @@ log = logging.getLogger("configtron.fleet")
 MAKE_S, READ_S = 1.0, 0.5
 # s between two writings of the agents' states and of what the maker knows, while nothing is published.
 STATE_S, SAVE_S = 2.0, 60.0
+# Rows of a stage that are read again, at most, by a manager that starts.
+MOST_READ = 400_000
 # Names of facts.
 MAKER, POSITION, ROLLBACK, PAUSED = "maker", "position", "rollback", "paused"
 
@@ -69,8 +72,9 @@ class ManagerCore:
     stopped  why it is to end; "": it goes on
     """
 
-    def __init__(self, store: FleetStore, maker: MapMaker, key: SigningKey, name: str, now_ns: int) -> None:
-        self.store, self._maker, self._key = store, maker, key
+    def __init__(self, store: FleetStore, maker: MapMaker, key: SigningKey, name: str, now_ns: int,
+                 stages: Stages | None = None) -> None:  # fmt: skip
+        self.store, self._maker, self._key, self.stages = store, maker, key, stages
         self.term = store.begin_term(name)
         self.session = ManagerSession(name, self.term, store.allowed())
         self.stopped = ""
@@ -80,6 +84,7 @@ class ManagerCore:
         self._paused = False
         self._written: dict[str, str] = {}
         self._disk_full = False
+        self._waiting: Order | None = None
         # Rows since the last call of the maker, and the number of the last of them: they need not be read again.
         self._arrived: list[OutcomeRow] = []
         self._arrived_to = 0
@@ -94,6 +99,12 @@ class ManagerCore:
         self._position, self._paused = whole_fact(facts, POSITION, self.store.path), PAUSED in facts
         if MAKER in facts:
             self._maker.restore(facts[MAKER])
+        if self.stages is not None:
+            self._restore_stages(self.stages, self.stages.restore(facts))
+        elif STAGES in facts:
+            # What it says of clients holds no more.
+            for fact in (STAGES, ROLLOUT):
+                self.store.drop_fact(fact)
         self._observe()
         whole = [row for row in self.store.maps() if row.whole]
         if not whole:
@@ -107,6 +118,14 @@ class ManagerCore:
         self.session.know(found.table)
         span_ns = found.head.not_after_ns - found.head.made_ns
         self._publish(replace(whole_map(found), not_after_ns=now_ns + span_ns), now_ns, "manager started")
+
+    def _restore_stages(self, stages: Stages, position: int) -> None:
+        """Hand the stage's rows that the maker knows to the stages again."""
+        position = max(position, self._position - MOST_READ)
+        while position < self._position and (rows := self.store.rows_after(position)):
+            known = [(number, row) for number, row in rows if number <= self._position]
+            stages.take([row for _, row in known], known[-1][0] if known else self._position)
+            position = rows[-1][0]
 
     # Frames and time.
 
@@ -212,11 +231,17 @@ class ManagerCore:
             found = opened(data, self._key.verify_key, None)
         except MapRefused as error:
             return [ManagerRemark(f"map {wish} of the database is not published again: {error}")]
-        # Another key: agents change what they draw at once, not with the next epoch.
-        key = self._key.sign(f"{self.term} {self._version}".encode()).signature[:16]
+        key = self._another_key()
         span_ns = found.head.not_after_ns - found.head.made_ns
         back = replace(whole_map(found), key=key, not_after_ns=now_ns + span_ns)
+        if self.stages is not None:
+            self.stages.recall(now_ns)
+            self._waiting = None
         return [*self._publish(back, now_ns, f"rollback to {wish}"), ManagerRemark(f"rolled back to map {wish}", False)]
+
+    def _another_key(self) -> bytes:
+        """Return a new key of the draw: by it agents change what they draw at once, not with the next epoch."""
+        return self._key.sign(f"{self.term} {self._version}".encode()).signature[:16]
 
     # Maps.
 
@@ -224,17 +249,25 @@ class ManagerCore:
         """Hand rows that have arrived to the maker, in order, each once."""
         arrived, self._arrived = self._arrived, []
         if arrived and self._position + len(arrived) == self._arrived_to:
-            self._maker.observe(arrived)
-            self._position = self._arrived_to
+            self._take(arrived, self._arrived_to)
         while rows := self.store.rows_after(self._position):
-            self._maker.observe([row for _, row in rows])
-            self._position = rows[-1][0]
+            self._take([row for _, row in rows], rows[-1][0])
+
+    def _take(self, rows: Sequence[OutcomeRow], last: int) -> None:
+        self._maker.observe(rows)
+        if self.stages is not None:
+            self.stages.take(rows, last)
+        self._position = last
 
     def _make(self, now_ns: int) -> list[ManagerEffect]:
         self._observe()
         new = None if self._paused else self._maker.make(now_ns, self.barred)
-        if new is not None:
+        if new is not None and self.stages is None:
             return self._publish(without_barred(new, self.barred), now_ns, "made")
+        if self.stages is not None and not self._paused and (order := self._order(self.stages, new, now_ns)):
+            self._waiting = order
+        if self._waiting is not None:
+            return self._publish_order(self._waiting, now_ns)
         head = self.session.current.head if self.session.current else None
         if head is None or self._map is None:
             return []
@@ -243,9 +276,46 @@ class ManagerCore:
             return []
         return self._publish(replace(self._map, not_after_ns=now_ns + span_ns), now_ns, "validity renewed")
 
-    def _publish(self, new: FleetMap, now_ns: int, why: str) -> list[ManagerEffect]:
+    def _order(self, stages: Stages, new: FleetMap | None, now_ns: int) -> Order | None:
+        """Return what the stages want published: of a new map, or after a look at the stage in force."""
+        place = (self.term, self._version + 1)
+        if new is not None:
+            return stages.turn(new, place, now_ns, self.barred, sorted(set(self.session.allowed.values())))
+        if self._map is None:
+            return None
+        held = [one for one in self.session.agents.values() if one.held == (self.term, self._version)]
+        refused = sum(len(one.refused) + one.omitted for one in held)
+        before = stages.rollout
+        order = stages.look(self._map, place, now_ns, self.barred, refused, len(held) * len(self._map.prefixes))
+        if (
+            order is None
+            and stages.rollout is not None
+            and before is not None
+            and stages.rollout != replace(before, seen_ns=stages.rollout.seen_ns)
+        ):
+            self._try(lambda: self.store.put_facts(stages.facts()))
+        return order
+
+    def _publish_order(self, order: Order, now_ns: int) -> list[ManagerEffect]:
+        new = order.map
+        if order.at_once and self._map is not None:
+            new = replace(new, key=self._another_key(), not_after_ns=now_ns + self._span_ns())
+        version = self._version
+        effects = self._publish(new, now_ns, order.why[:255], order)
+        # Without room on the disk it waits for some.
+        self._waiting = order if self._version == version and self._disk_full else None
+        return effects
+
+    def _span_ns(self) -> int:
+        """Return for how long the current map was valid when it was made."""
+        assert self.session.current is not None
+        return self.session.current.head.not_after_ns - self.session.current.head.made_ns
+
+    def _publish(self, new: FleetMap, now_ns: int, why: str, order: Order | None = None) -> list[ManagerEffect]:
         """Number, sign, keep and publish a map. Without room for it, the current one stays."""
         new = replace(new, term=self.term, version=self._version + 1)
+        if self.stages is not None:
+            self.stages.publishes(new, order)
         before, name = self.session.current, self.session.manager
         try:
             if before is None or self._map is None:
@@ -255,6 +325,7 @@ class ManagerCore:
             facts = self._learned()
             whole = document(made)
             self.store.put_map(new.term, new.version, why, new.profiles, len(new.prefixes), whole, facts)
+            self._disk_full = False
         except Unwritten as error:
             self._complain(error)
             return []
@@ -264,7 +335,8 @@ class ManagerCore:
         return self.session.publish(made)
 
     def _learned(self) -> dict[str, str]:
-        return {MAKER: self._maker.save(), POSITION: str(self._position)}
+        staged = {} if self.stages is None else self.stages.facts()
+        return {MAKER: self._maker.save(), POSITION: str(self._position), **staged}
 
     def barred(self, profile: Profile) -> str:
         """Return why a profile may not be used: the first agent whose operator, guard or driver refuses it; ""."""
@@ -287,7 +359,7 @@ AgentLimits = tuple[Limits, Mapping[str, Bound]]
 
 def forget_learned(store: FleetStore) -> None:
     """Forget what the maker of a database learned, and that rows were read: another maker reads all of them."""
-    for name in (MAKER, POSITION):
+    for name in (MAKER, POSITION, STAGES, ROLLOUT):
         store.drop_fact(name)
 
 

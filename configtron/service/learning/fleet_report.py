@@ -16,6 +16,7 @@ from configtron.db.fleet import FleetStore, MapRow
 from configtron.db.fleet_facts import agent_states
 from configtron.learner.outcome_arms import FleetLoads, fleet_loads, intervals, ratio_of
 from configtron.learner.rollout import Rollout, RolloutPlan, sees
+from configtron.learner.sequential.switchback import SwitchbackEffect, switchback
 from configtron.learner.state import decode
 from configtron.learner.traffic import Traffic
 from configtron.model.bounds import check_number, check_texts
@@ -31,14 +32,13 @@ from configtron.report.fleet_inputs import (
     ReportInputs,
     ShareSpan,
 )
+from configtron.service.fleet.stages import DARK, ROLLOUT, switch_plan
 from configtron.service.learning.importable import check_classes
 
 # Rows that a report reads at most, the latest ones: some 300 MB. Those that drift is looked for in: some seconds.
 MOST_ROWS, DRIFT_ROWS = 200_000, 20_000
 # Rows of tables; places that have effects of their own; stretches of time that shares are shown for.
 MOST_PREFIXES, MOST_DRIFT, MOST_DECISIONS, MOST_PLACES, SPANS = 100, 50, 50, 8, 12
-# Fact of the manager's database: a roll-out's state.
-ROLLOUT_FACT = "rollout"
 # Seconds from which on spans are named by day.
 DAYS_S = 2 * 86_400
 
@@ -86,7 +86,8 @@ def inputs_of(
         version=__version__, source=source, made_at=made_at, first_at=first, last_at=last,
         effects=effects, quality=quality, prefixes=prefixes, prefixes_more=more, shares=_shares(rows),
         drift=_drift(rows[-DRIFT_ROWS:]), decisions=tuple(_decision(one) for one in maps[-MOST_DECISIONS:]),
-        agents=_agents(facts, revoked, source), rollout=rollout, notes=tuple(notes), plan=plan,
+        agents=_agents(facts, revoked, source), rollout=rollout, switchback=_switchback(facts, found),
+        notes=tuple(notes), plan=plan,
         sees=tuple(sees(plan, one) for one in known),
     )  # fmt: skip
 
@@ -191,9 +192,18 @@ def _agent(name: str, state: Mapping[str, object], revoked: bool) -> AgentLine:
 
 def _rollout(facts: dict[str, str]) -> Rollout | None:
     """Errors: `BadInput` for a state that another version saved."""
-    if not (text := facts.get(ROLLOUT_FACT, "")):
+    if not (text := facts.get(ROLLOUT, "")):
         return None
     found = decode(text).get("rollout")
     if not isinstance(found, Rollout):
-        raise BadInput(f"the database's fact {ROLLOUT_FACT!r} is no roll-out")
+        raise BadInput(f"the database's fact {ROLLOUT!r} is no roll-out")
     return found
+
+
+def _switchback(facts: dict[str, str], found: FleetLoads) -> SwitchbackEffect | None:
+    """Return the effect by dark hours; None where there are none."""
+    if not (text := facts.get(DARK, "")):
+        return None
+    plan, key = switch_plan(text)
+    pop = np.zeros(len(found.at_ns), dtype=np.int64)
+    return switchback(plan, key, ("",), pop, found.at_ns / 1e9, found.loads.ln_ms)

@@ -33,6 +33,7 @@ from configtron.model.fleet import FleetMap
 from configtron.model.grid import Grid, live_grid
 from configtron.model.nouns import Profile
 from configtron.model.protocols import Drawing, Driver
+from configtron.service.fleet.stages import StageOptions, Stages
 from configtron.service.learning.importable import check_classes, importable
 from configtron.service.learning.local_loop import (
     AGENT,
@@ -68,7 +69,7 @@ class ServeOptions:
     """lease: database, driver, place and limits; maps: as `MapOptions`, whose `least_clients` 0 is chosen by the
     driver; policy: a row of `learn policies`; begin_with, budget: as in `LoopOptions`; host, port: where beacons
     come; log_path: socket of the web server's access log; keys: folder of the key that signs maps; fresh: forget
-    what was learned, and learn from the stored outcomes anew."""
+    what was learned, and learn from the stored outcomes anew; stages: how maps reach clients."""
 
     lease: LeaseOptions
     keys: Path
@@ -84,6 +85,7 @@ class ServeOptions:
     log_path: Path | None = None
     fresh: bool = False
     ports: tuple[int, ...] = field(default=(80, 443))
+    stages: StageOptions = StageOptions()
 
     def __post_init__(self) -> None:
         """Check texts and the port. Errors: `BadInput`."""
@@ -93,13 +95,15 @@ class ServeOptions:
 
 def serve_options(
     database: Path, *, driver: str | None = None, bound: Sequence[str] = (), allow_unfair: bool | None = None,
-    beacons: str = "127.0.0.1:9315", least_clients: int | None = None, **given: Any,
+    beacons: str = "127.0.0.1:9315", least_clients: int | None = None,
+    stages: bool = True, stage_clients: int = 10_000, dark_hours: int = 0, **given: Any,
 ) -> ServeOptions:  # fmt: skip
     """Return options as they are typed. Errors: `BadInput`."""
     host, port = beacons_at(beacons)
     lease = LeaseOptions(database, driver or AUTO, limits=limits_of(bound, bool(allow_unfair)))
+    staged = StageOptions(stage_clients, dark_hours, stages)
     return ServeOptions(lease, database.parent / "fleet", host=host, port=port, least_clients=least_clients or 0,
-                        **given)  # fmt: skip
+                        stages=staged, **given)  # fmt: skip
 
 
 def reachable_grid(barred: Callable[..., str], grid: Grid | None = None) -> Grid:
@@ -136,6 +140,7 @@ def serve_local(options: ServeOptions, stop: Callable[[], bool], seen: Callable[
     from configtron.service.fleet.agent import wanted_by_humans
     from configtron.service.fleet.applier import Applier
     from configtron.service.fleet.enforcement import JournaledEnforcement
+    from configtron.service.fleet.makers import draw_key
     from configtron.service.fleet.retuning import ClassRetuning
     from configtron.service.lease.context import context_of
     from configtron.service.lease.planner import chosen
@@ -150,8 +155,10 @@ def serve_local(options: ServeOptions, stop: Callable[[], bool], seen: Callable[
         grid = reachable_grid(enforcement.barred)
         made = loop_options(options, grid, tuple(humans.prefixes), frozenset(humans.profiles), enforcement.draws)
         boot = secrets.token_hex(8)
-        learner = LearningThread(options.lease.database, LoopMapMaker(made, secrets.token_bytes(16)),
-                                 enforcement.barred, key, boot, fresh=options.fresh)  # fmt: skip
+        maker = LoopMapMaker(made, secrets.token_bytes(16))
+        stages = options.stages.made(draw_key(key), maker.note, made.map)
+        learner = LearningThread(options.lease.database, maker, enforcement.barred, key, boot, fresh=options.fresh,
+                                 stages=stages)  # fmt: skip
         applier = Applier(enforcement, key.verify_key, humans, enforcement.human_rules())
         applier.frozen = enforcement.frozen()
         unit = "draws for each client" if enforcement.draws else "is drawn for, prefix by prefix"
@@ -170,8 +177,9 @@ class LearningThread(threading.Thread):
     while an update takes longer."""
 
     def __init__(self, database: Path, maker: LoopMapMaker, barred: Callable[[Profile], str], key: SigningKey,
-                 boot: str, *, fresh: bool = False) -> None:  # fmt: skip
+                 boot: str, *, fresh: bool = False, stages: Stages | None = None) -> None:  # fmt: skip
         super().__init__(name="learning", daemon=True)
+        self._stages = stages
         self._database, self._maker, self._barred, self._key, self.boot = database, maker, barred, key, boot
         self._fresh = fresh
         self._learning: LocalLearning | None = None
@@ -208,7 +216,7 @@ class LearningThread(threading.Thread):
                 if self._fresh:
                     forget_learned(store)
                 guarded = GuardedMaker(self._maker, self._barred)
-                core = ManagerCore(store, guarded, self._key, name, time.time_ns())
+                core = ManagerCore(store, guarded, self._key, name, time.time_ns(), self._stages)
                 self._learning = LocalLearning(core, self._maker, self.boot)
                 self._learning.turn(time.monotonic(), time.time_ns())
                 self._begun.set()

@@ -19,7 +19,7 @@ from configtron.model.nouns import Profile
 from configtron.report.fleet_inputs import ReportInputs
 from configtron.report.fleet_metrics import manager_metrics
 from configtron.report.page.loop_page import render, verdict
-from configtron.service.learning.fleet_report import ROLLOUT_FACT, ReportOptions, report
+from configtron.service.learning.fleet_report import ROLLOUT, ReportOptions, report
 from tests.support.fleet_rows import fleet_rows
 from tests.support.headless import HeadlessPage
 from tests.support.learn_command import Typed, typed
@@ -45,7 +45,7 @@ def filled(path: Path, rows: list[OutcomeRow]) -> Path:
             store.add_rows(agent, "b1", 1, mine[:50], 9)
             store.add_rows(agent, "b1", 56, mine[50:], 9)
         store.put_facts({"agent ams": AGENT % (3, "", "", 0), "agent fra": AGENT % (2, "above the bound", "1.3", 3)})
-        store.put_facts({ROLLOUT_FACT: encode({"rollout": rollout})})
+        store.put_facts({ROLLOUT: encode({"rollout": rollout})})
     return path
 
 

@@ -20,7 +20,18 @@ from configtron.model.nouns import Profile
 from configtron.service.learning.local_loop import AGENT, drawn_from, mixes_text
 from configtron.service.learning.serve_local import dated_plan, reachable_grid
 from rigs import ROOT
-from rigs.local_loop import CHUNKS, EPOCH_S, FIRST, ROWS, hosted, play, rows_stored, small_world, small_world_tensor
+from rigs.local_loop import (
+    CHUNKS,
+    EPOCH_S,
+    FIRST,
+    PLAN,
+    ROWS,
+    hosted,
+    play,
+    rows_stored,
+    small_world,
+    small_world_tensor,
+)
 
 TENSOR = small_world_tensor()
 
@@ -57,6 +68,19 @@ def test_a_clean_start_goes_on_and_learns_no_row_twice(tmp_path: Path) -> None:
             pass
         assert here.learning.core.term == term + 1
         assert here.learning.maker.learner.outcomes_ == 3 * CHUNKS * ROWS and not here.learning.maker.learner.left_out_
+
+
+def test_what_the_learner_makes_reaches_clients_by_stages_and_every_row_teaches(tmp_path: Path) -> None:
+    with hosted(tmp_path, TENSOR, "boot1", plan=PLAN) as here:
+        stages, seen = here.learning.core.stages, []
+        assert stages is not None
+        for _ in play(here, small_world(TENSOR), 8 * CHUNKS):
+            seen.append(stages.rollout.stage if stages.rollout is not None else "")
+        learner = here.learning.maker.learner
+        assert learner.outcomes_ == 8 * CHUNKS * ROWS and not learner.left_out_
+        assert set(seen) == {"", "canary"}
+        drawn = here.applying.maps[drawn_from(here.applying.applier)[:2]]
+        assert (learner.map or drawn).mixes == drawn.mixes
 
 
 @pytest.mark.slow

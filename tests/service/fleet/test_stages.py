@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: MIT
+"""Stages in the manager: harm stops at the canary, a good version reaches all, and a kill in any stage changes nothing.
+
+Versions are planned by the test, rows are drawn by the published maps; core, store and stages are the product's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from configtron.db.fleet import FleetStore
+from configtron.learner.chance import seeded
+from configtron.learner.map_making import MapOptions
+from configtron.learner.rollout import Rollout, RolloutPlan
+from configtron.learner.sequential.switchback import SwitchPlan
+from configtron.learner.staged_mixes import NOTHING_STAGED, apart, staged_map, version_of
+from configtron.learner.state import decode
+from configtron.model.errors import BadInput, Unwritten
+from configtron.model.fleet import MOST_ARMS, WHOLE
+from configtron.service.fleet import enrolment
+from configtron.service.fleet.manager_core import ManagerCore
+from configtron.service.fleet.stages import ROLLOUT, STAGES, StageOptions, switch_plan
+from configtron.service.learning import fleet_report
+from rigs.staged_world import FIRST, KEY, PLAIN, PlannedMaker, StagedWorld, planned_map
+
+# Small margins need many clients; these make a stage of some epochs.
+PLAN = RolloutPlan(margins=(("median", 0.25), ("p95", 0.6), ("failures", 0.1)), clients=700)
+NOTHING = planned_map({"near": [(PLAIN, WHOLE)], "far": [(PLAIN, WHOLE)]})
+
+
+def mostly(*names: str) -> list[tuple[str, int]]:
+    """Return a mix of a tenth Default, and these."""
+    each = (WHOLE - 6_000) // len(names)
+    return [(PLAIN, WHOLE - each * len(names)), *((name, each) for name in names)]
+
+
+def wanting(*names: str) -> PlannedMaker:
+    return PlannedMaker(planned_map({"near": mostly(*names), "far": mostly(*names)}))
+
+
+def to_stage(world: StagedWorld, stage: str, epochs: int = 25) -> None:
+    """Play until a stage."""
+    for _ in range(3 * epochs):
+        if world.step() == stage:
+            return
+    raise AssertionError(f"{world.stage} after {epochs} epochs, not {stage}")
+
+
+def stored(world: StagedWorld) -> Rollout:
+    """Return the roll-out that the database has."""
+    with FleetStore(world.folder / "staged.db", read_only=True) as store:
+        found = decode(store.facts()[ROLLOUT])["rollout"]
+    assert isinstance(found, Rollout)
+    return found
+
+
+def test_a_good_version_reaches_all_by_its_gates(tmp_path: Path) -> None:
+    world = StagedWorld(tmp_path, wanting("x0.8"), PLAN)
+    stages = world.play(1)
+    while stages[-1] != "all" and len(stages) < 60:
+        stages.append(world.step())
+    order = [stage for at, stage in enumerate(stages) if at == 0 or stages[at - 1] != stage]
+    assert order == ["", "canary", "quarter", "all"]
+    assert [row.why for row in stored(world).evidence][:4] == ["begun", "unseen", "gate", "gate"]
+    assert dict(world.current.mixes)["near"] == tuple(mostly("x0.8"))
+    whys = [row.why for row in world.store.maps()]
+    assert sum(why.startswith("made; canary of 1.") for why in whys) > 1
+
+
+def test_harm_is_stopped_at_the_canary_and_the_next_map_changes_the_draw_at_once(tmp_path: Path) -> None:
+    world = StagedWorld(tmp_path, wanting("x2.5"), PLAN)
+    to_stage(world, "canary")
+    key, canary = world.current.key, dict(world.current.mixes)["near"]
+    had = sum(weight for name, weight in canary if name == "x2.5") / WHOLE
+    assert 0.0 < had <= 0.05
+    to_stage(world, "returned")
+    rollout = stored(world)
+    last = rollout.evidence[-1]
+    assert (last.why, last.stage) == ("alarm", "returned") and dict(last.numbers)["low"] > 0.0
+    assert set(world.current.mixes["near"]) == {(PLAIN, WHOLE)} and world.current.key != key
+    # It is not tried again, and no client ever gets it.
+    assert set(world.play(6)) == {"returned"} and "x2.5" not in world.current.profiles
+
+
+def test_a_version_that_turns_harmful_after_its_roll_out_is_taken_back(tmp_path: Path) -> None:
+    world = StagedWorld(tmp_path, wanting("x0.8"), PLAN)
+    to_stage(world, "all")
+    world.slower = {"x0.8": 2.0}
+    to_stage(world, "returned", 8)
+    assert stored(world).evidence[-1].why == "alarm" and set(world.current.mixes["far"]) == {(PLAIN, WHOLE)}
+
+
+def test_the_version_in_force_is_watched_while_the_next_one_is_on_its_way(tmp_path: Path) -> None:
+    world = StagedWorld(tmp_path, wanting("x0.8"), PLAN)
+    to_stage(world, "all")
+    world.maker.wanted = replace(wanting("x0.75").wanted, key=world.current.key)
+    to_stage(world, "canary")
+    assert {"x0.8", "x0.75"} <= set(world.current.profiles)
+    world.slower = {"x0.8": 2.0}
+    to_stage(world, "returned", 8)
+    assert stored(world).evidence[-1].why == "alarm"
+    assert "x0.8" not in world.current.profiles
+
+
+@pytest.mark.parametrize("stage", ["canary", "quarter", "all", "returned"])
+def test_a_kill_in_each_stage_goes_on_as_without_it(stage: str, tmp_path: Path) -> None:
+    factor = "x2.5" if stage == "returned" else "x0.8"
+    worlds = []
+    for name, killed in (("a", False), ("b", True)):
+        (tmp_path / name).mkdir()
+        world = StagedWorld(tmp_path / name, wanting(factor), PLAN)
+        to_stage(world, stage)
+        if killed:
+            before = world.stages
+            world.start()
+            assert world.stages.rollout == before.rollout and world.stages.state.candidate == before.state.candidate
+            assert [*world.stages._rows] == [*before._rows]
+        world.play(2)
+        worlds.append(world)
+    one, other = worlds
+    assert one.current.mixes == other.current.mixes
+    assert [(row.stage, row.why) for row in stored(one).evidence] == [
+        (row.stage, row.why) for row in stored(other).evidence]  # fmt: skip
+
+
+def test_a_trip_without_room_on_the_disk_waits_for_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = StagedWorld(tmp_path, wanting("x2.5"), PLAN)
+    to_stage(world, "canary")
+    with monkeypatch.context() as full:
+
+        def fails(*_: object) -> None:
+            raise Unwritten("staged.db: no space left on the device")
+
+        full.setattr(world.store, "put_map", fails)
+        while world.step() != "returned":
+            assert world.epoch < FIRST + 12
+        assert "x2.5" in world.current.profiles
+    world.tick(599.0)
+    assert "x2.5" not in world.current.profiles and stored(world).stage == "returned"
+
+
+def test_the_shadow_rejects_what_the_log_shows_to_harm(tmp_path: Path) -> None:
+    both = PlannedMaker(planned_map({"near": mostly("x0.8", "x1.0"), "far": mostly("x0.8", "x1.0")}))
+    world = StagedWorld(tmp_path, both, PLAN)
+    to_stage(world, "all")
+    world.slower = {"x1.0": 1.2, "x0.8": 0.6}
+    world.maker.wanted = replace(wanting("x1.0").wanted, key=world.current.key,
+                                 profiles=both.wanted.profiles)  # fmt: skip
+    before = stored(world).version
+    world.play(4)
+    assert stored(world).version == before and world.stages.state.returned
+    assert {name for name, _ in world.current.mixes["near"]} == {PLAIN, "x0.8", "x1.0"}
+
+
+def test_an_operator_s_rollback_recalls_what_is_on_its_way(tmp_path: Path) -> None:
+    world = StagedWorld(tmp_path, wanting("x0.8"), PLAN)
+    to_stage(world, "quarter")
+    enrolment.roll_back(tmp_path / "staged.db", "1.2")
+    world.tick(599.0)
+    assert stored(world).evidence[-1].why == "recalled" and stored(world).stage == "returned"
+    assert "x0.8" not in world.current.profiles
+
+
+def test_dark_hours_give_default_to_all_and_the_report_compares_them(tmp_path: Path) -> None:
+    switch = SwitchPlan(600, 4, 1, 5.0)
+    world = StagedWorld(tmp_path, wanting("x0.8"), None, switch, loads=400)
+    dark = []
+    for _ in range(28):
+        world.play(1)
+        dark.append(set(world.current.mixes["near"]) == {(PLAIN, WHOLE)})
+    days = [dark[at : at + 4] for at in range(0, 28, 4)]
+    assert [sum(day) for day in days] == [1] * 7 and len({day.index(True) for day in days}) > 1
+    found = fleet_report.report(fleet_report.ReportOptions(tmp_path / "staged.db")).switchback
+    assert found is not None and found.days == 7 and found.high < 0.0
+    assert found.estimate == pytest.approx(np.log(0.8) * 0.9 * 0.8, abs=0.08)
+
+
+def test_versions_share_a_class_s_arms_by_their_share_of_clients() -> None:
+    many = [("a", 20_000), *((f"b{at}", 1_000) for at in range(6)), ("c", WHOLE - 26_000)]
+    old = version_of(planned_map({"near": many}), (1, 1))
+    new = version_of(planned_map({"near": [*reversed(many)]}), (1, 2))
+    latest = planned_map({"near": many, "other": [(PLAIN, WHOLE)]})
+    chosen = set()
+    for seed in range(40):
+        found, first = staged_map(latest, old, new, 0.25, seeded(seed))
+        mix = found.mixes["near"]
+        assert len(mix) <= MOST_ARMS and sum(weight for _, weight in mix) == WHOLE
+        assert sum(weight for _, weight in mix[first["near"] :]) == WHOLE // 4
+        assert found.mixes["other"][: first["other"]] == ((PLAIN, WHOLE * 3 // 4),)
+        chosen |= {name for name, _ in mix}
+    assert staged_map(latest, old, replace(new, profiles={**new.profiles, "a": old.profiles["c"]}), 0.5, seeded(1))[
+        0].profiles["a-2"].settings == old.profiles["c"].settings  # fmt: skip
+    assert chosen == {name for name, _ in many}
+    assert apart(old, old, latest) == 0.0 and apart(NOTHING_STAGED, old, latest) == 0.5
+
+
+def test_barred_profiles_leave_a_version(tmp_path: Path) -> None:
+    version = version_of(wanting("x0.8", "x0.9").wanted, (1, 1))
+    left = version.permitted(lambda profile: "no" if profile.name == "x0.8" else "")
+    assert left.arms("near")[0] == (PLAIN, version.arms("near")[0][1] + version.arms("near")[1][1])
+    none = version.permitted(lambda profile: "no" if profile.settings else "")
+    assert none.arms("near") == ((PLAIN, WHOLE),) and none.arms("unknown") == ((PLAIN, WHOLE),)
+
+
+def test_damaged_facts_are_named(tmp_path: Path) -> None:
+    world = StagedWorld(tmp_path, wanting("x0.8"), PLAN, SwitchPlan())
+    to_stage(world, "canary")
+    for fact, text in ((STAGES, "{"), (STAGES, '{"map":[]}'), (ROLLOUT, "[]"), (ROLLOUT, '{"map":[["rollout",1]]}')):
+        kept = world.store.facts()[fact]
+        world.store.put_facts({fact: text})
+        with pytest.raises(BadInput, match=f"fact '({STAGES}|{ROLLOUT})' is damaged"):
+            world.start()
+        world.store.put_facts({fact: kept})
+    for text in ("[]", "{}", '{"key": "zz"}', '{"key": "00", "block": 1}'):
+        with pytest.raises(BadInput, match="'dark' is damaged"):
+            switch_plan(text)
+
+
+def test_a_manager_without_stages_forgets_them(tmp_path: Path) -> None:
+    world = StagedWorld(tmp_path, wanting("x0.8"), PLAN)
+    to_stage(world, "canary")
+    ManagerCore(world.store, PlannedMaker(NOTHING), KEY, "plain", world.now_s * 10**9)
+    assert not {STAGES, ROLLOUT} & world.store.facts().keys()
+
+
+def test_stages_need_a_holdback_and_whole_blocks() -> None:
+    def none(*_: object) -> None: ...
+
+    with pytest.raises(BadInput, match="--holdback"):
+        StageOptions().made(b"k", none, MapOptions(holdback=0.0))
+    with pytest.raises(BadInput, match="epoch"):
+        StageOptions(dark_hours=1).made(b"k", none, MapOptions(epoch_s=700))
+    with pytest.raises(BadInput, match="stage-clients"):
+        StageOptions(1)
+    assert StageOptions(stages=False).made(b"k", none, MapOptions()) is None
+
+
+def test_versions_that_do_nothing_raise_alarms_and_claims_as_rarely_as_stated(tmp_path: Path) -> None:
+    """Of 6 A/A roll-outs, whose alarms may err in 2.5 % and claims in 2.5 %: two or more are no chance (p = 3 %)."""
+    wrong, ends = [], set()
+    for seed in range(6):
+        (folder := tmp_path / str(seed)).mkdir()
+        world = StagedWorld(folder, wanting("x1.0"), replace(PLAN, clients=400), seed=seed, loads=1200)
+        world.play(8)
+        rollout = stored(world)
+        ends.add(rollout.stage)
+        if rollout.claimed or any(row.why == "alarm" for row in rollout.evidence):
+            wrong.append((seed, rollout.evidence[-1]))
+    assert len(wrong) < 2 and ends & {"quarter", "all"}, (wrong, ends)
