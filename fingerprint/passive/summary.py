@@ -195,7 +195,8 @@ def _opening(found: Connections, columns: dict[str, Column]) -> list[Column]:
     first = [_leader(of, syns, count), _leader(of, answers, count)]
     # Data in the SYN (RFC 7413) that the SYN-ACK took moves the first ACK on.
     taken = np.where(first[1] >= 0, found.ack[np.maximum(first[1], 0)], 1)
-    acks = np.flatnonzero((flags == ACK) & ~found.server & (found.ack == 1) & (found.seq == taken[of]))
+    # A later segment that acknowledges the SYN-ACK ends the handshake too: the bare ACK may be lost, or overtaken.
+    acks = np.flatnonzero((flags == ACK) & ~found.server & (found.ack == 1) & (found.seq >= taken[of]))
     third = _leader(of, acks, count)
     columns["syns"] = np.bincount(of[syns], minlength=count)
     columns["synacks"] = np.bincount(of[answers], minlength=count)

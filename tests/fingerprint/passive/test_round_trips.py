@@ -13,6 +13,8 @@ from configtron.fingerprint.capture.source import opened
 from configtron.fingerprint.passive.gathering import Batch, Gathering
 from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.summary import TRIPS
+from configtron.model.nouns import ACK, PSH, SYN
+from configtron.probe.script import syn_options
 from rigs import capture_bytes as write
 from rigs.made_capture import FULL, RTT_S, Conversation
 from rigs.synthetic_capture import write as write_capture
@@ -150,3 +152,15 @@ def test_any_rows_are_read(tmp_path: Path, seed: int) -> None:
     for _, columns in by_frame(path, lapse_every=1, most=50):
         for side in ("client", "server"):
             assert all(columns[f"{side}_{name}"] >= -1 for name in TRIPS)
+
+
+def test_the_handshake_ends_at_the_first_segment_that_acknowledges_it(tmp_path: Path) -> None:
+    """At a server: the bare ACK and the first data are lost, and sent again 80 ms after the second data arrived."""
+    conversation = Conversation(opened=False)
+    conversation.frames.clear()
+    options = syn_options(1000, timestamps=True, wscale=None, sack=True)
+    conversation.send(0, 0.0, SYN, 0, 0, options=options)
+    conversation.send(1, 0.0001, SYN | ACK, 0, 1, options=options)
+    conversation.send(0, 0.041, ACK | PSH, 1001, 1, 345)
+    conversation.send(0, 0.118, ACK, 1, 1, 1000)
+    assert int(conversation.batch(tmp_path).summary.columns["rtt"][0]) == 41 * MS
