@@ -25,7 +25,7 @@ FIELDS = {
     "rtt_us": (68, "I"), "rttvar_us": (72, "I"), "total_retrans": (100, "I"),
     "pacing_rate": (104, "Q"), "max_pacing_rate": (112, "Q"), "busy_us": (168, "Q"), "rwnd_limited_us": (176, "Q"),
     "sndbuf_limited_us": (184, "Q"),
-    "bytes_received": (128, "Q"), "min_rtt_us": (148, "I"), "data_segs_out": (156, "I"),
+    "bytes_received": (128, "Q"), "segs_in": (140, "I"), "min_rtt_us": (148, "I"), "data_segs_out": (156, "I"),
     "delivery_rate": (160, "Q"), "bytes_sent": (200, "Q"), "bytes_retrans": (208, "Q"), "dsack_dups": (216, "I"),
     "snd_cwnd": (80, "I"), "reordering": (88, "I"), "bytes_acked": (120, "Q"), "snd_wnd": (228, "I"),
 }  # fmt: skip

@@ -3,9 +3,10 @@
 
 Question   How did a connection end: its largest window, its round trip, its packets, and could it have carried more?
 Method     A row for each connection, from its close record (`of_records`) or from the numbers of a capture
-           (`of_capture`). A window is a lower bound where the application or the client's receive window was the limit
-           for a share of at least `LIMITED_SHARE` of the time, and in every capture, which shows a rate and no window:
-           rate times round trip is the mean of what was under way, and the largest window is no less.
+           (`of_capture`). A window is a lower bound of what the path carries where no segment was sent again, so that
+           the connection ended before it met the path's limit; where the application or the client's receive window
+           was the limit for a share of at least `LIMITED_SHARE` of the time; and in every capture, which shows a rate
+           and no window: rate times round trip is the mean of what was under way, and the largest window is no less.
 Reads as   `EndStates`, unknown numbers NaN; `checked` counts what is left out, by reason.
 Fails as   a reason for each row without use: "clock" (no wall-clock time, or one beyond `now_s`), "round-trip" (none,
            or out of bounds), "window" (out of bounds), "packets" (none, or more than can be), "prefix"
@@ -155,7 +156,7 @@ def _of_record(
         "min_rtt_ms": None if rtt_us is None else rtt_us / 1e3,
         "max_cwnd": None if record.max_cwnd is None else float(record.max_cwnd),
         "packets_out": float(record.segments),
-        "bound": max(limits) >= LIMITED_SHARE,
+        "bound": max(limits) >= LIMITED_SHARE or not record.retransmits,
         "loss": record.retransmits / record.segments if record.segments else None,
         "strategy": strategy,
         "propensity": propensities.get(strategy),

@@ -52,7 +52,7 @@ def test_a_close_record_becomes_a_row() -> None:
     assert len(checked(states, NOW_S)[0]) == 1
 
 
-@pytest.mark.parametrize("limit", [{"app_limited": 0.6}, {"rwnd_limited": 0.5}])
+@pytest.mark.parametrize("limit", [{"app_limited": 0.6}, {"rwnd_limited": 0.5}, {"retransmits": 0}])
 def test_a_limited_connection_shows_a_lower_bound(limit: dict[str, float]) -> None:
     assert of_records([record(**limit)], 0, {}, {}).bound.all()
 
