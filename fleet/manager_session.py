@@ -5,7 +5,7 @@ Question   How does one manager keep many agents at the current map, and store e
 Method     Every frame comes with the key of its connection, and each one's key is looked up in the allow-list: a key
            that was revoked is heard on no connection. An agent's name is its key's, whatever its frames say. Agents ask
            for a version and the table that they have; they get the difference to it where that table is known, else the
-           whole. A version that an agent rejected is not sent to it again.
+           whole. A version that an agent rejected is not sent to it again until it is started anew.
 Stop when  An agent obeys a later manager: then this one stops, and says which.
 Reads as   Effects, in order: `SendTo`, `PublishOffer`, `StoreRows`, `AskClass`, `StopManager`, `ManagerRemark`.
 Fails as   A log line, once for each reason; a frame that is no message is answered by the reason.
@@ -231,6 +231,9 @@ class ManagerSession:
         if isinstance(message, AgentHello):
             if stop := self._objected(name, message.seen_term, message.seen):
                 return stop
+            if agent.hello is None or agent.hello.boot != message.boot:
+                # Started anew: whatever stood in the way may have been mended, so a rejected map is sent once more.
+                agent.rejected, agent.reason = None, ""
             agent.hello = message
             found.append(AgentReport(name))
         else:

@@ -72,7 +72,7 @@ RestrictAddressFamilies=AF_UNIX AF_NETLINK AF_INET AF_INET6
 RestrictNamespaces=net
 SystemCallFilter=@system-service bpf
 SystemCallFilter=~@resources @keyring @privileged
-SystemCallFilter=bpf setns setuid setgid setgroups setresuid setresgid
+SystemCallFilter=bpf setns setuid setgid setgroups setreuid setregid setresuid setresgid sched_setscheduler
 {shared}
 [Install]
 WantedBy=multi-user.target
@@ -104,10 +104,13 @@ ProtectProc=invisible
 ProcSubset=pid
 ProtectKernelModules=yes
 ProtectKernelTunables=yes
-RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
+RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX AF_NETLINK
 RestrictNamespaces=yes
 SystemCallFilter=@system-service
 SystemCallFilter=~@resources @privileged
+# ZeroMQ ends the program if its threads may not name their scheduling, which stays the ordinary one; and looks for the
+# network interface that an address is called by.
+SystemCallFilter=sched_setscheduler
 {shared}
 [Install]
 WantedBy=multi-user.target

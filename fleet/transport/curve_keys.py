@@ -12,6 +12,8 @@ import json
 import os
 import re
 import struct
+import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +24,7 @@ from zmq.utils import z85
 from configtron.model.errors import BadInput, cannot_write, no_permission
 
 CURVE, SIGNING, MANAGER = "curve.key", "signing.key", "manager.json"
-FILE, FOLDER = 0o600, 0o700
+FOLDER = 0o700
 # Characters of a key of 32 bytes as Z85 (ZeroMQ RFC 32), and as hexadecimal.
 Z85_LENGTH, HEX_LENGTH = 40, 64
 # Of endpoints that libzmq takes: tcp://HOST:PORT, HOST a name, an address, an interface or *.
@@ -87,7 +89,7 @@ def curve_pair(folder: Path) -> CurvePair:
     path = folder / CURVE
     if not _is_there(path):
         public, secret = zmq.curve_keypair()
-        _write(path, f"{public.decode()}\n{secret.decode()}\n")
+        _make(path, f"{public.decode()}\n{secret.decode()}\n")
     lines = _read(path).split()
     if [is_curve_key(line) for line in lines] != [True] * 2 or zmq.curve_public(lines[1].encode()) != lines[0].encode():
         raise BadInput(f"{path}: not a pair of keys; move it away, and enroll this host anew")
@@ -98,7 +100,7 @@ def signing_key(folder: Path) -> SigningKey:
     """Return the key that signs maps, made if absent. Errors: `BadInput`, `Missing`, `Unwritten`."""
     path = folder / SIGNING
     if not _is_there(path):
-        _write(path, bytes(SigningKey.generate()).hex() + "\n")
+        _make(path, bytes(SigningKey.generate()).hex() + "\n")
     try:
         return SigningKey(bytes.fromhex(_read(path).strip()))
     except ValueError as error:
@@ -139,18 +141,35 @@ def public_key(secret: bytes) -> bytes:
         raise BadInput("not a secret key; copy the whole line that `enroll` printed") from error
 
 
+def _make(path: Path, text: str) -> None:
+    """Write a file that is absent, as a whole; one that another process makes meanwhile stays, and is the one that both
+    read: a manager that starts, and `enroll`. Errors: as `cannot_write`."""
+    _put(path, text, keep=True)
+
+
 def _write(path: Path, text: str) -> None:
     """Write a file of mode 0600 as a whole: a new one takes the place of the old one. Errors: as `cannot_write`."""
-    new = path.with_name(path.name + ".new")
+    _put(path, text, keep=False)
+
+
+def _put(path: Path, text: str, *, keep: bool) -> None:
     try:
         path.parent.mkdir(mode=FOLDER, parents=True, exist_ok=True)
-        new.unlink(missing_ok=True)
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE)
-        with open(descriptor, "w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(path)
+        # Mode 0600, and a name that no other process has.
+        descriptor, name = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)
+        new = Path(name)
+        try:
+            with open(descriptor, "w") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            if not keep:
+                new.replace(path)
+                return
+            with suppress(FileExistsError):
+                path.hardlink_to(new)
+        finally:
+            new.unlink(missing_ok=True)
     except PermissionError as error:
         raise no_permission(path, error) from error
     except OSError as error:

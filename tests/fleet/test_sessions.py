@@ -109,6 +109,16 @@ def test_a_rejected_version_is_not_asked_for_nor_sent_again_until_it_changes() -
     assert [e for e in exchanged(one, other, offer, 62.0) if isinstance(e, LoadMap)]  # type: ignore[arg-type]
 
 
+def test_an_agent_that_is_started_anew_gets_the_map_that_it_rejected_once_more() -> None:
+    """The operator had mended what stood in the way, and the agent stayed without a map until the next one."""
+    other = manager()
+    for boot, times in (("b1", 1), ("b2", 1)):
+        one = AgentSession(AgentHello(boot, "0"))
+        loads = [e for now in range(5) for e in exchanged(one, other, one.tick(now), now) if isinstance(e, LoadMap)]
+        exchanged(one, other, one.loaded(MapResult(1, 1, b"", error="no BPF file system"), (0, 0, b""), 6.0), 6.0)
+        assert len(loads) == times and other.agents["web1"].rejected == (1, 1)
+
+
 def test_rows_are_sent_until_their_receipt_comes_and_then_forgotten() -> None:
     one, other = agent(), manager()
     assert any(isinstance(e, ReadSpool) for e in [*exchanged(one, other, one.tick(0.0), 0.0), *one.tick(0.1)])

@@ -87,7 +87,7 @@ def main() -> None:
         for place in (folder, *WRITABLE):
             subprocess.run(["mount", "--rbind", place, place], check=True)
         subprocess.run(["mount", "-o", "remount,bind,ro", "/"], check=True)
-    bounded = "-all," + ",".join("+" + name.removeprefix("CAP_").lower() for name in capabilities.split())
+    bounded = ",".join(["-all", *("+" + name.removeprefix("CAP_").lower() for name in capabilities.split())])
     libc = ctypes.CDLL(None, use_errno=True)
     if settings(unit, "MemoryDenyWriteExecute") == ["yes"] and libc.prctl(MDWE, REFUSE, 0, 0, 0):
         assert ctypes.get_errno() == errno.EINVAL, "Linux 6.3"

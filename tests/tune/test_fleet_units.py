@@ -3,14 +3,23 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shutil
+import socket
 import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from configtron.tune.fleet_units import AGENT, MANAGER, fleet_units
+from configtron.tune.fleet_units import AGENT, AGENT_STATE, MANAGER, MANAGER_STATE, fleet_units
+from configtron.tune.units import STATE
+from rigs import ROOT
+from rigs.isolation import apart
 
 # systemd-analyze security: 0 is best, 10 is worst.
 MOST_EXPOSURE = 4.0
@@ -33,3 +42,64 @@ def test_a_path_with_a_space_is_one_word_and_the_manager_does_not_come_back_when
     units = fleet_units(["/opt/my tools/configtron"])
     assert 'ExecStart="/opt/my tools/configtron" --db /var/lib/configtron/configtron.db tune agent' in units[AGENT]
     assert "RestartPreventExitStatus=2 5 6\n" in units[MANAGER] and "CapabilityBoundingSet=\n" in units[MANAGER]
+
+
+@pytest.mark.root
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+def test_both_services_work_with_their_rights(tmp_path: Path) -> None:
+    """As shipped before, neither process started: ZeroMQ could not name its threads' scheduling, nor look for
+    interfaces, and the agent could not become another user. The user is root here, whose rights the unit takes."""
+    command = apart([sys.executable, str(Path(__file__)), str(tmp_path)])
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=90, check=False)
+    assert done.returncode == 0, done.stderr[-3000:] + done.stdout
+
+
+def _worked(folder: Path) -> None:
+    """Apart: a manager and an agent by their units, until the manager shows the map that the agent holds."""
+    for words in ("ip link set lo up", "mount -t tmpfs tmpfs /var/lib", "mount -t bpf bpf /sys/fs/bpf"):
+        subprocess.run(words.split(), check=True)
+    python = [sys.executable, "-P", "-m", "configtron"]
+    for name, text in fleet_units(python).items():
+        (folder / name).write_text(text.replace(" tune agent ", " tune agent --user root "))
+    for state in (MANAGER_STATE, AGENT_STATE, STATE):
+        Path(state).mkdir(mode=0o700)
+    manage = [*python, "--db", f"{MANAGER_STATE}/configtron.db"]
+    subprocess.run([*manage, "tune", "profile", "set", "fast", "initcwnd=20"], check=True)
+    running = [_confined(folder / MANAGER)]
+    _until(_listens, running)
+    enroll = [*manage, "learn", "manager", "enroll", "web1", "--address", "tcp://127.0.0.1:5560"]
+    line = subprocess.run(enroll, check=True, capture_output=True, text=True).stdout.split()
+    subprocess.run([*python, *line[1:], "--user", "root"], check=True)
+    running.append(_confined(folder / AGENT))
+
+    def held() -> bool:
+        listed = [*manage, "learn", "manager", "agents", "--json"]
+        (text,) = subprocess.run(listed, check=True, capture_output=True, text=True).stdout.splitlines()
+        return json.loads(text)["held"] not in ("", "0.0")
+
+    _until(held, running)
+    for process in reversed(running):
+        process.terminate()
+        process.wait(20)
+
+
+def _confined(unit: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, ROOT / "tests" / "support" / "confined.py", unit, "/var/lib"])
+
+
+def _listens() -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", 5560)) == 0
+
+
+def _until(holds: Callable[[], bool], running: list[subprocess.Popen[bytes]]) -> None:
+    end = time.monotonic() + 60
+    while not holds():
+        assert [process.poll() for process in running] == [None] * len(running), "a service has ended"
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    _worked(Path(sys.argv[1]))

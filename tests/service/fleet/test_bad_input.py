@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import json
+import threading
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import zmq
 
-from configtron.fleet.transport.curve_keys import CURVE, ManagerAddress, curve_pair
+from configtron.fleet.transport.curve_keys import CURVE, ManagerAddress, curve_pair, signing_key
 from configtron.fleet.transport.manager_sockets import ManagerSockets
 from configtron.learner.closed_loop import LoopOptions
 from configtron.learner.loop_maker import LoopMapMaker
@@ -221,3 +223,17 @@ def test_address_in_use_may_be_free_later(tmp_path: Path) -> None:
     finally:
         sockets.close()
     assert (Busy.code, BadInput.code) == (4, 2)
+
+
+def test_keys_that_two_processes_make_at_once_are_one_pair(tmp_path: Path) -> None:
+    """`enroll` beside a manager that started found no file, or printed a key that was replaced a moment later."""
+    begin = threading.Barrier(8)
+
+    def made() -> tuple[bytes, bytes]:
+        begin.wait()
+        return curve_pair(tmp_path).public, bytes(signing_key(tmp_path))
+
+    with ThreadPoolExecutor(8) as pool:
+        found = {one.result() for one in [pool.submit(made) for _ in range(8)]}
+    assert len(found) == 1 and sorted(path.name for path in tmp_path.iterdir()) == ["curve.key", "signing.key"]
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
