@@ -64,6 +64,8 @@ RuntimeDirectoryPreserve=yes
 StateDirectory=configtron
 StateDirectoryMode=0700
 ReadWritePaths={folder}
+# The web server's log socket, where page loads are sent too: Environment=CONFIGTRON_TUNE_AGENT_BEACONS=127.0.0.1:9315
+ReadWritePaths=-/run/configtron
 CapabilityBoundingSet=CAP_NET_ADMIN CAP_BPF CAP_SYS_ADMIN CAP_SETUID CAP_SETGID CAP_KILL CAP_DAC_READ_SEARCH
 AmbientCapabilities=
 DevicePolicy=closed

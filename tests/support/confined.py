@@ -18,6 +18,7 @@ import shlex
 import socket
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 # linux/prctl.h: PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN. linux/sched.h: CLONE_NEWNET.
@@ -48,6 +49,7 @@ def allowed(unit: Path) -> set[str]:
     return left
 
 
+@cache
 def group(name: str) -> set[str]:
     listed = subprocess.run(["systemd-analyze", "syscall-filter", name], check=True, capture_output=True, text=True)
     words = [line.strip() for line in listed.stdout.splitlines()[1:]]

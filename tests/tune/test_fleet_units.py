@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from configtron.db.tuning import Tuning
+from configtron.model.nouns import Profile
+from configtron.service.fleet import enrolment
 from configtron.tune.fleet_units import AGENT, AGENT_STATE, MANAGER, MANAGER_STATE, fleet_units
 from configtron.tune.units import STATE
 from rigs import ROOT
@@ -64,33 +65,22 @@ def _worked(folder: Path) -> None:
         (folder / name).write_text(text.replace(" tune agent ", " tune agent --user root "))
     for state in (MANAGER_STATE, AGENT_STATE, STATE):
         Path(state).mkdir(mode=0o700)
-    manage = [*python, "--db", f"{MANAGER_STATE}/configtron.db"]
-    subprocess.run([*manage, "tune", "profile", "set", "fast", "initcwnd=20"], check=True)
-    running = [_confined(folder / MANAGER)]
-    _until(_listens, running)
-    enroll = [*manage, "learn", "manager", "enroll", "web1", "--address", "tcp://127.0.0.1:5560"]
-    line = subprocess.run(enroll, check=True, capture_output=True, text=True).stdout.split()
-    subprocess.run([*python, *line[1:], "--user", "root"], check=True)
-    running.append(_confined(folder / AGENT))
-
-    def held() -> bool:
-        listed = [*manage, "learn", "manager", "agents", "--json"]
-        (text,) = subprocess.run(listed, check=True, capture_output=True, text=True).stdout.splitlines()
-        return json.loads(text)["held"] not in ("", "0.0")
-
-    _until(held, running)
-    for process in reversed(running):
+    database = Path(MANAGER_STATE) / "configtron.db"
+    with Tuning(database) as tuning:
+        tuning.set_profiles([Profile("fast", (("initcwnd", 20),))])
+    # Both at once: the agent's driver takes a second to look about.
+    line = enrolment.enroll(database, database.parent / "fleet", "web1", "tcp://127.0.0.1:5560")
+    enrolment.join(Path(AGENT_STATE), line, "root")
+    running = [_confined(folder / name) for name in (MANAGER, AGENT)]
+    _until(lambda: enrolment.agents(database)[0].held not in ("", "0.0"), running)
+    for process in running:
         process.terminate()
+    for process in running:
         process.wait(20)
 
 
 def _confined(unit: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, ROOT / "tests" / "support" / "confined.py", unit, "/var/lib"])
-
-
-def _listens() -> bool:
-    with socket.socket() as client:
-        return client.connect_ex(("127.0.0.1", 5560)) == 0
 
 
 def _until(holds: Callable[[], bool], running: list[subprocess.Popen[bytes]]) -> None:
