@@ -88,7 +88,7 @@ def _until(holds: Callable[[], bool], running: list[subprocess.Popen[bytes]]) ->
     while not holds():
         assert [process.poll() for process in running] == [None] * len(running), "a service has ended"
         assert time.monotonic() < end
-        time.sleep(0.1)
+        time.sleep(0.3)
 
 
 if __name__ == "__main__":
