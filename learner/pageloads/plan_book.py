@@ -14,6 +14,7 @@ Source     `model/draw.py`; RFC 7693 (BLAKE2b)
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -77,6 +78,7 @@ class PlanBook:
     def __init__(self, kernel_draws: bool = True, wall_ns: int = 0) -> None:
         self.kernel_draws, self.wall_ns = kernel_draws, wall_ns
         self._plans: list[DatedPlan] = []
+        self._ends: deque[int] = deque(maxlen=PLANS)
 
     def add(self, plan: DatedPlan) -> None:
         """Remember the plan of an epoch, also a new map's within it."""
@@ -85,6 +87,11 @@ class PlanBook:
         at = (plan.plan.epoch, plan.since_ns)
         self._plans = [one for one in self._plans if (one.plan.epoch, one.since_ns) != at][1 - PLANS :]
         self._plans.append(replace(plan, of_prefix=of_prefix))
+
+    def end(self, at_ns: int) -> None:
+        """Remember that no plan is in force from then on (CLOCK_BOOTTIME): where the kernel does not draw, no record
+        shows it."""
+        self._ends.append(max([at_ns, *(one.since_ns for one in self._plans[-1:])]))
 
     def describe(self, record: OpenRecord, client: bytes) -> DrawnArm:
         """Return what a connection's client was given; `client` its address, packed."""
@@ -122,8 +129,9 @@ class PlanBook:
     def _plan_at(self, wall_ns: int) -> DatedPlan | None:
         """Return the plan that was in force at a time of the wall clock."""
         start_ns, of = wall_ns - self.wall_ns, wall_ns // 10**9
-        return next((one for one in reversed(self._plans)
-                     if of // one.epoch_s == one.plan.epoch and one.since_ns <= start_ns), None)  # fmt: skip
+        found = next((one for one in reversed(self._plans)
+                      if of // one.epoch_s == one.plan.epoch and one.since_ns <= start_ns), None)  # fmt: skip
+        return None if found and any(found.since_ns <= at <= start_ns for at in self._ends) else found
 
     def _near(self, plan: DatedPlan, wall_ns: int) -> bool:
         """Return whether a connection began so close to a turn that two arms may apply."""

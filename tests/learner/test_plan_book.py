@@ -201,3 +201,23 @@ def test_intervals_cluster_by_the_prefix_that_was_drawn_for() -> None:
     records[1] = records[1]._replace(prefix="198.51.7.0/24")
     units = {book_of_prefixes.describe(one._replace(epoch=None), CLIENT).unit for one in records}
     assert len(units) == 1
+
+
+def test_where_no_record_shows_a_draw_nothing_is_drawn_after_the_end_of_what_was_in_force() -> None:
+    draws, boot = PrefixDraw("slow", 1, False, "wide"), 10_000 * S
+    plans, plan = PlanBook(False, MIDDLE - boot), dated(MIDDLE // S // EPOCH_S, draws=draws)
+    plans.add(replace(plan, since_ns=boot - 60 * S))
+    record = opened(boot)._replace(class_name=None, arm=None, epoch=None, profile=None)
+    assert plans.describe(record, CLIENT).class_name == "slow"
+    plans.end(boot + S)
+    assert plans.describe(record, CLIENT).class_name == "slow"
+    later = record._replace(start_ns=boot + 2 * S)
+    assert plans.describe(later, CLIENT).doubt == "undrawn" and plans.of_client(CLIENT, boot + 2 * S) is None
+    plans.add(replace(plan, since_ns=boot + 5 * S))
+    # It ended before its first renewal.
+    plans.end(boot + 4 * S)
+    assert plans.describe(record._replace(start_ns=boot + 6 * S), CLIENT).doubt == "undrawn"
+    plans.add(replace(plan, since_ns=boot + 6 * S))
+    assert plans.describe(later, CLIENT).doubt == "undrawn"
+    found = plans.describe(record._replace(start_ns=boot + 10 * S), CLIENT)
+    assert (found.class_name, found.doubt) == ("slow", "")

@@ -37,6 +37,7 @@ class Recorded:
         self.refuses: Exception | None = None
         self.refuses_plans: Exception | None = None
         self.is_full = False
+        self.kept: list[tuple[int, int]] = []
         self.plans: list[tuple[Plan, Mapping[str, Mix]]] = []
         self.external = self.freeze = ""
 
@@ -72,6 +73,7 @@ class Recorded:
     def keep(self, document: bytes, term: int, version: int, whole: bool) -> None:
         if self.is_full:
             raise Unwritten("agent.db: no space left on the disk")
+        self.kept.append((term, version))
 
     def _fail(self) -> None:
         if self.refuses is not None:

@@ -79,6 +79,9 @@ class PageReading:
                 self.book.add(drawing.dated(applier.drawn_classes, boottime_ns()))
             if not self._draws and drawing.head.ports != self._ports:
                 self._list_ports(drawing.head.ports)
+        elif self._drawn != (0, 0, 0):
+            self._drawn = (0, 0, 0)
+            self.book.end(round(applier.renewed_s * 1e9))
         batch = self.reader.turn()
         self._waiting.extend(_datagrams(batch))
         while len(self._waiting) > MOST_WAITING:

@@ -104,6 +104,7 @@ class Applier:
         self._rules: Rules | None = None
         self._renewed_s = float("-inf")
         self._latest = (0, 0)
+        self._unkept: list[tuple[bytes, tuple[int, int], bool]] = []
         self.frozen = ""
         self.remarks: list[str] = []
         # Prefix -> the class that it had before maps in force changed it, for `retuning.py` to take.
@@ -126,6 +127,11 @@ class Applier:
     def drawn_classes(self) -> Mapping[str, str]:
         """Return prefix -> class of those mixes: the prefixes of the map that are in force here."""
         return self._accepted.classes if self._accepted else {}
+
+    @property
+    def renewed_s(self) -> float:
+        """Return when the lease was renewed last, seconds since boot: until then all was in force for sure."""
+        return self._renewed_s
 
     @property
     def rules(self) -> Rules:
@@ -152,6 +158,8 @@ class Applier:
         try:
             for document in documents:
                 found = opened(document, self._key, found.table if found else None)
+                # An older map that is handed over again is refused, also where this one is void by now.
+                self._latest = (found.head.term, found.head.version)
         except MapRefused as error:
             return str(error)
         if found is None or found.head.not_after_ns <= now_ns:
@@ -214,11 +222,24 @@ class Applier:
         )
 
     def _keep(self, document: bytes, place: tuple[int, int], whole: bool) -> None:
-        """Keep a document for the next start; a full disk leaves the map in force."""
-        try:
-            self._enforcement.keep(document, *place, whole)
-        except ConfigtronError as error:
-            self.remarks.append(f"map {place[0]}.{place[1]} is in force, but not kept for the next start: {error}")
+        """Keep a document for the next start; on a full disk it waits, and the map stays in force."""
+        if whole:
+            self._unkept.clear()
+        self._unkept.append((document, place, whole))
+        why = self._keep_again()
+        if why and len(self._unkept) == 1:
+            self.remarks.append(f"map {place[0]}.{place[1]} is in force, but not kept for the next start yet: {why}")
+
+    def _keep_again(self) -> str:
+        """Keep the documents that wait, in order; return why one is not kept."""
+        while self._unkept:
+            document, place, whole = self._unkept[0]
+            try:
+                self._enforcement.keep(document, *place, whole)
+            except ConfigtronError as error:
+                return str(error)
+            del self._unkept[0]
+        return ""
 
     def _note_reclassed(self, found: OpenedMap, classes: Mapping[str, str]) -> None:
         """Note which listed prefixes a map gives another class."""
@@ -322,6 +343,8 @@ class Applier:
             self._lost("unfrozen: the map is put in force anew")
         if self._rules is None or self._accepted is None:
             return
+        if self._unkept:
+            self._keep_again()
         try:
             if not self.frozen and (foreign := self._enforcement.foreign()):
                 self.frozen = foreign

@@ -253,7 +253,7 @@ async def _run(
 ) -> None:  # fmt: skip
     """Take page loads in and turn the loop."""
     from configtron.learner.pageloads.plan_book import PlanBook
-    from configtron.learner.receiving.ended_sockets import EndedSockets
+    from configtron.learner.receiving.ended_sockets import EndedSockets, boottime_ns
     from configtron.learner.receiving.http_endpoint import PORT
     from configtron.service.outcomes.local_outcomes import LOG_PATH, LocalOutcomes
     from configtron.service.outcomes.root_reader import RecordsInForce
@@ -269,7 +269,10 @@ async def _run(
             step = applying.turn(time.clock_gettime(time.CLOCK_BOOTTIME), time.time_ns())
             if step.drawn != drawn and step.drawn[:2] in applying.maps:
                 drawn = step.drawn
-                book.add(dated_plan(applying.maps[drawn[:2]], drawn[2]))
+                book.add(dated_plan(applying.maps[drawn[:2]], drawn[2], boottime_ns()))
+            elif drawn != (0, 0, 0) == step.drawn:
+                drawn = step.drawn
+                book.end(round(applying.applier.renewed_s * 1e9))
             if step.applied is not None:
                 place = f"map {step.applied.term}.{step.applied.version}"
                 log.info("%s: %s; %s", place, mixes_text(step.applied), learning.learned())
@@ -280,8 +283,8 @@ async def _run(
         await outcomes.stop()
 
 
-def dated_plan(fleet_map: FleetMap, epoch: int) -> DatedPlan:
-    """Return what the join of page loads needs of a map in an epoch."""
+def dated_plan(fleet_map: FleetMap, epoch: int, since_ns: int = 0) -> DatedPlan:
+    """Return what the join of page loads needs of a map in an epoch, in force since a time of CLOCK_BOOTTIME."""
     from configtron.learner.pageloads.plan_book import DatedPlan
     from configtron.service.fleet.drawing import DrawnPrefixes
 
@@ -290,4 +293,5 @@ def dated_plan(fleet_map: FleetMap, epoch: int) -> DatedPlan:
     bands = tuple((band.up_to_us, band.class_name) for band in fleet_map.bands)
     plan = Plan(Key.of(fleet_map.key), epoch, 0, fleet_map.holdback, "", bands)
     place = (fleet_map.term, fleet_map.version, fleet_map.epoch_s)
-    return DatedPlan(*place, plan, mixes, fleet_map.key, DrawnPrefixes(plan, mixes, fleet_map.prefixes))
+    return DatedPlan(*place, plan, mixes, fleet_map.key, DrawnPrefixes(plan, mixes, fleet_map.prefixes),
+                     since_ns)  # fmt: skip

@@ -185,4 +185,18 @@ def test_a_map_that_a_full_disk_does_not_keep_is_in_force() -> None:
     kernel.is_full = True
     assert loaded(one, first).result.error == "" and one.held[:2] == (1, 1)
     assert set(kernel.rules.prefixes) == set(PREFIXES)
-    assert "not kept" in one.take_remarks()[0]
+    second = made(replace(MAP, version=2))
+    assert loaded(one, second, first).result.error == "" and one.held[:2] == (1, 2)
+    one.tick(1.0, START_NS + NS)
+    assert [line for line in one.take_remarks() if "not kept" in line] and kernel.kept == []
+    kernel.is_full = False
+    one.tick(2.0, START_NS + 2 * NS)
+    assert kernel.kept == [(1, 1), (1, 2)] and one.take_remarks() == []
+
+
+def test_an_older_map_is_refused_by_a_later_start_whose_own_copy_is_void() -> None:
+    first, second = made(), made(replace(MAP, version=2, not_after_ns=START_NS + 10 * NS))
+    one = Applier(Recorded(), KEY.verify_key, Rules())
+    assert "over" in one.resume([document(second)], 0.0, START_NS + 11 * NS)
+    assert "not later than 1.2" in loaded(one, first).result.error
+    assert loaded(one, second).result.error == ""
