@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,9 +14,11 @@ from nacl.signing import SigningKey
 from configtron.db.fleet import FleetStore
 from configtron.fleet.map_document import SignedMap
 from configtron.fleet.messages import AgentHello
+from configtron.learner.pageloads.intake import BEACON_PATH
+from configtron.model.close_records import CLOSED, RESET, CloseRecord, OpenRecord
 from configtron.model.draw import Mix, Plan
-from configtron.model.errors import Refused
-from configtron.model.fleet import OutcomeRow
+from configtron.model.errors import Refused, Unwritten
+from configtron.model.fleet import FleetMap, OutcomeRow
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Rules
 from configtron.service.fleet.agent_core import AgentCore
@@ -24,6 +27,8 @@ from configtron.service.fleet.manager_core import ManagerCore, Outgoing
 from configtron.service.fleet.map_maker import FixedMapMaker
 from configtron.service.fleet.spool import Spool
 from configtron.tune.rules import after
+from rigs.fleet_kernel import Beginning
+from rigs.fleet_pages import Client, PageReaders, WebServer
 
 if TYPE_CHECKING:
     from rigs.fleet_world import World
@@ -54,6 +59,7 @@ class Kernel:
     until_s: float = -1.0
     documents: list[bytes] = field(default_factory=list)
     place: tuple[int, int] = (0, 0)
+    kept: tuple[int, int] = (0, 0)
     foreign: str = ""
     frozen: str = ""
 
@@ -68,13 +74,21 @@ class Host:
 
     def __init__(self, world: World, name: str) -> None:
         self.world, self.name = world, name
-        self.kernel, self.skew_ns, self.starts = Kernel(), 0, 0
+        self.kernel, self.skew_ns, self.starts, self.boots, self.booted_s = Kernel(), 0, 0, 1, 0.0
+        self.web = WebServer(self)
+        self.waiting: deque[OpenRecord | CloseRecord] = deque()
+        self.page_rows: dict[str, OutcomeRow] = {}
         self.key, self.path = f"key-{name}-0", world.folder / f"{name}.db"
         self.core: AgentCore | None = None
         self.applier: Applier | None = None
+        self.readers: PageReaders | None = None
         self.taken: dict[tuple[str, str, int], OutcomeRow] = {}
+        self.taken_s: dict[tuple[str, str, int], float] = {}
         self.obeyed = (0, "")
         self.dead_since = 0.0
+        self.unsteady: list[float] = []
+        self.full_until_s = -1.0
+        self.protocol: int | None = None
         self.revoked_at: float | None = None
         self.rejected = set[tuple[int, int]]()
 
@@ -92,6 +106,7 @@ class Host:
     def change(self, changes: Changes, target: Rules) -> None:
         self._refuse(target)
         self._check_leased()
+        self._check_room()
         self.world.may_kill()
         self.kernel.rules = after(self.kernel.rules, changes)
         self.world.check(self.kernel.rules == target, f"{self.name}: a change does not lead to its target")
@@ -115,7 +130,18 @@ class Host:
 
     def keep(self, document: bytes, term: int, version: int, whole: bool) -> None:
         self.world.may_kill()
+        self._check_room()
         self.kernel.documents = [document] if whole else [*self.kernel.documents, document]
+        self.kernel.kept = (term, version)
+
+    def heal(self) -> None:
+        """End what was planted on this host."""
+        self.kernel.frozen = self.kernel.foreign = ""
+        self.full_until_s, self.protocol = -1.0, None
+
+    def _check_room(self) -> None:
+        if self.world.now < self.full_until_s:
+            raise Unwritten("agent.db: no space left on device")
 
     def _check_leased(self) -> None:
         if self.world.now >= self.kernel.until_s:
@@ -130,24 +156,50 @@ class Host:
     def start(self) -> None:
         self.starts += 1
         self.rejected.clear()
+        # What a full disk did not keep is not known any more.
+        self.kernel.place = self.kernel.kept
         spool = Spool(self.path, self.name, boot=f"{self.name}-{self.starts}", most_bytes=SPOOL_BYTES)
         self.applier = Applier(self, KEY.verify_key, BASE, BASE)
         self.applier.frozen = self.kernel.frozen
         if self.kernel.documents:
-            self.applier.resume(self.kernel.documents, self.world.now, self.wall_ns())
+            self.applier.resume(self.kernel.documents, self.boot_s(), self.wall_ns())
         self.core = AgentCore(AgentHello(spool.boot, "sim"), self.applier.held, spool, self._load)
+        self.readers = PageReaders(self, spool.boot)
 
     def wall_ns(self) -> int:
         return START_NS + round(self.world.now * 1e9) + self.skew_ns
 
+    def boot_s(self) -> float:
+        """Return seconds of CLOCK_BOOTTIME."""
+        return self.world.now - self.booted_s
+
+    def boot_ns(self) -> int:
+        return round(self.boot_s() * 1e9)
+
+    def jump(self, span_s: int) -> None:
+        """Step the wall clock."""
+        self.skew_ns += span_s * 10**9
+        self.unsteady.append(self.world.now)
+
+    def reboot(self) -> None:
+        """Start the host anew: of its memory nothing is left, and its clock since boot begins at 0."""
+        self.kill()
+        self.boots += 1
+        self.booted_s = self.world.now
+        self.forget_kernel()
+
+    def forget_kernel(self) -> None:
+        """Lose what the kernel had, as the end of a lease or a reboot does."""
+        self.kernel.rules, self.kernel.until_s = BASE, -1.0
+
     def _load(self, document: bytes) -> None:
-        document = self.world.forged(document)
+        document = self.world.faults.handed_on(document)
         self.world.later(0.05, lambda: self._loaded(document), self)
 
     def _loaded(self, document: bytes) -> None:
         if self.applier is None or self.core is None:
             return
-        found = self.applier.load(document, self.world.now, self.wall_ns())
+        found = self.applier.load(document, self.boot_s(), self.wall_ns())
         place = (found.result.term, found.result.version)
         if found.result.error and not found.retry and place != (0, 0):
             self.rejected.add(place)
@@ -157,8 +209,10 @@ class Host:
     def step(self) -> None:
         if self.core is None or self.applier is None:
             return
-        self.applier.tick(self.world.now, self.wall_ns())
+        self.applier.tick(self.boot_s(), self.wall_ns())
         self.applier.take_remarks()
+        if self.readers is not None:
+            self.readers.turn()
         if self.core.session.frozen and not self.applier.frozen:
             self.rejected.clear()
         self.core.holds(self.applier.held, self.applier.frozen)
@@ -167,28 +221,70 @@ class Host:
     def produce(self) -> None:
         if self.core is None:
             return
-        spool, first = self.core.spool, self.core.spool._next
+        spool = self.core.spool
         row = OutcomeRow(self.name, spool.boot, 0, self.wall_ns(), "a.example", "198.51.100.0/24", "0" * 16,
                          self.world.rng.uniform(1, 9))  # fmt: skip
-        # The world's own time, ms, in a field that no clock of a host fills.
-        rows = [
-            replace(row, epoch=at, map_version=round(1000 * self.world.now))
-            for at in range(self.world.rng.randint(1, 5))
-        ]
+        self.keep_rows([replace(row, epoch=at) for at in range(self.world.rng.randint(1, 5))])
+
+    def keep_rows(self, rows: Sequence[OutcomeRow]) -> None:
+        """Put rows into the spool; remember those that it took."""
+        assert self.core is not None
+        spool, first = self.core.spool, self.core.spool._next
         self.world.may_kill()
         taken = spool.add(rows)
         for at, each in enumerate(rows[:taken], first):
-            self.taken[(self.name, spool.boot, at)] = replace(each, sequence=at)
+            name = (self.name, spool.boot, at)
+            self.taken[name] = replace(each, agent=self.name, boot=spool.boot, sequence=at)
+            self.taken_s[name] = self.world.now
+        for each in rows:
+            self.page_rows[each.site] = each
         self.world.may_kill()
+
+    def keep_watch(self) -> None:
+        """Let the watchdog process undo what is overdue; here the kernel's rules lapse by `until_s`."""
+
+    # Visitors' connections.
+
+    def connect(self, client: Client, port: int) -> Beginning | None:
+        """Return what a new connection gets; where the kernel does not draw, sock_diag lists it."""
+        rules = self.kernel.in_force(self.world.now)
+        profile = rules.prefixes.get(client.prefix, "")
+        opened = OpenRecord(client.prefix, 443, port, self.boot_ns(), None, None, None, False, None, None, None, None,
+                            client.rtt_us, False)  # fmt: skip
+        if self.core is not None:
+            self.waiting.append(opened)
+        return Beginning(opened._replace(profile=profile), 0, 0)
+
+    def disconnect(self, begun: Beginning | None, boots: int, min_rtt_us: int, is_reset: bool) -> None:
+        """End a connection."""
+        if begun is None or self.core is None or boots != self.boots:
+            return
+        opened = begun.opened._replace(profile=None)
+        ending = RESET if is_reset else CLOSED
+        self.waiting.append(CloseRecord(opened, self.boot_ns(), min_rtt_us, 10, 50_000, 900, 40, 2, None, None, 4000.0,
+                                        ending))  # fmt: skip
+
+    def records(self) -> Iterator[OpenRecord | CloseRecord]:
+        while self.waiting:
+            yield self.waiting.popleft()
+
+    def lost_records(self) -> int:
+        return 0
+
+    def post(self, body: bytes, client: Client, path: str = BEACON_PATH) -> int:
+        """Hand a browser's request on to the endpoint; 502: it is not there."""
+        return self.readers.post(body, client, path) if self.readers is not None else 502
 
     def send(self, frames: list[bytes]) -> None:
         for data in frames:
-            self.world.to_managers(self, data)
+            self.world.to_managers(self, data if self.protocol is None else bytes((self.protocol,)) + data[1:])
 
     def receive(self, data: bytes) -> None:
-        if self.core is None:
+        if self.core is None or not data:
             return
-        self.send(self.core.receive(data, self.world.now))
+        # To a process of another protocol all frames of this one are of another.
+        shown = data if self.protocol is None else bytes((data[0] + 1 - self.protocol,)) + data[1:]
+        self.send(self.core.receive(shown, self.world.now))
         term, name = self.core.session.manager
         self.world.check(term >= self.obeyed[0], f"{self.name}: obeys term {term} after {self.obeyed[0]}")
         self.obeyed = (term, name)
@@ -196,30 +292,37 @@ class Host:
     def kill(self) -> None:
         if self.core is not None:
             self.core.spool._file._connection.close()
-        self.core = self.applier = None
+            self.unsteady.append(self.world.now)
+        self.core = self.applier = self.readers = None
         self.dead_since = self.world.now
+        self.web.forget()
+        self.waiting.clear()
 
 
 class ManagerHost:
     """A manager's host: its database, and the manager while it runs."""
 
-    def __init__(self, world: World, name: str, path: Path) -> None:
-        self.world, self.name, self.path = world, name, path
+    def __init__(self, world: World, name: str, path: Path, salt: bytes = b"") -> None:
+        self.world, self.name, self.path, self._salt = world, name, path, salt
         self.core: ManagerCore | None = None
         self.starts, self.terms, self.skew_ns = 0, list[int](), 0
         self.published = set[tuple[int, int]]()
-        self.maker = FixedMapMaker(world.wanted, 40.0)
+        self.maker = FixedMapMaker(self._wanted(), 40.0)
 
     def start(self) -> None:
         self.starts += 1
         store = FleetStore(self.path)
         self._watch(store)
-        self.maker = FixedMapMaker(self.world.wanted, 40.0)
+        self.maker = FixedMapMaker(self._wanted(), 40.0)
         core = ManagerCore(store, self.maker, KEY, f"{self.name}-{self.starts}", self.wall_ns())
         self.world.check(not self.terms or core.term > self.terms[-1], f"{self.name}: term {core.term} does not rise")
         self.terms.append(core.term)
         self._publishes(core)
         self.core = core
+
+    def _wanted(self) -> FleetMap:
+        """Return the operator's map; a second manager draws it by a key of its own."""
+        return replace(self.world.wanted, key=self._salt) if self._salt else self.world.wanted
 
     def _watch(self, store: FleetStore) -> None:
         """Let the process be killed before and after each of its writes."""
@@ -252,7 +355,7 @@ class ManagerHost:
     def step(self) -> None:
         if self.core is None:
             return
-        self.maker.change(self.world.wanted)
+        self.maker.change(self._wanted())
         self.send(self.core.tick(self.world.now, self.wall_ns()))
         if self.core is not None and self.core.stopped:
             self.world.note(f"{self.name} stops: {self.core.stopped}")

@@ -4,19 +4,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from dataclasses import replace
 from ipaddress import ip_network
 from typing import TYPE_CHECKING
 
-from configtron.db.fleet import FleetStore
+from configtron.db.fleet import UNKNOWN_MAP, FleetStore
 from configtron.model.fleet import FleetMap, OutcomeRow
 from configtron.service.fleet.manager_core import ManagerCore
+from rigs.fleet_drawing import DrawingHost
 from rigs.fleet_hosts import BASE, HUMAN, Host
+from rigs.fleet_page_judge import PageJudge
+from rigs.fleet_pages import Visit
+from rigs.fleet_siphash import MASK, siphash, slice_of
 
 if TYPE_CHECKING:
     from rigs.fleet_world import World
 
-MASK = 2**64 - 1
 # Term, version and digest of a map.
 Place = tuple[int, int, bytes]
 # s; the longest lease, and the time in which a manager reads its allow-list and frames arrive.
@@ -28,6 +31,7 @@ class Judge:
 
     def __init__(self, world: World) -> None:
         self.world, self._known = world, dict[tuple[object, ...], dict[str, str]]()
+        self.pages = PageJudge(world)
 
     def _check(self, holds: bool, rule: str) -> None:
         self.world.check(holds, rule)
@@ -55,14 +59,19 @@ class Judge:
                 late = host.wall_ns() // 1_000_000_000 // head.epoch_s != applier.drawing.epoch
                 self._check(not late, f"{host.name}: epoch {applier.drawing.epoch} is over")
                 drawn = (head.term, head.version, head.digest)
-                expected = self._expected(applier.held, drawn, applier.drawing.epoch)
+                expected = self._expected(applier.held, drawn, applier.drawing.epoch, host.draws)
                 self._check(rules.prefixes == expected, f"{host.name}: prefixes are not those of map {place}")
 
-    def _expected(self, held: Place, drawn: Place, epoch: int) -> dict[str, str]:
-        if (held, drawn, epoch) not in self._known:
+    def _expected(self, held: Place, drawn: Place, epoch: int, draws: bool) -> dict[str, str]:
+        if (held, drawn, epoch, draws) not in self._known:
             maps = self.world.maps
-            self._known[held, drawn, epoch] = _drawn_one_by_one(maps[held], maps[drawn], epoch)
-        return self._known[held, drawn, epoch]
+            self._known[held, drawn, epoch, draws] = _drawn_one_by_one(maps[held], maps[drawn], epoch, draws)
+        return self._known[held, drawn, epoch, draws]
+
+    def visited(self, host: Host, visit: Visit) -> None:
+        """Check what a visitor's connection got."""
+        kernel = host.draw if isinstance(host, DrawingHost) else None
+        self.pages.visited(host, visit, kernel, host.kernel.in_force(self.world.now))
 
     def end(self) -> None:
         core = self.world.managers[0].core
@@ -81,6 +90,7 @@ class Judge:
         self._check(core.store.latest_term()[0] == core.term, "the manager's term is not the latest")
         for host in self.world.hosts.values():
             self._judge_host(host, core, stored, elsewhere)
+        self.pages.rows(stored)
         taken = {name for host in self.world.hosts.values() for name in host.taken}
         # A process that was killed after it had written and before it returned: stored, and rightly so.
         extra = [name for name in stored if name not in taken]
@@ -94,14 +104,14 @@ class Judge:
             self._check(False, f"{host.name} does not run at the end")
             return
         for name in host.taken.keys() & stored.keys():
-            self._check(stored[name] == host.taken[name], f"row {name} is not as it was sent")
+            self._check(_same(stored[name], host.taken[name]), f"row {name} is not as it was sent")
         missing = host.taken.keys() - stored.keys() - elsewhere
         dropped = host.core.spool.dropped
         waiting = host.core.spool.waiting
         if host.revoked_at is not None:
             self._check(len(missing) <= dropped + waiting, f"{host.name}: {len(missing)} rows lost, {waiting} wait")
-            since_ms = 1000 * (host.revoked_at + NOTICE_S)
-            late = [row for row in stored.values() if row.agent == host.name and row.map_version > since_ms]
+            since_s = host.revoked_at + NOTICE_S
+            late = [name for name in stored if host.taken_s.get(name, 0.0) > since_s]
             self._check(not late, f"{host.name}: rows were stored after its key was revoked")
             return
         self._check(waiting == 0, f"{host.name}: {waiting} rows still wait")
@@ -113,48 +123,27 @@ class Judge:
                    f"{host.name}: the kernel has other rules than the applier")  # fmt: skip
 
 
-def _drawn_one_by_one(held: FleetMap, drawn: FleetMap, epoch: int) -> dict[str, str]:
-    """Return prefix -> profile by a draw of the judge's own, one prefix at a time."""
+def _same(stored: OutcomeRow, sent: OutcomeRow) -> bool:
+    """Return whether a row is as it was sent; one of a map that this database lacks does not teach."""
+    if stored.why_not == UNKNOWN_MAP:
+        sent = replace(sent, teaches=False, why_not=UNKNOWN_MAP)
+    return stored == sent
+
+
+def _drawn_one_by_one(held: FleetMap, drawn: FleetMap, epoch: int, draws: bool) -> dict[str, str]:
+    """Return prefix -> profile by a draw of the judge's own, one prefix at a time; class, where the kernel draws."""
     found = {HUMAN: "human"}
     for prefix, name in held.prefixes.items():
         mix = drawn.mixes.get(name, ())
         if not mix or prefix in (HUMAN, "192.0.2.128/25") or any(profile == "barred" for profile, _ in mix):
             continue
+        if draws:
+            found[prefix] = name
+            continue
         network = ip_network(prefix).network_address
         unit = int(network) >> 64 if network.version == 6 else 0xFFFF << 32 | int(network)
-        held_back = _siphash(drawn.key, MASK, unit) & 0xFFFF < drawn.holdback
-        profile = "off" if held_back else _slice(mix, _siphash(drawn.key, epoch, unit) & 0xFFFF)
+        held_back = siphash(drawn.key, MASK, unit) & 0xFFFF < drawn.holdback
+        profile = "off" if held_back else mix[slice_of(mix, siphash(drawn.key, epoch, unit) & 0xFFFF)][0]
         if profile != "off":
             found[prefix] = profile
     return found
-
-
-def _slice(mix: tuple[tuple[str, int], ...], at: int) -> str:
-    """Return the profile whose cumulative weight exceeds `at`."""
-    for profile, weight in mix:
-        if at < weight:
-            return profile
-        at -= weight
-    raise AssertionError("the weights of a mix do not sum to 65536")
-
-
-@lru_cache(100_000)
-def _siphash(key: bytes, first: int, second: int) -> int:
-    """Return SipHash-2-4 of two words (Aumasson and Bernstein 2012), written apart from the product's."""
-    k0, k1 = int.from_bytes(key[:8], "little"), int.from_bytes(key[8:], "little")
-    v = [k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D, k0 ^ 0x6C7967656E657261, k1 ^ 0x7465646279746573]
-    for word in (first, second, 16 << 56):
-        v[3] ^= word
-        _rounds(v, 2)
-        v[0] ^= word
-    v[2] ^= 0xFF
-    _rounds(v, 4)
-    return v[0] ^ v[1] ^ v[2] ^ v[3]
-
-
-def _rounds(v: list[int], number: int) -> None:
-    for _ in range(number):
-        for a, b, turn, other in ((0, 1, 13, 32), (2, 3, 16, 0), (0, 3, 21, 0), (2, 1, 17, 32)):
-            v[a] = v[a] + v[b] & MASK
-            v[b] = (v[b] << turn | v[b] >> (64 - turn)) & MASK ^ v[a]
-            v[a] = (v[a] << other | v[a] >> (64 - other)) & MASK if other else v[a]

@@ -19,7 +19,6 @@ from __future__ import annotations
 import hashlib
 import heapq
 import random
-import shutil
 import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,16 +26,21 @@ from functools import partial
 from pathlib import Path
 
 from configtron.db.fleet import FleetStore
-from configtron.fleet.map_document import SignedMap, document, fleet_map, signed
+from configtron.fleet.map_document import SignedMap, fleet_map
 from configtron.fleet.map_table import prefixes_of
-from configtron.fleet.messages import Beat, Want, frame, from_agent
+from configtron.fleet.messages import Want, from_agent
 from configtron.model.errors import ConfigtronError
-from configtron.model.fleet import FleetMap
-from rigs.fleet_hosts import AGENTS, FORGER, HUMAN, PROFILES, START_NS, Host, Killed, ManagerHost
+from configtron.model.fleet import Band, FleetMap
+from rigs.fleet_drawing import DrawingHost
+from rigs.fleet_faults import Faults, emptied
+from rigs.fleet_hosts import AGENTS, HUMAN, PROFILES, Host, Killed, ManagerHost
 from rigs.fleet_judge import Judge
+from rigs.fleet_pages import Visitors
 
 # s of a step; of faults; of quiet after them.
 STEP_S, FAULTS_S, QUIET_S = 0.1, 30.0, 25.0
+# s of visits after the faults: their rows arrive before the end.
+VISITS_S = 10.0
 
 
 class World:
@@ -52,10 +56,13 @@ class World:
         self.counts: dict[str, int] = {}
         self.maps: dict[tuple[int, int, bytes], FleetMap] = {}
         self._old_frames: list[tuple[Host, bytes]] = []
-        self._cut_off: dict[str, float] = {}
+        self.faults = Faults(self)
+        self.epoch_s = self.rng.choice((10, 20))
         self.wanted = self._random_map()
         self.judge = Judge(self)
-        self.hosts = {name: Host(self, name) for name in AGENTS}
+        self.hosts: dict[str, Host] = {AGENTS[0]: Host(self, AGENTS[0])}
+        self.hosts |= {name: DrawingHost(self, name) for name in AGENTS[1:]}
+        self.visitors = Visitors(self)
         self.managers = [ManagerHost(self, "m", folder / "manager.db")]
         with FleetStore(self.managers[0].path) as store:
             for host in self.hosts.values():
@@ -91,7 +98,7 @@ class World:
         heapq.heappush(self._events, (self.now + delay_s, self._count, do, process))
 
     def _carry(self, host: Host, data: bytes, deliver: Callable[[bytes], None], process: object) -> None:
-        if self._cut_off.get(host.name, -1.0) > self.now or self.fault("dropped", 0.05):
+        if self.faults.cut_off.get(host.name, -1.0) > self.now or self.fault("dropped", 0.05):
             return
         if self.fault("cut short", 0.02):
             data = data[: self.rng.randrange(len(data))]
@@ -102,7 +109,7 @@ class World:
                 delay_s += self.rng.uniform(0.0, 8.0)
             self.later(delay_s, partial(deliver, data), process)
 
-    def _altered(self, data: bytes) -> bytes:
+    def altered(self, data: bytes) -> bytes:
         at = self.rng.randrange(len(data))
         return data[:at] + bytes((data[at] ^ 1 << self.rng.randrange(8),)) + data[at + 1 :]
 
@@ -118,19 +125,12 @@ class World:
 
     def _check_want(self, host: Host, data: bytes) -> None:
         """Check that a version is not asked for again by the start of an agent that rejected it."""
+        if host.protocol is not None:
+            return
         message = from_agent(data)
         if isinstance(message, Want):
             place = (message.term, message.version)
             self.check(place not in host.rejected, f"{host.name}: rejected map {place} is asked for again")
-
-    def forged(self, data: bytes) -> bytes:
-        """A process that has the network hands another document on than it was sent."""
-        if self.fault("forged document", 0.05):
-            return self._altered(data)
-        if self.fault("forged map", 0.03):
-            fake = replace(self.wanted, term=999, version=999, not_after_ns=2 * START_NS)
-            return document(signed(fake, "forger", START_NS, FORGER))
-        return data
 
     # What the manager wants.
 
@@ -150,9 +150,10 @@ class World:
         prefixes |= {HUMAN: "near"} if rng.random() < 0.5 else {}
         prefixes |= {"192.0.2.128/25": "near"} if rng.random() < 0.3 else {}
         prefixes |= {f"2001:db8:{at:x}::/48": "near" for at in rng.sample(range(1, 9), 3)}
-        return FleetMap(0, 0, PROFILES, mixes, prefixes, rng.randbytes(16), 0, holdback=6553, epoch_s=10, lease_s=3.0)
+        bands = (Band(20_000, "near"), Band(90_000, "odd")) if rng.random() < 0.5 else ()
+        return FleetMap(0, 0, PROFILES, mixes, prefixes, rng.randbytes(16), 0, bands, 6553, self.epoch_s, lease_s=3.0)
 
-    def _change_map(self) -> None:
+    def change_map(self) -> None:
         """Change some prefixes, or mixes, or the key too."""
         new = self._random_map()
         kept = self.wanted
@@ -175,7 +176,7 @@ class World:
     def run(self) -> None:
         """Run to the end; then `wrong` says which rules were broken."""
         for process in (*self.managers, *self.hosts.values()):
-            self._do(process, process.start)
+            self.do(process, process.start)
         self._until(FAULTS_S)
         self._calm()
         self._until(FAULTS_S + QUIET_S)
@@ -185,16 +186,26 @@ class World:
     def _until(self, end_s: float) -> None:
         while self.now < end_s:
             self.now = round(self.now + STEP_S, 6)
-            while self._events and self._events[0][0] <= self.now:
-                _, _, do, process = heapq.heappop(self._events)
-                self._do(process, do)
+            step_s = self.now
+            while self._events and self._events[0][0] <= step_s:
+                self.now, _, do, process = heapq.heappop(self._events)
+                self.do(process, do)
+            self.now = step_s
+            if self.now < FAULTS_S + VISITS_S:
+                self.visitors.step()
+            for host in self.hosts.values():
+                host.keep_watch()
             if self.faulty:
-                self._faults()
+                self.faults.step()
+            # As systemd does.
+            first = self.managers[0]
+            if first.core is None and self.rng.random() < 0.05:
+                self.do(first, first.start)
             for process in (*self.managers, *self.hosts.values()):
-                self._do(process, process.step)
+                self.do(process, process.step)
             self.judge.kernels()
 
-    def _do(self, process: object, do: Callable[[], None]) -> None:
+    def do(self, process: object, do: Callable[[], None]) -> None:
         assert isinstance(process, Host | ManagerHost)
         try:
             do()
@@ -209,111 +220,33 @@ class World:
             self.counts["ended by an error"] = self.counts.get("ended by an error", 0) + 1
             process.kill()
 
-    def _faults(self) -> None:
-        rng = self.rng
-        for host in self.hosts.values():
-            if rng.random() < 0.3:
-                self._do(host, host.produce)
-            if host.core is None and rng.random() < 0.1:
-                self._do(host, host.start)
-            elif self.fault("agent killed", 0.004):
-                host.kill()
-            if self.fault("partition", 0.004):
-                self._cut_off[host.name] = self.now + rng.uniform(0.5, 12.0)
-            if self.fault("agent's clock jumps", 0.003):
-                host.skew_ns += rng.choice((-3600, 3600, -10, 10)) * 10**9
-            if self.fault("agent's disk full", 0.003):
-                self._fill(host.core.spool._file._connection if host.core else None)
-            if self.fault("external change", 0.0005):
-                host.kernel.foreign = "another program"
-            if host.kernel.frozen and rng.random() < 0.02:
-                host.kernel.frozen = ""
-            if self.fault("frame by an unknown key", 0.02):
-                self._forge_frame(host)
-            if host.revoked_at is None and self.fault("revoked", 0.0007):
-                self._revoke(host)
-        for manager in self.managers:
-            if manager.core is None and rng.random() < 0.05 and manager is self.managers[0]:
-                self._do(manager, manager.start)
-            elif self.fault("manager killed", 0.004):
-                manager.kill()
-            if self.fault("manager's disk full", 0.003):
-                self._fill(manager.core.store._connection if manager.core else None)
-            if self.fault("manager's clock jumps", 0.002):
-                manager.skew_ns += rng.choice((-3600, 3600)) * 10**9
+    def replay(self) -> None:
+        """Deliver a frame of earlier again, now and then."""
         if self._old_frames and self.fault("replayed", 0.05):
-            host, data = rng.choice(self._old_frames)
-            self.later(rng.uniform(0.0, 3.0), lambda: host.receive(data), host)
-        if rng.random() < 0.03:
-            self._change_map()
-        if len(self.managers) == 1 and self.fault("old manager started", 0.002):
-            self._old_manager()
-
-    def _fill(self, connection: sqlite3.Connection | None) -> None:
-        """Leave a disk no room for some seconds."""
-        if connection is None:
-            return
-        try:
-            (pages,) = connection.execute("PRAGMA page_count").fetchone()
-            connection.execute(f"PRAGMA max_page_count = {pages}")
-        except sqlite3.Error:
-            return
-        self.later(self.rng.uniform(1.0, 6.0), lambda: _empty(connection), self.managers[0])
-
-    def _forge_frame(self, host: Host) -> None:
-        for manager in self.managers:
-            self.later(0.01, partial(manager.receive, host, "stolen", frame(Beat(5, 5))), manager)
-
-    def _revoke(self, host: Host) -> None:
-        with FleetStore(self.managers[0].path) as store:
-            store.revoke(host.name)
-        host.revoked_at = self.now
-
-    def _old_manager(self) -> None:
-        """Start a manager with a copy of the database that is too old to have the latest term."""
-        first = self.managers[0]
-        if len(first.terms) < 3:
-            return
-        path = self.folder / "old.db"
-        shutil.copy(first.path, path)
-        with FleetStore(path) as store:
-            store._connection.execute(
-                "UPDATE sqlite_sequence SET seq = ? WHERE name = 'fleet_term'", (first.terms[-1] - 2,)
-            )
-            store._connection.execute("DELETE FROM fleet_term WHERE term > ?", (first.terms[-1] - 2,))
-            for table in ("fleet_outcome", "fleet_stream", "fleet_map"):
-                store._connection.execute(f"DELETE FROM {table}")
-        old = ManagerHost(self, "old", path)
-        self.managers.append(old)
-        self._do(old, old.start)
+            host, data = self.rng.choice(self._old_frames)
+            self.later(self.rng.uniform(0.0, 3.0), lambda: host.receive(data), host)
 
     def _calm(self) -> None:
         """End all faults: processes run, disks have room, partitions are over; a backup that was started is stopped."""
         self.faulty = False
-        self._cut_off.clear()
+        self.faults.cut_off.clear()
         for manager in self.managers[1:]:
             manager.kill()
         first = self.managers[0]
         for connection in [first.core.store._connection] if first.core else []:
-            _empty(connection)
+            emptied(connection)
         for host in self.hosts.values():
-            host.kernel.frozen = host.kernel.foreign = ""
+            host.heal()
             if host.core:
-                _empty(host.core.spool._file._connection)
+                emptied(host.core.spool._file._connection)
+        if any(host.rejected for host in self.hosts.values()):
+            self.change_map()
         if any(profile == "bad" for mix in self.wanted.mixes.values() for profile, _ in mix):
             self.wanted = replace(self.wanted, mixes={**self.wanted.mixes, "odd": (("p0", 65_536),)})
         for process in (first, *self.hosts.values()):
             if process.core is None:
-                self._do(process, process.start)
+                self.do(process, process.start)
 
     def _close(self) -> None:
         for process in (*self.managers, *self.hosts.values()):
             process.kill()
-
-
-def _empty(connection: sqlite3.Connection) -> None:
-    """Give a disk room again."""
-    try:
-        connection.execute("PRAGMA max_page_count = 1000000")
-    except sqlite3.Error:
-        return
