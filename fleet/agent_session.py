@@ -141,6 +141,10 @@ class AgentSession:
         self._remarked: set[str] = set()
         self._queries = 0
 
+    def silence_s(self, now: float) -> float | None:
+        """Return how long the manager has not been heard; None: it never was."""
+        return now - self._heard_s if self._heard_s > float("-inf") else None
+
     # What happens.
 
     def tick(self, now: float) -> list[AgentEffect]:

@@ -34,8 +34,8 @@ READING = (
 )  # fmt: skip
 
 
-def render(inputs: ReportInputs) -> str:
-    """Return the whole page; the same inputs give the same bytes."""
+def render(inputs: ReportInputs, *, refresh_s: int = 0) -> str:
+    """Return the whole page; the same inputs give the same bytes. refresh_s: as of `document`."""
     sections = [
         _effects(inputs),
         _rollout(inputs),
@@ -54,7 +54,8 @@ def render(inputs: ReportInputs) -> str:
         add(nav, el("a", heading.text or "", href=f"#{heading.get('id')}"))
     header = add(_headline(inputs), nav)
     foot = f"configtron {inputs.version}: configtron learn report. This page loads nothing and runs nothing."
-    return document("configtron: the closed loop", [header, el("main", *shown), el("footer", foot)])
+    return document("configtron: the closed loop", [header, el("main", *shown), el("footer", foot)],
+                    refresh_s=refresh_s)  # fmt: skip
 
 
 # Rows of a table that stand open; the others are folded.

@@ -59,11 +59,13 @@ def scrolled(inner: Element, label: str, class_: str = "wide") -> Element:
     return el("div", inner, class_=class_, tabindex=0, role="region", aria_label=label)
 
 
-def document(title: str, body: Sequence[Element]) -> str:
-    """A whole page."""
+def document(title: str, body: Sequence[Element], *, refresh_s: int = 0) -> str:
+    """Return a whole page. refresh_s: after so long a browser asks for it again; 0: it does not."""
+    again = [el("meta", http_equiv="refresh", content=str(refresh_s))] if refresh_s else []
     head = el(
         "head",
         el("meta", charset="utf-8"),
+        *again,
         el("meta", http_equiv="Content-Security-Policy", content=POLICY),
         el("meta", name="viewport", content="width=device-width, initial-scale=1"),
         el("meta", name="color-scheme", content="light dark"),

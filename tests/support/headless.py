@@ -18,7 +18,10 @@ NAMES = ("chromium-headless-shell", "chromium", "chromium-browser")
 class HeadlessPage:
     """One page at one width."""
 
-    def __init__(self, file: Path, width: int) -> None:
+    def __init__(self, page: Path | str, width: int, folder: Path | None = None) -> None:
+        """page: a file, or an address, which needs a folder for Chromium's own files."""
+        url = page if isinstance(page, str) else page.as_uri()
+        folder = folder or Path(page).parent
         program = next((found for name in NAMES if (found := shutil.which(name))), None)
         if program is None:
             pytest.skip("no Chromium; apt-get install chromium-headless-shell")
@@ -33,7 +36,7 @@ class HeadlessPage:
             "--no-first-run",
             "--remote-debugging-pipe",
             f"--window-size={width},900",
-            f"--user-data-dir={file.parent / 'chromium'}",
+            f"--user-data-dir={folder / 'chromium'}",
         ]
 
         def descriptors() -> None:
@@ -54,7 +57,7 @@ class HeadlessPage:
         self._call("Network.enable", {})
         self._call("Page.enable", {})
         self.requested = []
-        self._call("Page.navigate", {"url": file.as_uri()}, until="Page.loadEventFired")
+        self._call("Page.navigate", {"url": url}, until="Page.loadEventFired")
 
     def __enter__(self) -> HeadlessPage:
         return self

@@ -29,7 +29,5 @@ HOMES = {
     short_help="Give many hosts their maps, and learn from their outcomes.",
 )
 def manager() -> None:
-    """Give many hosts their maps, and learn from their outcomes. Agents (`configtron tune agent`) connect to it.
-
-    docs/fleet.md deploys a manager and its agents. Needs the extra `fleet`.
-    """
+    """Give many hosts their maps, and learn from their outcomes. Agents (`configtron tune agent`) connect to it, as
+    docs/fleet.md shows. Needs the extra `fleet`."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -28,21 +29,21 @@ from configtron.report.log_lines import log_progress
 )
 @click.option("--fresh", is_flag=True, help="Forget what was learned, or the map file's draw; outcomes stay.")
 @stage_options
-def run(endpoint: str, keys: Path | None, map_file: Path | None, policy: str | None, after_term: int, fresh: bool,
-        stages: bool, stage_clients: int, dark_hours: int) -> int:  # fmt: skip
-    """Run the manager until Ctrl-C. Its log goes to stderr. A policy's maps reach clients by stages (docs/loop.md).
-
-    Of two managers of the same agents the one that started later goes on; the other stops by a line that names both.
-    Exit code 2: an option, the database or a key does not fit; 5: an extra or a permission is missing; 6: another
-    manager is obeyed. The unit (`tune unit --fleet`) does not start it again after these.
+@click.option("--metrics", default="", metavar="HOST:PORT", help="Serve the live page and /metrics there.")
+def run(keys: Path | None, map_file: Path | None, policy: str | None, **given: Any) -> int:
+    """Run the manager until Ctrl-C. A policy's maps reach clients by stages (docs/loop.md). Of two managers of an agent
+    the one that started later goes on; the other stops by a line that names both. Exit code 2: an option, the database
+    or a key does not fit; 5: an extra or a permission is missing; 6: another manager is obeyed. The unit (`tune unit
+    --fleet`) does not start it again after these.
     """
     from configtron.service.fleet.makers import maker_and_stages
     from configtron.service.fleet.manager import ManagerOptions, run_manager
     from configtron.service.fleet.stages import StageOptions
 
     log_progress()
-    options = ManagerOptions(settings().db, key_folder(keys), endpoint, after_term, fresh)
-    maker, by_stages = maker_and_stages(options, map_file, policy, StageOptions(stage_clients, dark_hours, stages))
+    staged = StageOptions(given.pop("stage_clients"), given.pop("dark_hours"), given.pop("stages"))
+    options = ManagerOptions(settings().db, key_folder(keys), **given)
+    maker, by_stages = maker_and_stages(options, map_file, policy, staged)
     with asked_to_stop() as stopping:
         run_manager(options, maker, stop=stopping, stages=by_stages)
         return INTERRUPTED if stopping() else DONE

@@ -48,15 +48,15 @@ OPTIONS = with_options(
 @click.command(short_help="Tune this host's clients by what their page loads show.")
 @OPTIONS
 @stage_options
+@click.option("--page", default="", metavar="HOST:PORT", help="Serve the live page and /metrics there.")
 def serve(span_s: float | None, local: bool, **given: Any) -> int:
     """Tune this host's clients, learn from their page loads, and go on so until Ctrl-C; then put back what stood.
 
-    All clients keep Default until --begin-with page loads have come in. Then each epoch has a map, whose mixes reach
+    All clients keep Default until --begin-with page loads have come in; then each epoch has a map, whose mixes reach
     clients by stages. What the guard, --bound or the driver refuses is never tried. After a kill the same command goes
-    on from the database; a lease of three seconds has put Default back meanwhile. See docs/loop.md.
+    on; a lease of three seconds has put Default back meanwhile. See docs/loop.md.
 
-    Needs the extras `learn` and `fleet`, and root. Exit code 5: driver, extra or rights are missing; 6: another
-    database acts here.
+    Needs the extras `learn` and `fleet`, and root. Exit code 5: these or a driver are missing; 6: another acts here.
     """
     if not local:
         raise BadInput("serve --local runs the loop of this host; `configtron learn manager run` serves many hosts")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -27,21 +28,21 @@ FOLDER, USER = Path("/var/lib/configtron-agent"), "configtron-agent"
               help="Socket of the web server's access log.  [default: /run/configtron/outcomes.log]")  # fmt: skip
 @click.option("--join", "line", metavar="LINE", help="Join the manager that printed this line, and end.")
 @click.option("--key", is_flag=True, help="Print this host's public key for `enroll --key`, and end.")
+@click.option("--metrics", default="", metavar="HOST:PORT", help="Serve /metrics there (no password: on loopback).")
 @click.option("--retune-open", is_flag=True, help="Re-tune open connections too where a prefix's class changes.")
-def agent(folder: Path, user: str, beacons: str | None, log_path: Path | None, line: str | None, **flags: bool) -> int:
+def agent(folder: Path, user: str, beacons: str | None, log_path: Path | None, line: str | None, **more: Any) -> int:
     """Apply the maps of a manager (`configtron learn manager`) until Ctrl-C, and send it outcomes.
 
     What a human set by `tune profile` and `tune prefix` is not touched; --bound and --allow-unfair travel to the
     manager, which chooses within them. Rules last as long as the map's lease, some seconds: when the agent ends, or is
-    killed, what stood before comes back. A foreign change freezes the place until `tune unfreeze`.
-
-    With --beacons, page loads of visitors are sent too, without addresses; for the web server see docs/outcomes.md.
+    killed, what stood before comes back. A foreign change freezes the place until `tune unfreeze`. With --beacons, page
+    loads of visitors are sent too, without addresses; for the web server see docs/outcomes.md.
     """
     from configtron.service.fleet import enrolment
     from configtron.service.fleet.agent import AgentOptions, run_agent
     from configtron.service.fleet.page_intake import pages_options
 
-    if flags["key"]:
+    if more.pop("key"):
         click.echo(enrolment.own_key(folder, user))
         return DONE
     if line is not None:
@@ -53,5 +54,5 @@ def agent(folder: Path, user: str, beacons: str | None, log_path: Path | None, l
     log_progress()
     with asked_to_stop() as stopping:
         pages = pages_options(beacons, log_path)
-        run_agent(AgentOptions(lease_options(), folder, user, pages, flags["retune_open"]), stop=stopping)
+        run_agent(AgentOptions(lease_options(), folder, user, pages, **more), stop=stopping)
         return INTERRUPTED if stopping() else DONE

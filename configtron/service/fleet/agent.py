@@ -35,6 +35,7 @@ from configtron.model.errors import BadInput
 from configtron.model.protocols import Driver
 from configtron.model.tuning import Reach, Rules
 from configtron.model.tuning_json import value_text
+from configtron.service.fleet.agent_metrics import METRICS
 from configtron.service.fleet.agent_pages import PageReading
 from configtron.service.fleet.applier import Applier
 from configtron.service.fleet.enforcement import JournaledEnforcement
@@ -43,6 +44,7 @@ from configtron.service.fleet.retuning import ClassRetuning
 from configtron.service.lease.context import context_of
 from configtron.service.lease.options import LeaseOptions
 from configtron.service.lease.planner import chosen
+from configtron.service.text_listener import listener_place
 from configtron.tune.guard import Limits
 from configtron.tune.pools import for_kernel
 
@@ -68,6 +70,7 @@ class AgentOptions:
     user    whom the network process runs as, where this one is root
     pages   where beacons and log lines of page loads come; None: none are taken
     retune_open  whether open connections follow when a map gives their prefix another class
+    metrics HOST:PORT of /metrics, in the process without rights; "": none
     """
 
     lease: LeaseOptions
@@ -75,9 +78,12 @@ class AgentOptions:
     user: str = USER
     pages: PagesOptions | None = None
     retune_open: bool = False
+    metrics: str = ""
 
     def __post_init__(self) -> None:
         check_texts(self)
+        if self.metrics:
+            listener_place(self.metrics, "--metrics")
 
 
 @dataclass
@@ -167,7 +173,8 @@ def _start(options: AgentOptions, identity: tuple[int, int] | None, applier: App
         command += [str(ends[1].fileno()), reading.options.text]
     passed = [end.fileno() for end in ends]
     path = str(Path(configtron.__file__).parent.parent)
-    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": os.pathsep.join([path, *filter(None, sys.path[1:])])}
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": os.pathsep.join([path, *filter(None, sys.path[1:])]),
+                   METRICS: options.metrics}  # fmt: skip
     if identity is None:
         process = subprocess.Popen(command, pass_fds=passed, env=environment, cwd="/")
     else:

@@ -9,6 +9,7 @@ The last two are of page loads: the end that their batches come from, and `Pages
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import socket
 import sys
@@ -36,8 +37,10 @@ from configtron.fleet.transport.curve_keys import curve_pair, manager_address
 from configtron.linux.privileges import no_new_privileges
 from configtron.model.errors import DONE, ConfigtronError
 from configtron.service.fleet.agent_core import AgentCore
+from configtron.service.fleet.agent_metrics import METRICS, AgentMetrics
 from configtron.service.fleet.page_intake import PageIntake, PagesOptions
 from configtron.service.fleet.spool import Spool
+from configtron.service.text_listener import ListenerPlace, PatientListener, listener_place
 
 log = logging.getLogger("configtron.fleet")
 
@@ -50,12 +53,14 @@ PATIENCE_S = 30.0
 
 def run_network(end: socket.socket, folder: Path, *, stop: Callable[[], bool] = lambda: False,
                 started: Callable[[AgentCore], None] = lambda core: None,
-                pages: tuple[socket.socket, PagesOptions] | None = None) -> None:  # fmt: skip
+                pages: tuple[socket.socket, PagesOptions] | None = None,
+                metrics: ListenerPlace | None = None) -> None:  # fmt: skip
     """Run the network side until `stop` returns true or the applier has ended.
 
     folder   keys, manager's address, spool
     started  gets the core, whose `spool` takes rows
     pages    the end that batches of page loads come from, and where their beacons come; None: no beacons are taken
+    metrics  where /metrics are served; None: nowhere
 
     Errors: `BadInput` for the folder's files; `LinkClosed`.
     """
@@ -63,8 +68,14 @@ def run_network(end: socket.socket, folder: Path, *, stop: Callable[[], bool] = 
     link = ApplierLink(end)
     host = _host(link)
     spool = Spool(folder / SPOOL, "")
-    core = AgentCore(_hello(host, spool.boot), (host.term, host.version, host.digest), spool,
-                     lambda document: link.send(LoadDocument(document)))  # fmt: skip
+    figures = AgentMetrics()
+    listener = PatientListener(metrics, figures.texts(), "--metrics") if metrics else None
+
+    def load(document: bytes) -> None:
+        figures.asked()
+        link.send(LoadDocument(document))
+
+    core = AgentCore(_hello(host, spool.boot), (host.term, host.version, host.digest), spool, load)
     sockets = AgentSockets(address, pair)
     started(core)
     intake = PageIntake(*pages, spool) if pages else None
@@ -78,6 +89,8 @@ def run_network(end: socket.socket, folder: Path, *, stop: Callable[[], bool] = 
             ready = dict(poller.poll(round(TURN_S * 1000)))
             if end.fileno() in ready:
                 for message in link.receive(OF_APPLIER):
+                    if isinstance(message, LoadReport):
+                        figures.applied(len(message.result.refused) + message.result.omitted)
                     _send(sockets, _reported(core, message))
             if intake is not None:
                 intake.turn()
@@ -86,7 +99,12 @@ def run_network(end: socket.socket, folder: Path, *, stop: Callable[[], bool] = 
             _send(sockets, core.tick(time.monotonic(), time.time_ns()))
             if complaint := sockets.complaint():
                 log.warning("%s", complaint)
+            if listener is not None:
+                listener.turn(time.monotonic())
+                figures.note(core, intake.counts if intake else None)
     finally:
+        if listener is not None:
+            listener.close()
         if intake is not None:
             intake.close()
         sockets.close()
@@ -135,8 +153,9 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         pages = (socket.socket(fileno=int(arguments[2])), PagesOptions.of(arguments[3])) if arguments[2:] else None
-        end = socket.socket(fileno=int(arguments[0]))
-        run_network(end, Path(arguments[1]), stop=lambda: bool(asked), pages=pages)
+        end, place = socket.socket(fileno=int(arguments[0])), os.environ.get(METRICS, "")
+        metrics = listener_place(place, "--metrics") if place else None
+        run_network(end, Path(arguments[1]), stop=lambda: bool(asked), pages=pages, metrics=metrics)
     except ConfigtronError as error:
         log.error("%s", error)
         return error.code

@@ -7,6 +7,7 @@ import logging
 import socket
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from configtron.model.errors import Refused
 from configtron.service.fleet.manager_core import ManagerCore, Outgoing, forget_learned
 from configtron.service.fleet.map_maker import MapMaker
 from configtron.service.fleet.stages import Stages
+from configtron.service.learning.importable import check_classes
+from configtron.service.text_listener import listener_place, listening
 
 log = logging.getLogger("configtron.fleet")
 
@@ -38,6 +41,7 @@ class ManagerOptions:
     endpoint    tcp://ADDRESS:PORT; offers one port above
     after_term  the next term is higher than that: for a manager whose database was restored
     fresh       forget what the maker before learned; outcomes, agents and maps stay
+    metrics     HOST:PORT of the live page and of /metrics; "": none
     """
 
     database: Path
@@ -45,10 +49,13 @@ class ManagerOptions:
     endpoint: str = ENDPOINT
     after_term: int = 0
     fresh: bool = False
+    metrics: str = ""
 
     def __post_init__(self) -> None:
         check_texts(self)
         check_number("after_term", self.after_term, 0, MOST_TERM, whole=True)
+        if self.metrics:
+            listener_place(self.metrics, "--metrics")
 
 
 def run_manager(options: ManagerOptions, maker: MapMaker, *, stop: Callable[[], bool] = lambda: False,
@@ -59,7 +66,8 @@ def run_manager(options: ManagerOptions, maker: MapMaker, *, stop: Callable[[], 
     started  gets the core before the first frame
     stages   by which maps reach clients; None: each is for all of them at once
 
-    Errors: `BadInput` for keys, endpoint or database; `Refused` once another manager is obeyed: it names both.
+    Errors: `BadInput` for keys, endpoint or database; `Missing` where the port of the metrics is taken; `Refused` once
+    another manager is obeyed: it names both.
     """
     pair, key = curve_pair(options.keys), signing_key(options.keys)
     name = f"{socket.gethostname()}/{time.time_ns() // 1_000_000:x}"
@@ -73,12 +81,23 @@ def run_manager(options: ManagerOptions, maker: MapMaker, *, stop: Callable[[], 
             core = ManagerCore(store, maker, key, name, time.time_ns(), stages)
             log.info("manager %s (term %d) listens at %s", name, core.term, options.endpoint)
             started(core)
-            while not stop():
-                _turn(core, sockets)
-                if core.stopped:
-                    raise Refused(core.stopped)
+            with _served(options):
+                while not stop():
+                    _turn(core, sockets)
+                    if core.stopped:
+                        raise Refused(core.stopped)
         finally:
             sockets.close()
+
+
+def _served(options: ManagerOptions) -> AbstractContextManager[None]:
+    """Return the block in which page and metrics are served, if they are. Errors: `Missing` without extra `learn`."""
+    if not options.metrics:
+        return nullcontext()
+    check_classes()
+    from configtron.service.learning.loop_pages import loop_texts
+
+    return listening(listener_place(options.metrics, "--metrics"), loop_texts(options.database), "--metrics")
 
 
 def _turn(core: ManagerCore, sockets: ManagerSockets) -> None:

@@ -43,7 +43,9 @@ from configtron.service.learning.local_loop import (
     LoopStep,
     mixes_text,
 )
+from configtron.service.learning.loop_pages import loop_texts
 from configtron.service.lease.options import AUTO, LeaseOptions
+from configtron.service.text_listener import listener_place, listening
 from configtron.tune.guard import limits_of
 from configtron.tune.pools import for_kernel
 
@@ -69,7 +71,8 @@ class ServeOptions:
     """lease: database, driver, place and limits; maps: as `MapOptions`, whose `least_clients` 0 is chosen by the
     driver; policy: a row of `learn policies`; begin_with, budget: as in `LoopOptions`; host, port: where beacons
     come; log_path: socket of the web server's access log; keys: folder of the key that signs maps; fresh: forget
-    what was learned, and learn from the stored outcomes anew; stages: how maps reach clients."""
+    what was learned, and learn from the stored outcomes anew; stages: how maps reach clients; page: HOST:PORT
+    of the live page and of /metrics, "" for none."""
 
     lease: LeaseOptions
     keys: Path
@@ -86,11 +89,14 @@ class ServeOptions:
     fresh: bool = False
     ports: tuple[int, ...] = field(default=(80, 443))
     stages: StageOptions = StageOptions()
+    page: str = ""
 
     def __post_init__(self) -> None:
         """Check texts and the port. Errors: `BadInput`."""
         check_texts(self)
         check_number("port", self.port, 0, 65_535, whole=True)
+        if self.page:
+            listener_place(self.page, "--page")
 
 
 def serve_options(
@@ -166,7 +172,9 @@ def serve_local(options: ServeOptions, stop: Callable[[], bool], seen: Callable[
         try:
             learning = learner.begun()
             applying = LocalApplying(learning, applier, key.verify_key, ClassRetuning(applier, enforcement))
-            asyncio.run(_run(options, applying, driver, enforcement, learner, stop, seen))
+            place = listener_place(options.page, "--page") if options.page else None
+            with listening(place, loop_texts(options.lease.database), "--page"):
+                asyncio.run(_run(options, applying, driver, enforcement, learner, stop, seen))
         finally:
             learner.end()
             enforcement.release()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import http.client
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -26,7 +27,7 @@ from configtron.fleet.transport.curve_keys import (
     write_manager_address,
 )
 from configtron.fleet.transport.manager_sockets import ManagerSockets
-from configtron.model.errors import BadInput, Refused
+from configtron.model.errors import BadInput, Missing, Refused
 from configtron.model.fleet import FleetMap, OutcomeRow
 from configtron.model.nouns import Profile
 from configtron.service.fleet import enrolment
@@ -36,6 +37,7 @@ from configtron.service.fleet.manager_core import ManagerCore
 from configtron.service.fleet.map_maker import FixedMapMaker
 from configtron.service.fleet.spool import Spool
 from configtron.service.lease.options import LeaseOptions
+from configtron.service.text_listener import ListenerPlace, TextListener
 from tests.support.loopback import free_endpoint
 
 MAP = FleetMap(0, 0, {"fast": Profile("fast", (("initcwnd", 20),))}, {"near": (("fast", 65_536),)},
@@ -90,9 +92,10 @@ class Fleet:
             thread.join(PATIENCE_S)
 
     @contextmanager
-    def running_agent(self, folder: Path) -> Iterator[None]:
+    def running_agent(self, folder: Path, metrics: str = "") -> Iterator[None]:
         done = threading.Event()
-        options = AgentOptions(LeaseOptions(folder / "tune.db", driver="memory"), self.folder, "root")
+        lease = LeaseOptions(folder / "tune.db", driver="memory")
+        options = AgentOptions(lease, self.folder, "root", metrics=metrics)
         thread = threading.Thread(target=lambda: run_agent(options, stop=done.is_set))
         thread.start()
         try:
@@ -124,6 +127,48 @@ def test_a_map_reaches_the_applier_and_rows_the_database(fleet: Fleet, tmp_path:
         assert [(stream.agent, stream.through, stream.lost) for stream in store.streams()] == [("web1", 5000, 0)]
         assert [row.why for row in store.maps()] == ["made", "made"]
         assert '"held":"1.' in store.facts()["agent web1"] or '"held": "1.' in store.facts()["agent web1"]
+
+
+def scraped(place: str, path: str = "/metrics") -> str:
+    """Return what a path has; "" while nothing listens."""
+    to = http.client.HTTPConnection(place, timeout=PATIENCE_S)
+    try:
+        to.request("GET", path)
+        answer = to.getresponse()
+        return answer.read().decode() if answer.status == 200 else ""
+    except ConnectionRefusedError:
+        return ""
+    finally:
+        to.close()
+
+
+def test_manager_and_agent_serve_their_metrics(fleet: Fleet, tmp_path: Path) -> None:
+    # the endpoint's address is this test's own
+    host = fleet.options.endpoint.removeprefix("tcp://").partition(":")[0]
+    places = f"{host}:9316", f"{host}:9317"
+    fleet.options = replace(fleet.options, metrics=places[0])
+    with fleet.manager(), fleet.running_agent(tmp_path, metrics=places[1]):
+        until(lambda: "\nconfigtron_agent_map_version 1\n" in scraped(places[1]))
+        text = scraped(places[1])
+        for line in ("agent_map_term 1", "agent_spool_rows 0", "agent_frozen 0", "agent_entries_refused 0"):
+            assert f"\nconfigtron_{line}\n" in text
+        assert "\nconfigtron_agent_apply_seconds " in text and "\nconfigtron_agent_manager_heard_seconds " in text
+        until(lambda: "\nconfigtron_manager_map_version 1\n" in scraped(places[0]))
+        assert 'configtron_manager_rollout_stage{stage="none"} 1' in scraped(places[0])
+        page = scraped(places[0], "/")
+        assert '<meta http-equiv="refresh" content="30">' in page and "<script" not in page
+    assert fleet.errors == [] and scraped(places[0]) == ""
+
+
+def test_a_metrics_port_that_is_taken_is_one_line(fleet: Fleet) -> None:
+    taken = TextListener(ListenerPlace("127.0.0.1", 0), {}, "")
+    try:
+        with pytest.raises(Missing, match=f"--metrics 127.0.0.1:{taken.port}: Address already in use"):
+            run_manager(replace(fleet.options, metrics=str(taken.port)), fleet.maker, stop=lambda: True)
+    finally:
+        taken.close()
+    with pytest.raises(BadInput, match="--metrics"):
+        replace(fleet.options, metrics="nowhere")
 
 
 def test_a_second_manager_of_the_database_stops_the_first_by_a_line_that_names_both(fleet: Fleet) -> None:

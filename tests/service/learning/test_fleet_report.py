@@ -20,6 +20,8 @@ from configtron.report.fleet_inputs import ReportInputs
 from configtron.report.fleet_metrics import manager_metrics
 from configtron.report.page.loop_page import render, verdict
 from configtron.service.learning.fleet_report import ROLLOUT, ReportOptions, report
+from configtron.service.learning.loop_pages import loop_texts
+from configtron.service.text_listener import ListenerPlace, TextListener
 from tests.support.fleet_rows import fleet_rows
 from tests.support.headless import HeadlessPage
 from tests.support.learn_command import Typed, typed
@@ -127,6 +129,22 @@ def test_a_telephone_shows_it(inputs: ReportInputs, tmp_path: Path, width: int) 
         assert page.value("document.querySelectorAll('svg text').length") > 30
         assert page.value("getComputedStyle(document.querySelector('.card')).borderRadius") == "10px", "style applies"
         assert [url for url in page.requested if not url.startswith("file:")] == []
+
+
+def test_the_live_page_is_the_report_s(tmp_path: Path) -> None:
+    filled(tmp_path / "l.db", fleet_rows(6, 2000, 0.3))
+    texts = loop_texts(tmp_path / "l.db")
+    listener = TextListener(ListenerPlace("127.0.0.1", 0), texts, "--page")
+    try:
+        with HeadlessPage(f"http://127.0.0.1:{listener.port}/", 360, tmp_path) as page:
+            assert page.value("document.documentElement.scrollWidth") <= 360
+            assert page.value("document.querySelectorAll('section h2').length") > 6
+            assert page.value("document.querySelector('meta[http-equiv=refresh]').content") == "30"
+            own = f"http://127.0.0.1:{listener.port}/"
+            assert [url for url in page.requested if url not in (own, own + "favicon.ico")] == []
+    finally:
+        listener.close()
+    assert render(report(ReportOptions(tmp_path / "l.db"))).count('http-equiv="refresh"') == 0
 
 
 def test_the_command_writes_the_page(typed: Typed, tmp_path: Path) -> None:

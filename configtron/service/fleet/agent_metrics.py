@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT
+"""An agent's `/metrics`, from what its process without rights knows."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from configtron.model.exposition import AGENT_METRICS, CONTENT_TYPE, Samples, exposition
+from configtron.service.fleet.agent_core import AgentCore
+from configtron.service.text_listener import ServedText
+
+# Variable of the process's environment: HOST:PORT, "" for none.
+METRICS = "CONFIGTRON_METRICS"
+
+
+class AgentMetrics:
+    """The figures of one agent. A listener's thread asks for the text; `note` is the loop's, and hands over a value
+    that is never changed."""
+
+    def __init__(self) -> None:
+        self._samples: dict[str, Samples] = {}
+        self._applied: tuple[float, int] | None = None
+        self._asked_s = 0.0
+
+    def texts(self) -> dict[str, ServedText]:
+        """Return the texts by path."""
+        return {"/metrics": ServedText(CONTENT_TYPE, lambda: exposition(AGENT_METRICS, self._samples))}
+
+    def asked(self) -> None:
+        """Note that a document was handed to the applier."""
+        self._asked_s = time.monotonic()
+
+    def applied(self, refused: int) -> None:
+        """Note that the applier answered, and how many entries it left out."""
+        self._applied = time.monotonic() - self._asked_s, refused
+
+    def note(self, core: AgentCore, loads: Callable[[], Counter[str]] | None) -> None:
+        """Take the figures of now. loads: page loads by what became of them; None: none are taken."""
+        session = core.session
+        found: dict[str, Samples] = {
+            "agent_map_term": {(): float(session.held[0])},
+            "agent_map_version": {(): float(session.held[1])},
+            "agent_frozen": {(): float(bool(session.frozen))},
+            "agent_spool_rows": {(): float(core.spool.waiting)},
+            "agent_spool_dropped_total": {(): float(core.spool.dropped)},
+        }
+        if (silence_s := session.silence_s(time.monotonic())) is not None:
+            found["agent_manager_heard_seconds"] = {(): silence_s}
+        if self._applied is not None:
+            found["agent_apply_seconds"] = {(): self._applied[0]}
+            found["agent_entries_refused"] = {(): float(self._applied[1])}
+        if loads is not None:
+            found["agent_loads_total"] = {(name,): float(number) for name, number in loads().items()}
+        self._samples = found
