@@ -37,14 +37,31 @@ class AgentJournal(Tuning):
 
     # Documents of the fleet's map.
 
-    def keep_document(self, document: bytes, term: int, version: int, whole: bool) -> None:
-        """Keep a document that is in force; `whole`: those before it go."""
+    def keep_document(self, document: bytes, term: int, version: int) -> None:
+        """Keep a document that was accepted, in place of another of that version."""
         row = (term, version, self._now(), document)
         with self._clear(), self._transaction():
-            if whole:
-                self._connection.execute("DELETE FROM fleet_applied")
+            self._connection.execute("DELETE FROM fleet_applied WHERE term = ? AND version = ?", (term, version))
             query = "INSERT INTO fleet_applied (term, version, applied_at, document) VALUES (?, ?, ?, ?)"
             self._connection.execute(query, row)
+
+    def drop_documents(self, after: tuple[int, int]) -> None:
+        """Forget the documents after that (term, version)."""
+        with self._clear():
+            self._connection.execute("DELETE FROM fleet_applied WHERE (term, version) > (?, ?)", after)
+
+    def set_drawn(self, term: int, version: int, epoch: int, first: tuple[int, int]) -> None:
+        """Keep which map is drawn from in which epoch; documents before `first` go."""
+        with self._clear(), self._transaction():
+            query = "INSERT OR REPLACE INTO tuning VALUES ('fleet-drawn', ?)"
+            self._connection.execute(query, (f"{term} {version} {epoch}",))
+            self._connection.execute("DELETE FROM fleet_applied WHERE (term, version) < (?, ?)", first)
+
+    def drawn(self) -> tuple[int, int, int]:
+        """Return (term, version, epoch) of the map that was drawn from last; (0, 0, 0): none was."""
+        with self._clear():
+            term, version, epoch = map(int, (self._fact("fleet-drawn") or "0 0 0").split())
+            return term, version, epoch
 
     def set_fleet_act(self, number: int) -> None:
         """Keep which transaction is the fleet's, so that a later start of the agent distinguishes it from a human's."""

@@ -22,7 +22,8 @@ from configtron.model.fleet import FleetMap, OutcomeRow
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Rules
 from configtron.service.fleet.agent_core import AgentCore
-from configtron.service.fleet.applier import Applier, LeaseOver
+from configtron.service.fleet.applier import Applier, LeaseOver, LoadResult
+from configtron.service.fleet.kept_documents import NOT_DRAWN, DrawnPlace
 from configtron.service.fleet.manager_core import ManagerCore, Outgoing
 from configtron.service.fleet.map_maker import FixedMapMaker
 from configtron.service.fleet.spool import Spool
@@ -57,9 +58,9 @@ class Kernel:
 
     rules: Rules = BASE
     until_s: float = -1.0
-    documents: list[bytes] = field(default_factory=list)
+    documents: dict[tuple[int, int], bytes] = field(default_factory=dict)
+    drawn: DrawnPlace = NOT_DRAWN
     place: tuple[int, int] = (0, 0)
-    kept: tuple[int, int] = (0, 0)
     foreign: str = ""
     frozen: str = ""
 
@@ -128,11 +129,21 @@ class Host:
     def frozen(self) -> str:
         return self.kernel.frozen
 
-    def keep(self, document: bytes, term: int, version: int, whole: bool) -> None:
+    def keep(self, document: bytes, term: int, version: int) -> None:
         self.world.may_kill()
         self._check_room()
-        self.kernel.documents = [document] if whole else [*self.kernel.documents, document]
-        self.kernel.kept = (term, version)
+        self.kernel.documents[term, version] = document
+
+    def turned(self, drawn: DrawnPlace, first: tuple[int, int]) -> None:
+        self.world.may_kill()
+        self._check_room()
+        self.kernel.drawn = drawn
+        self.kernel.documents = {at: one for at, one in self.kernel.documents.items() if at >= first}
+
+    def dropped(self, place: tuple[int, int]) -> None:
+        self.world.may_kill()
+        self._check_room()
+        self.kernel.documents = {at: one for at, one in self.kernel.documents.items() if at <= place}
 
     def heal(self) -> None:
         """End what was planted on this host."""
@@ -157,12 +168,13 @@ class Host:
         self.starts += 1
         self.rejected.clear()
         # What a full disk did not keep is not known any more.
-        self.kernel.place = self.kernel.kept
+        self.kernel.place = min(self.kernel.place, self.kernel.drawn[:2])
         spool = Spool(self.path, self.name, boot=f"{self.name}-{self.starts}", most_bytes=SPOOL_BYTES)
         self.applier = Applier(self, KEY.verify_key, BASE, BASE)
         self.applier.frozen = self.kernel.frozen
         if self.kernel.documents:
-            self.applier.resume(self.kernel.documents, self.boot_s(), self.wall_ns())
+            kept = list(self.kernel.documents.values())
+            self.applier.resume(kept, self.boot_s(), self.wall_ns(), self.kernel.drawn)
         self.core = AgentCore(AgentHello(spool.boot, "sim"), self.applier.held, spool, self._load)
         self.readers = PageReaders(self, spool.boot)
 
@@ -199,7 +211,11 @@ class Host:
     def _loaded(self, document: bytes) -> None:
         if self.applier is None or self.core is None:
             return
-        found = self.applier.load(document, self.boot_s(), self.wall_ns())
+        self._report(self.applier.load(document, self.boot_s(), self.wall_ns()))
+
+    def _report(self, found: LoadResult) -> None:
+        """Hand a result to the network side, which sends it."""
+        assert self.core is not None
         place = (found.result.term, found.result.version)
         if found.result.error and not found.retry and place != (0, 0):
             self.rejected.add(place)
@@ -210,6 +226,8 @@ class Host:
         if self.core is None or self.applier is None:
             return
         self.applier.tick(self.boot_s(), self.wall_ns())
+        for late in self.applier.take_late():
+            self._report(late)
         self.applier.take_remarks()
         if self.readers is not None:
             self.readers.turn()

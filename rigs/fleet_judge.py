@@ -32,6 +32,7 @@ class Judge:
     def __init__(self, world: World) -> None:
         self.world, self._known = world, dict[tuple[object, ...], dict[str, str]]()
         self.pages = PageJudge(world)
+        self._of_epoch, self._skews = dict[tuple[str, bytes, int], Place](), dict[str, int]()
 
     def _check(self, holds: bool, rule: str) -> None:
         self.world.check(holds, rule)
@@ -52,21 +53,34 @@ class Judge:
                 )
                 continue
             self._check(applier.held in self.world.maps, f"{host.name}: map {place} was never published")
-            self._check(place >= host.kernel.place, f"{host.name}: map {place} after {host.kernel.place}")
-            host.kernel.place = max(host.kernel.place, place)
             if applier.held in self.world.maps and applier.drawing is not None:
                 head = applier.drawing.head
+                turned = (head.term, head.version)
+                self._check(turned >= host.kernel.place, f"{host.name}: map {turned} after {host.kernel.place}")
+                host.kernel.place = max(host.kernel.place, turned)
                 late = host.wall_ns() // 1_000_000_000 // head.epoch_s != applier.drawing.epoch
                 self._check(not late, f"{host.name}: epoch {applier.drawing.epoch} is over")
                 drawn = (head.term, head.version, head.digest)
-                expected = self._expected(applier.held, drawn, applier.drawing.epoch, host.draws)
-                self._check(rules.prefixes == expected, f"{host.name}: prefixes are not those of map {place}")
+                expected = self._expected(drawn, applier.drawing.epoch, host.draws)
+                self._check(rules.prefixes == expected, f"{host.name}: prefixes are not those of map {turned}")
+                self._arms(host, drawn, head.key, applier.drawing.epoch)
 
-    def _expected(self, held: Place, drawn: Place, epoch: int, draws: bool) -> dict[str, str]:
-        if (held, drawn, epoch, draws) not in self._known:
-            maps = self.world.maps
-            self._known[held, drawn, epoch, draws] = _drawn_one_by_one(maps[held], maps[drawn], epoch, draws)
-        return self._known[held, drawn, epoch, draws]
+    def _arms(self, host: Host, drawn: Place, key: bytes, epoch: int) -> None:
+        """No client changes its arm within an epoch: under one key, an epoch has one map."""
+        full = self.world.now < host.full_until_s
+        if full or self._skews.setdefault(host.name, host.skew_ns) != host.skew_ns:
+            # Its clock was stepped: an epoch may come again. A full disk: the turn is not journaled.
+            self._skews[host.name] = host.skew_ns
+            self._of_epoch = {at: one for at, one in self._of_epoch.items() if at[0] != host.name}
+        if full:
+            return
+        before = self._of_epoch.setdefault((host.name, key, epoch), drawn)
+        self._check(before == drawn, f"{host.name}: epoch {epoch} is drawn from map {before[:2]}, then {drawn[:2]}")
+
+    def _expected(self, drawn: Place, epoch: int, draws: bool) -> dict[str, str]:
+        if (drawn, epoch, draws) not in self._known:
+            self._known[drawn, epoch, draws] = _drawn_one_by_one(self.world.maps[drawn], epoch, draws)
+        return self._known[drawn, epoch, draws]
 
     def visited(self, host: Host, visit: Visit) -> None:
         """Check what a visitor's connection got."""
@@ -130,10 +144,10 @@ def _same(stored: OutcomeRow, sent: OutcomeRow) -> bool:
     return stored == sent
 
 
-def _drawn_one_by_one(held: FleetMap, drawn: FleetMap, epoch: int, draws: bool) -> dict[str, str]:
+def _drawn_one_by_one(drawn: FleetMap, epoch: int, draws: bool) -> dict[str, str]:
     """Return prefix -> profile by a draw of the judge's own, one prefix at a time; class, where the kernel draws."""
     found = {HUMAN: "human"}
-    for prefix, name in held.prefixes.items():
+    for prefix, name in drawn.prefixes.items():
         mix = drawn.mixes.get(name, ())
         if not mix or prefix in (HUMAN, "192.0.2.128/25") or any(profile == "barred" for profile, _ in mix):
             continue

@@ -76,7 +76,9 @@ class PageJudge:
             self._check(opened.profile == found.profile, f"{host.name}: {visit.client.prefix} has {opened.profile}")
         if host.applier is not None and found.epoch is not None:
             # An IPv4 address and an IPv6 /64 are one client each.
-            key = (host.draws, host.applier.held, found.places, found.epoch, visit.client.address)
+            drawing = host.applier.drawing
+            turned = (drawing.head.term, drawing.head.version) if drawing else (0, 0)
+            key = (host.draws, turned, found.places, found.epoch, visit.client.address)
             arm = (found.class_name, found.arm, found.held)
             self._check(self._arms.setdefault(key, arm) == arm, f"{visit.client.address} has two arms in one epoch")
 
@@ -119,11 +121,10 @@ class PageJudge:
             return None
         head = applier.drawing.head
         drawn = self.world.maps.get((head.term, head.version, head.digest))
-        held = self.world.maps.get(applier.held)
-        if drawn is None or held is None:
+        if drawn is None:
             return None
         epoch, places = applier.drawing.epoch, frozenset({(head.term, head.version)})
-        name = held.prefixes.get(visit.client.prefix, "")
+        name = drawn.prefixes.get(visit.client.prefix, "")
         human = rules.prefixes.get(visit.client.prefix) == "human"
         if human or not drawn.mixes.get(name) or any(profile == "barred" for profile, _ in drawn.mixes[name]):
             return Expected("", None, False, "human" if human else "", 1.0, epoch, places)

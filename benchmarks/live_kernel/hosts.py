@@ -30,11 +30,12 @@ from configtron.service.fleet.applier import Applier
 from configtron.service.fleet.enforcement import JournaledEnforcement
 from configtron.service.fleet.manager_core import ManagerCore
 from configtron.service.learning.local_loop import GuardedMaker, LocalApplying, LocalLearning
-from configtron.service.learning.serve_local import RecordsInForce, dated_plan
+from configtron.service.learning.serve_local import dated_plan
 from configtron.service.lease.context import context_of
 from configtron.service.lease.options import LeaseOptions
 from configtron.service.lease.planner import chosen
 from configtron.service.outcomes.local_outcomes import LocalOutcomes
+from configtron.service.outcomes.root_reader import RecordsInForce
 from configtron.tune.pools import for_kernel
 
 DATABASE, KEYS = FOLDER / "manager.db", FOLDER / "keys"
@@ -63,7 +64,7 @@ class RecordLog:
     """A driver's records, kept with the name of their server as they pass."""
 
     def __init__(self, driver: Drawing, name: str, kept: list[tuple[str, OpenRecord | CloseRecord]]) -> None:
-        self._source, self._name, self._kept = RecordsInForce(driver), name, kept
+        self._source, self._name, self._kept = RecordsInForce(lambda: driver), name, kept
 
     def records(self) -> Iterator[OpenRecord | CloseRecord]:
         """Hand out the records that wait, each once."""

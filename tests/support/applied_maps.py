@@ -10,17 +10,20 @@ from nacl.signing import SigningKey
 
 from configtron.fleet.map_document import SignedMap, document, signed
 from configtron.model.draw import Mix, Plan
-from configtron.model.errors import Unwritten
+from configtron.model.errors import Refused, Unwritten
 from configtron.model.fleet import FleetMap
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Rules
 from configtron.service.fleet.applier import Applier
+from configtron.service.fleet.kept_documents import NOT_DRAWN, DrawnPlace
 from configtron.tune.rules import after
 
 KEY = SigningKey(b"k" * 32)
 NS = 10**9
 EPOCH_S = 100
 START_NS = 1_000_000 * NS
+TURN_NS = START_NS + EPOCH_S * NS
+FAR = (("slow", 65_536),)
 PROFILES = {"fast": Profile("fast", (("initcwnd", 20),)), "slow": Profile("slow", (("initcwnd", 5),))}
 MIXES = {"near": (("fast", 30_000), ("slow", 35_536)), "far": (("slow", 65_536),)}
 PREFIXES = {f"198.51.{at}.0/24": "near" for at in range(50)} | {f"203.0.{at}.0/24": "far" for at in range(5)}
@@ -39,7 +42,9 @@ class Recorded:
         self.is_full = False
         self.kept: list[tuple[int, int]] = []
         self.plans: list[tuple[Plan, Mapping[str, Mix]]] = []
-        self.external = self.freeze = ""
+        self.external = self.freeze = self.bars = ""
+        self.documents: dict[tuple[int, int], bytes] = {}
+        self.drawn = NOT_DRAWN
 
     def barred(self, profile: Profile) -> str:
         return "initcwnd is beyond your bound" if dict(profile.settings).get("initcwnd") == 99 else ""
@@ -50,6 +55,8 @@ class Recorded:
 
     def change(self, changes: Changes, target: Rules) -> None:
         self._fail()
+        if self.bars in changes.prefixes:
+            raise Refused(f"{self.bars} is refused")
         self.rules, self.changed = after(self.rules, changes), len(changes.prefixes) + len(changes.dropped_prefixes)
         assert self.rules == target
 
@@ -70,10 +77,18 @@ class Recorded:
     def frozen(self) -> str:
         return self.freeze
 
-    def keep(self, document: bytes, term: int, version: int, whole: bool) -> None:
+    def keep(self, document: bytes, term: int, version: int) -> None:
         if self.is_full:
             raise Unwritten("agent.db: no space left on the disk")
         self.kept.append((term, version))
+        self.documents[term, version] = document
+
+    def turned(self, drawn: DrawnPlace, first: tuple[int, int]) -> None:
+        self.drawn = drawn
+        self.documents = {place: one for place, one in self.documents.items() if place >= first}
+
+    def dropped(self, place: tuple[int, int]) -> None:
+        self.documents = {at: one for at, one in self.documents.items() if at <= place}
 
     def _fail(self) -> None:
         if self.refuses is not None:

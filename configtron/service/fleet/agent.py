@@ -141,7 +141,7 @@ def wanted_by_humans(journal: AgentJournal) -> Rules:
 def _resume(applier: Applier, enforcement: JournaledEnforcement) -> None:
     """Put this host's own copy of the map in force again, if it is still valid."""
     documents = enforcement.documents()
-    if documents and (why := applier.resume(documents, _boot_s(), time.time_ns())):
+    if documents and (why := applier.resume(documents, _boot_s(), time.time_ns(), enforcement.drawn())):
         log.info("the kept map is not used: %s", why)
 
 
@@ -212,6 +212,8 @@ def _turn(applier: Applier, network: _Network, reading: PageReading | None) -> _
             reading.turn(applier)
         for remark in applier.take_remarks():
             log.warning("%s", remark)
+        for late in applier.take_late():
+            network.link.send(LoadReport(late.result, *late.held, late.retry))
         now = (*applier.held, applier.frozen)
         if now != network.reported:
             network.reported = now

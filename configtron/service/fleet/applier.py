@@ -5,10 +5,11 @@ Question   What may a map from the network change on this host, and for how long
 Method     A document counts if its signature, its bounds and its table's digest hold, and if it is later than the one
            in force. Prefixes that a human set, or that lie in one, are left out; so is a class with a profile that the
            operator's bounds, the guard or the driver refuse. What is left is drawn for the epoch, and put in force as a
-           change of what is there. Mixes change with the epoch or with the key alone. Twice a second the epoch is
-           compared with the wall clock, the validity and the lease with the clock since boot.
+           change of what is there. Prefixes and mixes change with the epoch or with the key (a rollback) alone: a map
+           that comes within an epoch waits for its end, so that no client changes its arm before. Twice a second the
+           epoch is compared with the wall clock, the validity and the lease with the clock since boot.
 Stop when  The map's validity ends, another program changes what is in force, or the process ends: then the lease does.
-Reads as   `MapResult`: ACK or NACK, refused entries by name.
+Reads as   `MapResult`: ACK or NACK, refused entries by name; a NACK at the turn where the driver refuses only then.
 Fails as   A NACK with the reason; what was in force stays.
 Differs    from `tune apply`: rules stay in memory, the driver stays open, and a change of a hundred prefixes is written
            and journaled as a hundred.
@@ -31,8 +32,9 @@ from configtron.model.errors import ConfigtronError, Refused
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Rules
 from configtron.service.fleet.drawing import DrawnMap, drawn_map, profiles_of, used_profiles
+from configtron.service.fleet.kept_documents import NOT_DRAWN, DrawnPlace, KeptDocuments, MapJournal
 from configtron.tune.plan import UNTOUCHED
-from configtron.tune.rules import after, difference, inside
+from configtron.tune.rules import difference, inside
 
 # s between two renewals of the lease, which lasts two at least.
 RENEW_S = 1.0
@@ -42,7 +44,7 @@ class LeaseOver(Refused):
     """The lease of what was in force has ended meanwhile: a map is put in force from the beginning."""
 
 
-class Enforcement(Protocol):
+class Enforcement(MapJournal, Protocol):
     """What puts rules in force and takes them back when their lease ends, whatever becomes of this process."""
 
     @property
@@ -70,9 +72,6 @@ class Enforcement(Protocol):
     def frozen(self) -> str:
         """Return what another program had changed, until the operator unfreezes the place; ""."""
 
-    def keep(self, document: bytes, term: int, version: int, whole: bool) -> None:
-        """Journal a document that is in force; `whole`: earlier ones are not needed any more."""
-
 
 class LoadResult(NamedTuple):
     """What came of a document: what the manager hears, what is in force, whether to ask for the whole map instead."""
@@ -91,6 +90,18 @@ class _Accepted:
     classes: dict[str, str]
     until_s: float
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """Return (term, version)."""
+        return self.head.term, self.head.version
+
+
+class _Turned(NamedTuple):
+    """A map in force, and its mixes as they are drawn from in one epoch."""
+
+    accepted: _Accepted
+    drawing: DrawnMap
+
 
 class Applier:
     """One host's rules. `humans`: rules that a human set here; now_s: seconds since boot; now_ns: wall clock."""
@@ -99,16 +110,19 @@ class Applier:
         self._enforcement, self._key, self._humans = enforcement, key, humans
         self._base = base or Rules()
         self._accepted: _Accepted | None = None
-        self._drawing: DrawnMap | None = None
+        # In force now; what was in force last, also where that was lost since; the drawing before.
+        self._now: _Turned | None = None
+        self._last: _Turned | None = None
         self._before: DrawnMap | None = None
         self._rules: Rules | None = None
         self._renewed_s = float("-inf")
         self._latest = (0, 0)
-        self._unkept: list[tuple[bytes, tuple[int, int], bool]] = []
         self.frozen = ""
         self.remarks: list[str] = []
+        self._kept = KeptDocuments(enforcement, self.remarks.append)
         # Prefix -> the class that it had before maps in force changed it, for `retuning.py` to take.
         self.reclassed: dict[str, str] = {}
+        self._late: list[LoadResult] = []
 
     @property
     def held(self) -> tuple[int, int, bytes]:
@@ -121,12 +135,17 @@ class Applier:
     @property
     def drawing(self) -> DrawnMap | None:
         """Return the mixes and the epoch that arms are drawn from now; None: none are."""
-        return self._drawing
+        return self._now.drawing if self._now else None
+
+    @property
+    def _drawn_place(self) -> DrawnPlace:
+        assert self._now is not None
+        return DrawnPlace(*self._now.accepted.place, self._now.drawing.epoch)
 
     @property
     def drawn_classes(self) -> Mapping[str, str]:
         """Return prefix -> class of those mixes: the prefixes of the map that are in force here."""
-        return self._accepted.classes if self._accepted else {}
+        return self._now.accepted.classes if self._now else {}
 
     @property
     def renewed_s(self) -> float:
@@ -145,14 +164,17 @@ class Applier:
 
     def class_of(self, prefix: str) -> str:
         """Return the class of a listed prefix in the map in force; "": it has none."""
-        return self._accepted.classes.get(prefix, "") if self._accepted else ""
+        return self.drawn_classes.get(prefix, "")
 
     # A document.
 
-    def resume(self, documents: Sequence[bytes], now_s: float, now_ns: int) -> str:
+    def resume(
+        self, documents: Sequence[bytes], now_s: float, now_ns: int, drawn: DrawnPlace = NOT_DRAWN
+    ) -> str:  # fmt: skip
         """Put this host's own copies in force, the first whole and each later a difference; return why not, or "".
 
-        The wall clock decides whether they are valid, as no other clock went on meanwhile.
+        The wall clock decides whether they are valid, as no other clock went on meanwhile. `drawn`: what was in force;
+        within its epoch that comes in force again, and the latest one waits for the turn.
         """
         found: OpenedMap | None = None
         try:
@@ -160,12 +182,22 @@ class Applier:
                 found = opened(document, self._key, found.table if found else None)
                 # An older map that is handed over again is refused, also where this one is void by now.
                 self._latest = (found.head.term, found.head.version)
+                place = self._latest
+                self._kept.noted(place, found.change is None)
+                if place == drawn[:2]:
+                    self._last = self._turned_of(found, drawn.epoch, now_s, now_ns)
         except MapRefused as error:
             return str(error)
         if found is None or found.head.not_after_ns <= now_ns:
             return "its validity is over"
-        left_s = (found.head.not_after_ns - max(now_ns, found.head.made_ns)) / 1e9
-        return self._put(OpenedMap(found.head, found.table, None), b"", now_s, now_ns, now_s + left_s).result.error
+        until_s = _until_s(found.head, now_s, now_ns)
+        return self._put(OpenedMap(found.head, found.table, None), b"", now_s, now_ns, until_s).result.error
+
+    def _turned_of(self, found: OpenedMap, epoch: int, now_s: float, now_ns: int) -> _Turned:
+        head = found.head
+        classes, _ = self._classes(OpenedMap(head, found.table, None))
+        accepted = _Accepted(head, found.table, classes, _until_s(head, now_s, now_ns))
+        return _Turned(accepted, drawn_map(head, epoch, self._barred(head)))
 
     def load(self, document: bytes, now_s: float, now_ns: int) -> LoadResult:
         """Put a document in force: for as long as it was valid when the manager made it, by this host's own clock."""
@@ -190,16 +222,10 @@ class Applier:
         place = (head.term, head.version)
         barred = self._barred(head)
         fresh, left_out = self._classes(found)
-        epoch = now_ns // 1_000_000_000 // head.epoch_s
-        drawing, turns = self._drawing, False
-        if drawing is None or drawing.head.key != head.key:
-            drawing, turns = drawn_map(head, epoch, barred), True
-        before = self._rules
+        accepted, before = _Accepted(head, found.table, fresh, until_s), self._rules
         try:
-            if turns or self._rules is None or found.change is None:
-                self._whole(fresh, drawing, head, turns, now_s)
-            else:
-                self._difference(found, fresh, drawing)
+            if self._now is None or self._now.drawing.head.key != head.key:
+                self._begin(self._under_way(head, now_ns) or _Turned(accepted, self._drawn(head, now_ns)), now_s)
         except LeaseOver as error:
             self._lost(str(error))
             return self._refused(place, str(error), retry=True)
@@ -207,13 +233,10 @@ class Applier:
             if self._rules is not before:
                 self._lost(f"map {head.term}.{head.version} is in force in part, until its lease ends: {error}")
             return self._refused(place, str(error))
+        self._accepted, self._latest = accepted, place
         if document:
-            self._keep(document, place, found.change is None)
-        self._note_reclassed(found, fresh)
-        self._accepted = _Accepted(head, found.table, fresh, until_s)
-        if drawing is not self._drawing:
-            self._before = self._drawing
-        self._drawing, self._latest = drawing, place
+            self._kept.keep(document, place, found.change is None)
+        self._kept.turned(self._drawn_place)
         refused = [(f"profile {name}", reason) for name, reason in barred.items()]
         refused += [(prefix, f"a human set {owner}") for prefix, owner in left_out.items()]
         cut = tuple((entry[:255], reason[:1000]) for entry, reason in refused[:MOST_REFUSED])
@@ -221,33 +244,31 @@ class Applier:
             MapResult(*place, head.digest, len(fresh), cut, max(len(refused) - MOST_REFUSED, 0)), self.held
         )
 
-    def _keep(self, document: bytes, place: tuple[int, int], whole: bool) -> None:
-        """Keep a document for the next start; on a full disk it waits, and the map stays in force."""
-        if whole:
-            self._unkept.clear()
-        self._unkept.append((document, place, whole))
-        why = self._keep_again()
-        if why and len(self._unkept) == 1:
-            self.remarks.append(f"map {place[0]}.{place[1]} is in force, but not kept for the next start yet: {why}")
+    def _drawn(self, head: HeadForm, now_ns: int) -> DrawnMap:
+        return drawn_map(head, now_ns // 1_000_000_000 // head.epoch_s, self._barred(head))
 
-    def _keep_again(self) -> str:
-        """Keep the documents that wait, in order; return why one is not kept."""
-        while self._unkept:
-            document, place, whole = self._unkept[0]
-            try:
-                self._enforcement.keep(document, *place, whole)
-            except ConfigtronError as error:
-                return str(error)
-            del self._unkept[0]
-        return ""
+    def _under_way(self, head: HeadForm, now_ns: int) -> _Turned | None:
+        """Return what was in force last, if its epoch is not over: after a restart, or a lease that ended, clients have
+        the arms that they had."""
+        last = self._last
+        if self._now is not None or last is None or last.drawing.head.key != head.key:
+            return None
+        return last if now_ns // 1_000_000_000 // last.drawing.head.epoch_s == last.drawing.epoch else None
 
-    def _note_reclassed(self, found: OpenedMap, classes: Mapping[str, str]) -> None:
-        """Note which listed prefixes a map gives another class."""
-        had = self._accepted.classes if self._accepted else {}
-        names = classes if found.change is None else prefixes_of(found.change.put, found.head.classes)
-        for prefix in names:
+    def _begin(self, new: _Turned, now_s: float) -> None:
+        """Put a map in force. Errors: those of the enforcement."""
+        self._whole(new.accepted.classes, new.drawing, now_s)
+        if self._now is not None:
+            self._before = self._now.drawing
+            if self._now.accepted.place != new.accepted.place:
+                self._note_reclassed(self._now.accepted.classes, new.accepted.classes)
+        self._now = self._last = new
+
+    def _note_reclassed(self, had: Mapping[str, str], classes: Mapping[str, str]) -> None:
+        """Note which listed prefixes have another class from now on."""
+        for prefix, before in had.items():
             now = classes.get(prefix, "")
-            if had.get(prefix, now) != now and self.reclassed.setdefault(prefix, had[prefix]) == now:
+            if before != now and self.reclassed.setdefault(prefix, before) == now:
                 del self.reclassed[prefix]
 
     def _refused(self, place: tuple[int, int], why: str, *, retry: bool = False) -> LoadResult:
@@ -283,24 +304,24 @@ class Applier:
         within = inside(prefixes.keys() - own.keys(), humans)
         return own | dict.fromkeys(within, "a wider prefix")
 
-    def _whole(self, classes: Mapping[str, str], drawing: DrawnMap, head: HeadForm, turns: bool, now_s: float) -> None:
-        target = self._target(classes, drawing, head)
+    def _whole(self, classes: Mapping[str, str], drawing: DrawnMap, now_s: float) -> None:
+        target, lease_s = self._target(classes, drawing), drawing.head.lease_s
         if self._rules is None:
-            self._enforcement.begin(target, head.lease_s)
+            self._enforcement.begin(target, lease_s)
             self._renewed_s = now_s
         elif changes := difference(self._rules, target):
             self._enforcement.change(_with_profiles(changes, target), target)
         self._rules = target
-        if turns and self._enforcement.draws:
-            self._enforcement.turn(drawing.plan(round((now_s + head.lease_s) * 1e9)), drawing.mixes)
+        if self._enforcement.draws:
+            self._enforcement.turn(drawing.plan(round((now_s + lease_s) * 1e9)), drawing.mixes)
 
-    def _target(self, classes: Mapping[str, str], drawing: DrawnMap, head: HeadForm) -> Rules:
+    def _target(self, classes: Mapping[str, str], drawing: DrawnMap) -> Rules:
         """Return all rules: the base, and the map's as the kernel or this applier draws them."""
         if self._enforcement.draws:
             prefixes = {prefix: name for prefix, name in classes.items() if name in drawing.mixes}
             # The kernel has two plans, the one in force and the one before or after it: it may draw what either names.
-            profiles = profiles_of(head)
-            for one in (self._before, self._drawing, drawing):
+            profiles = dict(drawing.profiles)
+            for one in (self._before, self.drawing, drawing):
                 if one is not None:
                     profiles = {**one.profiles, **{name: Profile(name) for name in one.mixes}} | profiles
         else:
@@ -315,25 +336,6 @@ class Applier:
             return prefixes
         return {prefix: name for prefix, name in prefixes.items() if name != UNTOUCHED}
 
-    def _difference(self, found: OpenedMap, classes: Mapping[str, str], drawing: DrawnMap) -> None:
-        """Put a change of prefixes in force at the cost of those prefixes."""
-        assert found.change is not None and self._rules is not None
-        put = prefixes_of(found.change.put, found.head.classes)
-        touched = {prefix: classes[prefix] for prefix in put if prefix in classes}
-        some = self._target(touched, drawing, found.head)
-        gone = {*dropped_of(found.change), *touched} - some.prefixes.keys() - self._base.prefixes.keys()
-        have = self._rules
-        changes = Changes(
-            {name: profile for name, profile in some.profiles.items() if have.profiles.get(name) != profile},
-            {prefix: name for prefix, name in some.prefixes.items() if have.prefixes.get(prefix) != name},
-            frozenset(), frozenset(gone & have.prefixes.keys()),
-        )  # fmt: skip
-        if not changes:
-            return
-        target = after(have, changes)
-        self._enforcement.change(_with_profiles(changes, target), target)
-        self._rules = target
-
     # Time.
 
     def tick(self, now_s: float, now_ns: int) -> None:
@@ -343,8 +345,7 @@ class Applier:
             self._lost("unfrozen: the map is put in force anew")
         if self._rules is None or self._accepted is None:
             return
-        if self._unkept:
-            self._keep_again()
+        self._kept.again()
         try:
             if not self.frozen and (foreign := self._enforcement.foreign()):
                 self.frozen = foreign
@@ -362,14 +363,35 @@ class Applier:
             self._lost(str(error))
 
     def _turn(self, now_s: float, now_ns: int) -> None:
-        assert self._accepted is not None and self._drawing is not None
-        head = self._accepted.head
-        epoch = now_ns // 1_000_000_000 // head.epoch_s
-        if epoch == self._drawing.epoch:
+        """Draw for the next epoch, by the latest map, once the epoch under way is over."""
+        assert self._accepted is not None and self._now is not None
+        now = self._now
+        if now_ns // 1_000_000_000 // now.drawing.head.epoch_s == now.drawing.epoch:
             return
-        drawing = drawn_map(head, epoch, self._barred(head))
-        self._whole(self._accepted.classes, drawing, head, True, now_s)
-        self._before, self._drawing = self._drawing, drawing
+        try:
+            self._begin(_Turned(self._accepted, self._drawn(self._accepted.head, now_ns)), now_s)
+        except LeaseOver:
+            raise
+        except ConfigtronError as error:
+            if self._accepted.place == now.accepted.place:
+                raise
+            self._refuse_late(now.accepted, str(error))
+            self._begin(_Turned(now.accepted, self._drawn(now.accepted.head, now_ns)), now_s)
+        self._kept.turned(self._drawn_place)
+
+    def _refuse_late(self, good: _Accepted, why: str) -> None:
+        """Go back to the map in force, as the driver refuses the one that waited for the turn."""
+        assert self._accepted is not None
+        place, self._accepted = self._accepted.place, good
+        self._kept.dropped(good.place)
+        self._late.append(self._refused(place, why))
+        self.remarks.append(f"map {place[0]}.{place[1]} is refused at the turn of the epoch, {good.place[0]}."
+                            f"{good.place[1]} stays: {why}")  # fmt: skip
+
+    def take_late(self) -> list[LoadResult]:
+        """Return the results since the last call that a turn changed: of maps that had been accepted before."""
+        found, self._late = self._late, []
+        return found
 
     def _end(self, why: str) -> None:
         """Leave the base alone in force."""
@@ -381,7 +403,7 @@ class Applier:
     def _lost(self, why: str) -> None:
         """Forget what was in force: a later map, or the same one again, begins anew."""
         self.remarks.append(why)
-        self._accepted = self._drawing = self._before = self._rules = None
+        self._accepted = self._now = self._before = self._rules = None
         self.reclassed = {}
 
     def take_reclassed(self) -> dict[str, str]:
@@ -391,8 +413,14 @@ class Applier:
 
     def take_remarks(self) -> list[str]:
         """Return the remarks since the last call."""
-        found, self.remarks = self.remarks, []
+        found = list(self.remarks)
+        self.remarks.clear()
         return found
+
+
+def _until_s(head: HeadForm, now_s: float, now_ns: int) -> float:
+    """Return the end of a map's validity by the wall clock, as seconds since boot."""
+    return now_s + (head.not_after_ns - max(now_ns, head.made_ns)) / 1e9
 
 
 def _with_profiles(changes: Changes, target: Rules) -> Changes:

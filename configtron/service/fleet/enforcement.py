@@ -18,6 +18,7 @@ from configtron.model.nouns import Profile
 from configtron.model.protocols import Drawing, Driver
 from configtron.model.tuning import Changes, Rules
 from configtron.service.fleet.applier import LeaseOver
+from configtron.service.fleet.kept_documents import DrawnPlace
 from configtron.service.lease import watchdog_process
 from configtron.service.lease.apply_transaction import apply_rules
 from configtron.service.lease.context import LeaseContext, context_of
@@ -198,9 +199,21 @@ class JournaledEnforcement:
         rows = (each for each in self._journal.frozen() if each.driver == self._driver.name and each.scope == PLACE)
         return next((each.found for each in rows), "")
 
-    def keep(self, document: bytes, term: int, version: int, whole: bool) -> None:
-        """Journal a document that is in force."""
-        self._journal.keep_document(document, term, version, whole)
+    def keep(self, document: bytes, term: int, version: int) -> None:
+        """Journal a document that was accepted."""
+        self._journal.keep_document(document, term, version)
+
+    def turned(self, drawn: DrawnPlace, first: tuple[int, int]) -> None:
+        """Journal which map is drawn from in which epoch; documents before `first` are not needed any more."""
+        self._journal.set_drawn(*drawn, first)
+
+    def dropped(self, place: tuple[int, int]) -> None:
+        """Journal that the documents after this one were given up."""
+        self._journal.drop_documents(place)
+
+    def drawn(self) -> DrawnPlace:
+        """Return which map an earlier start drew from last."""
+        return DrawnPlace(*self._journal.drawn())
 
     def documents(self) -> list[bytes]:
         """Return the documents of an earlier start, whole first."""

@@ -148,10 +148,12 @@ class LocalApplying:
         before = drawn_from(self.applier)
         applied = self._apply(now_s, now_ns)
         self.applier.tick(now_s, now_ns)
+        for late in self.applier.take_late():
+            self._refused = (late.result.term, late.result.version)
         for remark in self.applier.take_remarks():
             log.warning("%s", remark)
         drawn = drawn_from(self.applier)
-        moved = self._move() if drawn != before or applied is not None else ()
+        moved = self._move() if drawn != before else ()
         retuned = self._retuning.turn() if self._retuning is not None else None
         return LoopStep(applied, drawn, moved, retuned)
 

@@ -15,6 +15,7 @@ from configtron.model.tuning import Rules
 from configtron.service.fleet.applier import Applier, LeaseOver
 from tests.support.applied_maps import (
     EPOCH_S,
+    FAR,
     HUMANS,
     KEY,
     MAP,
@@ -23,6 +24,7 @@ from tests.support.applied_maps import (
     PREFIXES,
     PROFILES,
     START_NS,
+    TURN_NS,
     Recorded,
     loaded,
     made,
@@ -79,14 +81,15 @@ def test_a_class_with_a_barred_profile_keeps_default_and_the_rest_is_applied() -
 
 
 def test_a_change_costs_its_own_prefixes() -> None:
-    kernel = Recorded()
+    kernel = Recorded(draws=True)
     one, first = Applier(kernel, KEY.verify_key, Rules()), made()
     loaded(one, first)
     prefixes = {**PREFIXES, "198.51.0.0/24": "far", "192.0.2.0/24": "far"}
     del prefixes["198.51.1.0/24"]
     found = loaded(one, made(replace(MAP, version=2, prefixes=prefixes)), first)
-    assert found.result.error == "" and kernel.begun == 1 and kernel.changed <= 3
-    assert set(kernel.rules.prefixes) == set(prefixes) and kernel.rules.prefixes["198.51.0.0/24"] == "slow"
+    assert found.result.error == "" and found.result.entries == len(prefixes)
+    one.tick(1.0, TURN_NS)
+    assert kernel.begun == 1 and kernel.changed == 3 and kernel.rules.prefixes == prefixes
 
 
 def test_validity_counts_on_the_hosts_own_clock_and_its_end_leaves_the_humans_rules() -> None:
@@ -106,9 +109,88 @@ def test_the_last_good_map_stays_when_the_driver_refuses_one() -> None:
     one, first = Applier(kernel, KEY.verify_key, Rules()), made()
     loaded(one, first)
     before, kernel.refuses = kernel.rules, Refused("the driver refuses it")
-    found = loaded(one, made(replace(MAP, version=2, prefixes={"192.0.2.0/24": "far"})), first)
+    # Another key, as a rollback has: it is put in force at once.
+    found = loaded(one, made(replace(MAP, version=2, key=b"b" * 16, prefixes={"192.0.2.0/24": "far"})), first)
     assert found.result.error == "the driver refuses it" and not found.retry
     assert one.held[:2] == (1, 1) and kernel.rules == before
+
+
+def test_a_map_that_the_driver_refuses_at_the_turn_is_rejected_then_and_the_last_good_one_is_drawn_again() -> None:
+    kernel = Recorded()
+    one, first = Applier(kernel, KEY.verify_key, Rules()), made()
+    loaded(one, first)
+    bad = made(replace(MAP, version=2, prefixes={**PREFIXES, "192.0.2.0/24": "far"}))
+    assert loaded(one, bad, first).result.error == "" and one.held[:2] == (1, 2)
+    kernel.bars = "192.0.2.0/24"
+    one.tick(1.0, TURN_NS)
+    (late,) = one.take_late()
+    assert late.result.error == "192.0.2.0/24 is refused" and late.held[:2] == one.held[:2] == (1, 1)
+    assert (late.result.term, late.result.version) == (1, 2) and one.take_late() == []
+    assert one.drawing is not None and one.drawing.epoch == TURN_NS // NS // EPOCH_S
+    assert set(kernel.rules.prefixes) == set(PREFIXES) and list(kernel.documents) == [(1, 1)]
+    # The next one is the difference to what is in force.
+    third = made(replace(MAP, version=3, prefixes={**PREFIXES, "192.0.3.0/24": "far"}))
+    assert loaded(one, third, first, 2.0).result.error == ""
+    one.tick(3.0, TURN_NS + EPOCH_S * NS)
+    assert "192.0.3.0/24" in kernel.rules.prefixes and kernel.begun == 1
+
+
+@pytest.mark.parametrize("draws", [False, True])
+def test_no_client_changes_its_arm_within_an_epoch_when_a_map_comes(draws: bool) -> None:
+    kernel = Recorded(draws)
+    one, first = Applier(kernel, KEY.verify_key, Rules()), made()
+    loaded(one, first)
+    before, plans = kernel.rules, list(kernel.plans)
+    prefixes = {**PREFIXES, "192.0.2.0/24": "near", "198.51.0.0/24": "far", "0.0.0.0/0": "far"}
+    del prefixes["198.51.1.0/24"]
+    profiles = {**PROFILES, "fast": Profile("fast", (("initcwnd", 40),))}
+    more = replace(MAP, version=2, prefixes=prefixes, profiles=profiles, holdback=30_000, epoch_s=30, lease_s=5.0)
+    assert loaded(one, made(more), first, 1.0).result.error == "" and one.held[:2] == (1, 2)
+    # Two ticks before the old epoch's end, in another epoch of the new length.
+    for now_s in (2.0, EPOCH_S - 1.0):
+        one.tick(now_s, START_NS + round(now_s * NS))
+        assert kernel.rules == before and kernel.plans == plans and one.drawn_classes == PREFIXES
+    one.tick(float(EPOCH_S), TURN_NS)
+    assert set(one.drawn_classes) == set(prefixes) and kernel.rules != before
+    assert one.drawing is not None and (one.drawing.head.version, one.drawing.head.epoch_s) == (2, 30)
+
+
+def test_a_rollback_takes_effect_at_once_though_a_map_waits() -> None:
+    kernel = Recorded(draws=True)
+    one, first = Applier(kernel, KEY.verify_key, Rules()), made()
+    loaded(one, first)
+    waits = made(replace(MAP, version=2, prefixes={**PREFIXES, "192.0.2.0/24": "near"}))
+    loaded(one, waits, first, 1.0)
+    loaded(one, made(replace(MAP, version=3, key=b"b" * 16, prefixes={"192.0.3.0/24": "near"})), waits, 2.0)
+    assert kernel.rules.prefixes == {"192.0.3.0/24": "near"} and len(kernel.plans) == 2
+    assert kernel.plans[-1][0].epoch == kernel.plans[0][0].epoch
+
+
+@pytest.mark.parametrize("draws", [False, True])
+@pytest.mark.parametrize("how", ["killed", "rebooted", "lease"])
+def test_within_the_epoch_a_later_start_has_the_arms_of_before_though_a_map_waits(draws: bool, how: str) -> None:
+    kernel = Recorded(draws)
+    one, first = Applier(kernel, KEY.verify_key, Rules()), made()
+    loaded(one, first)
+    waits = made(replace(MAP, version=2, prefixes={**PREFIXES, "192.0.2.0/24": "near"}, mixes={**MIXES, "near": FAR}))
+    loaded(one, waits, first, 1.0)
+    before, plans = kernel.rules, list(kernel.plans)
+    # A boot begins its clock anew; the wall clock goes on.
+    now_s, now_ns = 5.0 if how == "killed" else 0.5, START_NS + 20 * NS
+    if how == "lease":
+        kernel.refuses = LeaseOver("transaction 3 is undone")
+        one.tick(2.0, now_ns)
+        kernel.refuses, kernel.rules = None, Rules()
+        assert one.held == (0, 0, b"") and one.load(document(waits), 3.0, now_ns).result.error == ""
+    else:
+        kernel.rules, one = Rules(), Applier(kernel, KEY.verify_key, Rules())
+        assert one.resume([*kernel.documents.values()], now_s, now_ns, kernel.drawn) == ""
+    assert kernel.rules == before and one.held[:2] == (1, 2)
+    assert [(plan.epoch, plan.key, mixes) for plan, mixes in kernel.plans[len(plans) :]] == [
+        (plan.epoch, plan.key, mixes) for plan, mixes in plans]  # fmt: skip
+    one.tick(6.0, TURN_NS)
+    assert "192.0.2.0/24" in one.drawn_classes and kernel.drawn == (1, 2, TURN_NS // NS // EPOCH_S)
+    assert [*kernel.documents] == ([(1, 2)] if how == "lease" else [(1, 1), (1, 2)])
 
 
 @pytest.mark.parametrize("place", [(1, 1), (1, 0), (0, 9)])
@@ -144,7 +226,7 @@ def test_a_lease_that_ended_is_begun_anew_and_is_no_reason_to_reject() -> None:
     one, first = Applier(kernel, KEY.verify_key, Rules()), made()
     loaded(one, first)
     kernel.refuses = LeaseOver("transaction 3 of the agent is undone")
-    second = made(replace(MAP, version=2, prefixes={"192.0.2.0/24": "far"}))
+    second = made(replace(MAP, version=2, key=b"b" * 16, prefixes={"192.0.2.0/24": "far"}))
     found = loaded(one, second, first)
     assert found.retry and one.held == (0, 0, b"")
     kernel.refuses = None
@@ -158,6 +240,7 @@ def test_an_own_copy_is_put_in_force_again_with_all_its_differences() -> None:
     kept = [document(first), document(second, first.table)]
     assert one.resume(kept, 5.0, START_NS + 60 * NS) == ""
     assert one.held[:2] == (1, 2) and kernel.begun == 1 and "192.0.2.0/24" in kernel.rules.prefixes
+    # As the turn before had it in force; a start that does not know of one has the latest map.
     assert "over" in Applier(Recorded(), KEY.verify_key, Rules()).resume(kept, 5.0, START_NS + 3600 * NS)
     assert Applier(Recorded(), KEY.verify_key, Rules()).resume(kept[1:], 5.0, START_NS)
 

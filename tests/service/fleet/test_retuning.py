@@ -17,7 +17,7 @@ from configtron.service.fleet.applier import Applier
 from configtron.service.fleet.retuning import TRIES, ClassRetuning
 from configtron.service.lease.retuning import Choice, RetuneCount, SocketTarget
 from configtron.tune.drivers.borrowed_options import OpenClient
-from tests.support.applied_maps import EPOCH_S, HUMANS, KEY, MAP, NS, START_NS, Recorded, loaded, made
+from tests.support.applied_maps import EPOCH_S, HUMANS, KEY, MAP, NS, START_NS, TURN_NS, Recorded, loaded, made
 
 MOVED = "198.51.3.0/24"
 CHANGED = replace(MAP, version=2, prefixes={**MAP.prefixes, MOVED: "far"})
@@ -50,14 +50,15 @@ def retuning(
     following = ClassRetuning(one, asked)
     base = made(first)
     assert not loaded(one, base).result.error and not one.take_reclassed(), "no prefix had a class before"
-    assert not loaded(one, second_map := made(second), base, 1.0).result.error
+    assert not loaded(one, second_map := made(second), base, 1.0).result.error and not one.take_reclassed()
+    one.tick(2.0, TURN_NS)
     following.add(one.take_reclassed())
     return one, following, second_map
 
 
 def drawn(fleet_map: FleetMap, client: str, class_name: str) -> Profile:
     mix = Mix(*zip(*fleet_map.mixes[class_name], strict=True))
-    plan = Plan(Key.of(fleet_map.key), START_NS // NS // EPOCH_S, 0, fleet_map.holdback)
+    plan = Plan(Key.of(fleet_map.key), TURN_NS // NS // EPOCH_S, 0, fleet_map.holdback)
     arm = draw(plan, mix, unit_of(client)).arm
     return Profile("untouched") if arm is None else fleet_map.profiles[mix.profiles[arm]]
 
@@ -98,12 +99,10 @@ def test_longer_prefixes_and_a_humans_keep_what_they_have() -> None:
     assert set(asked.calls[0]) == {"198.51.3.1", "198.51.4.1"}, "198.51.7.0/24 is a human's"
 
 
-def test_a_class_without_a_mix_yet_waits_for_the_epoch_that_brings_it() -> None:
+def test_a_class_that_is_new_comes_with_its_mix() -> None:
     new = replace(CHANGED, prefixes={**MAP.prefixes, MOVED: "new"}, mixes={**MAP.mixes, "new": (("fast", 65_536),)})
     asked = Asked()
-    one, following, _ = retuning(MAP, new, True, asked)
-    assert following.turn() is None and not asked.calls
-    one.tick(2.0, START_NS + EPOCH_S * NS)
+    _, following, _ = retuning(MAP, new, True, asked)
     assert following.turn() is not None
     assert {target.profile.name for target in asked.calls[0].values()} == {"fast"}
 
@@ -141,6 +140,7 @@ def test_nothing_is_re_tuned_while_the_place_is_frozen_or_after_the_map_is_lost(
     assert len(asked.calls) == 1
     back = made(replace(MAP, version=3))
     loaded(one, back, second, 3.0)
+    one.tick(4.0, TURN_NS + EPOCH_S * NS)
     assert one.reclassed == {MOVED: "far"}
     one.tick(4000.0, START_NS + 4000 * NS)
     assert not one.take_reclassed(), "the map is void"
@@ -152,4 +152,12 @@ def test_a_prefix_that_returns_before_it_was_re_tuned_needs_nothing() -> None:
     loaded(one, first)
     loaded(one, second, first, 1.0)
     loaded(one, third, second, 2.0)
+    assert one.take_reclassed() == {}
+    one.tick(3.0, TURN_NS)
+    assert one.take_reclassed() == {}
+    # Also where both came in force.
+    loaded(one, made(replace(CHANGED, version=4)), third, 4.0)
+    one.tick(5.0, TURN_NS + EPOCH_S * NS)
+    loaded(one, made(replace(MAP, version=5)), made(replace(CHANGED, version=4)), 6.0)
+    one.tick(7.0, TURN_NS + 2 * EPOCH_S * NS)
     assert one.take_reclassed() == {}

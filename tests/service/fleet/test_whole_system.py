@@ -226,10 +226,28 @@ def keeps_the_epoch(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Applier, "_turn", lambda self, now_s, now_ns: None)
 
 
+def changes_arms_within_the_epoch(patch: pytest.MonkeyPatch) -> None:
+    load = Applier.load
+
+    def broken(self: Applier, document: bytes, now_s: float, now_ns: int) -> Any:
+        """Put each map in force when it comes, as before prefixes waited for the turn."""
+        found, now = load(self, document, now_s, now_ns), self._now
+        if not found.result.error and self._accepted is not None and now is not None:
+            self._begin(now._replace(accepted=self._accepted, drawing=self._drawn(self._accepted.head, now_ns)), now_s)
+        return found
+
+    patch.setattr(Applier, "load", broken)
+
+
+def changes_arms_when_started_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Applier, "_under_way", lambda self, head, now_ns: None)
+
+
 BROKEN: tuple[Patch, ...] = (
     forgets_rows_when_sent, acknowledges_without_room, names_rows_without_their_boot, stores_rows_again, obeys_any_term,
     applies_older_maps, hears_revoked_keys, believes_any_signature, renews_what_is_void, sends_rejected_versions_again,
     replaces_what_a_human_set, drops_rows_uncounted, gives_a_term_twice, draws_by_chance, keeps_the_epoch,
+    changes_arms_within_the_epoch, changes_arms_when_started_again,
 )  # fmt: skip
 
 

@@ -64,6 +64,8 @@ class Agent:
         new = replace(MAP, version=version, prefixes=prefixes, lease_s=LEASE_S, not_after_ns=now_ns + 3600 * NS)
         found = self.applier.load(document(signed(new, "m", now_ns, KEY), None), boot_s(), now_ns)
         assert not found.result.error, found.result
+        # The first is in force at once, each later one with the next epoch.
+        self.applier.tick(boot_s(), now_ns + (version - 1) * MAP.epoch_s * NS)
         self.following.add(self.applier.take_reclassed())
         done = self.following.turn()
         return done.text if done else None

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: MIT
+"""Which documents of the map an agent's later start needs: the latest, and the one that its epoch is drawn from.
+
+A document is whole or the difference to the one before. A later start begins with the last whole one that leads to the
+map in force.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from configtron.model.errors import ConfigtronError
+
+
+class DrawnPlace(NamedTuple):
+    """The map that arms are drawn from, and the epoch."""
+
+    term: int
+    version: int
+    epoch: int
+
+
+NOT_DRAWN = DrawnPlace(0, 0, 0)
+
+
+class MapJournal(Protocol):
+    """What keeps documents on this host. Errors of all: `ConfigtronError`, e.g. for a full disk."""
+
+    def keep(self, document: bytes, term: int, version: int) -> None:
+        """Journal a document that was accepted."""
+
+    def turned(self, drawn: DrawnPlace, first: tuple[int, int]) -> None:
+        """Journal which map is drawn from in which epoch; documents before `first` are not needed any more."""
+
+    def dropped(self, place: tuple[int, int]) -> None:
+        """Journal that the documents after this one were given up."""
+
+
+class KeptDocuments:
+    """Documents that are journaled, in order. What a full disk does not keep waits, and maps stay in force.
+
+    remark  takes a line when something begins to wait
+    """
+
+    def __init__(self, journal: MapJournal, remark: Callable[[str], None]) -> None:
+        self._journal, self._remark = journal, remark
+        # (term, version), and whether it is whole.
+        self._kept: list[tuple[tuple[int, int], bool]] = []
+        self._waiting: list[tuple[bytes, tuple[int, int], bool]] = []
+        self._drawn = self._journaled = NOT_DRAWN
+        self._complained = False
+
+    def noted(self, place: tuple[int, int], whole: bool) -> None:
+        """Take a document that an earlier start journaled."""
+        self._kept = [*(each for each in self._kept if each[0] != place), (place, whole)]
+
+    def keep(self, document: bytes, place: tuple[int, int], whole: bool) -> None:
+        """Keep a document for the next start."""
+        self._waiting.append((document, place, whole))
+        self.again()
+
+    def turned(self, drawn: DrawnPlace) -> None:
+        """Keep what is drawn from, and forget documents that no start needs any more."""
+        self._drawn = drawn
+        self.again()
+
+    def dropped(self, place: tuple[int, int]) -> None:
+        """Forget the documents after that one."""
+        self._kept = [each for each in self._kept if each[0] <= place]
+        self._waiting = [each for each in self._waiting if each[1] <= place]
+        try:
+            self._journal.dropped(place)
+        except ConfigtronError as error:
+            self._remark(f"maps after {place[0]}.{place[1]} are not forgotten for the next start: {error}")
+
+    def again(self) -> None:
+        """Journal what waits, in order."""
+        try:
+            while self._waiting:
+                document, place, whole = self._waiting[0]
+                self._journal.keep(document, *place)
+                self.noted(place, whole)
+                del self._waiting[0]
+            if self._drawn != self._journaled:
+                self._journal.turned(self._drawn, self._first())
+                self._journaled = self._drawn
+        except ConfigtronError as error:
+            if not self._complained:
+                term, version = self._waiting[0][1] if self._waiting else self._drawn[:2]
+                self._remark(f"map {term}.{version} is in force, but not kept for the next start yet: {error}")
+            self._complained = True
+            return
+        self._complained = False
+
+    def _first(self) -> tuple[int, int]:
+        """Return the last whole document that leads to what is drawn from; those before it go."""
+        at = next((at for at, (kept, _) in enumerate(self._kept) if kept == self._drawn[:2]), 0)
+        first = max((one for one, (_, whole) in enumerate(self._kept[: at + 1]) if whole), default=0)
+        self._kept = self._kept[first:]
+        return self._kept[0][0] if self._kept else self._drawn[:2]
