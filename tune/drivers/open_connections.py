@@ -6,6 +6,8 @@ Question   A profile is applied when a connection begins, and outlasts the rules
 Method     An accepted connection inherits its listener's options: without a profile it would have what its listener
            has now. Each open connection whose client had a profile is borrowed (pidfd_getfd(2)). An option that still
            has the profile's value is set to the listener's. Another value was set by the program since, and stays.
+           Where the kernel drew (`protocols.Drawing`), a client of a class may have had any of the profiles: an option
+           that has the value of one of them is set to the listener's.
            Settings without a socket option (`DRIVERS_OWN`) are restored by the driver before it is removed: its
            profiles are replaced by ones with the kernel's defaults, which are then applied to open connections.
            Where the place names listeners (`--listen`) or a control group (`--cgroup`), connections to other listeners,
@@ -24,7 +26,7 @@ from __future__ import annotations
 import logging
 import socket
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
@@ -33,7 +35,7 @@ from configtron.linux import netns
 from configtron.linux.proc import ESTABLISHED, LISTENING, TcpLine, borrowed, sockets_of_cgroup, tcp_lines
 from configtron.model.errors import ConfigtronError
 from configtron.model.nouns import Profile, Value
-from configtron.model.protocols import Driver, Mover
+from configtron.model.protocols import Driver, Mover, PlanReader
 from configtron.model.tuning import Changes, Place, Rules
 from configtron.tune.drivers.bpf.layout import WRAPPED
 from configtron.tune.drivers.bpf.pins import group
@@ -53,6 +55,8 @@ _DISPATCHER = "configtron"
 DRIVERS_OWN: Mapping[str, Value] = {"cwnd_clamp": 65535, "min_rto": 0.2, "delack_max": 0.2}
 # Knobs that turn pacing on. It then stays on (SK_PACING_NEEDED), even without a rate limit.
 PACING = ("pacing", "max_pacing_rate")
+# SO_MAX_PACING_RATE of a socket whose rate was never limited.
+UNLIMITED_RATE = 2**64 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +141,8 @@ class Leaving:
         # Without an open connection there is nothing to look up: 100 000 prefixes need not be sorted.
         clients = PrefixLookup(Rules(named, had.prefixes, had.default)) if candidates else None
         found = ((line, clients.of(line)) for line in candidates) if clients else ()
-        self._lines = [(line, profile) for line, profile in found if profile is not None]
+        drawn = tuple(named.values()) if candidates and _draws(driver) else ()
+        self._lines = [(line, (profile,) if profile else drawn) for line, profile in found if profile or drawn]
         self._own_restored = False
 
     def _lasts(self, profile: Profile) -> bool:
@@ -170,7 +175,8 @@ class Leaving:
 
     def before(self) -> None:
         """Let the driver restore the settings that have no socket option (`DRIVERS_OWN`); warn if it cannot."""
-        mine = {profile.name for _, profile in self._lines if any(knob in DRIVERS_OWN for knob, _ in profile.settings)}
+        known = (had[0] for _, had in self._lines if len(had) == 1)
+        mine = {profile.name for profile in known if any(knob in DRIVERS_OWN for knob, _ in profile.settings)}
         if not mine or not isinstance(self._driver, Mover):
             return
         plain = dict(DRIVERS_OWN) | {"min_rto": self._least_rto_s()}
@@ -202,13 +208,13 @@ class Leaving:
         listening = {line.inode: line.port for line in found if line.state == LISTENING and line.inode}
         listeners = self._listeners(listening, default)
         wanted = PrefixLookup(now)
-        holding = {line.inode: (line, profile) for line, profile in self._lines if line.inode}
+        holding = {line.inode: (line, had) for line, had in self._lines if line.inode}
         reached = set[int]()
         for inode, descriptor in borrowed(holding.keys()):
             with socket.socket(fileno=descriptor) as one:
                 reached.add(inode)
-                line, profile = holding[inode]
-                self._restore(done, one, profile, listeners.get(line.port, {CONTROL: default}), wanted.of(line))
+                line, had = holding[inode]
+                self._restore(done, one, had, listeners.get(line.port, {CONTROL: default}), wanted.of(line))
         done.left["not reached"] = len(self._lines) - len(reached)
         done.left = +done.left
         return done
@@ -232,38 +238,49 @@ class Leaving:
 
     def _controls(self) -> set[Value]:
         """Return the congestion controls that the profiles set."""
-        return {value for _, profile in self._lines for knob, value in profile.settings if knob == CONTROL}
+        return {value for _, had in self._lines for one in had for knob, value in one.settings if knob == CONTROL}
 
     def _restore(
-        self, done: Restored, one: socket.socket, had: Profile, listener: Mapping[str, Value], now: Profile | None
-    ) -> None:
-        """Restore one connection, and count in `done` what it may still carry."""
-        settings, target = dict(had.settings), dict(listener) | as_options(now)
+        self, done: Restored, one: socket.socket, had: Sequence[Profile], listener: Mapping[str, Value],
+        now: Profile | None,
+    ) -> None:  # fmt: skip
+        """Restore one connection, which had one of these profiles, and count in `done` what it may still carry."""
+        knobs, target = {knob for each in had for knob, _ in each.settings}, dict(listener) | as_options(now)
         left: list[str] = []
-        if self._driver.name == "kmod" or CONTROL in settings or "tcp_slow_start_after_idle" in settings:
-            left += self._restore_control(one, settings.get(CONTROL), str(target[CONTROL]))
-        ours = as_options(had)
-        for knob in (knob for knob in self._lasting.options if knob in OPTIONS and knob in ours):
-            left += _restore_option(one, knob, ours[knob], target.get(knob, 0))
+        if self._driver.name == "kmod" or CONTROL in knobs or "tcp_slow_start_after_idle" in knobs:
+            controls = {dict(each.settings).get(CONTROL) for each in had}
+            left += self._restore_control(one, controls, str(target[CONTROL]))
+        # Of one profile it is known; of several, an unlimited rate shows that pacing was never on.
+        may_be_paced = len(had) == 1 or OPTIONS["max_pacing_rate"].get(one) != UNLIMITED_RATE
+        ours = [as_options(each) for each in had]
+        for knob in (knob for knob in self._lasting.options if knob in OPTIONS and knob in knobs):
+            values = {each[knob] for each in ours if knob in each}
+            left += _restore_option(one, knob, values, target.get(knob, 0))
         if not self._own_restored:
-            left += [knob for knob in self._lasting.own if knob in settings]
-        if self._driver.name in ("ebpf", "kmod") and (settings.get("pacing") == "fq" or "max_pacing_rate" in settings):
+            left += [knob for knob in self._lasting.own if knob in knobs]
+        paced = ("pacing", "fq") in (setting for each in had for setting in each.settings)
+        if self._driver.name in ("ebpf", "kmod") and may_be_paced and (paced or "max_pacing_rate" in knobs):
             left.append("pacing")
         done.left.update(left)
         done.restored += not left
 
-    def _restore_control(self, one: socket.socket, ours: Value | None, target: str) -> list[str]:
+    def _restore_control(self, one: socket.socket, ours: Collection[Value | None], target: str) -> list[str]:
         found = control_of(one)
         if self._driver.name != "kmod":  # its copies have the real names: a name does not show whose it is
-            if found == target or (found != ours and found not in WRAPPED):
+            if found == target or (found not in ours and found not in WRAPPED):
                 return []
         return [] if set_control(one, target) else [CONTROL]
 
 
-def _restore_option(one: socket.socket, knob: str, ours: Value, target: Value) -> Sequence[str]:
+def _draws(driver: Driver) -> bool:
+    """Return whether a plan is in force that clients' profiles are drawn by."""
+    return isinstance(driver, PlanReader) and driver.plan_state() is not None
+
+
+def _restore_option(one: socket.socket, knob: str, ours: Collection[Value], target: Value) -> Sequence[str]:
     """Return the knob if the kernel refuses to restore it; nothing if it is restored or the program has changed it."""
     try:
-        if OPTIONS[knob].get(one) == ours and ours != target:
+        if (found := OPTIONS[knob].get(one)) in ours and found != target:
             OPTIONS[knob].set(one, int(str(target)))
     except OSError:
         return [knob]
