@@ -13,6 +13,7 @@ import os
 import random
 import select
 import signal
+import socket
 import struct
 import subprocess
 import threading
@@ -43,6 +44,8 @@ class Rig:
     ) -> None:
         self.names = names
         self.delay_s, self.loss, self.swap, self.double, self.merged = delay_s, loss, swap, double, merged
+        # Client's IPv4 address -> its one-way delay, s, in place of `delay_s`; it may change while packets pass.
+        self.delays: dict[str, float] = {}
         self.chance = random.Random(seed)
         self._fds: list[int] = []
         self._stop, self._wake = os.pipe()
@@ -113,12 +116,20 @@ class Rig:
             for fd in ready:
                 data = os.read(fd, 65535 + VNET_HEADER)
                 if self.chance.random() >= self.loss:
+                    delay_s = self._delay_of(data)
                     for _ in range(1 + (self.chance.random() < self.double)):
-                        late = self.delay_s * 0.3 if self.chance.random() < self.swap else 0.0
-                        heappush(due, (time.monotonic() + self.delay_s + late, next(order), self._across(fd), data))
+                        late = delay_s * 0.3 if self.chance.random() < self.swap else 0.0
+                        heappush(due, (time.monotonic() + delay_s + late, next(order), self._across(fd), data))
             while due and due[0][0] <= time.monotonic():
                 _, _, to, data = heappop(due)
                 os.write(to, data)
+
+    def _delay_of(self, data: bytes) -> float:
+        """Return a packet's delay, by the client whose it is; of IPv6 and with `merged` there is one for all."""
+        if not self.delays or self.merged:
+            return self.delay_s
+        ends = (socket.inet_ntoa(data[at : at + 4]) for at in (12, 16))
+        return next((self.delays[end] for end in ends if end in self.delays), self.delay_s)
 
     def _across(self, fd: int) -> int:
         return self._fds[1] if fd == self._fds[0] else self._fds[0]

@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: MIT
+"""The closed loop on this kernel, for clients behind one gateway whose paths differ and change. JSON.
+
+    one_gateway.py FOLDER     run it apart (rigs/isolation.py)
+
+Learner, maps, applier, journal and driver are those of `learn serve --local`; wall-clock time is handed in, so that
+epochs pass as fast as rows come. Connections are real ones over a path of user space that delays each client's
+packets (`rigs/impaired_path.py`): the kernel draws by prefix or by the handshake's round trip. Page load times are a
+formula of round trip and profile: `wide` suits far clients, `plain` near ones.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from configtron.db.agent_journal import AgentJournal
+from configtron.db.fleet import FleetStore
+from configtron.fleet.transport.curve_keys import signing_key
+from configtron.learner.loop_maker import LoopMapMaker
+from configtron.linux import netns
+from configtron.model.close_records import OpenRecord
+from configtron.model.draw import Mix, Plan, draws, propensity, unit_of
+from configtron.model.fleet import WHOLE, FleetMap, OutcomeRow
+from configtron.model.grid import Grid
+from configtron.model.nouns import Knob
+from configtron.model.tuning import Place, Rules
+from configtron.service.fleet.applier import Applier
+from configtron.service.fleet.enforcement import JournaledEnforcement
+from configtron.service.fleet.manager_core import ManagerCore
+from configtron.service.fleet.retuning import ClassRetuning
+from configtron.service.learning.local_loop import GuardedMaker, LocalApplying, LocalLearning, LoopStep, drawn_from
+from configtron.service.learning.serve_local import ServeOptions, dated_plan, loop_options
+from configtron.service.lease.options import LeaseOptions
+from configtron.tune.drivers.bpf import pins
+from configtron.tune.drivers.ebpf import EbpfDriver
+from rigs.impaired_path import Rig, rig
+from tests.support.tune.left import GROUP, nothing_left
+from tests.support.tune.sockets import OPTIONS
+
+PORT, NS = 8080, 10**9
+# s of the wall clock that is handed in; rows of an epoch that others' clients send, and how many prefixes these have.
+FIRST, EPOCH_S, ROWS, OTHERS, LEARNED = 2_000_000, 60, 160, 8, 2
+# Round trips of others' clients, and one-way delays of the path, s: its own work adds some milliseconds, and between 0
+# and 60 ms, and 60 and 240 ms, a busy machine changes no band's class.
+NEAR_MS, FAR_MS, NEAR_S, FAR_S = 25.0, 120.0, 0.012, 0.06
+LOWAT = {"plain": 5_000, "wide": 50_000}
+GATEWAY = ("10.99.0.11", "10.99.0.12")
+LISTED = [f"10.98.0.{at + 1}" for at in range(24)]
+
+
+def grid() -> Grid:
+    """Return Default and two configurations that a socket shows by its notsent_lowat."""
+    knob = Knob("notsent_lowat", "tcp", "bytes", 0, (0, *LOWAT.values()))
+    return Grid((knob,), ((0,), (1,), (2,)))
+
+
+def load_ms(rtt_ms: float, lowat: int, noise: float) -> float:
+    """Return a page load time: far clients gain a third by `wide`, near ones by `plain`."""
+    suits = LOWAT["wide"] if rtt_ms > 30.0 else LOWAT["plain"]
+    return (100.0 + 10.0 * rtt_ms) * (0.5 if lowat == suits else 1.0 if not lowat else 1.2) * noise
+
+
+class Hosted(NamedTuple):
+    """Both halves of the loop and what they act on."""
+
+    learning: LocalLearning
+    applying: LocalApplying
+    driver: EbpfDriver
+    clock: list[float]
+
+    def turn(self) -> LoopStep:
+        """Turn both halves, as at the second that the clock shows."""
+        now_ns = round(self.clock[0] * NS)
+        self.learning.turn(self.clock[0], now_ns)
+        return self.applying.turn(time.clock_gettime(time.CLOCK_BOOTTIME), now_ns)
+
+    @property
+    def map(self) -> FleetMap:
+        """Return the map that arms are drawn from."""
+        return self.applying.maps[drawn_from(self.applying.applier)[:2]]
+
+    @property
+    def epoch(self) -> int:
+        return int(self.clock[0] // EPOCH_S)
+
+
+@contextmanager
+def hosted(folder: Path, place: Place) -> Iterator[Hosted]:
+    """The loop of `learn serve --local` with a small grid, on the driver `ebpf`."""
+    lease = LeaseOptions(folder / "loop.db", "ebpf", place)
+    options = ServeOptions(lease, folder / "keys", "mab_nc", 0.0, EPOCH_S, least_clients=20, begin_with=ROWS,
+                           ports=(PORT,), budget=1.0)  # fmt: skip
+    key, clock, driver = signing_key(options.keys), [float(FIRST * EPOCH_S + 1)], EbpfDriver(place)
+    with AgentJournal(lease.database) as journal, FleetStore(lease.database) as store:
+        enforcement = JournaledEnforcement(lease, journal, driver)
+        made = loop_options(options, grid(), (), frozenset(), enforcement.draws)
+        # In one thread with the learner, the lease is not renewed each second.
+        made = replace(made, map=replace(made.map, lease_s=60.0), classes=2)
+        maker = LoopMapMaker(made, bytes(range(16)))
+        core = ManagerCore(store, GuardedMaker(maker, enforcement.barred), key, "local/test", round(clock[0] * NS))
+        applier = Applier(enforcement, key.verify_key, Rules())
+        try:
+            learning = LocalLearning(core, maker, "boot")
+            applying = LocalApplying(learning, applier, key.verify_key, ClassRetuning(applier, enforcement))
+            yield Hosted(learning, applying, driver, clock)
+        finally:
+            enforcement.release()
+
+
+class World:
+    """Rows of clients, synthetic ones and those of real connections, in one sequence."""
+
+    def __init__(self, here: Hosted) -> None:
+        self.here, self.rng, self.sequence = here, np.random.default_rng(5), 0
+
+    def row(self, address: str, rtt_ms: float, class_name: str, arm: int | None) -> OutcomeRow:
+        """Return the outcome of a load by what was drawn for it."""
+        fleet_map, self.sequence = self.here.map, self.sequence + 1
+        profile, chance = "", None
+        if class_name:
+            mix = Mix(*zip(*fleet_map.mixes[class_name], strict=True))
+            chance = propensity(plan_of(fleet_map, self.here.epoch), mix, arm)
+            profile = "" if arm is None else mix.profiles[arm]
+        lowat = int(str(dict(fleet_map.profiles[profile].settings).get("notsent_lowat", 0))) if profile else 0
+        made = load_ms(rtt_ms, lowat, float(np.exp(0.1 * self.rng.standard_normal())))
+        prefix = ".".join([*address.split(".")[:3], "0/24"])
+        return OutcomeRow("local", "boot", self.sequence, round(self.here.clock[0] * NS), "site", prefix,
+                          f"{unit_of(address):010x}{self.here.epoch:06x}", made, fleet_map.term, fleet_map.version,
+                          self.here.epoch, class_name, arm, profile, chance, rtt_ms=rtt_ms, bandwidth_kbps=20_000.0,
+                          loss=0.0)  # fmt: skip
+
+    def others(self) -> list[OutcomeRow]:
+        """Return an epoch's rows of other prefixes, half of them far, drawn as the kernel would."""
+        fleet_map, far_from = self.here.map, OTHERS // 2
+        addresses = [(f"198.51.{at % OTHERS}.{at // OTHERS + 1}", at % OTHERS >= far_from) for at in range(ROWS)]
+        spread = np.exp(0.1 * self.rng.standard_normal(ROWS))
+        seen = [(address, float((FAR_MS if far else NEAR_MS) * by))
+                for (address, far), by in zip(addresses, spread, strict=True)]  # fmt: skip
+        names = [_class_of(fleet_map, *one) for one in seen]
+        arms: dict[str, int | None] = {}
+        for name in set(names) - {""}:
+            mix = Mix(*zip(*fleet_map.mixes[name], strict=True))
+            members = [address for (address, _), of in zip(seen, names, strict=True) if of == name]
+            units = [unit_of(one) for one in members]
+            found, _ = draws(plan_of(fleet_map, self.here.epoch), mix, np.array(units, dtype=np.uint64))
+            arms |= dict(zip(members, found.tolist(), strict=True))
+        return [self.row(*one, name, arms.get(one[0])) for one, name in zip(seen, names, strict=True)]
+
+    def next_epoch(self, rows: Sequence[OutcomeRow]) -> list[LoopStep]:
+        """Learn rows, have the next map made ten seconds before its epoch, and let the epoch begin."""
+        here, steps = self.here, []
+        here.learning.rows(rows)
+        steps.append(here.turn())
+        end = (here.epoch + 1) * EPOCH_S
+        for second in (end - 9.0, end + 1.0):
+            here.clock[0] = second
+            steps += [here.turn(), here.turn()]
+        return steps
+
+
+def _class_of(fleet_map: FleetMap, address: str, rtt_ms: float) -> str:
+    bands = (band.class_name for band in fleet_map.bands if rtt_ms * 1000 <= band.up_to_us)
+    return fleet_map.prefixes.get(f"{address.rpartition('.')[0]}.0/24") or next(bands, "")
+
+
+def plan_of(fleet_map: FleetMap, epoch: int) -> Plan:
+    return dated_plan(fleet_map, epoch).plan
+
+
+class Visitors:
+    """Connections of clients behind the gateway to a listener in the driver's control group."""
+
+    def __init__(self, path: Rig, here: Hosted) -> None:
+        self.path, self.here = path, here
+        # Records have the client's port and no address: each connection has a port of its own.
+        self.ports = count(20_000)
+        with netns.inside(path.names["server"]):
+            self.listener = socket.create_server(("10.99.0.2", PORT), backlog=64)
+
+    def connect(self, addresses: Sequence[str]) -> dict[str, tuple[socket.socket, socket.socket, OpenRecord]]:
+        """Return each client's socket, the server's, and what the kernel recorded; all handshakes at once."""
+        clients = {}
+        for address in addresses:
+            with netns.inside(self.path.names["client"]):
+                one = socket.socket()
+            one.bind((address, next(self.ports)))
+            one.setblocking(False)
+            one.connect_ex(("10.99.0.2", PORT))
+            clients[one.getsockname()[1]] = address, one
+        found = {}
+        self.listener.settimeout(10)
+        for _ in addresses:
+            served, (_, port) = self.listener.accept()
+            found[port] = served
+        records = {}
+        deadline = time.monotonic() + 10
+        while len(records) < len(addresses) and time.monotonic() < deadline:
+            records |= {one.remote_port: one for one in self.here.driver.records() if isinstance(one, OpenRecord)}
+        return {address: (one, found[port], records[port]) for port, (address, one) in clients.items()}
+
+
+def lowat_of(served: socket.socket) -> int:
+    return served.getsockopt(*OPTIONS["notsent_lowat"])
+
+
+def main(folder: Path) -> None:
+    # The mount namespace is its own: names of other programs' network namespaces are neither seen nor swept, nor ours.
+    Path("/run/netns").mkdir(exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "none", "/run/netns"], check=True)
+    group = pins.mounts("cgroup2")[0]
+    home = next(line for line in open("/proc/self/cgroup") if line.startswith("0:")).split(":")[2].strip().strip("/")
+    (group / GROUP).mkdir()
+    with ExitStack() as stack:
+        stack.callback((group / GROUP).rmdir)
+        path = stack.enter_context(rig(delay_s=NEAR_S))
+        for address in (*GATEWAY, *LISTED):
+            subprocess.run(
+                ["ip", "-n", path.names["client"], "addr", "add", f"{address}/16", "dev", "tun0"], check=True
+            )
+        subprocess.run(["ip", "-n", path.names["server"], "route", "add", "10.98.0.0/24", "dev", "tun0"], check=True)
+        here = stack.enter_context(hosted(folder, Place(netns=path.names["server"], cgroup=GROUP)))
+        stack.callback((group / home / "cgroup.procs").write_text, "0")
+        (group / GROUP / "cgroup.procs").write_text("0")
+        answer = played(here, path)
+    print(json.dumps({**answer, "nothing left": nothing_left()}))
+
+
+def played(here: Hosted, path: Rig) -> dict[str, Any]:
+    world, visitors = World(here), Visitors(path, here)
+    here.turn()
+    for _ in range(LEARNED):
+        world.next_epoch(world.others())
+    answer = two_bands(visitors, path)
+    return answer | new_network(world, visitors, path)
+
+
+def best_of(fleet_map: FleetMap, class_name: str) -> tuple[int, float]:
+    """Return the notsent_lowat that most clients of a class get, and their share."""
+    name, parts = max(fleet_map.mixes[class_name], key=lambda one: one[1])
+    return int(str(dict(fleet_map.profiles[name].settings).get("notsent_lowat", 0))), parts / WHOLE
+
+
+def two_bands(visitors: Visitors, path: Rig) -> dict[str, Any]:
+    """Two clients of one prefix, one near and one far; then the far one comes near."""
+    fleet_map, found = visitors.here.map, []
+    near, far = GATEWAY
+    for delays in ({near: NEAR_S, far: FAR_S}, {near: NEAR_S, far: NEAR_S}):
+        path.delays = delays
+        begun = time.monotonic()
+        ends = visitors.connect(GATEWAY)
+        seconds = time.monotonic() - begun
+        found.append([
+            {"prefix": one.prefix, "band": one.band, "class": one.class_name, "lowat": lowat_of(served), "rtt_ms":
+             (one.rtt_us or 0) / 1000, "best": best_of(fleet_map, one.class_name or ""), "listed": one.prefix in
+             fleet_map.prefixes, "seconds": seconds}
+            for _, served, one in (ends[address] for address in GATEWAY)
+        ])  # fmt: skip
+        close(ends)
+    return {"apart": found[0], "after": found[1]}
+
+
+def new_network(world: World, visitors: Visitors, path: Rig) -> dict[str, Any]:
+    """A listed prefix whose network changes: its outcomes until its class does, and its open connections."""
+    here = world.here
+    path.delays = dict.fromkeys(LISTED, NEAR_S)
+    world.next_epoch([*world.others(), *loads(world, visitors)])
+    before = here.map.prefixes.get(f"{LISTED[0].rpartition('.')[0]}.0/24", "")
+    ends = visitors.connect([*LISTED, GATEWAY[0]])
+    begun = {address: lowat_of(served) for address, (_, served, _) in ends.items()}
+    drawn_before = best_of(here.map, before)
+    path.delays = dict.fromkeys(LISTED, FAR_S)
+    changed_s, moved, retuned, epochs = here.clock[0], [], [], 0
+    while not moved and epochs < 3:
+        some = world.next_epoch([*world.others(), *loads(world, visitors)])
+        moved = [one for step in some for one in step.moved if one.prefix == "10.98.0.0/24"]
+        retuned = [step.retuned.text for step in some if step.retuned]
+        epochs += 1
+    now = here.map.prefixes["10.98.0.0/24"]
+    mix = Mix(*zip(*here.map.mixes[now], strict=True))
+    given = {address: lowat_of(served) for address, (_, served, _) in ends.items()}
+    fresh = visitors.connect(LISTED)
+    answer = {"before": [before, *drawn_before], "now": [now, *best_of(here.map, now)], "epochs": epochs,
+              "moved": [(one.before, one.now, one.outcomes, one.seconds) for one in moved],
+              "virtual seconds": here.clock[0] - changed_s, "retuned": retuned, "begun": begun, "given": given,
+              "fresh": {address: lowat_of(served) for address, (_, served, _) in fresh.items()},
+              "left out": dict(here.learning.maker.learner.left_out_), "arms": len(mix.profiles)}  # fmt: skip
+    close(fresh)
+    close(ends)
+    return answer
+
+
+def loads(world: World, visitors: Visitors) -> list[OutcomeRow]:
+    """Return the outcomes of a load of each listed client, by the kernel's record of its connection."""
+    ends = visitors.connect(LISTED)
+    rows = [world.row(address, (one.rtt_us or 0) / 1000, one.class_name or "", one.arm)
+            for address, (_, _, one) in ends.items()]  # fmt: skip
+    close(ends)
+    return rows
+
+
+def close(ends: dict[str, tuple[socket.socket, socket.socket, OpenRecord]]) -> None:
+    for client, served, _ in ends.values():
+        client.close()
+        served.close()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
