@@ -86,7 +86,8 @@ def measured(connections: int, processes: int) -> str:
             began, cpu_s = time.monotonic(), time.process_time()
             done = here.retune(targets, [PROFILE])
             wall_s, cpu_s = time.monotonic() - began, time.process_time() - cpu_s
-            whole = asked(holders) == (done.changed, 0) and done.changed == processes * ((connections // processes + 1) // 2)
+            of_prefix = processes * ((connections // processes + 1) // 2)
+            whole = done.changed == of_prefix and asked(holders) == (of_prefix, 0)
             began = time.monotonic()
             back = here.put_back()
             back_s = time.monotonic() - began
