@@ -10,7 +10,10 @@ Method     Until `begin_with` outcomes have come in, nothing is drawn: every cli
 Stop when  never.
 Reads as   a `FleetMap`; prefixes that came to another class since the last turn, whose open connections are to be
            moved.
-Fails as   rows that do not teach: counted by reason.
+           A kernel that cannot report bandwidth (BPF without the kernel's type information) is no hindrance: where no
+           outcome has one, classes are of round trip and loss, all bandwidths counting as alike.
+Fails as   rows that do not teach: counted by reason. Without a single outcome of known round trip and loss there are no
+           classes, and every client keeps Default.
 Differs    from CT in that policy, map and propensities are one saved state: after a kill they fit one another.
 Source     CT sections 3 to 5.
 
@@ -21,7 +24,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -53,6 +56,10 @@ for kind in (Context, Decision, Outcome, Profile):
 MOST_MAPS = 12
 # Sites that are distinguished, as in `learn run`.
 MOST_SITES = 100
+# Stands for every bandwidth in a fleet whose kernels report none, kbit/s: any one number would do.
+ALIKE_KBPS = 10_000.0
+# Outcomes that wait for the first that classes can be made from, in multiples of `begin_with`.
+MOST_WAITING = 4
 # Of a state as text; raised when old texts no longer say enough.
 LIVE_VERSION = 1
 
@@ -105,6 +112,8 @@ class LoopLearner:
         self.waiting_: list[Outcome] = []
         self.counts_: Counter[tuple[int, str]] = Counter()
         self.outcomes_, self.left_out_ = 0, Counter[str]()
+        # No outcome from which classes were made has a bandwidth.
+        self.alike_ = False
         # (configurations,) what the whole fleet may have now; asked anew at each turn, not saved.
         self.among: Mask = np.ones(len(options.grid), dtype=np.bool_)
 
@@ -114,20 +123,34 @@ class LoopLearner:
         """Learn from rows, in their order. Return them as outcomes, and what was left out."""
         maps = {(one.term, one.version): one for one in self.maps_}
         grid = None if self.policy is None else self.policy.grid
+        if self.alike_:
+            rows = [row if row.bandwidth_kbps else replace(row, bandwidth_kbps=ALIKE_KBPS) for row in rows]
         lesson = lesson_of(rows, maps, self.traffic, self.counts_, default_of(grid))
         self.left_out_ += lesson.left_out
         if lesson.outcomes:
             self.outcomes_ += len(lesson.outcomes)
             if self.policy is None:
                 self.waiting_ += lesson.outcomes
+                del self.waiting_[: -MOST_WAITING * self.options.begin_with]
             else:
                 teach(self.policy, lesson.logged())
         return lesson
 
+    def _known(self) -> list[Outcome]:
+        """Return the outcomes that wait, with a bandwidth where none of them has one; [] where no network is known."""
+        contexts = [one.decision.context for one in self.waiting_]
+        placed = [one for one in contexts if one.rtt_ms is not None and one.loss is not None]
+        if any(one.bandwidth_kbps is not None for one in placed):
+            return self.waiting_
+        self.alike_ = bool(placed)
+        return [_with_bandwidth(one) for one in self.waiting_] if placed else []
+
     def _begin(self) -> None:
         """Make classes and the policy from the outcomes so far, and teach it these."""
         options, seed = self.options, self.options.map.seed
-        first = logged_of(self.waiting_)
+        if not (known := self._known()):
+            return
+        first = logged_of(known)
         found = beginning(first, options.classes, seeded(seed), grid=options.grid, features=options.features)
         loads = Counter(first.contexts.site[first.contexts.site >= 0].tolist())
         sites = tuple(sorted(first.contexts.sites[at] for at, _ in loads.most_common(MOST_SITES)))
@@ -209,6 +232,7 @@ class LoopLearner:
             "waiting": self.waiting_,
             "counts": [(epoch, unit, n) for (epoch, unit), n in self.counts_.items()],
             "outcomes": self.outcomes_,
+            "alike": self.alike_,
             "left_out": dict(self.left_out_),
         }
         return encode(state)
@@ -220,6 +244,7 @@ class LoopLearner:
             raise BadInput(f"this is no state of a closed loop of version {LIVE_VERSION}; start it anew: --fresh")
         self.key = bytes.fromhex(state["key"])
         self.version_, self.outcomes_ = state["version"], state["outcomes"]
+        self.alike_ = state.get("alike", False)
         if state["recipe"] is not None:
             self.recipe_ = recipe_of(state["recipe"])
             self.policy = self.recipe_.make()
@@ -229,6 +254,11 @@ class LoopLearner:
         self.waiting_ = state["waiting"]
         self.counts_ = Counter({(epoch, unit): n for epoch, unit, n in state["counts"]})
         self.left_out_ = Counter(state["left_out"])
+
+
+def _with_bandwidth(outcome: Outcome) -> Outcome:
+    context = replace(outcome.decision.context, bandwidth_kbps=ALIKE_KBPS)
+    return replace(outcome, decision=replace(outcome.decision, context=context))
 
 
 def teach(policy: TablePolicy, logged: Logged) -> None:

@@ -72,6 +72,29 @@ def test_nothing_is_drawn_before_there_are_classes() -> None:
     assert [one.version for one in maps] == [1, 2, 3] and one.outcomes_ == 1200 and not one.left_out_
 
 
+def test_kernels_that_report_no_bandwidth_are_learned_from() -> None:
+    """As BPF programs without the kernel's type information: every row lacks it."""
+    one, here = learner(), world()
+    for epoch in range(5):
+        fleet_map, _ = one.turn(epoch * EPOCH_NS)
+        one.take([replace(row, bandwidth_kbps=None) for row in here.epoch(epoch, fleet_map).rows])
+    assert fleet_map.mixes and fleet_map.prefixes and len(set(fleet_map.prefixes.values())) > 1
+    again = learner()
+    again.restore(one.save())
+    assert again.alike_ and again.save() == one.save()
+
+
+@pytest.mark.parametrize("unknown", ["rtt_ms", "loss"])
+def test_without_a_known_network_every_client_keeps_default(unknown: str) -> None:
+    one, here = learner(begin_with=100), world(loads=150)
+    for epoch in range(4):
+        fleet_map, _ = one.turn(epoch * EPOCH_NS)
+        one.take([replace(row, **{unknown: None}) for row in here.epoch(epoch, fleet_map).rows])  # type: ignore[arg-type]
+        assert not fleet_map.mixes
+    assert one.outcomes_ == 600 and len(one.waiting_) == 400
+    assert lived(one, here, range(5, 7))[1].mixes
+
+
 def test_propensities_are_the_draws(lived_learner: LoopLearner) -> None:
     """Of every load: what the policy learns is the share of units that the kernel gives this profile to."""
     here, fleet_map = world(loads=4000), lived_learner.map
