@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.live.scenario import guarded, measured
+from benchmarks.live_kernel.bulk_flow import BulkFlow
 from benchmarks.live_kernel.hosts import DATABASE, HostAgent, LearningManager
 from benchmarks.live_kernel.place import FOLDER, WebProgram, Wires
 from benchmarks.live_kernel.scenario import AFTER, CHANGED, KernelScenario, pages
@@ -58,6 +59,8 @@ class KernelExperiment:
         self.records: list[tuple[str, OpenRecord | CloseRecord]] = []
         self.plans: list[tuple[str, int, int, int]] = []
         self.maps: dict[tuple[int, int], str] = {}
+        self.applied: list[tuple[str, float, int, int]] = []
+        self.restarts: list[tuple[int, int, int]] = []
         self.counts: Counter[str] = Counter()
         self.events: list[tuple[int, str]] = []
         self.starts, self.lost_records, self.first = 0, 0, 0
@@ -70,6 +73,8 @@ class KernelExperiment:
         self.agents: dict[int, HostAgent] = {}
         self.barred: Callable[[Profile], str] = lambda profile: ""
         self.manager = self._manager()
+        beside = [network for network in self.networks if network.drawn(scenario.seed).neighbours]
+        self.flows = {network.number: BulkFlow(network) for network in beside}
 
     def _manager(self) -> LearningManager:
         scenario = self.scenario
@@ -77,7 +82,7 @@ class KernelExperiment:
         grid = guarded(measured())
         if self.agents:
             grid = reachable_grid(self.barred, grid)
-        options = LoopOptions(grid, scenario.policy, maps, scenario.begin_with)
+        options = LoopOptions(grid, scenario.policy, maps, scenario.begin_with, budget=scenario.budget)
         self.starts += 1
         return LearningManager(LoopMapMaker(options, KEY), lambda profile: self.barred(profile), self.starts)
 
@@ -107,6 +112,8 @@ class KernelExperiment:
             )
             for network in self.networks
         ]
+        for flow in self.flows.values():
+            flow.start()
         over = asyncio.Event()
         visiting = [asyncio.ensure_future(one.visit(over.is_set)) for one in visitors]
         now_s = time.time()
@@ -132,6 +139,8 @@ class KernelExperiment:
                     one.result()
         over.set()
         await asyncio.gather(*visiting)
+        for flow in self.flows.values():
+            flow.stop()
         # rows settle ten seconds after their beacon
         for _ in range(round(SETTLED_S / TURN_S)):
             await asyncio.sleep(TURN_S)
@@ -154,6 +163,8 @@ class KernelExperiment:
         for agent in self.agents.values():
             if (applied := agent.turn()) is not None:
                 self.maps[applied.term, applied.version] = map_text(applied)
+                at_s = time.clock_gettime(time.CLOCK_BOOTTIME)
+                self.applied.append((agent.name, at_s, applied.term, applied.version))
                 if applied.key != KEY:
                     raise Mismatch("the key of the draw changed")
 
@@ -201,8 +212,8 @@ class KernelExperiment:
         before = self.manager.maker.learner.outcomes_
         self.manager.kill()
         self.manager = self._manager()
-        print(f"manager started anew: term {self.manager.learning.core.term}, {before} outcomes learned before,"
-              f" {self.manager.maker.learner.outcomes_} after", flush=True)  # fmt: skip
+        after = self.manager.maker.learner.outcomes_
+        self.restarts.append((self.manager.learning.core.term, before, after))
         for agent in self.agents.values():
             agent.follow(self.manager)
 
@@ -215,7 +226,9 @@ class KernelExperiment:
             "loads": self.loads, "records": [(name, *_record(one)) for name, one in self.records], "rows": rows,
             "counts": dict(self.counts), "events": self.events, "learned": learner.outcomes_,
             "left_out": dict(learner.left_out_), "term": self.manager.learning.core.term,
-            "boot_s": self.boot_s, "lost_records": self.lost_records,
+            "flows": {number: sorted(flow.bins.items()) for number, flow in self.flows.items()},
+            "applied": self.applied, "restarts": self.restarts, "boot_s": self.boot_s,
+            "lost_records": self.lost_records,
         }  # fmt: skip
 
 

@@ -24,10 +24,13 @@ from configtron.learner.map_text import map_of_text
 from configtron.learner.pageloads.plan_book import DatedPlan, unit
 from configtron.model.close_records import OpenRecord
 from configtron.model.draw import draw, is_held, unit_of
+from configtron.model.fleet import FleetMap
 from configtron.service.learning.serve_local import dated_plan
 
 # s by which a connection's start may lie outside of its load's times, which another clock reading took.
 SLACK_S = 0.5
+# s within which the clock readings around the writing of a map may lie: the clock stands while a process runs.
+APPLYING_S = 0.001
 # Examples of what differs.
 EXAMPLES = 5
 
@@ -67,6 +70,8 @@ class KeptRun:
     closed: list[tuple[str, OpenRecord, list[Any]]]
     plans: dict[tuple[int, int, int], DatedPlan]
     in_force: dict[tuple[str, int], list[tuple[int, int]]]
+    applied: dict[str, list[tuple[float, tuple[int, int]]]]
+    maps: dict[tuple[int, int], FleetMap]
     rows: list[dict[str, Any]]
     raw: dict[str, Any]
 
@@ -89,12 +94,15 @@ def kept(scenario: KernelScenario, found: dict[str, Any]) -> KeptRun:
     for name, term, version, epoch in found["plans"]:
         in_force[name, epoch].append((term, version))
         plans[term, version, epoch] = dated_plan(maps[term, version], epoch)
+    applied: dict[str, list[tuple[float, tuple[int, int]]]] = defaultdict(list)
+    for name, at_s, term, version in found["applied"]:
+        applied[name].append((at_s, (term, version)))
     width = len(OpenRecord._fields)
     opened = [(name, OpenRecord(*row)) for name, kind, row in found["records"] if kind == "open"]
     closed = [(name, OpenRecord(*row[:width]), row[width:]) for name, kind, row in found["records"] if kind == "close"]
     loads = [Visited(*row[:-1], tuple(row[-1])) for row in found["loads"]]
     rows = [dict(zip(COLUMNS, row, strict=True)) for row in found["rows"]]
-    return KeptRun(scenario, loads, opened, closed, plans, dict(in_force), rows, found)
+    return KeptRun(scenario, loads, opened, closed, plans, dict(in_force), dict(applied), maps, rows, found)
 
 
 class LoadFinder:
@@ -150,20 +158,18 @@ def checked(run: KeptRun) -> Checks:
 
 def _connection(found: Checks, run: KeptRun, name: str, record: OpenRecord, address: str) -> None:
     """Compare a connection with the draw of the plans that its server had in that epoch: one, or two where a map came
-    within it."""
+    within it. Prefixes are of the latest map that was applied, mixes of the plan's."""
     epoch = record.epoch or 0
     plans = [run.plans[term, version, epoch] for term, version in run.in_force.get((name, epoch), ())]
     facts = (record.class_name, record.arm, record.held, record.profile)
-    expected = [drawn(plan, address, record) for plan in plans]
+    expected = [drawn(plan, address, one) for plan in plans for one in classes_of(run, name, record, plan)]
     found.drawn += record.class_name is not None
     if facts not in expected:
         found.add("connection", f"{address} in epoch {epoch} at {name}: {facts}, by the plan {expected}")
 
 
-def drawn(plan: DatedPlan, address: str, record: OpenRecord) -> tuple[str | None, int | None, bool, str]:
-    """Return class, arm, whether held back and profile of a client by a plan. The class: of its prefix, else of the
-    band of its handshake's round trip, which the record has."""
-    name = class_of(plan, record)
+def drawn(plan: DatedPlan, address: str, name: str) -> tuple[str | None, int | None, bool, str]:
+    """Return class, arm, whether held back and profile of a client of a class by a plan."""
     mix = plan.mixes.get(name)
     if mix is None:
         return None, None, False, ""
@@ -171,12 +177,15 @@ def drawn(plan: DatedPlan, address: str, record: OpenRecord) -> tuple[str | None
     return name, now.arm, now.held, "" if now.arm is None else mix.profiles[now.arm]
 
 
-def class_of(plan: DatedPlan, record: OpenRecord) -> str:
-    """Return the class of a connection's client by a plan; "": none."""
-    listed = plan.of_prefix(record.prefix).class_name if plan.of_prefix else ""  # type: ignore[union-attr]
-    if listed:
-        return listed
-    return next((name for up_to, name in plan.plan.bands if 0 < (record.rtt_us or 0) <= up_to), "")
+def classes_of(run: KeptRun, name: str, record: OpenRecord, plan: DatedPlan) -> list[str]:
+    """Return the class of a connection's client: of its prefix by the map that its server had last, by two where one
+    came at that moment; else of the plan's band of its handshake's round trip, which the record has."""
+    at_s = record.start_ns / 1e9
+    came = [(when_s, place) for when_s, place in run.applied.get(name, ()) if when_s <= at_s + APPLYING_S]
+    recent = [place for when_s, place in came if when_s > at_s - APPLYING_S]
+    before = [place for when_s, place in came if when_s <= at_s - APPLYING_S][-1:]
+    banded = next((one for up_to, one in plan.plan.bands if 0 < (record.rtt_us or 0) <= up_to), "")
+    return [run.maps[place].prefixes.get(record.prefix, banded) for place in (*before, *recent)]
 
 
 def _rows(found: Checks, run: KeptRun) -> None:

@@ -29,7 +29,7 @@ class KernelScenario:
     """Sizes, and the epochs in which something is planted; 0: never.
 
     networks   of each continent; clients: of each network
-    begin_with outcomes from which classes are made
+    begin_with outcomes from which classes are made; budget: of exploration, large since the run is short
     change     the networks of a continent become others
     squeeze    every queue becomes too short for a burst: profiles with large windows turn harmful; until the end
     lost       the second server is killed, its agent too; both are back after `lost_for` epochs
@@ -38,20 +38,21 @@ class KernelScenario:
 
     driver: str = "kmod"
     seed: int = 1
-    epochs: int = 24
+    epochs: int = 12
     epoch_s: int = 120
     continents: tuple[str, ...] = tuple(CONTINENTS)
     networks: int = 3
     clients: int = 60
-    hosts: int = 2
+    hosts: int = 4
     holdback: float = 0.5
     policy: str = "thompson"
     begin_with: int = 1_000
-    change: int = 10
-    squeeze: int = 14
-    lost: int = 18
-    lost_for: int = 2
-    restart: int = 21
+    budget: float = 0.1
+    change: int = 5
+    squeeze: int = 7
+    lost: int = 9
+    lost_for: int = 1
+    restart: int = 11
 
     def quiet(self) -> KernelScenario:
         """Return the same without anything planted."""

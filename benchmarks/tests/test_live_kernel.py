@@ -55,7 +55,9 @@ def as_drawn() -> dict[str, Any]:
                     "propensity": found.propensity, "held": found.held}  # fmt: skip
             rows.append(list(row.values()))
     return {"first": FIRST, "boot_s": BOOT_S, "key": KEY.hex(), "maps": [map_text(MAP)], "loads": loads, "rows": rows,
-            "records": records, "plans": [["web0", 1, 1, FIRST]], "lost_records": 0, "learned": len(rows)}  # fmt: skip
+            "records": records,
+            "applied": [["web0", 1.0, 1, 1]], "plans": [["web0", 1, 1, FIRST]], "lost_records": 0,
+            "learned": len(rows)}  # fmt: skip
 
 
 def test_a_run_as_drawn_passes() -> None:
