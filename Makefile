@@ -2,6 +2,7 @@
 # make demo   install everything, then the main job: a thousand names, five regions, scored against the truth
 # make demo-tune   a server tuned by each driver and put back, on the wire: table, and runs/demo-tune.html
 # make demo-live   the closed loop in virtual time: six continents, four servers, a manager that learns; what clients gain
+# make demo-live-kernel  the same on kernels that draw (module, then BPF): nginx, emulated networks, page loads, beacons
 # make demo-learn  captures and an access log of nginx in the lab made into rules in force, on the wire, and taken back
 # make test   install the same, then lint and every test
 # make install   the packages and configtron, nothing run
@@ -29,7 +30,7 @@ T0 := $(shell date +%s)
 VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' configtron/__init__.py)
 say = @echo "[$$(($$(date +%s) - $(T0))) s] $(1)"
 
-.PHONY: help install packages kernel kmod bpf demo demo-tune demo-live demo-learn test check evidence golden lint docs man version bench fuzz kmod-debug clean
+.PHONY: help install packages kernel kmod bpf demo demo-tune demo-live demo-live-kernel demo-learn test check evidence golden lint docs man version bench fuzz kmod-debug clean
 .DELETE_ON_ERROR:
 
 help:
@@ -78,6 +79,11 @@ demo-tune: kernel
 demo-live: $(INSTALLED)
 	$(call say,the closed loop in virtual time: some minutes)
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.live $(SEED)
+	$(call say,done)
+
+demo-live-kernel: kernel
+	$(call say,the closed loop on kernels that draw - seed $(SEED))
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.live_kernel $(SEED)
 	$(call say,done)
 
 demo-learn: kernel

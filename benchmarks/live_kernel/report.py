@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,19 @@ def first_drawn(run: KeptRun) -> int:
     """Return the first epoch whose plan has mixes, from 0; the number of epochs where none has."""
     drawn = [epoch for (_, _, epoch), plan in run.plans.items() if plan.mixes]
     return min(drawn) - run.raw["first"] if drawn else run.scenario.epochs
+
+
+def claims(run: KeptRun, loads: Sequence[ServedLoad]) -> str:
+    """Return which claims hold by 95 % intervals: p95 of all loads is better, no continent's median is worse."""
+    scenario, first = run.scenario, first_drawn(run)
+    every = [one for one in loads if first <= one.epoch < scenario.epochs]
+    whole = judged(every, scenario.continents, WORST_MS)
+    missed = [] if every and compared(whole, 0.95).low > 0.0 else ["p95 of all is not better beyond its interval"]
+    for at, name in enumerate(scenario.continents):
+        here = whole[np.flatnonzero(whole.continent == at)]
+        if 0 < here.held.sum() < len(here) and compared(here, 0.5).high < 0.0:
+            missed.append(f"the median of {name} is worse")
+    return "claims: " + ("MISSED: " + "; ".join(missed) if missed else "hold")
 
 
 def gains(run: KeptRun) -> list[str]:

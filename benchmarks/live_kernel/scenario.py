@@ -39,18 +39,18 @@ class KernelScenario:
     driver: str = "kmod"
     seed: int = 1
     epochs: int = 12
-    epoch_s: int = 120
+    epoch_s: int = 60
     continents: tuple[str, ...] = tuple(CONTINENTS)
     networks: int = 3
     clients: int = 60
     hosts: int = 4
     holdback: float = 0.5
     policy: str = "thompson"
-    begin_with: int = 1_000
+    begin_with: int = 600
     budget: float = 0.1
-    change: int = 5
-    squeeze: int = 7
-    lost: int = 9
+    change: int = 6
+    squeeze: int = 8
+    lost: int = 10
     lost_for: int = 1
     restart: int = 11
 

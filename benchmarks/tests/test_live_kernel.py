@@ -4,19 +4,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks.live_kernel.judged import COLUMNS, checked, kept
+from benchmarks.live_kernel.__main__ import BEGIN, END, into, main, tables
+from benchmarks.live_kernel.judged import COLUMNS, checked, kept, served
 from benchmarks.live_kernel.place import way_queues
+from benchmarks.live_kernel.recovery import neighbours, within
 from benchmarks.live_kernel.report import differing, gains, over_time
 from benchmarks.live_kernel.scenario import KernelScenario, pages
+from benchmarks.live_kernel.visits import Visited
 from configtron.lab.testbed.families import named
 from configtron.learner.map_text import map_text
 from configtron.learner.pageloads.plan_book import unit
 from configtron.model.close_records import OpenRecord
 from configtron.model.draw import draw, unit_of
+from configtron.model.errors import BadInput
 from configtron.model.fleet import Band, FleetMap
 from configtron.model.nouns import Profile
 from configtron.service.learning.serve_local import dated_plan
@@ -56,8 +61,8 @@ def as_drawn() -> dict[str, Any]:
             rows.append(list(row.values()))
     return {"first": FIRST, "boot_s": BOOT_S, "key": KEY.hex(), "maps": [map_text(MAP)], "loads": loads, "rows": rows,
             "records": records,
-            "applied": [["web0", 1.0, 1, 1]], "plans": [["web0", 1, 1, FIRST]], "lost_records": 0,
-            "learned": len(rows)}  # fmt: skip
+            "applied": [["web0", 1.0, 1, 1]], "plans": [["web0", 1, 1, FIRST]], "lost_records": 0, "flows": {},
+            "events": [], "restarts": [], "learned": len(rows)}  # fmt: skip
 
 
 def test_a_run_as_drawn_passes() -> None:
@@ -70,6 +75,7 @@ def test_a_run_as_drawn_passes() -> None:
     assert "Default" not in over_time(run)[1] and "wide" in over_time(run)[1]
 
 
+COLUMN_MS = Visited._fields.index("plt_ms")
 ARM, HELD, PROFILE = (OpenRecord._fields.index(name) for name in ("arm", "held", "profile"))
 
 
@@ -122,3 +128,56 @@ def test_a_policer_is_a_bucket_without_a_queue() -> None:
     assert (delay.kind, bucket.kind, bucket.knobs["burst"]) == ("netem", "tbf", 16_000)
     assert leaf.knobs["limit"] == 1514 == bucket.knobs["limit"]
     assert [one.kind for one in way_queues(named("link:20/60/1").down, 1)] == ["netem", "tbf", "bfifo"]
+
+
+def test_arms_are_compared_within_network_page_and_version() -> None:
+    """One network is ten times slower and has other shares of arms: only what differs within a network counts."""
+    found = as_drawn()
+    for load in found["loads"]:
+        load[COLUMN_MS] *= 10 if load[0] else 1
+    gain, low, high = within(served(kept(SMALL, found)))
+    assert gain == pytest.approx(0.2) and low == pytest.approx(0.2) and high == pytest.approx(0.2)
+
+
+def test_every_table_is_printed() -> None:
+    found = as_drawn()
+    found["events"] = [[1, "change"], [1, "restart"]]
+    found["restarts"] = [[2, 80, 80]]
+    lines, bad = tables(replace(SMALL, continents=("asia",)), found)
+    text = "\n".join(lines)
+    assert not bad and lines[-1].startswith("claims: ")
+    for words in ("by epoch", "by stretch", "asia", "its term 2 knows 80 outcomes", "initcwnd=30"):
+        assert words in text, words
+
+
+def test_what_a_neighbour_loses_is_counted() -> None:
+    """A flow of 1 MB/s that stands still while each page loads, one page each ten seconds."""
+    found = as_drawn()
+    found["loads"] = [load for load in found["loads"] if load[0] == 1]
+    for at, load in enumerate(found["loads"]):
+        begin_s = 30.0 + 10.0 * at
+        load[5:8] = [begin_s, begin_s + 1.0, 1000.0]
+    ends = [load[6] for load in found["loads"]]
+    still = {bin_ for end in ends for bin_ in range(round(end * 10) - 10, round(end * 10) + 1)}
+    found["flows"] = {"1": [[at, 100_000] for at in range(5000) if at not in still]}
+    run = kept(SMALL, found)
+    lines = neighbours(run, served(run))
+    assert "8.00 Mbit/s alone" in lines[0] and "held back" in lines[1] + lines[2]
+    size = pages()["bank"].size
+    lost = [float(line.split("bytes")[0].split()[-1]) for line in lines[1:]]
+    assert all(one == pytest.approx(1.1e6 / size, rel=0.1) for one in lost)
+
+
+def test_tables_go_between_the_marks(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    into(page, "new\n")
+    assert page.read_text() == f"before\n{BEGIN}\n```\nnew\n```\n{END}\nafter\n"
+    page.write_text("nothing")
+    with pytest.raises(BadInput, match="there is no"):
+        into(page, "x")
+
+
+@pytest.mark.parametrize("words", [("none",), ("kmod", "x"), ("1", "2", "3"), ("--docs",)])
+def test_other_words_are_refused(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2 and "write kmod or ebpf" in capsys.readouterr().err

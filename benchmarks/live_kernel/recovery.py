@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: MIT
+"""What was planted and how long it was felt; what a neighbour's flow got beside the pages of each profile.
+
+Question   How much sooner are tuned clients' loads complete in each epoch, how soon is what was planted recovered from,
+           and what does a gain cost others on the same link?
+Method     Arms are compared within a network, a page and a version of HTTP, so that the mixture of loads, which differs
+           by chance, cancels: the mean of the strata's differences of ln page load time, each weighted as in a
+           regression with fixed effects; intervals by a bootstrap over clients. The neighbour's bytes are those of the
+           receiver from a load's start to `AFTER_S` after its end, or to the next load, beside its rate when no page
+           loads.
+Fails as   fewer than `LEAST` loads: no line.
+Source     Angrist and Pischke 2009, 3.3.1 (weights of a saturated regression); lab/testbed/neighbours.py
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from statistics import median
+
+import numpy as np
+
+from benchmarks.live_kernel.bulk_flow import BIN_S
+from benchmarks.live_kernel.judged import KeptRun, ServedLoad
+from benchmarks.live_kernel.scenario import CHANGED, pages
+from configtron.learner.columns import Codes, Floats
+from configtron.learner.live_rows import WORST_MS
+
+# Resamples of clients; first number of their seeds.
+RESAMPLES, DRAWING = 500, 83
+# Loads of a line.
+LEAST = 10
+# s after a load in which a neighbour still regains what it lost; s around loads that do not count as alone.
+AFTER_S, APART_S = 1.5, 1.5
+
+
+def within(loads: Sequence[ServedLoad], seed: int = 1) -> tuple[float, float, float]:
+    """Return the gain of tuned over held-back clients, as a share, and its 95 % interval; NaN without both in any
+    stratum."""
+    stratum = _codes([(one.visited.network, one.visited.page, one.visited.http) for one in loads])
+    client = _codes([one.client for one in loads])
+    held = np.array([one.held for one in loads], dtype=np.bool_)
+    ln = np.log([WORST_MS if one.visited.plt_ms is None else one.visited.plt_ms for one in loads])
+    rng, clients = np.random.default_rng((DRAWING, seed)), int(client.max(initial=-1)) + 1
+    found = [_difference(stratum, held, ln, np.ones(len(ln)))]
+    for _ in range(RESAMPLES):
+        times = np.bincount(rng.integers(clients, size=clients), minlength=clients) if clients else np.zeros(0)
+        found.append(_difference(stratum, held, ln, times[client].astype(np.float64)))
+    gain = 1.0 - np.exp(np.array(found))
+    low, high = np.nanquantile(gain[1:], (0.025, 0.975)) if not np.isnan(gain).all() else (np.nan, np.nan)
+    return float(gain[0]), float(low), float(high)
+
+
+def _codes(values: Sequence[object]) -> Codes:
+    known: dict[object, int] = {}
+    return np.array([known.setdefault(one, len(known)) for one in values], dtype=np.int64)
+
+
+def _difference(stratum: Codes, held: np.ndarray, ln: Floats, weight: Floats) -> float:  # type: ignore[type-arg]
+    """Return the mean difference of ln page load time, tuned less held, over strata."""
+    size = int(stratum.max(initial=-1)) + 1
+    sums = []
+    for arm in (~held, held):
+        count = np.bincount(stratum, weights=weight * arm, minlength=size)
+        sums.append((count, np.bincount(stratum, weights=weight * arm * ln, minlength=size)))
+    (n, tuned), (m, kept) = sums
+    both = (n > 0) & (m > 0)
+    if not both.any():
+        return float("nan")
+    share = n[both] * m[both] / (n[both] + m[both])
+    return float(np.average(tuned[both] / n[both] - kept[both] / m[both], weights=share))
+
+
+def by_epoch(run: KeptRun, loads: Sequence[ServedLoad]) -> list[str]:
+    """Return the gain of each epoch, and of each stretch between things planted."""
+    lines = ["gain of tuned clients within network, page and version of HTTP, by epoch; 95 % interval by client"]
+    for epoch in range(run.scenario.epochs):
+        if len(some := [one for one in loads if one.epoch == epoch]) >= LEAST:
+            gain, low, high = within(some)
+            events = ", ".join(name for at, name in run.raw["events"] if at == epoch)
+            lines.append(f"  {epoch:3d}  {gain:+7.1%} [{low:+7.1%}, {high:+7.1%}]  {events}".rstrip())
+    return lines
+
+
+def by_stretch(run: KeptRun, loads: Sequence[ServedLoad], first: int) -> list[str]:
+    """Return the gains of the stretches of a run, of all continents and each."""
+    ends = sorted({first, *(at for at, name in run.raw["events"] if name in ("change", "squeeze") and at > first),
+                   run.scenario.epochs})  # fmt: skip
+    lines = ["the same by stretch, and of all that was drawn by continent"]
+    for begin, end in zip(ends, ends[1:], strict=False):
+        lines.append(_line(f"epochs {begin} to {end - 1}", [one for one in loads if begin <= one.epoch < end]))
+    drawn = [one for one in loads if first <= one.epoch < run.scenario.epochs]
+    lines.append(_line("all", drawn))
+    lines += [_line(f"  {name}", [one for one in drawn if one.continent == name]) for name in run.scenario.continents]
+    return lines
+
+
+def _line(name: str, loads: Sequence[ServedLoad]) -> str:
+    if len(loads) < LEAST:
+        return f"  {name:18s} too few loads"
+    gain, low, high = within(loads)
+    return f"  {name:18s} {gain:+7.1%} [{low:+7.1%}, {high:+7.1%}]  {len(loads)} loads"
+
+
+def planted(run: KeptRun, loads: Sequence[ServedLoad]) -> list[str]:
+    """Return a line or two for each thing planted."""
+    at = {name: epoch for epoch, name in run.raw["events"]}
+    lines = ["planted, and how long it was felt"]
+    if "change" in at:
+        lines.append(_changed(run, at["change"]))
+    if "squeeze" in at:
+        lines.append(_squeezed(run, loads, at["squeeze"]))
+    if "lost" in at:
+        lines.append(_lost(run, loads, at["lost"], at.get("back", run.scenario.epochs)))
+    for term, before, after in run.raw["restarts"]:
+        lines.append(f"  epoch {at['restart']}: the manager is killed in mid-epoch: its term {term} knows {after}"
+                     f" outcomes, of {before} that were learned; maps go on, and no client's profile changes before"
+                     " the turn")  # fmt: skip
+    return lines
+
+
+def _changed(run: KeptRun, epoch: int) -> str:
+    """Return how soon the prefixes of the changed continent were of another class, on the first server."""
+    at_s = (run.raw["first"] + epoch) * run.scenario.epoch_s - run.raw["boot_s"]
+    prefixes = [one.prefix for one in run.scenario.access_networks() if one.continent == CHANGED]
+    came = [(when_s, run.maps[place]) for when_s, place in run.applied["web0"]]
+    before = [found for when_s, found in came if when_s <= at_s][-1]
+    spans = []
+    for prefix in prefixes:
+        moved = (when_s for when_s, found in came if when_s > at_s
+                 and found.prefixes.get(prefix) not in (None, before.prefixes.get(prefix)))  # fmt: skip
+        if (when_s := next(moved, None)) is not None:
+            spans.append(when_s - at_s)
+    listed = sum(prefix in before.prefixes for prefix in prefixes)
+    words = f"{median(spans):.0f} s after it at the median, {max(spans):.0f} s at most" if spans else "never"
+    return (f"  epoch {epoch}: the {len(prefixes)} networks of {CHANGED} change, {listed} of them listed:"
+            f" {len(spans)} came to another class, {words}")  # fmt: skip
+
+
+def _squeezed(run: KeptRun, loads: Sequence[ServedLoad], epoch: int) -> str:
+    """Return the share of loads with windows of 30 segments and more, around the epoch."""
+    shares = []
+    for one in range(max(epoch - 2, 0), run.scenario.epochs):
+        tuned = [load for load in loads if load.epoch == one and not load.held and load.class_name]
+        wide = sum(window_of(run, load.profile) >= 30 for load in tuned)
+        shares.append(f"{wide / max(len(tuned), 1):.0%}")
+    return (f"  epoch {epoch}: every queue holds eight frames from now on, so that large first windows lose packets;"
+            f" windows of 30 and more, share of tuned clients' loads from epoch {max(epoch - 2, 0)} on:"
+            f" {', '.join(shares)}")  # fmt: skip
+
+
+def window_of(run: KeptRun, profile: str) -> int:
+    """Return the initial window of a profile by any map that has it; the kernel's own for Default."""
+    for one in run.maps.values():
+        if profile in one.profiles:
+            return int(dict(one.profiles[profile].settings).get("initcwnd", 10))
+    return 10
+
+
+def _lost(run: KeptRun, loads: Sequence[ServedLoad], epoch: int, back: int) -> str:
+    here = [one for one in loads if epoch <= one.epoch < back]
+    failed = [one for one in here if one.visited.plt_ms is None]
+    moved = sum(one.visited.server != one.visited.client % run.scenario.hosts for one in here)
+    return (f"  epoch {epoch}: a server and its agent are killed, back in epoch {back}: {len(failed)} loads failed;"
+            f" {moved} of {len(here)} were served by the next server under the same map")  # fmt: skip
+
+
+def chosen(run: KeptRun) -> list[str]:
+    """Return the likeliest profile of each network's class by the last map."""
+    last = run.maps[run.applied["web0"][-1][1]]
+    lines = ["likeliest profile by the last map: class, settings off Default, share"]
+    for network in run.scenario.access_networks():
+        name = last.prefixes.get(network.prefix, "")
+        mix = last.mixes.get(name, ())
+        likely, parts = max(mix, key=lambda arm: arm[1]) if mix else ("", 0)
+        settings = " ".join(f"{key}={value}" for key, value in last.profiles[likely].settings) if likely else ""
+        words = f"{name} {settings or 'Default'} {parts / 65_536:.0%}" if mix else "not listed: by its band"
+        lines.append(f"  {network.continent:14s} {network.condition:38s} {words}")
+    return lines
+
+
+def neighbours(run: KeptRun, loads: Sequence[ServedLoad]) -> list[str]:
+    """Return what the bulk flow got while pages loaded, by profile."""
+    lines: list[str] = []
+    sizes = {name: page.size for name, page in pages().items()}
+    for number, bins in run.raw["flows"].items():
+        mine = sorted((one for one in loads if one.visited.network == int(number) and one.visited.plt_ms is not None),
+                      key=lambda one: one.visited.end_s)  # fmt: skip
+        network = run.scenario.access_networks()[int(number)]
+        starts = [one.visited.end_s - (one.visited.plt_ms or 0.0) / 1e3 for one in mine]
+        count = np.zeros(int(bins[-1][0]) + 1)
+        for at, got in bins:
+            count[at] = got
+        alone = _alone(count, starts, [one.visited.end_s for one in mine])
+        found: dict[str, list[tuple[float, float]]] = defaultdict(list)
+        for place, one in enumerate(mine):
+            begin, end = starts[place], one.visited.end_s + AFTER_S
+            end = min([end, *starts[place + 1 : place + 2]])
+            got = count[int(begin / BIN_S) : int(end / BIN_S)].sum()
+            span_s = max(int(end / BIN_S) - int(begin / BIN_S), 1) * BIN_S
+            lost = (alone * span_s - got) / sizes[one.visited.page]
+            found["held back" if one.held else one.profile or "Default"].append((got * 8e-6 / span_s, lost))
+        where = f"{network.prefix} ({network.condition})"
+        lines.append(f"a cubic flow of another host on the link of {where}: {alone * 8e-6:.2f} Mbit/s alone; while"
+                     " pages load, and what it lost for a byte of a page")  # fmt: skip
+        rest = sorted(((len(rows), name) for name, rows in found.items()), reverse=True)
+        lines += [_beside(name, np.array(found[name])) for n, name in rest if n >= LEAST]
+    return lines
+
+
+def _alone(count: Floats, starts: Sequence[float], ends: Sequence[float]) -> float:
+    """Return the flow's bytes/s where no page of its link loads."""
+    free = np.ones(len(count), dtype=np.bool_)
+    free[: int(20 / BIN_S)] = False
+    for begin, end in zip(starts, ends, strict=True):
+        free[int(max(begin - BIN_S, 0.0) / BIN_S) : int((end + APART_S) / BIN_S) + 1] = False
+    return float(count[free].mean() / BIN_S) if free.any() else float("nan")
+
+
+def _beside(name: str, rows: Floats) -> str:
+    half = 1.96 * rows.std(axis=0, ddof=1) / len(rows) ** 0.5
+    return (f"  {name:26s} {len(rows):5d} loads  {rows[:, 0].mean():5.2f} Mbit/s +- {half[0]:.2f}"
+            f"   {rows[:, 1].mean():+5.2f} bytes +- {half[1]:.2f}")  # fmt: skip
