@@ -91,7 +91,7 @@ def test_a_restored_maker_makes_the_same_map_and_keeps_its_key() -> None:
     first, second = (each.make(3 * EPOCH_S * 10**9, free) for each in (one, other))
     assert first is not None and second is not None and map_text(first) == map_text(second)
     assert first.key == second.key == bytes(range(16))
-    with pytest.raises(BadInput, match="maker that learns"):
+    with pytest.raises(BadInput, match="no state of a learner"):
         maker().restore('{"map":[]}')
 
 
