@@ -24,7 +24,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -33,8 +33,8 @@ from nacl.signing import SigningKey
 
 from configtron.db.agent_journal import AgentJournal
 from configtron.db.fleet import FleetStore
-from configtron.fleet.agent_session import AgentSession, ForgetRows, LoadMap, ReadSpool, SendFrame
-from configtron.fleet.map_document import MapRefused, document, opened, signed, signed_after
+from configtron.fleet.agent_session import AgentSession, Answered, ForgetRows, LoadMap, ReadSpool, SendFrame
+from configtron.fleet.map_document import MapRefused, OpenedMap, document, opened, signed, signed_after
 from configtron.fleet.map_table import MapTable
 from configtron.fleet.messages import AgentHello, MapResult, encode_rows
 from configtron.fleet.transport.agent_sockets import AgentSockets
@@ -158,10 +158,16 @@ class Agent:
     def step(self) -> None:
         """Take frames that have arrived and do what is due."""
         for data in self.sockets.receive():
-            self._do(self.session.receive(data, time.monotonic()))
-        self._do(self.session.tick(time.monotonic()))
+            self.do(self.session.receive(data, time.monotonic()))
+        self.do(self.session.tick(time.monotonic()))
 
-    def _do(self, effects: list) -> None:  # type: ignore[type-arg]
+    def loaded(self, found: OpenedMap, now_ns: int) -> None:
+        """Take note of a map."""
+
+    def answered(self, answer: Answered) -> None:
+        """Take note of an answer to a query."""
+
+    def do(self, effects: list) -> None:  # type: ignore[type-arg]
         waiting = list(effects)
         while waiting:
             match waiting.pop(0):
@@ -173,10 +179,13 @@ class Agent:
                     waiting += self.session.spooled(*self.spool.oldest(), time.monotonic())
                 case ForgetRows(boot, through) if self.spool is not None:
                     self.spool.forget(boot, through)
+                case Answered() as answer:
+                    self.answered(answer)
 
     def _load(self, data: bytes) -> list:  # type: ignore[type-arg]
         found = opened(data, self.key, self.table)
         self.table, self.at_s = found.table, time.monotonic()
+        self.loaded(found, time.time_ns())
         held = (found.head.term, found.head.version, found.head.digest)
         return self.session.loaded(MapResult(*held, entries=len(found.table)), held, time.monotonic())
 
@@ -188,7 +197,7 @@ def free_endpoint() -> str:
         return f"tcp://127.0.0.1:{one.getsockname()[1] - 1}"
 
 
-def until(agents: list[Agent], done: Callable[[Agent], bool]) -> float:
+def until(agents: Sequence[Agent], done: Callable[[Agent], bool]) -> float:
     """Run agents until all are done; return when."""
     poller, owners = zmq.Poller(), {}
     for each in agents:

@@ -20,8 +20,8 @@ from collections.abc import Iterator
 _POSITION, _HEAD = struct.Struct("=Q"), struct.Struct("=2I")
 # BPF_RINGBUF_BUSY_BIT, BPF_RINGBUF_DISCARD_BIT
 _BUSY, _DISCARDED = 1 << 31, 1 << 30
-# So many records are handed out before the writers get their room back: a store each costs more than it gives.
-_BATCH = 256
+# So many bytes are handed out before the writers get their room back: a store each costs more than it gives.
+_BATCH = 32_768
 
 
 class RingBuffer:
@@ -35,13 +35,11 @@ class RingBuffer:
         self._size = size
         self._reader = mmap.mmap(descriptor, page)
         self._writers = mmap.mmap(descriptor, page + 2 * size, prot=mmap.PROT_READ, offset=page)
-        self._data = memoryview(self._writers)[page:]
 
     def __enter__(self) -> RingBuffer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._data.release()
         self._writers.close()
         self._reader.close()
 
@@ -53,29 +51,26 @@ class RingBuffer:
         """Hand out every record that was complete when this began or was completed meanwhile."""
         (at,) = _POSITION.unpack_from(self._reader)
         freed = since = at
-        count = 0
+        mask, first = self._size - 1, mmap.PAGESIZE
+        head_of, writers = _HEAD.unpack_from, self._writers
         try:
-            while (found := self._next(at)) is not None:
-                record, at = found
-                if record:
-                    yield record
-                since, count = at, count + 1
-                if count % _BATCH == 0:
-                    _POSITION.pack_into(self._reader, 0, since)
-                    freed = since
+            while at < (end := _POSITION.unpack_from(writers)[0]):
+                while at < end:
+                    start = first + (at & mask)
+                    length, _ = head_of(writers, start)
+                    if length & _BUSY:
+                        return
+                    start += _HEAD.size
+                    bare = length & ~_DISCARDED
+                    # the slice is a copy: the writers may have this room back
+                    record = writers[start : start + bare]
+                    at += (_HEAD.size + bare + 7) & ~7
+                    if bare == length:
+                        yield record
+                    since = at
+                    if since - freed >= _BATCH:
+                        _POSITION.pack_into(self._reader, 0, since)
+                        freed = since
         finally:
             if freed != since:
                 _POSITION.pack_into(self._reader, 0, since)
-
-    def _next(self, at: int) -> tuple[bytes, int] | None:
-        """Return the record at a position, b"" for a discarded one, and the next position; None: none is complete."""
-        if at >= _POSITION.unpack_from(self._writers)[0]:
-            return None
-        place = at % self._size
-        length, _ = _HEAD.unpack_from(self._data, place)
-        if length & _BUSY:
-            return None
-        bare = length & ~_DISCARDED
-        start = place + _HEAD.size
-        record = b"" if length & _DISCARDED else bytes(self._data[start : start + bare])
-        return record, at + (_HEAD.size + bare + 7) // 8 * 8

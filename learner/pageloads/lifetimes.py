@@ -95,8 +95,10 @@ class Lifetimes:
         opened = record.opened
         ends = (opened.prefix, opened.local_port, opened.remote_port)
         there = self._by_ends.get(ends, ())
-        lifetime = next((one for one in there if one.record == opened), None)
-        if lifetime is None:
+        for lifetime in there:
+            if lifetime.record == opened:
+                break
+        else:
             self.counts["closes without an open"] += 1
             lifetime = self.opened(opened)
         lifetime.end_ns, lifetime.closed = max(record.end_ns, 1), record

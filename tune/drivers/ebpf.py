@@ -223,8 +223,11 @@ class EbpfDriver:
             yield from parser.all(ring.waiting())
 
     def lost_records(self) -> int:
-        with closing(Map.pinned(self._drawing() / "lost")) as counts:
-            return sum(struct.unpack("=2Q", counts.all()[1]))
+        try:
+            with closing(Map.pinned(pins.folder(self.place) / "lost")) as counts:
+                return sum(struct.unpack("=2Q", counts.all()[1]))
+        except FileNotFoundError as error:
+            raise Missing(_NO_RULES) from error
 
     def mark_moved(self, descriptors: Sequence[int]) -> None:
         with closing(Map.pinned(self._drawing() / "connections")) as connections:

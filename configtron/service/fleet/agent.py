@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import pwd
@@ -53,8 +54,12 @@ log = logging.getLogger("configtron.fleet")
 MODULE = "configtron.service.fleet.agent_network"
 # s between two turns without a message; until the network process is started again; until it is to have ended.
 TURN_S, AGAIN_S, END_S = 0.25, 1.0, 5.0
-# s between two turns with page loads: records wait in the kernel's buffers meanwhile.
-PAGES_TURN_S = 0.1
+# s between two readings of records, which wait in the kernel's buffers meanwhile: each opens the driver's tables, and
+# log lines wake the process hundreds of times a second.
+PAGES_TURN_S = 0.25
+# Thresholds of the process's cycle collector. Of 5000 connections a second that are remembered for some seconds none is
+# in a cycle, and a third of the time went into looking for some: all objects are looked through once in some hours.
+GARBAGE = 10_000, 20, 1_000
 # Values of a knob, and letters of a value, that a hello has room for (`fleet/messages.py`).
 MOST_VALUES = 64
 # The user that the network process becomes where the agent is root.
@@ -93,6 +98,7 @@ class _Network:
     process: subprocess.Popen[bytes]
     link: ApplierLink
     reported: tuple[int, int, bytes, str] = field(default=(0, 0, b"", ""))
+    pages_s: float = 0.0
 
 
 def run_agent(options: AgentOptions, *, stop: Callable[[], bool] = lambda: False) -> None:
@@ -103,6 +109,7 @@ def run_agent(options: AgentOptions, *, stop: Callable[[], bool] = lambda: False
     address = manager_address(options.folder)
     curve_pair(options.folder)
     identity = _identity(options.user)
+    gc.set_threshold(*GARBAGE)
     with AgentJournal(options.lease.database) as journal:
         driver = chosen(context_of(journal), options.lease, for_kernel(journal.wanted()))
         enforcement = JournaledEnforcement(options.lease, journal, driver)
@@ -209,7 +216,7 @@ def _turn(applier: Applier, network: _Network, reading: PageReading | None) -> _
                 _load(applier, network, message)
         applier.tick(_boot_s(), time.time_ns())
         if reading is not None:
-            reading.turn(applier)
+            _read(applier, network, reading)
         for remark in applier.take_remarks():
             log.warning("%s", remark)
         for late in applier.take_late():
@@ -224,6 +231,15 @@ def _turn(applier: Applier, network: _Network, reading: PageReading | None) -> _
         _end(network)
         time.sleep(AGAIN_S)
         return None
+
+
+def _read(applier: Applier, network: _Network, reading: PageReading) -> None:
+    """Read the log lines that wait, and some times a second the records."""
+    reading.reader.read_lines()
+    now_s = time.monotonic()
+    if now_s >= network.pages_s:
+        network.pages_s = now_s + PAGES_TURN_S
+        reading.turn(applier)
 
 
 def _load(applier: Applier, network: _Network, message: LoadDocument) -> None:

@@ -36,8 +36,9 @@ from configtron.service.fleet.kept_documents import NOT_DRAWN, DrawnPlace, KeptD
 from configtron.tune.plan import UNTOUCHED
 from configtron.tune.rules import difference, inside
 
-# s between two renewals of the lease, which lasts two at least.
-RENEW_S = 1.0
+# s between two renewals of the lease, which lasts two at least; between two looks for changes by other programs, which
+# read the kernel's tables.
+RENEW_S, LOOK_S = 1.0, 0.25
 
 
 class LeaseOver(Refused):
@@ -115,7 +116,7 @@ class Applier:
         self._last: _Turned | None = None
         self._before: DrawnMap | None = None
         self._rules: Rules | None = None
-        self._renewed_s = float("-inf")
+        self._renewed_s = self._looked_s = float("-inf")
         self._latest = (0, 0)
         self.frozen = ""
         self.remarks: list[str] = []
@@ -347,7 +348,7 @@ class Applier:
             return
         self._kept.again()
         try:
-            if not self.frozen and (foreign := self._enforcement.foreign()):
+            if foreign := self._foreign(now_s):
                 self.frozen = foreign
                 self.remarks.append(f"another program changed what is in force; no map is applied until `configtron"
                                     f" tune unfreeze`: {foreign}")  # fmt: skip
@@ -361,6 +362,13 @@ class Applier:
                 self._turn(now_s, now_ns)
         except ConfigtronError as error:
             self._lost(str(error))
+
+    def _foreign(self, now_s: float) -> str:
+        """Return what another program changed since the last look, some times a second; ""."""
+        if self.frozen or now_s - self._looked_s < LOOK_S:
+            return ""
+        self._looked_s = now_s
+        return self._enforcement.foreign()
 
     def _turn(self, now_s: float, now_ns: int) -> None:
         """Draw for the next epoch, by the latest map, once the epoch under way is over."""

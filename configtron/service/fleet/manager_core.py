@@ -40,7 +40,7 @@ from configtron.tune.guard import barred as guarded
 log = logging.getLogger("configtron.fleet")
 
 # s between two questions to the maker, and two readings of the allow-list, the term and the operator's wishes.
-MAKE_S, READ_S = 1.0, 0.5
+MAKE_S, READ_S = 0.5, 0.5
 # s between two writings of the agents' states and of what the maker knows, while nothing is published.
 STATE_S, SAVE_S = 2.0, 60.0
 # Rows of a stage that are read again, at most, by a manager that starts.
@@ -166,6 +166,8 @@ class ManagerCore:
                     waiting += self.session.classified(asked, self._maker.classify(asked.prefix, asked.rtt_us))
                 case AgentReport(agent):
                     self._hellos[agent] = _limits(self.session.agents[agent].hello)
+                    # `learn manager agents` shows it with the next tick.
+                    self._due.state = float("-inf")
                 case StopManager(reason):
                     self.stopped = self.stopped or reason
                 case ManagerRemark(text, urgent):

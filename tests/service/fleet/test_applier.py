@@ -221,6 +221,22 @@ def test_a_foreign_change_freezes_once_until_it_is_unfrozen() -> None:
     assert loaded(one, second).result.error == "" and kernel.begun == 2
 
 
+def test_it_looks_for_external_changes_four_times_a_second_however_often_it_is_woken() -> None:
+    class Looked(Recorded):
+        looks = 0
+
+        def foreign(self) -> str:
+            self.looks += 1
+            return super().foreign()
+
+    kernel = Looked()
+    one = Applier(kernel, KEY.verify_key, Rules())
+    loaded(one, made())
+    for at in range(1000):
+        one.tick(1.0 + at / 1000, START_NS)
+    assert kernel.looks == 4
+
+
 def test_a_lease_that_ended_is_begun_anew_and_is_no_reason_to_reject() -> None:
     kernel = Recorded()
     one, first = Applier(kernel, KEY.verify_key, Rules()), made()

@@ -21,6 +21,7 @@ import hashlib
 import os
 import struct
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from configtron.linux import netns
@@ -74,8 +75,13 @@ def group_id(place: Place) -> int:
 
 def folder(place: Place) -> Path:
     """Return the place's folder, whether it is there or not."""
-    programs = headers() + source("sockops").read_bytes()
-    return ROOT / f"{_checksum(programs)}-{_name(place)}"
+    return ROOT / f"{_programs()}-{_name(place)}"
+
+
+@cache
+def _programs() -> str:
+    """Return the programs' checksum as of this process's start: sources that are replaced are of another configtron."""
+    return _checksum(headers() + source("sockops").read_bytes())
 
 
 def folders(place: Place) -> list[Path]:

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: MIT
+"""What an agent costs its server, and whether each connection is decided, at so many new connections a second.
+
+    python -m benchmarks.agent_cost [--rate 5000] [--seconds 20]     as root; needs clang, libbpf-dev, gcc
+
+Goals: every connection decided; the agent takes at most 5 % of a core at 5 000 new connections a second with records
+on (ALN, SIGCOMM 2023, decided one in ten connections at that rate).
+
+A manager with a map of 100 000 prefixes, an agent of it with the driver ebpf, both as their commands run them; a server
+in C and clients in C at 100 000 addresses, one connection each: question, answer of 1000 bytes, close. Two parts:
+
+    decided   the agent without page loads; the kernel's records are read here, and each connection must have one, with
+              a class of the map, and an arm of its mix unless its client is held back
+    cost      the agent with page loads (`tune agent --beacons`), thus with the reader of records and log lines:
+              processor time and memory of its two processes, idle and under load
+
+Runs in namespaces of its own (rigs/isolation.py). Exit code 1 if a goal is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import pwd
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.cpu_outside import family
+from benchmarks.loop import free_endpoint
+from benchmarks.tune import compiled
+from benchmarks.tune_inside import CLIENT_NET, LENGTHS, prefixes_of
+from configtron.model.close_records import CloseRecord
+from configtron.model.errors import Missing
+from configtron.model.fleet import FleetMap
+from configtron.model.nouns import Profile
+from configtron.model.tuning import Place
+from configtron.service.fleet import enrolment
+from configtron.service.fleet.manager import ManagerOptions, run_manager
+from configtron.service.fleet.map_maker import FixedMapMaker
+from configtron.tune.drivers.bpf import pins
+from configtron.tune.drivers.ebpf import EbpfDriver
+from rigs import ROOT
+from rigs.children import child
+from rigs.isolation import apart
+
+GROUP = f"configtron-agent-{os.getpid()}"
+PORT, PREFIXES = 8080, max(LENGTHS)
+# Of a second: the client opens a part of the rate so often.
+TURN_S, LOOK_S = 0.05, 0.1
+WARM_S, PATIENCE_S = 3.0, 60.0
+CPU_GOAL = 0.05
+PROFILES = {
+    "fast": Profile("fast", (("initcwnd", 30), ("tcp_congestion_control", "cubic"))),
+    "off": Profile("off"),
+}
+MIXES = {"near": (("fast", 40_000), ("off", 25_536)), "far": (("fast", 10_000), ("off", 55_536))}
+# Whom the agent's process without rights runs as: the kernel's overflow user, which every Linux has.
+USER = pwd.getpwuid(65_534).pw_name
+
+
+def map_of_clients() -> FleetMap:
+    """Return a map in which each client has a prefix of its own."""
+    names = tuple(MIXES)
+    prefixes = {prefix: names[at % 2] for at, prefix in enumerate(prefixes_of(PREFIXES))}
+    return FleetMap(0, 0, PROFILES, MIXES, prefixes, b"k" * 16, 1, holdback=3277, epoch_s=86_400, ports=(PORT,))
+
+
+@contextmanager
+def managed(folder: Path) -> Iterator[str]:
+    """A manager's process; the line that an agent joins by."""
+    options = ManagerOptions(folder / "m.db", folder / "keys", free_endpoint())
+    line = enrolment.enroll(options.database, options.keys, "web1", options.endpoint).text
+    maker = FixedMapMaker(map_of_clients(), 86_400.0)
+    process = multiprocessing.get_context("fork").Process(target=run_manager, args=(options, maker))
+    process.start()
+    try:
+        yield line
+    finally:
+        process.kill()
+        process.join()
+
+
+@contextmanager
+def agent(folder: Path, line: str, *more: str) -> Iterator[subprocess.Popen[bytes]]:
+    """An agent's processes, with the map in force."""
+    command = [sys.executable, "-m", "configtron", "--db", str(folder / "tune.db"), "tune", "--driver", "ebpf",
+               "--cgroup", GROUP, "agent", "--folder", str(folder / "agent"), "--user", USER]  # fmt: skip
+    subprocess.run([*command, "--join", line], check=True, stdout=subprocess.DEVNULL)
+    with child([*command, *more], signal.SIGINT, stderr=(folder / "agent.log").open("ab")) as process:
+        until("a map in force", lambda: plan_of(EbpfDriver(Place(cgroup=GROUP))), process, folder)
+        yield process
+
+
+def plan_of(driver: EbpfDriver) -> bool:
+    """Return whether a plan is in force."""
+    try:
+        return driver.plan_state() is not None
+    except Missing:
+        return False
+
+
+def until(what: str, holds: Callable[[], bool], process: subprocess.Popen[bytes], folder: Path) -> None:
+    """Wait for something of a process."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise SystemExit(f"no {what}: {(folder / 'agent.log').read_text()[-2000:]}")
+        time.sleep(0.05)
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[int]:
+    """The server, in the control group; its process number."""
+    group = pins.mounts("cgroup2")[0] / GROUP
+    group.mkdir()
+    try:
+        words = [str(folder / "churn"), "serve", str(PORT)]
+        settle = (group / "cgroup.procs").write_text
+        with child(words, prepare=lambda: void(settle(str(os.getpid()))), stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            yield process.pid
+    finally:
+        group.rmdir()
+
+
+def void(_: object) -> None:
+    """Take a result that nothing needs."""
+
+
+class Visits:
+    """Clients that open connections at a rate."""
+
+    def __init__(self, folder: Path, server: int, rate: int) -> None:
+        self._server, self._count, self.made = server, round(rate * TURN_S), 0
+        words, pipe = [str(folder / "churn"), "visit"], subprocess.PIPE
+        self.process: Any = subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True)
+
+    def run(self, seconds: float, every: Callable[[], None] = lambda: None) -> float:
+        """Open connections for so long, `every` between two turns; return how many a second."""
+        began = due = time.monotonic()
+        before = self.made
+        while due < began + seconds:
+            first = self.made % PREFIXES
+            self.process.stdin.write(f"127.0.0.1 {PORT} {self._server} {self._count} {first}\n")
+            self.process.stdin.flush()
+            if len(self.process.stdout.readline().split()) != 5:
+                raise SystemExit("the client ended")
+            self.made += self._count
+            every()
+            due += TURN_S
+            time.sleep(max(due - time.monotonic(), 0.0))
+        return (self.made - before) / (time.monotonic() - began)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def decided(visits: Visits, seconds: float) -> dict[str, Any]:
+    """Read the kernel's records of connections; count those with the class of their prefix and an arm, or held back."""
+    driver = EbpfDriver(Place(cgroup=GROUP))
+    list(driver.records())
+    lost = driver.lost_records()
+    wide = {prefix.rpartition(".")[0] for prefix in map_of_clients().prefixes}
+    kinds: Counter[str] = Counter()
+
+    def look() -> None:
+        for record in driver.records():
+            if isinstance(record, CloseRecord):
+                kinds["close records"] += 1
+                continue
+            kinds["open records"] += 1
+            known = record.prefix.removesuffix(".0/24") in wide
+            kinds["decided"] += known and record.class_name in MIXES and (record.arm is not None or record.held)
+            kinds["held back"] += record.held
+
+    made = visits.made
+    rate = visits.run(seconds, look)
+    time.sleep(0.5)
+    look()
+    return {"made": visits.made - made, "rate": rate, "lost": driver.lost_records() - lost, **kinds}
+
+
+def kind_of(pid: int) -> str:
+    """Return which process of an agent that is."""
+    words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+    kinds = {"agent_network": "network process", "lease.watchdog": "watchdog"}
+    return next((name for sign, name in kinds.items() if any(sign in word for word in words)), "root process")
+
+
+def used_s(pid: int) -> float:
+    """Return the processor time of a process, s: user and system, of all its threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def memory_mb(pid: int) -> float:
+    """Return a process's largest resident memory so far."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+
+
+def cost(process: subprocess.Popen[bytes], visits: Visits, seconds: float) -> dict[str, Any]:
+    """Measure the agent's processes, idle and under load."""
+    driver = EbpfDriver(Place(cgroup=GROUP))
+    lost = driver.lost_records()
+    time.sleep(WARM_S)
+    pids = family(process.pid)
+    shares: dict[str, Any] = {}
+    for name in ("idle", "load"):
+        if name == "load":
+            visits.run(WARM_S)
+        before, began = [used_s(pid) for pid in pids], time.monotonic()
+        if name == "load":
+            shares["rate"] = visits.run(seconds)
+        else:
+            time.sleep(seconds / 2)
+        took = time.monotonic() - began
+        shares[name] = [(used_s(pid) - was) / took for pid, was in zip(pids, before, strict=True)]
+    memory = [memory_mb(pid) for pid in pids]
+    return {**shares, "names": [kind_of(pid) for pid in pids], "memory": memory, "lost": driver.lost_records() - lost}
+
+
+def inside(rate: int, seconds: float) -> None:
+    """Print one line of JSON; apart from the host."""
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    subprocess.run(["ip", "route", "add", "local", CLIENT_NET, "dev", "lo"], check=True)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        compiled(folder)
+        with managed(folder) as line, served(folder) as server:
+            with agent(folder, line):
+                visits = Visits(folder, server, rate)
+                visits.run(WARM_S)
+                found = {"decided": decided(visits, seconds / 2)}
+            pages = ("--beacons", "127.0.0.1:9315", "--log-socket", str(folder / "lines"))
+            with agent(folder, line, *pages) as process:
+                found["cost"] = cost(process, visits, seconds)
+            visits.close()
+    print(json.dumps(found))
+
+
+def report(found: dict[str, Any]) -> int:
+    """Print what was measured; 1 if a goal is missed."""
+    seen, spent = found["decided"], found["cost"]
+    made = seen["made"]
+    print(
+        f"decided: {seen.get('decided', 0)} of {made} connections at {seen['rate']:.0f} a second"
+        f" ({seen.get('held back', 0)} held back), {seen.get('close records', 0)} ends; {seen['lost']} records lost"
+    )
+    under, idle = sum(spent["load"]), sum(spent["idle"])
+    parts = ", ".join(f"{name} {share:.1%}" for name, share in zip(spent["names"], spent["load"], strict=True))
+    print(f"agent at {spent['rate']:.0f} connections a second, records on: {under:.1%} of a core (goal"
+          f" {CPU_GOAL:.0%}; {parts}), idle {idle:.1%}; {spent['lost']} records lost")  # fmt: skip
+    parts = ", ".join(f"{name} {size:.0f} MB" for name, size in zip(spent["names"], spent["memory"], strict=True))
+    print(f"memory at most: {parts}, with a map of {PREFIXES} prefixes")
+    print(f"load of this machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
+    return 0 if seen.get("decided") == made and not spent["lost"] and under <= CPU_GOAL else 1
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rate", type=int, default=5000)
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.inside:
+        inside(options.rate, options.seconds)
+        return 0
+    again = [sys.executable, "-m", "benchmarks.agent_cost", "--inside", f"--rate={options.rate}",
+             f"--seconds={options.seconds}"]  # fmt: skip
+    done = subprocess.run(apart(again), cwd=ROOT, stdout=subprocess.PIPE, check=True)
+    return report(json.loads(done.stdout))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
