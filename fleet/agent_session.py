@@ -30,6 +30,7 @@ from configtron.fleet.messages import (
     MapOffer,
     MapResult,
     MessageError,
+    NextKey,
     Objection,
     Query,
     QueryAnswer,
@@ -96,7 +97,13 @@ class Remark(NamedTuple):
     urgent: bool = True
 
 
-AgentEffect = SendFrame | LoadMap | ReadSpool | ForgetRows | RememberManager | Answered | Remark
+class LearnKey(NamedTuple):
+    """Write the manager's next key down, if its signature is the manager's; then a `KeyHeld` is sent."""
+
+    message: NextKey
+
+
+AgentEffect = LearnKey | SendFrame | LoadMap | ReadSpool | ForgetRows | RememberManager | Answered | Remark
 
 
 @dataclass
@@ -145,6 +152,10 @@ class AgentSession:
         """Return how long the manager has not been heard; None: it never was."""
         return now - self._heard_s if self._heard_s > float("-inf") else None
 
+    def reconnected(self) -> None:
+        """Greet the manager at once: by a connection of another key."""
+        self._welcomed, self._greeted_s = False, float("-inf")
+
     # What happens.
 
     def tick(self, now: float) -> list[AgentEffect]:
@@ -178,6 +189,8 @@ class AgentSession:
                 return effects + self._received(message, now)
             case QueryAnswer():
                 return [*effects, Answered(message.prefix, message.class_name)]
+            case NextKey():
+                return [*effects, LearnKey(message)]
         return effects + self._ask(now)
 
     def loaded(self, result: MapResult, held: tuple[int, int, bytes], now: float, *, retry: bool = False) -> list[

@@ -27,9 +27,11 @@ from configtron.fleet.messages import (
     Beat,
     Chunk,
     FromManager,
+    KeyHeld,
     MapOffer,
     MapResult,
     MessageError,
+    NextKey,
     Objection,
     OutcomeBatch,
     Query,
@@ -119,6 +121,7 @@ class AgentState:
     rejected, reason  the last version it refused, and why; None: it refused none
     refused           entries of the version in force that it left out: (entry, reason)
     skew_s            its wall clock minus the manager's
+    key_serial        of the latest key of the manager's that it has written down
     """
 
     hello: AgentHello | None = None
@@ -132,6 +135,7 @@ class AgentState:
     dropped: int = 0
     skew_s: float = 0.0
     frozen: str = ""
+    key_serial: int = 0
     sent: dict[tuple[int, int], int] = field(default_factory=dict)
 
 
@@ -148,6 +152,8 @@ class ManagerSession:
         self.allowed = dict(allowed)
         self.agents: dict[str, AgentState] = {}
         self.current: SignedMap | None = None
+        # The key that this manager will have: sent with each answer until an agent holds it.
+        self.next_key: NextKey | None = None
         self._tables: OrderedDict[bytes, MapTable] = OrderedDict()
         self._documents: OrderedDict[bytes, list[bytes]] = OrderedDict()
         self._remarked: set[str] = set()
@@ -200,6 +206,9 @@ class ManagerSession:
                     return [AskClass(connection, name, message.number, message.prefix, message.rtt_us)]
                 case Objection():
                     return self._objected(name, message.term, message.manager)
+                case KeyHeld():
+                    agent.key_serial = message.serial
+                    return []
         except MessageError as error:
             rebuff = SendTo(connection, frame(Rebuff(self.manager, self.term, str(error)[:1000])))
             return [*self._remark(f"agent {name}: a frame is refused: {error}"), rebuff]
@@ -241,7 +250,17 @@ class ManagerSession:
                 agent.rejected, agent.reason = None, ""
             agent.waiting, agent.dropped, agent.frozen = message.waiting, message.dropped, message.frozen
         version, digest = (self.current.head.version, self.current.head.digest) if self.current else (0, b"")
-        return [*found, self._to(connection, Welcome(self.manager, self.term, version, digest))]
+        found.append(self._to(connection, Welcome(self.manager, self.term, version, digest)))
+        if self.next_key is not None and agent.key_serial != self.next_key.serial:
+            found.append(self._to(connection, self.next_key))
+        return found
+
+    def without_key(self) -> list[str]:
+        """Return the enrolled agents that do not hold the next key; none where there is no such key."""
+        if self.next_key is None:
+            return []
+        names, serial = set(self.allowed.values()), self.next_key.serial
+        return sorted(name for name in names if self.agents.get(name, AgentState()).key_serial != serial)
 
     def _objected(self, name: str, term: int, manager: str) -> list[ManagerEffect]:
         """Return the end of this manager, where an agent obeys one that came after it or has the same term."""

@@ -233,8 +233,30 @@ class Rebuff(Struct, frozen=True, array_like=True, tag="rebuff"):
     reason: Line
 
 
-FromAgent = AgentHello | Beat | Want | MapResult | OutcomeBatch | Query | Objection
-FromManager = Welcome | MapOffer | Chunk | Receipt | QueryAnswer | Rebuff
+class NextKey(Struct, frozen=True, array_like=True, tag="next-key"):
+    """The CURVE key that the manager will have, signed by the key that signs maps; `serial` rises with each."""
+
+    manager: Text
+    term: Count
+    curve: Annotated[str, Meta(min_length=40, max_length=40)]
+    serial: Count
+    signature: Annotated[bytes, Meta(min_length=64, max_length=64)]
+
+
+class KeyHeld(Struct, frozen=True, array_like=True, tag="key-held"):
+    """An agent has written that key down."""
+
+    serial: Count
+
+
+FromAgent = AgentHello | Beat | Want | MapResult | OutcomeBatch | Query | Objection | KeyHeld
+FromManager = Welcome | MapOffer | Chunk | Receipt | QueryAnswer | Rebuff | NextKey
+
+
+def key_text(curve: str, serial: int) -> bytes:
+    """Return what is signed of a `NextKey`: no other document that the key signs begins so."""
+    return f"configtron next key {serial} {curve}".encode()
+
 
 _ENCODER = Encoder()
 _OF_AGENT: Decoder[FromAgent] = Decoder(FromAgent)

@@ -69,7 +69,7 @@ def test_a_long_file_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 # than the count is named here, and may have as many lines as most have.
 NEWER_COMMANDS = (
     "learn report", "tune agent", "learn manager run", "learn manager enroll", "learn manager revoke",
-    "learn manager agents", "learn manager maps", "learn manager rollback", "learn serve",
+    "learn manager agents", "learn manager maps", "learn manager rollback", "learn manager rotate-key", "learn serve",
 )  # fmt: skip
 MOST_LINES_OF_CLI = 3500 + 40 * len(NEWER_COMMANDS)
 

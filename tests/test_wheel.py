@@ -85,6 +85,7 @@ RUNS: dict[str, tuple[tuple[str, ...], set[int]]] = {
     "learn manager revoke": (("learn", "manager", "revoke", "web9"), {4}),
     "learn manager agents": (("learn", "manager", "agents"), {0}),
     "learn manager maps": (("learn", "manager", "maps"), {0}),
+    "learn manager rotate-key": (("learn", "manager", "rotate-key"), {0}),
     "learn manager rollback": (("learn", "manager", "rollback", "9.9"), {2}),
     "learn serve": (("learn", "serve", "--local", "--driver", "memory", "--for", "1"), {0, 5}),
     "learn drop": (("learn", "drop", "--policy", "x"), {2, 4}),

@@ -2,6 +2,7 @@
 """Keys on disk: CURVE pairs of managers and agents, and the key that signs maps. Files of mode 0600.
 
 FOLDER/curve.key      public and secret key of ZeroMQ's CURVE, Z85, one a line
+FOLDER/next.key       the manager's: the pair that follows, while keys are rotated
 FOLDER/signing.key    the manager's Ed25519 seed, hexadecimal
 FOLDER/manager.json   an agent's: where its manager is, and its two public keys
 """
@@ -23,7 +24,7 @@ from zmq.utils import z85
 
 from configtron.model.errors import BadInput, cannot_write, no_permission
 
-CURVE, SIGNING, MANAGER = "curve.key", "signing.key", "manager.json"
+CURVE, NEXT, SIGNING, MANAGER = "curve.key", "next.key", "signing.key", "manager.json"
 FOLDER = 0o700
 # Characters of a key of 32 bytes as Z85 (ZeroMQ RFC 32), and as hexadecimal.
 Z85_LENGTH, HEX_LENGTH = 40, 64
@@ -46,19 +47,23 @@ class CurvePair:
 class ManagerAddress:
     """What an agent knows of its manager: endpoint, CURVE public key (Z85), and the key that verifies maps (hex).
 
-    `endpoint` is tcp://HOST:PORT; offers are published one port above.
+    `endpoint` is tcp://HOST:PORT; offers are published one port above. `following`: the CURVE key that the manager
+    will have, "" if none is known; `serial`: of the latest key that it announced.
     """
 
     endpoint: str
     curve: str
     signing: str
+    following: str = ""
+    serial: int = 0
 
     def __post_init__(self) -> None:
         host, _, port = self.endpoint.removeprefix("tcp://").rpartition(":")
         fits = self.endpoint.startswith("tcp://") and HOST.fullmatch(host) and PORT.fullmatch(port)
         if not fits or not 0 < int(port) < 65_535:
             raise BadInput(f"{self.endpoint!r} is no endpoint of a manager; write tcp://HOST:PORT")
-        if not is_curve_key(self.curve) or len(self.signing) != HEX_LENGTH:
+        known = [self.curve, *filter(None, [self.following])]
+        if not all(map(is_curve_key, known)) or len(self.signing) != HEX_LENGTH:
             raise BadInput("the manager's keys are cut short; copy the whole line that `enroll` printed")
 
     @property
@@ -84,9 +89,9 @@ def is_curve_key(text: str) -> bool:
         return False
 
 
-def curve_pair(folder: Path) -> CurvePair:
+def curve_pair(folder: Path, name: str = CURVE) -> CurvePair:
     """Return the CURVE pair of a folder, made if absent. Errors: `BadInput`, `Missing`, `Unwritten`."""
-    path = folder / CURVE
+    path = folder / name
     if not _is_there(path):
         public, secret = zmq.curve_keypair()
         _make(path, f"{public.decode()}\n{secret.decode()}\n")
@@ -115,15 +120,33 @@ def manager_address(folder: Path) -> ManagerAddress:
         raise BadInput(f"{path}: this host has not joined a manager; run: {line}")
     try:
         form = json.loads(_read(path))
-        return ManagerAddress(str(form["endpoint"]), str(form["curve"]), str(form["signing"]))
+        return ManagerAddress(str(form["endpoint"]), str(form["curve"]), str(form["signing"]),
+                              str(form.get("following", "")), int(form.get("serial", 0)))  # fmt: skip
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise BadInput(f"{path}: not a manager's address ({error}); join anew") from error
 
 
 def write_manager_address(folder: Path, address: ManagerAddress) -> None:
     """Keep where an agent's manager is. Errors: `BadInput`, `Missing`, `Unwritten`."""
-    form = {"endpoint": address.endpoint, "curve": address.curve, "signing": address.signing}
+    form: dict[str, str | int] = {"endpoint": address.endpoint, "curve": address.curve, "signing": address.signing}
+    if address.serial:
+        form |= {"following": address.following, "serial": address.serial}
     _write(folder / MANAGER, json.dumps(form) + "\n")
+
+
+def put_next_pair(folder: Path, public: str) -> bool:
+    """Put the pair that follows, of this public key, in the place of the present one; whether that is the pair now.
+
+    Errors: `BadInput`, `Missing`, `Unwritten`.
+    """
+    if _is_there(folder / NEXT) and curve_pair(folder, NEXT).public.decode() == public:
+        try:
+            (folder / NEXT).replace(folder / CURVE)
+        except PermissionError as error:
+            raise no_permission(folder / CURVE, error) from error
+        except OSError as error:
+            raise cannot_write(folder / CURVE, error) from error
+    return curve_pair(folder).public.decode() == public
 
 
 def write_curve_pair(folder: Path, pair: CurvePair) -> None:

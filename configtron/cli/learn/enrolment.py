@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`configtron learn manager`: enroll, revoke, agents."""
+"""`configtron learn manager`: enroll, revoke, agents, rotate-key."""
 
 from __future__ import annotations
 
@@ -62,3 +62,20 @@ def agents(form: str, output_file: str, as_json: bool) -> None:
 
     rows = [dict(row._asdict()) for row in enrolment.agents(settings().db)]
     write_rows("jsonl" if as_json else form, output_file, enrolment.AGENT_COLUMNS, rows, LEARNING)
+
+
+@click.command("rotate-key", short_help="Give the manager another key.")
+@click.option("--within", "within_h", type=click.FloatRange(0, 8760), default=24.0, show_default=True, metavar="HOURS",
+              help="Change it then, though an agent does not hold it; 0: at once.")  # fmt: skip
+@KEYS
+def rotate_key(within_h: float, keys: Path | None) -> None:
+    """Give the manager another key. Agents learn it while the present one works; it changes when all of them hold it,
+    or after --within. Again while that is under way: state which agents it waits for, and wait until --within from now.
+
+    An agent that did not learn it in time is enrolled anew (revoke, enroll, `tune agent --join`).
+    """
+    from configtron.service.fleet import key_rotation
+
+    found, waits = key_rotation.rotate(settings().db, key_folder(keys), within_h)
+    say(f"key {found.public[:8]}... follows when all agents hold it, or in {within_h:g} hours; without it:"
+        f" {', '.join(waits) or 'no agent'}")  # fmt: skip

@@ -11,13 +11,14 @@ ROWS = {
     "run": "Run the manager.",
     "enroll": "Let an agent connect; print the line that it joins by.",
     "revoke": "Let an agent connect no more.",
+    "rotate-key": "Give the manager another key.",
     "agents": "List agents, and what each holds.",
     "maps": "List the maps that were published.",
     "rollback": "Publish an earlier map again, and make no new ones.",
 }
 HOMES = {
     "run": "manager_run:run", "enroll": "enrolment:enroll", "revoke": "enrolment:revoke", "agents": "enrolment:agents",
-    "maps": "fleet_maps:maps", "rollback": "fleet_maps:rollback",
+    "maps": "fleet_maps:maps", "rollback": "fleet_maps:rollback", "rotate-key": "enrolment:rotate_key",
 }  # fmt: skip
 
 

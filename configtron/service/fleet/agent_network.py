@@ -33,11 +33,12 @@ from configtron.fleet.transport.applier_link import (
     LoadDocument,
     LoadReport,
 )
-from configtron.fleet.transport.curve_keys import curve_pair, manager_address
+from configtron.fleet.transport.curve_keys import ManagerAddress, curve_pair, manager_address
 from configtron.linux.privileges import no_new_privileges
 from configtron.model.errors import DONE, ConfigtronError
 from configtron.service.fleet.agent_core import AgentCore
 from configtron.service.fleet.agent_metrics import METRICS, AgentMetrics
+from configtron.service.fleet.key_rotation import TRY_S, AgentKeys
 from configtron.service.fleet.page_intake import PageIntake, PagesOptions
 from configtron.service.fleet.spool import Spool
 from configtron.service.text_listener import ListenerPlace, PatientListener, listener_place
@@ -54,13 +55,14 @@ PATIENCE_S = 30.0
 def run_network(end: socket.socket, folder: Path, *, stop: Callable[[], bool] = lambda: False,
                 started: Callable[[AgentCore], None] = lambda core: None,
                 pages: tuple[socket.socket, PagesOptions] | None = None,
-                metrics: ListenerPlace | None = None) -> None:  # fmt: skip
+                metrics: ListenerPlace | None = None, try_s: float = TRY_S) -> None:  # fmt: skip
     """Run the network side until `stop` returns true or the applier has ended.
 
     folder   keys, manager's address, spool
     started  gets the core, whose `spool` takes rows
     pages    the end that batches of page loads come from, and where their beacons come; None: no beacons are taken
     metrics  where /metrics are served; None: nowhere
+    try_s    s of silence after which the manager's other key is tried, while two are known
 
     Errors: `BadInput` for the folder's files; `LinkClosed`.
     """
@@ -75,11 +77,24 @@ def run_network(end: socket.socket, folder: Path, *, stop: Callable[[], bool] = 
         figures.asked()
         link.send(LoadDocument(document))
 
-    core = AgentCore(_hello(host, spool.boot), (host.term, host.version, host.digest), spool, load)
-    sockets = AgentSockets(address, pair)
+    core = AgentCore(_hello(host, spool.boot), (host.term, host.version, host.digest), spool, load,
+                     learn=lambda message: keys.learn(message))  # fmt: skip
+    keys = AgentKeys(folder, address, time.monotonic(), try_s)
+    sockets = AgentSockets(keys.address, pair)
     started(core)
     intake = PageIntake(*pages, spool) if pages else None
     poller = zmq.Poller()
+
+    def connect(to: ManagerAddress) -> None:
+        nonlocal sockets
+        for each in (sockets.dealer, sockets.offers):
+            poller.unregister(each)
+        sockets.close()
+        sockets = AgentSockets(to, pair)
+        core.session.reconnected()
+        for each in (sockets.dealer, sockets.offers):
+            poller.register(each, zmq.POLLIN)
+
     for each in (sockets.dealer, sockets.offers, end):
         poller.register(each, zmq.POLLIN)
     for descriptor in intake.filenos() if intake else ():
@@ -97,6 +112,7 @@ def run_network(end: socket.socket, folder: Path, *, stop: Callable[[], bool] = 
             for data in sockets.receive():
                 _send(sockets, core.receive(data, time.monotonic()))
             _send(sockets, core.tick(time.monotonic(), time.time_ns()))
+            keys.turn(time.monotonic(), core.session.silence_s(time.monotonic()), connect)
             if complaint := sockets.complaint():
                 log.warning("%s", complaint)
             if listener is not None:

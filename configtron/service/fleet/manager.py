@@ -16,6 +16,7 @@ from configtron.fleet.transport.curve_keys import curve_pair, signing_key
 from configtron.fleet.transport.manager_sockets import ManagerSockets
 from configtron.model.bounds import check_number, check_texts
 from configtron.model.errors import Refused
+from configtron.service.fleet.key_rotation import KeyRotation, change_key
 from configtron.service.fleet.manager_core import ManagerCore, Outgoing, forget_learned
 from configtron.service.fleet.map_maker import MapMaker
 from configtron.service.fleet.stages import Stages
@@ -84,6 +85,8 @@ def run_manager(options: ManagerOptions, maker: MapMaker, *, stop: Callable[[], 
             with _served(options):
                 while not stop():
                     _turn(core, sockets)
+                    if (due := core.key_due(time.time_ns())) is not None:
+                        sockets = _rotated(core, sockets, options, due)
                     if core.stopped:
                         raise Refused(core.stopped)
         finally:
@@ -98,6 +101,19 @@ def _served(options: ManagerOptions) -> AbstractContextManager[None]:
     from configtron.service.learning.loop_pages import loop_texts
 
     return listening(listener_place(options.metrics, "--metrics"), loop_texts(options.database), "--metrics")
+
+
+def _rotated(core: ManagerCore, sockets: ManagerSockets, options: ManagerOptions, due: KeyRotation) -> ManagerSockets:
+    """Change the key, and return sockets that have it. Errors: those of `change_key`; `Busy`."""
+    without = core.session.without_key()
+    if not change_key(core.store, options.keys, due):
+        log.warning("the key stays as it is: its next pair is gone; begin anew: configtron learn manager rotate-key")
+        return sockets
+    core.session.next_key = core.rotation = None
+    late = f"; to be enrolled anew: {', '.join(without)[:500]}" if without else ""
+    log.log(logging.WARNING if without else logging.INFO, "the manager's key is the next one now%s", late)
+    sockets.close()
+    return ManagerSockets(options.endpoint, curve_pair(options.keys), core.session.allowed)
 
 
 def _turn(core: ManagerCore, sockets: ManagerSockets) -> None:

@@ -32,6 +32,7 @@ from configtron.model.fleet import FleetMap, OutcomeRow
 from configtron.model.nouns import Profile
 from configtron.model.records import Json, canonical
 from configtron.model.tuning_json import value_text
+from configtron.service.fleet.key_rotation import WITHOUT, KeyRotation, rotation_of
 from configtron.service.fleet.map_maker import MapMaker, without_barred
 from configtron.service.fleet.stages import ROLLOUT, STAGES, Order, Stages
 from configtron.tune.guard import Bound, Limits
@@ -85,6 +86,7 @@ class ManagerCore:
         self._written: dict[str, str] = {}
         self._disk_full = False
         self._waiting: Order | None = None
+        self.rotation: KeyRotation | None = None
         # Rows since the last call of the maker, and the number of the last of them: they need not be read again.
         self._arrived: list[OutcomeRow] = []
         self._arrived_to = 0
@@ -217,9 +219,29 @@ class ManagerCore:
         if allowed != self.session.allowed:
             self.session.allow(allowed)
         facts = self.store.facts()
+        self._read_rotation(facts)
         self._paused = PAUSED in facts
         wish = place_fact(facts, ROLLBACK, self.store.path)
         return self._roll_back(wish, now_ns) if wish else []
+
+    def _read_rotation(self, facts: Mapping[str, str]) -> None:
+        """Announce the key that follows, if one does, and keep which agents do not hold it."""
+        self.rotation = rotation_of(facts)
+        if self.rotation is None:
+            self.session.next_key = None
+            return
+        message = self.rotation.message(self.session.manager, self.term, self._key)
+        self.session.next_key = message
+        waits = json.dumps(self.session.without_key())
+        if facts.get(WITHOUT) != waits:
+            self._try(lambda: self.store.put_facts({WITHOUT: waits}))
+
+    def key_due(self, now_ns: int) -> KeyRotation | None:
+        """Return the rotation whose next key is to be the manager's from now on."""
+        found = self.rotation
+        if found is None or (now_ns < found.until_s * 10**9 and self.session.without_key()):
+            return None
+        return found
 
     def _roll_back(self, place: tuple[int, int], now_ns: int) -> list[ManagerEffect]:
         wish = f"{place[0]}.{place[1]}"
