@@ -27,6 +27,10 @@ SPOOL_TABLES = (
 )
 # s; only this process has the file open, but a backup may read it.
 PATIENCE_S = 5.0
+# What helps, by SQLite's words.
+MOVE = "move it away, and a new one is made"
+_OWN = "the agent's user must be able to write the folder and all in it: ls -la its folder"
+REMEDIES = (("readonly", _OWN), ("unable to open", _OWN), ("locked", "another agent uses this folder; end one of them"))
 
 
 class SpooledBatch(NamedTuple):
@@ -53,7 +57,8 @@ class SpoolFile:
             self._connection = sqlite3.connect(path, timeout=PATIENCE_S, isolation_level=None)
             self._open()
         except sqlite3.Error as error:
-            raise BadInput(f"{path}: no spool ({error}); move it away, and a new one is made") from error
+            remedy = next((remedy for sign, remedy in REMEDIES if sign in str(error)), MOVE)
+            raise BadInput(f"{path}: no spool ({error}); {remedy}") from error
         except OSError as error:
             raise cannot_write(path, error) from error
         number, size = self._connection.execute("SELECT sum(number), sum(length(data)) FROM batch").fetchone()

@@ -52,6 +52,8 @@ TABLES = 8
 DOCUMENTS = TABLES + 1
 # s without a frame until an agent counts as away.
 AWAY_S = 10.0
+# Connections of one agent that are remembered; s for which frames of an earlier start may still be under way.
+MOST_STARTS, BOTH_S = 8, 5.0
 # s that a wall clock may differ until it is remarked upon.
 SKEW_S = 5.0
 MOST_REMARKS = 1000
@@ -122,6 +124,7 @@ class AgentState:
     refused           entries of the version in force that it left out: (entry, reason)
     skew_s            its wall clock minus the manager's
     key_serial        of the latest key of the manager's that it has written down
+    starts, begun_s   connection -> start that introduced itself there, the latest few; when the latest one did
     """
 
     hello: AgentHello | None = None
@@ -137,6 +140,26 @@ class AgentState:
     frozen: str = ""
     key_serial: int = 0
     sent: dict[tuple[int, int], int] = field(default_factory=dict)
+    starts: dict[bytes, str] = field(default_factory=dict)
+    begun_s: float = float("-inf")
+
+    def introduce(self, connection: bytes, hello: AgentHello) -> None:
+        """Take a hello, whose frame is the latest that was heard."""
+        if self.hello is None or self.hello.boot != hello.boot:
+            # Started anew: whatever stood in the way may have been mended, so a rejected map is sent once more.
+            self.rejected, self.reason, self.begun_s = None, "", self.heard_s
+        self.hello = hello
+        self.starts.pop(connection, "")
+        self.starts[connection] = hello.boot
+        while len(self.starts) > MOST_STARTS:
+            del self.starts[next(iter(self.starts))]
+
+    def twice(self, connection: bytes) -> bool:
+        """Return whether an earlier start is still alive on that connection, `BOTH_S` after the latest one began."""
+        boot = self.starts.get(connection, "")
+        if not boot or self.hello is None or boot == self.hello.boot:
+            return False
+        return self.heard_s - self.begun_s > BOTH_S
 
 
 class ManagerSession:
@@ -240,12 +263,14 @@ class ManagerSession:
         if isinstance(message, AgentHello):
             if stop := self._objected(name, message.seen_term, message.seen):
                 return stop
-            if agent.hello is None or agent.hello.boot != message.boot:
-                # Started anew: whatever stood in the way may have been mended, so a rejected map is sent once more.
-                agent.rejected, agent.reason = None, ""
-            agent.hello = message
+            agent.introduce(connection, message)
             found.append(AgentReport(name))
         else:
+            if agent.twice(connection):
+                text = (
+                    f"agent {name}: two hosts use its key at once; revoke it, and enroll each under a name of its own"
+                )
+                found += self._remark(text)
             if agent.frozen and not message.frozen:
                 agent.rejected, agent.reason = None, ""
             agent.waiting, agent.dropped, agent.frozen = message.waiting, message.dropped, message.frozen

@@ -163,3 +163,20 @@ def test_a_file_that_is_no_spool_is_one_line(tmp_path: Path) -> None:
     sqlite3.connect(tmp_path / "t.db").execute("PRAGMA user_version = 9")
     with pytest.raises(BadInput, match="newer"):
         SpoolFile(tmp_path / "t.db", 100)
+
+
+@pytest.mark.parametrize(("complaint", "remedy"), [
+    ("attempt to write a readonly database", "able to write"), ("unable to open database file", "able to write"),
+    ("database is locked", "another agent uses this folder"), ("file is not a database", "move it away"),
+])  # fmt: skip
+def test_a_spool_that_cannot_be_used_names_what_helps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, complaint: str, remedy: str
+) -> None:
+    """A folder that the agent's user cannot write advised to move the spool away."""
+
+    def refuse(spool: SpoolFile) -> None:
+        raise sqlite3.OperationalError(complaint)
+
+    monkeypatch.setattr(SpoolFile, "_open", refuse)
+    with pytest.raises(BadInput, match=remedy):
+        SpoolFile(tmp_path / "s.db", 100)

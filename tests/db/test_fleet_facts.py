@@ -84,3 +84,22 @@ def test_damaged_map_is_not_rolled_back_to(tmp_path: Path) -> None:
         store.put_facts({ROLLBACK: "1.1"})
         core.tick(9.0, 0)
         assert core.session.current is not None and core.session.current.place == (1, 1)
+
+
+def test_manager_outlives_a_lock_on_its_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It ended after half a minute, and came back with a new term."""
+    with FleetStore(tmp_path / "m.db") as store:
+        maker = FixedMapMaker(FleetMap(0, 0, {}, {}, {}, b"k" * 16, 0))
+        core = ManagerCore(store, maker, SigningKey(b"s" * 32), "m1", 0)
+        core.tick(0.0, 0)
+        store._connection.execute("PRAGMA busy_timeout = 1")
+        with closing(sqlite3.connect(tmp_path / "m.db", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            core.tick(100.0, 10**11)
+            core.tick(200.0, 2 * 10**11)
+            other.execute("ROLLBACK")
+        core.tick(300.0, 3 * 10**11)
+        assert not core.stopped
+    assert [one.getMessage().count("keeps the database locked") for one in caplog.records] == [1]

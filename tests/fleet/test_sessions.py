@@ -119,6 +119,22 @@ def test_an_agent_that_is_started_anew_gets_the_map_that_it_rejected_once_more()
         assert len(loads) == times and other.agents["web1"].rejected == (1, 1)
 
 
+def test_two_hosts_with_one_key_are_named_and_a_start_anew_is_not() -> None:
+    """A copied folder: both were heard as one agent without a word."""
+    other = manager()
+
+    def heard(connection: bytes, message: AgentHello | Beat, now: float) -> list[str]:
+        effects = other.receive(connection, "key-of-web1", frame(message), now)
+        return [effect.text for effect in effects if isinstance(effect, ManagerRemark)]
+
+    assert heard(b"1", AgentHello("b1", "0"), 0.0) == heard(b"1", Beat(), 1.0) == []
+    # Started anew, with a late frame of the start before, and on a connection that was made again.
+    assert heard(b"2", AgentHello("b2", "0"), 9.0) == heard(b"1", Beat(), 9.5) == heard(b"3", Beat(), 30.0) == []
+    assert heard(b"2", Beat(), 31.0) == []
+    (found,) = heard(b"1", Beat(), 32.0)
+    assert "two hosts use its key at once" in found and heard(b"1", Beat(), 33.0) == []
+
+
 def test_rows_are_sent_until_their_receipt_comes_and_then_forgotten() -> None:
     one, other = agent(), manager()
     assert any(isinstance(e, ReadSpool) for e in [*exchanged(one, other, one.tick(0.0), 0.0), *one.tick(0.1)])

@@ -30,7 +30,7 @@ BESIDE = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 ANSIBLE = shutil.which("ansible-playbook", path=BESIDE)
 HOSTS = {"mgr": "10.77.1.1", "web1": "10.77.1.2"}
 MOUNTED = ("proc", "run", "tmp", "var/lib")
-NOBODY = 65_534
+UNPRIVILEGED = 65_534
 
 
 def test_modules_are_builtin_and_commands_exist() -> None:
@@ -130,7 +130,7 @@ def played(inventory: Path) -> dict[str, tuple[int, ...]]:
 
 def readable() -> bool:
     """Return whether a user without rights can run this Python."""
-    words = ["setpriv", f"--reuid={NOBODY}", "--clear-groups", sys.executable, "-c", "import configtron.cli"]
+    words = ["setpriv", f"--reuid={UNPRIVILEGED}", "--clear-groups", sys.executable, "-c", "import configtron.cli"]
     return subprocess.run(words, check=False, capture_output=True, cwd="/").returncode == 0
 
 

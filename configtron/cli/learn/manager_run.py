@@ -18,7 +18,7 @@ from configtron.report.log_lines import log_progress
 
 
 @click.command(short_help="Run the manager.")
-@click.option("--endpoint", default="tcp://0.0.0.0:5560", show_default=True, metavar="tcp://ADDRESS:PORT",
+@click.option("--endpoint", default="tcp://*:5560", show_default=True, metavar="tcp://ADDRESS:PORT",
               help="Where agents connect; offers are one port above.")  # fmt: skip
 @KEYS
 @click.option("--map", "map_file", type=INPUT_FILE, metavar="FILE",

@@ -25,8 +25,8 @@ from configtron.service.text_listener import listener_place, listening
 
 log = logging.getLogger("configtron.fleet")
 
-# Where agents connect; offers are published one port above.
-ENDPOINT = "tcp://0.0.0.0:5560"
+# Where agents connect, by IPv4 and IPv6; offers are published one port above.
+ENDPOINT = "tcp://*:5560"
 # Highest term of a database that was restored: half of what an agent takes (`fleet/messages.py`), thus room for more.
 MOST_TERM = 2**61
 # s between two turns without a frame; frames that are taken in one turn.

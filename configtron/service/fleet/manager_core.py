@@ -27,7 +27,7 @@ from configtron.fleet.manager_session import (
 )
 from configtron.fleet.map_document import MapRefused, document, opened, signed, signed_after, whole_map
 from configtron.fleet.messages import AgentHello, BoundForm, ReachForm
-from configtron.model.errors import BadInput, Unwritten
+from configtron.model.errors import BadInput, Busy, Unwritten
 from configtron.model.fleet import FleetMap, OutcomeRow
 from configtron.model.nouns import Profile
 from configtron.model.records import Json, canonical
@@ -183,7 +183,7 @@ class ManagerCore:
             return []
         try:
             through = self.store.add_rows(batch.agent, batch.boot, batch.first, batch.rows, now_ns)
-        except Unwritten as error:
+        except (Unwritten, Busy) as error:
             self._complain(error)
             return []
         self._disk_full = False
@@ -194,15 +194,15 @@ class ManagerCore:
         return self.session.stored(batch.connection, batch.boot, through)
 
     def _try(self, write: object) -> bool:
-        """Do a write that may fail for want of room; the reason is logged once."""
+        """Do a write that may fail for want of room, or of a lock; the reason is logged once."""
         assert callable(write)
         try:
             return bool(write() is not False)
-        except Unwritten as error:
+        except (Unwritten, Busy) as error:
             self._complain(error)
             return False
 
-    def _complain(self, error: Unwritten) -> None:
+    def _complain(self, error: Unwritten | Busy) -> None:
         if not self._disk_full:
             log.error("%s; outcomes wait in the agents' spools", error)
         self._disk_full = True

@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import zmq
 
-from configtron.fleet.transport.curve_keys import CURVE, ManagerAddress, curve_pair, signing_key
+from configtron.fleet.transport.curve_keys import CURVE, CurvePair, ManagerAddress, curve_pair, signing_key
 from configtron.fleet.transport.manager_sockets import ManagerSockets
 from configtron.learner.closed_loop import LoopOptions
 from configtron.learner.loop_maker import LoopMapMaker
@@ -237,3 +239,27 @@ def test_keys_that_two_processes_make_at_once_are_one_pair(tmp_path: Path) -> No
         found = {one.result() for one in [pool.submit(made) for _ in range(8)]}
     assert len(found) == 1 and sorted(path.name for path in tmp_path.iterdir()) == ["curve.key", "signing.key"]
     assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
+
+
+def bound_anywhere(keys: CurvePair) -> tuple[ManagerSockets, int]:
+    """A manager's sockets on all addresses, and the port: other tests have ports on some of them."""
+    for _ in range(50):
+        port = int(free_endpoint().rpartition(":")[2])
+        with suppress(Busy):
+            return ManagerSockets(f"tcp://*:{port}", keys, {}), port
+    raise AssertionError("no two ports in a row are free on all addresses")
+
+
+def test_default_address_is_for_both_families(tmp_path: Path) -> None:
+    """Agents of a network without IPv4 found no manager at 0.0.0.0."""
+    if not Path("/proc/net/if_inet6").exists():
+        pytest.skip("this host has no IPv6")
+    assert ManagerOptions(tmp_path, tmp_path).endpoint == "tcp://*:5560"
+    sockets, port = bound_anywhere(curve_pair(tmp_path))
+    try:
+        for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+            with socket.socket(family) as client:
+                client.settimeout(5)
+                client.connect((host, port))
+    finally:
+        sockets.close()
