@@ -110,6 +110,9 @@ class SocketAssigner(Protocol):
     def assign(self, descriptor: int, profile: str) -> None:
         """Give the profile of that name to a socket of this process. Errors: `BadInput`, `Missing`, `Refused`."""
 
+    def assigned(self, descriptor: int) -> str:
+        """Return the name of the profile that a socket of this process has, "" for none. Errors: as `assign`."""
+
 
 @runtime_checkable
 class PerListener(Protocol):

@@ -81,10 +81,10 @@ class Fleet:
             thread.join(PATIENCE_S)
 
     @contextmanager
-    def running_agent(self, folder: Path, metrics: str = "") -> Iterator[None]:
+    def running_agent(self, folder: Path, metrics: str = "", retune_open: bool = False) -> Iterator[None]:
         done = threading.Event()
         lease = LeaseOptions(folder / "tune.db", driver="memory")
-        options = AgentOptions(lease, self.folder, "root", metrics=metrics)
+        options = AgentOptions(lease, self.folder, "root", metrics=metrics, retune_open=retune_open)
         thread = threading.Thread(target=lambda: run_agent(options, stop=done.is_set))
         thread.start()
         try:

@@ -25,7 +25,8 @@ from tests.support.tune.kmod_wire import CONTROLS, WAYS, WINDOWS
 pytestmark = pytest.mark.lab
 
 Findings = dict[str, Any]
-PROGRAMS = tuple(f"kmod_{what}" for what in ("wire", "calls", "lives", "rules", "moves", "schemes", "flush", "plans"))
+PROGRAMS = tuple(f"kmod_{what}" for what in ("wire", "calls", "lives", "rules", "moves", "schemes", "flush", "plans",
+                                           "retuned"))  # fmt: skip
 PLANTED = ROOT / "tests" / "support" / "kmod" / "planted"
 
 
@@ -79,6 +80,11 @@ def plans(boot: Callable[[str], Findings]) -> Findings:
 @pytest.fixture(scope="module")
 def moves(boot: Callable[[str], Findings]) -> Findings:
     return boot("kmod_moves")
+
+
+@pytest.fixture(scope="module")
+def retuned(boot: Callable[[str], Findings]) -> Findings:
+    return boot("kmod_retuned")
 
 
 @pytest.fixture(scope="module")
@@ -137,11 +143,20 @@ def test_timers(wire: Findings) -> None:
     assert timers["data_rto 150 ms"] == pytest.approx(0.15, abs=0.02)
 
 
-@pytest.mark.parametrize("program", ["wire", "calls", "lives", "moves", "schemes", "flush"])
+@pytest.mark.parametrize("program", ["wire", "calls", "lives", "moves", "schemes", "flush", "retuned"])
 def test_the_kernel_does_not_complain_and_the_module_goes(request: pytest.FixtureRequest, program: str) -> None:
     found = request.getfixturevalue(program)
     assert found["complaints"] == []
     assert found["unload"] == 0
+
+
+def test_open_connections_of_a_prefix_get_another_profile_and_their_own_back(retuned: Findings) -> None:
+    """Congestion control, the module's profile, notsent_lowat, priority; other clients keep what they have."""
+    near, far, none = ["vegas", "near", 5000, 0], ["bbr", "far", 0, 3], ["cubic", "", 0, 0]
+    begun = {"changes": near, "changes too": near, "another prefix": near, "no prefix": none}
+    assert retuned["begun"] == begun and retuned["text"] == "2 of 2 open connections re-tuned"
+    assert retuned["changed"] == {**begun, "changes": far, "changes too": far}
+    assert (retuned["back"], retuned["after"]) == (2, begun)
 
 
 @pytest.mark.parametrize("knob", EVERYTHING)

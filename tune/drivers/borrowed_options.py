@@ -28,7 +28,6 @@ from configtron.linux.proc import ESTABLISHED, borrowed, sockets_of_cgroup
 from configtron.linux.sock_diag import Diag
 from configtron.model.errors import ConfigtronError
 from configtron.model.nouns import Profile, Value
-from configtron.model.socket_changes import SocketChange
 from configtron.model.tuning import Place
 from configtron.tune.drivers.bpf.layout import PACED_UNBOUNDED, kernel_name
 from configtron.tune.drivers.bpf.pins import group
@@ -151,9 +150,3 @@ def beyond(driver: str, profile: Profile) -> Counter[str]:
 def put(one: socket.socket, values: Values) -> Counter[str]:
     """Set options on a borrowed socket; return those that the kernel refused."""
     return Counter(knob for knob, value in values.items() if not set_option(one, knob, value))
-
-
-def put_back(one: socket.socket, change: SocketChange) -> Counter[str]:
-    """Set options to what they were, where they still have what we gave; return those that the kernel refused."""
-    still = {knob for knob, value in change.given.items() if option_value(one, knob) == value}
-    return put(one, {knob: value for knob, value in change.before.items() if knob in still})

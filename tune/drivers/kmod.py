@@ -169,6 +169,10 @@ class KmodDriver:
         with self._device() as device:
             device.assign(descriptor, self._known(device, profile))
 
+    def assigned(self, descriptor: int) -> str:
+        with self._device() as device:
+            return device.profiles().get(device.of_socket(descriptor)[0], "")
+
     def move(self) -> tuple[int, int]:
         """Apply the rules in force to open connections, except settings of a connection's beginning.
 

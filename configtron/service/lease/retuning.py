@@ -19,15 +19,15 @@ import logging
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from configtron.db.retuned import RetunedPlace
 from configtron.model.errors import ConfigtronError
-from configtron.model.nouns import Profile
-from configtron.model.protocols import Driver, RecordMarker
+from configtron.model.nouns import Profile, Value
+from configtron.model.protocols import Driver, RecordMarker, SocketAssigner
 from configtron.model.socket_changes import SocketChange
 from configtron.model.tuning import Place
 from configtron.model.tuning_json import place_text
@@ -39,13 +39,15 @@ from configtron.tune.drivers.borrowed_options import (
     lent,
     open_clients,
     put,
-    put_back,
 )
+from configtron.tune.drivers.socket_options import CONTROL, option_value
 
 log = logging.getLogger("configtron.tune")
 
 # Sockets that are borrowed at a time; they are journaled by one transaction.
 BATCH = 128
+# What the journal calls the profile of a driver that gives profiles to sockets (`SocketAssigner`).
+ASSIGNED = "profile"
 
 
 class SocketTarget(NamedTuple):
@@ -140,8 +142,9 @@ class OpenRetuner:
             if earlier is not None and earlier.former == target.now:
                 back.append((one, earlier))
                 continue
-            done.left.update(beyond(self._driver.name, target.profile))
-            before, given = changer.difference(one, client.port, target.profile)
+            if not isinstance(self._driver, SocketAssigner):
+                done.left.update(beyond(self._driver.name, target.profile))
+            before, given = self._difference(changer, one, client.port, target.profile)
             if given:
                 change = SocketChange(client.cookie, target.prefix, target.former, before, given)
                 changes.append((one, change))
@@ -149,14 +152,50 @@ class OpenRetuner:
         if journaled:
             self._journal.put_retuned(self._at, journaled)
         for one, change in changes:
-            done.left.update(put(one, change.given))
+            done.left.update(self._set(one, change.given))
         self._mark(one for one, _ in changes)
         done.changed += len(changes)
         for one, earlier in back:
-            done.left.update(put_back(one, earlier))
+            done.left.update(self._set_back(one, earlier))
         done.put_back += len(back)
         if back:
             self._journal.drop_retuned(self._at, [earlier.cookie for _, earlier in back])
+
+    def _difference(
+        self, changer: OptionChanger, one: socket.socket, port: int, profile: Profile
+    ) -> tuple[dict[str, Value], dict[str, Value]]:
+        """Return what stands on a socket and what is to be set, where they differ."""
+        before, given = changer.difference(one, port, profile)
+        if isinstance(self._driver, SocketAssigner):
+            held, name = self._driver.assigned(one.fileno()), profile.name if profile.settings else ""
+            if held != name:
+                before[ASSIGNED], given[ASSIGNED] = held, name
+        return before, given
+
+    def _set(self, one: socket.socket, values: Mapping[str, Value]) -> Counter[str]:
+        """Set a profile by the driver, where it can, and options; return what was refused.
+
+        With a profile of the driver's the congestion control is the driver's own, of the same name.
+        """
+        options = dict(values)
+        name = options.pop(ASSIGNED, None)
+        if name is not None and isinstance(self._driver, SocketAssigner):
+            if name:
+                options.pop(CONTROL, None)
+            try:
+                self._driver.assign(one.fileno(), str(name))
+            except (ConfigtronError, OSError):
+                return Counter((ASSIGNED,))
+        return put(one, options)
+
+    def _set_back(self, one: socket.socket, change: SocketChange) -> Counter[str]:
+        """Set what a socket had, where it still has what it was given."""
+        options = {knob for knob in change.given if knob != ASSIGNED}
+        still = {knob for knob in options if option_value(one, knob) == change.given[knob]}
+        if ASSIGNED in change.given and isinstance(self._driver, SocketAssigner):
+            if self._driver.assigned(one.fileno()) == change.given[ASSIGNED]:
+                still.add(ASSIGNED)
+        return self._set(one, {knob: value for knob, value in change.before.items() if knob in still})
 
     def _mark(self, sockets: Iterable[socket.socket]) -> None:
         """Mark the records of connections: their page loads had two profiles."""
@@ -165,27 +204,19 @@ class OpenRetuner:
 
     def put_back(self) -> RetuneCount:
         """Set every connection that was re-tuned here to what it had before. Errors: those of `retune`."""
-        return _put_back(self._journal.retuned(self._at), self._place, self._forget)
-
-    def _forget(self, cookies: Collection[int]) -> None:
-        self._journal.drop_retuned(self._at, cookies)
-
-
-def _put_back(had: Mapping[int, SocketChange], place: Place, forget: Callable[[Collection[int]], None]) -> RetuneCount:
-    done = RetuneCount(len(had))
-    if not had:
+        had = self._journal.retuned(self._at)
+        done = RetuneCount(len(had))
+        if not had:
+            return done
+        found = [one for one in open_clients(self._place) if one.cookie in had]
+        for client, one in lent(found):
+            with one:
+                done.left.update(self._set_back(one, had[client.cookie]))
+                done.put_back += 1
+        done.left["not reached"] += len(found) - done.put_back
+        done.left = +done.left
+        self._journal.drop_retuned(self._at, had.keys())
         return done
-    found = [one for one in open_clients(place) if one.cookie in had]
-    reached = set[int]()
-    for client, one in lent(found):
-        with one:
-            done.left.update(put_back(one, had[client.cookie]))
-            reached.add(client.cookie)
-    done.put_back = len(reached)
-    done.left["not reached"] += len(found) - len(reached)
-    done.left = +done.left
-    forget(had.keys())
-    return done
 
 
 def retuned_place(context: LeaseContext, driver: str, place: Place) -> RetunedPlace:
