@@ -192,7 +192,9 @@ class PageJudge:
 
     def _is_clear(self, host: Host, visit: Visit) -> bool:
         """Return whether nothing was planted that may cost this visit its row."""
-        if visit.lie or visit.begun is None or visit.posted_s is None or visit.refused or not visit.logged:
+        if visit.lie or visit.begun is None or visit.posted_s is None or not visit.logged:
+            return False
+        if visit.refused and (visit.host, visit.client.address) in self.world.visitors.flooded:
             return False
         if visit.number not in self.expected or host.lost_records() or not visit.is_up:
             return False

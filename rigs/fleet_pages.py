@@ -177,6 +177,7 @@ class Visitors:
     def __init__(self, world: World) -> None:
         self.world, self.clients = world, clients(world)
         self.visits: list[Visit] = []
+        self.flooded: set[tuple[str, str]] = set()
         self._port = 1024
 
     def step(self) -> None:
@@ -265,6 +266,7 @@ class Visitors:
 
     def _flood(self, host: Host, client: Client) -> None:
         """More beacons from one address than pages explain, none of which names a page."""
+        self.flooded.add((host.name, client.address))
         for at in range(200):
             form = {"v": 1, "id": f"f{at}", "t": f"{self.world.rng.getrandbits(128):032x}", "w": "load", "le": 500.0}
             host.post(json.dumps(form).encode(), client)
