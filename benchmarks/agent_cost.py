@@ -97,7 +97,7 @@ def agent(folder: Path, line: str, *more: str) -> Iterator[subprocess.Popen[byte
                "--cgroup", GROUP, "agent", "--folder", str(folder / "agent"), "--user", USER]  # fmt: skip
     subprocess.run([*command, "--join", line], check=True, stdout=subprocess.DEVNULL)
     with child([*command, *more], signal.SIGINT, stderr=(folder / "agent.log").open("ab")) as process:
-        until("a map in force", lambda: plan_of(EbpfDriver(Place(cgroup=GROUP))), process, folder)
+        until("a map in force", lambda: plan_of(EbpfDriver(Place(cgroup=GROUP, listen=str(PORT)))), process, folder)
         yield process
 
 
@@ -169,7 +169,7 @@ class Visits:
 
 def decided(visits: Visits, seconds: float) -> dict[str, Any]:
     """Read the kernel's records of connections; count those with the class of their prefix and an arm, or held back."""
-    driver = EbpfDriver(Place(cgroup=GROUP))
+    driver = EbpfDriver(Place(cgroup=GROUP, listen=str(PORT)))
     list(driver.records())
     lost = driver.lost_records()
     wide = {prefix.rpartition(".")[0] for prefix in map_of_clients().prefixes}
@@ -213,7 +213,7 @@ def memory_mb(pid: int) -> float:
 
 def cost(process: subprocess.Popen[bytes], visits: Visits, seconds: float) -> dict[str, Any]:
     """Measure the agent's processes, idle and under load."""
-    driver = EbpfDriver(Place(cgroup=GROUP))
+    driver = EbpfDriver(Place(cgroup=GROUP, listen=str(PORT)))
     lost = driver.lost_records()
     time.sleep(WARM_S)
     pids = family(process.pid)

@@ -40,7 +40,7 @@ class DrawingHost(Host):
         super().heal()
         self.absent = None
 
-    def begin(self, rules: Rules, lease_s: float) -> None:
+    def begin(self, rules: Rules, lease_s: float, ports: tuple[int, ...]) -> None:
         self._refuse(rules)
         self._require()
         self._recover()

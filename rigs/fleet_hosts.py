@@ -98,7 +98,7 @@ class Host:
     def barred(self, profile: Profile) -> str:
         return "the driver has no such knob" if profile.name == "barred" else ""
 
-    def begin(self, rules: Rules, lease_s: float) -> None:
+    def begin(self, rules: Rules, lease_s: float, ports: tuple[int, ...]) -> None:
         self._refuse(rules)
         self.world.may_kill()
         self.kernel.rules, self.kernel.until_s = rules, self.world.now + lease_s

@@ -63,8 +63,10 @@ class LearningManager:
 class RecordLog:
     """A driver's records, kept with the name of their server as they pass."""
 
-    def __init__(self, driver: Drawing, name: str, kept: list[tuple[str, OpenRecord | CloseRecord]]) -> None:
-        self._source, self._name, self._kept = RecordsInForce(lambda: driver), name, kept
+    def __init__(
+        self, driver: Callable[[], Drawing], name: str, kept: list[tuple[str, OpenRecord | CloseRecord]]
+    ) -> None:
+        self._source, self._name, self._kept = RecordsInForce(driver), name, kept
 
     def records(self) -> Iterator[OpenRecord | CloseRecord]:
         """Hand out the records that wait, each once."""
@@ -93,7 +95,7 @@ class HostAgent:
         self.applier = Applier(self.enforcement, key, wanted_by_humans(self._journal), self.enforcement.human_rules())
         self.applying = LocalApplying(manager.learning, self.applier, key)
         self.book = PlanBook(self.enforcement.draws)
-        self.records = RecordLog(tuner, self.name, kept)
+        self.records = RecordLog(self.enforcement.drawing, self.name, kept)
         self.outcomes: LocalOutcomes | None = None
         self._drawn, self.abandoned = (0, 0, 0), False
 

@@ -16,6 +16,7 @@ Not every driver can do everything. An optional ability is a protocol of its own
     Inventory       list its own state by marks in the kernel
     Drawing         draw each client's profile from its class's mix, and record its connections
     PlanReader      read back which plan is in force
+    RecordStopper   leave the kernel's records to another reader
     RecordMarker    mark the records of connections that were re-tuned while open
 """
 
@@ -203,6 +204,14 @@ class Drawing(Protocol):
 
     def drop_plan(self) -> None:
         """Remove the plan in force and the loaded one: each prefix then has the profile that it points to."""
+
+
+@runtime_checkable
+class RecordStopper(Protocol):
+    """A driver whose kernel part hands its records to one open file at a time."""
+
+    def stop_records(self) -> None:
+        """Close the file that receives records, if there is one: another driver of this kernel may open its own."""
 
 
 @runtime_checkable

@@ -49,7 +49,7 @@ class Recorded:
     def barred(self, profile: Profile) -> str:
         return "initcwnd is beyond your bound" if dict(profile.settings).get("initcwnd") == 99 else ""
 
-    def begin(self, rules: Rules, lease_s: float) -> None:
+    def begin(self, rules: Rules, lease_s: float, ports: tuple[int, ...]) -> None:
         self._fail()
         self.rules, self.begun = rules, self.begun + 1
 

@@ -15,7 +15,6 @@ from configtron.learner.pageloads.plan_book import PlanBook
 from configtron.learner.receiving.ended_sockets import EndedSockets, boottime_ns
 from configtron.learner.receiving.log_socket import LogSocket
 from configtron.model.close_records import CloseRecord, OpenRecord
-from configtron.model.protocols import Drawing
 from configtron.service.fleet.applier import Applier
 from configtron.service.fleet.enforcement import JournaledEnforcement
 from configtron.service.fleet.page_intake import CountsReport, PagesOptions
@@ -43,7 +42,7 @@ class PageReading:
     def __init__(self, options: PagesOptions, enforcement: JournaledEnforcement, netns: str = "") -> None:
         self.options, self._enforcement, self._netns = options, enforcement, netns
         self._draws = enforcement.draws
-        source: RecordSource = RecordsInForce(self._driver) if self._draws else NoRecords()
+        source: RecordSource = RecordsInForce(enforcement.drawing) if self._draws else NoRecords()
         self.book = PlanBook(self._draws)
         self.reader = RootReader(source, LogSocket(options.log_path), self.book)
         self._waiting: deque[bytes] = deque()
@@ -52,11 +51,6 @@ class PageReading:
         self._ports: tuple[int, ...] = ()
         self.dropped = 0
         self._report = CountsReport("log lines and records")
-
-    def _driver(self) -> Drawing:
-        driver = self._enforcement.driver
-        assert isinstance(driver, Drawing)
-        return driver
 
     def fileno(self) -> int:
         """For `select`: log lines must be read as soon as there are some."""

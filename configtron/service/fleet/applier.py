@@ -55,8 +55,11 @@ class Enforcement(MapJournal, Protocol):
     def barred(self, profile: Profile) -> str:
         """Return why a profile may not be in force here, in one line; ""."""
 
-    def begin(self, rules: Rules, lease_s: float) -> None:
-        """Put all of these rules in force, in place of what this applier had. Errors: `ConfigtronError`."""
+    def begin(self, rules: Rules, lease_s: float, ports: tuple[int, ...]) -> None:
+        """Put all of these rules in force for connections to these local ports, in place of what this applier had.
+
+        Errors: `ConfigtronError`, also where a driver cannot select them.
+        """
 
     def change(self, changes: Changes, target: Rules) -> None:
         """Put changes in force that lead to `target`. Errors: `ConfigtronError`, with everything as before."""
@@ -116,6 +119,7 @@ class Applier:
         self._last: _Turned | None = None
         self._before: DrawnMap | None = None
         self._rules: Rules | None = None
+        self._ports: tuple[int, ...] = ()
         self._renewed_s = self._looked_s = float("-inf")
         self._latest = (0, 0)
         self.frozen = ""
@@ -306,10 +310,10 @@ class Applier:
         return own | dict.fromkeys(within, "a wider prefix")
 
     def _whole(self, classes: Mapping[str, str], drawing: DrawnMap, now_s: float) -> None:
-        target, lease_s = self._target(classes, drawing), drawing.head.lease_s
-        if self._rules is None:
-            self._enforcement.begin(target, lease_s)
-            self._renewed_s = now_s
+        target, lease_s, ports = self._target(classes, drawing), drawing.head.lease_s, drawing.head.ports
+        if self._rules is None or ports != self._ports:
+            self._enforcement.begin(target, lease_s, ports)
+            self._ports, self._renewed_s = ports, now_s
         elif changes := difference(self._rules, target):
             self._enforcement.change(_with_profiles(changes, target), target)
         self._rules = target

@@ -111,12 +111,12 @@ def prefix_unit(prefix: str) -> int:
 
 
 def drawn_map(head: HeadForm, epoch: int, barred: Mapping[str, str]) -> DrawnMap:
-    """Return a head's mixes for an epoch without classes that have a barred profile."""
+    """Return a head's mixes for an epoch without classes that have a barred profile; none where it names no port."""
     profiles = profiles_of(head)
     mixes = {
         name: Mix(tuple(profile for profile, _ in mix), tuple(weight for _, weight in mix))
         for name, mix in head.mixes.items()
-        if not any(profile in barred for profile, _ in mix)
+        if head.ports and not any(profile in barred for profile, _ in mix)
     }
     return DrawnMap(head, epoch, profiles, mixes)
 

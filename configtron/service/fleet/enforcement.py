@@ -7,15 +7,17 @@ agent, and a kernel that draws ends it by itself. A change is journaled before i
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from configtron.db.agent_journal import AgentJournal
 from configtron.model.draw import Mix, Plan
-from configtron.model.errors import BadInput, ConfigtronError, Mismatch, Missing
+from configtron.model.errors import BadInput, ConfigtronError, Mismatch, Missing, Refused
 from configtron.model.nouns import Profile
-from configtron.model.protocols import Drawing, Driver
+from configtron.model.protocols import Drawing, Driver, PerListener, RecordStopper
 from configtron.model.tuning import Changes, Rules
 from configtron.service.fleet.applier import LeaseOver
 from configtron.service.fleet.kept_documents import DrawnPlace
@@ -24,16 +26,20 @@ from configtron.service.lease.apply_transaction import apply_rules
 from configtron.service.lease.context import LeaseContext, context_of
 from configtron.service.lease.kernel_rules import in_force
 from configtron.service.lease.lock import exclusive_lock
-from configtron.service.lease.options import LeaseOptions
+from configtron.service.lease.options import AUTO, LeaseOptions
 from configtron.service.lease.planner import usable
 from configtron.service.lease.recovery import recover_due
 from configtron.service.lease.undo import undo
+from configtron.tune.drivers import load
 from configtron.tune.guard import refusals
 from configtron.tune.journal import LEASED, Transaction
+from configtron.tune.listeners import listeners_of, listeners_text
 from configtron.tune.plan import PLACE, advise, lost_together, recognised
 
 if TYPE_CHECKING:
     from configtron.service.lease.retuning import Choice, RetuneCount
+
+log = logging.getLogger("configtron.fleet")
 
 # Changes that are journaled until the rules are written whole again.
 MOST_CHANGES = 500
@@ -46,7 +52,7 @@ class JournaledEnforcement:
         self._options, self._journal, self._driver = options, journal, usable(driver)
         self._context: LeaseContext = context_of(journal)
         self._transaction: Transaction | None = None
-        self._mark = ""
+        self._mark = self._unselected = ""
         self._changes = 0
         self._inherits_plan = False
         self._reaches, self._unreachable = driver.settable(), driver.unreachable()
@@ -54,6 +60,11 @@ class JournaledEnforcement:
     @property
     def driver(self) -> Driver:
         """Return the driver, held open."""
+        return self._driver
+
+    def drawing(self) -> Drawing:
+        """Return the driver, which draws: another one once a map names other ports."""
+        assert isinstance(self._driver, Drawing)
         return self._driver
 
     @property
@@ -73,28 +84,62 @@ class JournaledEnforcement:
         return current.rules
 
     def _current(self) -> Transaction | None:
-        space = self._context.namespace_of(self._options.place)
-        return self._journal.open_act(self._driver.name, self._options.place, space)
+        place = self._driver.place
+        return self._journal.open_act(self._driver.name, place, self._context.namespace_of(place))
+
+    def _driver_of(self, ports: tuple[int, ...]) -> Driver:
+        """Return the driver for connections to these ports. Errors: `Missing`, `Refused` where it cannot select them.
+
+        A route is the same for every port. It is used where the operator named its driver, and never by default.
+        """
+        place = replace(self._options.place, listen=selected(self._options.place.listen, ports))
+        driver = load(self._driver.name, place)
+        if isinstance(self._driver, PerListener):
+            return self._driver if place == self._driver.place else usable(driver)
+        why = driver.missing()
+        if why and self._options.driver == AUTO:
+            raise Refused(f"driver {driver.name} cannot select ports {place.listen}: connections to every port, sshd's"
+                          f" too, would be tuned ({why}); to allow that, name it: --driver {driver.name}")  # fmt: skip
+        if why and place.listen != self._unselected:
+            self._unselected = place.listen
+            log.warning("driver %s cannot select ports %s: connections of the map's clients to every port are tuned",
+                        driver.name, place.listen)  # fmt: skip
+        return self._driver
 
     def barred(self, profile: Profile) -> str:
         """Return why the driver, the operator's bounds or the guard refuse a profile; ""."""
         rules, limits = Rules({profile.name: profile}), self._options.limits
         return next(refusals(rules, self._reaches, limits, self._unreachable, self._driver.name), "")
 
-    def begin(self, rules: Rules, lease_s: float) -> None:
+    def begin(self, rules: Rules, lease_s: float, ports: tuple[int, ...] = ()) -> None:
         """Put rules in force as a transaction; one of an earlier start of the agent is taken over as it stands.
 
-        Errors: the driver's; `Refused` while another process applies; `Mismatch`.
+        ports  local ports whose connections are meant; none: those of the options' place
+
+        Errors: the driver's; `Refused` while another process applies, and where the driver cannot select the ports;
+        `Mismatch`.
         """
+        driver = self._driver_of(ports) if ports else self._driver
+        if self._transaction is not None and driver.place != self._driver.place:
+            self.release()
+        if driver is not self._driver and isinstance(self._driver, RecordStopper):
+            # The module hands its records to one reader.
+            self._driver.stop_records()
+        self._driver = driver
         with exclusive_lock(self._options.database):
             recover_due(self._context)
             current = self._current()
+            if current is not None and current.id != self._journal.fleet_act() and driver.place != self._options.place:
+                listen = driver.place.listen
+                raise Refused(f"transaction {current.id}, which this agent did not begin, is in force for"
+                              f" {listen}; start the agent with --listen {listen} to keep its rules, or roll it back:"
+                              " configtron tune rollback")  # fmt: skip
             have = in_force(self._driver, [current.rules, rules] if current else [rules])
             if current is not None and current.status == LEASED and not advise(self._driver.name, rules, have):
                 self._transaction = current
                 self._renew(lease_s)
             else:
-                place = self._options.place
+                place = self._driver.place
                 self._drop_inherited_plan(current)
                 self._transaction = apply_rules(self._context, self._driver, place, have, rules, lease_s)
                 if current is not None:
@@ -175,7 +220,7 @@ class JournaledEnforcement:
         transaction = self._held()
         with exclusive_lock(self._options.database):
             self._check_leased(transaction)
-            return OpenRetuner(self._context, self._driver, self._options.place).retune(choose, profiles, until_s)
+            return OpenRetuner(self._context, self._driver, self._driver.place).retune(choose, profiles, until_s)
 
     def foreign(self) -> str:
         """Return what another program changed, in one line, and freeze the place; "": nothing."""
@@ -239,3 +284,16 @@ class JournaledEnforcement:
         if status != LEASED:
             self._transaction = None
             raise LeaseOver(f"transaction {transaction.id} of the agent is {status}; the map is put in force anew")
+
+
+def selected(allowed: str, ports: tuple[int, ...]) -> str:
+    """Return the listeners of a map's ports that the operator allows, as `Place` names them; allowed "": all.
+
+    Errors: `Refused` where none is left.
+    """
+    if not allowed:
+        return listeners_text(map(str, ports))
+    kept = [one.text for one in listeners_of(allowed) if one.port in ports]
+    if not kept:
+        raise Refused(f"the map tunes ports {listeners_text(map(str, ports))}, and --listen allows {allowed} alone")
+    return listeners_text(kept)

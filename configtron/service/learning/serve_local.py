@@ -32,7 +32,7 @@ from configtron.model.errors import BadInput, ConfigtronError
 from configtron.model.fleet import FleetMap
 from configtron.model.grid import Grid, live_grid
 from configtron.model.nouns import Profile
-from configtron.model.protocols import Drawing, Driver
+from configtron.model.protocols import Driver
 from configtron.service.fleet.stages import StageOptions, Stages
 from configtron.service.learning.importable import check_classes, importable
 from configtron.service.learning.local_loop import (
@@ -267,7 +267,7 @@ async def _run(
     from configtron.service.outcomes.root_reader import RecordsInForce
 
     book, learning = PlanBook(enforcement.draws), applying.learning
-    source = RecordsInForce(lambda: driver) if isinstance(driver, Drawing) else EndedSockets(options.ports)
+    source = RecordsInForce(enforcement.drawing) if enforcement.draws else EndedSockets(options.ports)
     outcomes = LocalOutcomes(AGENT, learner.boot, source, book, learning.rows, options.log_path or LOG_PATH)
     await outcomes.start(options.host, options.port or PORT)
     drawn = (0, 0, 0)

@@ -87,7 +87,7 @@ class Hosted(NamedTuple):
 
     learning: LocalLearning
     applying: LocalApplying
-    driver: EbpfDriver
+    enforcement: JournaledEnforcement
     clock: list[float]
 
     def turn(self) -> LoopStep:
@@ -127,7 +127,7 @@ def hosted(folder: Path, place: Place) -> Iterator[Hosted]:
         try:
             learning = LocalLearning(core, maker, "boot")
             applying = LocalApplying(learning, applier, key.verify_key, ClassRetuning(applier, enforcement))
-            yield Hosted(learning, applying, driver, clock)
+            yield Hosted(learning, applying, enforcement, clock)
         finally:
             enforcement.release()
 
@@ -220,7 +220,9 @@ class Visitors:
         records = {}
         deadline = time.monotonic() + 10
         while len(records) < len(addresses) and time.monotonic() < deadline:
-            records |= {one.remote_port: one for one in self.here.driver.records() if isinstance(one, OpenRecord)}
+            records |= {
+                one.remote_port: one for one in self.here.enforcement.drawing().records() if isinstance(one, OpenRecord)
+            }
         return {address: (one, found[port], records[port]) for port, (address, one) in clients.items()}
 
 

@@ -50,7 +50,7 @@ PROFILES = {
 MIXES = {"a": (("near", 65_536),), "b": (("far", 65_536),)}
 PREFIXES = {"127.1.0.0/16": "a", "127.2.0.0/16": "a"}
 # A holdback by which one of the clients keeps Default.
-MAP = FleetMap(1, 1, PROFILES, MIXES, PREFIXES, b"h" * 16, 0, holdback=10_000, epoch_s=86_400)
+MAP = FleetMap(1, 1, PROFILES, MIXES, PREFIXES, b"h" * 16, 0, holdback=10_000, epoch_s=86_400, ports=(8080, 8081))
 
 
 class Agent:
@@ -123,7 +123,7 @@ def released(folder: Path, driver: Any, server: Server, addresses: list[str]) ->
         for one in clients.pop(ended):
             one.close()
         del ends[ended]
-        answer["moved"] = waited(driver)
+        answer["moved"] = waited(agent.enforcement.driver)
         agent.enforcement.release()
         answer["after"] = seen(ends)
     return answer
