@@ -8,8 +8,8 @@ own), clients behind emulated networks that load site models over HTTP/1.1 and H
 production joins, and the production learner, whose maps go back into the kernels. Half of the clients are held back.
 Planted: a continent's networks change, every queue becomes shorter than a burst, a server and its agent are killed, the
 manager is killed. Every connection's arm is compared with model/draw.py's. Exit code 1: an arm, a row or a propensity
-differs. --docs: write the tables between the marks in FILE, too. The same seed prints the same bytes; seconds and
-progress go to stderr.
+differs, or a client of a listed prefix had two arms within an epoch. --docs: write the tables between the marks in
+FILE, too. The same seed prints the same bytes; seconds and progress go to stderr.
 """
 
 from __future__ import annotations
@@ -65,11 +65,12 @@ def one_driver(scenario: KernelScenario) -> int:
 def tables(scenario: KernelScenario, found: dict[str, Any]) -> tuple[list[str], bool]:
     """Return all tables of a run, and whether anything differs from the draw."""
     run = kept(scenario, found)
-    every, compared = served(run), differing(run, checked(run))
+    every, checks = served(run), checked(run)
+    compared = differing(run, checks)
     blocks = (gains(run), by_epoch(run, every), by_stretch(run, every, first_drawn(run)), over_time(run), chosen(run),
               planted(run, every), neighbours(run, every), compared.lines)  # fmt: skip
     lines = [line for block in blocks for line in (*block, "")]
-    return [*lines, claims(run, every)], compared.bad
+    return [*lines, claims(run, every, checks)], compared.bad
 
 
 def every_driver(words: Sequence[str]) -> tuple[str, int]:

@@ -185,7 +185,8 @@ def classes_of(run: KeptRun, name: str, record: OpenRecord, plan: DatedPlan) -> 
     recent = [place for when_s, place in came if when_s > at_s - APPLYING_S]
     before = [place for when_s, place in came if when_s <= at_s - APPLYING_S][-1:]
     banded = next((one for up_to, one in plan.plan.bands if 0 < (record.rtt_us or 0) <= up_to), "")
-    return [run.maps[place].prefixes.get(record.prefix, banded) for place in (*before, *recent)]
+    listed = (run.maps[place].prefixes.get(record.prefix, "") for place in (*before, *recent))
+    return [name if name in plan.mixes else banded for name in listed]
 
 
 def _rows(found: Checks, run: KeptRun) -> None:

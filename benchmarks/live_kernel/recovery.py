@@ -113,9 +113,9 @@ def planted(run: KeptRun, loads: Sequence[ServedLoad]) -> list[str]:
     if "lost" in at:
         lines.append(_lost(run, loads, at["lost"], at.get("back", run.scenario.epochs)))
     for term, before, after in run.raw["restarts"]:
-        lines.append(f"  epoch {at['restart']}: the manager is killed in mid-epoch: its term {term} knows {after}"
-                     f" outcomes, of {before} that were learned; maps go on, and no client's profile changes before"
-                     " the turn")  # fmt: skip
+        lines.append(f"  epoch {at['restart']}: the manager is killed in mid-epoch: started anew, in term {term},"
+                     f" it knows the {before} outcomes it had learned, and {after - before} that were stored by then"
+                     )  # fmt: skip
     return lines
 
 
@@ -144,7 +144,7 @@ def _squeezed(run: KeptRun, loads: Sequence[ServedLoad], epoch: int) -> str:
         tuned = [load for load in loads if load.epoch == one and not load.held and load.class_name]
         wide = sum(window_of(run, load.profile) >= 30 for load in tuned)
         shares.append(f"{wide / max(len(tuned), 1):.0%}")
-    return (f"  epoch {epoch}: every queue holds eight frames from now on, so that large first windows lose packets;"
+    return (f"  epoch {epoch}: every queue holds eight frames from now on, so that bursts lose packets, Default's too;"
             f" windows of 30 and more, share of tuned clients' loads from epoch {max(epoch - 2, 0)} on:"
             f" {', '.join(shares)}")  # fmt: skip
 
@@ -192,20 +192,30 @@ def neighbours(run: KeptRun, loads: Sequence[ServedLoad]) -> list[str]:
         for at, got in bins:
             count[at] = got
         alone = _alone(count, starts, [one.visited.end_s for one in mine])
-        found: dict[str, list[tuple[float, float]]] = defaultdict(list)
+        squeezed = next((epoch for epoch, name in run.raw["events"] if name == "squeeze"), run.scenario.epochs)
+        found: dict[tuple[bool, str], list[tuple[float, float]]] = defaultdict(list)
         for place, one in enumerate(mine):
             begin, end = starts[place], one.visited.end_s + AFTER_S
             end = min([end, *starts[place + 1 : place + 2]])
             got = count[int(begin / BIN_S) : int(end / BIN_S)].sum()
             span_s = max(int(end / BIN_S) - int(begin / BIN_S), 1) * BIN_S
             lost = (alone * span_s - got) / sizes[one.visited.page]
-            found["held back" if one.held else one.profile or "Default"].append((got * 8e-6 / span_s, lost))
+            name = "Default, held back" if one.held else settings_of(run, one.profile)
+            found[one.epoch >= squeezed, name].append((got * 8e-6 / span_s, lost))
         where = f"{network.prefix} ({network.condition})"
         lines.append(f"a cubic flow of another host on the link of {where}: {alone * 8e-6:.2f} Mbit/s alone; while"
                      " pages load, and what it lost for a byte of a page")  # fmt: skip
-        rest = sorted(((len(rows), name) for name, rows in found.items()), reverse=True)
-        lines += [_beside(name, np.array(found[name])) for n, name in rest if n >= LEAST]
+        rest = sorted((late, -len(rows), name) for (late, name), rows in found.items())
+        lines += [_beside(late, name, np.array(found[late, name])) for late, n, name in rest if -n >= LEAST]
     return lines
+
+
+def settings_of(run: KeptRun, profile: str) -> str:
+    """Return a profile's settings off Default, in words, by any map that has it."""
+    known = (one.profiles[profile] for one in run.maps.values() if profile in one.profiles)
+    settings = next((one.settings for one in known), ())
+    short = " ".join(f"{key.removeprefix('tcp_congestion_')}={value}" for key, value in settings)
+    return short or "Default"
 
 
 def _alone(count: Floats, starts: Sequence[float], ends: Sequence[float]) -> float:
@@ -217,7 +227,8 @@ def _alone(count: Floats, starts: Sequence[float], ends: Sequence[float]) -> flo
     return float(count[free].mean() / BIN_S) if free.any() else float("nan")
 
 
-def _beside(name: str, rows: Floats) -> str:
+def _beside(late: bool, name: str, rows: Floats) -> str:
+    name = f"{name}, short queues" if late else name
     half = 1.96 * rows.std(axis=0, ddof=1) / len(rows) ** 0.5
-    return (f"  {name:26s} {len(rows):5d} loads  {rows[:, 0].mean():5.2f} Mbit/s +- {half[0]:.2f}"
+    return (f"  {name:48s} {len(rows):4d} loads  {rows[:, 0].mean():5.2f} Mbit/s +- {half[0]:.2f}"
             f"   {rows[:, 1].mean():+5.2f} bytes +- {half[1]:.2f}")  # fmt: skip

@@ -27,8 +27,9 @@ def first_drawn(run: KeptRun) -> int:
     return min(drawn) - run.raw["first"] if drawn else run.scenario.epochs
 
 
-def claims(run: KeptRun, loads: Sequence[ServedLoad]) -> str:
-    """Return which claims hold by 95 % intervals: p95 of all loads is better, no continent's median is worse."""
+def claims(run: KeptRun, loads: Sequence[ServedLoad], found: Checks) -> str:
+    """Return which claims hold: p95 of all loads is better, no continent's median is worse, by 95 % intervals; no
+    client has two arms within an epoch."""
     scenario, first = run.scenario, first_drawn(run)
     every = [one for one in loads if first <= one.epoch < scenario.epochs]
     whole = judged(every, scenario.continents, WORST_MS)
@@ -37,6 +38,8 @@ def claims(run: KeptRun, loads: Sequence[ServedLoad]) -> str:
         here = whole[np.flatnonzero(whole.continent == at)]
         if 0 < here.held.sum() < len(here) and compared(here, 0.5).high < 0.0:
             missed.append(f"the median of {name} is worse")
+    if mixed := found.clients_mixed + found.banded_mixed:
+        missed.append(f"{mixed} of {found.units} clients had two arms within an epoch")
     return "claims: " + ("MISSED: " + "; ".join(missed) if missed else "hold")
 
 

@@ -31,7 +31,7 @@ class KernelScenario:
     networks   of each continent; clients: of each network
     begin_with outcomes from which classes are made; budget: of exploration, large since the run is short
     change     the networks of a continent become others
-    squeeze    every queue becomes too short for a burst: profiles with large windows turn harmful; until the end
+    squeeze    every queue becomes too short for a burst, so that what is not paced turns harmful; until the end
     lost       the second server is killed, its agent too; both are back after `lost_for` epochs
     restart    the manager is killed in mid-epoch, and started again
     """
