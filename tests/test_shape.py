@@ -70,6 +70,7 @@ def test_a_long_file_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 NEWER_COMMANDS = (
     "learn report", "tune agent", "learn manager run", "learn manager enroll", "learn manager revoke",
     "learn manager agents", "learn manager maps", "learn manager rollback", "learn manager rotate-key", "learn serve",
+    "learn initial train", "learn initial predict", "learn initial evaluate",
 )  # fmt: skip
 MOST_LINES_OF_CLI = 3500 + 40 * len(NEWER_COMMANDS)
 

@@ -48,6 +48,11 @@ class Places:
         countries = (_country(record) for record in records)
         return next((n for n in numbers if n is not None), None), next((name for name in countries if name), "")
 
+    def location(self, address: str) -> tuple[float, float] | None:
+        """Return (latitude, longitude) of an address, degrees as the file has them; None where unknown."""
+        records = (_record(base, address) for base in self._databases)
+        return next((place for record in records if (place := _location(record)) is not None), None)
+
     def __len__(self) -> int:
         return len(self._databases)
 
@@ -91,6 +96,14 @@ def _country(record: dict[str, Any]) -> str:
     country = record.get("country")
     code = country.get("iso_code") if isinstance(country, dict) else record.get("country_code", country)
     return code if isinstance(code, str) else ""
+
+
+def _location(record: object) -> tuple[float, float] | None:
+    """GeoLite2, DB-IP: a map with two numbers."""
+    place = record.get("location") if isinstance(record, dict) else None
+    found = [place.get(name) for name in ("latitude", "longitude")] if isinstance(place, dict) else []
+    numbers = [float(one) for one in found if isinstance(one, int | float) and not isinstance(one, bool)]
+    return (numbers[0], numbers[1]) if len(numbers) == 2 else None
 
 
 class AccessLog:

@@ -72,6 +72,10 @@ class BackPropagation:
     def predict(self, states: EndStates) -> Floats:
         """Return (n, bins) the probability of each bin."""
         found = np.zeros((len(states), self.bins))
-        if len(states):
-            found[:, self._network.classes_] = self._network.predict_proba(numbers_of(states))
+        classes = self._network.classes_
+        if len(classes) == 1:
+            # scikit-learn gives two columns for one class
+            found[:, classes] = 1.0
+        elif len(states):
+            found[:, classes] = self._network.predict_proba(numbers_of(states))
         return found

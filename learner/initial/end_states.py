@@ -220,7 +220,8 @@ def checked(states: EndStates, now_s: float) -> tuple[EndStates, Counter[str]]:
 
 
 def _is_prefix(text: str) -> bool:
-    return "/" in text and prefix_of(text) == text
+    """Return whether this is a /24 or a /48, written as `prefix_of` does."""
+    return text.endswith("/48" if ":" in text else "/24") and prefix_of(text) == text
 
 
 def placed(states: EndStates, locate: Callable[[str], tuple[float, float] | None]) -> EndStates:

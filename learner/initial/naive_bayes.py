@@ -105,6 +105,10 @@ class NaiveBayes:
         shares /= shares.sum(axis=1, keepdims=True)
         return shares
 
+    def known_values(self) -> dict[str, list[str]]:
+        """Return the values of each of `INPUTS` that connections had."""
+        return {name: list(codes) for name, codes in zip(INPUTS, self._codes, strict=True)}
+
     def state(self) -> dict[str, object]:
         """Return what was learned, for `learner.state.encode`."""
         return {"bins": self.bins, "learned": self.learned, "of_bin": self._of_bin,

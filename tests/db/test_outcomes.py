@@ -249,7 +249,7 @@ def test_an_older_database_is_brought_up(tmp_path: Path) -> None:
         tables = ("outcome", "log", "decision", "learner", "configuration", "word", "replay_part", "replay",
                   "deployment", "learned", "learned_damage", "gain_test", "neighbour_loss", "path_view",
                   "fleet_term", "fleet_agent", "fleet_map", "fleet_stream", "fleet_outcome", "fleet_fact",
-                  "fleet_applied", "act_change", "retuned")  # fmt: skip
+                  "fleet_applied", "act_change", "retuned", "end_state", "initial_model")  # fmt: skip
         under_load = ("queue_ms", "loss_run", "window_bytes", "delivery_share", "ack_gap_ms", "reordering")
         store._connection.execute("DROP VIEW told_outcome")
         for table in tables:

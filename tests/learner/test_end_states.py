@@ -87,6 +87,8 @@ def test_a_capture_shows_the_mean_under_way_as_a_bound() -> None:
         ({"prefix": "192.0.2.1/24"}, "prefix"),
         ({"prefix": "192.0.2.0"}, "prefix"),
         ({"prefix": "192.0.2.0/25"}, "prefix"),
+        ({"prefix": "10.0.0.0/8"}, "prefix"),
+        ({"prefix": "2001:db8::/32"}, "prefix"),
         ({"at_s": None}, "clock"),
         ({"at_s": 12.0}, "clock"),
         ({"at_s": NOW_S + 1}, "clock"),

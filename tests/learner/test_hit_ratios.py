@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from configtron.learner.initial.back_propagation import BackPropagation
 from configtron.learner.initial.end_states import EndStates, of_rows
 from configtron.learner.initial.hit_ratios import (
     BAYES,
@@ -81,3 +82,11 @@ def test_too_little_is_refused() -> None:
     with pytest.raises(BadInput, match="known of no connection"):
         unknown = of_rows([{"at_s": 1.7e9 + at, "prefix": "10.0.0.0/24", "packets_out": 50.0} for at in range(20)])
         rows_of(unknown)
+
+
+def test_a_network_that_saw_one_bin_predicts_it() -> None:
+    states = drawn_world(40, 5)
+    found = BackPropagation(states, np.full(40, 3), 20, seed=1).predict(states[:4])
+    assert found[:, 3].tolist() == [1.0] * 4 and found.sum() == 4.0
+    with pytest.raises(BadInput, match="no connection"):
+        BackPropagation(states, np.full(40, UNKNOWN), 20, seed=1)

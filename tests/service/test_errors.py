@@ -199,6 +199,9 @@ def of_learning(files: Files) -> dict[str, Iterator[tuple[str, Call]]]:
             with_values(lambda path: learning.knobs_of_policy(path, "x"), Path, files),
             with_values(lambda name: learning.knobs_of_policy(db, name), str, files),
         ),
+        "train_initial": with_options(learning.train_initial, learning.InitialOptions(files.new()), files),
+        "predict_initial": with_options(learning.predict_initial, learning.WindowsOptions(db, "192.0.2.1"), files),
+        "evaluate_initial": with_options(learning.evaluate_initial, learning.HitOptions(db), files),
         # A study that is none: no guest is started.
         "fill": with_options(
             lambda options: learning.fill(options, lambda event: None),

@@ -18,6 +18,7 @@ ROWS = {
     "explain": "Say which profile a client gets, and why.",
     "export": "Write a policy as rules, and what it costs to do so.",
     "report": "Write what a fleet's map gains as a page.",
+    "initial": "Learn initial windows from the ends of connections.",
     "serve": "Tune this host's clients by what their page loads show.",
     "manager": "Give many hosts their maps, and learn from their outcomes.",
     "drop": "Forget a policy and its decisions.",

@@ -22,6 +22,16 @@ if TYPE_CHECKING:
     from configtron.service.learning.explaining import Explained, ExplainOptions, explain
     from configtron.service.learning.exporting import Exported, ExportOptions, export
     from configtron.service.learning.importing import Imported, import_file
+    from configtron.service.learning.initial import (
+        HitOptions,
+        InitialOptions,
+        InitialTraining,
+        InitialWindows,
+        WindowsOptions,
+        evaluate_initial,
+        predict_initial,
+        train_initial,
+    )
     from configtron.service.learning.knobs import KnobEffects, knobs_of_policy, knobs_of_tensor
     from configtron.service.learning.learners import drop, restored_policy, saved
     from configtron.service.learning.lessons import LearnResult
@@ -34,7 +44,8 @@ __all__ = [
     "CandidateValue", "EvaluateOptions", "ExplainOptions", "Explained", "ExportOptions", "Exported", "ImportOptions",
     "Imported", "KnobEffects", "LearnOptions", "PolicyOptions", "MeasureOptions", "MeasureProgress", "Measurement",
     "Status", "LearnResult", "drop", "evaluate", "explain", "export", "fill", "import_file", "knobs_of_policy",
-    "knobs_of_tensor", "restored_policy", "run", "saved", "status",
+    "knobs_of_tensor", "restored_policy", "run", "saved", "status", "HitOptions", "InitialOptions", "InitialTraining",
+    "InitialWindows", "WindowsOptions", "evaluate_initial", "predict_initial", "train_initial",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
@@ -45,6 +56,19 @@ if not TYPE_CHECKING:
             **dict.fromkeys(("Explained", "ExplainOptions", "explain"), "explaining"),
             **dict.fromkeys(("Exported", "ExportOptions", "export"), "exporting"),
             **dict.fromkeys(("Imported", "import_file"), "importing"),
+            **dict.fromkeys(
+                (
+                    "HitOptions",
+                    "InitialOptions",
+                    "InitialTraining",
+                    "InitialWindows",
+                    "WindowsOptions",
+                    "evaluate_initial",
+                    "predict_initial",
+                    "train_initial",
+                ),
+                "initial",
+            ),  # fmt: skip
             **dict.fromkeys(("KnobEffects", "knobs_of_policy", "knobs_of_tensor"), "knobs"),
             **dict.fromkeys(("drop", "restored_policy", "saved"), "learners"),
             "LearnResult": "lessons",
