@@ -42,6 +42,7 @@ from configtron.studies.initial_states.live_strategies import (
 )
 from configtron.studies.initial_states.stress import PENALTY, estimated, stressed, with_interval
 from configtron.studies.initial_states.transfer_orders import DoneTransfers, end_states_of, performed_transfers
+from configtron.studies.initial_states.window_quantiles import QuantileRow, quantile_rows
 from configtron.studies.output.results import Evaluated
 from configtron.studies.registry.kinds import Arguments, ClaimsStudy
 
@@ -111,13 +112,13 @@ def windows_for(states: EndStates, fresh: list[Transfer]) -> list[tuple[Transfer
     """Return each transfer with the windows that naive Bayes, which learned Null's, gives its place and time."""
     some = states[states.is_long]
     model = learned_from(some, target_bins(some, MAX_CWND.name), len(MAX_CWND.values))
-    shares = model.predict(inputs_of(_places(fresh, states)))
+    shares = model.predict(inputs_of(_places(fresh)))
     names = [str(at) for at in range(len(fresh))]
     classes = classes_of(names, shares)
     return [(transfer, classes[name]) for transfer, name in zip(fresh, names, strict=True)]
 
 
-def _places(fresh: list[Transfer], like: EndStates) -> EndStates:
+def _places(fresh: list[Transfer]) -> EndStates:
     """Return rows that have a place and a time alone."""
     nothing = np.full(len(fresh), np.nan)
     columns = {name: nothing for name in ("min_rtt_ms", "max_rtt_ms", "max_cwnd", "packets_in", "packets_out", "loss",
@@ -157,8 +158,15 @@ def results_of_aln(states: EndStates, live: LiveTransfers, null: EndStates, know
         _hits(states, seed), estimates, measured, stressed(null, rng), live_rows(live, rng),
         {band: live_rows(part, rng) for band, part in bands.items()},
         live_rows(live.some(unseen), rng) if len(unseen) else [],
-        off_policy(live, seed), float((low / null.max_cwnd - 1.0).mean()),
+        off_policy(live, seed), float((low / null.max_cwnd - 1.0).mean()), _path_windows(states, live, known),
     )  # fmt: skip
+
+
+def _path_windows(states: EndStates, live: LiveTransfers, known: set[str]) -> list[QuantileRow]:
+    """Return what models know of the windows that the paths of the live transfers hold: the world's own."""
+    asked = list(live.transfers)
+    unseen = np.array([one.prefix not in known for one in asked])
+    return quantile_rows(states, _places(asked), np.array([one.capacity for one in asked]), unseen)
 
 
 def _hits(states: EndStates, seed: int) -> list[HitRatio]:

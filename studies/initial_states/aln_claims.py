@@ -15,12 +15,15 @@ from configtron.learner.initial.initial_strategies import FIXED, NULL, PRED_LOW,
 from configtron.learner.initial.quantisation import PAPER_NAMES
 from configtron.studies.initial_states.live_strategies import BEST_BAND, LiveRow, OffPolicyRow
 from configtron.studies.initial_states.stress import PENALTY, EstimatedGain
+from configtron.studies.initial_states.window_quantiles import BAYES_BINS, CENSORED, QuantileRow
 from configtron.studies.output.results import ABSENT, HOLDS, PARTLY, UNKNOWN, Cell, Curve, Curves, Fact, Plot, Table
 
 # The paper's exact-hit ratios, %: fixed, network, naive Bayes.
 PAPER_HITS = {"min_rtt_ms": (30.5, 45.7, 47.6), "max_cwnd": (68.5, 68.3, 68.3), "packets_in": (88.4, 87.9, 88.4)}
 ESTIMATED, EXACT_ENOUGH = (1.1, 1.4), 0.3
 LIVE, WORSE, BETTER, UNDER = (1.16, 1.22), (0.40, 0.47), (0.53, 0.60), (0.20, 0.30)
+# Shares that an interval of 80 % may cover of windows of some hundred prefixes.
+COVERING = (0.75, 0.85)
 PREDICTING = tuple(name for name in STRATEGIES if name not in (NULL, FIXED))
 Span = tuple[float, float]
 
@@ -33,6 +36,7 @@ class AlnResults(NamedTuple):
     measured      mean speed-up of the same transfers in the lab, by strategy, beside `estimates`
     live          by strategy: all transfers, those of each round-trip band, and of prefixes that were never seen
     off_policy    by strategy
+    quantiles     by model: what is known of the paths' windows
     under         mean of predicted (PredMean Low) over the measured MaxCwnd less 1, over Null's transfers
     """
 
@@ -45,6 +49,7 @@ class AlnResults(NamedTuple):
     unseen: Sequence[LiveRow]
     off_policy: Sequence[OffPolicyRow]
     under: float
+    quantiles: Sequence[QuantileRow]
 
 
 def facts(found: AlnResults) -> list[Fact]:
@@ -60,6 +65,7 @@ def facts(found: AlnResults) -> list[Fact]:
         _harm(found),
         _unseen(found),
         _off_policy(found),
+        _quantiles(found),
     ]
 
 
@@ -186,6 +192,19 @@ def _off_policy(found: AlnResults) -> Fact:
     return Fact("one log of draws shows each strategy's value", "-", ours, verdict, "An interval misses one in twenty.")
 
 
+def _quantiles(found: AlnResults) -> Fact:
+    rows = {one.model: one for one in found.quantiles}
+    claim = "lower bounds counted as such show the windows of paths, in 80 % intervals that cover"
+    if CENSORED not in rows:
+        return Fact(claim, "-", "no transfer met its path's limit", UNKNOWN)
+    ours, bayes = rows[CENSORED], rows[BAYES_BINS]
+    better, covers = ours.loss < bayes.loss, COVERING[0] <= ours.covered <= COVERING[1]
+    verdict = HOLDS if better and covers else PARTLY if better or covers else ABSENT
+    words = "; ".join(f"{one.model} {one.loss:.3f}, {one.covered:.0%}" for one in found.quantiles)
+    figures = f"pinball loss {ours.loss:.3f} of ln(window), {ours.covered:.0%} covered; naive Bayes {bayes.loss:.3f}, "
+    return Fact(claim, "-", f"{figures}{bayes.covered:.0%}", verdict, words)
+
+
 def tables(found: AlnResults) -> list[Table]:
     """Return every table."""
     hits = [[PAPER_NAMES[one.target], one.model, one.rounding, one.judged, *_rounded(one.hits, one.low, one.high),
@@ -202,6 +221,7 @@ def tables(found: AlnResults) -> list[Table]:
     ]  # fmt: skip
     off = [[one.strategy, one.drawn, *_rounded(one.estimate, one.low, one.high, one.own)] for one in found.off_policy]
     interval = ("low", "high")
+    paths = [[one.model, one.transfers, *_rounded(*one[2:])] for one in found.quantiles]
     return [
         Table("hits", "Exact hits and errors", ("variable", "model", "rounding", "judged", "hits", *interval,
               "mean error, bins", "error variance"), hits, f"Models: {', '.join(MODELS)}."),
@@ -213,6 +233,8 @@ def tables(found: AlnResults) -> list[Table]:
               "worse", "worse by 5 %", "p95 speed-up", "first-flight loss more"), live),
         Table("off-policy", "Mean of ln(s) from one log of draws", ("strategy", "drawn", "estimate", *interval,
               "own run"), off),
+        Table("windows", "What is known of the paths' windows", ("model", "transfers", "pinball loss", "covered",
+              "never seen, loss", "never seen, covered"), paths, "Of ln(window); 80 % intervals."),
     ]  # fmt: skip
 
 

@@ -37,6 +37,14 @@ from configtron.studies.initial_states.transfer_orders import (
     results_of,
     results_text,
 )
+from configtron.studies.initial_states.window_quantiles import (
+    AS_SEEN,
+    BAYES_BINS,
+    CENSORED,
+    SILENT,
+    QuantileRow,
+    quantile_rows,
+)
 from configtron.studies.output.results import ABSENT, HOLDS, PARTLY, UNKNOWN
 from configtron.studies.registry.kinds import Arguments
 
@@ -180,7 +188,9 @@ def results(hits: float, models: float, speed_ups: list[float]) -> AlnResults:
                  for name, gain in zip(STRATEGIES, speed_ups, strict=True)]  # fmt: skip
     return AlnResults(rows, estimates, dict(zip(STRATEGIES, speed_ups, strict=True)),
                       stress.stressed(null_states(), np.random.default_rng(1)), gains,
-                      {(100.0, 200.0): gains}, [], off_policy(live, 3), -0.25)  # fmt: skip
+                      {(100.0, 200.0): gains}, [], off_policy(live, 3), -0.25,
+                      [QuantileRow(BAYES_BINS, 100, 0.4, 0.3, np.nan, np.nan),
+                       QuantileRow(CENSORED, 100, 0.1, 0.8 if models > hits else 0.5, np.nan, np.nan)])  # fmt: skip
 
 
 def test_verdicts_follow_the_results() -> None:
@@ -189,18 +199,37 @@ def test_verdicts_follow_the_results() -> None:
     assert found[:3] == [HOLDS, ABSENT, ABSENT]
     assert found[3] == HOLDS and found[5:7] == [HOLDS, HOLDS]
     # better 100 %, as good as the best only in part, no harm, nothing unseen
-    assert found[7:11] == [ABSENT, PARTLY, HOLDS, UNKNOWN] and found[11] == HOLDS
+    assert found[7:11] == [ABSENT, PARTLY, HOLDS, UNKNOWN] and found[11:] == [HOLDS, HOLDS]
 
 
 def test_verdicts_of_a_world_without_gain() -> None:
     found = [fact.verdict for fact in aln_claims.facts(results(0.5, 0.5, [1.0, 0.8, 0.8, 0.9, 0.9]))]
     assert found[:4] == [ABSENT, HOLDS, HOLDS, ABSENT] and found[5] == ABSENT and found[9] == ABSENT
+    assert found[12] == PARTLY
 
 
 def test_tables_have_as_many_cells_as_columns() -> None:
     of = results(0.5, 0.7, [1.0, 1.2, 1.2, 1.25, 1.25])
     assert all(len(row) == len(table.columns) for table in aln_claims.tables(of) for row in table.rows)
     assert len(aln_claims.plots(of)) == 2
+
+
+def test_windows_of_paths_are_judged_by_the_world() -> None:
+    """Paths of 40 and 120 segments; half of the transfers end at 15, before they meet the limit."""
+    limits = (40.0, 120.0)
+    learned = [
+        {"prefix": f"10.{at % 2}.{at % 6}.0/24", "at_s": 1.7e9, "packets_out": 50.0, "bound": bool(at // 2 % 2),
+         "max_cwnd": 15.0 if at // 2 % 2 else limits[at % 2] * (0.9, 1.1)[at // 4 % 2]}
+        for at in range(400)
+    ]  # fmt: skip
+    asked = of_rows([{"prefix": f"10.{at}.{at + 4}.0/24", "at_s": 1.7e9} for at in range(2)] * 5)
+    true = np.array([*limits] * 5)
+    rows = {row.model: row for row in quantile_rows(of_rows(learned), asked, true, np.ones(10, dtype=bool))}
+    assert rows[CENSORED].covered == 1.0 and rows[CENSORED].loss < 0.5 * rows[BAYES_BINS].loss
+    assert rows[SILENT].covered == 0.0 and rows[SILENT].loss > rows[AS_SEEN].loss > rows[CENSORED].loss
+    assert rows[CENSORED].unseen_loss == rows[CENSORED].loss
+    bounds = of_rows([row | {"bound": True} for row in learned])
+    assert CENSORED not in {row.model for row in quantile_rows(bounds, asked, true, np.zeros(10, dtype=bool))}
 
 
 @pytest.mark.root

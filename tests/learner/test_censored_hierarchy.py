@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: MIT
+"""Windows of paths from lower bounds: planted levels come back, intervals cover, unseen prefixes have wider ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from configtron.learner.columns import Floats
+from configtron.learner.initial.censored_hierarchy import QUANTILES, WindowModel, coverage, pinball
+from configtron.learner.initial.end_states import EndStates, of_rows
+from configtron.model.errors import BadInput
+
+# Standard deviations of ln(window): networks, prefixes, connections.
+NETWORK, PREFIX, NOISE, LEVEL = 0.8, 0.4, 0.2, 4.0
+
+
+def world(count: int, seed: int, networks: int = 12, prefixes: int = 8) -> tuple[EndStates, Floats]:
+    """Connections that see their path's window, or less where they end before: rows, and the true windows."""
+    rng = np.random.default_rng(seed)
+    paths = (
+        LEVEL + NETWORK * rng.standard_normal(networks)[:, None] + PREFIX * rng.standard_normal((networks, prefixes))
+    )
+    which = rng.integers(networks, size=count), rng.integers(prefixes, size=count)
+    true = np.exp(paths[which] + NOISE * rng.standard_normal(count))
+    # what the transfer's size lets a window grow to
+    most = np.exp(3.6 + 0.8 * rng.standard_normal(count))
+    rows = [
+        {"prefix": f"10.{a}.{b}.0/24", "at_s": 1.7e9 + 777.0 * at, "max_cwnd": float(min(true[at], most[at])),
+         "bound": bool(most[at] < true[at])}
+        for at, (a, b) in enumerate(zip(*which, strict=True))
+    ]  # fmt: skip
+    return of_rows(rows), true
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_intervals_cover_what_lower_bounds_hide(seed: int) -> None:
+    states, true = world(3000, seed)
+    assert 0.4 < states.bound.mean() < 0.9
+    learned, asked = states[:2000], states[2000:]
+    with_bounds, without = (
+        WindowModel(learned, censored=one).quantiles(asked) for one in (True, False)
+    )  # fmt: skip
+    constant = np.tile(np.quantile(learned.max_cwnd, QUANTILES), (1000, 1))
+    found = [pinball(np.log(one), np.log(true[2000:])) for one in (with_bounds, without, constant)]
+    # 80 % intervals, 1000 connections of 96 prefixes
+    assert 0.72 <= coverage(with_bounds, true[2000:]) <= 0.88
+    assert coverage(without, true[2000:]) < 0.7
+    assert found[0] < 0.5 * found[1] and found[0] < 0.5 * found[2]
+
+
+def test_a_prefix_never_seen_has_its_networks_window_and_a_wider_interval() -> None:
+    states, _ = world(3000, 5)
+    model = WindowModel(states)
+    asked = of_rows([{"prefix": one, "at_s": 1.7e9} for one in ("10.3.2.0/24", "10.3.200.0/24", "10.99.0.0/24")])
+    low, middle, high = model.quantiles(asked).T
+    widths = np.log(high / low)
+    assert widths[0] < widths[1] < widths[2]
+    network = [f"10.3.{at}.0/24" for at in range(8)]
+    own = model.quantiles(of_rows([{"prefix": one, "at_s": 1.7e9} for one in network]))[:, 1]
+    assert abs(np.log(middle[1]) - np.log(own).mean()) < 0.25
+
+
+def test_known_windows_alone_are_their_means() -> None:
+    """Without bounds and with many connections a prefix's median is that of its windows."""
+    rows = [{"prefix": f"10.{at % 2}.0.0/24", "at_s": 1.7e9, "max_cwnd": (20.0, 80.0)[at % 2] * (1.1, 0.9)[at // 2 % 2]}
+            for at in range(400)]  # fmt: skip
+    model = WindowModel(of_rows(rows))
+    median = model.quantiles(
+        of_rows([{"prefix": "10.0.0.0/24", "at_s": 1.7e9}, {"prefix": "10.1.0.0/24", "at_s": 1.7e9}])
+    )
+    assert median[:, 1] == pytest.approx([20.0, 80.0], rel=0.03)
+
+
+def test_bounds_alone_are_refused() -> None:
+    rows = [{"prefix": "10.0.0.0/24", "at_s": 1.7e9, "max_cwnd": 20.0, "bound": True}] * 3
+    with pytest.raises(BadInput, match="lower bounds alone"):
+        WindowModel(of_rows(rows))
+    with pytest.raises(BadInput):
+        WindowModel(of_rows([]))
+
+
+def test_pinball_and_coverage_are_those_written_out() -> None:
+    """A value 2 above its 0.9-quantile costs 1.8, one 2 below it 0.2."""
+    quantiles = np.array([[1.0, 2.0, 3.0]])
+    assert pinball(quantiles, np.array([5.0])) == pytest.approx((0.1 * 4 + 0.5 * 3 + 0.9 * 2) / 3)
+    assert pinball(quantiles, np.array([1.0])) == pytest.approx((0.0 + 0.5 * 1 + 0.1 * 2) / 3)
+    assert coverage(quantiles, np.array([3.0])) == 1.0 and coverage(quantiles, np.array([3.1])) == 0.0
