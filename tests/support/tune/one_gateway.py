@@ -332,12 +332,18 @@ def new_network(world: World, visitors: Visitors, path: Rig) -> dict[str, Any]:
 
 
 def loads(world: World, visitors: Visitors) -> list[OutcomeRow]:
-    """Return the outcomes of a load of each listed client, by the kernel's record of its connection."""
-    ends = visitors.connect(LISTED)
-    rows = [world.row(address, (one.rtt_us or 0) / 1000, one.class_name or "", one.arm)
-            for address, (_, _, one) in ends.items()]  # fmt: skip
-    close(ends)
-    return rows
+    """Return the outcomes of a load of each listed client, by the kernel's record of a connection that was not late."""
+    rows: dict[str, OutcomeRow] = {}
+    for _ in range(40):
+        ends = visitors.connect([address for address in LISTED if address not in rows])
+        for address, (_, _, one) in ends.items():
+            rtt_s, delay_s = (one.rtt_us or 0) / 1e6, visitors.path.delays[address]
+            if 2 * delay_s <= rtt_s < 2 * delay_s + LATE_S:
+                rows[address] = world.row(address, rtt_s * 1000, one.class_name or "", one.arm)
+        close(ends)
+        if len(rows) == len(LISTED):
+            break
+    return sorted(rows.values(), key=lambda row: row.sequence)
 
 
 def close(ends: dict[str, Connected]) -> None:
