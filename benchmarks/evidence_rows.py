@@ -148,6 +148,9 @@ ROWS = (
         found(r"([^\n]*%[^\n]*)"), LONG),
     PaperRow("CT 6", "distance from the best by policy", "Figs 4 to 6", "python -m benchmarks.simulator goals",
         found(r"^thompson +([^\n]*)"), LONG),
+    PaperRow("ALN", "seconds of CPU to learn 60 000 records anew", "-", "python -m benchmarks.initial_windows",
+             several(("classifiers", found(r"classifiers, saved +(\S+)")),
+                     ("model of lower bounds", found(r"lower bounds +(\S+)")))),  # fmt: skip
     PaperRow("-", "where that distance comes from", "-", "python -m benchmarks.regret", found(r"([^\n]+)\n*\Z"), LONG),
     PaperRow("CT 5", "what exported rules lose", "-", "python -m benchmarks.exported", found(r"([^\n]+)\n*\Z"), LONG),
     PaperRow("-", "outside bandits on the same sessions", "-", "python -m benchmarks.rivals",

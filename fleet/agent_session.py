@@ -202,7 +202,8 @@ class AgentSession:
         if retry:
             return self._ask(now)
         if result.error:
-            self.rejected = place
+            # A map that waited for the turn may be refused after a later one was.
+            self.rejected = max(place, self.rejected or place)
         return [SendFrame(frame(result)), *self._ask(now)]
 
     def spooled(self, boot: str, first: int, rows: EncodedRows, now: float) -> list[AgentEffect]:

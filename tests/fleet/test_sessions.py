@@ -109,6 +109,18 @@ def test_a_rejected_version_is_not_asked_for_nor_sent_again_until_it_changes() -
     assert [e for e in exchanged(one, other, offer, 62.0) if isinstance(e, LoadMap)]  # type: ignore[arg-type]
 
 
+def test_a_waiting_map_that_is_refused_late_leaves_the_later_refusal_known() -> None:
+    """At the turn an older map was refused after a newer one: the newer one was asked for again."""
+    one, other = agent(), manager()
+    exchanged(one, other, one.tick(0.0), 0.0)
+    offer = other.publish(signed(replace(MAP, version=2), "m1", 2, KEY))
+    exchanged(one, other, offer, 0.1)  # type: ignore[arg-type]
+    exchanged(one, other, one.loaded(MapResult(1, 2, b"", error="the disk is full"), (0, 0, b""), 0.2), 0.2)
+    exchanged(one, other, one.loaded(MapResult(1, 1, b"", error="the driver refuses it"), (0, 0, b""), 0.3), 0.3)
+    for now in range(1, 30):
+        assert not [e for e in exchanged(one, other, one.tick(now), now) if isinstance(e, LoadMap)]
+
+
 def test_an_agent_that_is_started_anew_gets_the_map_that_it_rejected_once_more() -> None:
     """The operator had mended what stood in the way, and the agent stayed without a map until the next one."""
     other = manager()

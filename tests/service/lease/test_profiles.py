@@ -47,6 +47,9 @@ class Socketed(MemoryDriver):
     def assign(self, descriptor: int, profile: str) -> None:
         self.sockets[descriptor] = profile
 
+    def assigned(self, descriptor: int) -> str:
+        return self.sockets.get(descriptor, "")
+
 
 @pytest.fixture
 def options(tmp_path: Path, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> Iterator[lease.LeaseOptions]:
