@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+from fcntl import F_DUPFD, fcntl
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,8 @@ class HeadlessPage:
         ]
 
         def descriptors() -> None:
-            # Chromium reads commands from 3 and writes events to 4; above both, so that neither copy closes the other
-            read, write = (os.dup2(one, 20 + at) for at, one in enumerate((to_child, from_child)))
+            # Chromium reads commands from 3 and writes events to 4. Free numbers above both: no copy closes the other.
+            read, write = (fcntl(one, F_DUPFD, 20) for one in (to_child, from_child))
             os.dup2(read, 3)
             os.dup2(write, 4)
 
