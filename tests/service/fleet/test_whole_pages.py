@@ -6,8 +6,7 @@ Seed 0 notices each but one, which needs a rollback within an epoch (`FIRST`); `
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,27 +23,13 @@ from configtron.model.draw import PARTS, Plan
 from configtron.service.fleet.applier import Applier
 from configtron.service.fleet.drawing import DrawnMap
 from configtron.service.outcomes.root_reader import RootReader
-from rigs.fleet_world import World
+from tests.support.simulated_fleet import ran
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 # Seeds in which each broken rule must be noticed.
 SEEDS = 6
 # The first seed that is tried, where it is not 0.
 FIRST = {"finds_plans_by_epoch_alone": 3}
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
-
-
-def ran(seed: int, folder: Path) -> World:
-    (folder / str(seed)).mkdir(parents=True)
-    world = World(seed, folder / str(seed))
-    world.run()
-    return world
 
 
 def finds_plans_by_epoch_alone(patch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,7 @@ Each rule is also broken on purpose: some seed must notice. `benchmarks/fleet_fa
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,24 +21,10 @@ from configtron.fleet.manager_session import ManagerSession
 from configtron.service.fleet import applier as applying
 from configtron.service.fleet.applier import Applier
 from configtron.service.fleet.manager_core import ManagerCore
-from rigs.fleet_world import World
+from tests.support.simulated_fleet import ran
 
 # Seeds in which each broken rule must be noticed.
 SEEDS = 25
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
-
-
-def ran(seed: int, folder: Path) -> World:
-    (folder / str(seed)).mkdir(parents=True)
-    world = World(seed, folder / str(seed))
-    world.run()
-    return world
 
 
 @pytest.mark.slow

@@ -45,8 +45,8 @@ from configtron.model.nouns import Profile
 from configtron.service.fleet.manager import ManagerOptions, run_manager
 from configtron.service.fleet.manager_core import ManagerCore
 from configtron.service.fleet.map_maker import FixedMapMaker
-from rigs.draws import IP_FREEBIND
 from tests.support import real_servers
+from tests.support.one_request import ask
 from tests.support.real_servers import free_port, running
 
 AGENT = "Mozilla/5.0 (X11; Linux x86_64) Chrome/140"
@@ -148,20 +148,6 @@ def ready(log: Path) -> bool:
     """Return whether a process reads the socket at a path."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
         return log.exists() and probe.connect_ex(str(log)) == 0
-
-
-def ask(port: int, address: str, head: str, body: bytes = b"") -> str:
-    """One request of a client at an address of ours; the answer's head."""
-    with socket.socket() as client:
-        client.setsockopt(*IP_FREEBIND, 1)
-        client.bind((address, 0))
-        client.connect(("127.0.0.1", port))
-        length = f"Content-Length: {len(body)}\r\n" if body else ""
-        client.sendall(f"{head}\r\nHost: localhost\r\nConnection: close\r\n{length}\r\n".encode() + body)
-        answer = b""
-        while got := client.recv(65536):
-            answer += got
-    return answer.decode()
 
 
 def load(port: int, number: int, address: str) -> None:

@@ -19,7 +19,8 @@ from pathlib import Path
 
 from configtron.learner.pageloads.plan_book import DatedPlan, PlanBook, unit
 from configtron.model.draw import draw, unit_of
-from rigs.draws import IP_FREEBIND, MIXES, Clients, plan, put
+from rigs.draws import MIXES, Clients, plan, put
+from tests.support.one_request import ask
 from tests.support.real_servers import running
 from tests.support.running_outcomes import EPOCH_S, RunningOutcomes, running_outcomes
 from tests.support.tune.drawn import ruled
@@ -27,20 +28,6 @@ from tests.support.tune.left import nothing_left
 
 AGENT = "Mozilla/5.0 (X11; Linux x86_64) Chrome/140"
 UNIT_KEY = b"u" * 16
-
-
-def ask(port: int, address: str, head: str, body: bytes = b"") -> str:
-    """One request of a client at an address of ours; the answer's head."""
-    with socket.socket() as client:
-        client.setsockopt(*IP_FREEBIND, 1)
-        client.bind((address, 0))
-        client.connect(("127.0.0.1", port))
-        length = f"Content-Length: {len(body)}\r\n" if body else ""
-        client.sendall(f"{head}\r\nHost: a\r\nConnection: close\r\n{length}\r\n".encode() + body)
-        answer = b""
-        while got := client.recv(65536):
-            answer += got
-    return answer.decode()
 
 
 def load(outcomes: RunningOutcomes, port: int, address: str, value_ms: float) -> None:

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: MIT
+"""One HTTP request to a web server on this host, by a client at any address."""
+
+from __future__ import annotations
+
+import socket
+
+from rigs.draws import IP_FREEBIND
+
+
+def ask(port: int, address: str, head: str, body: bytes = b"") -> str:
+    """One request of a client at an address of ours; the answer's head."""
+    with socket.socket() as client:
+        client.setsockopt(*IP_FREEBIND, 1)
+        client.bind((address, 0))
+        client.connect(("127.0.0.1", port))
+        length = f"Content-Length: {len(body)}\r\n" if body else ""
+        client.sendall(f"{head}\r\nHost: localhost\r\nConnection: close\r\n{length}\r\n".encode() + body)
+        answer = b""
+        while got := client.recv(65536):
+            answer += got
+    return answer.decode()
