@@ -27,7 +27,7 @@
  * Raised when a structure or a meaning changes; additions raise `features` or `parameters`
  * instead.
  */
-#define CONFIGTRON_ABI 3
+#define CONFIGTRON_ABI 4
 
 #define CONFIGTRON_CC_BYTES 16 /* TCP_CA_NAME_MAX */
 #define CONFIGTRON_NAME_BYTES 64
@@ -56,6 +56,8 @@ enum configtron_key {
 	CONFIGTRON_AUTOCORKING,
 	CONFIGTRON_SYNACK_RTO,
 	CONFIGTRON_INITRWND,
+	CONFIGTRON_RESUME_CWND,
+	CONFIGTRON_RESUME_RTT,
 	CONFIGTRON_KEYS
 };
 
@@ -287,6 +289,10 @@ struct configtron_records {
 #define CONFIGTRON_RECORD_FINISHED 0x10 /* the client's FIN came, or ours was acknowledged */
 /* this host reset it: ports, round trip and window are gone, counters are there */
 #define CONFIGTRON_RECORD_ABORTED 0x20
+/* Careful Resume: it jumped; all of the jump was acknowledged; congestion made it retreat */
+#define CONFIGTRON_RECORD_RESUMED 0x40
+#define CONFIGTRON_RECORD_VALIDATED 0x80
+#define CONFIGTRON_RECORD_RETREATED 0x100
 
 /*
  * One connection at its end and, while a plan is in force, at its beginning. read() gives whole
@@ -315,7 +321,9 @@ struct configtron_record {
 	__u32 srtt_us;
 	__u32 min_rtt_us; /* 0: no sample */
 	__u32 cwnd;
+	__u32 max_cwnd; /* 0: unknown, its congestion control leaves no room for it */
 	__u32 ssthresh;
+	__u32 segs_in; /* of all kinds */
 	__u32 mss;
 	__u32 error; /* what ended it, an errno; 0: nothing that the application has not read */
 	__u16 flags;

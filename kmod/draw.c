@@ -20,8 +20,34 @@
 #include <linux/slab.h>
 #include <linux/sort.h>
 #include <linux/timekeeping.h>
+#include <net/ipv6.h>
 
 #include "internal.h"
+
+/* One address of a connection in network order, and its family; v4-mapped addresses are IPv4. */
+u8 ct_address(const struct sock *sk, bool remote, const void **address)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	if (sk->sk_family == AF_INET6 && !ipv6_addr_v4mapped(&sk->sk_v6_daddr)) {
+		*address = remote ? &sk->sk_v6_daddr : &sk->sk_v6_rcv_saddr;
+		return AF_INET6;
+	}
+#endif
+	*address = remote ? &sk->sk_daddr : &sk->sk_rcv_saddr;
+	return AF_INET;
+}
+
+/* The client that is drawn for, from an address in network order. */
+u64 ct_unit(u8 family, const void *address)
+{
+	__be32 word[4];
+
+	if (family == AF_INET)
+		return draw_unit4(be32_to_cpup(address));
+	memcpy(word, address, sizeof(word));
+	return draw_unit6(be32_to_cpu(word[0]), be32_to_cpu(word[1]), be32_to_cpu(word[2]),
+			  be32_to_cpu(word[3]));
+}
 
 static int ct_mix_order(const void *a, const void *b)
 {

@@ -36,7 +36,7 @@
 /* One allocation of user input at a time; also how long a batch holds the mutex. */
 #define CT_BATCH 1024
 /*
- * Readers of records in one namespace: each costs a connection two copies of 216 bytes.
+ * Readers of records in one namespace: each costs a connection two copies of 208 bytes.
  */
 #define CT_READERS_MAX 16
 #define CT_RECORDS_DEFAULT 4096
@@ -120,6 +120,12 @@ static inline bool ct_given(const struct ct_settings *set, u32 key)
 	return set->given & BIT(key);
 }
 
+/* resume_cwnd and resume_rtt: profiles.c sees that both are given */
+static inline bool ct_resumes(const struct ct_settings *set)
+{
+	return ct_given(set, CONFIGTRON_RESUME_CWND);
+}
+
 /* slow_start_after_idle=0 */
 static inline bool ct_stays_fast(const struct ct_settings *set)
 {
@@ -177,6 +183,33 @@ struct ct_version {
 	struct rcu_head rcu;
 };
 
+/*
+ * At the end of icsk_ca_priv, where the real congestion control leaves room (real.c). `saved`
+ * stays last: it alone fits beside some that leave less.
+ */
+struct ct_room {
+	unsigned long max_rate; /* sk_max_pacing_rate before the jump */
+	u32 first; /* reconnaissance: tp->delivered to reach; then: first sequence of the jump */
+	union {
+		u32 begun; /* unvalidated: tcp_jiffies32 at the jump */
+		u32 last; /* afterwards: the sequence behind the jump's last */
+	};
+	u32 pipe; /* PipeSize less tp->delivered; retreated: PipeSize */
+	u32 client; /* hash that ct_clients has of it; 0: none */
+	u32 max_cwnd;
+	u8 phase;
+	u8 flags;
+	struct ct_saved {
+		u32 cwnd; /* 0: nothing saved */
+		u32 ssthresh;
+	} saved;
+};
+
+static inline struct ct_room *ct_room(const struct sock *sk)
+{
+	return (void *)((char *)inet_csk_ca(sk) + ICSK_CA_PRIV_SIZE - sizeof(struct ct_room));
+}
+
 /* draw.c: plans, whose classes draw */
 
 struct ct_mix {
@@ -231,6 +264,12 @@ struct ct_net {
 	atomic64_t records_lost;
 };
 
+/* The version that holds a socket. */
+static inline struct ct_version *ct_version_of(const struct sock *sk)
+{
+	return container_of(inet_csk(sk)->icsk_ca_ops, struct ct_version, ops);
+}
+
 extern unsigned int ct_net_id;
 extern unsigned int ct_prefixes_max;
 extern bool ct_enabled;
@@ -261,13 +300,15 @@ void ct_counts_sum(const struct ct_profile *profile, struct configtron_stats *st
 int ct_profile_new(struct ct_net *cn, const char *name, u32 *id);
 int ct_profile_del(struct ct_net *cn, u32 id);
 void ct_profile_retire(struct ct_net *cn, struct ct_profile *profile);
-bool ct_can_stay_fast(const struct ct_real *real, const struct ct_settings *set);
+int ct_settings_fit(const struct ct_real *real, const struct ct_settings *set);
 int ct_profile_set(struct ct_net *cn, u32 id, u32 flags, const struct configtron_param *params,
 		   u32 count, const struct ct_real *cc);
 int ct_profile_params(const struct configtron_param *params, u32 count, const struct ct_real **cc,
 		      u32 *refused);
 
 /* draw.c */
+u8 ct_address(const struct sock *sk, bool remote, const void **address);
+u64 ct_unit(u8 family, const void *address);
 struct ct_plan *ct_plan_new(struct ct_net *cn, const struct configtron_plan *set,
 			    const struct configtron_mix *mixes);
 int ct_plan_load(struct ct_net *cn, struct ct_plan *plan);
@@ -296,6 +337,15 @@ void ct_disinherit(struct net *net, const struct ct_real *plain);
 int ct_wrap_register(void);
 void ct_wrap_unregister(void);
 
+/* resume.c: Careful Resume, and the largest window */
+bool ct_has_room(const struct ct_real *real);
+void ct_resume_wrap(struct tcp_congestion_ops *ops, const struct ct_settings *set);
+void ct_resume_begin(struct sock *sk, const struct ct_version *version);
+void ct_resume_event(struct sock *sk, enum tcp_ca_event event);
+void ct_resume_end(struct sock *sk, const struct ct_version *version);
+u16 ct_resume_flags(const struct sock *sk, const struct ct_version *version);
+u32 ct_max_cwnd(const struct sock *sk, const struct ct_version *version);
+
 /* socket.c */
 int ct_socket_assign(struct ct_net *cn, int fd, u32 id);
 int ct_socket_get(struct ct_net *cn, int fd, struct configtron_socket_params *head,
@@ -319,7 +369,6 @@ bool ct_reader_ready(const struct ct_reader *reader);
 ssize_t ct_reader_read(struct ct_reader *reader, char __user *to, size_t size);
 void ct_record(const struct sock *sk, const struct ct_version *version);
 void ct_record_open(const struct sock *sk, const struct ct_choice *choice);
-u8 ct_address(const struct sock *sk, bool remote, const void **address);
 
 /* chardev.c, and its calls by what they are about */
 

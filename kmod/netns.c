@@ -27,7 +27,7 @@ static int ct_follow_plain(struct ct_net *cn, const struct ct_real *real)
 		now = ct_now(cn, profile->now);
 		if (profile->own_cc || now->real == real)
 			continue;
-		err = ct_can_stay_fast(real, &now->set) ? 0 : -EOPNOTSUPP;
+		err = ct_settings_fit(real, &now->set);
 		profile->next = err ? NULL : ct_version_new(profile, &now->set, real);
 		if (!profile->next) {
 			err = err ?: -ENOMEM;

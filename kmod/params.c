@@ -352,6 +352,14 @@ static const struct ct_row ct_rows[CONFIGTRON_KEYS] = {
 		"initrwnd", "segments", 0, 0, CT_WINDOW_MAX,
 		"the SYN-ACK is sent before a congestion control is asked; use driver ebpf or route",
 	},
+	[CONFIGTRON_RESUME_CWND] = {
+		"resume_cwnd", "segments", CT_SETTABLE, 4, CT_CLAMP_MAX,
+		"Careful Resume (RFC 9959) to half of it; with resume_rtt; reno, cubic, vegas",
+	},
+	[CONFIGTRON_RESUME_RTT] = {
+		"resume_rtt", "us", CT_SETTABLE, 1, CT_RTO_MAX_US,
+		"round trip that resume_cwnd was learned at; over half to ten times of it resumes",
+	},
 };
 
 /* Fills in what is known of info->key; -EINVAL for a key that is none. */

@@ -80,14 +80,21 @@ int ct_profile_del(struct ct_net *cn, u32 id)
 }
 
 /*
+ * 0, or what stands against these settings under this congestion control. -EOPNOTSUPP:
  * slow_start_after_idle=0 needs room beside the congestion control's own state, unless that never
- * slows down.
+ * slows down, and so does Careful Resume. -EINVAL: a window without its round trip, or the other
+ * way round.
  */
-bool ct_can_stay_fast(const struct ct_real *real, const struct ct_settings *set)
+int ct_settings_fit(const struct ct_real *real, const struct ct_settings *set)
 {
-	if (!ct_stays_fast(set))
-		return true;
-	return real->ops->cong_control || real->private_bytes < ICSK_CA_PRIV_SIZE;
+	if (ct_resumes(set) != ct_given(set, CONFIGTRON_RESUME_RTT))
+		return -EINVAL;
+	if (ct_resumes(set) && !ct_has_room(real))
+		return -EOPNOTSUPP;
+	if (ct_stays_fast(set) && !real->ops->cong_control &&
+	    real->private_bytes == ICSK_CA_PRIV_SIZE)
+		return -EOPNOTSUPP;
+	return 0;
 }
 
 struct ct_draft {
@@ -149,6 +156,7 @@ int ct_profile_set(struct ct_net *cn, u32 id, u32 flags, const struct configtron
 	const struct ct_real *plain = ct_now(cn, cn->plain)->real;
 	struct ct_draft draft = { .real = plain };
 	struct ct_version *version;
+	int err;
 	u32 i;
 
 	if (!profile)
@@ -159,8 +167,9 @@ int ct_profile_set(struct ct_net *cn, u32 id, u32 flags, const struct configtron
 	}
 	for (i = 0; i < count; i++)
 		ct_draft_param(&draft, plain, cc, &params[i]);
-	if (!ct_can_stay_fast(draft.real, &draft.set))
-		return -EOPNOTSUPP;
+	err = ct_settings_fit(draft.real, &draft.set);
+	if (err)
+		return err;
 	version = ct_version_new(profile, &draft.set, draft.real);
 	if (!version)
 		return -ENOMEM;

@@ -19,7 +19,6 @@
 #include <linux/slab.h>
 #include <linux/timekeeping.h>
 #include <linux/uaccess.h>
-#include <net/ipv6.h>
 
 #include "internal.h"
 
@@ -87,19 +86,6 @@ ssize_t ct_reader_read(struct ct_reader *reader, char __user *to, size_t size)
 		return -EFAULT;
 	smp_store_release(&reader->tail, tail + room); /* the places are read: take them */
 	return room * each;
-}
-
-/* One address of a connection in network order, and its family; v4-mapped addresses are IPv4. */
-u8 ct_address(const struct sock *sk, bool remote, const void **address)
-{
-#if IS_ENABLED(CONFIG_IPV6)
-	if (sk->sk_family == AF_INET6 && !ipv6_addr_v4mapped(&sk->sk_v6_daddr)) {
-		*address = remote ? &sk->sk_v6_daddr : &sk->sk_v6_rcv_saddr;
-		return AF_INET6;
-	}
-#endif
-	*address = remote ? &sk->sk_daddr : &sk->sk_rcv_saddr;
-	return AF_INET;
 }
 
 static void ct_fill_addresses(struct configtron_record *record, const struct sock *sk)
@@ -189,7 +175,8 @@ static void ct_fill(struct configtron_record *record, const struct sock *sk,
 	ct_fill_addresses(record, sk);
 }
 
-static void ct_fill_end(struct configtron_record *record, const struct sock *sk)
+static void ct_fill_end(struct configtron_record *record, const struct sock *sk,
+			const struct ct_version *version)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 
@@ -204,9 +191,11 @@ static void ct_fill_end(struct configtron_record *record, const struct sock *sk)
 	record->srtt_us = tp->srtt_us >> 3;
 	record->min_rtt_us = tcp_min_rtt(tp) == ~0U ? 0 : tcp_min_rtt(tp);
 	record->cwnd = tcp_snd_cwnd(tp);
+	record->max_cwnd = ct_max_cwnd(sk, version);
+	record->segs_in = tp->segs_in;
 	record->ssthresh = tp->snd_ssthresh;
 	record->error = READ_ONCE(sk->sk_err);
-	record->flags = ct_flags(sk);
+	record->flags = ct_flags(sk) | ct_resume_flags(sk, version);
 	strscpy(record->cc, inet_csk(sk)->icsk_ca_ops->name, sizeof(record->cc));
 }
 
@@ -249,7 +238,7 @@ void ct_record(const struct sock *sk, const struct ct_version *version)
 	if (!READ_ONCE(cn->reader_count) || (!version->profile && !rcu_access_pointer(cn->plan)))
 		return;
 	ct_fill(&record, sk, version);
-	ct_fill_end(&record, sk);
+	ct_fill_end(&record, sk, version);
 	ct_push_all(cn, &record);
 }
 

@@ -113,7 +113,13 @@ out:
 	return err;
 }
 
-/* How we act after idle is in no field of the socket, but in the version that holds it. */
+/* How we act after idle, and resume, is in no field of the socket, but in the version. */
+static bool ct_is_versions(u32 key)
+{
+	return key == CONFIGTRON_SLOW_START_AFTER_IDLE || key == CONFIGTRON_RESUME_CWND ||
+	       key == CONFIGTRON_RESUME_RTT;
+}
+
 static void ct_read_param(const struct sock *sk, const struct ct_version *version,
 			  struct configtron_param *param)
 {
@@ -121,7 +127,7 @@ static void ct_read_param(const struct sock *sk, const struct ct_version *versio
 
 	if (ct_param_is_text(key))
 		strscpy(param->text, inet_csk(sk)->icsk_ca_ops->name, sizeof(param->text));
-	else if (key == CONFIGTRON_SLOW_START_AFTER_IDLE && version && ct_given(&version->set, key))
+	else if (ct_is_versions(key) && version && ct_given(&version->set, key))
 		param->value = version->set.value[key];
 	else
 		param->value = ct_param_read(sk, key);

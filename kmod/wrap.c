@@ -36,28 +36,12 @@
 
 #include "internal.h"
 
-/* At the end of icsk_ca_priv, where the real congestion control leaves room (real.c). */
-struct ct_saved {
-	u32 cwnd; /* 0: nothing saved */
-	u32 ssthresh;
-};
-
 static struct tcp_congestion_ops ct_dispatcher;
 static atomic_t ct_serial = ATOMIC_INIT(0);
 
 bool ct_enabled = true;
 module_param_named(enabled, ct_enabled, bool, 0644);
 MODULE_PARM_DESC(enabled, "0: leave every new connection of all namespaces as it is");
-
-static struct ct_saved *ct_saved(const struct sock *sk)
-{
-	return (void *)((char *)inet_csk_ca(sk) + ICSK_CA_PRIV_SIZE - sizeof(struct ct_saved));
-}
-
-static struct ct_version *ct_version_of(const struct sock *sk)
-{
-	return container_of(inet_csk(sk)->icsk_ca_ops, struct ct_version, ops);
-}
 
 static bool ct_is_port(const struct ct_net *cn, u16 port)
 {
@@ -82,18 +66,6 @@ static bool ct_concerns(const struct sock *sk, const struct ct_net *cn)
 	if (sk->sk_state == TCP_SYN_RECV || inet_csk(sk)->icsk_ca_setsockopt)
 		return true; /* we were called; or the application chose us by name */
 	return flags & CONFIGTRON_ACTIVE_OPENS;
-}
-
-/* The client that is drawn for, from an address in network order. */
-static u64 ct_unit(u8 family, const void *address)
-{
-	__be32 word[4];
-
-	if (family == AF_INET)
-		return draw_unit4(be32_to_cpup(address));
-	memcpy(word, address, sizeof(word));
-	return draw_unit6(be32_to_cpu(word[0]), be32_to_cpu(word[1]), be32_to_cpu(word[2]),
-			  be32_to_cpu(word[3]));
 }
 
 /* The profile of a connection that we were asked for; NULL: it is left as it is. */
@@ -198,6 +170,8 @@ void ct_attach(struct sock *sk, struct ct_version *version)
 	if (!replaced)
 		WRITE_ONCE(icsk->icsk_ca_ops, &version->ops);
 	ct_params_after(sk, &version->set);
+	if (!replaced)
+		ct_resume_begin(sk, version);
 	if (version->profile)
 		this_cpu_inc(version->profile->counts->opened);
 	if (replaced)
@@ -231,6 +205,7 @@ static void ct_release(struct sock *sk)
 	if (version->profile)
 		ct_account(sk, version);
 	ct_record(sk, version);
+	ct_resume_end(sk, version);
 	/* as tcp_cleanup_congestion_control() */
 	WRITE_ONCE(icsk->icsk_ca_ops, version->real->ops);
 	if (version->real->ops->release)
@@ -259,13 +234,25 @@ static void ct_restart(struct sock *sk, const struct ct_settings *set, struct ct
 	saved->cwnd = 0;
 }
 
+static bool ct_minds_idle(const struct ct_real *real, const struct ct_settings *set)
+{
+	if (real->ops->cong_control ||
+	    real->private_bytes + sizeof(struct ct_saved) > ICSK_CA_PRIV_SIZE)
+		return false;
+	return ct_given(set, CONFIGTRON_INITCWND) || ct_stays_fast(set);
+}
+
 static void ct_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 {
 	const struct ct_version *version = ct_version_of(sk);
-	struct ct_saved *saved = ct_saved(sk);
+	struct ct_saved *saved = &ct_room(sk)->saved;
 
 	if (version->real->ops->cwnd_event)
 		version->real->ops->cwnd_event(sk, event);
+	if (ct_has_room(version->real))
+		ct_resume_event(sk, event);
+	if (!ct_minds_idle(version->real, &version->set))
+		return;
 	if (event == CA_EVENT_CWND_RESTART && !saved->cwnd) {
 		saved->cwnd = tcp_snd_cwnd(tcp_sk(sk));
 		saved->ssthresh = tcp_sk(sk)->snd_ssthresh;
@@ -274,14 +261,6 @@ static void ct_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 	} else if (event == CA_EVENT_LOSS) {
 		saved->cwnd = 0;
 	}
-}
-
-static bool ct_minds_idle(const struct ct_real *real, const struct ct_settings *set)
-{
-	if (real->ops->cong_control ||
-	    real->private_bytes + sizeof(struct ct_saved) > ICSK_CA_PRIV_SIZE)
-		return false;
-	return ct_given(set, CONFIGTRON_INITCWND) || ct_stays_fast(set);
 }
 
 /*
@@ -295,8 +274,10 @@ static void ct_wrap(struct tcp_congestion_ops *ops, const struct ct_real *real,
 	ops->owner = THIS_MODULE;
 	ops->init = NULL;
 	ops->release = ct_release;
-	if (ct_minds_idle(real, set))
+	if (ct_minds_idle(real, set) || ct_has_room(real))
 		ops->cwnd_event = ct_cwnd_event;
+	if (ct_has_room(real))
+		ct_resume_wrap(ops, set);
 }
 
 struct ct_version *ct_version_new(struct ct_profile *profile, const struct ct_settings *set,

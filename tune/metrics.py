@@ -132,6 +132,8 @@ REFUSED: Mapping[str, str] = {
     "priority": "a socket's, not a route's; drivers kmod and ebpf",
     "mark": "read before the route is looked up; drivers kmod and ebpf",
     "busy_poll": "a socket's, not a route's; driver kmod",
+    "resume_cwnd": "no metric for it: initcwnd is the first window; driver kmod",
+    "resume_rtt": "no metric for it; driver kmod",
     "synack_rto": "no metric for it; driver ebpf",
     "data_rto": "no metric for it; driver kmod",
 }

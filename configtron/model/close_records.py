@@ -16,6 +16,10 @@ from typing import NamedTuple
 # the client did not answer any more.
 CLOSED, RESET, ABORTED, TIMED_OUT = "closed", "reset", "aborted", "timed-out"
 ENDINGS = (CLOSED, RESET, ABORTED, TIMED_OUT)
+# How a jump of Careful Resume (RFC 9959) ended: its last packet was acknowledged without congestion; congestion came
+# before that; the connection sent less than the jump allowed, or ended meanwhile.
+VALIDATED, RETREATED, UNUSED = "validated", "retreated", "unused"
+RESUMPTIONS = (VALIDATED, RETREATED, UNUSED)
 
 
 class OpenRecord(NamedTuple):
@@ -64,6 +68,10 @@ class CloseRecord(NamedTuple):
     delivery_kbps   largest rate at which data arrived while the network, not the application, was the limit
     ending          one of `ENDINGS`
     moved           its profile was set anew while it was open
+    max_rtt_us      largest round trip that was sampled, once per round trip
+    packets_in      segments of all kinds that came from the client
+    resumed         what Careful Resume came to: one of `RESUMPTIONS`, "" where the connection did not jump; None where
+                    the driver has none
     """
 
     opened: OpenRecord
@@ -79,3 +87,6 @@ class CloseRecord(NamedTuple):
     delivery_kbps: float | None
     ending: str | None
     moved: bool | None = None
+    max_rtt_us: int | None = None
+    packets_in: int | None = None
+    resumed: str | None = None

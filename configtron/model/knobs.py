@@ -135,6 +135,17 @@ PER_CONNECTION: tuple[Knob, ...] = (
         source="ip-sysctl.rst tcp_notsent_lowat",
     ),
     Knob("window_clamp", "tcp", unit="bytes", note="bounds the window we advertise", source="tcp(7) TCP_WINDOW_CLAMP"),
+    Knob(
+        "resume_cwnd",
+        "tcp",
+        unit="segments",
+        note="window that earlier connections came to: once the first one is acknowledged, a connection takes up half "
+        "of it, paced over a round trip, and retreats on loss; needs resume_rtt",
+        source="RFC 9959 (Careful Resume), saved_cwnd",
+    ),
+    Knob(
+        "resume_rtt", "tcp", unit="s", note="round trip that resume_cwnd was learned at", source="RFC 9959, saved_rtt"
+    ),
     Knob("cwnd_clamp", "tcp", unit="segments", note="bounds the congestion window", source="TCP_BPF_SNDCWND_CLAMP"),
     Knob("priority", "ip", default=0, note="the packet's class on the way out", source="socket(7) SO_PRIORITY"),
     Knob("mark", "ip", default=0, note="for routing and filters", source="socket(7) SO_MARK"),
@@ -184,6 +195,8 @@ KERNEL: Mapping[str, KernelNames] = {
     "tcp_autocorking": KernelNames((17, "AUTOCORKING"), sysctl="tcp_autocorking"),
     "synack_rto": KernelNames((18, "SYNACK_RTO"), 6),
     "initrwnd": KernelNames((19, "INITRWND"), 5, metric=14),
+    "resume_cwnd": KernelNames((20, "RESUME_CWND")),
+    "resume_rtt": KernelNames((21, "RESUME_RTT")),
     "tcp_window_scaling": KernelNames(sysctl="tcp_window_scaling"),
 }
 

@@ -56,9 +56,9 @@ def test_every_knob_is_in_the_modules_table_or_refused_in_words() -> None:
 
 def test_settings_go_there_and_back() -> None:
     whole = profile(
-        tcp_congestion_control="bbr", initcwnd=40, tcp_slow_start_after_idle=0, pacing="fq", max_pacing_rate=125_000,
+        tcp_congestion_control="cubic", initcwnd=40, tcp_slow_start_after_idle=0, pacing="fq", max_pacing_rate=125_000,
         min_rto=0.02, data_rto=0.3, delack_max=0.04, notsent_lowat=16384, window_clamp=30000, cwnd_clamp=77, priority=5,
-        mark=99, busy_poll=50, quickack=1, nagle=0,
+        mark=99, busy_poll=50, quickack=1, nagle=0, resume_cwnd=200, resume_rtt=0.123456,
     )  # fmt: skip
     reported = checked(whole, able())
     assert len(reported) == len(SETTABLE)

@@ -28,7 +28,7 @@ import json
 import os
 import socket
 import struct
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -229,9 +229,9 @@ class EbpfDriver:
         except FileNotFoundError as error:
             raise Missing(_NO_RULES) from error
 
-    def mark_moved(self, descriptors: Sequence[int]) -> None:
+    def mark_moved(self, sockets: Mapping[int, int]) -> None:
         with closing(Map.pinned(self._drawing() / "connections")) as connections:
-            for descriptor in descriptors:
+            for descriptor in sockets.values():
                 key = struct.pack("=i", descriptor)
                 if recorded := connections.get(key):
                     connections.put(key, as_moved(recorded))

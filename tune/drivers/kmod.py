@@ -196,8 +196,11 @@ class KmodDriver:
         with self._ruling() as device:
             kmod_draws.load(device, plan, mixes)
 
-    def turn(self) -> None:
+    def turn(self, records: bool = True) -> None:
+        """`records`: whether this driver reads records from now on. The module keeps them for readers alone."""
         with self._ruling() as device, _plan_needed("loaded"):
+            if records:
+                self._reading()
             device.turn_plan()
 
     def renew(self, until_ns: int) -> None:
@@ -205,11 +208,19 @@ class KmodDriver:
             device.renew_plan(until_ns)
 
     def records(self) -> Iterator[OpenRecord | CloseRecord]:
+        return self._reading().records()
+
+    def _reading(self) -> RecordReader:
+        """Return the reader; the module keeps records for it from its first use on. Errors: `Missing`."""
         if self._reader is None:
             if why := self.missing():
                 raise Missing(why)
             self._reader = RecordReader(self._opened())
-        return self._reader.records()
+        return self._reader
+
+    def mark_moved(self, sockets: Mapping[int, int]) -> None:
+        if self._reader is not None:
+            self._reader.mark_moved(sockets)
 
     def stop_records(self) -> None:
         """Close the file that receives records, if there is one."""

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from configtron.model.knobs import KERNEL
 
 DEVICE = "/dev/configtron"
-ABI = 3
+ABI = 4
 # TCP_CA_NAME_MAX, and a profile's name; the closing NUL counts.
 CC_BYTES, NAME_BYTES = 16, 64
 # Local ports that options may name.
@@ -63,9 +63,10 @@ LAYOUTS: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("bytes_received", "Q"), ("bytes_retrans", "Q"), ("busy_us", "Q"), ("rwnd_limited_us", "Q"),
         ("delivery_rate", "Q"), ("lost", "I"), ("profile", "I"), ("version", "I"), ("class_profile", "I"),
         ("handshake_us", "I"), ("segs_out", "I"), ("retrans", "I"), ("srtt_us", "I"), ("min_rtt_us", "I"),
-        ("cwnd", "I"), ("ssthresh", "I"), ("mss", "I"), ("error", "I"), ("flags", "H"), ("family", "B"), ("arm", "B"),
-        ("remote_port", "H"), ("local_port", "H"), ("band", "B"), ("reserved", "3s"), ("remote", "16s"),
-        ("local", "16s"), ("cc", "16s"),
+        ("cwnd", "I"), ("max_cwnd", "I"), ("ssthresh", "I"), ("segs_in", "I"), ("mss", "I"), ("error", "I"),
+        ("flags", "H"), ("family", "B"), ("arm", "B"), ("remote_port", "H"),
+        ("local_port", "H"), ("band", "B"), ("reserved", "3s"), ("remote", "16s"), ("local", "16s"),
+        ("cc", "16s"),
     ),
 }  # fmt: skip
 
@@ -130,6 +131,9 @@ FLAGS: Mapping[str, int] = {
     "RECORD_APP_LIMITED": 8,
     "RECORD_FINISHED": 16,
     "RECORD_ABORTED": 32,
+    "RECORD_RESUMED": 64,
+    "RECORD_VALIDATED": 128,
+    "RECORD_RETREATED": 256,
     "PLAN_IN_FORCE": 1,
     "PLAN_LOADED": 2,
 }

@@ -6,9 +6,11 @@ Method     A plan goes to the module with the mixes of all classes in one call, 
            room for what was drawn, so the module writes a record when a connection begins and one when it ends; both
            have the same hash of the socket. Addresses are cut to prefixes here.
 Reads as   OpenRecord and CloseRecord
-Fails as   a connection whose open record was lost, or that began before there was a reader or a plan, or whose
-           profile was changed while it was open: nothing is reported of its end, and `unpaired` counts it
-Differs    from eBPF: the largest congestion window is unknown, and a cookie where no program has asked for it
+Fails as   a connection whose open record was lost, or that began before there was a reader or a plan: nothing is
+           reported of its end, and `unpaired` counts it; nor is anything of one that left the module for good, because
+           its program chose another congestion control
+Differs    from eBPF: the largest round trip is unknown, a cookie where no program has asked for it, and the largest
+           congestion window under those that leave no room for it (bbr and others that reno, cubic and vegas are not)
 Source     kmod/draw.c, kmod/records.c
 """
 
@@ -16,11 +18,21 @@ from __future__ import annotations
 
 import errno
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ipaddress import IPv4Network, IPv6Network
 from socket import AF_INET
 
-from configtron.model.close_records import ABORTED, CLOSED, RESET, TIMED_OUT, CloseRecord, OpenRecord
+from configtron.model.close_records import (
+    ABORTED,
+    CLOSED,
+    RESET,
+    RETREATED,
+    TIMED_OUT,
+    UNUSED,
+    VALIDATED,
+    CloseRecord,
+    OpenRecord,
+)
 from configtron.model.draw import ARMS, BANDS, Mix, Plan
 from configtron.model.errors import BadInput
 from configtron.tune.drivers.kmod_abi import FLAGS, pack
@@ -97,11 +109,21 @@ class RecordReader:
         self._device = device
         self._names: dict[int, str] = {}
         self._open: dict[int, OpenRecord] = {}
+        # Of connections whose profile was set anew: those that the module was asked for, by its hash of the socket, and
+        # those whose options were set, by SO_COOKIE.
+        self._reassigned: set[int] = set()
+        self._marked: dict[int, None] = {}
         self.unpaired = 0
         device.begin_records(CAPACITY)
 
     def close(self) -> None:
         self._device.close()
+
+    def mark_moved(self, cookies: Iterable[int]) -> None:
+        """Mark connections by SO_COOKIE, which the record of their end has."""
+        self._marked.update(dict.fromkeys(cookies))
+        while len(self._marked) > MOST_OPEN:
+            del self._marked[next(iter(self._marked))]
 
     def records(self) -> Iterator[OpenRecord | CloseRecord]:
         """Yield what has come since the last call, oldest first."""
@@ -113,18 +135,28 @@ class RecordReader:
         flags, socket = _int(fields, "flags"), _int(fields, "socket")
         if flags & FLAGS["RECORD_OPEN"]:
             opened = self._opened(fields, flags)
-            self._open.pop(socket, None)
+            self._forget(socket)
             self._open[socket] = opened
             if len(self._open) > MOST_OPEN:
-                del self._open[next(iter(self._open))]
+                self._forget(next(iter(self._open)))
             return opened
-        known = self._open.pop(socket, None)
         if flags & FLAGS["RECORD_LEFT"]:
+            if socket in self._open:
+                self._reassigned.add(socket)
             return None
+        cookie = _int(fields, "cookie")
+        moved = socket in self._reassigned or cookie in self._marked
+        self._marked.pop(cookie, None)
+        known = self._forget(socket)
         if known is None:
             self.unpaired += 1
             return None
-        return _closed(known, fields, flags)
+        return _closed(known, fields, flags, moved)
+
+    def _forget(self, socket: int) -> OpenRecord | None:
+        """Return what is known of a connection, which has ended or is too old; None: nothing."""
+        self._reassigned.discard(socket)
+        return self._open.pop(socket, None)
 
     def _opened(self, fields: Fields, flags: int) -> OpenRecord:
         arm, class_number = _int(fields, "arm"), _int(fields, "class_profile")
@@ -152,7 +184,7 @@ class RecordReader:
         return self._names.get(number, "")
 
 
-def _closed(opened: OpenRecord, fields: Fields, flags: int) -> CloseRecord:
+def _closed(opened: OpenRecord, fields: Fields, flags: int, moved: bool) -> CloseRecord:
     end_ns, busy_us = _int(fields, "boot_ns"), _int(fields, "busy_us")
     life_us = (end_ns - opened.start_ns) / 1000
     limited = flags & FLAGS["RECORD_APP_LIMITED"]
@@ -161,7 +193,7 @@ def _closed(opened: OpenRecord, fields: Fields, flags: int) -> CloseRecord:
         opened=opened,
         end_ns=end_ns,
         min_rtt_us=_int(fields, "min_rtt_us") or None,
-        max_cwnd=None,
+        max_cwnd=_int(fields, "max_cwnd") or None,
         bytes_acked=_int(fields, "bytes_acked"),
         bytes_received=_int(fields, "bytes_received"),
         segments=_int(fields, "segs_out"),
@@ -170,6 +202,9 @@ def _closed(opened: OpenRecord, fields: Fields, flags: int) -> CloseRecord:
         rwnd_limited=_int(fields, "rwnd_limited_us") / busy_us if busy_us else None,
         delivery_kbps=rate * 8 / 1000 if rate and not limited else None,
         ending=_ending(_int(fields, "error"), flags),
+        moved=moved,
+        packets_in=_int(fields, "segs_in"),
+        resumed=_resumed(flags),
     )
 
 
@@ -177,6 +212,14 @@ def _ending(error: int, flags: int) -> str | None:
     if flags & FLAGS["RECORD_ABORTED"]:
         return ABORTED
     return ENDINGS.get(error, CLOSED if flags & FLAGS["RECORD_FINISHED"] else None)
+
+
+def _resumed(flags: int) -> str:
+    if not flags & FLAGS["RECORD_RESUMED"]:
+        return ""
+    return (
+        RETREATED if flags & FLAGS["RECORD_RETREATED"] else VALIDATED if flags & FLAGS["RECORD_VALIDATED"] else UNUSED
+    )
 
 
 def _prefix(fields: Fields) -> str:

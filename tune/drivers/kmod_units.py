@@ -15,6 +15,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from struct import error
 
+from configtron.model.congestion import OF_TABLE1
 from configtron.model.errors import BadInput
 from configtron.model.knobs import KNOBS
 from configtron.model.nouns import Profile, Value
@@ -83,8 +84,23 @@ REACHES: Mapping[str, Reach] = {
         ),
         Reach("quickack", values=(0, 1), note="ACKs are not delayed; until the connection's route changes"),
         Reach("nagle", values=(0, 1), note="0 is TCP_NODELAY; a server that sets that itself has the last word"),
+        Reach(
+            "resume_cwnd",
+            least=4,
+            most=65535,
+            note="Careful Resume (RFC 9959) to half of it; with resume_rtt; reno, cubic, vegas",
+        ),
+        Reach(
+            "resume_rtt",
+            least=0.000001,
+            most=120,
+            note="round trip that resume_cwnd was learned at; over half to ten times of it resumes",
+        ),
     )
 }
+
+# Congestion controls of CT Table 1 that leave room for the state of Careful Resume (kmod/real.c).
+RESUMING = tuple(name for name in OF_TABLE1 if name != "bbr")
 
 # What no kernel lets the module set. `quickack` and `busy_poll` depend on the kernel: the module's own table shows it.
 REFUSED: Mapping[str, str] = {
@@ -132,7 +148,19 @@ def checked(profile: Profile, able: Mapping[str, Reach]) -> dict[int, int | str]
     for knob, value in profile.settings:
         if why := _out_of_reach(knob, value, able):
             raise BadInput(f"profile {profile.name}: {knob}={value!r} is out of reach of the driver kmod: {why}")
+    if why := _resumes_in_part(dict(profile.settings)):
+        raise BadInput(f"profile {profile.name}: {why}")
     return {KEY_OF[knob]: _number(knob, value) for knob, value in profile.settings}
+
+
+def _resumes_in_part(settings: Mapping[str, Value]) -> str:
+    """Return why Careful Resume cannot be had with these settings, "" where it can or is not asked for."""
+    if ("resume_cwnd" in settings) != ("resume_rtt" in settings):
+        return "resume_cwnd and resume_rtt belong together: the window, and the round trip that it was learned at"
+    control = settings.get("tcp_congestion_control", RESUMING[0])
+    if "resume_cwnd" in settings and control not in RESUMING:
+        return f"resume_cwnd is out of reach under {control}: it leaves no room for it; {', '.join(RESUMING)} do"
+    return ""
 
 
 def _out_of_reach(knob: str, value: Value, able: Mapping[str, Reach]) -> str:

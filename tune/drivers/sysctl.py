@@ -86,6 +86,8 @@ REFUSED: Mapping[str, str] = {
     "priority": "no sysctl for it; drivers kmod and ebpf",
     "mark": "no sysctl for it; drivers kmod and ebpf",
     "busy_poll": "net.core.busy_read is the whole host's; driver kmod",
+    "resume_cwnd": "no sysctl for it; driver kmod",
+    "resume_rtt": "no sysctl for it; driver kmod",
     "synack_rto": "no sysctl for it; driver ebpf",
     "data_rto": "no sysctl for it; driver kmod",
 }

@@ -20,8 +20,10 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -39,19 +41,22 @@ from configtron.fleet.transport.curve_keys import (
     write_manager_address,
 )
 from configtron.learner.pageloads.plan_book import unit
+from configtron.learner.pageloads.request_join import prefix_of_client
 from configtron.model.draw import Key, Mix, Plan, draw, unit_of
 from configtron.model.fleet import TURN_MARGIN_S, FleetMap, OutcomeRow
 from configtron.model.nouns import Profile
 from configtron.service.fleet.manager import ManagerOptions, run_manager
 from configtron.service.fleet.manager_core import ManagerCore
 from configtron.service.fleet.map_maker import FixedMapMaker
-from tests.support import real_servers
 from tests.support.one_request import ask
 from tests.support.real_servers import free_port, running
 
 AGENT = "Mozilla/5.0 (X11; Linux x86_64) Chrome/140"
 KEY, HOLDBACK, SETTLE_S, PATIENCE_S = b"0123456789abcdef", 13_107, 0.3, 20.0
+# Load time of page 0; that of page N is N ms more.
+LEAST_MS = 10
 MIXES = {"near": (("wide", 40_000), ("wider", 25_536)), "far": (("wider", 65_536),)}
+PREFIXES = {"127.1.0.0/16": "near", "127.2.0.0/16": "far"}
 PROFILES = {"wide": Profile("wide", (("initcwnd", 20),)), "wider": Profile("wider", (("initcwnd", 30),))}
 RUN_AGENT = """
 import sys
@@ -82,15 +87,17 @@ def until(holds: Callable[[], bool], about: Callable[[], object] = lambda: "") -
 
 
 class PagesFleet:
-    """All processes, in one folder."""
+    """All processes, in one folder. `ports` are the web server's; none: a free one."""
 
-    def __init__(self, folder: Path, driver: str) -> None:
-        self.folder, self.driver, self.beacons, self.port = folder, driver, free_port(), free_port()
+    def __init__(
+        self, folder: Path, driver: str, prefixes: Mapping[str, str] = PREFIXES, ports: tuple[int, ...] = ()
+    ) -> None:
+        self.folder, self.driver, self.beacons = folder, driver, free_port()
         self.manager_options = ManagerOptions(folder / "m.db", folder / "keys", f"tcp://127.0.0.1:{free_port()}")
         self.epoch_s = epoch_length(time.time())
-        prefixes = {"127.1.0.0/16": "near", "127.2.0.0/16": "far"}
+        self.ports = ports or (free_port(),)
         self.map = FleetMap(0, 0, PROFILES, MIXES, prefixes, KEY, 1, holdback=HOLDBACK, epoch_s=self.epoch_s,
-                            ports=(self.port,))  # fmt: skip
+                            ports=self.ports)  # fmt: skip
         pair = CurvePair(*zmq.curve_keypair())
         with FleetStore(folder / "m.db") as store:
             store.enroll("web1", pair.public.decode())
@@ -150,37 +157,43 @@ def ready(log: Path) -> bool:
         return log.exists() and probe.connect_ex(str(log)) == 0
 
 
-def load(port: int, number: int, address: str) -> None:
-    """A page by a client, and its beacon by the web server; the load time names the page."""
+def load(number: int, asked: Callable[[str, bytes], str], least_ms: int = LEAST_MS) -> None:
+    """A page by a client, and its beacon by the web server; the load time names the page.
+
+    asked   sends a request's head and body, and returns the answer's head
+    """
     began_s = time.monotonic()
-    found = re.search(r'ct;desc="(\w+)"', ask(port, address, "GET /index.html HTTP/1.1"))
+    found = re.search(r'ct;desc="(\w+)"', asked("GET /index.html HTTP/1.1", b""))
     assert found
-    time.sleep(max(0.0, began_s + 0.01 - time.monotonic()))
-    marks = {"v": 1, "id": found[1][:16], "t": found[1], "w": "load", "qs": 1.0, "ps": 2.0, "le": 10.0 + number}
+    time.sleep(max(0.0, began_s + least_ms / 1e3 - time.monotonic()))
+    times = {"qs": 1.0, "ps": 2.0, "le": float(least_ms + number)}
+    marks = {"v": 1, "id": found[1][:16], "t": found[1], "w": "load", **times}
     head = f"POST /configtron/beacon HTTP/1.1\r\nUser-Agent: {AGENT}\r\nOrigin: http://localhost"
-    assert " 204 " in ask(port, address, head, json.dumps(marks).encode())
+    assert " 204 " in asked(head, json.dumps(marks).encode())
 
 
-def wrong_of(fleet: PagesFleet, wanted: dict[int, str], rows: list[OutcomeRow]) -> Counter[str]:
-    """Compare rows with what user space draws."""
+def wrong_of(
+    fleet: PagesFleet, wanted: Mapping[int, str], rows: list[OutcomeRow], least_ms: int = LEAST_MS
+) -> Counter[str]:
+    """Compare rows with what user space draws for their clients."""
     wrong, epoch = Counter[str](), int(time.time()) // fleet.epoch_s
     plan = Plan(Key.of(KEY), epoch, 0, HOLDBACK)
-    loads = Counter(round(row.plt_ms or 0.0) - 10 for row in rows)
+    loads = Counter(round(row.plt_ms or 0.0) - least_ms for row in rows)
     wrong["doubled"] = sum(count > 1 for count in loads.values())
     wrong["lost"] = len(wanted.keys() - loads.keys())
     with FleetStore(fleet.manager_options.database) as store:
         maps = {(one.term, one.version) for one in store.maps()}
     for row in rows:
-        address = wanted[round(row.plt_ms or 0.0) - 10]
-        name = "near" if address.startswith("127.1.") else "far"
+        address = ip_address(wanted[round(row.plt_ms or 0.0) - least_ms])
+        name = next(of for prefix, of in fleet.map.prefixes.items() if address in ip_network(prefix))
         drawn = draw(plan, Mix(*zip(*MIXES[name], strict=True)), unit_of(address))
         wrong["arm"] += (row.class_name, row.arm, row.held) != (name, drawn.arm, drawn.held)
         wrong["propensity"] += row.propensity != drawn.propensity
         wrong["epoch"] += row.epoch != epoch
         wrong["map"] += (row.term, row.map_version) not in maps
         wrong["profile"] += row.profile != ("" if drawn.arm is None else MIXES[name][drawn.arm][0])
-        wrong["cluster"] += row.unit != unit(KEY, socket.inet_aton(address), epoch)
-        wrong["prefix"] += row.prefix != f"{address.rpartition('.')[0]}.0/24"
+        wrong["cluster"] += row.unit != unit(KEY, address.packed, epoch)
+        wrong["prefix"] += row.prefix != prefix_of_client(address.packed)
         wrong["agent"] += row.agent != "web1"
         wrong["no round trip"] += not row.rtt_ms
         wrong["not taught"] += row.why_not not in ("", "turn")
@@ -196,30 +209,31 @@ def main(driver: str, count: int) -> dict[str, Any]:
         folder = Path(name)
         folder.chmod(0o755)
         fleet = PagesFleet(folder, driver)
-        real_servers.free_port = lambda: fleet.port
         agent = fleet.agent()
-        with running("nginx", folder, folder / "log", fleet.beacons) as port:
+
+        def loads(numbers: Iterable[int]) -> None:
+            for at in numbers:
+                load(at, partial(ask, port, wanted[at]))
+
+        with running("nginx", folder, folder / "log", fleet.beacons, port=fleet.ports[0]) as port:
             with fleet.manager() as core:
                 until(lambda: "web1" in core.session.agents and core.session.agents["web1"].held[1] > 0, fleet.output)
                 turned_s = time.monotonic()
-                for at in range(third):
-                    load(port, at, wanted[at])
+                loads(range(third))
                 until(lambda: len(fleet.rows()) == third, fleet.output)
             # Connections near the turn do not teach: these are to.
             until(lambda: time.monotonic() > turned_s + TURN_MARGIN_S + 0.3)
-            for at in range(third, 2 * third):
-                load(port, at, wanted[at])
+            loads(range(third, 2 * third))
             until(lambda: fleet.spooled() >= third, fleet.output)
             agent.send_signal(signal.SIGKILL)
             agent.wait()
             agent = fleet.agent()
             # nginx loses the first line after its log's reader has changed.
-            ask(port, "127.1.0.1", "GET /index.html HTTP/1.1")
+            ask(port, "127.1.0.1", "GET /index.html HTTP/1.1", b"")
             with fleet.manager() as core:
                 until(lambda: len(fleet.rows()) == 2 * third, fleet.output)
                 until(lambda: core.session.agents["web1"].held[1] > 0, fleet.output)
-                for at in range(2 * third, count):
-                    load(port, at, wanted[at])
+                loads(range(2 * third, count))
                 until(lambda: len(fleet.rows()) >= count, fleet.output)
                 agent.send_signal(signal.SIGTERM)
                 agent.wait()

@@ -44,7 +44,7 @@ def of(prefix: str, profile: Profile, former: str = "a", now: str = "b") -> Call
 class KilledOnceSet(RouteDriver):
     """Records are marked after the sockets of a batch are set."""
 
-    def mark_moved(self, descriptors: Sequence[int]) -> None:
+    def mark_moved(self, sockets: Mapping[int, int]) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -41,6 +41,7 @@ EVERYTHING: dict[str, int | str] = {
     "tcp_congestion_control": "vegas", "initcwnd": 33, "tcp_slow_start_after_idle": 0, "pacing": 1,
     "max_pacing_rate": 1_234_567, "min_rto": 30_000, "data_rto": 700_000, "delack_max": 50_000, "notsent_lowat": 16384,
     "window_clamp": 30_000, "cwnd_clamp": 77, "priority": 5, "mark": 99, "busy_poll": 50, "quickack": 1, "nagle": 0,
+    "resume_cwnd": 200, "resume_rtt": 123_456,
 }  # fmt: skip
 # What getsockopt(2) reports besides: level, name.
 OPTIONS = {

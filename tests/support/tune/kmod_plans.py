@@ -68,7 +68,6 @@ def epoch_of(driver: KmodDriver, number: int, ends: dict[int, socket.socket]) ->
     driver.turn()
     wrong: list[str] = []
     arms: Counter[str] = Counter()
-    list(driver.records())
     for source, class_name, port in sources(number):
         client, served = connected(ends[port], source, port)
         arm, held, profile = expected(now, source, class_name)

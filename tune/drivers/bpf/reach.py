@@ -73,6 +73,8 @@ REFUSED: Mapping[str, str] = {
     "data_rto": "BPF may not write the time-out of a connection; the driver kmod can",
     "quickack": "bpf_setsockopt refuses TCP_QUICKACK; the drivers kmod and route can",
     "busy_poll": "bpf_setsockopt refuses SO_BUSY_POLL; the driver kmod can",
+    "resume_cwnd": "TCP_BPF_IW is refused once data was sent, and no helper sets a window later; the driver kmod can",
+    "resume_rtt": "it goes with resume_cwnd; the driver kmod can",
     "tcp_window_scaling": "agreed in the handshake, from the namespace's sysctl; use the driver sysctl",
 }
 
