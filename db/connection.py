@@ -72,6 +72,10 @@ class Database:
         connection.execute("PRAGMA foreign_keys = ON")
         return connection
 
+    def wait_at_most(self, patience_s: float) -> None:
+        """Wait for another program's lock for so long, in place of half a minute; then `Busy`."""
+        self._connection.execute(f"PRAGMA busy_timeout = {round(patience_s * 1000)}")
+
     def close(self) -> None:
         """Close the file."""
         self._connection.close()

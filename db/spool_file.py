@@ -9,12 +9,14 @@ new rows, counted too, and loses none that were taken.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from configtron.db.connection import NO_ROOM
 from configtron.db.private import folder_made, owned
-from configtron.model.errors import BadInput, cannot_write
+from configtron.model.errors import BadInput, ConfigtronError, Unwritten, cannot_write
 
 # Of the file; a later one is refused.
 SPOOL_VERSION = 1
@@ -56,14 +58,13 @@ class SpoolFile:
             owned(path)
             self._connection = sqlite3.connect(path, timeout=PATIENCE_S, isolation_level=None)
             self._open()
-        except sqlite3.Error as error:
-            remedy = next((remedy for sign, remedy in REMEDIES if sign in str(error)), MOVE)
-            raise BadInput(f"{path}: no spool ({error}); {remedy}") from error
+            number, size = self._connection.execute("SELECT sum(number), sum(length(data)) FROM batch").fetchone()
+            self.waiting, self._bytes = number or 0, size or 0
+            self.dropped = int(self.fact("dropped") or 0)
+        except (sqlite3.Error, ValueError) as error:
+            raise self._unusable(error) from error
         except OSError as error:
             raise cannot_write(path, error) from error
-        number, size = self._connection.execute("SELECT sum(number), sum(length(data)) FROM batch").fetchone()
-        self.waiting, self._bytes = number or 0, size or 0
-        self.dropped = int(self.fact("dropped") or 0)
         self._forgotten: list[tuple[str, int]] = []
 
     def _open(self) -> None:
@@ -76,11 +77,27 @@ class SpoolFile:
             self._connection.execute(statement)
         self._connection.execute(f"PRAGMA user_version = {SPOOL_VERSION}")
 
+    def _unusable(self, error: Exception) -> ConfigtronError:
+        """Return the error of a file that is damaged, not this user's, or without room."""
+        if any(sign in str(error) for sign in NO_ROOM):
+            return Unwritten(f"{self.path}: no room on the disk ({error}); make room: the outcomes in it are kept")
+        remedy = next((remedy for sign, remedy in REMEDIES if sign in str(error)), MOVE)
+        return BadInput(f"{self.path}: no spool ({error}); {remedy}")
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Turn SQLite's complaints into one line. Errors: `BadInput`, `Unwritten`."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self._unusable(error) from error
+
     def append(self, batch: SpooledBatch) -> bool:
         """Keep a batch; False: the disk is full, and its rows are counted as dropped. Errors: `BadInput`."""
         if len(batch.data) > self._most:
             return self._refuse(batch.number)
-        oldest = self._to_drop(len(batch.data))
+        with self._reading():
+            oldest = self._to_drop(len(batch.data))
         gone = sum(number for _, number, _ in oldest)
         try:
             self._connection.execute("BEGIN IMMEDIATE")
@@ -113,8 +130,13 @@ class SpoolFile:
         return found
 
     def oldest(self, most_rows: int, most_bytes: int) -> SpooledBatch | None:
-        """Return the oldest rows, of one boot and in sequence, at most so many; None: there are none."""
+        """Return the oldest rows, of one boot and in sequence, at most so many; None: there are none. Errors: those of
+        opening."""
         self._forget_again()
+        with self._reading():
+            return self._oldest(most_rows, most_bytes)
+
+    def _oldest(self, most_rows: int, most_bytes: int) -> SpooledBatch | None:
         found: SpooledBatch | None = None
         parts: list[bytes] = []
         size = 0
@@ -157,7 +179,8 @@ class SpoolFile:
 
     def fact(self, name: str) -> str:
         """Return what was remembered under that name; "": nothing."""
-        row = self._connection.execute("SELECT value FROM state WHERE name = ?", (name,)).fetchone()
+        with self._reading():
+            row = self._connection.execute("SELECT value FROM state WHERE name = ?", (name,)).fetchone()
         return row[0] if row else ""
 
     def remember(self, name: str, value: str) -> None:
@@ -175,7 +198,7 @@ class SpoolFile:
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
         if not any(sign in str(error) for sign in NO_ROOM):
-            raise BadInput(f"{self.path}: {error}; move the spool away, and a new one is made") from error
+            raise self._unusable(error) from error
 
     def close(self) -> None:
         """Close the file."""

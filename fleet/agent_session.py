@@ -137,7 +137,9 @@ class AgentSession:
         self.waiting = self.dropped = 0
         self.frozen = ""
         self.clock_ns = hello.clock_ns
-        self._welcomed = False
+        self._welcomed = self._is_silent = False
+        # When the first tick was, or a rebuff came.
+        self._answered_s: float | None = None
         self._heard_s = self._greeted_s = self._beaten_s = float("-inf")
         self._download: _Download | None = None
         self._loading: tuple[int, int] | None = None
@@ -162,7 +164,7 @@ class AgentSession:
         """Return what is due; call it some times a second."""
         if not self._welcomed or now - self._heard_s > SILENCE_S:
             self._welcomed = False
-            return self._greet(now)
+            return [*self._silent(now), *self._greet(now)]
         return [*self._beat(now), *self._ask(now), *self._deliver(now)]
 
     def receive(self, data: bytes, now: float) -> list[AgentEffect]:
@@ -172,11 +174,13 @@ class AgentSession:
         except MessageError as error:
             return self._remark(f"a frame from the manager is refused: {error}")
         if isinstance(message, Rebuff):
+            # It is there, and says what is wrong.
+            self._answered_s = now
             return self._remark(f"the manager refuses a frame: {message.reason}")
         effects = self._obey(message)
         if (message.term, message.manager) != self.manager:
             return effects
-        self._heard_s = now
+        effects += self._heard(now)
         match message:
             case Welcome():
                 self._welcomed = True
@@ -233,6 +237,26 @@ class AgentSession:
             hello.boot, hello.release, term, version, digest, seen_term, seen, hello.driver, hello.reaches,
             hello.bounds, hello.allow_unfair, self.clock_ns,
         ))  # fmt: skip
+
+    def _silent(self, now: float) -> list[AgentEffect]:
+        """Return a line where the manager has been silent for `SILENCE_S`, once until it is heard again."""
+        if self._answered_s is None:
+            self._answered_s = now
+        if self._is_silent or now - max(self._heard_s, self._answered_s) <= SILENCE_S:
+            return []
+        self._is_silent = True
+        term, version, _ = self.held
+        goes_on = f"map {term}.{version} goes on while it is valid" if version else "Default applies"
+        return [Remark(f"the manager has not been heard for {SILENCE_S:g} s: {goes_on}, outcomes wait in the spool; see"
+                       " whether it runs, is reached from here, and lists this host: configtron learn manager"
+                       " agents")]  # fmt: skip
+
+    def _heard(self, now: float) -> list[AgentEffect]:
+        before, self._heard_s = max(self._heard_s, self._answered_s or now), now
+        if not self._is_silent:
+            return []
+        self._is_silent = False
+        return [Remark(f"the manager is heard again after {now - before:.0f} s", False)]
 
     def _beat(self, now: float) -> list[AgentEffect]:
         if now - self._beaten_s < BEAT_S:

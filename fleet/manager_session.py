@@ -20,12 +20,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from configtron.fleet.clock_steps import step_line
 from configtron.fleet.map_document import SignedMap, chunks, document
 from configtron.fleet.map_table import MapTable
 from configtron.fleet.messages import (
     AgentHello,
     Beat,
     Chunk,
+    FromAgent,
     FromManager,
     KeyHeld,
     MapOffer,
@@ -54,8 +56,9 @@ DOCUMENTS = TABLES + 1
 AWAY_S = 10.0
 # Connections of one agent that are remembered; s for which frames of an earlier start may still be under way.
 MOST_STARTS, BOTH_S = 8, 5.0
-# s that a wall clock may differ until it is remarked upon.
-SKEW_S = 5.0
+# s that a wall clock may differ until it is remarked upon, and that two frames in a row may differ about it: one that
+# was under way for long makes a clock look slow.
+SKEW_S, SAME_SKEW_S = 5.0, 1.0
 MOST_REMARKS = 1000
 
 
@@ -122,7 +125,8 @@ class AgentState:
     held              (term, version) of the map in force there
     rejected, reason  the last version it refused, and why; None: it refused none
     refused           entries of the version in force that it left out: (entry, reason)
-    skew_s            its wall clock minus the manager's
+    is_away           it was not heard for `AWAY_S`, and a line was logged
+    skew_s, noted_s   its wall clock minus the manager's, and that when it was logged last
     key_serial        of the latest key of the manager's that it has written down
     starts, begun_s   connection -> start that introduced itself there, the latest few; when the latest one did
     """
@@ -136,7 +140,9 @@ class AgentState:
     omitted: int = 0
     waiting: int = 0
     dropped: int = 0
+    is_away: bool = False
     skew_s: float = 0.0
+    noted_s: float = 0.0
     frozen: str = ""
     key_serial: int = 0
     sent: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -214,27 +220,33 @@ class ManagerSession:
         try:
             message = from_agent(data)
             agent = self.agents.setdefault(name, AgentState())
+            back = self._back(name, agent, now)
             agent.heard_s = now
-            match message:
-                case AgentHello() | Beat():
-                    return self._present(connection, name, agent, message, now_ns)
-                case Want():
-                    return self._chunks(connection, agent, message)
-                case MapResult():
-                    return self._result(name, agent, message)
-                case OutcomeBatch():
-                    rows = outcome_rows(name, message)
-                    return [StoreRows(connection, name, message.boot, message.first, rows)]
-                case Query():
-                    return [AskClass(connection, name, message.number, message.prefix, message.rtt_us)]
-                case Objection():
-                    return self._objected(name, message.term, message.manager)
-                case KeyHeld():
-                    agent.key_serial = message.serial
-                    return []
+            return [*back, *self._taken(connection, name, agent, message, now_ns)]
         except MessageError as error:
             rebuff = SendTo(connection, frame(Rebuff(self.manager, self.term, str(error)[:1000])))
             return [*self._remark(f"agent {name}: a frame is refused: {error}"), rebuff]
+
+    def _taken(self, connection: bytes, name: str, agent: AgentState, message: FromAgent, now_ns: int) -> list[
+        ManagerEffect]:  # fmt: skip
+        """Take a message. Errors: `MessageError` for its rows."""
+        match message:
+            case AgentHello() | Beat():
+                return self._present(connection, name, agent, message, now_ns)
+            case Want():
+                return self._chunks(connection, agent, message)
+            case MapResult():
+                return self._result(name, agent, message)
+            case OutcomeBatch():
+                rows = outcome_rows(name, message)
+                return [StoreRows(connection, name, message.boot, message.first, rows)]
+            case Query():
+                return [AskClass(connection, name, message.number, message.prefix, message.rtt_us)]
+            case Objection():
+                return self._objected(name, message.term, message.manager)
+            case KeyHeld():
+                agent.key_serial = message.serial
+                return []
 
     def stored(self, connection: bytes, boot: str, through: int) -> list[ManagerEffect]:
         """Take the result of a `StoreRows`: every row of that boot up to `through` is on the disk."""
@@ -245,10 +257,38 @@ class ManagerSession:
         answer = QueryAnswer(self.manager, self.term, asked.number, asked.prefix, class_name)
         return [self._to(asked.connection, answer)]
 
-    def away(self, now: float) -> list[str]:
-        """Return the enrolled agents that have not been heard for `AWAY_S`."""
-        names = set(self.allowed.values())
-        return sorted(name for name in names if now - self.agents.get(name, AgentState()).heard_s > AWAY_S)
+    def watch(self, now: float) -> list[ManagerEffect]:
+        """Return a line for each agent that has been silent for `AWAY_S`, once until it is heard again."""
+        found: list[ManagerEffect] = []
+        for name, agent in self.agents.items():
+            if not agent.is_away and now - agent.heard_s > AWAY_S:
+                agent.is_away = True
+                found.append(ManagerRemark(f"agent {name} has not been heard for {AWAY_S:g} s: it, its host or the way"
+                                           " here is down; there: systemctl status configtron-agent"))  # fmt: skip
+        return found
+
+    def _back(self, name: str, agent: AgentState, now: float) -> list[ManagerEffect]:
+        if not agent.is_away:
+            return []
+        agent.is_away = False
+        return [ManagerRemark(f"agent {name} is heard again after {now - agent.heard_s:.0f} s", False)]
+
+    def stepped(self, step_s: float) -> list[ManagerEffect]:
+        """Take a step of this host's wall clock: agents' clocks did not change with it."""
+        for agent in self.agents.values():
+            agent.skew_s, agent.noted_s = agent.skew_s - step_s, agent.noted_s - step_s
+        return [ManagerRemark(step_line(step_s, "maps and outcomes are dated by it"))]
+
+    def _skewed(self, name: str, agent: AgentState, skew_s: float) -> list[ManagerEffect]:
+        """Take how far an agent's clock is off; return a line where that is news and no late frame's doing."""
+        before, agent.skew_s = agent.skew_s, skew_s
+        if abs(skew_s - before) > SAME_SKEW_S or abs(skew_s - agent.noted_s) <= SKEW_S:
+            return []
+        agent.noted_s = skew_s
+        if abs(skew_s) <= SKEW_S:
+            return [ManagerRemark(f"agent {name}: its clock agrees with this host's again", False)]
+        return [ManagerRemark(f"agent {name}: its clock is off this host's by {skew_s:+.0f} s, its epochs are others;"
+                              " see the time synchronisation of both hosts: timedatectl")]  # fmt: skip
 
     def _present(
         self, connection: bytes, name: str, agent: AgentState, message: AgentHello | Beat, now_ns: int
@@ -256,13 +296,13 @@ class ManagerSession:
         found: list[ManagerEffect] = []
         agent.held = (message.term, message.version)
         if message.clock_ns and now_ns:
-            agent.skew_s = (message.clock_ns - now_ns) / 1e9
-            if abs(agent.skew_s) > SKEW_S:
-                found += self._remark(f"agent {name}: its clock is off by more than {SKEW_S:g} s; its epochs differ",
-                                      f"skew {name}")  # fmt: skip
+            found += self._skewed(name, agent, (message.clock_ns - now_ns) / 1e9)
         if isinstance(message, AgentHello):
             if stop := self._objected(name, message.seen_term, message.seen):
                 return stop
+            if agent.hello is not None and agent.hello.boot != message.boot:
+                place = f"{message.term}.{message.version}" if message.version else "none"
+                found.append(ManagerRemark(f"agent {name} was started anew; the map it holds: {place}", False))
             agent.introduce(connection, message)
             found.append(AgentReport(name))
         else:
@@ -334,9 +374,8 @@ class ManagerSession:
     def _to(self, connection: bytes, message: FromManager) -> SendTo:
         return SendTo(connection, frame(message))
 
-    def _remark(self, text: str, once: str = "") -> list[ManagerEffect]:
-        reason = once or text
-        if reason in self._remarked or len(self._remarked) >= MOST_REMARKS:
+    def _remark(self, text: str) -> list[ManagerEffect]:
+        if text in self._remarked or len(self._remarked) >= MOST_REMARKS:
             return []
-        self._remarked.add(reason)
+        self._remarked.add(text)
         return [ManagerRemark(text)]

@@ -204,18 +204,13 @@ class LoopLearner:
         self.among = np.array([not barred(learned_profile(grid, at)) for at in range(len(grid))])
         self.among[grid.default] = True
 
-    def class_of(self, prefix: str, rtt_us: int) -> str:
-        """Return the class of a prefix by the latest map, by what its network was seen to be, or else by the round trip
-        of a handshake; "": none."""
+    def unlisted(self) -> dict[str, str]:
+        """Return prefix -> class of the prefixes that the latest map does not list, by their networks so far."""
         if self.map is None or self.policy is None:
-            return ""
-        known = self.map.prefixes.get(prefix)
-        if known is None and prefix in self.traffic.prefixes_:
-            one = Traffic()
-            one.prefixes_ = {prefix: self.traffic.prefixes_[prefix]}
-            known = next((found.class_name for found in classes_of(self.policy, one)), None)
-        bands = (band.class_name for band in self.map.bands if 0 < rtt_us <= band.up_to_us)
-        return next(bands, "") if known is None else known
+            return {}
+        listed = self.map.prefixes
+        found = classes_of(self.policy, self.traffic)
+        return {one.prefix: one.class_name for one in found if one.prefix not in listed}
 
     # --- state -------------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ Source     CT section 5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from configtron.learner.closed_loop import LoopLearner, LoopOptions, Moved
 from configtron.learner.state import OtherVersion, decode, encode
@@ -42,10 +42,11 @@ class LoopMapMaker:
         self.learner.take(rows)
 
     def make(self, now_ns: int, barred: Callable[[Profile], str]) -> FleetMap | None:
-        """Return the map of the epoch that begins within `LEAD_S`, or has begun, once."""
+        """Return the map of the epoch that begins within `LEAD_S`, or has begun, once. Where the clock was set back by
+        more than an epoch, epochs count anew from there."""
         epoch_s = self.learner.options.map.epoch_s
         epoch = int((now_ns / 1e9 + min(LEAD_S, epoch_s / 4)) // epoch_s)
-        if epoch <= self._epoch:
+        if self._epoch - 1 <= epoch <= self._epoch:
             return None
         self.learner.bar(barred)
         made, moved = self.learner.turn(now_ns)
@@ -62,9 +63,9 @@ class LoopMapMaker:
         maps.append(published)
         self.learner.key = published.key
 
-    def classify(self, prefix: str, rtt_us: int) -> str:
-        """Return the class of a prefix that the map lacks, by its outcomes, or else by its handshake's round trip."""
-        return self.learner.class_of(prefix, rtt_us)
+    def classes(self) -> Mapping[str, str]:
+        """Return prefix -> class of the prefixes that the map lacks, by their outcomes."""
+        return self.learner.unlisted()
 
     def save(self) -> str:
         """Return all that was learned, as text, and the key of the draw."""

@@ -32,12 +32,13 @@ def stage_look(
 ) -> StageLook:  # fmt: skip
     """Return the reading of the present stage. rows: any, other stages' are left out; holdback: share of clients
     that are held back; refused, entries: of the map, by all agents that answered; places are agents' names; has:
-    whether a row's client got the version, None: by the map that it names."""
+    whether a row's client got the version, of rows of this stage alone, whatever their agents' clocks show; None: by
+    the map that a row names, of loads since the stage began."""
     latest_ns = rollout.evidence[-1].at_ns if rollout.evidence else 0
     # a claim is a row of evidence too, and begins no stage
     begun_ns = next((row.at_ns for row in rollout.evidence if row.stage == rollout.stage), latest_ns)
     got = has or (lambda row: _has(rollout, row))
-    counted = [row for row in rows if row.at_ns > begun_ns and (row.held or got(row))]
+    counted = [row for row in rows if (has or row.at_ns > begun_ns) and (row.held or got(row))]
     found = fleet_loads(counted)
     differences = list(_differences("", found.loads))
     for place in rollout.plan.places:

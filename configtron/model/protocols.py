@@ -224,10 +224,12 @@ class PlanReader(Protocol):
 
 @runtime_checkable
 class RecordMarker(Protocol):
-    """A driver whose records state whether a connection's profile was set anew while it was open."""
+    """A driver, or a reader of connections' ends, whose records state whether a profile was set anew while a connection
+    was open."""
 
-    def mark_moved(self, descriptors: Sequence[int]) -> None:
-        """Mark the records of connected sockets, by descriptors of this process; those without a record are skipped."""
+    def mark_moved(self, sockets: Mapping[int, int]) -> None:
+        """Mark the records of connected sockets, SO_COOKIE -> descriptor of this process; those without a record are
+        skipped."""
 
 
 class Policy(Protocol):

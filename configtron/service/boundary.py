@@ -9,14 +9,27 @@ that names a file.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
 from inspect import isfunction, isgeneratorfunction
+from pathlib import Path
 from typing import Any
 
 from configtron.model.bounds import check_text, texts_in
 from configtron.model.errors import CANNOT_WRITE, ConfigtronError, Unwritten
+
+# Characters of a fault's message that are shown.
+FAULT_LENGTH = 200
+
+
+def fault(error: Exception) -> str:
+    """Return a fault of this program in words: where it is, and what it says."""
+    at = traceback.extract_tb(error.__traceback__)[-1:]
+    where = "".join(f" at {Path(one.filename).name}:{one.lineno}" for one in at)
+    what = " ".join(f"{type(error).__name__}: {error}".split())[:FAULT_LENGTH]
+    return f"a fault of this program{where} ({what})"
 
 
 def bounded(found: Any) -> Any:

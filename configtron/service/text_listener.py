@@ -77,8 +77,10 @@ class TextListener:
         try:
             family = socket.getaddrinfo(*place, type=socket.SOCK_STREAM)[0][0]
             self._server = _TextServer(place, family, dict(texts))
-        except socket.gaierror as error:
-            raise BadInput(f"{option} {place}: {error.strerror}; name an address of this host") from error
+        except (socket.gaierror, UnicodeError) as error:
+            # A name with an empty part, or one of more than 63 letters, is none that can be looked up.
+            why = error.strerror if isinstance(error, OSError) else "no host is called that"
+            raise BadInput(f"{option} {place}: {why}; name an address of this host") from error
         except OSError as error:
             raise Missing(f"{option} {place}: {error.strerror}; choose another port or address") from error
         self.port = int(self._server.server_address[1])

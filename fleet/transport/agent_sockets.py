@@ -13,6 +13,7 @@ from zmq.utils.monitor import recv_monitor_message
 from configtron.fleet.messages import MOST_FRAME
 from configtron.fleet.transport.curve_keys import CurvePair, ManagerAddress
 from configtron.fleet.transport.manager_sockets import GONE_MS, HANDSHAKE_MS, HEARTBEAT_MS
+from configtron.model.errors import BadInput
 
 # Frames that wait for the manager: a batch, a beat, a few reports. What does not fit is sent again by the session.
 QUEUE_OUT, QUEUE_IN = 16, 600
@@ -25,7 +26,7 @@ _SEEN = _FAILED | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_CONNECT_RETRIED
 
 
 class AgentSockets:
-    """Connected sockets of an agent; several agents of one process may share a context."""
+    """Connected sockets of an agent; several agents of one process may share a context. Errors: `BadInput`."""
 
     def __init__(
         self, address: ManagerAddress, pair: CurvePair, context: zmq.Context[zmq.Socket[bytes]] | None = None
@@ -35,12 +36,17 @@ class AgentSockets:
         self._address = address
         self.dealer = self._socket(zmq.DEALER, pair, address)
         self._monitor = self.dealer.get_monitor_socket(_SEEN)
-        self.dealer.connect(address.endpoint)
         self.offers = self._socket(zmq.SUB, pair, address)
         self.offers.subscribe(b"")
-        self.offers.connect(address.offers)
         self._complaint = ""
         self.unsent = 0
+        try:
+            self.dealer.connect(address.endpoint)
+            self.offers.connect(address.offers)
+        except zmq.ZMQError as error:
+            self.close()
+            raise BadInput(f"{address.endpoint}: no address to connect to ({error.strerror}); join anew by a line of"
+                           " `configtron learn manager enroll` with the manager's address") from error  # fmt: skip
 
     def _socket(self, kind: int, pair: CurvePair, address: ManagerAddress) -> zmq.Socket[bytes]:
         socket = self._context.socket(kind)

@@ -2,19 +2,19 @@
 """What a connection's client was given: from its record and the plan that was in force, or drawn again.
 
 Question   Which class, arm and propensity has this connection's client, and what do intervals cluster by?
-Method     Where the kernel draws, the record has class, arm and epoch; the plan of that epoch has the weights. Where a
-           driver cannot draw (route), the plan draws for the client's prefix by the wall clock at the connection's
-           start. The unit is a keyed hash of client and epoch, under the map's key: the same on all servers, of no use
-           when the epoch has passed.
-Stop when  `PLANS` plans are remembered: a connection that began before them is "undrawn".
+Method     Plans lie on one line of time (CLOCK_BOOTTIME), each from when it came into force; the wall clock, which is
+           stepped, says when a turn was due and no more. Where the kernel draws, the record has class, arm and epoch;
+           the plan of that epoch that was in force has the weights. Where a driver cannot draw (route), the plan in
+           force at the connection's start draws for the client's prefix. The unit is a keyed hash of client and epoch,
+           under the map's key: the same on all servers, of no use when the epoch has passed.
+Stop when  `PLANS` stretches are remembered: a connection that began before them is "undrawn".
 Reads as   `DrawnArm`.
-Fails as   a doubt: "turn" within 3 s of a turn of the epoch, "window-cut", "undrawn".
+Fails as   a doubt: "turn" within 3 s of a turn, "window-cut", "undrawn".
 Source     `model/draw.py`; RFC 7693 (BLAKE2b)
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -23,11 +23,12 @@ from typing import NamedTuple
 
 from configtron.fingerprint.features import plain
 from configtron.learner.pageloads.request_join import DrawnArm, prefix_of_client
+from configtron.learner.pageloads.wall_offsets import WallOffsets
 from configtron.model.close_records import OpenRecord
 from configtron.model.draw import Mix, Plan, draw, propensity, unit_of
 from configtron.model.fleet import TURN_MARGIN_S
 
-# Epochs that connections may have begun in: some hours of keep-alive.
+# Stretches that connections may have begun in: some hours of keep-alive.
 PLANS = 24
 # Prefixes whose draw is remembered, of each plan.
 REMEMBERED = 20_000
@@ -54,8 +55,7 @@ class DatedPlan:
     mixes       by class
     unit_key    secret of the units' hash: the map's key
     of_prefix   what a client's prefix is given; where the kernel draws for clients, for reports without a record
-    since_ns    CLOCK_BOOTTIME at which it came into force: of two plans of an epoch (a rollback), connections that
-                began before it have the other; 0: from the epoch's begin
+    since_ns    CLOCK_BOOTTIME at which it came into force; 0: before all connections
     """
 
     term: int
@@ -68,40 +68,57 @@ class DatedPlan:
     since_ns: int = 0
 
 
-class PlanBook:
-    """The plans of the last epochs.
+class Stretch(NamedTuple):
+    """What was in force from `begin_ns` of CLOCK_BOOTTIME until the next stretch begins; None: nothing for sure.
 
-    kernel_draws   records have class and arm; else clients are given what the plan gives their prefix
-    wall_ns        wall clock minus CLOCK_BOOTTIME, ns, as of now
+    settled_ns   by then it had come into force: writing many prefixes takes time
     """
 
-    def __init__(self, kernel_draws: bool = True, wall_ns: int = 0) -> None:
-        self.kernel_draws, self.wall_ns = kernel_draws, wall_ns
-        self._plans: list[DatedPlan] = []
-        self._ends: deque[int] = deque(maxlen=PLANS)
+    begin_ns: int
+    plan: DatedPlan | None
+    settled_ns: int
 
-    def add(self, plan: DatedPlan) -> None:
-        """Remember the plan of an epoch, also a new map's within it."""
+
+class PlanBook:
+    """The plans of the last epochs, on one line of time that no clock's step moves: CLOCK_BOOTTIME.
+
+    kernel_draws   records have class and arm; else clients are given what the plan gives their prefix
+    """
+
+    def __init__(self, kernel_draws: bool = True) -> None:
+        self.kernel_draws, self._wall = kernel_draws, WallOffsets()
+        self._line: list[Stretch] = []
+
+    def clocks(self, boot_ns: int, wall_ns: int) -> None:
+        """Take a reading of CLOCK_BOOTTIME and of the wall clock; turns are due by the latter."""
+        self._wall.read(boot_ns, wall_ns)
+
+    def add(self, plan: DatedPlan, settled_ns: int = 0) -> None:
+        """Remember a plan that came into force at `since_ns`, and was by `settled_ns`; call it in their order."""
         # a draw takes 100 us, and clients of a prefix come together
         of_prefix = lru_cache(REMEMBERED)(plan.of_prefix) if plan.of_prefix else None
-        at = (plan.plan.epoch, plan.since_ns)
-        self._plans = [one for one in self._plans if (one.plan.epoch, one.since_ns) != at][1 - PLANS :]
-        self._plans.append(replace(plan, of_prefix=of_prefix))
+        self._append(replace(plan, of_prefix=of_prefix), plan.since_ns, settled_ns)
 
     def end(self, at_ns: int) -> None:
         """Remember that no plan is in force from then on (CLOCK_BOOTTIME): where the kernel does not draw, no record
         shows it."""
-        self._ends.append(max([at_ns, *(one.since_ns for one in self._plans[-1:])]))
+        if self._line and self._line[-1].plan is not None:
+            self._append(None, at_ns, at_ns)
+
+    def _append(self, plan: DatedPlan | None, begin_ns: int, settled_ns: int) -> None:
+        begin_ns = max([begin_ns, *(one.begin_ns for one in self._line[-1:])])
+        self._line = self._line[1 - PLANS :] + [Stretch(begin_ns, plan, max(settled_ns, begin_ns))]
 
     def describe(self, record: OpenRecord, client: bytes) -> DrawnArm:
         """Return what a connection's client was given; `client` its address, packed."""
-        at_ns = record.start_ns + self.wall_ns
-        plan = self._plan_at(at_ns) if record.epoch is None else self._plan_of(record.epoch, record.start_ns)
-        if plan is None:
+        start_ns = record.start_ns
+        at = self._of_epoch(record.epoch, start_ns) if self.kernel_draws else self._at(start_ns)
+        plan = at.plan if at else None
+        if at is None or plan is None:
             return DrawnArm(record.prefix, unit(b"", client, record.epoch or 0), doubt="undrawn")
         if not self.kernel_draws:
-            return self._drawn(plan, record.prefix, client, at_ns)
-        near = self._near(plan, at_ns)
+            return self._drawn(plan, record.prefix, client, start_ns)
+        near = self._near(plan, start_ns) or self._is_outside(at, start_ns)
         name, doubt = record.class_name or "", "turn" if near else "window-cut" if record.window_cut else ""
         mix = plan.mixes.get(name)
         if (name and mix is None) or record.profile is None:
@@ -115,32 +132,36 @@ class PlanBook:
 
     def of_client(self, client: bytes, at_ns: int) -> DrawnArm | None:
         """Return what a client without a record was given then (CLOCK_BOOTTIME); None where that is not known."""
-        plan = self._plan_at(at_ns + self.wall_ns)
-        if plan is None or plan.of_prefix is None:
+        at = self._at(at_ns)
+        if at is None or at.plan is None or at.plan.of_prefix is None:
             return None
-        found = self._drawn(plan, prefix_of_client(client), client, at_ns + self.wall_ns)
+        found = self._drawn(at.plan, prefix_of_client(client), client, at_ns)
         return None if found.doubt == "undrawn" else found
 
-    def _plan_of(self, epoch: int, start_ns: int) -> DatedPlan | None:
-        """Return the plan of an epoch that was in force at a time of CLOCK_BOOTTIME, else the epoch's first."""
-        of = [one for one in self._plans if one.plan.epoch == epoch]
-        return next((one for one in reversed(of) if one.since_ns <= start_ns), of[0] if of else None)
+    def _at(self, start_ns: int) -> Stretch | None:
+        """Return the stretch that a time of CLOCK_BOOTTIME lies in; None: it is before the first."""
+        return next((one for one in reversed(self._line) if one.begin_ns <= start_ns), None)
 
-    def _plan_at(self, wall_ns: int) -> DatedPlan | None:
-        """Return the plan that was in force at a time of the wall clock."""
-        start_ns, of = wall_ns - self.wall_ns, wall_ns // 10**9
-        found = next((one for one in reversed(self._plans)
-                      if of // one.epoch_s == one.plan.epoch and one.since_ns <= start_ns), None)  # fmt: skip
-        return None if found and any(found.since_ns <= at <= start_ns for at in self._ends) else found
+    def _of_epoch(self, epoch: int | None, start_ns: int) -> Stretch | None:
+        """Return the latest stretch of a record's epoch that had begun at its start, else the epoch's first; None:
+        there is none, or no plan was in force (epoch None). Whether the plan had ended is the kernel's to know."""
+        of = [one for one in self._line if one.plan and one.plan.plan.epoch == epoch]
+        return next((one for one in reversed(of) if one.begin_ns <= start_ns), of[0] if of else None)
 
-    def _near(self, plan: DatedPlan, wall_ns: int) -> bool:
-        """Return whether a connection began so close to a turn that two arms may apply."""
-        start_ns, margin_ns = wall_ns - self.wall_ns, round(TURN_MARGIN_S * 1e9)
-        turned = any(abs(start_ns - one.since_ns) < margin_ns for one in self._plans if one.since_ns)
-        turned = turned or start_ns < plan.since_ns
-        return turned or near_turn(wall_ns, plan.epoch_s)
+    def _is_outside(self, at: Stretch, start_ns: int) -> bool:
+        """Return whether a connection began before its plan's stretch, or after the next plan's had begun."""
+        later = (one for one in self._line if one.plan and at.begin_ns < one.begin_ns <= start_ns)
+        return start_ns < at.begin_ns or any(later)
 
-    def _drawn(self, plan: DatedPlan, prefix: str, client: bytes, wall_ns: int) -> DrawnArm:
+    def _near(self, plan: DatedPlan, start_ns: int) -> bool:
+        """Return whether a connection began so close to a turn that two arms may apply: to one that took place, or to
+        one that was due by the wall clock of that time."""
+        margin_ns = round(TURN_MARGIN_S * 1e9)
+        turned = any(one.begin_ns - margin_ns < start_ns < one.settled_ns + margin_ns
+                     for one in self._line if one.plan and one.begin_ns)  # fmt: skip
+        return turned or near_turn(self._wall.wall_ns(start_ns), plan.epoch_s)
+
+    def _drawn(self, plan: DatedPlan, prefix: str, client: bytes, start_ns: int) -> DrawnArm:
         """Return what the plan gives the client's prefix."""
         epoch = plan.plan.epoch
         found = plan.of_prefix(prefix) if plan.of_prefix else None
@@ -151,7 +172,7 @@ class PlanBook:
         mix = plan.mixes.get(found.class_name)
         if self.kernel_draws:
             found = self._of_client(plan, mix, found, client)
-        doubt = "turn" if self._near(plan, wall_ns) else ""
+        doubt = "turn" if self._near(plan, start_ns) else ""
         if self.kernel_draws and mix is None and plan.plan.bands:
             # its class came of its handshake's round trip, which no record shows here
             doubt = "undrawn"

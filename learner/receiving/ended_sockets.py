@@ -8,7 +8,8 @@ Method     The kernel reports each socket that it destroys; every `EVERY_NS` all
            One that is no longer listed, and was not reported within `GRACE_NS`, was lost: counted.
 Stop when  closed. Records are complete up to the latest list (`complete_ns`).
 Reads as   `OpenRecord` at a connection's first list, `CloseRecord` at its end; no class, arm or epoch: `PlanBook` draws
-           them for the prefix. Without the socket's error, a reset and a close look alike: `ending` is None.
+           them for the prefix. `moved` is of those that were marked (`mark_moved`). Without the socket's error, a reset
+           and a close look alike: `ending` is None.
 Fails as   `Missing` where the kernel does not report sockets; `lost_records` counts sockets.
 Differs    from records of the eBPF driver and kmod, which see the handshake and every change.
 Source     sock_diag(7); net/core/sock_diag.c (sock_diag_broadcast_destroy); include/uapi/linux/tcp.h
@@ -17,7 +18,7 @@ Source     sock_diag(7); net/core/sock_diag.c (sock_diag_broadcast_destroy); inc
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from configtron.fingerprint.tcp_info import INFO, TcpInfo, field_of, info_of
 from configtron.learner.pageloads.log_lines import MAPPED
@@ -47,9 +48,14 @@ class EndedSockets:
         self._diag = Diag(netns)
         self._open: dict[Flow, OpenRecord] = {}
         self._missing: dict[Flow, tuple[OpenRecord, int]] = {}
+        self._moved: set[int] = set()
         self._lost = 0
         self.complete_ns = boottime_ns()
         self._listed_ns = 0
+
+    def mark_moved(self, sockets: Mapping[int, int]) -> None:
+        """Mark connections by SO_COOKIE: their profile was set anew while they were open."""
+        self._moved.update(sockets)
 
     def records(self) -> Iterator[OpenRecord | CloseRecord]:
         """Yield the records since the last call, each once."""
@@ -67,6 +73,7 @@ class EndedSockets:
             self._missing[flow] = self._open.pop(flow), now_ns
         for flow in [flow for flow, (_, since_ns) in self._missing.items() if since_ns < now_ns - self._grace_ns]:
             del self._missing[flow]
+            self._moved.discard(flow[4])
             self._lost += 1
         for flow, one in listed.items():
             if flow not in self._open:
@@ -84,7 +91,9 @@ class EndedSockets:
             missing = self._missing.pop(flow, None)
             opened = self._open.pop(flow, None) or (missing[0] if missing else self._record(flow, one))
             acked = field_of(one.attributes.get(INFO, b""), "bytes_acked")
-            yield closed_record(opened, info, acked, boottime_ns())
+            moved = one.cookie in self._moved
+            self._moved.discard(one.cookie)
+            yield closed_record(opened, info, acked, boottime_ns(), moved)
 
     def _flow(self, one: DiagSocket) -> Flow | None:
         """Return the ends of a client's connection; None for a listener's or another port's."""
@@ -111,13 +120,13 @@ class EndedSockets:
         self._diag.close()
 
 
-def closed_record(opened: OpenRecord, info: TcpInfo, acked: int, end_ns: int) -> CloseRecord:
+def closed_record(opened: OpenRecord, info: TcpInfo, acked: int, end_ns: int, moved: bool | None = None) -> CloseRecord:
     """Return the record of a connection's end by its last `struct tcp_info`."""
     rwnd = info.rwnd_limited_us / info.busy_us if info.busy_us else None
     rate = None if info.app_limited or not info.delivery_rate else info.delivery_rate * 8 / 1e3
     return CloseRecord(
         opened, end_ns, info.min_rtt_us, None, acked, info.bytes_received, info.data_segs_out, info.total_retrans,
-        None, rwnd, rate, None,
+        None, rwnd, rate, None, moved,
     )  # fmt: skip
 
 

@@ -79,9 +79,11 @@ class BeaconEndpoint:
                 self._server = await loop.create_server(
                     lambda: _BeaconConnection(self), host, port, backlog=BACKLOG
                 )  # fmt: skip
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
             where = path or f"{host} port {port}"
-            raise Missing(f"beacons cannot be received at {where}: {error.strerror}; choose another") from error
+            # A name with an empty part, or one of more than 63 letters, is none that can be looked up.
+            why = error.strerror if isinstance(error, OSError) else "no host is called that"
+            raise Missing(f"beacons cannot be received at {where}: {why}; choose another") from error
         self._close_idle()
 
     @property

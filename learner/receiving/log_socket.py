@@ -7,6 +7,7 @@ default 10: raise it before this socket is made (`WANTED_QUEUE`).
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import stat
@@ -54,8 +55,9 @@ class LogSocket:
             path.chmod(mode)
         except OSError as error:
             self._socket.close()
-            why = error.strerror or error
-            raise Missing(f"log lines cannot be received at {path}: {why}; create its folder") from error
+            why = "a symbolic link to nothing" if path.is_symlink() and not path.exists() else error.strerror or error
+            remedy = "create its folder" if error.errno == errno.ENOENT else "choose another path"
+            raise Missing(f"log lines cannot be received at {path}: {why}; {remedy}") from error
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, 33, BUFFER_BYTES)  # SO_RCVBUFFORCE
         except PermissionError:

@@ -15,6 +15,7 @@ from configtron.learner.map_text import map_text
 from configtron.model.errors import BadInput
 from configtron.model.fleet import FleetMap
 from configtron.model.nouns import Profile
+from configtron.service.fleet.map_maker import class_by_map
 from rigs.live_world import LiveWorld, clients_of
 from rigs.worlds import small_tensor
 
@@ -54,6 +55,20 @@ def test_one_map_an_epoch_shortly_before_it_begins() -> None:
     one = maker()
     made = [at for at in range(0, 4 * EPOCH_S) if one.make(at * 10**9, free) is not None]
     assert made == [0, *(round(epoch * EPOCH_S - LEAD_S) for epoch in (1, 2, 3, 4))]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_clock_that_was_set_back_does_not_end_the_making_of_maps(restarted: bool) -> None:
+    """A host whose clock had begun in another year made no map until that year came, also after a restart."""
+    one = maker()
+    assert one.make(1_000_000 * EPOCH_S * 10**9, free) is not None
+    if restarted:
+        former, one = one, maker()
+        one.restore(former.save())
+    # Within an epoch there is one map, also where the clock was set by seconds.
+    assert one.make((999_999 * EPOCH_S + 100) * 10**9, free) is None
+    made = [at for at in range(0, 2 * EPOCH_S, 5) if one.make((1_000 * EPOCH_S + at) * 10**9, free) is not None]
+    assert made == [0, EPOCH_S - LEAD_S, 2 * EPOCH_S - LEAD_S]
 
 
 def test_rows_of_a_manager_s_own_numbers_are_learned() -> None:
@@ -97,12 +112,13 @@ def test_a_restored_maker_makes_the_same_map_and_keeps_its_key() -> None:
 
 def test_an_unlisted_prefix_has_the_class_of_its_outcomes_or_its_round_trip() -> None:
     one, here = maker(), world(loads=60)
-    assert one.classify("10.0.0.0/24", 20_000) == ""
+    assert one.classes() == {} and class_by_map(one.learner.map, {}, "10.0.0.0/24", 20_000) == ""
     for epoch in range(8):
         one.observe(here.epoch(epoch, numbered(one.make(epoch * EPOCH_S * 10**9, free), epoch + 1)).rows)
     fleet_map = one.learner.map
     assert fleet_map is not None and fleet_map.bands and not fleet_map.prefixes
-    assert one.classify("10.0.0.0/24", 0) in fleet_map.mixes
-    by_band = {rtt_us: one.classify("192.0.2.0/24", rtt_us) for rtt_us in (1, 30_000, 200_000, 10**6)}
+    known = one.classes()
+    assert class_by_map(fleet_map, known, "10.0.0.0/24", 0) == known["10.0.0.0/24"] in fleet_map.mixes
+    by_band = {rtt_us: class_by_map(fleet_map, known, "192.0.2.0/24", rtt_us) for rtt_us in (1, 30_000, 200_000, 10**6)}
     assert set(by_band.values()) <= {band.class_name for band in fleet_map.bands}
-    assert one.classify("192.0.2.0/24", 0) == ""
+    assert class_by_map(fleet_map, known, "192.0.2.0/24", 0) == ""

@@ -205,7 +205,8 @@ def test_intervals_cluster_by_the_prefix_that_was_drawn_for() -> None:
 
 def test_where_no_record_shows_a_draw_nothing_is_drawn_after_the_end_of_what_was_in_force() -> None:
     draws, boot = PrefixDraw("slow", 1, False, "wide"), 10_000 * S
-    plans, plan = PlanBook(False, MIDDLE - boot), dated(MIDDLE // S // EPOCH_S, draws=draws)
+    plans, plan = PlanBook(False), dated(MIDDLE // S // EPOCH_S, draws=draws)
+    plans.clocks(boot, MIDDLE)
     plans.add(replace(plan, since_ns=boot - 60 * S))
     record = opened(boot)._replace(class_name=None, arm=None, epoch=None, profile=None)
     assert plans.describe(record, CLIENT).class_name == "slow"

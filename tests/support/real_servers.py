@@ -82,9 +82,12 @@ def free_port() -> int:
 
 
 @contextmanager
-def running(name: str, folder: Path, log: Path, endpoint: int, page: str = PAGE) -> Iterator[int]:
-    """Run a server; yield its port."""
-    www, port = folder / "www", free_port()
+def running(
+    name: str, folder: Path, log: Path, endpoint: int, page: str = PAGE, port: int = 0, listen: str = ""
+) -> Iterator[int]:
+    """Run a server; yield its port, a free one unless it is named. `listen`: nginx's lines in the place of one on
+    loopback."""
+    www, port = folder / "www", port or free_port()
     www.mkdir()
     (www / "index.html").write_text(page)
     (www / "object.txt").write_text("x" * 1000)
@@ -92,7 +95,7 @@ def running(name: str, folder: Path, log: Path, endpoint: int, page: str = PAGE)
         place.chmod(0o755)
     with _files(www) as files:
         text = snippet(name).replace("/run/configtron/outcomes.log", str(log)).replace("/var/www/html", str(www))
-        text = text.replace(":9315", f":{endpoint}").replace("listen 80;", f"listen 127.0.0.1:{port};")
+        text = text.replace(":9315", f":{endpoint}").replace("listen 80;", listen or f"listen 127.0.0.1:{port};")
         text = text.replace("bind :80\n", f"bind 127.0.0.1:{port}\n")
         modules = "\n".join(f"LoadModule {one}_module /usr/lib/apache2/modules/mod_{one}.so" for one in MODULES.split())
         conf = AROUND[name].format(

@@ -36,14 +36,14 @@ def run(keys: Path | None, map_file: Path | None, policy: str | None, **given: A
     or a key does not fit; 5: an extra or a permission is missing; 6: another manager is obeyed. The unit (`tune unit
     --fleet`) does not start it again after these.
     """
-    from configtron.service.fleet.makers import maker_and_stages
+    from configtron.service.fleet.makers import chosen_maker
     from configtron.service.fleet.manager import ManagerOptions, run_manager
     from configtron.service.fleet.stages import StageOptions
 
     log_progress()
     staged = StageOptions(given.pop("stage_clients"), given.pop("dark_hours"), given.pop("stages"))
     options = ManagerOptions(settings().db, key_folder(keys), **given)
-    maker, by_stages = maker_and_stages(options, map_file, policy, staged)
+    maker = chosen_maker(options, map_file, policy, staged)
     with asked_to_stop() as stopping:
-        run_manager(options, maker, stop=stopping, stages=by_stages)
+        run_manager(options, maker, stop=stopping)
         return INTERRUPTED if stopping() else DONE

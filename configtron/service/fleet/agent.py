@@ -36,6 +36,7 @@ from configtron.model.errors import BadInput
 from configtron.model.protocols import Driver
 from configtron.model.tuning import Reach, Rules
 from configtron.model.tuning_json import value_text
+from configtron.service.fleet.agent_log import ApplierLog, note_loaded, resume_kept
 from configtron.service.fleet.agent_metrics import METRICS
 from configtron.service.fleet.agent_pages import PageReading
 from configtron.service.fleet.applier import Applier
@@ -52,8 +53,10 @@ from configtron.tune.pools import for_kernel
 log = logging.getLogger("configtron.fleet")
 
 MODULE = "configtron.service.fleet.agent_network"
-# s between two turns without a message; until the network process is started again; until it is to have ended.
-TURN_S, AGAIN_S, END_S = 0.25, 1.0, 5.0
+# s between two turns without a message; until the network process is to have ended.
+TURN_S, END_S = 0.25, 5.0
+# s until the network process is started again, at first and at most.
+AGAIN_S, MOST_AGAIN_S = 1.0, 60.0
 # s between two readings of records, which wait in the kernel's buffers meanwhile: each opens the driver's tables, and
 # log lines wake the process hundreds of times a second.
 PAGES_TURN_S = 0.25
@@ -98,7 +101,26 @@ class _Network:
     process: subprocess.Popen[bytes]
     link: ApplierLink
     reported: tuple[int, int, bytes, str] = field(default=(0, 0, b"", ""))
-    pages_s: float = 0.0
+
+
+class Restarts:
+    """When a process that ends may be started again: each wait is twice the one before, until it has lasted."""
+
+    def __init__(self, first_s: float = AGAIN_S, most_s: float = MOST_AGAIN_S) -> None:
+        self._first_s, self._most_s = first_s, most_s
+        self._wait_s, self._begun_s, self.due_s = first_s, 0.0, float("-inf")
+
+    def begun(self, now_s: float) -> None:
+        """Note that it was started."""
+        self._begun_s = now_s
+
+    def ended(self, now_s: float) -> float:
+        """Note that it has ended; return how long to wait, s."""
+        if now_s - self._begun_s > self._most_s:
+            self._wait_s = self._first_s
+        waits_s, self._wait_s = self._wait_s, min(2.0 * self._wait_s, self._most_s)
+        self.due_s = now_s + waits_s
+        return waits_s
 
 
 def run_agent(options: AgentOptions, *, stop: Callable[[], bool] = lambda: False) -> None:
@@ -115,14 +137,18 @@ def run_agent(options: AgentOptions, *, stop: Callable[[], bool] = lambda: False
         enforcement = JournaledEnforcement(options.lease, journal, driver)
         applier = Applier(enforcement, address.verify_key, wanted_by_humans(journal), enforcement.human_rules())
         applier.frozen = enforcement.frozen()
-        _resume(applier, enforcement)
+        resume_kept(applier, enforcement.documents(), _boot_s(), time.time_ns(), enforcement.drawn())
         reading = PageReading(options.pages, enforcement, options.lease.place.netns) if options.pages else None
         retuning = ClassRetuning(applier, enforcement) if options.retune_open else None
         network: _Network | None = None
+        restarts, lines = Restarts(), ApplierLog()
         try:
             while not stop():
-                network = network or _start(options, identity, applier, driver, reading)
-                network = _turn(applier, network, reading)
+                if network is None and time.monotonic() >= restarts.due_s:
+                    network = _start(options, identity, applier, driver, reading)
+                    restarts.begun(time.monotonic())
+                network = _turn(applier, network, reading, restarts)
+                lines.turn(applier, _boot_s(), time.time_ns())
                 if retuning is not None:
                     retuning.add(applier.take_reclassed())
                     retuning.turn()
@@ -143,13 +169,6 @@ def wanted_by_humans(journal: AgentJournal) -> Rules:
         {prefix: name for prefix, name in wanted.prefixes.items() if prefix not in prefixes},
         wanted.default,
     )
-
-
-def _resume(applier: Applier, enforcement: JournaledEnforcement) -> None:
-    """Put this host's own copy of the map in force again, if it is still valid."""
-    documents = enforcement.documents()
-    if documents and (why := applier.resume(documents, _boot_s(), time.time_ns(), enforcement.drawn())):
-        log.info("the kept map is not used: %s", why)
 
 
 def _boot_s() -> float:
@@ -207,49 +226,53 @@ def _reach_form(reach: Reach) -> ReachForm:
     return ReachForm(reach.knob, reach.least, reach.most, sent)
 
 
-def _turn(applier: Applier, network: _Network, reading: PageReading | None) -> _Network | None:
-    """Do one turn; return the network process, None once it has ended: then it is started again."""
+def _turn(applier: Applier, network: _Network | None, reading: PageReading | None, restarts: Restarts
+          ) -> _Network | None:  # fmt: skip
+    """Do one turn; return the network process, None while there is none: leases are renewed, and epochs turn."""
     try:
-        watched: list[Any] = [network.link.socket, *([reading] if reading else [])]
-        if network.link.socket in select.select(watched, [], [], PAGES_TURN_S if reading else TURN_S)[0]:
+        watched: list[Any] = [*([network.link.socket] if network else []), *([reading] if reading else [])]
+        ready = select.select(watched, [], [], PAGES_TURN_S if reading else TURN_S)[0]
+        if network is not None and network.link.socket in ready:
             for message in network.link.receive(OF_NETWORK):
                 _load(applier, network, message)
         applier.tick(_boot_s(), time.time_ns())
         if reading is not None:
-            _read(applier, network, reading)
-        for remark in applier.take_remarks():
-            log.warning("%s", remark)
-        for late in applier.take_late():
-            network.link.send(LoadReport(late.result, *late.held, late.retry))
-        now = (*applier.held, applier.frozen)
-        if now != network.reported:
-            network.reported = now
-            network.link.send(HeldReport(*now))
+            _read(applier, reading)
+        if network is not None:
+            _report(applier, network)
         return network
     except LinkClosed as error:
-        log.warning("%s; it is started again", error)
+        assert network is not None
         _end(network)
-        time.sleep(AGAIN_S)
+        log.warning("%s; it is started again in %g s", error, restarts.ended(time.monotonic()))
         return None
 
 
-def _read(applier: Applier, network: _Network, reading: PageReading) -> None:
+def _report(applier: Applier, network: _Network) -> None:
+    """Send what changed without a document. Errors: `LinkClosed`."""
+    for late in applier.take_late():
+        network.link.send(LoadReport(late.result, *late.held, late.retry))
+    now = (*applier.held, applier.frozen)
+    if now != network.reported:
+        network.reported = now
+        network.link.send(HeldReport(*now))
+
+
+def _read(applier: Applier, reading: PageReading) -> None:
     """Read the log lines that wait, and some times a second the records."""
     reading.reader.read_lines()
     now_s = time.monotonic()
-    if now_s >= network.pages_s:
-        network.pages_s = now_s + PAGES_TURN_S
+    if now_s >= reading.due_s:
+        reading.due_s = now_s + PAGES_TURN_S
         reading.turn(applier)
 
 
 def _load(applier: Applier, network: _Network, message: LoadDocument) -> None:
     began = time.monotonic()
     found = applier.load(message.document, _boot_s(), time.time_ns())
-    seconds = time.monotonic() - began
-    result = found.result
-    log.info("map %d.%d: %s in %.3f s", result.term, result.version, result.error or "in force", seconds)
+    note_loaded(found, time.monotonic() - began)
     network.reported = (*found.held, applier.frozen)
-    network.link.send(LoadReport(result, *found.held, found.retry))
+    network.link.send(LoadReport(found.result, *found.held, found.retry))
 
 
 def _end(network: _Network) -> None:

@@ -68,7 +68,7 @@ def run_network(end: socket.socket, folder: Path, *, stop: Callable[[], bool] = 
     """
     address, pair = manager_address(folder), curve_pair(folder)
     link = ApplierLink(end)
-    host = _host(link)
+    host, later = _host(link)
     spool = Spool(folder / SPOOL, "")
     figures = AgentMetrics()
     listener = PatientListener(metrics, figures.texts(), "--metrics") if metrics else None
@@ -81,6 +81,8 @@ def run_network(end: socket.socket, folder: Path, *, stop: Callable[[], bool] = 
                      learn=lambda message: keys.learn(message))  # fmt: skip
     keys = AgentKeys(folder, address, time.monotonic(), try_s)
     sockets = AgentSockets(keys.address, pair)
+    for message in later:
+        _reported(core, message)
     started(core)
     intake = PageIntake(*pages, spool) if pages else None
     poller = zmq.Poller()
@@ -127,14 +129,20 @@ def run_network(end: socket.socket, folder: Path, *, stop: Callable[[], bool] = 
         spool.close()
 
 
-def _host(link: ApplierLink) -> HostReport:
-    """Return the applier's first message. Errors: `LinkClosed`."""
+def _host(link: ApplierLink) -> tuple[HostReport, list[FromApplier]]:
+    """Return the applier's first message, which may come in parts, and those that came with it.
+
+    Errors: `LinkClosed`.
+    """
+    found: list[FromApplier] = []
     link.socket.settimeout(PATIENCE_S)
-    (host,) = link.receive(OF_APPLIER)
+    while not found:
+        found = link.receive(OF_APPLIER)
     link.socket.settimeout(None)
+    host = found.pop(0)
     if not isinstance(host, HostReport):
         raise LinkClosed("the applier did not report what this host can set")
-    return host
+    return host, found
 
 
 def _hello(host: HostReport, boot: str) -> AgentHello:

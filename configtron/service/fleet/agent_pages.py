@@ -37,7 +37,7 @@ class NoRecords:
 
 
 class PageReading:
-    """The root process's half. Errors: `Missing` for the log's socket."""
+    """The root process's half; `due_s`: when `turn` is called next. Errors: `Missing` for the log's socket."""
 
     def __init__(self, options: PagesOptions, enforcement: JournaledEnforcement, netns: str = "") -> None:
         self.options, self._enforcement, self._netns = options, enforcement, netns
@@ -47,9 +47,8 @@ class PageReading:
         self.reader = RootReader(source, LogSocket(options.log_path), self.book)
         self._waiting: deque[bytes] = deque()
         self._end: socket.socket | None = None
-        self._drawn: tuple[int, int, int] = (0, 0, 0)
         self._ports: tuple[int, ...] = ()
-        self.dropped = 0
+        self.dropped, self.due_s = 0, 0.0
         self._report = CountsReport("log lines and records")
 
     def fileno(self) -> int:
@@ -65,17 +64,10 @@ class PageReading:
 
     def turn(self, applier: Applier) -> None:
         """Read what waits and hand it on; call it some times a second."""
+        applier.turns.pass_on(self.book, boottime_ns())
         drawing = applier.drawing
-        if drawing is not None:
-            drawn = (drawing.head.term, drawing.head.version, drawing.epoch)
-            if drawn != self._drawn:
-                self._drawn = drawn
-                self.book.add(drawing.dated(applier.drawn_classes, boottime_ns()))
-            if not self._draws and drawing.head.ports != self._ports:
-                self._list_ports(drawing.head.ports)
-        elif self._drawn != (0, 0, 0):
-            self._drawn = (0, 0, 0)
-            self.book.end(round(applier.renewed_s * 1e9))
+        if drawing is not None and not self._draws and drawing.head.ports != self._ports:
+            self._list_ports(drawing.head.ports)
         batch = self.reader.turn()
         self._waiting.extend(_datagrams(batch))
         while len(self._waiting) > MOST_WAITING:
@@ -93,7 +85,7 @@ class PageReading:
         if isinstance(self.reader.source, EndedSockets):
             self.reader.source.close()
         self._ports = ports
-        self.reader.source = EndedSockets(ports, self._netns)
+        self.reader.source = self._enforcement.marker = EndedSockets(ports, self._netns)
 
     def _send(self) -> None:
         """Hand on what there is room for."""

@@ -33,6 +33,7 @@ from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Rules
 from configtron.service.fleet.drawing import DrawnMap, drawn_map, profiles_of, used_profiles
 from configtron.service.fleet.kept_documents import NOT_DRAWN, DrawnPlace, KeptDocuments, MapJournal
+from configtron.service.fleet.turns import TurnLog
 from configtron.tune.plan import UNTOUCHED
 from configtron.tune.rules import difference, inside
 
@@ -128,6 +129,7 @@ class Applier:
         # Prefix -> the class that it had before maps in force changed it, for `retuning.py` to take.
         self.reclassed: dict[str, str] = {}
         self._late: list[LoadResult] = []
+        self.turns = TurnLog()
 
     @property
     def held(self) -> tuple[int, int, bytes]:
@@ -151,11 +153,6 @@ class Applier:
     def drawn_classes(self) -> Mapping[str, str]:
         """Return prefix -> class of those mixes: the prefixes of the map that are in force here."""
         return self._now.accepted.classes if self._now else {}
-
-    @property
-    def renewed_s(self) -> float:
-        """Return when the lease was renewed last, seconds since boot: until then all was in force for sure."""
-        return self._renewed_s
 
     @property
     def rules(self) -> Rules:
@@ -262,12 +259,19 @@ class Applier:
 
     def _begin(self, new: _Turned, now_s: float) -> None:
         """Put a map in force. Errors: those of the enforcement."""
-        self._whole(new.accepted.classes, new.drawing, now_s)
+        try:
+            self._whole(new.accepted.classes, new.drawing, now_s)
+        except ConfigtronError:
+            if (now := self._now) is not None:
+                # Connections of this moment may have what was taken back.
+                self.turns.begun(now_s, now.drawing, now.accepted.classes)
+            raise
         if self._now is not None:
             self._before = self._now.drawing
             if self._now.accepted.place != new.accepted.place:
                 self._note_reclassed(self._now.accepted.classes, new.accepted.classes)
         self._now = self._last = new
+        self.turns.begun(now_s, new.drawing, new.accepted.classes)
 
     def _note_reclassed(self, had: Mapping[str, str], classes: Mapping[str, str]) -> None:
         """Note which listed prefixes have another class from now on."""
@@ -371,8 +375,10 @@ class Applier:
         """Return what another program changed since the last look, some times a second; ""."""
         if self.frozen or now_s - self._looked_s < LOOK_S:
             return ""
-        self._looked_s = now_s
-        return self._enforcement.foreign()
+        before_s, self._looked_s = self._looked_s, now_s
+        if foreign := self._enforcement.foreign():
+            self.turns.ended(before_s)
+        return foreign
 
     def _turn(self, now_s: float, now_ns: int) -> None:
         """Draw for the next epoch, by the latest map, once the epoch under way is over."""
@@ -415,6 +421,8 @@ class Applier:
     def _lost(self, why: str) -> None:
         """Forget what was in force: a later map, or the same one again, begins anew."""
         self.remarks.append(why)
+        # Until the lease was renewed last, all was in force for sure.
+        self.turns.ended(self._renewed_s)
         self._accepted = self._now = self._before = self._rules = None
         self.reclassed = {}
 

@@ -17,7 +17,7 @@ from configtron.db.agent_journal import AgentJournal
 from configtron.model.draw import Mix, Plan
 from configtron.model.errors import BadInput, ConfigtronError, Mismatch, Missing, Refused
 from configtron.model.nouns import Profile
-from configtron.model.protocols import Drawing, Driver, PerListener, RecordStopper
+from configtron.model.protocols import Drawing, Driver, PerListener, RecordMarker, RecordStopper
 from configtron.model.tuning import Changes, Rules
 from configtron.service.fleet.applier import LeaseOver
 from configtron.service.fleet.kept_documents import DrawnPlace
@@ -46,12 +46,16 @@ MOST_CHANGES = 500
 
 
 class JournaledEnforcement:
-    """Rules of one place, by one driver, through the journal of one database."""
+    """Rules of one place, by one driver, through the journal of one database.
+
+    marker   the reader of connections' ends where the driver has no records: it learns which were re-tuned
+    """
 
     def __init__(self, options: LeaseOptions, journal: AgentJournal, driver: Driver) -> None:
         self._options, self._journal, self._driver = options, journal, usable(driver)
         self._context: LeaseContext = context_of(journal)
         self._transaction: Transaction | None = None
+        self.marker: RecordMarker | None = None
         self._mark = self._unselected = ""
         self._changes = 0
         self._inherits_plan = False
@@ -123,7 +127,7 @@ class JournaledEnforcement:
         if self._transaction is not None and driver.place != self._driver.place:
             self.release()
         if driver is not self._driver and isinstance(self._driver, RecordStopper):
-            # The module hands its records to one reader.
+            # The module keeps records for each reader.
             self._driver.stop_records()
         self._driver = driver
         with exclusive_lock(self._options.database):
@@ -220,7 +224,8 @@ class JournaledEnforcement:
         transaction = self._held()
         with exclusive_lock(self._options.database):
             self._check_leased(transaction)
-            return OpenRetuner(self._context, self._driver, self._driver.place).retune(choose, profiles, until_s)
+            here = OpenRetuner(self._context, self._driver, self._driver.place, self.marker)
+            return here.retune(choose, profiles, until_s)
 
     def foreign(self) -> str:
         """Return what another program changed, in one line, and freeze the place; "": nothing."""
@@ -273,6 +278,8 @@ class JournaledEnforcement:
                     undo(self._context, self._transaction, "the agent was stopped")
                     watchdog_process.dismiss(self._transaction)
             self._transaction = None
+        if isinstance(self._driver, RecordStopper):
+            self._driver.stop_records()
 
     def _held(self) -> Transaction:
         if self._transaction is None:

@@ -6,8 +6,11 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,6 +39,10 @@ from configtron.service.lease.wanted_rules import NAME
 AGENT_COLUMNS = ("name", "state", "heard_s", "held", "driver", "refused", "waiting", "dropped", "skew_s", "reason")
 # How the names of an agent's files begin, journals of its spool among them.
 AGENT_FILES = (CURVE, MANAGER, SPOOL)
+# In a line to join by, its checksum, and how long that is.
+CHECK, CHECK_BYTES = "k", 4
+# Addresses to listen at, not to connect to.
+EVERY = ("*", "0.0.0.0", "[::]", "::")
 MAP_COLUMNS = ("map", "made_at", "why", "prefixes", "whole")
 
 
@@ -55,15 +62,25 @@ class JoinLine:
         """Return the word."""
         form = {"n": self.name, "e": self.address.endpoint, "c": self.address.curve, "v": self.address.signing,
                 "s": self.secret}  # fmt: skip
-        return urlsafe_b64encode(json.dumps(form, separators=(",", ":")).encode()).decode().rstrip("=")
+        whole = form | {CHECK: _checksum(form)}
+        return urlsafe_b64encode(json.dumps(whole, separators=(",", ":")).encode()).decode().rstrip("=")
+
+
+def _checksum(form: Mapping[str, str]) -> str:
+    """Return what changes with every letter: a key with a slip of the pen in it is a key, too."""
+    texts = "\n".join(f"{name} {text}" for name, text in sorted(form.items()))
+    return blake2b(texts.encode("utf-8", "surrogatepass"), digest_size=CHECK_BYTES).hexdigest()
 
 
 def join_line(text: str) -> JoinLine:
-    """Return what a word of `JoinLine.text` says. Errors: `BadInput`."""
+    """Return what a word of `JoinLine.text` says; one of an earlier release has no checksum. Errors: `BadInput`."""
     try:
         form = json.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        check = form.pop(CHECK, None)
+        if check is not None and check != _checksum({name: str(value) for name, value in form.items()}):
+            raise ValueError("checksum")
         return JoinLine(str(form["n"]), ManagerAddress(str(form["e"]), str(form["c"]), str(form["v"])), str(form["s"]))
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BadInput("this is no line of `configtron learn manager enroll`; copy all of it") from error
 
 
@@ -74,7 +91,8 @@ def enroll(database: Path, keys: Path, name: str, endpoint: str, public: str = "
     public    the agent's own public key as `tune agent --key` prints it; "": a pair is made here, and its secret half
               is in the line
 
-    Errors: `BadInput` for a name that is none or is enrolled, and for a key that is none.
+    Errors: `BadInput` for a name that is none or is enrolled, an address that no agent can connect to, and for a key
+    that is none.
     """
     if not NAME.fullmatch(name):
         raise BadInput(f"{name!r} cannot be an agent's name: letters, digits, - and _, at most 31")
@@ -83,10 +101,18 @@ def enroll(database: Path, keys: Path, name: str, endpoint: str, public: str = "
         made, hidden = zmq.curve_keypair()
         public, secret = made.decode(), hidden.decode()
     _check_key(public)
+    _check_reachable(endpoint)
     address = ManagerAddress(endpoint, curve_pair(keys).public.decode(), bytes(signing_key(keys).verify_key).hex())
     with FleetStore(database) as store:
         store.enroll(name, public)
     return JoinLine(name, address, secret)
+
+
+def _check_reachable(endpoint: str) -> None:
+    host = endpoint.removeprefix("tcp://").rpartition(":")[0]
+    if host in EVERY or not re.search("[0-9A-Za-z]", host):
+        raise BadInput(f"--address {endpoint[:80]}: no agent can connect to {host[:60]!r}; name the manager as agents"
+                       " reach it: tcp://manager.example:5560")  # fmt: skip
 
 
 def _check_key(public: str) -> None:

@@ -49,6 +49,8 @@ class KeptDocuments:
         self._kept: list[tuple[tuple[int, int], bool]] = []
         self._waiting: list[tuple[bytes, tuple[int, int], bool]] = []
         self._drawn = self._journaled = NOT_DRAWN
+        # The last document that is kept, where later ones were given up and the journal still has them.
+        self._given_up: tuple[int, int] | None = None
         self._complained = False
 
     def noted(self, place: tuple[int, int], whole: bool) -> None:
@@ -69,14 +71,15 @@ class KeptDocuments:
         """Forget the documents after that one."""
         self._kept = [each for each in self._kept if each[0] <= place]
         self._waiting = [each for each in self._waiting if each[1] <= place]
-        try:
-            self._journal.dropped(place)
-        except ConfigtronError as error:
-            self._remark(f"maps after {place[0]}.{place[1]} are not forgotten for the next start: {error}")
+        self._given_up = place if self._given_up is None else min(place, self._given_up)
+        self.again()
 
     def again(self) -> None:
-        """Journal what waits, in order."""
+        """Journal what waits, in order: a document that was given up would stand between two that belong together."""
         try:
+            if self._given_up is not None:
+                self._journal.dropped(self._given_up)
+                self._given_up = None
             while self._waiting:
                 document, place, whole = self._waiting[0]
                 self._journal.keep(document, *place)
@@ -86,7 +89,10 @@ class KeptDocuments:
                 self._journal.turned(self._drawn, self._first())
                 self._journaled = self._drawn
         except ConfigtronError as error:
-            if not self._complained:
+            if not self._complained and self._given_up is not None:
+                term, version = self._given_up
+                self._remark(f"maps after {term}.{version} are not forgotten for the next start yet: {error}")
+            elif not self._complained:
                 term, version = self._waiting[0][1] if self._waiting else self._drawn[:2]
                 self._remark(f"map {term}.{version} is in force, but not kept for the next start yet: {error}")
             self._complained = True

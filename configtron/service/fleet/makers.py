@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
 from secrets import token_bytes
@@ -25,7 +26,9 @@ from configtron.model.fleet import Band, FleetMap, OutcomeRow
 from configtron.model.grid import Grid
 from configtron.model.knobs import KNOBS
 from configtron.model.nouns import Knob, Profile
+from configtron.model.records import Json
 from configtron.model.tuning_json import named, setting_of, value_text
+from configtron.service.fleet.learner_process import LearnerRecipe
 from configtron.service.fleet.manager import ManagerOptions
 from configtron.service.fleet.map_maker import Barred, FixedMapMaker, MapMaker
 from configtron.service.fleet.stages import StageOptions, Stages
@@ -91,9 +94,9 @@ class FileMapMaker:
             return None
         return self._maker.make(now_ns, barred)
 
-    def classify(self, prefix: str, rtt_us: int) -> str:
-        """Return the class of the band."""
-        return self._maker.classify(prefix, rtt_us)
+    def classes(self) -> Mapping[str, str]:
+        """Return no classes: those of the file are all there are."""
+        return {}
 
     def save(self) -> str:
         """Return the key of the draw."""
@@ -152,20 +155,32 @@ def learning_maker(database: Path, policy: str, options: MapOptions) -> LoopMapM
     return LoopMapMaker(LoopOptions(grid_of(profiles), policy, options), token_bytes(KEY_BYTES))
 
 
-def maker_and_stages(
+def chosen_maker(
     options: ManagerOptions, map_file: Path | None, policy: str | None, stages: StageOptions
-) -> tuple[MapMaker, Stages | None]:
-    """Return the maker of a file's map or of a policy's, and the stages by which a policy's maps reach clients.
+) -> MapMaker | LearnerRecipe:
+    """Return the maker of a file's map, or how a process makes that of a policy, and the stages by which its maps reach
+    clients.
 
-    Errors: `BadInput` unless either is named; those of `learning_maker` and `StageOptions.made`.
+    Errors: `BadInput` unless either is named; those of `policy_maker`, which the process would have too.
     """
     if (map_file is None) == (policy is None):
         raise BadInput("name either --map FILE or --policy POLICY (configtron learn policies)")
     if map_file is not None:
-        return FileMapMaker(map_file), None
+        return FileMapMaker(map_file)
+    key = draw_key(signing_key(options.keys)).hex()
+    arguments: dict[str, Json] = {"policy": policy, "stages": asdict(stages), "key": key}
+    _, made = policy_maker(options.database, arguments)
+    return LearnerRecipe(options.database, f"{__name__}:{policy_maker.__name__}", arguments, made is not None)
+
+
+def policy_maker(database: Path, arguments: Mapping[str, Any]) -> tuple[MapMaker, Stages | None]:
+    """Return a policy's maker and its stages, from the arguments of `chosen_maker`.
+
+    Errors: those of `learning_maker` and `StageOptions.made`.
+    """
     maps = MapOptions()
-    maker = learning_maker(options.database, policy or "", maps)
-    return maker, stages.made(draw_key(signing_key(options.keys)), maker.note, maps)
+    maker = learning_maker(database, arguments["policy"], maps)
+    return maker, StageOptions(**arguments["stages"]).made(bytes.fromhex(arguments["key"]), maker.note, maps)
 
 
 def draw_key(key: SigningKey) -> bytes:

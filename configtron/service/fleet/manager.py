@@ -7,7 +7,7 @@ import logging
 import socket
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,9 +17,9 @@ from configtron.fleet.transport.manager_sockets import ManagerSockets
 from configtron.model.bounds import check_number, check_texts
 from configtron.model.errors import Refused
 from configtron.service.fleet.key_rotation import KeyRotation, change_key
+from configtron.service.fleet.learner_process import LearnerProcess, LearnerRecipe
 from configtron.service.fleet.manager_core import ManagerCore, Outgoing, forget_learned
 from configtron.service.fleet.map_maker import MapMaker
-from configtron.service.fleet.stages import Stages
 from configtron.service.learning.importable import check_classes
 from configtron.service.text_listener import listener_place, listening
 
@@ -29,6 +29,8 @@ log = logging.getLogger("configtron.fleet")
 ENDPOINT = "tcp://*:5560"
 # Highest term of a database that was restored: half of what an agent takes (`fleet/messages.py`), thus room for more.
 MOST_TERM = 2**61
+# For another program's lock on the database: agents wait meanwhile, and rows come again.
+LOCK_PATIENCE_S = 0.02
 # s between two turns without a frame; frames that are taken in one turn.
 TURN_S, MOST_FRAMES = 0.1, 500
 
@@ -59,13 +61,12 @@ class ManagerOptions:
             listener_place(self.metrics, "--metrics")
 
 
-def run_manager(options: ManagerOptions, maker: MapMaker, *, stop: Callable[[], bool] = lambda: False,
-                started: Callable[[ManagerCore], None] = lambda core: None, stages: Stages | None = None
-                ) -> None:  # fmt: skip
+def run_manager(options: ManagerOptions, maker: MapMaker | LearnerRecipe, *, stop: Callable[[], bool] = lambda: False,
+                started: Callable[[ManagerCore], None] = lambda core: None) -> None:  # fmt: skip
     """Run a manager until `stop` returns true, asked ten times a second.
 
+    maker    what makes maps: in this process; of a recipe, in one of its own, which no answer to agents waits for
     started  gets the core before the first frame
-    stages   by which maps reach clients; None: each is for all of them at once
 
     Errors: `BadInput` for keys, endpoint or database; `Missing` where the port of the metrics is taken; `Refused` once
     another manager is obeyed: it names both.
@@ -79,10 +80,12 @@ def run_manager(options: ManagerOptions, maker: MapMaker, *, stop: Callable[[], 
             forget_learned(store)
         sockets = ManagerSockets(options.endpoint, pair, store.allowed())
         try:
-            core = ManagerCore(store, maker, key, name, time.time_ns(), stages)
+            learner = LearnerProcess(maker) if isinstance(maker, LearnerRecipe) else maker
+            core = ManagerCore(store, learner, key, name, time.time_ns())
+            store.wait_at_most(LOCK_PATIENCE_S)
             log.info("manager %s (term %d) listens at %s", name, core.term, options.endpoint)
             started(core)
-            with _served(options):
+            with closing(core), _served(options):
                 while not stop():
                     _turn(core, sockets)
                     if (due := core.key_due(time.time_ns())) is not None:

@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""A manager without its sockets: session, database, key and maker. The run loop and the simulation drive it alike."""
+"""A manager without its sockets: session, database, key and learner. The run loop and the simulation drive it alike.
+
+It is the only writer of its database's facts, maps and rows: what the learner answers is stored here, a map with all
+that was learned for it in one transaction.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from nacl.signing import SigningKey
 
 from configtron.db.fleet import FleetStore
-from configtron.db.fleet_facts import AGENT, agent_state, place_fact, whole_fact
+from configtron.db.fleet_facts import AGENT, agent_state, place_fact
+from configtron.fleet.clock_steps import ClockSteps
 from configtron.fleet.manager_session import (
     AgentReport,
     AgentState,
@@ -26,28 +31,37 @@ from configtron.fleet.manager_session import (
     StoreRows,
 )
 from configtron.fleet.map_document import MapRefused, document, opened, signed, signed_after, whole_map
-from configtron.fleet.messages import AgentHello, BoundForm, ReachForm
 from configtron.model.errors import BadInput, Busy, Unwritten
-from configtron.model.fleet import FleetMap, OutcomeRow
+from configtron.model.fleet import FleetMap
 from configtron.model.nouns import Profile
 from configtron.model.records import Json, canonical
-from configtron.model.tuning_json import value_text
+from configtron.service.fleet.agent_limits import barred_by, hello_form, limits_of_form, limits_of_hello
 from configtron.service.fleet.key_rotation import WITHOUT, KeyRotation, rotation_of
-from configtron.service.fleet.map_maker import MapMaker, without_barred
-from configtron.service.fleet.stages import ROLLOUT, STAGES, Order, Stages
-from configtron.tune.guard import Bound, Limits
-from configtron.tune.guard import barred as guarded
+from configtron.service.fleet.map_learning import (
+    MAKER,
+    POSITION,
+    RECALLED,
+    InlineLearner,
+    LearningAnswer,
+    LearningAsk,
+    MapLearner,
+    MapLearning,
+)
+from configtron.service.fleet.map_maker import MapMaker, class_by_map
+from configtron.service.fleet.stages import ROLLOUT, STAGES, Stages
 
 log = logging.getLogger("configtron.fleet")
 
-# s between two questions to the maker, and two readings of the allow-list, the term and the operator's wishes.
+# s between two questions to the learner, and two readings of the allow-list, the term and the operator's wishes.
 MAKE_S, READ_S = 0.5, 0.5
-# s between two writings of the agents' states and of what the maker knows, while nothing is published.
+# s between two writings of the agents' states and of what the learner knows, while nothing is published.
 STATE_S, SAVE_S = 2.0, 60.0
-# Rows of a stage that are read again, at most, by a manager that starts.
-MOST_READ = 400_000
+# Parts of its validity after which a map is published again: while the learner is idle, and whatever it does.
+RENEWED, RENEWED_ANYWAY = 0.5, 0.75
 # Names of facts.
-MAKER, POSITION, ROLLBACK, PAUSED = "maker", "position", "rollback", "paused"
+ROLLBACK, PAUSED = "rollback", "paused"
+# Why maps are published that no learner made.
+STARTED, RENEWAL = "manager started", "validity renewed"
 
 
 class Outgoing(NamedTuple):
@@ -70,44 +84,56 @@ class _Due:
 class ManagerCore:
     """One start of a manager. Times: seconds of a clock that is never set back; now_ns: wall clock.
 
+    maker    what makes maps, within this process, by which `stages`; or a learner, which has its own
     stopped  why it is to end; "": it goes on
     """
 
-    def __init__(self, store: FleetStore, maker: MapMaker, key: SigningKey, name: str, now_ns: int,
+    def __init__(self, store: FleetStore, maker: MapMaker | MapLearner, key: SigningKey, name: str, now_ns: int,
                  stages: Stages | None = None) -> None:  # fmt: skip
-        self.store, self._maker, self._key, self.stages = store, maker, key, stages
+        self.store, self._key, self.stages = store, key, stages
         self.term = store.begin_term(name)
         self.session = ManagerSession(name, self.term, store.allowed())
         self.stopped = ""
         self._map: FleetMap | None = None
         self._version = 0
-        self._due = _Due()
-        self._paused = False
-        self._written: dict[str, str] = {}
-        self._disk_full = False
-        self._waiting: Order | None = None
+        # The current version, and since when it was seen to be.
+        self._since = 0, 0.0
+        self._due, self._steps = _Due(), ClockSteps()
+        self._complained = False
         self.rotation: KeyRotation | None = None
-        # Rows since the last call of the maker, and the number of the last of them: they need not be read again.
-        self._arrived: list[OutcomeRow] = []
-        self._arrived_to = 0
-        self._restore(now_ns)
-
-    def _restore(self, now_ns: int) -> None:
-        """Take up what the manager before knew: its maker's state, later rows, and its map under the new term."""
         facts = self.store.facts()
         self._written = {name: text for name, text in facts.items() if name.startswith(AGENT)}
-        self._hellos = {name.removeprefix(AGENT): _limits_of(agent_state(name, text, self.store.path))
+        self._limits = {name.removeprefix(AGENT): limits_of_form(agent_state(name, text, self.store.path))
                         for name, text in self._written.items()}  # fmt: skip
-        self._position, self._paused = whole_fact(facts, POSITION, self.store.path), PAUSED in facts
-        if MAKER in facts:
-            self._maker.restore(facts[MAKER])
-        if self.stages is not None:
-            self._restore_stages(self.stages, self.stages.restore(facts))
-        elif STAGES in facts:
+        self._paused, self._recalled = PAUSED in facts, bool(facts.get(RECALLED))
+        self._learner = maker if isinstance(maker, MapLearner) else self._inline(maker, stages)
+        if not self._learner.staged and STAGES in facts:
             # What it says of clients holds no more.
             for fact in (STAGES, ROLLOUT):
                 self.store.drop_fact(fact)
-        self._observe()
+        # Places of maps of the same mixes that the learner's stored state lacks; those of the latest question.
+        self._again = self._published_since()
+        self._asked_again = 0
+        self._saves = False
+        # An answer that is not stored yet.
+        self._answer: LearningAnswer | None = None
+        self._classes: Mapping[str, str] = {}
+        self._publish_again(now_ns)
+
+    def _inline(self, maker: MapMaker, stages: Stages | None) -> InlineLearner:
+        return InlineLearner(MapLearning(self.store, maker, stages), stages is not None)
+
+    def _published_since(self) -> list[tuple[int, int]]:
+        """Return the places of the latest maps that were published without a learner's answer."""
+        found: list[tuple[int, int]] = []
+        for row in reversed(self.store.maps()):
+            if row.why not in (STARTED, RENEWAL):
+                break
+            found.insert(0, (row.term, row.version))
+        return found
+
+    def _publish_again(self, now_ns: int) -> None:
+        """Publish the latest map under this manager's term."""
         whole = [row for row in self.store.maps() if row.whole]
         if not whole:
             return
@@ -119,15 +145,11 @@ class ManagerCore:
             return
         self.session.know(found.table)
         span_ns = found.head.not_after_ns - found.head.made_ns
-        self._publish(replace(whole_map(found), not_after_ns=now_ns + span_ns), now_ns, "manager started")
+        self._publish(replace(whole_map(found), not_after_ns=now_ns + span_ns), now_ns, STARTED)
 
-    def _restore_stages(self, stages: Stages, position: int) -> None:
-        """Hand the stage's rows that the maker knows to the stages again."""
-        position = max(position, self._position - MOST_READ)
-        while position < self._position and (rows := self.store.rows_after(position)):
-            known = [(number, row) for number, row in rows if number <= self._position]
-            stages.take([row for _, row in known], known[-1][0] if known else self._position)
-            position = rows[-1][0]
+    def close(self) -> None:
+        """End the learner."""
+        self._learner.close()
 
     # Frames and time.
 
@@ -137,20 +159,22 @@ class ManagerCore:
 
     def tick(self, now: float, now_ns: int) -> list[Outgoing]:
         """Do what is due; call it some times a second."""
-        found: list[ManagerEffect] = []
+        found = self.session.watch(now)
+        if step_s := self._steps.step_s(now, now_ns):
+            found += self.session.stepped(step_s)
         due = self._due
         if now >= due.read:
             due.read = now + READ_S
-            found += self._read(now_ns)
-        if now >= due.make and not self.stopped:
-            due.make = now + MAKE_S
-            found += self._make(now_ns)
+            found += self._read_unlocked(now_ns)
+        if not self.stopped:
+            if now >= due.make:
+                due.make = now + MAKE_S
+                found += self._renewed(now, now_ns)
+                self._ask(now, now_ns)
+            found += self._answered(now, now_ns)
         if now >= due.state:
             due.state = now + STATE_S
             self._write_states(now_ns)
-        if now >= due.save:
-            due.save = now + SAVE_S
-            self._try(lambda: self.store.put_facts(self._learned()))
         return self._done(found, now_ns)
 
     def _done(self, effects: Sequence[ManagerEffect], now_ns: int) -> list[Outgoing]:
@@ -165,9 +189,10 @@ class ManagerCore:
                 case StoreRows() as batch:
                     waiting += self._store(batch, now_ns)
                 case AskClass() as asked:
-                    waiting += self.session.classified(asked, self._maker.classify(asked.prefix, asked.rtt_us))
+                    name = class_by_map(self._map, self._classes, asked.prefix, asked.rtt_us)
+                    waiting += self.session.classified(asked, name)
                 case AgentReport(agent):
-                    self._hellos[agent] = _limits(self.session.agents[agent].hello)
+                    self._limits[agent] = limits_of_hello(self.session.agents[agent].hello)
                     # `learn manager agents` shows it with the next tick.
                     self._due.state = float("-inf")
                 case StopManager(reason):
@@ -186,16 +211,14 @@ class ManagerCore:
         except (Unwritten, Busy) as error:
             self._complain(error)
             return []
-        self._disk_full = False
+        self._complained = False
         rows, last = self.store.added
         if rows:
-            self._arrived += rows
-            self._arrived_to = last
+            self._learner.hand(rows, last)
         return self.session.stored(batch.connection, batch.boot, through)
 
-    def _try(self, write: object) -> bool:
+    def _try(self, write: Callable[[], object]) -> bool:
         """Do a write that may fail for want of room, or of a lock; the reason is logged once."""
-        assert callable(write)
         try:
             return bool(write() is not False)
         except (Unwritten, Busy) as error:
@@ -203,11 +226,19 @@ class ManagerCore:
             return False
 
     def _complain(self, error: Unwritten | Busy) -> None:
-        if not self._disk_full:
+        if not self._complained:
             log.error("%s; outcomes wait in the agents' spools", error)
-        self._disk_full = True
+        self._complained = True
 
     # What the operator and other managers do.
+
+    def _read_unlocked(self, now_ns: int) -> list[ManagerEffect]:
+        """Read what others wrote; a database that is locked even for readers is read later."""
+        try:
+            return self._read(now_ns)
+        except Busy as error:
+            self._complain(error)
+            return []
 
     def _read(self, now_ns: int) -> list[ManagerEffect]:
         """Read the allow-list, the latest term, and a wish for a rollback."""
@@ -244,24 +275,31 @@ class ManagerCore:
         return found
 
     def _roll_back(self, place: tuple[int, int], now_ns: int) -> list[ManagerEffect]:
+        """Publish an earlier map under another key of the draw, so that agents change at once."""
         wish = f"{place[0]}.{place[1]}"
         data = self.store.document(*place)
-        self.store.put_facts({ROLLBACK: ""})
         if data is None:
-            return [
-                ManagerRemark(f"map {wish} is not kept any more; `configtron learn manager maps` lists those that are")
-            ]
+            return self._no_roll_back(
+                f"map {wish} is not kept any more; `configtron learn manager maps` lists those that are"
+            )
         try:
             found = opened(data, self._key.verify_key, None)
         except MapRefused as error:
-            return [ManagerRemark(f"map {wish} of the database is not published again: {error}")]
-        key = self._another_key()
+            return self._no_roll_back(f"map {wish} of the database is not published again: {error}")
         span_ns = found.head.not_after_ns - found.head.made_ns
-        back = replace(whole_map(found), key=key, not_after_ns=now_ns + span_ns)
-        if self.stages is not None:
-            self.stages.recall(now_ns)
-            self._waiting = None
-        return [*self._publish(back, now_ns, f"rollback to {wish}"), ManagerRemark(f"rolled back to map {wish}", False)]
+        back = replace(whole_map(found), key=self._another_key(), not_after_ns=now_ns + span_ns)
+        facts = {ROLLBACK: "", **({RECALLED: wish} if self._learner.staged else {})}
+        version = self._version
+        effects = self._publish(back, now_ns, f"rollback to {wish}", facts)
+        if self._version == version:
+            return effects
+        self._recalled = self._learner.staged
+        self._again.clear()
+        return [*effects, ManagerRemark(f"rolled back to map {wish}", False)]
+
+    def _no_roll_back(self, why: str) -> list[ManagerEffect]:
+        self._try(lambda: self.store.put_facts({ROLLBACK: ""}))
+        return [ManagerRemark(why)]
 
     def _another_key(self) -> bytes:
         """Return a new key of the draw: by it agents change what they draw at once, not with the next epoch."""
@@ -269,105 +307,105 @@ class ManagerCore:
 
     # Maps.
 
-    def _observe(self) -> None:
-        """Hand rows that have arrived to the maker, in order, each once."""
-        arrived, self._arrived = self._arrived, []
-        if arrived and self._position + len(arrived) == self._arrived_to:
-            self._take(arrived, self._arrived_to)
-        while rows := self.store.rows_after(self._position):
-            self._take([row for _, row in rows], rows[-1][0])
-
-    def _take(self, rows: Sequence[OutcomeRow], last: int) -> None:
-        self._maker.observe(rows)
-        if self.stages is not None:
-            self.stages.take(rows, last)
-        self._position = last
-
-    def _make(self, now_ns: int) -> list[ManagerEffect]:
-        self._observe()
-        new = None if self._paused else self._maker.make(now_ns, self.barred)
-        if new is not None and self.stages is None:
-            return self._publish(without_barred(new, self.barred), now_ns, "made")
-        if self.stages is not None and not self._paused and (order := self._order(self.stages, new, now_ns)):
-            self._waiting = order
-        if self._waiting is not None:
-            return self._publish_order(self._waiting, now_ns)
-        head = self.session.current.head if self.session.current else None
-        if head is None or self._map is None:
+    def _renewed(self, now: float, now_ns: int) -> list[ManagerEffect]:
+        """Publish the current map again, once half of its validity is over; a map that is being made would have the
+        same number, and is waited for until three quarters are."""
+        if self._map is None or self.session.current is None:
             return []
-        span_ns = head.not_after_ns - head.made_ns
-        if now_ns - head.made_ns < span_ns / 2:
+        if self._since[0] != self._version:
+            self._since = self._version, now
+        idle = self._learner.idle and self._answer is None
+        # By both clocks: agents count a map's validity by their own, whatever this host's wall clock was set to.
+        age_ns = max(now_ns - self.session.current.head.made_ns, (now - self._since[1]) * 1e9)
+        if age_ns < self._span_ns() * (RENEWED if idle else RENEWED_ANYWAY):
             return []
-        return self._publish(replace(self._map, not_after_ns=now_ns + span_ns), now_ns, "validity renewed")
-
-    def _order(self, stages: Stages, new: FleetMap | None, now_ns: int) -> Order | None:
-        """Return what the stages want published: of a new map, or after a look at the stage in force."""
-        place = (self.term, self._version + 1)
-        if new is not None:
-            return stages.turn(new, place, now_ns, self.barred, sorted(set(self.session.allowed.values())))
-        if self._map is None:
-            return None
-        held = [one for one in self.session.agents.values() if one.held == (self.term, self._version)]
-        refused = sum(len(one.refused) + one.omitted for one in held)
-        before = stages.rollout
-        order = stages.look(self._map, place, now_ns, self.barred, refused, len(held) * len(self._map.prefixes))
-        if (
-            order is None
-            and stages.rollout is not None
-            and before is not None
-            and stages.rollout != replace(before, seen_ns=stages.rollout.seen_ns)
-        ):
-            self._try(lambda: self.store.put_facts(stages.facts()))
-        return order
-
-    def _publish_order(self, order: Order, now_ns: int) -> list[ManagerEffect]:
-        new = order.map
-        if order.at_once and self._map is not None:
-            new = replace(new, key=self._another_key(), not_after_ns=now_ns + self._span_ns())
-        version = self._version
-        effects = self._publish(new, now_ns, order.why[:255], order)
-        # Without room on the disk it waits for some.
-        self._waiting = order if self._version == version and self._disk_full else None
-        return effects
+        return self._publish(replace(self._map, not_after_ns=now_ns + self._span_ns()), now_ns, RENEWAL)
 
     def _span_ns(self) -> int:
-        """Return for how long the current map was valid when it was made."""
-        assert self.session.current is not None
-        return self.session.current.head.not_after_ns - self.session.current.head.made_ns
+        """Return for how long the current map was valid when it was made; 0: there is none."""
+        head = None if self.session.current is None else self.session.current.head
+        return 0 if head is None else head.not_after_ns - head.made_ns
 
-    def _publish(self, new: FleetMap, now_ns: int, why: str, order: Order | None = None) -> list[ManagerEffect]:
-        """Number, sign, keep and publish a map. Without room for it, the current one stays."""
+    def _ask(self, now: float, now_ns: int) -> None:
+        """Ask the learner, unless it is busy or its latest answer is not stored."""
+        if not self._learner.idle or self._answer is not None:
+            return
+        held = [one for one in self.session.agents.values() if one.held == (self.term, self._version)]
+        self._saves, self._asked_again = now >= self._due.save, len(self._again)
+        question = LearningAsk(
+            now_ns, (self.term, self._version + 1), self._another_key(), self._span_ns(), self._map, dict(self._limits),
+            tuple(sorted(set(self.session.allowed.values()))), sum(len(one.refused) + one.omitted for one in held),
+            len(held) * len(self._map.prefixes) if self._map is not None else 0, tuple(self._again), self._paused,
+            self._recalled, self._saves,
+        )  # fmt: skip
+        if self._saves:
+            self._due.save = now + SAVE_S
+        self._learner.ask(question, now)
+
+    def _answered(self, now: float, now_ns: int) -> list[ManagerEffect]:
+        """Store the learner's answer, and publish the map that it may have."""
+        if self._answer is None:
+            self._answer = self._learner.answer(now)
+        answer = self._answer
+        if answer is None:
+            return []
+        if answer.map is not None:
+            return self._publish_answer(answer, answer.map, now_ns)
+        if not answer.facts or self._try(lambda: self.store.put_facts(answer.facts)):
+            self._stored(answer)
+        return []
+
+    def _publish_answer(self, answer: LearningAnswer, new: FleetMap, now_ns: int) -> list[ManagerEffect]:
+        if new.version != self._version + 1:
+            # Another map came between: an operator's, or the same one again.
+            self._answer = None
+            self._learner.forget()
+            return []
+        new = replace(new, not_after_ns=new.not_after_ns + now_ns - answer.asked_ns)
+        version = self._version
+        effects = self._publish(new, now_ns, answer.why, answer.facts)
+        if self._version == version + 1:
+            self._stored(answer)
+        elif effects:
+            # It is no map that can be published, and what was learned is kept without it.
+            self._answer = answer._replace(map=None)
+        return effects
+
+    def _stored(self, answer: LearningAnswer) -> None:
+        self._answer = None
+        if answer.facts.get(MAKER):
+            del self._again[: self._asked_again]
+        if RECALLED in answer.facts:
+            self._recalled = False
+        if answer.classes is not None:
+            self._classes = answer.classes
+
+    def _publish(self, new: FleetMap, now_ns: int, why: str, facts: Mapping[str, str] | None = None
+                 ) -> list[ManagerEffect]:  # fmt: skip
+        """Number, sign, keep and publish a map, with facts; None: the learner is to hear of it. Without room for it,
+        the current one stays."""
         new = replace(new, term=self.term, version=self._version + 1)
-        if self.stages is not None:
-            self.stages.publishes(new, order)
         before, name = self.session.current, self.session.manager
         try:
             if before is None or self._map is None:
                 made = signed(new, name, now_ns, self._key, why=why)
             else:
                 made = signed_after(new, name, now_ns, self._key, before, self._map.prefixes, why)
-            facts = self._learned()
-            whole = document(made)
-            self.store.put_map(new.term, new.version, why, new.profiles, len(new.prefixes), whole, facts)
-            self._disk_full = False
-        except Unwritten as error:
+            self.store.put_map(new.term, new.version, why, new.profiles, len(new.prefixes), document(made), facts)
+            self._complained = False
+        except (Unwritten, Busy) as error:
             self._complain(error)
             return []
         except BadInput as error:
             return [ManagerRemark(f"a map is not published: {error}")]
         self._map, self._version = new, new.version
+        if facts is None:
+            self._again.append((new.term, new.version))
         return self.session.publish(made)
-
-    def _learned(self) -> dict[str, str]:
-        staged = {} if self.stages is None else self.stages.facts()
-        return {MAKER: self._maker.save(), POSITION: str(self._position), **staged}
 
     def barred(self, profile: Profile) -> str:
         """Return why a profile may not be used: the first agent whose operator, guard or driver refuses it; ""."""
-        for name, (limits, reaches) in sorted(self._hellos.items()):
-            if why := next(guarded(profile, limits), "") or _out_of_reach(profile, reaches):
-                return f"agent {name}: {why}"
-        return ""
+        return barred_by(self._limits, profile)
 
     def _write_states(self, now_ns: int) -> None:
         """Keep what is known of each agent, for `learn manager agents`."""
@@ -378,29 +416,10 @@ class ManagerCore:
             self._written |= news
 
 
-AgentLimits = tuple[Limits, Mapping[str, Bound]]
-
-
 def forget_learned(store: FleetStore) -> None:
     """Forget what the maker of a database learned, and that rows were read: another maker reads all of them."""
-    for name in (MAKER, POSITION, STAGES, ROLLOUT):
+    for name in (MAKER, POSITION, RECALLED, STAGES, ROLLOUT):
         store.drop_fact(name)
-
-
-def _limits(hello: AgentHello | None) -> AgentLimits:
-    if hello is None:
-        return Limits(allow_unfair=True), {}
-    bounds = {each.knob: Bound(each.least, each.most, each.values) for each in hello.bounds}
-    reaches = {each.knob: Bound(each.least, each.most, each.values) for each in hello.reaches}
-    return Limits(bounds, allow_unfair=hello.allow_unfair), reaches
-
-
-def _out_of_reach(profile: Profile, reaches: Mapping[str, Bound]) -> str:
-    """Return which setting the agent's driver does not take; "" where its reach is not known."""
-    for knob, value in profile.settings if reaches else ():
-        if knob not in reaches or not reaches[knob].holds(value):
-            return f"profile {profile.name}: {knob}={value_text(value)} is out of reach of its driver"
-    return ""
 
 
 def _state_text(state: AgentState, before: str, now_ns: int) -> str:
@@ -414,18 +433,5 @@ def _state_text(state: AgentState, before: str, now_ns: int) -> str:
         "skew_s": round(state.skew_s), "frozen": state.frozen,
     }  # fmt: skip
     if hello is not None:
-        form |= {"release": hello.release, "driver": hello.driver, "unfair": hello.allow_unfair,
-                 "bounds": _spans(hello.bounds), "reaches": _spans(hello.reaches)}  # fmt: skip
+        form |= {"release": hello.release, "driver": hello.driver, **hello_form(hello)}
     return canonical(form)
-
-
-def _spans(forms: Sequence[BoundForm | ReachForm]) -> list[Json]:
-    return [[each.knob, each.least, each.most, list(each.values)] for each in forms]
-
-
-def _limits_of(form: Mapping[str, Any]) -> AgentLimits:
-    """Return the limits in a state that was kept."""
-    spans = ({row[0]: Bound(row[1], row[2], tuple(row[3])) for row in form.get(kind, [])}
-             for kind in ("bounds", "reaches"))  # fmt: skip
-    bounds, reaches = spans
-    return Limits(bounds, allow_unfair=bool(form.get("unfair", True))), reaches

@@ -7,7 +7,7 @@ a simulation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -39,8 +39,8 @@ class MapMaker(Protocol):
         than half over is published again by the manager without a call of `make`.
         """
 
-    def classify(self, prefix: str, rtt_us: int) -> str:
-        """Return the class of a prefix that the map lacks, by the round trip of its handshake; "": Default."""
+    def classes(self) -> Mapping[str, str]:
+        """Return prefix -> class of the prefixes whose network is known, and which the latest map does not list."""
 
     def save(self) -> str:
         """Return all that was learned, as text."""
@@ -76,10 +76,9 @@ class FixedMapMaker:
         self._made = found
         return replace(found, not_after_ns=now_ns + round(self._valid_s * 1e9))
 
-    def classify(self, prefix: str, rtt_us: int) -> str:
-        """Return the class of the first band that takes that round trip."""
-        bands = (band for band in self._fixed.bands if 0 < rtt_us <= band.up_to_us)
-        return next((band.class_name for band in bands), "")
+    def classes(self) -> Mapping[str, str]:
+        """Return no classes: those of the map are all there are."""
+        return {}
 
     def save(self) -> str:
         """Return how many rows were observed."""
@@ -88,6 +87,17 @@ class FixedMapMaker:
     def restore(self, text: str) -> None:
         """Take over a number of rows."""
         self.rows = int(text or "0")
+
+
+def class_by_map(fleet_map: FleetMap | None, others: Mapping[str, str], prefix: str, rtt_us: int) -> str:
+    """Return the class of an unknown client's prefix; "": Default. others: classes of prefixes that the map does not
+    list; rtt_us: of its handshake, by which all others have the class of a band."""
+    if fleet_map is None:
+        return ""
+    known = fleet_map.prefixes.get(prefix) or others.get(prefix, "")
+    if known in fleet_map.mixes:
+        return known
+    return next((band.class_name for band in fleet_map.bands if 0 < rtt_us <= band.up_to_us), "")
 
 
 def without_barred(found: FleetMap, barred: Barred) -> FleetMap:

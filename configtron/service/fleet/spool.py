@@ -7,13 +7,17 @@ spool.add(rows)
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from secrets import token_hex
 
-from configtron.db.spool_file import SpooledBatch, SpoolFile
+from configtron.db.spool_file import MOVE, SpooledBatch, SpoolFile
 from configtron.fleet.messages import MOST_FRAME, MOST_ROWS, EncodedRows, encode_rows
+from configtron.model.errors import BadInput
 from configtron.model.fleet import OutcomeRow
+
+log = logging.getLogger("configtron.fleet")
 
 # Half an hour of a busy site: 300 rows a second, each of some 150 bytes.
 MOST_BYTES = 64 << 20
@@ -32,6 +36,9 @@ class Spool:
     def __init__(self, path: Path, agent: str, *, boot: str = "", most_bytes: int = MOST_BYTES) -> None:
         self.agent, self.boot = agent, boot or token_hex(BOOT_BYTES)
         self._file, self._next = SpoolFile(path, most_bytes), 1
+        # How many were dropped before the present want of room; None: there is none.
+        self._dropped_at: int | None = None
+        self._most_bytes = most_bytes
 
     def add(self, rows: Sequence[OutcomeRow]) -> int:
         """Keep rows, whatever their agent, boot and sequence; return how many were taken.
@@ -39,14 +46,31 @@ class Spool:
         Fewer than all: the disk is full; the others are counted in `dropped`. Errors: `BadInput` for a row that no
         manager would take (a text too long, a number that is none); then none of the rows is kept.
         """
-        taken = 0
+        taken, before = 0, self._file.dropped
         for encoded in _batches(rows):
             if not self._file.append(SpooledBatch(self.boot, self._next, encoded.number, encoded.data)):
                 self._file.dropped += len(rows) - taken - encoded.number
                 break
             self._next += encoded.number
             taken += encoded.number
+        self._note(before, taken == len(rows))
         return taken
+
+    def _note(self, before: int, has_room: bool) -> None:
+        """Log when outcomes begin to be dropped, and when that is over; `before`: what was dropped before these."""
+        if (self._file.dropped > before) == (self._dropped_at is not None):
+            return
+        if self._dropped_at is not None:
+            log.warning("%s: outcomes are kept again; %d were dropped", self._file.path, before - self._dropped_at)
+            self._dropped_at = None
+            return
+        self._dropped_at = before
+        if has_room:
+            log.error("%s: more outcomes wait than its %d MiB hold: the oldest are dropped, and counted, until the"
+                      " manager takes some", self._file.path, self._most_bytes >> 20)  # fmt: skip
+        else:
+            log.error("%s: no room on the disk: new outcomes are dropped, and counted; make room on its file system",
+                      self._file.path)  # fmt: skip
 
     @property
     def waiting(self) -> int:
@@ -70,8 +94,10 @@ class Spool:
         self._file.forget(boot, through)
 
     def manager(self) -> tuple[int, str]:
-        """Return (term, name) of the manager that was obeyed last; (0, ""): none."""
+        """Return (term, name) of the manager that was obeyed last; (0, ""): none. Errors: `BadInput`."""
         term, _, name = self._file.fact("manager").partition(" ")
+        if term and not term.isdecimal():
+            raise BadInput(f"{self._file.path}: no spool ({term[:20]!r} is no term); {MOVE}")
         return (int(term), name) if term else (0, "")
 
     def remember_manager(self, term: int, name: str) -> None:

@@ -217,21 +217,23 @@ class Stages:
         """Read the stage, where it is due; return what is to be published in place of the current map."""
         rollout, every_ns = self.rollout, round((LOOK_S + len(self._rows) / ROWS_A_SECOND) * 1e9)
         tried = refused > 0 and entries > 0
-        if self.state.dark or now_ns - self._looked_ns < every_ns or not (self._fresh or tried):
+        # A clock that is set back must not make the alarm wait.
+        if self.state.dark or 0 <= now_ns - self._looked_ns < every_ns or not (self._fresh or tried):
             return None
         self._looked_ns, self._fresh = now_ns, 0
         holdback = current.holdback / WHOLE
         if rollout is not None and rollout.share:
-            look = stage_look(rollout, self._rows, now_ns, holdback=holdback, refused=refused, entries=entries,
-                              has=self.has)  # fmt: skip
+            look = stage_look(rollout, self._rows, _after(rollout, now_ns), holdback=holdback, refused=refused,
+                              entries=entries, has=self.has)  # fmt: skip
             self.rollout = after = advance(rollout, look)
             if after.stage != rollout.stage:
                 return self._changed(current, after, barred, place)
         if self.state.kept is None or (rollout is not None and rollout.stage == "all"):
             return None
         # Claims are made of a version alone: here another one is beside it.
-        beside = replace(stage_look(self.state.kept, self._rows, now_ns, holdback=holdback, has=self._had), ratio=0.0)
-        kept = advance(self.state.kept, beside)
+        former = self.state.kept
+        look = stage_look(former, self._rows, _after(former, now_ns), holdback=holdback, has=self._had)
+        kept = advance(former, replace(look, ratio=0.0))
         if kept.stage not in ENDED:
             return None
         self.rollout = kept
@@ -241,25 +243,30 @@ class Stages:
     def recall(self, now_ns: int) -> None:
         """Take back what is on its way: an operator published another map, which is of no stage."""
         if self.rollout is not None and self.rollout.stage not in ENDED:
-            self.rollout = advance(self.rollout, RolloutRecalled(max(now_ns, self.rollout.seen_ns + 1)))
+            self.rollout = advance(self.rollout, RolloutRecalled(_after(self.rollout, now_ns)))
             self._taken_back()
         else:
             self._leave(self.state)
 
-    def publishes(self, new: FleetMap, order: Order | None) -> None:
-        """Note the map that is about to be published; order None: the current one again, under another number."""
-        if order is not None:
-            self._note(new, not order.at_once)
-            self._latest_first = dict(order.first)
-            self.state = replace(self.state, dark=order.dark)
-        if self._latest_first is not None and not self.state.dark:
-            self._first[new.term, new.version] = self._latest_first
-            *earlier, (term, low, high, first) = self.state.maps or ((0, 0, 0, {}),)
-            if (term, high + 1, first) == (new.term, new.version, self._latest_first):
-                maps = (*earlier, (term, low, new.version, first))
-            else:
-                maps = (*self.state.maps, (new.term, new.version, new.version, self._latest_first))
-            self.state = replace(self.state, maps=maps[-MOST_MAPS:])
+    def publishes(self, new: FleetMap, order: Order) -> None:
+        """Note the map of an order, under the number that it is about to be published by."""
+        self._note(new, not order.at_once)
+        self._latest_first = dict(order.first)
+        self.state = replace(self.state, dark=order.dark)
+        self._first.pop((new.term, new.version), None)
+        self.publishes_again((new.term, new.version))
+
+    def publishes_again(self, place: tuple[int, int]) -> None:
+        """Note that the latest map is published under another number, or for the first time."""
+        if self._latest_first is None or self.state.dark or place in self._first:
+            return
+        self._first[place] = self._latest_first
+        *earlier, (term, low, high, first) = self.state.maps or ((0, 0, 0, {}),)
+        if (term, high + 1, first) == (*place, self._latest_first):
+            maps = (*earlier, (term, low, place[1], first))
+        else:
+            maps = (*self.state.maps, (*place, place[1], self._latest_first))
+        self.state = replace(self.state, maps=maps[-MOST_MAPS:])
 
     def has(self, row: OutcomeRow) -> bool:
         """Return whether a row's client got the version on its way."""
@@ -336,6 +343,11 @@ class Stages:
         new = None if state.candidate is None else state.candidate.permitted(barred)
         staged, first = staged_map(made, state.base.permitted(barred), new, share, seeded(STAGED, place[1]))
         return Order(staged, why, first)
+
+
+def _after(rollout: Rollout, now_ns: int) -> int:
+    """Return the time of an event that comes after all others, though the clock was set back since."""
+    return max(now_ns, rollout.seen_ns + 1)
 
 
 def switch_plan(text: str) -> tuple[SwitchPlan, bytes]:

@@ -14,7 +14,6 @@ import secrets
 import socket
 import threading
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +32,7 @@ from configtron.model.fleet import FleetMap
 from configtron.model.grid import Grid, live_grid
 from configtron.model.nouns import Profile
 from configtron.model.protocols import Driver
+from configtron.service.boundary import fault
 from configtron.service.fleet.stages import StageOptions, Stages
 from configtron.service.learning.importable import check_classes, importable
 from configtron.service.learning.local_loop import (
@@ -57,9 +57,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("configtron.fleet")
 
-
-# Characters of a fault's message that are shown.
-FAULT_LENGTH = 200
 # s between two turns of the loop.
 TURN_S = 0.25
 # Clients of one epoch that a prefix needs to be listed. A driver that does not draw knows of prefixes alone.
@@ -242,11 +239,8 @@ class LearningThread(threading.Thread):
 
 def stopped_by(error: Exception) -> ConfigtronError:
     """Return the error, in one line, for a fault of this program that ended the learning thread."""
-    at = traceback.extract_tb(error.__traceback__)[-1:]
-    where = "".join(f" at {Path(one.filename).name}:{one.lineno}" for one in at)
-    what = " ".join(f"{type(error).__name__}: {error}".split())[:FAULT_LENGTH]
-    return ConfigtronError(f"learning ended by a fault of this program{where} ({what}); rules are taken back. Run it"
-                           " with -vv for the report, and start it again: it goes on from the database")  # fmt: skip
+    return ConfigtronError(f"learning ended by {fault(error)}; rules are taken back. Run it with -vv for the report,"
+                           " and start it again: it goes on from the database")  # fmt: skip
 
 
 def until(stop: Callable[[], bool], span_s: float | None) -> Callable[[], bool]:
@@ -267,20 +261,18 @@ async def _run(
     from configtron.service.outcomes.root_reader import RecordsInForce
 
     book, learning = PlanBook(enforcement.draws), applying.learning
-    source = RecordsInForce(enforcement.drawing) if enforcement.draws else EndedSockets(options.ports)
+    source: RecordsInForce | EndedSockets
+    if enforcement.draws:
+        source = RecordsInForce(enforcement.drawing)
+    else:
+        source = enforcement.marker = EndedSockets(options.ports)
     outcomes = LocalOutcomes(AGENT, learner.boot, source, book, learning.rows, options.log_path or LOG_PATH)
     await outcomes.start(options.host, options.port or PORT)
-    drawn = (0, 0, 0)
     try:
         while not stop():
             learner.check()
             step = applying.turn(time.clock_gettime(time.CLOCK_BOOTTIME), time.time_ns())
-            if step.drawn != drawn and step.drawn[:2] in applying.maps:
-                drawn = step.drawn
-                book.add(dated_plan(applying.maps[drawn[:2]], drawn[2], boottime_ns()))
-            elif drawn != (0, 0, 0) == step.drawn:
-                drawn = step.drawn
-                book.end(round(applying.applier.renewed_s * 1e9))
+            applying.applier.turns.pass_on(book, boottime_ns())
             if step.applied is not None:
                 place = f"map {step.applied.term}.{step.applied.version}"
                 log.info("%s: %s; %s", place, mixes_text(step.applied), learning.learned())
@@ -291,8 +283,8 @@ async def _run(
         await outcomes.stop()
 
 
-def dated_plan(fleet_map: FleetMap, epoch: int, since_ns: int = 0) -> DatedPlan:
-    """Return what the join of page loads needs of a map in an epoch, in force since a time of CLOCK_BOOTTIME."""
+def dated_plan(fleet_map: FleetMap, epoch: int) -> DatedPlan:
+    """Return what the join of page loads needs of a map in an epoch."""
     from configtron.learner.pageloads.plan_book import DatedPlan
     from configtron.service.fleet.drawing import DrawnPrefixes
 
@@ -301,5 +293,4 @@ def dated_plan(fleet_map: FleetMap, epoch: int, since_ns: int = 0) -> DatedPlan:
     bands = tuple((band.up_to_us, band.class_name) for band in fleet_map.bands)
     plan = Plan(Key.of(fleet_map.key), epoch, 0, fleet_map.holdback, "", bands)
     place = (fleet_map.term, fleet_map.version, fleet_map.epoch_s)
-    return DatedPlan(*place, plan, mixes, fleet_map.key, DrawnPrefixes(plan, mixes, fleet_map.prefixes),
-                     since_ns)  # fmt: skip
+    return DatedPlan(*place, plan, mixes, fleet_map.key, DrawnPrefixes(plan, mixes, fleet_map.prefixes))

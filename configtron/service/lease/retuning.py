@@ -91,10 +91,14 @@ class RetuneCount:
 
 
 class OpenRetuner:
-    """Open connections at one place, by one driver, through one journal. Callers hold `lock.exclusive_lock`."""
+    """Open connections at one place, by one driver, through one journal. Callers hold `lock.exclusive_lock`.
 
-    def __init__(self, context: LeaseContext, driver: Driver, place: Place) -> None:
+    marker   marks re-tuned connections where the driver does not; None: no records are read
+    """
+
+    def __init__(self, context: LeaseContext, driver: Driver, place: Place, marker: RecordMarker | None = None) -> None:
         self._journal, self._driver, self._place = context.journal, driver, place
+        self._marker = driver if isinstance(driver, RecordMarker) else marker
         self._at = retuned_place(context, driver.name, place)
 
     def retune(self, choose: Choice, profiles: Iterable[Profile], until_s: float = float("inf")) -> RetuneCount:
@@ -153,7 +157,9 @@ class OpenRetuner:
             self._journal.put_retuned(self._at, journaled)
         for one, change in changes:
             done.left.update(self._set(one, change.given))
-        self._mark(one for one, _ in changes)
+        if self._marker is not None:
+            # Their page loads had two profiles.
+            self._marker.mark_moved({change.cookie: one.fileno() for one, change in changes})
         done.changed += len(changes)
         for one, earlier in back:
             done.left.update(self._set_back(one, earlier))
@@ -196,11 +202,6 @@ class OpenRetuner:
             if self._driver.assigned(one.fileno()) == change.given[ASSIGNED]:
                 still.add(ASSIGNED)
         return self._set(one, {knob: value for knob, value in change.before.items() if knob in still})
-
-    def _mark(self, sockets: Iterable[socket.socket]) -> None:
-        """Mark the records of connections: their page loads had two profiles."""
-        if isinstance(self._driver, RecordMarker):
-            self._driver.mark_moved([one.fileno() for one in sockets])
 
     def put_back(self) -> RetuneCount:
         """Set every connection that was re-tuned here to what it had before. Errors: those of `retune`."""

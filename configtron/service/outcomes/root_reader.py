@@ -98,7 +98,7 @@ class RootReader:
 
     def turn(self) -> ReaderBatch:
         """Read what waits; return what joined."""
-        self.book.wall_ns = self._clock.wall_ns() - self._clock.boot_ns()
+        self.book.clocks(self._clock.boot_ns(), self._clock.wall_ns())
         self._read_records()
         self.read_lines()
         joined = self.join.advance(self._complete_ns, self._clock.boot_ns())

@@ -15,6 +15,7 @@ from configtron.model.errors import BadInput
 from configtron.service.fleet.agent_pages import MOST_WAITING, PageReading
 from configtron.service.fleet.page_intake import PageIntake, PagesOptions, pages_options
 from configtron.service.fleet.spool import Spool
+from configtron.service.fleet.turns import TurnLog
 from configtron.service.outcomes.root_reader import ReaderBatch
 from tests.support.pageloads import ARM
 
@@ -28,7 +29,7 @@ def reading(tmp_path: Path) -> Any:
 
 
 def test_the_root_process_drops_and_counts_what_a_process_that_hangs_does_not_take(reading: PageReading) -> None:
-    end, applier = reading.connected(), cast(Any, SimpleNamespace(drawing=None))
+    end, applier = reading.connected(), cast(Any, SimpleNamespace(drawing=None, turns=TurnLog()))
     batch = ReaderBatch((), tuple(EndedConnection(at) for at in range(5_000)), (BadEnding("192.0.2.0/24", 1),))
     reading.reader.turn = lambda: batch  # type: ignore[method-assign]
     for _ in range(MOST_WAITING // 100 + 10):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import threading
@@ -15,18 +16,35 @@ from pathlib import Path
 import pytest
 import zmq
 
-from configtron.fleet.transport.curve_keys import CURVE, CurvePair, ManagerAddress, curve_pair, signing_key
+from configtron.fleet.transport.agent_sockets import AgentSockets
+from configtron.fleet.transport.applier_link import ApplierLink, HeldReport, HostReport
+from configtron.fleet.transport.curve_keys import (
+    CURVE,
+    CurvePair,
+    ManagerAddress,
+    curve_pair,
+    signing_key,
+    write_curve_pair,
+    write_manager_address,
+)
 from configtron.fleet.transport.manager_sockets import ManagerSockets
 from configtron.learner.closed_loop import LoopOptions
 from configtron.learner.loop_maker import LoopMapMaker
 from configtron.learner.map_making import MapOptions
+from configtron.learner.pageloads.intake import Intake
+from configtron.learner.receiving.http_endpoint import BeaconEndpoint
+from configtron.learner.receiving.log_socket import LogSocket
 from configtron.model.errors import BadInput, Busy, Missing
 from configtron.model.nouns import Profile
 from configtron.service.fleet import enrolment
+from configtron.service.fleet.agent import Restarts
+from configtron.service.fleet.agent_core import AgentCore
+from configtron.service.fleet.agent_network import run_network
 from configtron.service.fleet.makers import FileMapMaker, grid_of, learning_maker
 from configtron.service.fleet.manager import ManagerOptions, run_manager
 from configtron.service.fleet.map_maker import MapMaker
 from configtron.service.learning import importable
+from configtron.service.text_listener import TextListener, listener_place
 from tests.support.loopback import free_endpoint
 
 KEY, SIGNING = "x" * 40, "0" * 64
@@ -263,3 +281,82 @@ def test_default_address_is_for_both_families(tmp_path: Path) -> None:
                 client.connect((host, port))
     finally:
         sockets.close()
+
+
+@pytest.mark.parametrize("host", ["*", "0.0.0.0", "[::]", "-", "%"])
+def test_agents_are_not_sent_to_an_address_that_none_can_connect_to(tmp_path: Path, host: str) -> None:
+    """`enroll --address tcp://*:5560` printed a line by which each start of the agent ended in a traceback."""
+    with pytest.raises(BadInput, match="no agent can connect"):
+        enrolment.enroll(tmp_path / "a.db", tmp_path / "keys", "a", f"tcp://{host}:5560")
+    if host not in ("0.0.0.0", "[::]"):
+        pair = CurvePair(*zmq.curve_keypair())
+        address = ManagerAddress(f"tcp://{host}:5560", pair.public.decode(), SIGNING)
+        with pytest.raises(BadInput, match="no address to connect to"):
+            AgentSockets(address, pair)
+
+
+def test_a_line_with_one_wrong_letter_joins_nothing(tmp_path: Path) -> None:
+    """A third of all slips was taken: another secret, with which no later line could be joined by."""
+    line = enrolment.enroll(tmp_path / "a.db", tmp_path / "keys", "a", "tcp://manager.example:5560").text
+    assert enrolment.join_line(line).text == line
+    for at, letter in enumerate(line):
+        with suppress(BadInput):
+            # Some bits of the last letter, and the name of the checksum, say nothing.
+            assert enrolment.join_line(line[:at] + ("A" if letter != "A" else "B") + line[at + 1 :]).text == line
+
+
+def test_a_line_of_an_earlier_release_joins() -> None:
+    """It has no checksum."""
+    form = {"n": "a", "e": "tcp://manager.example:5560", "c": KEY, "v": SIGNING, "s": ""}
+    assert enrolment.join_line(urlsafe_b64encode(json.dumps(form).encode()).decode().rstrip("=")).name == "a"
+
+
+@pytest.mark.parametrize("host", ["a..b", ".", "a" * 64])
+def test_a_name_that_no_host_has_is_one_line(host: str) -> None:
+    """Python looks such names up in an encoding of its own, whose errors are not the system's."""
+    with pytest.raises(BadInput, match="no host is called that; name an address of this host"):
+        TextListener(listener_place(f"{host}:9316", "--metrics"), {}, "--metrics")
+    with pytest.raises(Missing, match="no host is called that; choose another"):
+        asyncio.run(BeaconEndpoint(Intake(), lambda admitted: None).start(host, 9315))
+
+
+def test_a_log_socket_that_cannot_be_had_names_what_is_in_the_way(tmp_path: Path) -> None:
+    """A link to nothing was in use, and the remedy for everything was to make a folder."""
+    link, stream = tmp_path / "link", tmp_path / "stream"
+    link.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(Missing, match="link: a symbolic link to nothing; choose another path"):
+        LogSocket(link)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(stream))
+        listener.listen()
+        with pytest.raises(Missing, match="stream: Protocol wrong type for socket; choose another path"):
+            LogSocket(stream)
+    with pytest.raises(Missing, match="No such file or directory; create its folder"):
+        LogSocket(tmp_path / "no" / "log")
+
+
+def test_the_appliers_first_messages_may_come_at_once_or_in_parts(tmp_path: Path) -> None:
+    """Two at once, where a place was frozen while the process started, ended it in a traceback."""
+    write_curve_pair(tmp_path, CurvePair(*zmq.curve_keypair()))
+    write_manager_address(tmp_path, ManagerAddress(free_endpoint(), curve_pair(tmp_path).public.decode(), SIGNING))
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        link = ApplierLink(ours)
+        link.send(HostReport("memory", (), (), False, 0, 0, b""))
+        link.send(HeldReport(3, 4, b"d", "fq was changed"))
+        cores: list[AgentCore] = []
+        run_network(theirs, tmp_path, stop=lambda: True, started=cores.append)
+    assert cores[0].session.frozen == "fq was changed" and cores[0].session.held == (3, 4, b"d")
+
+
+def test_a_process_that_ends_at_once_is_started_again_ever_less_often() -> None:
+    """Each second two lines came, for as long as its spool was damaged."""
+    restarts = Restarts()
+    now_s, waits = 0.0, []
+    for _ in range(9):
+        restarts.begun(now_s)
+        waits.append(restarts.ended(now_s + 0.5))
+        now_s = restarts.due_s
+    assert waits == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    restarts.begun(now_s)
+    assert restarts.ended(now_s + 61) == 1

@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import os
+import sqlite3
+import subprocess
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from configtron.fleet.messages import MOST_FRAME, OutcomeBatch, batch_frame, from_agent, outcome_rows
-from configtron.model.errors import BadInput
+from configtron.model.errors import BadInput, Unwritten
 from configtron.model.fleet import Band, FleetMap, OutcomeRow
 from configtron.model.nouns import Profile
 from configtron.service.fleet import FixedMapMaker, Spool
@@ -70,3 +74,59 @@ def test_barred_profiles_leave_a_map_before_it_is_made() -> None:
     assert made.not_after_ns == 3601 * 10**9
     assert maker.make(2 * 10**9, lambda profile: "x" if profile.name == "fast" else "") is None
     assert without_barred(found, lambda _: "") is found
+
+
+def spooled(path: Path) -> None:
+    """Make a spool of some pages."""
+    spool = Spool(path, "web1")
+    for _ in range(40):
+        spool.add([ROW] * 500)
+    spool.close()
+
+
+@pytest.mark.parametrize("page", range(1, 40, 3))
+def test_a_damaged_spool_is_one_line_wherever_it_is_damaged(tmp_path: Path, page: int) -> None:
+    """Each second the process that has it ended in a traceback, and was started again."""
+    path = tmp_path / "s.db"
+    spooled(path)
+    with path.open("r+b") as file:
+        file.seek(4096 * page)
+        file.write(b"\xa5" * 4096)
+    with suppress(BadInput):
+        spool = Spool(path, "web1")
+        for use in (spool.oldest, spool.manager, lambda: spool.forget("b", 1), lambda: spool.add([ROW])):
+            with suppress(BadInput):
+                use()
+        spool.close()
+
+
+@pytest.mark.parametrize(("name", "text"), [("dropped", "many"), ("manager", "x y")])
+def test_a_spool_with_a_word_in_place_of_a_number_is_damaged(tmp_path: Path, name: str, text: str) -> None:
+    spooled(path := tmp_path / "s.db")
+    with closing(sqlite3.connect(path, isolation_level=None)) as opened:
+        opened.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (name, text))
+    with pytest.raises(BadInput, match="no spool .* move it away"):
+        Spool(path, "web1").manager()
+
+
+@pytest.mark.root
+def test_a_full_disk_at_the_start_is_no_reason_to_move_the_spool_away(tmp_path: Path) -> None:
+    """The remedy for it was to move it away: with all outcomes that waited."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", str(folder)], check=True)
+    try:
+        spool = Spool(folder / "s.db", "web1")
+        assert spool.add([ROW] * 500) == 500
+        spool.close()
+        filler = os.open(folder / "filler", os.O_WRONLY | os.O_CREAT)
+        with suppress(OSError):
+            while True:
+                os.write(filler, bytes(512))
+        os.close(filler)
+        with pytest.raises(Unwritten, match="make room: the outcomes in it are kept"):
+            Spool(folder / "s.db", "web1")
+        (folder / "filler").unlink()
+        assert Spool(folder / "s.db", "web1").waiting == 500
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)

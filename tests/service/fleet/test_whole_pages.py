@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Page loads of the simulated fleet: each rule of their readers and of drawn plans, broken on purpose, is noticed.
 
-Seed 0 notices each but one, which needs a rollback within an epoch (`FIRST`); `-s` prints the rule that was broken.
+Seed 0 notices each but two, which need a rollback within an epoch and a clock's jump (`FIRST`); `-s` prints the rule
+that was broken.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pytest
 from configtron.learner.pageloads import beacon_join, plan_book
 from configtron.learner.pageloads.beacon_join import BeaconJoin
 from configtron.learner.pageloads.flood import FloodLimits
-from configtron.learner.pageloads.plan_book import PlanBook
+from configtron.learner.pageloads.plan_book import PlanBook, Stretch
 from configtron.learner.pageloads.request_join import JoinedRequest, RequestJoin
 from configtron.model import draw as drawing
 from configtron.model.draw import PARTS, Plan
@@ -29,17 +30,29 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 # Seeds in which each broken rule must be noticed.
 SEEDS = 6
 # The first seed that is tried, where it is not 0.
-FIRST = {"finds_plans_by_epoch_alone": 3}
+FIRST = {"finds_plans_by_epoch_alone": 3, "asks_the_wall_clock_of_now": 48}
 
 
 def finds_plans_by_epoch_alone(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(PlanBook, "_plan_of", lambda self, epoch, start_ns: next(
-        (one for one in reversed(self._plans) if one.plan.epoch == epoch), None))  # fmt: skip
-    patch.setattr(PlanBook, "_near", lambda self, plan, wall_ns: plan_book.near_turn(wall_ns, plan.epoch_s))
+    patch.setattr(PlanBook, "_of_epoch", lambda self, epoch, start_ns: next(
+        (one for one in reversed(self._line) if one.plan and one.plan.plan.epoch == epoch), None))  # fmt: skip
+    patch.setattr(PlanBook, "_is_outside", lambda self, at, start_ns: False)
+    patch.setattr(PlanBook, "_near", lambda self, plan, start_ns: plan_book.near_turn(
+        self._wall.wall_ns(start_ns), plan.epoch_s))  # fmt: skip
+
+
+def asks_the_wall_clock_of_now(patch: pytest.MonkeyPatch) -> None:
+    def broken(self: PlanBook, start_ns: int) -> Stretch | None:
+        """Find the plan by the wall clock as it is now, which may have been stepped since."""
+        wall_ns = start_ns + self._wall._offsets[-1][1]
+        return next((one for one in reversed(self._line) if one.begin_ns <= start_ns and one.plan
+                     and wall_ns // 10**9 // one.plan.epoch_s == one.plan.plan.epoch), None)  # fmt: skip
+
+    patch.setattr(PlanBook, "_at", broken)
 
 
 def teaches_near_turns(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(PlanBook, "_near", lambda self, plan, wall_ns: False)
+    patch.setattr(PlanBook, "_near", lambda self, plan, start_ns: False)
 
 
 def teaches_by_used_connections(patch: pytest.MonkeyPatch) -> None:
@@ -145,10 +158,11 @@ def lets_one_flood_silence_all(patch: pytest.MonkeyPatch) -> None:
 
 
 BROKEN: tuple[Patch, ...] = (
-    finds_plans_by_epoch_alone, teaches_near_turns, teaches_by_used_connections, believes_impossible_times,
-    believes_any_clock, takes_a_token_twice, takes_the_later_body, names_a_unit_by_its_network,
-    forgets_the_holdback_in_propensities, draws_by_another_hash, holds_back_anew_each_epoch, turns_to_the_epoch_before,
-    renews_for_an_hour, loses_what_waits, lets_one_flood_silence_all,
+    finds_plans_by_epoch_alone, asks_the_wall_clock_of_now, teaches_near_turns, teaches_by_used_connections,
+    believes_impossible_times, believes_any_clock, takes_a_token_twice, takes_the_later_body,
+    names_a_unit_by_its_network, forgets_the_holdback_in_propensities, draws_by_another_hash,
+    holds_back_anew_each_epoch, turns_to_the_epoch_before, renews_for_an_hour, loses_what_waits,
+    lets_one_flood_silence_all,
 )  # fmt: skip
 
 

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT
+"""Why a fleet may not use a profile: the bounds and the guard of each agent's operator, and its driver's reach."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from configtron.fleet.messages import AgentHello, BoundForm, ReachForm
+from configtron.model.nouns import Profile
+from configtron.model.records import Json
+from configtron.model.tuning_json import value_text
+from configtron.tune.guard import Bound, Limits
+from configtron.tune.guard import barred as guarded
+
+
+class AgentLimits(NamedTuple):
+    """limits: the operator's, and whether unfair profiles are allowed; reaches: setting -> values that the driver
+    takes, empty where that is not known."""
+
+    limits: Limits
+    reaches: Mapping[str, Bound]
+
+
+def limits_of_hello(hello: AgentHello | None) -> AgentLimits:
+    """Return the limits that an agent reported; None: it has reported nothing, and refuses nothing."""
+    if hello is None:
+        return AgentLimits(Limits(allow_unfair=True), {})
+    bounds = {each.knob: Bound(each.least, each.most, each.values) for each in hello.bounds}
+    reaches = {each.knob: Bound(each.least, each.most, each.values) for each in hello.reaches}
+    return AgentLimits(Limits(bounds, allow_unfair=hello.allow_unfair), reaches)
+
+
+def limits_of_form(form: Mapping[str, Any]) -> AgentLimits:
+    """Return the limits of an agent's stored state, or of `limits_form`."""
+    spans = ({row[0]: Bound(row[1], row[2], tuple(row[3])) for row in form.get(kind, [])}
+             for kind in ("bounds", "reaches"))  # fmt: skip
+    bounds, reaches = spans
+    return AgentLimits(Limits(bounds, allow_unfair=bool(form.get("unfair", True))), reaches)
+
+
+def limits_form(found: AgentLimits) -> dict[str, Json]:
+    """Return limits as JSON, as an agent's stored state has them."""
+    return {"unfair": found.limits.allow_unfair, "bounds": _rows(found.limits.bounds), "reaches": _rows(found.reaches)}
+
+
+def hello_form(hello: AgentHello) -> dict[str, Json]:
+    """Return the limits of a hello as JSON, in the order in which the agent sent them."""
+    return {"unfair": hello.allow_unfair, "bounds": _spans(hello.bounds), "reaches": _spans(hello.reaches)}
+
+
+def barred_by(agents: Mapping[str, AgentLimits], profile: Profile) -> str:
+    """Return why a profile may not be used: the first agent whose operator, guard or driver refuses it; "": none."""
+    for name, (limits, reaches) in sorted(agents.items()):
+        if why := next(guarded(profile, limits), "") or _out_of_reach(profile, reaches):
+            return f"agent {name}: {why}"
+    return ""
+
+
+def _out_of_reach(profile: Profile, reaches: Mapping[str, Bound]) -> str:
+    """Return which setting the agent's driver does not take; "" where its reach is not known."""
+    for knob, value in profile.settings if reaches else ():
+        if knob not in reaches or not reaches[knob].holds(value):
+            return f"profile {profile.name}: {knob}={value_text(value)} is out of reach of its driver"
+    return ""
+
+
+def _rows(bounds: Mapping[str, Bound]) -> list[Json]:
+    return [[knob, each.least, each.most, list(each.values)] for knob, each in bounds.items()]
+
+
+def _spans(forms: Sequence[BoundForm | ReachForm]) -> list[Json]:
+    return [[each.knob, each.least, each.most, list(each.values)] for each in forms]

@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: MIT
+"""A manager whose learner is a process: it never waits for it, and no kill costs or doubles a row.
+
+Times of the core are the tests' own; only how a process ends is awaited by the clock.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from nacl.signing import SigningKey
+
+from configtron.db.fleet import FleetStore
+from configtron.fleet.messages import Query, QueryAnswer, frame, from_manager
+from configtron.model.errors import BadInput
+from configtron.model.fleet import OutcomeRow
+from configtron.service.fleet.learner_process import HANG_S, LearnerProcess
+from configtron.service.fleet.manager_core import MAKE_S, SAVE_S, ManagerCore
+from configtron.service.fleet.map_learning import (
+    MAKER,
+    POSITION,
+    InlineLearner,
+    LearningAnswer,
+    LearningAsk,
+    MapLearning,
+)
+from rigs.children import child
+from tests.support.fleet_rows import BEGUN_NS, fleet_rows
+from tests.support.learner_makers import recipe, staged_policy
+from tests.support.running_fleet import until
+
+KEY = SigningKey(bytes(32))
+
+
+class Run:
+    """A manager's core on its own clock."""
+
+    def __init__(self, folder: Path, learner: LearnerProcess, store: FleetStore, start: int) -> None:
+        self.folder, self.learner, self.store, self.now = folder, learner, store, 1.0
+        self.core = ManagerCore(store, learner, KEY, f"m{start}", BEGUN_NS)
+
+    def tick(self, after_s: float = MAKE_S) -> None:
+        self.now += after_s
+        self.core.tick(self.now, BEGUN_NS + round(self.now * 1e9))
+
+    def add(self, first: int, number: int) -> None:
+        rows = [OutcomeRow("", "", at, BEGUN_NS, "a.example", "198.51.100.0/24", "0" * 16, 300.0)
+                for at in range(first, first + number)]  # fmt: skip
+        self.store.add_rows("web1", "b", first, rows, BEGUN_NS)
+
+    def learned(self) -> list[int]:
+        """Return the numbers of the rows that the stored state knows; it and its position are one transaction."""
+        facts = self.store.facts()
+        found: list[int] = json.loads(facts.get(MAKER, "[]"))
+        assert len(found) == int(facts.get(POSITION, "0"))
+        return found
+
+    def until_learned(self, number: int) -> None:
+        def known() -> bool:
+            self.tick()
+            return len(self.learned()) == number
+
+        until(known)
+
+    def until_busy(self) -> int:
+        """Wait until the process is in its `make`; return the process."""
+        (self.folder / "hanging").unlink(missing_ok=True)
+        (self.folder / "hang").touch()
+
+        def busy() -> bool:
+            # Of an idle process the next question comes with a tick.
+            self.tick()
+            return (self.folder / "hanging").exists()
+
+        until(busy)
+        found = self.learner.pid
+        assert found is not None
+        return found
+
+
+@contextmanager
+def running(folder: Path, start: int = 1) -> Iterator[Run]:
+    with FleetStore(folder / "m.db") as store:
+        learner = LearnerProcess(recipe(folder / "m.db"), again_s=0.0)
+        run = Run(folder, learner, store, start)
+        try:
+            yield run
+        finally:
+            run.core.close()
+
+
+def test_agents_are_answered_while_the_learner_makes_a_map(tmp_path: Path) -> None:
+    """A manager answered nothing for seconds, while leases live for three."""
+    with running(tmp_path) as run:
+        run.add(1, 5)
+        run.until_learned(5)
+        run.store.enroll("web1", "k" * 40)
+        run.until_busy()
+        run.add(6, 1)
+        run.tick(SAVE_S)
+        asked = frame(Query(7, "203.0.113.0/24", 0))
+        (sent,) = run.core.receive(b"c", "k" * 40, asked, run.now, BEGUN_NS)
+        answer = from_manager(sent.data)
+        assert isinstance(answer, QueryAnswer) and answer.class_name == "near"
+        assert not run.learner.idle and len(run.learned()) == 5
+        (tmp_path / "hang").unlink()
+        run.until_learned(6)
+        current = run.core.session.current
+        assert current is not None and current.head.key == (6).to_bytes(16, "big")
+
+
+def test_a_killed_learner_is_started_again_and_learns_each_row_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with running(tmp_path) as run:
+        run.add(1, 3)
+        run.until_learned(3)
+        before = run.core.session.current
+        pid = run.until_busy()
+        run.add(4, 4)
+        os.kill(pid, signal.SIGKILL)
+        (tmp_path / "hang").unlink()
+        assert run.core.session.current == before
+        run.until_learned(7)
+        assert run.learned() == [1, 2, 3, 4, 5, 6, 7] and run.learner.starts == 2
+    lines = [one.getMessage() for one in caplog.records if "learner" in one.getMessage()]
+    assert lines == ["the learner has ended by signal 9; it is started again in 0 s; the map in force stays"]
+
+
+def test_a_learner_that_hangs_is_killed_and_started_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with running(tmp_path) as run:
+        run.add(1, 3)
+        run.until_learned(3)
+        pid = run.until_busy()
+        run.tick(HANG_S - 1)
+        assert run.learner.pid == pid
+        run.tick(HANG_S)
+        (tmp_path / "hang").unlink()
+        run.add(4, 1)
+        run.until_learned(4)
+        assert run.learned() == [1, 2, 3, 4]
+    lines = [one.getMessage() for one in caplog.records if "learner" in one.getMessage()]
+    assert len(lines) == 1 and lines[0].startswith("the learner has not answered for 300 s and was killed;")
+
+
+def test_a_fault_of_the_learner_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with running(tmp_path) as run:
+        run.add(1, 3)
+        (tmp_path / "fault").touch()
+
+        def named() -> bool:
+            run.tick()
+            return "ZeroDivisionError" in caplog.text
+
+        until(named)
+        (tmp_path / "fault").unlink()
+        run.until_learned(3)
+    line = next(one.getMessage() for one in caplog.records if "ZeroDivisionError" in one.getMessage())
+    assert line.startswith("the learner has ended: a fault of this program at learner_makers.py:")
+
+
+def test_a_learner_that_only_an_operator_can_mend_ends_the_manager_that_starts(tmp_path: Path) -> None:
+    with FleetStore(tmp_path / "m.db") as store:
+        learner = LearnerProcess(recipe(tmp_path / "m.db", "refusing"))
+        run = Run(tmp_path, learner, store, 1)
+
+        def refused() -> bool:
+            try:
+                run.tick(0.01)
+            except BadInput as error:
+                return str(error) == "no profile to choose from"
+            return False
+
+        until(refused)
+
+
+def test_kills_of_either_at_any_moment_lose_and_double_no_row(tmp_path: Path) -> None:
+    """The learner dies in `make`; the manager is replaced while the learner is busy, and before it has an answer."""
+    for start in range(1, 3):
+        with running(tmp_path, start) as run:
+            run.add(10 * start - 9, 5)
+            (tmp_path / "die").touch()
+            run.until_learned(10 * start - 5)
+            run.add(10 * start - 4, 5)
+            if start % 2:
+                run.until_busy()
+            run.tick()
+        (tmp_path / "hang").unlink(missing_ok=True)
+    with running(tmp_path, 9) as run:
+        run.until_learned(20)
+        assert run.learned() == [*range(1, 21)]
+
+
+def test_the_learner_ends_with_its_manager(tmp_path: Path) -> None:
+    """After `kill -9` of the manager no process of it stays."""
+    program = (
+        "import sys, time; from pathlib import Path; from configtron.db.fleet import FleetStore\n"
+        "from configtron.service.fleet.learner_process import LearnerProcess\n"
+        "from tests.support.learner_makers import recipe; from tests.service.fleet.test_learner_process import Run\n"
+        "path = Path(sys.argv[1]); store = FleetStore(path / 'm.db')\n"
+        "run = Run(path, LearnerProcess(recipe(path / 'm.db')), store, 1); run.add(1, 1); run.until_learned(1)\n"
+        "print(run.learner.pid, flush=True); time.sleep(600)"
+    )
+    with child([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE) as manager:
+        assert manager.stdout is not None
+        learner = int(manager.stdout.readline())
+        manager.kill()
+        until(lambda: ended(learner))
+
+
+def ended(pid: int) -> bool:
+    """Return whether a process has ended. One whose parent was killed stays as a zombie."""
+    path = Path(f"/proc/{pid}/stat")
+    return not path.exists() or path.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def test_a_process_answers_as_the_same_code_within_the_manager(tmp_path: Path) -> None:
+    """Maps, reasons and facts are equal, byte for byte."""
+    path = tmp_path / "m.db"
+    rows = [replace(row, teaches=False, why_not="turn") if at % 50 == 0 else row
+            for at, row in enumerate(fleet_rows(1, 1200))]  # fmt: skip
+    with FleetStore(path) as store:
+        inline = InlineLearner(MapLearning(store, *staged_policy(path, {})), True)
+        other = LearnerProcess(recipe(path, "staged_policy", staged=True))
+        current = None
+        for turn in range(3):
+            first = turn * 400
+            numbered = [replace(row, sequence=first + at + 1, term=1, map_version=turn, class_name="", arm=None,
+                                profile="", propensity=None, held=False)
+                        for at, row in enumerate(rows[first : first + 400])]  # fmt: skip
+            store.add_rows("web1", "b", first + 1, numbered, BEGUN_NS)
+            ask = LearningAsk(BEGUN_NS + turn * 600 * 10**9, (1, turn + 1), b"x" * 16, 10**12, current, {}, ("web1",))
+            inline.ask(ask, 0.0)
+            other.ask(ask, 0.0)
+            mine = inline.answer(0.0)
+            assert mine is not None and mine.map is not None and awaited(other) == mine
+            current = mine.map
+        assert current is not None and current.mixes
+        other.close()
+
+
+def awaited(learner: LearnerProcess) -> LearningAnswer:
+    """Return the answer once it has come."""
+    found: list[LearningAnswer] = []
+
+    def come() -> bool:
+        answer = learner.answer(0.0)
+        found.extend([] if answer is None else [answer])
+        return bool(found)
+
+    until(come)
+    return found[0]
+
+
+def test_log_lines_of_the_learner_stand_in_the_managers_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    with running(tmp_path) as run:
+        (tmp_path / "speak").touch()
+        run.add(1, 1)
+        run.until_learned(1)
+    assert [one.levelname for one in caplog.records if one.getMessage() == "rows came"] == ["WARNING"]
