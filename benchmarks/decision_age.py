@@ -9,8 +9,8 @@ decision   from a row's storing in SQLite until each of four agents has checked 
 question   from an agent's query for a prefix that the map lacks until its answer, beside the same outcomes
 
 `each` makes a map whenever rows came: the loop's own part. `thompson` is the product's learner with epochs of 10 s in
-place of 600: rows wait up to an epoch, and while the learner makes a map (a second or two of a processor, more for the
-first one, once an epoch), the manager answers nothing.
+place of 600, in its process: rows wait up to an epoch, and for the map that is made (a second or two of a processor,
+more for the first one, once an epoch).
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import zmq
@@ -38,10 +39,12 @@ from configtron.learner.loop_maker import LoopMapMaker
 from configtron.learner.map_making import MapOptions
 from configtron.model.fleet import FleetMap, OutcomeRow
 from configtron.model.nouns import Profile
+from configtron.service.fleet.learner_process import LearnerRecipe
 from configtron.service.fleet.makers import grid_of
 from configtron.service.fleet.manager import run_manager
 from configtron.service.fleet.map_maker import FixedMapMaker, MapMaker
 from configtron.service.fleet.spool import Spool
+from configtron.service.fleet.stages import Stages
 
 AGENTS, PREFIXES, EPOCH_S = 4, 5000, 10
 EVERY_S, WARM_S = 0.1, 3.0
@@ -70,7 +73,7 @@ class CountingMaker:
 
     def __init__(self, maker: MapMaker) -> None:
         self._maker, self._rows = maker, 0
-        self.classify, self.save, self.restore = maker.classify, maker.save, maker.restore
+        self.classes, self.save, self.restore = maker.classes, maker.save, maker.restore
 
     def observe(self, rows: Sequence[OutcomeRow]) -> None:
         """Count rows and hand them on."""
@@ -85,7 +88,13 @@ class CountingMaker:
 
 def _managed(manager: Manager, name: str) -> None:
     logging.disable(logging.CRITICAL)
-    run_manager(manager.options, CountingMaker(MAKERS[name]()))
+    process = LearnerRecipe(manager.options.database, "benchmarks.decision_age:counted", {"maker": name})
+    run_manager(manager.options, CountingMaker(MAKERS[name]()) if name == "each" else process)
+
+
+def counted(database: Path, arguments: Mapping[str, Any]) -> tuple[MapMaker, Stages | None]:
+    """Return a maker for a process, without stages."""
+    return CountingMaker(MAKERS[arguments["maker"]]()), None
 
 
 class AskingAgent(Agent):

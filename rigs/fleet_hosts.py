@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,7 @@ from configtron.model.fleet import FleetMap, OutcomeRow
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Rules
 from configtron.service.fleet.agent_core import AgentCore
+from configtron.service.fleet.agent_log import ApplierLog, note_loaded, resume_kept
 from configtron.service.fleet.applier import Applier, LeaseOver, LoadResult
 from configtron.service.fleet.kept_documents import NOT_DRAWN, DrawnPlace
 from configtron.service.fleet.manager_core import ManagerCore, Outgoing
@@ -33,6 +35,8 @@ from rigs.fleet_pages import Client, PageReaders, WebServer
 
 if TYPE_CHECKING:
     from rigs.fleet_world import World
+
+log = logging.getLogger("configtron.fleet")
 
 AGENTS = ("a0", "a1", "a2")
 START_NS = 1_800_000_000 * 10**9
@@ -92,6 +96,10 @@ class Host:
         self.protocol: int | None = None
         self.revoked_at: float | None = None
         self.rejected = set[tuple[int, int]]()
+        # What the judge of lines knows: starts, and whether a map was kept; rows that found no room (start, time).
+        self.begun: list[tuple[float, bool]] = []
+        self.refusals: list[tuple[int, float, bool]] = []
+        self.log = ApplierLog()
 
     # The enforcement.
 
@@ -172,9 +180,10 @@ class Host:
         spool = Spool(self.path, self.name, boot=f"{self.name}-{self.starts}", most_bytes=SPOOL_BYTES)
         self.applier = Applier(self, KEY.verify_key, BASE, BASE)
         self.applier.frozen = self.kernel.frozen
-        if self.kernel.documents:
-            kept = list(self.kernel.documents.values())
-            self.applier.resume(kept, self.boot_s(), self.wall_ns(), self.kernel.drawn)
+        kept = list(self.kernel.documents.values())
+        self.begun.append((self.world.now, bool(kept)))
+        self.log = ApplierLog()
+        resume_kept(self.applier, kept, self.boot_s(), self.wall_ns(), self.kernel.drawn)
         self.core = AgentCore(AgentHello(spool.boot, "sim"), self.applier.held, spool, self._load)
         self.readers = PageReaders(self, spool.boot)
 
@@ -205,13 +214,15 @@ class Host:
         self.kernel.rules, self.kernel.until_s = BASE, -1.0
 
     def _load(self, document: bytes) -> None:
-        document = self.world.faults.handed_on(document)
+        document = self.world.faults.handed_on(document, self.name)
         self.world.later(0.05, lambda: self._loaded(document), self)
 
     def _loaded(self, document: bytes) -> None:
         if self.applier is None or self.core is None:
             return
-        self._report(self.applier.load(document, self.boot_s(), self.wall_ns()))
+        found = self.applier.load(document, self.boot_s(), self.wall_ns())
+        note_loaded(found, 0.0)
+        self._report(found)
 
     def _report(self, found: LoadResult) -> None:
         """Hand a result to the network side, which sends it."""
@@ -228,13 +239,18 @@ class Host:
         self.applier.tick(self.boot_s(), self.wall_ns())
         for late in self.applier.take_late():
             self._report(late)
-        self.applier.take_remarks()
+        self.log.turn(self.applier, self.boot_s(), self.wall_ns())
         if self.readers is not None:
             self.readers.turn()
         if self.core.session.frozen and not self.applier.frozen:
             self.rejected.clear()
         self.core.holds(self.applier.held, self.applier.frozen)
         self.send(self.core.tick(self.world.now, self.wall_ns()))
+
+    def report(self) -> None:
+        """Log what became of page loads, as a process does each minute and at its end."""
+        if self.readers is not None:
+            self.readers.report()
 
     def produce(self) -> None:
         if self.core is None:
@@ -250,6 +266,7 @@ class Host:
         spool, first = self.core.spool, self.core.spool._next
         self.world.may_kill()
         taken = spool.add(rows)
+        self.refusals.append((self.starts, self.world.now, taken < len(rows)))
         for at, each in enumerate(rows[:taken], first):
             name = (self.name, spool.boot, at)
             self.taken[name] = replace(each, agent=self.name, boot=spool.boot, sequence=at)
@@ -377,6 +394,7 @@ class ManagerHost:
         self.send(self.core.tick(self.world.now, self.wall_ns()))
         if self.core is not None and self.core.stopped:
             self.world.note(f"{self.name} stops: {self.core.stopped}")
+            log.error("%s", self.core.stopped)
             self.kill()
 
     def receive(self, host: Host, key: str, data: bytes) -> None:

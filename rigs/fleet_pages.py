@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from configtron.learner.pageloads.http_framing import HttpRequest
 from configtron.learner.pageloads.intake import BEACON_PATH
 from configtron.learner.pageloads.plan_book import PlanBook
+from configtron.service.fleet.page_intake import CountsReport
 from configtron.service.outcomes.batch_bytes import decoded, encoded
 from configtron.service.outcomes.page_outcomes import PageOutcomes
 from configtron.service.outcomes.root_reader import OutcomeClock, RootReader
@@ -110,23 +111,21 @@ class PageReaders:
         self.pages = PageOutcomes(
             host.name, boot, host.keep_rows, drawn_of=self.book.of_client, settle_ns=round(SETTLE_S * S), clock=clock
         )
-        self._drawn: tuple[object, ...] = ()
         self.posted, self.rows = Counter[str](), 0
 
     def turn(self) -> None:
         """Take the plan that is in force, then what the kernel and the web server have."""
         applier = self.host.applier
         assert applier is not None
-        drawing = applier.drawing
-        if drawing is not None and self._drawn != (drawing, applier.held):
-            self._drawn = (drawing, applier.held)
-            self.book.add(drawing.dated(applier.drawn_classes, self.host.boot_ns()))
-        elif drawing is None and self._drawn:
-            self._drawn = ()
-            self.book.end(round(applier.renewed_s * 1e9))
+        applier.turns.pass_on(self.book, self.host.boot_ns())
         batch = decoded(encoded(self.reader.turn()))
         self.host.world.may_kill()
         self.pages.turn(batch)
+
+    def report(self) -> None:
+        """Log what became of lines, records and beacons since the start."""
+        for about, counts in (("log lines and records", self.reader.counts), ("page loads", self.pages.counts)):
+            CountsReport(about).turn(counts, now=True)
 
     def post(self, body: bytes, client: Client, path: str = BEACON_PATH) -> int:
         """Hand a request of the web server to the endpoint; return the answer's status."""
@@ -185,7 +184,7 @@ class Visitors:
         for host in self.world.hosts.values():
             if self.world.rng.random() < VISITS:
                 self._visit(host, self.world.rng.choice(self.clients))
-            if self.world.fault("flood", 0.002):
+            if self.world.fault("flood", 0.002, host.name):
                 self._flood(host, self.world.rng.choice(self.clients))
 
     def _visit(self, host: Host, client: Client) -> None:
@@ -224,7 +223,7 @@ class Visitors:
         self.world.later(at_s + max(after_s, took_s), partial(self._beacon, host, visit), host)
 
     def _answered(self, host: Host, visit: Visit, port: int, took_s: float) -> None:
-        visit.logged = host.boots == visit.boots and not self.world.fault("line lost", 0.01)
+        visit.logged = host.boots == visit.boots and not self.world.fault("line lost", 0.01, host.name)
         if not visit.logged:
             return
         end = f"{host.wall_ns() / 1e9:.3f}"

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import heapq
+import logging
 import random
 import sqlite3
 from collections.abc import Callable
@@ -35,7 +36,9 @@ from rigs.fleet_drawing import DrawingHost
 from rigs.fleet_faults import Faults, emptied
 from rigs.fleet_hosts import AGENTS, HUMAN, PROFILES, Host, Killed, ManagerHost
 from rigs.fleet_judge import Judge
+from rigs.fleet_log import FleetLog, Line, logged
 from rigs.fleet_pages import Visitors
+from rigs.fleet_recovery import Recovery
 
 # s of a step; of faults; of quiet after them.
 STEP_S, FAULTS_S, QUIET_S = 0.1, 30.0, 25.0
@@ -54,6 +57,8 @@ class World:
         self._hash = hashlib.sha256()
         self.faulty = True
         self.counts: dict[str, int] = {}
+        self.acting, self.log = "", FleetLog(self)
+        self.recovery = Recovery(self)
         self.maps: dict[tuple[int, int, bytes], FleetMap] = {}
         self._old_frames: list[tuple[Host, bytes]] = []
         self.faults = Faults(self)
@@ -81,14 +86,16 @@ class World:
     def digest(self) -> str:
         return self._hash.hexdigest()
 
-    def fault(self, name: str, chance: float) -> bool:
+    def fault(self, name: str, chance: float, at: str = "") -> bool:
+        """Return whether a fault is planted now; `at`: the process that it befalls."""
         if not self.faulty or self.rng.random() >= chance:
             return False
         self.counts[name] = self.counts.get(name, 0) + 1
+        self.recovery.planted(name, at)
         return True
 
     def may_kill(self) -> None:
-        if self.fault("killed between writes", 0.003):
+        if self.fault("killed between writes", 0.003, self.acting):
             raise Killed
 
     # The network.
@@ -175,12 +182,19 @@ class World:
 
     def run(self) -> None:
         """Run to the end; then `wrong` says which rules were broken."""
+        with logged(self.log):
+            self._run()
+        self.judge.lines()
+
+    def _run(self) -> None:
         for process in (*self.managers, *self.hosts.values()):
             self.do(process, process.start)
         self._until(FAULTS_S)
         self._calm()
         self._until(FAULTS_S + QUIET_S)
         self.judge.end()
+        for host in self.hosts.values():
+            self.do(host, host.report)
         self._close()
 
     def _until(self, end_s: float) -> None:
@@ -204,9 +218,11 @@ class World:
             for process in (*self.managers, *self.hosts.values()):
                 self.do(process, process.step)
             self.judge.kernels()
+            self.recovery.step()
 
     def do(self, process: object, do: Callable[[], None]) -> None:
         assert isinstance(process, Host | ManagerHost)
+        self.acting = process.name
         try:
             do()
         except Killed:
@@ -218,7 +234,10 @@ class World:
             # The outermost loop of a process: one line, and systemd starts it again.
             self.note(f"{process.name} ends: {type(error).__name__}")
             self.counts["ended by an error"] = self.counts.get("ended by an error", 0) + 1
+            self.log.lines.append(Line(self.now, process.name, logging.ERROR, str(error)))
             process.kill()
+        finally:
+            self.acting = ""
 
     def replay(self) -> None:
         """Deliver a frame of earlier again, now and then."""

@@ -52,8 +52,8 @@ class PlannedMaker:
     def note(self, published: FleetMap, fresh: bool) -> None:
         self.wanted = replace(self.wanted, key=published.key)
 
-    def classify(self, prefix: str, rtt_us: int) -> str:
-        return ""
+    def classes(self) -> Mapping[str, str]:
+        return {}
 
     def save(self) -> str:
         return f"{self.rows} {self._epoch} {self.wanted.key.hex()}"
@@ -76,7 +76,8 @@ def planned_map(mixes: Mapping[str, Sequence[tuple[str, int]]], holdback: float 
 
 @dataclass
 class StagedWorld:
-    """folder: of the database; slower: profile -> factor on its loads, which `x0.8` in its name says too."""
+    """folder: of the database; slower: profile -> factor on its loads, which `x0.8` in its name says too; stepped_s:
+    what the manager's wall clock has been set forward by."""
 
     folder: Path
     maker: PlannedMaker
@@ -85,6 +86,7 @@ class StagedWorld:
     seed: int = 1
     loads: int = 2400
     slower: dict[str, float] = field(default_factory=dict)
+    stepped_s: float = 0.0
 
     def __post_init__(self) -> None:
         self.epoch, self.starts, self._part = FIRST, 0, 0
@@ -103,11 +105,12 @@ class StagedWorld:
         self.store = FleetStore(self.folder / "staged.db")
         self.maker = PlannedMaker(self.maker.wanted)
         self.stages = Stages(self.plan, self.switch, b"k", self.maker.note)
-        self.core = ManagerCore(self.store, self.maker, KEY, f"m{self.starts}", self.now_s * 10**9, self.stages)
+        self.core = ManagerCore(self.store, self.maker, KEY, f"m{self.starts}",
+                                round((self.now_s + self.stepped_s) * 1e9), self.stages)  # fmt: skip
 
     def tick(self, at_s: float) -> None:
         """Turn the manager, at a second of this epoch."""
-        self.core.tick(self.now_s + at_s, round((self.now_s + at_s) * 1e9))
+        self.core.tick(self.now_s + at_s, round((self.now_s + at_s + self.stepped_s) * 1e9))
 
     def play(self, epochs: int) -> list[str]:
         """Play epochs; return the stage after each step of them."""
