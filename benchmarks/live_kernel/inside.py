@@ -15,16 +15,18 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from benchmarks.live.scenario import guarded, measured
+from benchmarks.live_kernel.browser_visits import BrowserVisitors, name_script
 from benchmarks.live_kernel.bulk_flow import BulkFlow
+from benchmarks.live_kernel.fixed_arms import AlikeArms, FixedArms
 from benchmarks.live_kernel.hosts import DATABASE, HostAgent, LearningManager
 from benchmarks.live_kernel.place import FOLDER, WebProgram, Wires
-from benchmarks.live_kernel.scenario import AFTER, CHANGED, KernelScenario, pages
+from benchmarks.live_kernel.scenario import CHANGED, FIXED, SLOW_PACING, UNIFORM, KernelScenario, pages
 from benchmarks.live_kernel.visits import Visited, Visitors
+from configtron.lab.internet import links
 from configtron.lab.testbed import servers
 from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT
 from configtron.learner.closed_loop import LoopOptions
@@ -32,15 +34,14 @@ from configtron.learner.loop_maker import LoopMapMaker
 from configtron.learner.map_making import MapOptions
 from configtron.learner.map_text import map_text
 from configtron.model.close_records import CloseRecord, OpenRecord
-from configtron.model.errors import Mismatch
+from configtron.model.grid import Grid
 from configtron.model.nouns import Profile
 from configtron.service.learning.serve_local import TURN_S, reachable_grid
 from rigs.guest_module import MODULE
 
 OUTPUT, GROUPS = Path(GUEST_OUTPUT), Path("/run/cgroup")
-KEY = bytes(range(16))
 # Clients of an epoch that a prefix needs to be listed.
-LEAST_CLIENTS = 10
+LEAST_CLIENTS = 4
 # Bytes that a squeezed queue holds: eight frames.
 SQUEEZED_BYTES = 12_112
 # s after the last load in which the last rows settle (`beacon_join.SETTLE_NS`, and more).
@@ -58,15 +59,21 @@ class KernelExperiment:
         self.loads: list[Visited] = []
         self.records: list[tuple[str, OpenRecord | CloseRecord]] = []
         self.plans: list[tuple[str, int, int, int]] = []
-        self.maps: dict[tuple[int, int], str] = {}
+        self.maps: dict[tuple[int, int], tuple[str, str]] = {}
         self.applied: list[tuple[str, float, int, int]] = []
         self.restarts: list[tuple[int, int, int]] = []
+        self.staged: list[tuple[float, int, int, str, str, float]] = []
         self.counts: Counter[str] = Counter()
         self.events: list[tuple[int, str]] = []
-        self.starts, self.lost_records, self.first = 0, 0, 0
+        self.event_s: dict[str, float] = {}
+        self.starts, self.lost_records = 0, 0
+        # a run begins with the next epoch: what is before it serves to start
+        self.first = int(time.time() // scenario.epoch_s) + 1
         self.boot_s = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
         self.wires = Wires(self.networks, scenario.hosts, scenario.seed)
         servers.lay_out(list(self.pages.values()))
+        if scenario.browsers:
+            name_script(list(self.pages.values()))
         self.programs = [
             WebProgram(at, self.pages, OUTPUT / "tls", GROUPS / f"web{at}") for at in range(scenario.hosts)
         ]
@@ -82,9 +89,16 @@ class KernelExperiment:
         grid = guarded(measured())
         if self.agents:
             grid = reachable_grid(self.barred, grid)
-        options = LoopOptions(grid, scenario.policy, maps, scenario.begin_with, budget=scenario.budget)
         self.starts += 1
-        return LearningManager(LoopMapMaker(options, KEY), lambda profile: self.barred(profile), self.starts)
+        return LearningManager(self._maker(grid, maps), lambda profile: self.barred(profile), self.starts, maps,
+                               scenario.stages)  # fmt: skip
+
+    def _maker(self, grid: Grid, maps: MapOptions) -> LoopMapMaker | FixedArms:
+        scenario = self.scenario
+        if scenario.policy in (FIXED, UNIFORM):
+            return FixedArms(scenario, grid, maps, self.first)
+        options = LoopOptions(grid, scenario.policy, maps, scenario.begin_with, budget=scenario.budget)
+        return (AlikeArms if scenario.alike else LoopMapMaker)(options, scenario.key)
 
     async def agent(self, number: int) -> None:
         """Start the agent of a server; all of them may do the same."""
@@ -106,21 +120,13 @@ class KernelExperiment:
             program.start()
         for number in range(scenario.hosts):
             await self.agent(number)
-        visitors = [
-            Visitors(
-                network, self.pages, scenario.hosts, self.program, scenario.seed, self.server_of, self.loads.append
-            )
-            for network in self.networks
-        ]
+        visitors = self._visitors()
         for flow in self.flows.values():
             flow.start()
         over = asyncio.Event()
         visiting = [asyncio.ensure_future(one.visit(over.is_set)) for one in visitors]
-        now_s = time.time()
-        first = int(now_s // scenario.epoch_s) + 1
-        self.first = first
         shown, acted = -1, -1
-        while (epoch := int(time.time() // scenario.epoch_s) - first) < scenario.epochs:
+        while (epoch := int(time.time() // scenario.epoch_s) - self.first) < scenario.epochs:
             if epoch > acted and epoch >= 0:
                 await self.act(epoch)
                 acted = epoch
@@ -130,14 +136,15 @@ class KernelExperiment:
             self.turn()
             if epoch > shown:
                 shown = epoch
-                mixes = 0 if self.manager.maker.learner.map is None else len(self.manager.maker.learner.map.mixes)
-                print(f"epoch {epoch}: {len(self.loads)} loads, {self.manager.maker.learner.outcomes_} learned,"
-                      f" {mixes} classes", flush=True)  # fmt: skip
+                print(f"epoch {epoch}: {len(self.loads)} loads, {self.manager.learned} learned", flush=True)
             await asyncio.sleep(TURN_S)
             for one in visiting:
                 if one.done():
                     one.result()
         over.set()
+        while not all(one.done() for one in visiting):
+            self.turn()
+            await asyncio.sleep(TURN_S)
         await asyncio.gather(*visiting)
         for flow in self.flows.values():
             flow.stop()
@@ -157,43 +164,62 @@ class KernelExperiment:
             one.close()
         self.wires.close()
 
+    def _visitors(self) -> list[Visitors] | list[BrowserVisitors]:
+        hosts, seed = self.scenario.hosts, self.scenario.seed
+        if self.scenario.browsers:
+            return [BrowserVisitors(self.networks, self.pages, hosts, seed, self.loads.append)]
+        given = (self.pages, hosts, self.program, seed, self.server_of, self.loads.append)
+        return [Visitors(network, *given) for network in self.networks]
+
     def turn(self) -> None:
         """Turn the manager and every agent."""
         self.manager.turn()
         for agent in self.agents.values():
             if (applied := agent.turn()) is not None:
-                self.maps[applied.term, applied.version] = map_text(applied)
-                at_s = time.clock_gettime(time.CLOCK_BOOTTIME)
-                self.applied.append((agent.name, at_s, applied.term, applied.version))
-                if applied.key != KEY:
-                    raise Mismatch("the key of the draw changed")
+                self.maps[applied.term, applied.version] = map_text(applied), applied.key.hex()
+                self.applied.append((agent.name, _boot_s(), applied.term, applied.version))
+        self.note_stage()
+
+    def note_stage(self) -> None:
+        """Keep the changes of a roll-out's stage."""
+        rollout = self.manager.rollout
+        for row in () if rollout is None else rollout.evidence:
+            change = (*rollout.version, row.stage, row.why)
+            if change not in {one[1:5] for one in self.staged}:
+                self.staged.append((_boot_s(), *change, dict(row.numbers).get("treated loads", 0.0)))
 
     async def act(self, epoch: int) -> None:
         """Do what is planted in this epoch."""
         scenario = self.scenario
         if scenario.change and epoch == scenario.change:
             self.change()
-            self.events.append((epoch, "change"))
+            self.note(epoch, "change")
         if scenario.squeeze and epoch == scenario.squeeze:
             for network in self.networks:
                 self.wires.put(network, SQUEEZED_BYTES)
-            self.events.append((epoch, "squeeze"))
+            self.note(epoch, "squeeze")
+        if scenario.harmful and epoch == scenario.harmful:
+            slow = [(f"net/ipv4/tcp_pacing_{of}_ratio", str(SLOW_PACING)) for of in ("ss", "ca")]
+            for number in range(scenario.hosts):
+                links.sysctl(f"web{number}", slow)
+            self.note(epoch, "harmful")
         if scenario.lost and epoch == scenario.lost:
             await self.lose(1)
-            self.events.append((epoch, "lost"))
+            self.note(epoch, "lost")
         if scenario.lost and epoch == scenario.lost + scenario.lost_for:
             self.programs[1].start()
             await self.agent(1)
             self.lost.clear()
-            self.events.append((epoch, "back"))
+            self.note(epoch, "back")
+
+    def note(self, epoch: int, name: str) -> None:
+        """Keep what was planted, and when."""
+        self.events.append((epoch, name))
+        self.event_s[name] = _boot_s()
 
     def change(self) -> None:
         """Give the networks of a continent other conditions."""
-        names = iter(AFTER * len(self.networks))
-        self.networks = [
-            replace(network, condition=next(names)) if network.continent == CHANGED else network
-            for network in self.networks
-        ]
+        self.networks = self.scenario.networks_in(self.scenario.change)
         for network in self.networks:
             if network.continent == CHANGED:
                 self.wires.put(network)
@@ -208,11 +234,11 @@ class KernelExperiment:
         """Kill the manager and start it from its database."""
         if (epoch, "restart") in self.events:
             return
-        self.events.append((epoch, "restart"))
-        before = self.manager.maker.learner.outcomes_
+        self.note(epoch, "restart")
+        before = self.manager.learned
         self.manager.kill()
         self.manager = self._manager()
-        after = self.manager.maker.learner.outcomes_
+        after = self.manager.learned
         self.restarts.append((self.manager.learning.core.term, before, after))
         for agent in self.agents.values():
             agent.follow(self.manager)
@@ -220,16 +246,19 @@ class KernelExperiment:
     def found(self) -> dict[str, Any]:
         """Return all that is judged."""
         rows = [list(map(_plain, _row(row))) for row in self.manager.store.every_row()]
-        learner = self.manager.maker.learner
         return {
-            "first": self.first, "key": KEY.hex(), "maps": list(self.maps.values()), "plans": self.plans,
+            "first": self.first, "maps": list(self.maps.values()), "plans": self.plans,
             "loads": self.loads, "records": [(name, *_record(one)) for name, one in self.records], "rows": rows,
-            "counts": dict(self.counts), "events": self.events, "learned": learner.outcomes_,
-            "left_out": dict(learner.left_out_), "term": self.manager.learning.core.term,
+            "counts": dict(self.counts), "events": self.events, "event_s": self.event_s,
+            "learned": self.manager.learned, "staged": self.staged, "term": self.manager.learning.core.term,
             "flows": {number: sorted(flow.bins.items()) for number, flow in self.flows.items()},
             "applied": self.applied, "restarts": self.restarts, "boot_s": self.boot_s,
             "lost_records": self.lost_records,
         }  # fmt: skip
+
+
+def _boot_s() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def _plain(value: object) -> object:

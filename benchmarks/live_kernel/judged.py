@@ -29,8 +29,8 @@ from configtron.service.learning.serve_local import dated_plan
 
 # s by which a connection's start may lie outside of its load's times, which another clock reading took.
 SLACK_S = 0.5
-# s within which the clock readings around the writing of a map may lie: the clock stands while a process runs.
-APPLYING_S = 0.001
+# In place of the port of a client that is not known.
+ANY_PORT = 0
 # Examples of what differs.
 EXAMPLES = 5
 
@@ -40,7 +40,8 @@ class Checks:
     """connections, rows: how many were compared; wrong: by kind; examples: some in words; clients_mixed:
     clients of listed prefixes within an epoch whose connections have two arms; banded_mixed: the same of clients that
     no prefix of the map holds, whose class is that of their handshake's round trip; loads_mixed: page loads of either;
-    unmatched: connections of no page load."""
+    fell_back: clients with two arms within an epoch in which a roll-out was taken back, which changes the key of the
+    draw at once; they and their loads are not among the mixed ones; unmatched: connections of no page load."""
 
     connections: int = 0
     drawn: int = 0
@@ -50,6 +51,7 @@ class Checks:
     loads_mixed: int = 0
     clients_mixed: int = 0
     banded_mixed: int = 0
+    fell_back: int = 0
     units: int = 0
     unmatched: int = 0
 
@@ -87,8 +89,8 @@ COLUMNS = ("agent", "sequence", "at_ns", "site", "prefix", "unit", "plt_ms", "te
 
 def kept(scenario: KernelScenario, found: dict[str, Any]) -> KeptRun:
     """Return a run from the guest's JSON."""
-    key = bytes.fromhex(found["key"])
-    maps = {(one.term, one.version): one for one in (map_of_text(text, key) for text in found["maps"])}
+    kept_maps = (map_of_text(text, bytes.fromhex(key)) for text, key in found["maps"])
+    maps = {(one.term, one.version): one for one in kept_maps}
     in_force: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
     plans: dict[tuple[int, int, int], DatedPlan] = {}
     for name, term, version, epoch in found["plans"]:
@@ -106,22 +108,24 @@ def kept(scenario: KernelScenario, found: dict[str, Any]) -> KeptRun:
 
 
 class LoadFinder:
-    """Finds the page load of a connection."""
+    """Finds the page load of a connection: by the client's port, or, of a browser, by time alone: no other page of its
+    network loads then."""
 
     def __init__(self, run: KeptRun) -> None:
         prefixes = [network.prefix for network in run.scenario.access_networks()]
         self._by_port: dict[tuple[str, str, int], list[int]] = defaultdict(list)
-        self._loads = run.loads
+        self._loads, self._browsers = run.loads, run.scenario.browsers
         for at, load in enumerate(run.loads):
-            for port in load.ports:
+            for port in (ANY_PORT,) if self._browsers else load.ports:
                 self._by_port[f"web{load.server}", prefixes[load.network], port].append(at)
 
     def of(self, name: str, record: OpenRecord) -> int | None:
         """Return the place of its load; None: there is none."""
         start_s = record.start_ns / 1e9
-        for at in self._by_port.get((name, record.prefix, record.remote_port), ()):
+        slack_s, port = (0.0, ANY_PORT) if self._browsers else (SLACK_S, record.remote_port)
+        for at in self._by_port.get((name, record.prefix, port), ()):
             load = self._loads[at]
-            if load.begin_s - SLACK_S <= start_s <= load.end_s + SLACK_S:
+            if load.begin_s - slack_s <= start_s <= load.end_s + slack_s:
                 return at
         return None
 
@@ -149,20 +153,32 @@ def checked(run: KeptRun) -> Checks:
             banded.add((record.epoch, address))
         _connection(found, run, name, record, address)
     found.units = len(of_unit)
-    mixed = {one for one, arms in of_unit.items() if len(arms) > 1}
+    fell_back = taken_back(run)
+    two_arms = {one for one, arms in of_unit.items() if len(arms) > 1}
+    mixed = {one for one in two_arms if one[0] not in fell_back}
     found.clients_mixed, found.banded_mixed = len(mixed - banded), len(mixed & banded)
-    found.loads_mixed = sum(len(arms) > 1 for arms in of_load.values())
+    found.fell_back = len(two_arms - mixed)
+    found.loads_mixed = sum(len(arms) > 1 and epoch not in fell_back for (_, epoch), arms in of_load.items())
     _rows(found, run)
     return found
 
 
+def taken_back(run: KeptRun) -> set[int]:
+    """Return the epochs in which a server had plans with different keys: a version was taken back within them."""
+    keys: dict[tuple[str, int], set[bytes]] = {
+        (name, epoch): {run.plans[term, version, epoch].plan.key for term, version in places}
+        for (name, epoch), places in run.in_force.items()
+    }
+    return {epoch for (_, epoch), some in keys.items() if len(some) > 1}
+
+
 def _connection(found: Checks, run: KeptRun, name: str, record: OpenRecord, address: str) -> None:
-    """Compare a connection with the draw of the plans that its server had in that epoch: one, or two where a map came
-    within it. Prefixes are of the latest map that was applied, mixes of the plan's."""
+    """Compare a connection with the draw of the plans that its server had in that epoch: one, or two where a roll-out
+    was taken back within it. Prefixes and mixes are of the plan's map."""
     epoch = record.epoch or 0
     plans = [run.plans[term, version, epoch] for term, version in run.in_force.get((name, epoch), ())]
     facts = (record.class_name, record.arm, record.held, record.profile)
-    expected = [drawn(plan, address, one) for plan in plans for one in classes_of(run, name, record, plan)]
+    expected = [drawn(plan, address, class_of(run, record, plan)) for plan in plans]
     found.drawn += record.class_name is not None
     if facts not in expected:
         found.add("connection", f"{address} in epoch {epoch} at {name}: {facts}, by the plan {expected}")
@@ -177,34 +193,30 @@ def drawn(plan: DatedPlan, address: str, name: str) -> tuple[str | None, int | N
     return name, now.arm, now.held, "" if now.arm is None else mix.profiles[now.arm]
 
 
-def classes_of(run: KeptRun, name: str, record: OpenRecord, plan: DatedPlan) -> list[str]:
-    """Return the class of a connection's client: of its prefix by the map that its server had last, by two where one
-    came at that moment; else of the plan's band of its handshake's round trip, which the record has."""
-    at_s = record.start_ns / 1e9
-    came = [(when_s, place) for when_s, place in run.applied.get(name, ()) if when_s <= at_s + APPLYING_S]
-    recent = [place for when_s, place in came if when_s > at_s - APPLYING_S]
-    before = [place for when_s, place in came if when_s <= at_s - APPLYING_S][-1:]
+def class_of(run: KeptRun, record: OpenRecord, plan: DatedPlan) -> str:
+    """Return the class of a connection's client by a plan: of its prefix, else of the band of its handshake's round
+    trip, which the record has."""
+    name = run.maps[plan.term, plan.map_version].prefixes.get(record.prefix, "")
     banded = next((one for up_to, one in plan.plan.bands if 0 < (record.rtt_us or 0) <= up_to), "")
-    listed = (run.maps[place].prefixes.get(record.prefix, "") for place in (*before, *recent))
-    return [name if name in plan.mixes else banded for name in listed]
+    return name if name in plan.mixes else banded
 
 
 def _rows(found: Checks, run: KeptRun) -> None:
     """Compare every row with its client, found by the unit, and its map."""
     clients = {network.address(client) for network in run.scenario.access_networks()
                for client in range(network.clients)}  # fmt: skip
-    units: dict[int, dict[str, str]] = {}
-    key = bytes.fromhex(run.raw["key"])
+    units: dict[tuple[int, bytes], dict[str, str]] = {}
     seen: set[tuple[str, int]] = set()
     for row in run.rows:
         found.rows += 1
         epoch = row["epoch"]
         if not row["version"]:
             continue
-        if epoch not in units:
-            units[epoch] = {unit(key, _packed(address), epoch): address for address in clients}
-        address = units[epoch].get(row["unit"], "")
         plan = run.plans.get((row["term"], row["version"], epoch))
+        of_key = (epoch, b"" if plan is None else plan.unit_key)
+        if plan is not None and of_key not in units:
+            units[of_key] = {unit(plan.unit_key, packed(address), epoch): address for address in clients}
+        address = units.get(of_key, {}).get(row["unit"], "")
         if not address or plan is None:
             found.add("row", f"{row} is of no client or plan")
             continue
@@ -223,7 +235,8 @@ def _rows(found: Checks, run: KeptRun) -> None:
         seen.add(place)  # type: ignore[arg-type]
 
 
-def _packed(address: str) -> bytes:
+def packed(address: str) -> bytes:
+    """Return the bytes of an IPv4 address."""
     return bytes(map(int, address.split(".")))
 
 
@@ -255,12 +268,23 @@ def served(run: KeptRun) -> list[ServedLoad]:
     for at, load in enumerate(run.loads):
         address = run.address(load)
         record = first.get(at)
-        held = bool(is_held(some.plan, np.array([unit_of(address)], dtype=np.uint64))[0])
+        # a roll-out that is taken back has another key, which draws the holdback, too
+        plan = some if record is None or record.epoch is None else _plan_of(run, load, record, some)
+        held = bool(is_held(plan.plan, np.array([unit_of(address)], dtype=np.uint64))[0])
         wall_s = run.raw["boot_s"] + load.begin_s
         epoch = int(wall_s // run.scenario.epoch_s) - run.raw["first"]
         profile, name = ("", "") if record is None else (record.profile or "", record.class_name or "")
         found.append(ServedLoad(load, numbers[address], networks[load.network].continent, epoch, held, profile, name))
     return found
+
+
+def _plan_of(run: KeptRun, load: Visited, record: OpenRecord, otherwise: DatedPlan) -> DatedPlan:
+    """Return the plan of a connection's epoch whose draw holds its client back as the record has it."""
+    epoch = record.epoch or 0
+    plans = [run.plans[term, version, epoch] for term, version in run.in_force.get((f"web{load.server}", epoch), ())]
+    address = np.array([unit_of(run.address(load))], dtype=np.uint64)
+    fits = (one for one in plans if record.class_name is None or bool(is_held(one.plan, address)[0]) == record.held)
+    return next(fits, otherwise)
 
 
 def judged(loads: list[ServedLoad], continents: tuple[str, ...], worst_ms: float) -> Judged:

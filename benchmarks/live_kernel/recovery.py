@@ -15,14 +15,15 @@ Source     Angrist and Pischke 2009, 3.3.1 (weights of a saturated regression); 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
+from typing import NamedTuple
 
 import numpy as np
 
 from benchmarks.live_kernel.bulk_flow import BIN_S
 from benchmarks.live_kernel.judged import KeptRun, ServedLoad
-from benchmarks.live_kernel.scenario import CHANGED, pages
+from benchmarks.live_kernel.scenario import CHANGED, SLOW_PACING, pages
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.live_rows import WORST_MS
 
@@ -37,26 +38,27 @@ AFTER_S, APART_S = 1.5, 1.5
 def within(loads: Sequence[ServedLoad], seed: int = 1) -> tuple[float, float, float]:
     """Return the gain of tuned over held-back clients, as a share, and its 95 % interval; NaN without both in any
     stratum."""
-    stratum = _codes([(one.visited.network, one.visited.page, one.visited.http) for one in loads])
-    client = _codes([one.client for one in loads])
+    stratum = codes([(one.visited.network, one.visited.page, one.visited.http) for one in loads])
+    client = codes([one.client for one in loads])
     held = np.array([one.held for one in loads], dtype=np.bool_)
     ln = np.log([WORST_MS if one.visited.plt_ms is None else one.visited.plt_ms for one in loads])
     rng, clients = np.random.default_rng((DRAWING, seed)), int(client.max(initial=-1)) + 1
-    found = [_difference(stratum, held, ln, np.ones(len(ln)))]
+    found = [difference(stratum, held, ln, np.ones(len(ln)))]
     for _ in range(RESAMPLES):
         times = np.bincount(rng.integers(clients, size=clients), minlength=clients) if clients else np.zeros(0)
-        found.append(_difference(stratum, held, ln, times[client].astype(np.float64)))
+        found.append(difference(stratum, held, ln, times[client].astype(np.float64)))
     gain = 1.0 - np.exp(np.array(found))
     low, high = np.nanquantile(gain[1:], (0.025, 0.975)) if not np.isnan(gain).all() else (np.nan, np.nan)
     return float(gain[0]), float(low), float(high)
 
 
-def _codes(values: Sequence[object]) -> Codes:
+def codes(values: Sequence[object]) -> Codes:
+    """Return the number of each value, in order of first appearance."""
     known: dict[object, int] = {}
     return np.array([known.setdefault(one, len(known)) for one in values], dtype=np.int64)
 
 
-def _difference(stratum: Codes, held: np.ndarray, ln: Floats, weight: Floats) -> float:  # type: ignore[type-arg]
+def difference(stratum: Codes, held: np.ndarray, ln: Floats, weight: Floats) -> float:  # type: ignore[type-arg]
     """Return the mean difference of ln page load time, tuned less held, over strata."""
     size = int(stratum.max(initial=-1)) + 1
     sums = []
@@ -84,8 +86,7 @@ def by_epoch(run: KeptRun, loads: Sequence[ServedLoad]) -> list[str]:
 
 def by_stretch(run: KeptRun, loads: Sequence[ServedLoad], first: int) -> list[str]:
     """Return the gains of the stretches of a run, of all continents and each."""
-    ends = sorted({first, *(at for at, name in run.raw["events"] if name in ("change", "squeeze") and at > first),
-                   run.scenario.epochs})  # fmt: skip
+    ends = sorted({first, *(at for at, name in run.raw["events"] if name in FELT and at > first), run.scenario.epochs})
     lines = ["the same by stretch, and of all that was drawn by continent"]
     for begin, end in zip(ends, ends[1:], strict=False):
         lines.append(_line(f"epochs {begin} to {end - 1}", [one for one in loads if begin <= one.epoch < end]))
@@ -102,39 +103,102 @@ def _line(name: str, loads: Sequence[ServedLoad]) -> str:
     return f"  {name:18s} {gain:+7.1%} [{low:+7.1%}, {high:+7.1%}]  {len(loads)} loads"
 
 
+# What is planted in the networks or servers, so that it may make tuned clients' loads slower than held-back ones'.
+FELT = ("change", "squeeze", "harmful")
+
+
+class Felt(NamedTuple):
+    """What was planted in an epoch. span_s: until tuned clients' loads were no longer slower than held-back clients' by
+    an epoch's interval; 0: they never were; None: they still were when the next of `FELT` came, or the run ended."""
+
+    name: str
+    epoch: int
+    span_s: int | None
+
+    @property
+    def words(self) -> str:
+        """In a sentence."""
+        if self.span_s == 0:
+            return "tuned clients are slower than held-back ones in no epoch after it"
+        if self.span_s is None:
+            return "tuned clients are slower than held-back ones until the end of this stretch"
+        return f"tuned clients are slower than held-back ones until {self.span_s} s after it"
+
+
+def felt(run: KeptRun, loads: Sequence[ServedLoad]) -> list[Felt]:
+    """Return for how long each of `FELT` was felt."""
+    events = sorted((epoch, name) for epoch, name in run.raw["events"] if name in FELT)
+    ends = [*(epoch for epoch, _ in events), run.scenario.epochs][1:]
+    found = []
+    for (epoch, name), end in zip(events, ends, strict=True):
+        of = {at: [one for one in loads if one.epoch == at] for at in range(epoch, end)}
+        slower = [at for at, some in of.items() if len(some) >= LEAST and within(some)[2] < 0.0]
+        over = slower[-1] + 1 if slower else epoch
+        found.append(Felt(name, epoch, None if over >= end and slower else (over - epoch) * run.scenario.epoch_s))
+    return found
+
+
 def planted(run: KeptRun, loads: Sequence[ServedLoad]) -> list[str]:
     """Return a line or two for each thing planted."""
     at = {name: epoch for epoch, name in run.raw["events"]}
+    slower = {one.name: one.words for one in felt(run, loads)}
     lines = ["planted, and how long it was felt"]
     if "change" in at:
-        lines.append(_changed(run, at["change"]))
+        lines.append(f"{_changed(run, at['change'])}; {slower['change']}")
     if "squeeze" in at:
-        lines.append(_squeezed(run, loads, at["squeeze"]))
+        lines.append(f"{_squeezed(run, loads, at['squeeze'])}; {slower['squeeze']}")
+    if "harmful" in at:
+        lines.append(f"{_harmful(run, loads, at['harmful'])}; {slower['harmful']}")
     if "lost" in at:
         lines.append(_lost(run, loads, at["lost"], at.get("back", run.scenario.epochs)))
     for term, before, after in run.raw["restarts"]:
         lines.append(f"  epoch {at['restart']}: the manager is killed in mid-epoch: started anew, in term {term},"
-                     f" it knows the {before} outcomes it had learned, and {after - before} that were stored by then"
-                     )  # fmt: skip
+                     f" it knows the {before} outcomes it had learned, and {after - before} that were stored by then;"
+                     f" every server has its map {_map_after(run, 'restart', term)}")  # fmt: skip
     return lines
 
 
+def _map_after(run: KeptRun, name: str, term: int = 0, server: str = "") -> str:
+    """Return when every server, or one, had taken a map after an event, of a term where one is given."""
+    since_s = run.raw["event_s"].get(name, 0.0)
+    came = [min((when_s for when_s, place in row if when_s > since_s and term in (0, place[0])), default=None)
+            for agent, row in sorted(run.applied.items()) if server in ("", agent)]  # fmt: skip
+    late = [when_s - since_s for when_s in came if when_s is not None]
+    return f"{max(late):.1f} s later" if late and len(late) == len(came) else "at no time in this run"
+
+
 def _changed(run: KeptRun, epoch: int) -> str:
-    """Return how soon the prefixes of the changed continent were of another class, on the first server."""
-    at_s = (run.raw["first"] + epoch) * run.scenario.epoch_s - run.raw["boot_s"]
+    """Return how soon the first server drew for the prefixes of the changed continent from another class."""
     prefixes = [one.prefix for one in run.scenario.access_networks() if one.continent == CHANGED]
-    came = [(when_s, run.maps[place]) for when_s, place in run.applied["web0"]]
-    before = [found for when_s, found in came if when_s <= at_s][-1]
-    spans = []
+    classes = [_prefixes_in(run, at) for at in range(run.scenario.epochs)]
+    before, spans = classes[epoch], []
     for prefix in prefixes:
-        moved = (when_s for when_s, found in came if when_s > at_s
-                 and found.prefixes.get(prefix) not in (None, before.prefixes.get(prefix)))  # fmt: skip
-        if (when_s := next(moved, None)) is not None:
-            spans.append(when_s - at_s)
-    listed = sum(prefix in before.prefixes for prefix in prefixes)
+        moved = (at for at in range(epoch + 1, run.scenario.epochs)
+                 if classes[at].get(prefix) not in (None, before.get(prefix)))  # fmt: skip
+        if prefix in before and (at := next(moved, None)) is not None:
+            spans.append((at - epoch) * run.scenario.epoch_s)
+    listed = sum(prefix in before for prefix in prefixes)
     words = f"{median(spans):.0f} s after it at the median, {max(spans):.0f} s at most" if spans else "never"
     return (f"  epoch {epoch}: the {len(prefixes)} networks of {CHANGED} change, {listed} of them listed:"
             f" {len(spans)} came to another class, {words}")  # fmt: skip
+
+
+def _prefixes_in(run: KeptRun, epoch: int) -> Mapping[str, str]:
+    """Return prefix -> class of the plan that the first server began an epoch with."""
+    number = run.raw["first"] + epoch
+    places = run.in_force.get(("web0", number), [])
+    return run.maps[places[0]].prefixes if places else {}
+
+
+def _harmful(run: KeptRun, loads: Sequence[ServedLoad], epoch: int) -> str:
+    """Return the share of loads with a paced profile, from the epoch before on."""
+    shares = []
+    for one in range(max(epoch - 1, 0), run.scenario.epochs):
+        tuned = [load for load in loads if load.epoch == one and not load.held and load.class_name]
+        paced = sum("pacing=fq" in settings_of(run, load.profile) for load in tuned)
+        shares.append(f"{paced / max(len(tuned), 1):.0%}")
+    return (f"  epoch {epoch}: from now on paced senders send {SLOW_PACING} % of a window in a round trip; share of"
+            f" paced among tuned clients' loads from epoch {max(epoch - 1, 0)} on: {', '.join(shares)}")  # fmt: skip
 
 
 def _squeezed(run: KeptRun, loads: Sequence[ServedLoad], epoch: int) -> str:
@@ -162,7 +226,8 @@ def _lost(run: KeptRun, loads: Sequence[ServedLoad], epoch: int, back: int) -> s
     failed = [one for one in here if one.visited.plt_ms is None]
     moved = sum(one.visited.server != one.visited.client % run.scenario.hosts for one in here)
     return (f"  epoch {epoch}: a server and its agent are killed, back in epoch {back}: {len(failed)} loads failed;"
-            f" {moved} of {len(here)} were served by the next server under the same map")  # fmt: skip
+            f" {moved} of {len(here)} were served by the next server under the same map; back, it has a map"
+            f" {_map_after(run, 'back', server='web1')}")  # fmt: skip
 
 
 def chosen(run: KeptRun) -> list[str]:

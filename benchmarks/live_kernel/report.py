@@ -11,6 +11,7 @@ import numpy as np
 
 from benchmarks.live.judge import compared
 from benchmarks.live_kernel.judged import Checks, KeptRun, ServedLoad, judged, served
+from benchmarks.live_kernel.recovery import felt
 from configtron.learner.live_rows import WORST_MS
 
 
@@ -24,7 +25,7 @@ class Differences(NamedTuple):
 def first_drawn(run: KeptRun) -> int:
     """Return the first epoch whose plan has mixes, from 0; the number of epochs where none has."""
     drawn = [epoch for (_, _, epoch), plan in run.plans.items() if plan.mixes]
-    return min(drawn) - run.raw["first"] if drawn else run.scenario.epochs
+    return max(min(drawn) - run.raw["first"], 0) if drawn else run.scenario.epochs
 
 
 def claims(run: KeptRun, loads: Sequence[ServedLoad], found: Checks) -> str:
@@ -33,11 +34,14 @@ def claims(run: KeptRun, loads: Sequence[ServedLoad], found: Checks) -> str:
     scenario, first = run.scenario, first_drawn(run)
     every = [one for one in loads if first <= one.epoch < scenario.epochs]
     whole = judged(every, scenario.continents, WORST_MS)
-    missed = [] if every and compared(whole, 0.95).low > 0.0 else ["p95 of all is not better beyond its interval"]
+    both = 0 < whole.held.sum() < len(whole)
+    missed = [] if both and compared(whole, 0.95).low > 0.0 else ["p95 of all is not better beyond its interval"]
     for at, name in enumerate(scenario.continents):
         here = whole[np.flatnonzero(whole.continent == at)]
         if 0 < here.held.sum() < len(here) and compared(here, 0.5).high < 0.0:
             missed.append(f"the median of {name} is worse")
+    still = [one for one in felt(run, loads) if one.span_s is None]
+    missed += [f"{one.name} of epoch {one.epoch} is still felt" for one in still]
     if mixed := found.clients_mixed + found.banded_mixed:
         missed.append(f"{mixed} of {found.units} clients had two arms within an epoch")
     return "claims: " + ("MISSED: " + "; ".join(missed) if missed else "hold")
@@ -92,7 +96,9 @@ def differing(run: KeptRun, found: Checks) -> Differences:
         f" propensities do, {found.wrong['twice']} are stored twice",
         f"clients with two arms within an epoch: {found.clients_mixed} of listed prefixes, {found.banded_mixed} whose"
         f" class is their round trip's, at the edge of two bands; page loads with two arms: {found.loads_mixed}",
+        *([f"in an epoch in which a version was taken back at once, {found.fell_back} clients had two arms"]
+          if found.fell_back else []),
         *found.examples,
-    ]
-    bad = bool(found.wrong) or bool(found.clients_mixed) or not found.drawn
+    ]  # fmt: skip
+    bad = bool(found.wrong) or bool(found.clients_mixed + found.banded_mixed) or not found.drawn
     return Differences(lines, bad)

@@ -3,27 +3,39 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from benchmarks.live_kernel.__main__ import BEGIN, END, into, main, tables
+from benchmarks.live.scenario import guarded, measured, settings_at
+from benchmarks.live_kernel.__main__ import BEGIN, END, main, tables
+from benchmarks.live_kernel.fixed_arms import AlikeArms, FixedArms
 from benchmarks.live_kernel.judged import COLUMNS, checked, kept, served
+from benchmarks.live_kernel.kept_runs import digest, found_of, kept_run
+from benchmarks.live_kernel.marks import into
 from benchmarks.live_kernel.place import way_queues
-from benchmarks.live_kernel.recovery import neighbours, within
-from benchmarks.live_kernel.report import differing, gains, over_time
-from benchmarks.live_kernel.scenario import KernelScenario, pages
+from benchmarks.live_kernel.recovery import felt, neighbours, within
+from benchmarks.live_kernel.report import claims, differing, gains, over_time
+from benchmarks.live_kernel.rival_runs import best_of, best_rows, compared_runs, gains_over_default, settings_by_name
+from benchmarks.live_kernel.scenario import CHANGED, EVERY, FIXED, UNIFORM, KernelScenario, pages
 from benchmarks.live_kernel.visits import Visited
 from configtron.lab.testbed.families import named
+from configtron.lab.uml.user_mode_linux import UmlVirtual
+from configtron.learner.closed_loop import LoopOptions
+from configtron.learner.map_making import MapOptions
 from configtron.learner.map_text import map_text
 from configtron.learner.pageloads.plan_book import unit
 from configtron.model.close_records import OpenRecord
 from configtron.model.draw import draw, unit_of
 from configtron.model.errors import BadInput
-from configtron.model.fleet import Band, FleetMap
+from configtron.model.fleet import Band, FleetMap, OutcomeRow
 from configtron.model.nouns import Profile
+from configtron.service.fleet.map_maker import MapMaker
 from configtron.service.learning.serve_local import dated_plan
 
 KEY, FIRST, BOOT_S = bytes(range(16)), 10, 1_000.0
@@ -59,10 +71,10 @@ def as_drawn() -> dict[str, Any]:
                     "epoch": FIRST, "class_name": name, "arm": found.arm, "profile": profile,
                     "propensity": found.propensity, "held": found.held}  # fmt: skip
             rows.append(list(row.values()))
-    return {"first": FIRST, "boot_s": BOOT_S, "key": KEY.hex(), "maps": [map_text(MAP)], "loads": loads, "rows": rows,
+    return {"first": FIRST, "boot_s": BOOT_S, "maps": [[map_text(MAP), KEY.hex()]], "loads": loads, "rows": rows,
             "records": records,
             "applied": [["web0", 1.0, 1, 1]], "plans": [["web0", 1, 1, FIRST]], "lost_records": 0, "flows": {},
-            "events": [], "restarts": [], "learned": len(rows)}  # fmt: skip
+            "events": [], "event_s": {}, "restarts": [], "staged": [], "learned": len(rows)}  # fmt: skip
 
 
 def test_a_run_as_drawn_passes() -> None:
@@ -108,6 +120,8 @@ def test_two_arms_of_a_client_are_found(record: int, listed: int, banded: int) -
     found["records"][record][2][ARM] = 6
     one = checked(kept(SMALL, found))
     assert (one.clients_mixed, one.banded_mixed, one.loads_mixed) == (listed, banded, 1)
+    one.wrong.clear()
+    assert differing(kept(SMALL, found), one).bad, "two arms alone are an error, too"
 
 
 def test_a_connection_of_no_load_is_counted() -> None:
@@ -117,10 +131,10 @@ def test_a_connection_of_no_load_is_counted() -> None:
 
 
 def test_a_scenario_comes_back_from_its_text() -> None:
-    scenario = replace(SMALL, driver="ebpf", seed=3)
+    scenario = replace(SMALL, driver="ebpf", seed=3, policy=FIXED, arms=((EVERY, 1, "cubic/30"),))
     assert KernelScenario.of(scenario.text()) == scenario and len(pages()) == 3
     every = KernelScenario().access_networks()
-    assert len(every) == 18 and len({one.prefix for one in every}) == 18
+    assert len(every) == 12 and len({one.prefix for one in every}) == 12
 
 
 def test_a_policer_is_a_bucket_without_a_queue() -> None:
@@ -139,11 +153,172 @@ def test_arms_are_compared_within_network_page_and_version() -> None:
     assert gain == pytest.approx(0.2) and low == pytest.approx(0.2) and high == pytest.approx(0.2)
 
 
+def test_classes_are_those_of_the_plans_map() -> None:
+    """A map that came within the epoch waits for the next one, whatever the class that it has for a prefix."""
+    found = as_drawn()
+    later = replace(MAP, version=2, prefixes={"10.100.0.0/24": "far"})
+    found["maps"].append([map_text(later), KEY.hex()])
+    found["applied"].append(["web0", 20.0, 1, 2])
+    assert not checked(kept(SMALL, found)).wrong
+    found["plans"] = [["web0", 1, 2, FIRST]]
+    assert checked(kept(SMALL, found)).wrong["connection"] == 80, "of the network whose class that plan changes"
+
+
+def slower_in(epochs: dict[int, float]) -> dict[str, Any]:
+    """A run whose epochs have the same loads; tuned clients' take so many times as long in each."""
+    found = as_drawn()
+    loads, found["loads"] = found["loads"], []
+    tuned_ms = min(load[COLUMN_MS] for load in loads)
+    for epoch, factor in epochs.items():
+        for load in loads:
+            again = list(load)
+            again[BEGIN_S] += epoch * SMALL.epoch_s
+            again[COLUMN_MS] = load[COLUMN_MS] * factor if load[COLUMN_MS] == tuned_ms else load[COLUMN_MS]
+            found["loads"].append(again)
+    return found
+
+
+BEGIN_S = Visited._fields.index("begin_s")
+
+
+def test_what_is_planted_is_felt_until_tuned_clients_are_no_slower() -> None:
+    found = slower_in({0: 1.0, 1: 3.0, 2: 2.0, 3: 1.0, 4: 3.0})
+    scenario = replace(SMALL, epochs=5, change=1, harmful=4)
+    found["events"] = [[1, "change"], [4, "harmful"]]
+    run = kept(scenario, found)
+    changed, harmful = felt(run, served(run))
+    assert (changed.name, changed.span_s) == ("change", 2 * SMALL.epoch_s)
+    assert harmful.span_s is None and "until the end" in harmful.words
+    assert "harmful of epoch 4 is still felt" in claims(run, served(run), checked(run))
+
+
+GRID = guarded(measured())
+MAPS = MapOptions(holdback=0.5, epoch_s=10)
+
+
+def free(profile: Profile) -> str:
+    return ""
+
+
+def test_a_run_that_tries_every_configuration_draws_all_of_them_in_two_epochs() -> None:
+    maker = FixedArms(replace(SMALL, policy=UNIFORM), GRID, MAPS, 100)
+    seen = [maker.arms("", epoch) for epoch in range(2)]
+    assert {at for arms in seen for at in arms} == set(range(len(GRID))) and max(map(len, seen)) == 8
+    made = maker.make(99 * 10**10 + 8 * 10**9, free)
+    assert made is not None and maker.make(100 * 10**10, free) is None, "one map an epoch, before it begins"
+    assert all(sum(parts for _, parts in mix) == 65_536 for mix in made.mixes.values())
+    again = FixedArms(replace(SMALL, policy=UNIFORM), GRID, MAPS, 100)
+    again.restore(maker.save())
+    assert again.make(100 * 10**10, free) is None and again.make(101 * 10**10, free) is not None
+
+
+@pytest.mark.parametrize("maker", [FixedArms, AlikeArms])
+def test_makers_have_every_method_that_the_manager_calls(maker: type) -> None:
+    asked = {name for name in vars(MapMaker) if not name.startswith("_")}
+    assert {"observe", "make", "classes", "save", "restore"} <= asked and asked <= set(dir(maker))
+
+
+def test_fixed_arms_follow_conditions_and_epochs() -> None:
+    arms = ((EVERY, 0, "cubic/30"), ("far", 0, "reno/4"), ("far", 3, "vegas/10"))
+    maker = FixedArms(replace(SMALL, policy=FIXED, arms=arms), GRID, MAPS, 100)
+    words = [settings_at(GRID, maker.arms(name, epoch)[0]) for name, epoch in (("near", 5), ("far", 2), ("far", 3))]
+    assert words == ["cubic/30", "reno/4", "vegas/10"]
+    unknown = FixedArms(replace(SMALL, policy=FIXED, arms=((EVERY, 0, "cubic/5"),)), GRID, MAPS, 100)
+    with pytest.raises(BadInput, match="no configuration has the settings cubic/5"):
+        unknown.make(100 * 10**10, free)
+
+
+def test_arms_that_are_alike_have_no_settings() -> None:
+    maker = AlikeArms(LoopOptions(GRID, "thompson", replace(MAPS, least_clients=1), 20, budget=0.9), KEY)
+    maker.observe([outcome(at) for at in range(60)])
+    made = maker.make(2 * 10**10, free)
+    assert made is not None and len(made.profiles) > 1
+    assert all(not profile.settings for profile in made.profiles.values())
+    assert any(profile.settings for profile in (maker.learner.map or made).profiles.values()), "the learner draws"
+
+
+def outcome(at: int) -> OutcomeRow:
+    return OutcomeRow(
+        agent="a", boot="b", sequence=at + 1, at_ns=10**9 + at, site="s", prefix="10.100.0.0/24", unit=f"{at:016x}",
+        plt_ms=400.0 + at, failure="", device="", protocol="h2", term=0, map_version=0, epoch=0, class_name="",
+        arm=None, profile="", propensity=1.0, held=False, teaches=True, why_not="", rtt_ms=20.0 + at % 7,
+        bandwidth_kbps=9_000.0, loss=0.0,
+    )  # fmt: skip
+
+
+def test_a_changed_continent_has_its_conditions_from_the_epoch_on() -> None:
+    scenario = KernelScenario(change=3)
+    before, after = scenario.networks_in(2), scenario.networks_in(3)
+    assert [one.condition for one in before] == [one.condition for one in scenario.access_networks()]
+    moved = {one.continent for one, now in zip(before, after, strict=True) if one.condition != now.condition}
+    assert moved == {CHANGED}
+
+
+def tried(best: str, gain: float) -> Any:
+    """A run in which every configuration was tried, and one is better than all others."""
+    found, settings = as_drawn(), settings_by_name()
+    prefixes = [network.prefix for network in SMALL.access_networks()]
+    records = {(record[0], record[2]): record for _, _, record in found["records"]}
+    loads, found["loads"], found["records"] = found["loads"][::2], [], []
+    for number, name in enumerate(sorted(settings), 1):
+        for load in loads:
+            again = list(load)
+            again[-1] = [port + 1000 * number for port in load[-1]]
+            again[COLUMN_MS] = 500.0 * (1.0 - gain if settings[name] == best else 1.0)
+            found["loads"].append(again)
+            fields = list(records[prefixes[load[0]], load[-1][0]])
+            fields[2], fields[PROFILE] = again[-1][0], name
+            found["records"].append(["web0", "open", fields])
+    return kept(replace(SMALL, squeeze=1), found)
+
+
+def test_the_best_configuration_of_a_run_that_tried_all_is_found() -> None:
+    run = tried("reno/30", 0.3)
+    loads = served(run)
+    assert best_of(loads) == "reno/30"
+    gains = gains_over_default(loads)
+    assert 1.0 - np.exp(-gains["reno/30"][0]) == pytest.approx(0.3) and gains["vegas/4"][0] == pytest.approx(0.0)
+    rows = best_rows(run, loads)
+    assert {words for _, since, words in rows if since == 0} == {"reno/30"} and len(rows) == 2
+
+
+def test_runs_are_compared_by_tuned_clients_and_held_back_ones_show_chance() -> None:
+    one, other = (kept(SMALL, slower_in({0: factor})) for factor in (1.0, 1.25))
+    gain, low, high = compared_runs(served(one), served(other), False)
+    assert gain == pytest.approx(0.2) and low == pytest.approx(0.2) and high == pytest.approx(0.2)
+    assert compared_runs(served(one), served(other), True)[0] == pytest.approx(0.0)
+
+
+def test_a_kept_run_is_not_played_again_and_no_other_scenarios(tmp_path: Path) -> None:
+    text = json.dumps([SMALL.text(), as_drawn()])
+    (tmp_path / "one.json.gz").write_bytes(gzip.compress(text.encode()))
+    run = kept_run(tmp_path, "one", SMALL)
+    assert len(run.loads) == 80 and digest(run.raw) == digest(json.loads(text)[1])
+    with pytest.raises(BadInput, match="another scenario"):
+        kept_run(tmp_path, "one", replace(SMALL, seed=9))
+
+
+@pytest.mark.root
+@pytest.mark.lab
+def test_a_short_world_runs_from_end_to_end() -> None:
+    """One network, one server with the module, two epochs: pages, beacons, joins, rows, and every arm as drawn."""
+    if reason := UmlVirtual().available():
+        pytest.skip(reason)
+    scenario = KernelScenario(seed=906, epochs=2, epoch_s=12, continents=("europe",), networks=1, clients=12, hosts=1,
+                              policy=UNIFORM, holdback=0.3).quiet()  # fmt: skip
+    run = kept(scenario, found_of(scenario))
+    found = checked(run)
+    assert not differing(run, found).bad, found.examples
+    assert found.drawn == found.connections > 30 and not found.unmatched
+    assert len(run.rows) >= 10 and len({one.profile for one in served(run)}) > 3
+    assert any(one.held for one in served(run)) and not all(one.held for one in served(run))
+
+
 def test_every_table_is_printed() -> None:
     found = as_drawn()
     found["events"] = [[1, "change"], [1, "restart"]]
     found["restarts"] = [[2, 70, 80]]
-    lines, bad = tables(replace(SMALL, continents=("asia",)), found)
+    lines, bad = tables(kept(replace(SMALL, continents=("asia",)), found))
     text = "\n".join(lines)
     assert not bad and lines[-1].startswith("claims: ")
     for words in (
@@ -177,11 +352,11 @@ def test_what_a_neighbour_loses_is_counted() -> None:
 def test_tables_go_between_the_marks(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
-    into(page, "new\n")
+    into(page, "new\n", BEGIN, END)
     assert page.read_text() == f"before\n{BEGIN}\n```\nnew\n```\n{END}\nafter\n"
     page.write_text("nothing")
     with pytest.raises(BadInput, match="there is no"):
-        into(page, "x")
+        into(page, "x", BEGIN, END)
 
 
 @pytest.mark.parametrize("words", [("none",), ("kmod", "x"), ("1", "2", "3"), ("--docs",)])
