@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from benchmarks.page_marks import between
 from configtron.model.errors import BadInput
 from rigs import ROOT
 
@@ -89,11 +90,7 @@ def table(rows: Iterable[Row]) -> str:
 
 def page_with(text: str, shown: str) -> str:
     """Return a page with a table between its markers. Errors: `BadInput` where they are missing."""
-    before, marker, rest = text.partition(BEGIN + "\n")
-    _, end, after = rest.partition(END)
-    if not (marker and end):
-        raise BadInput(f"{PAGE}: the markers {BEGIN} and {END} are missing")
-    return f"{before}{BEGIN}\n{shown}{END}{after}"
+    return between(text, shown, BEGIN, END, page=PAGE)
 
 
 def main() -> int:

@@ -17,7 +17,6 @@ Exit code 1: a rule was broken; the lines name seed, time and rule.
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import sys
 import tempfile
@@ -27,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
-from benchmarks.fault_table import ROWS
+from benchmarks.fault_table import ROWS, Row, written
 from rigs.fleet_world import FAULTS_S, QUIET_S, World
 
 # Databases are written and thrown away: memory is enough.
@@ -69,15 +68,13 @@ def world_of(seed: int) -> World:
         return world
 
 
-def rows(seconds: Mapping[str, Sequence[float]]) -> list[str]:
-    """Return a row of `fault_table` for each kind, JSON."""
+def rows(seconds: Mapping[str, Sequence[float]]) -> list[Row]:
+    """Return a row of `fault_table` for each kind."""
     found = []
     for kind, (end, line) in TEXTS.items():
         if some := seconds.get(kind):
             recovery = f"{min(some):.1f}, {median(some):.1f}, {max(some):.1f} of {len(some)}"
-            found.append(
-                json.dumps({"fault": kind, "by": "simulation", "end": end, "line": line, "recovery": recovery})
-            )
+            found.append(Row(kind, "simulation", end, line, recovery))
     return found
 
 
@@ -118,9 +115,9 @@ def main() -> int:
           f" {judged['rows checked']} rows compared with what the judge draws")  # fmt: skip
     print(", ".join(f"{name} {count}" for name, count in planted.most_common()))
     print("virtual s until the end state, least, median and most:")
-    print("\n".join(f"  {row['fault']}: {row['recovery']}" for row in map(json.loads, rows(seconds))))
+    print("\n".join(f"  {row.fault}: {row.recovery}" for row in rows(seconds)))
     if options.write:
-        (ROWS / "simulation.jsonl").write_text("".join(f"{row}\n" for row in rows(seconds)))
+        (ROWS / "simulation.jsonl").write_text(written(rows(seconds)))
     return 1 if broken else 0
 
 

@@ -39,7 +39,9 @@ from benchmarks.live.scenario import (
     settings_at,
     world_of,
 )
+from benchmarks.page_marks import into
 from configtron.learner.columns import Codes, Floats
+from configtron.model.errors import BadInput
 from rigs.live_world import LiveWorld, Loads
 
 POLICIES = {"thompson": "configtron (thompson)", "configtron": "ConfigTron's ensemble", "mab_nc": "MAB+NC"}
@@ -70,17 +72,16 @@ def main(*words: str) -> int:
     with redirect_stdout(written):
         missed = experiment(scenario)
     print(written.getvalue(), end="")
-    into(Path(words[words.index("--docs") + 1]), written.getvalue())
+    into_page(Path(words[words.index("--docs") + 1]), written.getvalue())
     return missed
 
 
-def into(page: Path, tables: str) -> None:
+def into_page(page: Path, tables: str) -> None:
     """Write tables between the marks of a page. Errors: `SystemExit` for a page without them."""
-    before, begin, rest = page.read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"{page}: there is no {BEGIN} ... {END}")
-    page.write_text(f"{before}{begin}\n```\n{tables}```\n{end}{after}")
+    try:
+        into(page, tables, BEGIN, END)
+    except BadInput as error:
+        raise SystemExit(str(error)) from error
 
 
 def experiment(scenario: Scenario) -> int:

@@ -27,10 +27,10 @@ from pathlib import Path
 
 from benchmarks.live_kernel.judged import KeptRun, checked, kept, served
 from benchmarks.live_kernel.kept_runs import found_of, kept_run
-from benchmarks.live_kernel.marks import into
 from benchmarks.live_kernel.recovery import by_epoch, by_stretch, chosen, neighbours, planted
 from benchmarks.live_kernel.report import claims, differing, first_drawn, gains, over_time
 from benchmarks.live_kernel.scenario import KernelScenario
+from benchmarks.page_marks import into
 from configtron.model.errors import USAGE, ConfigtronError
 
 DRIVERS = ("kmod", "ebpf")

@@ -32,10 +32,10 @@ import numpy as np
 from benchmarks.live.scenario import guarded, measured, settings_at
 from benchmarks.live_kernel.judged import KeptRun, ServedLoad, checked, served
 from benchmarks.live_kernel.kept_runs import kept_run
-from benchmarks.live_kernel.marks import into
 from benchmarks.live_kernel.recovery import RESAMPLES, codes, difference, within
 from benchmarks.live_kernel.report import differing, first_drawn
 from benchmarks.live_kernel.scenario import EVERY, FIXED, UNIFORM, KernelScenario
+from benchmarks.page_marks import into
 from configtron.learner.live_rows import WORST_MS
 from configtron.learner.rulebook import learned_profile
 from configtron.model.errors import USAGE, ConfigtronError

@@ -27,10 +27,10 @@ import numpy as np
 from benchmarks.live.judge import claimed, compared
 from benchmarks.live_kernel.judged import KeptRun, checked, judged, packed, served
 from benchmarks.live_kernel.kept_runs import digest, kept_run
-from benchmarks.live_kernel.marks import into
 from benchmarks.live_kernel.recovery import planted
 from benchmarks.live_kernel.report import differing, first_drawn
 from benchmarks.live_kernel.scenario import EVERY, FIXED, UNIFORM, KernelScenario
+from benchmarks.page_marks import into
 from configtron.learner.live_rows import WORST_MS
 from configtron.learner.pageloads.plan_book import unit
 from configtron.model.errors import USAGE, ConfigtronError

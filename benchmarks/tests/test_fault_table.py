@@ -46,5 +46,5 @@ def test_a_row_that_is_none_is_refused_by_file_and_number(text: str, tmp_path: P
 
 
 def test_a_page_without_markers_is_refused() -> None:
-    with pytest.raises(BadInput, match="markers"):
+    with pytest.raises(BadInput, match="there is no"):
         page_with("# none", "")

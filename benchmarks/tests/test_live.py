@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks.live import rivals
-from benchmarks.live.__main__ import BEGIN, END, into
+from benchmarks.live.__main__ import BEGIN, END, into_page
 from benchmarks.live.fleet import Run, run
 from benchmarks.live.judge import Judged, compared, judged_of, mean_interval
 from benchmarks.live.scenario import Scenario, guarded, indifferent, measured, settings_at, world_of
@@ -99,8 +99,8 @@ def test_nothing_is_gained_where_nothing_matters() -> None:
 def test_tables_are_written_between_the_marks(tmp_path: Path) -> None:
     page = tmp_path / "loop.md"
     page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
-    into(page, "new\n")
+    into_page(page, "new\n")
     assert page.read_text() == f"before\n{BEGIN}\n```\nnew\n```\n{END}\nafter\n"
     (tmp_path / "none.md").write_text("no marks")
     with pytest.raises(SystemExit, match="there is no"):
-        into(tmp_path / "none.md", "new\n")
+        into_page(tmp_path / "none.md", "new\n")

@@ -17,13 +17,13 @@ from benchmarks.live_kernel.__main__ import BEGIN, END, main, tables
 from benchmarks.live_kernel.fixed_arms import AlikeArms, FixedArms
 from benchmarks.live_kernel.judged import COLUMNS, checked, kept, served
 from benchmarks.live_kernel.kept_runs import digest, found_of, kept_run
-from benchmarks.live_kernel.marks import into
 from benchmarks.live_kernel.place import way_queues
 from benchmarks.live_kernel.recovery import felt, neighbours, within
 from benchmarks.live_kernel.report import claims, differing, gains, over_time
 from benchmarks.live_kernel.rival_runs import best_of, best_rows, compared_runs, gains_over_default, settings_by_name
 from benchmarks.live_kernel.scenario import CHANGED, EVERY, FIXED, UNIFORM, KernelScenario, pages
 from benchmarks.live_kernel.visits import Visited
+from benchmarks.page_marks import into
 from configtron.lab.testbed.families import named
 from configtron.lab.uml.user_mode_linux import UmlVirtual
 from configtron.learner.closed_loop import LoopOptions

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The two ends of the socketpair between the process that has the network and the one that applies: data, never code.
 
-A message is four bytes of length and MessagePack. The applier takes `LoadDocument` and nothing else.
+A message is a frame of MessagePack. The applier takes `LoadDocument` and nothing else.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from msgspec import DecodeError, Meta, Struct
 from msgspec.msgpack import Decoder, Encoder
 
 from configtron.fleet.messages import CHUNK, MOST_CHUNKS, BoundForm, Count, Digest, Line, MapResult, Name, ReachForm
+from configtron.fleet.transport.frame_buffer import FrameBuffer, FrameTooLong, framed
 from configtron.model.errors import ConfigtronError
 
 T = TypeVar("T")
@@ -74,13 +75,12 @@ class ApplierLink:
 
     def __init__(self, end: socket.socket) -> None:
         self.socket = end
-        self._waiting = bytearray()
+        self._frames = FrameBuffer(MOST_BYTES)
 
     def send(self, message: LoadDocument | FromApplier) -> None:
         """Send a message. Errors: `LinkClosed`."""
-        data = _ENCODER.encode(message)
         try:
-            self.socket.sendall(len(data).to_bytes(4, "big") + data)
+            self.socket.sendall(framed(_ENCODER.encode(message)))
         except OSError as error:
             raise LinkClosed(f"the other process of the agent has ended ({error})") from error
 
@@ -92,24 +92,7 @@ class ApplierLink:
             raise LinkClosed(f"the other process of the agent has ended ({error})") from error
         if not data:
             raise LinkClosed("the other process of the agent has ended")
-        self._waiting += data
-        found: list[T] = []
-        while (message := self._taken()) is not None:
-            try:
-                found.append(decoder.decode(message))
-            except (DecodeError, UnicodeDecodeError, RecursionError) as error:
-                raise LinkClosed(f"the other process of the agent sent what is no message: {error}") from error
-        return found
-
-    def _taken(self) -> bytes | None:
-        """Return the first whole message that waits, taken away."""
-        if len(self._waiting) < 4:
-            return None
-        length = int.from_bytes(self._waiting[:4], "big")
-        if length > MOST_BYTES:
-            raise LinkClosed(f"the other process of the agent sent {length} bytes; at most {MOST_BYTES} are taken")
-        if len(self._waiting) < 4 + length:
-            return None
-        message = bytes(self._waiting[4 : 4 + length])
-        del self._waiting[: 4 + length]
-        return message
+        try:
+            return [decoder.decode(message) for message in self._frames.feed(data)]
+        except (DecodeError, UnicodeDecodeError, RecursionError, FrameTooLong) as error:
+            raise LinkClosed(f"the other process of the agent sent what is no message: {error}") from error

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The two ends of the socketpair between a manager and its learner: data, never code.
 
-A message is four bytes of length and MessagePack. The manager's end never waits: what the socket does not take is kept
+A message is a frame of MessagePack. The manager's end never waits: what the socket does not take is kept
 and sent later, and what has arrived is read in parts.
 """
 
@@ -13,6 +13,7 @@ from typing import TypeVar
 from msgspec import DecodeError, Struct
 from msgspec.msgpack import Decoder, Encoder
 
+from configtron.fleet.transport.frame_buffer import FrameBuffer, FrameTooLong, framed
 from configtron.model.errors import ConfigtronError
 
 T = TypeVar("T")
@@ -97,12 +98,11 @@ class LearnerLink:
     def __init__(self, end: socket.socket, *, waits: bool) -> None:
         self.socket = end
         end.setblocking(waits)
-        self._in, self._out = bytearray(), bytearray()
+        self._in, self._out = FrameBuffer(MOST_BYTES), bytearray()
 
     def send(self, message: ToLearner | OfLearner) -> None:
         """Send a message, or the part that the socket takes. Errors: `LearnerGone`."""
-        data = _ENCODER.encode(message)
-        self._out += len(data).to_bytes(4, "big") + data
+        self._out += framed(_ENCODER.encode(message))
         self.flush()
 
     def flush(self) -> None:
@@ -123,24 +123,9 @@ class LearnerLink:
                 data = self.socket.recv(READ_BYTES)
                 if not data:
                     raise LearnerGone("its socket is closed")
-                self._in += data
-                while (message := self._taken()) is not None:
-                    found.append(decoder.decode(message))
+                found += [decoder.decode(message) for message in self._in.feed(data)]
         except BlockingIOError:
             pass
-        except (OSError, DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except (OSError, DecodeError, UnicodeDecodeError, RecursionError, FrameTooLong) as error:
             raise LearnerGone(f"its message cannot be read ({error})") from error
         return found
-
-    def _taken(self) -> bytes | None:
-        """Return the first whole message that waits, taken away."""
-        if len(self._in) < 4:
-            return None
-        length = int.from_bytes(self._in[:4], "big")
-        if length > MOST_BYTES:
-            raise LearnerGone(f"its message has {length} bytes; at most {MOST_BYTES} are taken")
-        if len(self._in) < 4 + length:
-            return None
-        message = bytes(self._in[4 : 4 + length])
-        del self._in[: 4 + length]
-        return message

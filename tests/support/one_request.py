@@ -14,9 +14,14 @@ def ask(port: int, address: str, head: str, body: bytes = b"") -> str:
         client.setsockopt(*IP_FREEBIND, 1)
         client.bind((address, 0))
         client.connect(("127.0.0.1", port))
-        length = f"Content-Length: {len(body)}\r\n" if body else ""
-        client.sendall(f"{head}\r\nHost: localhost\r\nConnection: close\r\n{length}\r\n".encode() + body)
-        answer = b""
-        while got := client.recv(65536):
-            answer += got
+        return answered(client, head, body)
+
+
+def answered(client: socket.socket, head: str, body: bytes = b"") -> str:
+    """Send one request by a connection that is open; return the answer's head."""
+    length = f"Content-Length: {len(body)}\r\n" if body else ""
+    client.sendall(f"{head}\r\nHost: localhost\r\nConnection: close\r\n{length}\r\n".encode() + body)
+    answer = b""
+    while got := client.recv(65536):
+        answer += got
     return answer.decode()

@@ -42,6 +42,7 @@ from configtron.service.fleet.agent_pages import PageReading
 from configtron.service.fleet.applier import Applier
 from configtron.service.fleet.enforcement import JournaledEnforcement
 from configtron.service.fleet.page_intake import PagesOptions
+from configtron.service.fleet.restarts import Restarts
 from configtron.service.fleet.retuning import ClassRetuning
 from configtron.service.lease.context import context_of
 from configtron.service.lease.options import LeaseOptions
@@ -55,8 +56,6 @@ log = logging.getLogger("configtron.fleet")
 MODULE = "configtron.service.fleet.agent_network"
 # s between two turns without a message; until the network process is to have ended.
 TURN_S, END_S = 0.25, 5.0
-# s until the network process is started again, at first and at most.
-AGAIN_S, MOST_AGAIN_S = 1.0, 60.0
 # s between two readings of records, which wait in the kernel's buffers meanwhile: each opens the driver's tables, and
 # log lines wake the process hundreds of times a second.
 PAGES_TURN_S = 0.25
@@ -101,26 +100,6 @@ class _Network:
     process: subprocess.Popen[bytes]
     link: ApplierLink
     reported: tuple[int, int, bytes, str] = field(default=(0, 0, b"", ""))
-
-
-class Restarts:
-    """When a process that ends may be started again: each wait is twice the one before, until it has lasted."""
-
-    def __init__(self, first_s: float = AGAIN_S, most_s: float = MOST_AGAIN_S) -> None:
-        self._first_s, self._most_s = first_s, most_s
-        self._wait_s, self._begun_s, self.due_s = first_s, 0.0, float("-inf")
-
-    def begun(self, now_s: float) -> None:
-        """Note that it was started."""
-        self._begun_s = now_s
-
-    def ended(self, now_s: float) -> float:
-        """Note that it has ended; return how long to wait, s."""
-        if now_s - self._begun_s > self._most_s:
-            self._wait_s = self._first_s
-        waits_s, self._wait_s = self._wait_s, min(2.0 * self._wait_s, self._most_s)
-        self.due_s = now_s + waits_s
-        return waits_s
 
 
 def run_agent(options: AgentOptions, *, stop: Callable[[], bool] = lambda: False) -> None:

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from configtron.fleet.messages import AgentHello, BoundForm, ReachForm
+from configtron.fleet.messages import AgentHello
 from configtron.model.nouns import Profile
 from configtron.model.records import Json
 from configtron.model.tuning_json import value_text
@@ -44,11 +44,6 @@ def limits_form(found: AgentLimits) -> dict[str, Json]:
     return {"unfair": found.limits.allow_unfair, "bounds": _rows(found.limits.bounds), "reaches": _rows(found.reaches)}
 
 
-def hello_form(hello: AgentHello) -> dict[str, Json]:
-    """Return the limits of a hello as JSON, in the order in which the agent sent them."""
-    return {"unfair": hello.allow_unfair, "bounds": _spans(hello.bounds), "reaches": _spans(hello.reaches)}
-
-
 def barred_by(agents: Mapping[str, AgentLimits], profile: Profile) -> str:
     """Return why a profile may not be used: the first agent whose operator, guard or driver refuses it; "": none."""
     for name, (limits, reaches) in sorted(agents.items()):
@@ -67,7 +62,3 @@ def _out_of_reach(profile: Profile, reaches: Mapping[str, Bound]) -> str:
 
 def _rows(bounds: Mapping[str, Bound]) -> list[Json]:
     return [[knob, each.least, each.most, list(each.values)] for knob, each in bounds.items()]
-
-
-def _spans(forms: Sequence[BoundForm | ReachForm]) -> list[Json]:
-    return [[each.knob, each.least, each.most, list(each.values)] for each in forms]

@@ -35,15 +35,15 @@ from configtron.model.fleet import FleetMap, OutcomeRow
 from configtron.model.records import Json, canonical
 from configtron.service.fleet.agent_limits import limits_form
 from configtron.service.fleet.map_learning import LearningAnswer, LearningAsk, MapLearner
+from configtron.service.fleet.restarts import AGAIN_S, Restarts
 
 log = logging.getLogger("configtron.fleet")
 
 MODULE = "configtron.service.fleet.learner_main"
 # s without a message after which a learner that was asked counts as hung: an update takes seconds.
 HANG_S = 300.0
-# s until a learner that ended is started again, twice as long each time, at most; from the end of its socket until the
-# system knows how it ended.
-AGAIN_S, MOST_AGAIN_S, END_S = 1.0, 60.0, 2.0
+# s from the end of its socket until the system knows how it ended.
+END_S = 2.0
 # Errors with which a manager does not begin: only an operator can mend them.
 FINAL = {kind.code: kind for kind in (BadInput, Missing)}
 
@@ -65,17 +65,18 @@ class LearnerRecipe:
 
 
 class LearnerProcess(MapLearner):
-    """The manager's side. hang_s: as `HANG_S`; again_s: as `AGAIN_S`.
+    """The manager's side. hang_s: as `HANG_S`; again_s: until a learner that ended is started
+    again, s, ever longer.
 
     starts  how often it was started
     """
 
     def __init__(self, recipe: LearnerRecipe, *, hang_s: float = HANG_S, again_s: float = AGAIN_S) -> None:
-        self._recipe, self._hang_s, self._again_s = recipe, hang_s, again_s
+        self._recipe, self._hang_s, self._restarts = recipe, hang_s, Restarts(again_s)
         self.staged, self.starts = recipe.staged, 0
         self._process: subprocess.Popen[bytes] | None = None
         self._link: LearnerLink | None = None
-        self._begun, self._wait_s, self._due_s = False, again_s, float("-inf")
+        self._begun = False
         self._heard_s: float | None = None
         # Since when a process whose socket is closed has not ended; processes that were killed.
         self._closed_s: float | None = None
@@ -97,7 +98,7 @@ class LearnerProcess(MapLearner):
     def ask(self, question: LearningAsk, now: float) -> None:
         """Ask; where no process runs, start one once its wait is over."""
         try:
-            if self._link is None and self._process is None and now >= self._due_s:
+            if self._link is None and self._process is None and now >= self._restarts.due_s:
                 self._start()
             if self._link is not None:
                 self._link.send(self._form(question))
@@ -195,9 +196,8 @@ class LearnerProcess(MapLearner):
         self._wait(now, f"has ended: {failure.text}")
 
     def _wait(self, now: float, what: str) -> None:
-        log.warning("the learner %s; it is started again in %g s; the map in force stays", what, self._wait_s)
-        self._due_s = now + self._wait_s
-        self._wait_s = min(2 * self._wait_s, MOST_AGAIN_S)
+        again_s = self._restarts.ended(now)
+        log.warning("the learner %s; it is started again in %g s; the map in force stays", what, again_s)
 
     # Messages.
 
@@ -212,7 +212,8 @@ class LearnerProcess(MapLearner):
                        ask.again, ask.paused, ask.recalled, ask.save)  # fmt: skip
 
     def _answered(self, message: AnswerForm) -> LearningAnswer:
-        self._heard_s, self._begun, self._wait_s = None, True, self._again_s
+        self._heard_s, self._begun = None, True
+        self._restarts.worked()
         made = None if message.map is None else map_of_form(message.map)
         self._place = self._place if made is None else (made.term, made.version)
         return LearningAnswer(message.asked_ns, made, message.why, message.facts, message.classes)

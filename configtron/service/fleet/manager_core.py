@@ -35,7 +35,7 @@ from configtron.model.errors import BadInput, Busy, Unwritten
 from configtron.model.fleet import FleetMap
 from configtron.model.nouns import Profile
 from configtron.model.records import Json, canonical
-from configtron.service.fleet.agent_limits import barred_by, hello_form, limits_of_form, limits_of_hello
+from configtron.service.fleet.agent_limits import barred_by, limits_form, limits_of_form, limits_of_hello
 from configtron.service.fleet.key_rotation import WITHOUT, KeyRotation, rotation_of
 from configtron.service.fleet.map_learning import (
     MAKER,
@@ -114,7 +114,6 @@ class ManagerCore:
         # Places of maps of the same mixes that the learner's stored state lacks; those of the latest question.
         self._again = self._published_since()
         self._asked_again = 0
-        self._saves = False
         # An answer that is not stored yet.
         self._answer: LearningAnswer | None = None
         self._classes: Mapping[str, str] = {}
@@ -331,14 +330,14 @@ class ManagerCore:
         if not self._learner.idle or self._answer is not None:
             return
         held = [one for one in self.session.agents.values() if one.held == (self.term, self._version)]
-        self._saves, self._asked_again = now >= self._due.save, len(self._again)
+        saves, self._asked_again = now >= self._due.save, len(self._again)
         question = LearningAsk(
             now_ns, (self.term, self._version + 1), self._another_key(), self._span_ns(), self._map, dict(self._limits),
             tuple(sorted(set(self.session.allowed.values()))), sum(len(one.refused) + one.omitted for one in held),
             len(held) * len(self._map.prefixes) if self._map is not None else 0, tuple(self._again), self._paused,
-            self._recalled, self._saves,
+            self._recalled, saves,
         )  # fmt: skip
-        if self._saves:
+        if saves:
             self._due.save = now + SAVE_S
         self._learner.ask(question, now)
 
@@ -433,5 +432,5 @@ def _state_text(state: AgentState, before: str, now_ns: int) -> str:
         "skew_s": round(state.skew_s), "frozen": state.frozen,
     }  # fmt: skip
     if hello is not None:
-        form |= {"release": hello.release, "driver": hello.driver, **hello_form(hello)}
+        form |= {"release": hello.release, "driver": hello.driver, **limits_form(limits_of_hello(hello))}
     return canonical(form)

@@ -37,12 +37,12 @@ from configtron.learner.receiving.log_socket import LogSocket
 from configtron.model.errors import BadInput, Busy, Missing
 from configtron.model.nouns import Profile
 from configtron.service.fleet import enrolment
-from configtron.service.fleet.agent import Restarts
 from configtron.service.fleet.agent_core import AgentCore
 from configtron.service.fleet.agent_network import run_network
 from configtron.service.fleet.makers import FileMapMaker, grid_of, learning_maker
 from configtron.service.fleet.manager import ManagerOptions, run_manager
 from configtron.service.fleet.map_maker import MapMaker
+from configtron.service.fleet.restarts import Restarts
 from configtron.service.learning import importable
 from configtron.service.text_listener import TextListener, listener_place
 from tests.support.loopback import free_endpoint

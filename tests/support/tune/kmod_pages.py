@@ -24,6 +24,7 @@ from typing import Any
 from configtron.db.tuning import Tuning
 from configtron.linux.netns import inside
 from configtron.model.fleet import TURN_MARGIN_S
+from tests.support.one_request import answered
 from tests.support.real_servers import running
 from tests.support.tune.fleet_pages import PagesFleet, load, until, wrong_of
 from tests.support.tune.kmod_net import (
@@ -58,12 +59,7 @@ def ask(address: str, port: int, head: str, body: bytes) -> str:
         client.setsockopt(*freebind, 1)
         client.bind((address, 0))
         client.connect((SERVER6 if six else SERVER, port))
-        length = f"Content-Length: {len(body)}\r\n" if body else ""
-        client.sendall(f"{head}\r\nHost: localhost\r\nConnection: close\r\n{length}\r\n".encode() + body)
-        answer = b""
-        while got := client.recv(65536):
-            answer += got
-    return answer.decode()
+        return answered(client, head, body)
 
 
 def clients() -> list[tuple[str, str, int]]:
