@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The closed loop on this kernel, for clients behind one gateway whose paths differ and change. JSON.
 
-    one_gateway.py FOLDER     run it apart (rigs/isolation.py)
+    one_gateway.py ebpf                   run it apart (rigs/isolation.py)
+    one_gateway.py kmod configtron.ko     run it in a guest of the lab
 
 Learner, maps, applier, journal and driver are those of `learn serve --local`; wall-clock time is handed in, so that
 epochs pass as fast as rows come. Connections are real ones over a path of user space that delays each client's
@@ -12,9 +13,11 @@ formula of round trip and profile: `wide` suits far clients, `plain` near ones.
 from __future__ import annotations
 
 import json
+import logging
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -46,9 +49,10 @@ from configtron.service.fleet.retuning import ClassRetuning
 from configtron.service.learning.local_loop import GuardedMaker, LocalApplying, LocalLearning, LoopStep, drawn_from
 from configtron.service.learning.serve_local import ServeOptions, dated_plan, loop_options
 from configtron.service.lease.options import LeaseOptions
+from configtron.tune.drivers import load as driver_of
 from configtron.tune.drivers.bpf import pins
-from configtron.tune.drivers.ebpf import EbpfDriver
 from rigs.impaired_path import Rig, rig
+from tests.support.tune.kmod_net import complaints, device, drained, load
 from tests.support.tune.left import GROUP, nothing_left
 from tests.support.tune.sockets import OPTIONS
 
@@ -107,12 +111,12 @@ class Hosted(NamedTuple):
 
 
 @contextmanager
-def hosted(folder: Path, place: Place) -> Iterator[Hosted]:
-    """The loop of `learn serve --local` with a small grid, on the driver `ebpf`."""
-    lease = LeaseOptions(folder / "loop.db", "ebpf", place)
+def hosted(folder: Path, name: str, place: Place) -> Iterator[Hosted]:
+    """The loop of `learn serve --local` with a small grid, on a driver that draws."""
+    lease = LeaseOptions(folder / "loop.db", name, place)
     options = ServeOptions(lease, folder / "keys", "mab_nc", 0.0, EPOCH_S, least_clients=20, begin_with=ROWS,
                            ports=(PORT,), budget=1.0)  # fmt: skip
-    key, clock, driver = signing_key(options.keys), [float(FIRST * EPOCH_S + 1)], EbpfDriver(place)
+    key, clock, driver = signing_key(options.keys), [float(FIRST * EPOCH_S + 1)], driver_of(name, place)
     with AgentJournal(lease.database) as journal, FleetStore(lease.database) as store:
         enforcement = JournaledEnforcement(lease, journal, driver)
         made = loop_options(options, grid(), (), frozenset(), enforcement.draws)
@@ -234,7 +238,19 @@ def lowat_of(served: socket.socket) -> int:
     return served.getsockopt(*OPTIONS["notsent_lowat"])
 
 
-def main(folder: Path) -> None:
+@contextmanager
+def gateway() -> Iterator[Rig]:
+    """The path, and the addresses of all clients at its one end."""
+    with rig(delay_s=NEAR_S) as path:
+        for address in (*GATEWAY, *LISTED):
+            subprocess.run(
+                ["ip", "-n", path.names["client"], "addr", "add", f"{address}/16", "dev", "tun0"], check=True
+            )
+        subprocess.run(["ip", "-n", path.names["server"], "route", "add", "10.98.0.0/24", "dev", "tun0"], check=True)
+        yield path
+
+
+def by_ebpf(folder: Path) -> dict[str, Any]:
     # The mount namespace is its own: names of other programs' network namespaces are neither seen nor swept, nor ours.
     Path("/run/netns").mkdir(exist_ok=True)
     subprocess.run(["mount", "-t", "tmpfs", "none", "/run/netns"], check=True)
@@ -243,17 +259,24 @@ def main(folder: Path) -> None:
     (group / GROUP).mkdir()
     with ExitStack() as stack:
         stack.callback((group / GROUP).rmdir)
-        path = stack.enter_context(rig(delay_s=NEAR_S))
-        for address in (*GATEWAY, *LISTED):
-            subprocess.run(
-                ["ip", "-n", path.names["client"], "addr", "add", f"{address}/16", "dev", "tun0"], check=True
-            )
-        subprocess.run(["ip", "-n", path.names["server"], "route", "add", "10.98.0.0/24", "dev", "tun0"], check=True)
-        here = stack.enter_context(hosted(folder, Place(netns=path.names["server"], cgroup=GROUP)))
+        path = stack.enter_context(gateway())
+        here = stack.enter_context(hosted(folder, "ebpf", Place(netns=path.names["server"], cgroup=GROUP)))
         stack.callback((group / home / "cgroup.procs").write_text, "0")
         (group / GROUP / "cgroup.procs").write_text("0")
         answer = played(here, path)
-    print(json.dumps({**answer, "nothing left": nothing_left()}))
+    return {**answer, "nothing left": nothing_left()}
+
+
+def by_kmod(folder: Path, module: str) -> dict[str, Any]:
+    # On the guest's console stands nothing but the JSON.
+    logging.disable(logging.WARNING)
+    load(module)
+    with gateway() as path:
+        with hosted(folder, "kmod", Place(netns=path.names["server"])) as here:
+            answer = played(here, path)
+        with device(path.names["server"]) as left:
+            nothing = not left.profiles() and not left.dump()
+    return {**answer, "nothing left": nothing, "unload": drained(), "complaints": complaints()}
 
 
 def played(here: Hosted, path: Rig) -> dict[str, Any]:
@@ -353,4 +376,5 @@ def close(ends: dict[str, Connected]) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    with tempfile.TemporaryDirectory(prefix="gateway-") as made:
+        print(json.dumps(by_ebpf(Path(made)) if sys.argv[1] == "ebpf" else by_kmod(Path(made), sys.argv[2])))
