@@ -559,6 +559,7 @@ CREATE TABLE end_state (
     propensity   REAL,
     latitude     REAL,
     longitude    REAL,
+    resumed      TEXT NOT NULL,                   -- what a jump of Careful Resume came to; "" for none
     UNIQUE (at_s, prefix, min_rtt_ms, packets_out)
 ) STRICT;
 

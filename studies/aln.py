@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from configtron.learner.initial.end_states import EndStates, checked
+from configtron.learner.initial.end_states import EndStates, checked, places
 from configtron.learner.initial.hit_ratios import HitRatio, hit_ratios, parted
 from configtron.learner.initial.initial_strategies import PRED_LOW, STRATEGIES, WindowClass, classes_of
 from configtron.learner.initial.naive_bayes import inputs_of, learned_from
@@ -119,14 +119,7 @@ def windows_for(states: EndStates, fresh: list[Transfer]) -> list[tuple[Transfer
 
 
 def _places(fresh: list[Transfer]) -> EndStates:
-    """Return rows that have a place and a time alone."""
-    nothing = np.full(len(fresh), np.nan)
-    columns = {name: nothing for name in ("min_rtt_ms", "max_rtt_ms", "max_cwnd", "packets_in", "packets_out", "loss",
-                                          "propensity", "latitude", "longitude")}  # fmt: skip
-    return EndStates(
-        at_s=np.array([one.at_s for one in fresh]), prefix=np.array([one.prefix for one in fresh]),
-        bound=np.zeros(len(fresh), dtype=bool), strategy=np.array([""] * len(fresh)), **columns,
-    )  # fmt: skip
+    return places([one.prefix for one in fresh], [one.at_s for one in fresh])
 
 
 def _long(live: LiveTransfers) -> LiveTransfers:

@@ -11,7 +11,7 @@ Reads as   `EndStates`, unknown numbers NaN; `checked` counts what is left out, 
 Fails as   a reason for each row without use: "clock" (no wall-clock time, or one beyond `now_s`), "round-trip" (none,
            or out of bounds), "window" (out of bounds), "packets" (none, or more than can be), "prefix"
 Differs    from the paper: no latitude and longitude unless a place file is given (`placed`); the place is the prefix.
-           MaxRTT and packets in are not in close records, so they are unknown there.
+           What a driver does not record (`CloseRecord`) is unknown. A profile that is no strategy's is `OTHER`.
 Source     Applied Learning Networks (ALN), its record of a connection; RFC 4898 (Web100's variables)
 """
 
@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from configtron.learner.columns import Floats
-from configtron.model.close_records import CloseRecord
+from configtron.model.close_records import VALIDATED, CloseRecord
 from configtron.model.errors import BadInput
 
 Flags = npt.NDArray[np.bool_]
@@ -46,7 +46,9 @@ EARLIEST_S = 978_307_200.0
 SEGMENT_BYTES = 1448
 REASONS = ("prefix", "clock", "round-trip", "window", "packets")
 # Columns that hold text or truth; all others are numbers.
-TEXTS, TRUTHS = ("prefix", "strategy"), ("bound",)
+TEXTS, TRUTHS = ("prefix", "strategy", "resumed"), ("bound",)
+# The strategy of the untouched stack where one is drawn, and of what a person or another policy set.
+UNTOUCHED, OTHER = "null", "other"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,6 +63,7 @@ class EndStates:
     strategy      of `initial_strategies`, "" for none: the untouched stack
     propensity    chance that this strategy had
     latitude, longitude   degrees, from a place file
+    resumed      what Careful Resume came to (`close_records.RESUMPTIONS`), "" for no jump
     """
 
     at_s: Floats
@@ -76,6 +79,7 @@ class EndStates:
     propensity: Floats
     latitude: Floats
     longitude: Floats
+    resumed: Names
 
     def __len__(self) -> int:
         return len(self.at_s)
@@ -88,6 +92,13 @@ class EndStates:
     def is_long(self) -> Flags:
         """Return which connections sent more than the default initial window, so that slow start mattered."""
         return self.packets_out > DEFAULT_WINDOW
+
+    @property
+    def teaches(self) -> Flags:
+        """Return which connections show the path and not a choice made by what was learned: those of the untouched
+        stack, held-back clients among them, and those whose jump was acknowledged without congestion."""
+        untouched = np.isin(self.strategy, ("", UNTOUCHED))
+        return np.asarray(self.is_long & (untouched | (self.resumed == VALIDATED)), dtype=np.bool_)
 
     def row(self, at: int) -> dict[str, str | bool | float | None]:
         """Return one row by column, None for unknown."""
@@ -108,6 +119,14 @@ def of_rows(rows: Sequence[Mapping[str, Any]]) -> EndStates:
         kind = str if name in TEXTS else bool if name in TRUTHS else float
         columns.append(np.array([_value(row, name, kind) for row in rows], dtype=np.dtype(kind)))
     return EndStates(*columns)
+
+
+def places(prefixes: Sequence[str], at_s: Sequence[float]) -> EndStates:
+    """Return rows that have a prefix and a time alone: what is asked of a model."""
+    count = len(prefixes)
+    columns: dict[str, Any] = {name: np.full(count, np.nan) for name in NAMES}
+    columns |= {name: np.full(count, "") for name in TEXTS} | {name: np.zeros(count, dtype=bool) for name in TRUTHS}
+    return EndStates(**columns | {"prefix": np.array(prefixes, dtype=np.str_), "at_s": np.array(at_s, dtype=float)})
 
 
 def _value(row: Mapping[str, Any], name: str, kind: type) -> str | bool | float:
@@ -145,21 +164,28 @@ def of_records(
 def _of_record(
     record: CloseRecord, since_boot_ns: int, strategies: Mapping[str, str], propensities: Mapping[str, float]
 ) -> dict[str, Any]:
+    profile = record.opened.profile
+    strategy = strategies.get(profile or "", "" if profile == "" else OTHER)
+    return {**end_of(record, since_boot_ns), "strategy": strategy, "propensity": propensities.get(strategy)}
+
+
+def end_of(record: CloseRecord, since_boot_ns: int) -> dict[str, Any]:
+    """Return a close record's columns but for the strategy, None for unknown. since_boot_ns: as in `of_records`."""
     opened = record.opened
     rtt_us = record.min_rtt_us if record.min_rtt_us is not None else opened.rtt_us
-    strategy = strategies.get(opened.profile or "", "")
     limits = (record.app_limited or 0.0, record.rwnd_limited or 0.0)
     backwards = record.end_ns < opened.start_ns
     return {
         "at_s": None if backwards else (opened.start_ns + since_boot_ns) / 1e9,
         "prefix": opened.prefix,
         "min_rtt_ms": None if rtt_us is None else rtt_us / 1e3,
+        "max_rtt_ms": None if record.max_rtt_us is None else record.max_rtt_us / 1e3,
         "max_cwnd": None if record.max_cwnd is None else float(record.max_cwnd),
+        "packets_in": None if record.packets_in is None else float(record.packets_in),
         "packets_out": float(record.segments),
         "bound": max(limits) >= LIMITED_SHARE or not record.retransmits,
         "loss": record.retransmits / record.segments if record.segments else None,
-        "strategy": strategy,
-        "propensity": propensities.get(strategy),
+        "resumed": record.resumed,
     }
 
 

@@ -21,7 +21,7 @@ from configtron.learner.initial.end_states import (
     placed,
     prefix_of,
 )
-from configtron.model.close_records import CLOSED, CloseRecord, OpenRecord
+from configtron.model.close_records import CLOSED, RETREATED, VALIDATED, CloseRecord, OpenRecord
 from configtron.model.errors import BadInput
 
 NOW_S = 1_800_000_000.0
@@ -50,6 +50,27 @@ def test_a_close_record_becomes_a_row() -> None:
     assert (row["strategy"], row["propensity"], row["bound"]) == ("fixed", 0.2, False)
     assert row["max_rtt_ms"] is None and row["packets_in"] is None
     assert len(checked(states, NOW_S)[0]) == 1
+
+
+def test_a_record_of_the_module_has_all_columns() -> None:
+    row = of_records([record(max_rtt_us=90_000, packets_in=41, resumed=VALIDATED)], 10**18, {}, {}).row(0)
+    assert (row["max_rtt_ms"], row["packets_in"], row["resumed"]) == (90.0, 41.0, VALIDATED)
+
+
+@pytest.mark.parametrize(
+    ("profile", "resumed", "teaches"),
+    [("", None, True), ("null", None, True), ("fixed-50", None, False), ("resume-400-80", RETREATED, False),
+     ("resume-400-80", VALIDATED, True), ("a person's", None, False), (None, None, False)],
+)  # fmt: skip
+def test_choices_do_not_teach_but_for_validated_jumps(profile: str | None, resumed: str | None, teaches: bool) -> None:
+    known = {"null": "null", "fixed-50": "fixed", "resume-400-80": "resume"}
+    states = of_records([with_profile(record(resumed=resumed), profile)], 10**18, known, {})
+    assert states.teaches.tolist() == [teaches]
+    assert of_records([with_profile(record(segments=10), "")], 10**18, known, {}).teaches.tolist() == [False]
+
+
+def with_profile(one: CloseRecord, profile: str | None) -> CloseRecord:
+    return one._replace(opened=one.opened._replace(profile=profile))
 
 
 @pytest.mark.parametrize("limit", [{"app_limited": 0.6}, {"rwnd_limited": 0.5}, {"retransmits": 0}])

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from configtron.db.end_state_rows import EndStateRows
 from configtron.fingerprint.capture.surroundings import Places
 from configtron.learner.columns import Floats
@@ -31,7 +29,7 @@ from configtron.learner.initial.end_states import (
     prefix_of,
 )
 from configtron.learner.initial.hit_ratios import HitRatio, hit_ratios, parted
-from configtron.learner.initial.initial_strategies import NULL, STRATEGIES, effective, windows_of
+from configtron.learner.initial.initial_strategies import STRATEGIES, effective, windows_of
 from configtron.learner.initial.naive_bayes import NaiveBayes, inputs_of, learned_from, network_around
 from configtron.learner.initial.quantisation import MAX_CWND, TARGETS, UNKNOWN, target_bins
 from configtron.learner.initial.rounded_mean import NEAREST, bin_of
@@ -146,8 +144,7 @@ def train_initial(
 
 
 def _teaching(states: EndStates) -> EndStates:
-    untouched = np.isin(states.strategy, ("", NULL))
-    return states[untouched & states.is_long]
+    return states[states.teaches]
 
 
 def _model(states: EndStates, target: str) -> NaiveBayes:

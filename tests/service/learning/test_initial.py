@@ -145,7 +145,7 @@ def test_nothing_learned_is_named(tmp_path: Path) -> None:
 def test_rows_come_back_as_they_were(tmp_path: Path) -> None:
     full = {"at_s": 1.7e9, "prefix": "2001:db8::/48", "min_rtt_ms": 1.5, "max_rtt_ms": 9.0, "max_cwnd": 33.0,
             "packets_in": 2.0, "packets_out": 44.0, "bound": True, "loss": 0.25, "strategy": "fixed", "propensity": 0.2,
-            "latitude": -1.0, "longitude": 2.0}  # fmt: skip
+            "latitude": -1.0, "longitude": 2.0, "resumed": "validated"}  # fmt: skip
     few = {name: full[name] for name in ("at_s", "min_rtt_ms", "packets_out")} | {"prefix": "192.0.2.0/24"}
     states = of_rows([full, few])
     with EndStateRows(tmp_path / "x.db") as store:
