@@ -53,7 +53,7 @@ def main(program: str, condition_name: str, repeats: int, names: Sequence[str]) 
                         found = browser.load(page, seed=seed, limit_s=LIMIT_S)
                         return found.failed, found.plt_ms
 
-                    cell = {"condition": condition_name, "page": page, "http": http, "stack": row}
+                    cell: dict[str, object] = {"condition": condition_name, "page": page, "http": http, "stack": row}
                     for who, load in (("ours", ours), ("browser", theirs)):
                         samples = []
                         for seed in range(repeats):

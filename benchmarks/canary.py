@@ -21,6 +21,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -185,13 +186,18 @@ def rollouts(runs: int) -> int:
     return missed
 
 
+KINDS: dict[str, Callable[[int], int]] = {
+    "aa": aa, "power": power, "rollouts": lambda runs: rollouts(max(runs // 5, 1)),
+}  # fmt: skip
+
+
 def main(*words: str) -> int:
     """The tables and the verdict."""
     runs = int(words[0]) if words else RUNS
     kinds = words[1:] or ("aa", "power", "rollouts")
     began, missed = time.monotonic(), 0
     for kind in kinds:
-        missed += {"aa": aa, "power": power, "rollouts": lambda n: rollouts(max(n // 5, 1))}[kind](runs)
+        missed += KINDS[kind](runs)
     print(f"{time.monotonic() - began:.0f} s")
     return int(missed > 0)
 

@@ -17,6 +17,7 @@ chance adds to that in one such run of a hundred. Exit code 1 if one is missed.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from statistics import NormalDist
@@ -68,7 +69,8 @@ def _three(sessions: Sessions, chosen: Codes, world: Tensor) -> Floats:
 
 
 def _control(sessions: Sessions, chosen: Codes, world: Tensor) -> Floats:
-    return (world.grid.column("tcp_congestion_control")[chosen] == 1).astype(np.float64)
+    found: Floats = (world.grid.column("tcp_congestion_control")[chosen] == 1).astype(np.float64)
+    return found
 
 
 def _round_trip(sessions: Sessions, chosen: Codes, world: Tensor) -> Floats:
@@ -199,8 +201,8 @@ def main(logs: int = 40, largest: int = 80_000, seed: int = 51) -> int:
 
 def _most(logs: int, luck: float) -> float:
     """The largest share of logs that a rate of `interim.FALSE_ALARM` passes by chance in a share `luck` of runs."""
-    rate = interim.FALSE_ALARM
-    return rate + NormalDist().inv_cdf(1.0 - luck) * (rate * (1.0 - rate) / logs) ** 0.5
+    rate: float = interim.FALSE_ALARM
+    return rate + NormalDist().inv_cdf(1.0 - luck) * math.sqrt(rate * (1.0 - rate) / logs)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import zmq
 
 from benchmarks.loop import PROFILES, Agent, Manager, free_endpoint, map_of, prefix, until
@@ -172,7 +173,7 @@ def play(agents: list[AskingAgent], rate: int, seconds: float) -> None:
     until(agents, feed)
 
 
-def report(name: str, agents: list[AskingAgent], stored_ns: np.ndarray, used_s: float, rate: float) -> str:  # type: ignore[type-arg]
+def report(name: str, agents: list[AskingAgent], stored_ns: npt.NDArray[np.int64], used_s: float, rate: float) -> str:
     """Return what was measured as a line."""
     reflected = np.zeros(len(stored_ns), dtype=np.int64)
     for each in agents:

@@ -47,7 +47,8 @@ def run(command: str) -> tuple[str, float]:
 def table(rows: Iterable[PaperRow], chosen: Callable[[PaperRow], bool], how: Run) -> tuple[list[tuple[str, ...]], int]:
     """The table's lines and how many figures are missing; each command runs once."""
     outputs: dict[str, tuple[str, float] | str] = {}
-    lines, missing = [], 0
+    lines: list[tuple[str, ...]] = []
+    missing = 0
     for row in rows:
         ours, took = NOT_RUN, ""
         if chosen(row):

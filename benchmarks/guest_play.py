@@ -19,7 +19,7 @@ LOOK_S = 0.2
 
 
 def play(
-    folder: Path, module: str, words: Sequence[str], *, columns: int, limit_s: float, memory_mb: int = 512
+    folder: Path, module: str, words: Sequence[str], *, columns: int, limit_s: int, memory_mb: int = 512
 ) -> dict[str, Any]:
     """Run `python -m MODULE WORDS` in a guest and return its FOLDER/found.json; captures stay in the folder.
 

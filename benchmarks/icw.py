@@ -159,10 +159,10 @@ def main(windows: Sequence[int]) -> int:
     words = ("right", "bound", "none", "unchecked", "wrong")
     print(f"{'way':16} {'server':10} {'MSS':>5}" + "".join(f"{word:>11}" for word in words))
     for probe, server, mss in product(WAYS, SERVERS, SIZES):
-        mine = Counter(
+        counted = Counter(
             t.word for t in judged if (t.case.probe, t.case.server, dict(t.case.params)["mss"]) == (probe, server, mss)
         )
-        print(f"{WAYS[probe]:16} {server:10} {mss:5}" + "".join(f"{mine[word]:11}" for word in words))
+        print(f"{WAYS[probe]:16} {server:10} {mss:5}" + "".join(f"{counted[word]:11}" for word in words))
     print("verdicts over all runs of a server:", ", ".join(f"{word} {n}" for word, n in sorted(verdicts.items())))
     wrong = [t for t in judged if t.word == "wrong"]
     for t in wrong[:20]:

@@ -63,7 +63,7 @@ def rows(database: Path, truths: Truths) -> Iterator[tuple[str, str]]:
     """(what was tried, how it went), of every kept trace and every verdict."""
     with Store(database, read_only=True) as store:
         (run,) = store.runs()
-        for region, site, knob, verdict, expected, _ in judged(store, run):
+        for region, site, knob, verdict, expected, *_ in judged(store, run):
             if knob == "icw" and not expected.bound:
                 truths[region, site] = int(str(expected.values[0]))
                 yield "verdict", word(verdict, truths[region, site])

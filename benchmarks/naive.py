@@ -40,7 +40,7 @@ def span(trace: Trace) -> int:
 
 def scapy_icw(address: str, source: str, port: int) -> int:
     """A SYN, an ACK and a GET, heard by a sniffer that was started before: segments before the first repeat."""
-    from scapy.all import IP, TCP, AsyncSniffer, conf, send, sr1
+    from scapy.all import IP, TCP, AsyncSniffer, conf, send, sr1  # type: ignore[attr-defined]
 
     conf.verb = 0
     started = Event()

@@ -102,6 +102,7 @@ def world_of(seed: int) -> World:
     some = templates(warm, TEMPLATES)
     learned = drawn(tensor, LEARNED_SESSIONS, np.random.default_rng(seed + 200), STILL)
     whole = lived(PREFERRED, tensor, learned, warm, seed).managers[0]
+    assert isinstance(whole, TablePolicy)
     own = deepcopy(whole)
     level = warm.median_ms.astype(np.float64).mean(axis=(0, 2))[some[1:]]
     return World(tensor, some, only(own, some), whole, int(some[1:][level.argmin()]), seed)

@@ -72,4 +72,4 @@ def main(per_cell: int = 250, seed: int = 1, *rows: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:3]), *sys.argv[3:])
+    main(*map(int, sys.argv[1:3]), *sys.argv[3:])  # type: ignore[arg-type]  # two numbers first, then names

@@ -51,7 +51,7 @@ CLAIM_PER_S = 500
 class Probed(NamedTuple):
     """What one way gave: connections, seconds by the clock on the wall and of the prober, how many were right."""
 
-    count: int
+    connections: int
     wall_s: float
     cpu_s: float
     right: int
@@ -59,7 +59,7 @@ class Probed(NamedTuple):
 
     def __add__(self, other: object) -> Probed:
         assert isinstance(other, Probed)
-        return Probed(*(a + b for a, b in zip(self, other, strict=True)))
+        return Probed(*(a + b for a, b in zip(self, other, strict=True)))  # type: ignore[arg-type]
 
 
 def set_window(standing: Town, segments: int) -> None:
@@ -149,13 +149,13 @@ def main(count: int) -> int:
                     rows = {way: rows[way] + row if way in rows else row for way, row in found.items()}
             for way, row in rows.items():
                 print(
-                    f"{percent:3} % {way:12} {row.count:6} {row.count / row.wall_s:11.0f}"
-                    f" {1000 * row.cpu_s / row.count:15.2f} {100 * row.right / row.count:6.1f} %"
-                    f" {100 * row.wrong / row.count:6.1f} %",
+                    f"{percent:3} % {way:12} {row.connections:6} {row.connections / row.wall_s:11.0f}"
+                    f" {1000 * row.cpu_s / row.connections:15.2f} {100 * row.right / row.connections:6.1f} %"
+                    f" {100 * row.wrong / row.connections:6.1f} %",
                     flush=True,
                 )
             ahead = rows["configtron"]
-            holds = holds and not ahead.wrong and (percent > 0 or ahead.count / ahead.wall_s >= CLAIM_PER_S)
+            holds = holds and not ahead.wrong and (percent > 0 or ahead.connections / ahead.wall_s >= CLAIM_PER_S)
     return 0 if holds else 1
 
 

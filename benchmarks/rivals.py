@@ -230,4 +230,4 @@ def main(n: int = 20_000, seed: int = 1, *names: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:3]), *sys.argv[3:])
+    main(*map(int, sys.argv[1:3]), *sys.argv[3:])  # type: ignore[arg-type]  # two numbers first, then names

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from configtron.lab.internet import links
-from configtron.lab.internet.server_pools import nginx_temporary
+from configtron.lab.internet.nginx import nginx_temporary
 from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT
 from configtron.linux.netns import enter, inside
 from configtron.model.nouns import Profile
@@ -247,8 +247,8 @@ def _tuned(driver: str, netns: str, prefixes: Sequence[str]) -> Iterator[None]:
 @contextmanager
 def _visitor(programs: str) -> Iterator[subprocess.Popen[str]]:
     words = [f"{programs}/churn", "visit"]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with child(words, prepare=lambda: enter("clients"), text=True, **pipes) as process:
+    pipe = subprocess.PIPE
+    with child(words, prepare=lambda: enter("clients"), text=True, stdin=pipe, stdout=pipe) as process:
         yield process
 
 

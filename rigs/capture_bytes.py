@@ -20,8 +20,8 @@ def conversation(version: int = 4, *, port: int = 40000, start_ns: int = START_N
                  segments: int = 3, size: int = 1000) -> list[Stamped]:  # fmt: skip
     """A handshake, a request, a flight, its ACK, the end: IP packets."""
     there = {4: ("192.0.2.1", "198.51.100.2"), 6: ("2001:db8::1", "2001:db8::2")}[version]
-    ends = [packed(address) for address in there]
-    forth, back = Envelope(*ends, port, 80, ident=5), Envelope(*ends[::-1], 80, port, ident=9)
+    client, server = (packed(address) for address in there)
+    forth, back = Envelope(client, server, port, 80, ident=5), Envelope(server, client, 80, port, ident=9)
     base = (4_294_967_000, 77)
     found: list[Stamped] = []
 

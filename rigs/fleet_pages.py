@@ -243,7 +243,10 @@ class Visitors:
             if visit.lie == "replay":
                 second = self._body(visit, name="other")
             wait_s = self.world.rng.uniform(0.05, 2 * SETTLE_S)
-            self.world.later(wait_s, partial(host.post, second, visit.client), host)
+            self.world.later(wait_s, partial(self._again, host, second, visit.client), host)
+
+    def _again(self, host: Host, body: bytes, client: Client) -> None:
+        host.post(body, client)
 
     def _body(self, visit: Visit, name: str = "") -> bytes:
         """Return the beacon of our script; a liar's says what is not."""

@@ -144,7 +144,7 @@ class World:
     def _random_map(self) -> FleetMap:
         rng = self.rng
         names = ["p0", "p1", "p2", "p3", "off"]
-        mixes = {}
+        mixes: dict[str, tuple[tuple[str, int], ...]] = {}
         for name in ("near", "far", "odd"):
             cut = rng.randint(1, 65_535)
             one, two = rng.sample(names, 2)
@@ -186,8 +186,12 @@ class World:
             self._run()
         self.judge.lines()
 
+    def _processes(self, managers: int | None = None) -> list[ManagerHost | Host]:
+        """Return the first managers, or all, and the agents' hosts."""
+        return [*self.managers[:managers], *self.hosts.values()]
+
     def _run(self) -> None:
-        for process in (*self.managers, *self.hosts.values()):
+        for process in self._processes():
             self.do(process, process.start)
         self._until(FAULTS_S)
         self._calm()
@@ -215,7 +219,7 @@ class World:
             first = self.managers[0]
             if first.core is None and self.rng.random() < 0.05:
                 self.do(first, first.start)
-            for process in (*self.managers, *self.hosts.values()):
+            for process in self._processes():
                 self.do(process, process.step)
             self.judge.kernels()
             self.recovery.step()
@@ -262,10 +266,10 @@ class World:
             self.change_map()
         if any(profile == "bad" for mix in self.wanted.mixes.values() for profile, _ in mix):
             self.wanted = replace(self.wanted, mixes={**self.wanted.mixes, "odd": (("p0", 65_536),)})
-        for process in (first, *self.hosts.values()):
+        for process in self._processes(1):
             if process.core is None:
                 self.do(process, process.start)
 
     def _close(self) -> None:
-        for process in (*self.managers, *self.hosts.values()):
+        for process in self._processes():
             process.kill()

@@ -32,8 +32,8 @@ class Talk:
         self.version = 6 if chance.random() < IPV6_SHARE else 4
         self.ports = (1024 + number % 60000, 443)
         client, server = 0x0A000000 + number // 7, 0xC6120000 + number % 997
-        pack = (lambda n: n.to_bytes(4, "big")) if self.version == 4 else (lambda n: b"\xfd" + n.to_bytes(15, "big"))
-        self.addresses = (pack(client), pack(server))
+        head, width = (b"", 4) if self.version == 4 else (b"\xfd", 15)
+        self.addresses = (head + client.to_bytes(width, "big"), head + server.to_bytes(width, "big"))
         self.base = (chance.getrandbits(32), chance.getrandbits(32))
         self.clock = chance.getrandbits(30)
         self.steps = self._steps(chance)

@@ -46,8 +46,8 @@ class TuneSandbox:
         """Make the database, with something for each driver to do."""
         with Tuning(self.database) as book:
             if self.driver == "sysctl":
-                knobs = {"tcp_congestion_control": "reno", "tcp_slow_start_after_idle": 0, "tcp_autocorking": 0}
-                book.set_profiles([Profile("web", tuple(knobs.items()))])
+                zero = [("tcp_slow_start_after_idle", 0), ("tcp_autocorking", 0)]
+                book.set_profiles([Profile("web", (("tcp_congestion_control", "reno"), *zero))])
                 book.set_default("web")
                 return
             web = Profile("web", (("tcp_congestion_control", "reno"), ("initcwnd", 20)))

@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from benchmarks.live_kernel.judged import KeptRun, checked, kept, served
 from benchmarks.live_kernel.kept_runs import found_of, kept_run
@@ -82,7 +83,7 @@ def main(arguments: Sequence[str]) -> int:
         return USAGE
     folder = options.get("--kept", "")
     if driver:
-        numbers = dict(zip(("seed", "epochs"), map(int, words), strict=False))
+        numbers: dict[str, Any] = dict(zip(("seed", "epochs"), map(int, words), strict=False))
         text, code = one_driver(replace(KernelScenario(driver=driver), **numbers), folder)
     else:
         text, code = every_driver([*words, *(("--kept", folder) if folder else ())])

@@ -160,8 +160,8 @@ class KernelExperiment:
         self.manager.turn()
         for program in self.programs:
             program.kill()
-        for one in visitors:
-            one.close()
+        for every in visitors:
+            every.close()
         self.wires.close()
 
     def _visitors(self) -> list[Visitors] | list[BrowserVisitors]:
@@ -183,7 +183,9 @@ class KernelExperiment:
     def note_stage(self) -> None:
         """Keep the changes of a roll-out's stage."""
         rollout = self.manager.rollout
-        for row in () if rollout is None else rollout.evidence:
+        if rollout is None:
+            return
+        for row in rollout.evidence:
             change = (*rollout.version, row.stage, row.why)
             if change not in {one[1:5] for one in self.staged}:
                 self.staged.append((_boot_s(), *change, dict(row.numbers).get("treated loads", 0.0)))

@@ -23,7 +23,7 @@ from benchmarks.live_kernel.visits import Visited
 from configtron.learner.map_text import map_of_text
 from configtron.learner.pageloads.plan_book import DatedPlan, unit
 from configtron.model.close_records import OpenRecord
-from configtron.model.draw import draw, is_held, unit_of
+from configtron.model.draw import Key, draw, is_held, unit_of
 from configtron.model.fleet import FleetMap
 from configtron.service.learning.serve_local import dated_plan
 
@@ -102,7 +102,7 @@ def kept(scenario: KernelScenario, found: dict[str, Any]) -> KeptRun:
     width = len(OpenRecord._fields)
     opened = [(name, OpenRecord(*row)) for name, kind, row in found["records"] if kind == "open"]
     closed = [(name, OpenRecord(*row[:width]), row[width:]) for name, kind, row in found["records"] if kind == "close"]
-    loads = [Visited(*row[:-1], tuple(row[-1])) for row in found["loads"]]
+    loads = [Visited._make([*row[:-1], tuple(row[-1])]) for row in found["loads"]]
     rows = [dict(zip(COLUMNS, row, strict=True)) for row in found["rows"]]
     return KeptRun(scenario, loads, opened, closed, plans, dict(in_force), dict(applied), maps, rows, found)
 
@@ -165,7 +165,7 @@ def checked(run: KeptRun) -> Checks:
 
 def taken_back(run: KeptRun) -> set[int]:
     """Return the epochs in which a server had plans with different keys: a version was taken back within them."""
-    keys: dict[tuple[str, int], set[bytes]] = {
+    keys: dict[tuple[str, int], set[Key]] = {
         (name, epoch): {run.plans[term, version, epoch].plan.key for term, version in places}
         for (name, epoch), places in run.in_force.items()
     }
@@ -206,7 +206,7 @@ def _rows(found: Checks, run: KeptRun) -> None:
     clients = {network.address(client) for network in run.scenario.access_networks()
                for client in range(network.clients)}  # fmt: skip
     units: dict[tuple[int, bytes], dict[str, str]] = {}
-    seen: set[tuple[str, int]] = set()
+    seen: set[tuple[str, int, int]] = set()
     for row in run.rows:
         found.rows += 1
         epoch = row["epoch"]
@@ -229,10 +229,10 @@ def _rows(found: Checks, run: KeptRun) -> None:
         if row["propensity"] != chance:
             found.add("propensity", f"{address} in epoch {epoch}: {row['propensity']}, by the plan {chance}")
     for row in run.rows:
-        place = row["agent"], row["at_ns"], row["unit"]  # type: ignore[assignment]
+        place = row["agent"], row["at_ns"], row["unit"]
         if place in seen:
             found.add("twice", f"{place}")
-        seen.add(place)  # type: ignore[arg-type]
+        seen.add(place)
 
 
 def packed(address: str) -> bytes:
@@ -259,7 +259,7 @@ def served(run: KeptRun) -> list[ServedLoad]:
     networks = run.scenario.access_networks()
     numbers = {network.address(client): number for number, (network, client) in enumerate(
         (network, client) for network in networks for client in range(network.clients))}  # fmt: skip
-    finder, first = LoadFinder(run), {}
+    finder, first = LoadFinder(run), dict[int, OpenRecord]()
     for name, record in run.opened:
         if record.local_port == 443 and record.epoch is not None and (at := finder.of(name, record)) is not None:
             first.setdefault(at, record)
@@ -267,13 +267,13 @@ def served(run: KeptRun) -> list[ServedLoad]:
     some = next(iter(run.plans.values()))
     for at, load in enumerate(run.loads):
         address = run.address(load)
-        record = first.get(at)
+        began = first.get(at)
         # a roll-out that is taken back has another key, which draws the holdback, too
-        plan = some if record is None or record.epoch is None else _plan_of(run, load, record, some)
+        plan = some if began is None or began.epoch is None else _plan_of(run, load, began, some)
         held = bool(is_held(plan.plan, np.array([unit_of(address)], dtype=np.uint64))[0])
         wall_s = run.raw["boot_s"] + load.begin_s
         epoch = int(wall_s // run.scenario.epoch_s) - run.raw["first"]
-        profile, name = ("", "") if record is None else (record.profile or "", record.class_name or "")
+        profile, name = ("", "") if began is None else (began.profile or "", began.class_name or "")
         found.append(ServedLoad(load, numbers[address], networks[load.network].continent, epoch, held, profile, name))
     return found
 

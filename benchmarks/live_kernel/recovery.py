@@ -20,6 +20,7 @@ from statistics import median
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from benchmarks.live_kernel.bulk_flow import BIN_S
 from benchmarks.live_kernel.judged import KeptRun, ServedLoad
@@ -58,7 +59,7 @@ def codes(values: Sequence[object]) -> Codes:
     return np.array([known.setdefault(one, len(known)) for one in values], dtype=np.int64)
 
 
-def difference(stratum: Codes, held: np.ndarray, ln: Floats, weight: Floats) -> float:  # type: ignore[type-arg]
+def difference(stratum: Codes, held: npt.NDArray[np.bool_], ln: Floats, weight: Floats) -> float:
     """Return the mean difference of ln page load time, tuned less held, over strata."""
     size = int(stratum.max(initial=-1)) + 1
     sums = []
@@ -217,7 +218,7 @@ def window_of(run: KeptRun, profile: str) -> int:
     """Return the initial window of a profile by any map that has it; the kernel's own for Default."""
     for one in run.maps.values():
         if profile in one.profiles:
-            return int(dict(one.profiles[profile].settings).get("initcwnd", 10))
+            return int(str(dict(one.profiles[profile].settings).get("initcwnd", 10)))
     return 10
 
 

@@ -36,6 +36,7 @@ from benchmarks.live_kernel.recovery import RESAMPLES, codes, difference, within
 from benchmarks.live_kernel.report import differing, first_drawn
 from benchmarks.live_kernel.scenario import EVERY, FIXED, UNIFORM, KernelScenario
 from benchmarks.page_marks import into
+from configtron.learner.columns import Codes, Floats
 from configtron.learner.live_rows import WORST_MS
 from configtron.learner.rulebook import learned_profile
 from configtron.model.errors import USAGE, ConfigtronError
@@ -79,12 +80,12 @@ def gains_over_default(loads: Sequence[ServedLoad], least: int = LEAST) -> dict[
     return {name: row for name, row in found.items() if not np.isnan(row[0])}
 
 
-def strata(loads: Sequence[ServedLoad]) -> np.ndarray:  # type: ignore[type-arg]
+def strata(loads: Sequence[ServedLoad]) -> Codes:
     """Return the code of each load's network, page and version of HTTP."""
     return codes([(one.visited.network, one.visited.page, one.visited.http) for one in loads])
 
 
-def ln_ms(loads: Sequence[ServedLoad]) -> np.ndarray:  # type: ignore[type-arg]
+def ln_ms(loads: Sequence[ServedLoad]) -> Floats:
     """Return the ln of each load's page load time; one that failed counts as `WORST_MS`."""
     return np.log([WORST_MS if one.visited.plt_ms is None else one.visited.plt_ms for one in loads])
 
@@ -196,7 +197,7 @@ def rival_lines(runs: dict[str, KeptRun]) -> list[str]:
         some = {which: [one for one in every if begin <= one.epoch < end] for which, every in loads.items()}
         cells = [compared_runs(some["ours"], some[which], held, ends) for which in runs if which != "ours"]
         lines.append(f"{name:16s}" + "".join(f"   {_cell(one)}" for one in cells))
-    best = compared_runs(*(_from(loads[name], first) for name in ("optimum", "static")), False, ends)
+    best = compared_runs(_from(loads["optimum"], first), _from(loads["static"], first), False, ends)
     lines += ["", f"to gain beyond the best static configuration, by the best of each condition: {_cell(best)}"]
     return lines
 

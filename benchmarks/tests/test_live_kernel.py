@@ -49,7 +49,8 @@ MAP = FleetMap(
 
 def as_drawn() -> dict[str, Any]:
     """A run of one epoch in which every client of both networks loaded a page over two connections."""
-    plan, loads, records, rows = dated_plan(MAP, FIRST), [], [], []
+    plan = dated_plan(MAP, FIRST)
+    loads, records, rows = list[Any](), list[Any](), list[Any]()
     for number, network in enumerate(SMALL.access_networks()):
         rtt_us = (20_000, 100_000)[number]
         name = ("near", "far")[number]

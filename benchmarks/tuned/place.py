@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from configtron.lab.internet import links
-from configtron.lab.internet.server_pools import nginx_temporary
+from configtron.lab.internet.nginx import nginx_temporary
 from configtron.linux.netns import inside
 
 SERVER4, SERVER6 = "10.9.0.2", "2001:db8:9::2"

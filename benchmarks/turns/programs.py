@@ -155,8 +155,8 @@ def _prepared(folder: Path) -> Place:
     if shutil.which("go"):
         for name, text in (("serve", GO_SERVER), ("fetch", GO_CLIENT)):
             (folder / f"{name}.go").write_text(textwrap.dedent(text))
-            words = ("go", "build", "-o", str(folder / f"go-{name}"), str(folder / f"{name}.go"))
-            subprocess.run(words, check=True, capture_output=True, env={**os.environ, "CGO_ENABLED": "0"})
+            build = ("go", "build", "-o", str(folder / f"go-{name}"), str(folder / f"{name}.go"))
+            subprocess.run(build, check=True, capture_output=True, env={**os.environ, "CGO_ENABLED": "0"})
     return place
 
 

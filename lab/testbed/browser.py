@@ -24,7 +24,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from configtron.lab.testbed.bodies import url
 from configtron.lab.testbed.loads import VERSIONS
@@ -174,7 +174,7 @@ class Browser:
     def _log(self) -> str:
         return (self._folder / "log").read_text(errors="replace")[-2000:]
 
-    def __enter__(self) -> Browser:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
