@@ -32,7 +32,7 @@ from configtron.learner.rollout import (
     Rollout,
     RolloutBegun,
     RolloutPlan,
-    ShadowApproved,
+    ShadowUnseen,
     StageLook,
     advance,
 )
@@ -144,7 +144,7 @@ def _found(loads: np.ndarray[tuple[int], np.dtype[np.int64]]) -> str:
 
 def rolled_out(seed: int, harm: Harm) -> tuple[Rollout, int]:
     """Return where a small roll-out came to, and loads that got the version before it ended."""
-    rollout = advance(advance(Rollout((1, 2), (1, 1), SMALL), RolloutBegun(1)), ShadowApproved(2))
+    rollout = advance(advance(Rollout((1, 2), (1, 1), SMALL), RolloutBegun(1)), ShadowUnseen(2))
     at, exposed = 2, 0
     while rollout.share and rollout.stage in MOST_LOADS:
         stage, share = rollout.stage, rollout.share * (1.0 - HELD)

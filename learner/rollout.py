@@ -50,7 +50,6 @@ WHY = {
     "shadow-passed": "the off-policy value's upper bound of harm is below the margin",
     "shadow-harm": "the off-policy value's lower bound of harm is above the margin",
     "unseen": "no logged load can show its value: the canary's alarm judges it",
-    "approved": "an operator let it out of the shadow",
     "gate": "every goal's upper bound of harm is below its margin",
     "alarm": "a goal's lower bound of harm is above zero",
     "refused": "agents refused more than 1 % of the map's entries",
@@ -171,13 +170,6 @@ class ShadowJudged:
 
 
 @dataclass(frozen=True, slots=True)
-class ShadowApproved:
-    """An operator lets the version out of the shadow, whose value no log shows."""
-
-    at_ns: int
-
-
-@dataclass(frozen=True, slots=True)
 class ShadowUnseen:
     """No log shows the version's value, however long the shadow lasts: the smallest share of clients has to."""
 
@@ -208,7 +200,7 @@ class RolloutRecalled:
     at_ns: int
 
 
-RolloutEvent = RolloutBegun | ShadowJudged | ShadowApproved | ShadowUnseen | StageLook | RolloutRecalled
+RolloutEvent = RolloutBegun | ShadowJudged | ShadowUnseen | StageLook | RolloutRecalled
 
 
 def advance(rollout: Rollout, event: RolloutEvent) -> Rollout:
@@ -224,8 +216,6 @@ def advance(rollout: Rollout, event: RolloutEvent) -> Rollout:
         return _to(rollout, event.at_ns, "shadow", "begun") if rollout.stage == "draft" else rollout
     if rollout.stage != "shadow":
         return rollout
-    if isinstance(event, ShadowApproved):
-        return _to(rollout, event.at_ns, "canary", "approved")
     if isinstance(event, ShadowUnseen):
         return _to(rollout, event.at_ns, "canary", "unseen")
     return _judged(rollout, event)

@@ -16,13 +16,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from math import inf, log
 
 from configtron.learner.outcome_arms import fleet_loads
-from configtron.learner.rollout import Rollout, ShadowJudged, StageLook
+from configtron.learner.rollout import Rollout, StageLook
 from configtron.learner.sequential.differences import GOALS, ArmDifference, ArmLoads, difference
 from configtron.learner.sequential.sample_ratio import at_all_times
-from configtron.learner.value import Value
 from configtron.model.fleet import OutcomeRow
 
 
@@ -46,17 +44,6 @@ def stage_look(
             differences += _differences(place, found.of_agent(found.agents.index(place)))
     ratio = _ratio(counted, rollout.share * (1.0 - holdback), holdback)
     return StageLook(at_ns, rollout.stage, tuple(differences), ratio, refused, entries)
-
-
-def shadow_judged(at_ns: int, candidate: Value, former: Value) -> ShadowJudged:
-    """Return what a log shows of a version less the one before: both values by `value.py` on the same log,
-    typical loads (`dr_ln`). The interval has the worst of both, so it holds whatever the two errors have in common."""
-    new, old = candidate.dr_ln, former.dr_ln
-    if reason := new.reason or old.reason:
-        return ShadowJudged(at_ns, -inf, inf, reason)
-    if not min(new.low_ms, old.low_ms) > 0.0:
-        return ShadowJudged(at_ns, -inf, inf, "log:below-zero")
-    return ShadowJudged(at_ns, log(new.low_ms / old.high_ms), log(new.high_ms / old.low_ms))
 
 
 def _has(rollout: Rollout, row: OutcomeRow) -> bool:

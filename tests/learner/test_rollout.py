@@ -20,8 +20,8 @@ from configtron.learner.rollout import (
     RolloutEvent,
     RolloutPlan,
     RolloutRecalled,
-    ShadowApproved,
     ShadowJudged,
+    ShadowUnseen,
     StageLook,
     advance,
     alarm_low,
@@ -124,7 +124,7 @@ def test_the_shadow_lets_out_what_may_not_harm() -> None:
     assert advance(SHADOW, ShadowJudged(2, -9.0, -1.0, "few-effective")).stage == "shadow"
     rejected = advance(SHADOW, ShadowJudged(2, 0.06, 0.2))
     assert (rejected.stage, rejected.share) == ("rejected", 0.0)
-    assert advance(advance(SHADOW, ShadowJudged(2, -0.1, 0.2)), ShadowApproved(3)).stage == "canary"
+    assert advance(advance(SHADOW, ShadowJudged(2, -0.1, 0.2)), ShadowUnseen(3)).stage == "canary"
     assert advance(CANARY, RolloutRecalled(9)).stage == "returned"
     assert advance(SHADOW, RolloutRecalled(9)).stage == "rejected"
 
@@ -189,7 +189,7 @@ EVENTS: st.SearchStrategy[RolloutEvent] = st.one_of(
     LOOKS,
     LOOKS,
     st.builds(RolloutBegun, st.integers(0, 60)),
-    st.builds(ShadowApproved, st.integers(0, 60)),
+    st.builds(ShadowUnseen, st.integers(0, 60)),
     st.builds(RolloutRecalled, st.integers(55, 60)),
     st.builds(ShadowJudged, st.integers(0, 60), st.floats(-1, 0.1), st.floats(-0.1, 1), st.sampled_from(["", "x"])),
 )

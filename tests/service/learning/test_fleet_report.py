@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from configtron.db.fleet import FleetStore
-from configtron.learner.rollout import Rollout, RolloutBegun, ShadowApproved, advance
+from configtron.learner.rollout import Rollout, RolloutBegun, ShadowUnseen, advance
 from configtron.learner.sequential.switchback import SwitchbackEffect
 from configtron.learner.state import encode
 from configtron.model.errors import BadInput
@@ -35,7 +35,7 @@ HOSTILE = "<script>alert(1)</script>"
 
 def filled(path: Path, rows: list[OutcomeRow]) -> Path:
     """A manager's database after three maps."""
-    rollout = advance(advance(Rollout((1, 3), (1, 2)), RolloutBegun(1)), ShadowApproved(2))
+    rollout = advance(advance(Rollout((1, 3), (1, 2)), RolloutBegun(1)), ShadowUnseen(2))
     with FleetStore(path) as store:
         for name in ("ams", "fra", "old"):
             store.enroll(name, f"key of {name}")
