@@ -18,7 +18,7 @@ Source     Applied Learning Networks (ALN)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -119,7 +119,9 @@ def windows_for(states: EndStates, fresh: list[Transfer]) -> list[tuple[Transfer
 
 
 def _places(fresh: list[Transfer]) -> EndStates:
-    return places([one.prefix for one in fresh], [one.at_s for one in fresh])
+    """Return rows that have a place, a time and the round trip of a handshake alone."""
+    found = places([one.prefix for one in fresh], [one.at_s for one in fresh])
+    return replace(found, min_rtt_ms=np.array([one.rtt_ms for one in fresh]))
 
 
 def _long(live: LiveTransfers) -> LiveTransfers:

@@ -1,134 +1,223 @@
 # SPDX-License-Identifier: MIT
-"""What a path's window is, by prefix within network within all, from windows of which many are lower bounds.
+"""What a path's window is, by prefix within class within hour within all, from windows of which many are lower bounds.
 
 Question   Which window would a client's path carry, and how sure is that, where most connections ended before they
-           met its limit?
-Method     ln(window) = level + hour + network + prefix + noise, all normal; the effects of hours, networks and prefixes
-           are drawn towards 0 by how much they vary (partial pooling). A lower bound counts as a value that lies
-           somewhere above it: the mean and variance of the normal distribution cut off there (Tobit). Levels,
-           variances and effects are fitted by expectation and maximisation, one effect after the other.
+           met its limit, where no connection of its prefix was ever seen, and where some prefix sends what it likes?
+Method     ln(window) = level + hour + class in hour + class + network + prefix + noise, all normal; the class is the
+           band of the round trip. Effects are drawn towards 0 by how much they vary (partial pooling). A bound counts
+           as a value that lies somewhere beyond it (`censored_windows.py`). Levels, variances and effects are fitted by
+           steps of Newton's method, one effect after the other; all but a prefix's own are made of prefixes' votes,
+           each of which is bounded (`pooled_effects.py`), and so is what a prefix adds to the noise.
 Stop when  `ROUNDS` rounds have passed
-Reads as   (n, quantiles) windows. A prefix never seen has its network's effect and a prefix's whole variance besides; a
-           network never seen likewise.
+Reads as   (n, quantiles) windows. A prefix never seen has its network's and its class's effects and a prefix's whole
+           variance besides; a network never seen has its class's, by the round trip of the handshake.
 Fails as   `BadInput` for no known window, or for lower bounds alone: these have no upper end
 Differs    from ALN, which takes a window that a short transfer reached for what the path carries. Spreads are fitted by
-           their means, not drawn, so intervals of few networks are a little narrow.
+           their means, not drawn, so intervals of few networks are a little narrow. Slow start passes a path's window
+           by up to twice before it hears of a loss: `overshoot` says so.
 Source     Tobin, Estimation of relationships for limited dependent variables (1958); Dempster, Laird, Rubin (1977);
-           Efron and Morris, Stein's estimation rule and its competitors (1973)
+           Efron and Morris, Stein's estimation rule and its competitors (1973); Huber (1964)
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 
 from configtron.learner.columns import Codes, Floats
-from configtron.learner.initial.end_states import EndStates, Flags
+from configtron.learner.initial.censored_windows import Limits, completed, limits_of
+from configtron.learner.initial.end_states import EndStates, of_rows
 from configtron.learner.initial.naive_bayes import INPUTS, inputs_of
+from configtron.learner.initial.pooled_effects import (
+    FIRST_VARIANCE,
+    MOST_SQUARES,
+    Effects,
+    Voters,
+    beginning,
+    cut_votes,
+    own_effects,
+    pooled,
+)
+from configtron.learner.initial.round_trip_classes import classes_of_clients, medians_of
 from configtron.model.errors import BadInput
 
-# Groups of a connection, from the widest; each has a place in `naive_bayes.INPUTS`.
-LEVELS = ("hour", "network", "prefix")
-ROUNDS = 60
-# Variance of ln(window): at first, of each level and of the noise; never less, so that a division stays one.
-FIRST_VARIANCE, LEAST_VARIANCE = 0.25, 1e-6
-# Beyond so many standard deviations a cut normal distribution is that of its tail (Mills' ratio).
-FAR = 8.0
+HOUR, CLASS_HOUR, CLASS, NETWORK, PREFIX = LEVELS = ("hour", "class-hour", "class", "network", "prefix")
+# Levels that vary within a prefix: their votes are means of what is left beside the prefix's own effect.
+WITHIN = (HOUR, CLASS_HOUR)
+ROUNDS = 30
+LEAST_NEWS = 1e-4
+# Variance of ln(window) of one path's connections, at least: limits of some width would leave none.
+LEAST_NOISE = 0.01
+# Slow start doubles the window each round trip, and hears of a loss a round trip late.
+OVERSHOOT = 2.0
 QUANTILES = (0.1, 0.5, 0.9)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Effects:
-    """One level: names, effect and its variance for each; the level's variance between them."""
+def groups_of(states: EndStates, medians: Mapping[str, float]) -> dict[str, list[str]]:
+    """Return the group of each row at each of `LEVELS`."""
+    inputs = dict(zip(INPUTS, inputs_of(states), strict=True))
+    kinds = classes_of_clients(states, dict(medians))
+    hours = [f"{kind}@{hour}" for kind, hour in zip(kinds, inputs["hour"], strict=True)]
+    return {HOUR: inputs["hour"], CLASS_HOUR: hours, CLASS: kinds, NETWORK: inputs["network"], PREFIX: inputs["prefix"]}
 
-    names: dict[str, int]
-    effect: Floats
-    unsure: Floats
-    spread: float
 
-    def of(self, names: Sequence[str]) -> tuple[Floats, Floats]:
-        """Return (n,) effects and (n,) their variances; 0 and the whole spread for names never seen."""
-        codes = np.array([self.names.get(name, -1) for name in names], dtype=np.int64)
-        known = codes >= 0
-        effect, unsure = np.zeros(len(codes)), np.full(len(codes), self.spread)
-        effect[known], unsure[known] = self.effect[codes[known]], self.unsure[codes[known]]
-        return effect, unsure
+@dataclass(slots=True)
+class _Fitting:
+    """What a fit goes on with. voters: of every level but the prefix's, and of level and noise, one group of all."""
+
+    limits: Limits
+    codes: dict[str, Codes]
+    voters: dict[str, Voters]
+    bounded: bool
+    effects: dict[str, Effects]
+    level: float
+    noise: float = FIRST_VARIANCE
+    _shift: float = 0.0
+
+    def improve(self) -> None:
+        """One round of expectation and maximisation."""
+        parts = {name: one.effect[self.codes[name]] for name, one in self.effects.items()}
+        mean = self.level + np.asarray(sum(parts.values()))
+        values, spare = completed(self.limits, mean, self.noise)
+        # what a row shows of its mean, in parts of a known window (Newton's step; none has less than `LEAST_NEWS`)
+        news = np.maximum(1.0 - spare / self.noise, LEAST_NEWS)
+        self.voters = {name: one.weighed(news) for name, one in self.voters.items()}
+        rest = values - mean
+        rest -= news * self._raise_level(rest + news * parts[PREFIX])
+        for name in LEVELS:
+            own = 0.0 if name in WITHIN else news * parts[PREFIX]
+            self.effects[name] = self._centred(name, self._effects(name, rest + own))
+            former, parts[name] = parts[name], self.effects[name].effect[self.codes[name]]
+            rest += news * (former - parts[name] - self._shift)
+        unsure = {name: one.unsure[self.codes[name]] for name, one in self.effects.items()}
+        self.noise = self._noise(rest**2 + news * _unsure(unsure, self.effects))
+
+    def _centred(self, name: str, found: Effects) -> Effects:
+        """Return effects whose mean, of groups that have one, is in the level; the level's shift is kept."""
+        known = found.unsure < found.spread
+        self._shift = float(found.effect[known].mean()) if name != PREFIX and known.any() else 0.0
+        self.level += self._shift
+        return replace(found, effect=np.where(known, found.effect - self._shift, found.effect))
+
+    def _raise_level(self, rest: Floats) -> float:
+        """Move the level by the votes of all prefixes; return by how much."""
+        voters = self.voters[PREFIX]
+        if not self.bounded:
+            step = float(rest.sum() / voters.counts.sum())
+        else:
+            weight = self._weights(PREFIX)
+            votes = cut_votes(voters.means(rest), weight, self.effects[PREFIX].spread)
+            step = float(np.average(votes, weights=weight))
+        self.level += step
+        return step
+
+    def _weights(self, name: str) -> Floats:
+        counts = self.voters[name].counts
+        if name in WITHIN:
+            return self.voters[name].at_most if self.bounded else counts
+        return np.asarray(counts / (counts + self.noise / self.effects[PREFIX].spread))
+
+    def _effects(self, name: str, rest: Floats) -> Effects:
+        voters, former = self.voters[name], self.effects[name]
+        votes = voters.means(rest)
+        if name == PREFIX:
+            return own_effects(former, votes, voters.counts, self.noise, self.bounded)
+        unit = self.noise if name in WITHIN else self.effects[PREFIX].spread
+        return pooled(former, votes, voters, self._weights(name), unit, self.bounded)
+
+    def _noise(self, squares: Floats) -> float:
+        """Return the noise's variance: of all connections, or of prefixes, each bounded."""
+        if not self.bounded:
+            return max(float(squares.sum() / self.voters[PREFIX].counts.sum()), LEAST_NOISE)
+        voters = self.voters[PREFIX]
+        means = np.minimum(voters.means(squares), MOST_SQUARES * self.noise)
+        return max(float(np.average(means, weights=voters.at_most)), LEAST_NOISE)
+
+
+def _unsure(unsure: Mapping[str, Floats], effects: Mapping[str, Effects]) -> Floats:
+    """Return (n,) variances of the sums of effects. What is unsure of a wide group matters to a narrow one in it only
+    as far as that one's effect is drawn towards it."""
+    found: Floats = np.zeros_like(unsure[PREFIX])
+    for name in (CLASS, NETWORK, PREFIX):
+        drawn = unsure[name] / effects[name].spread
+        found = drawn**2 * found + unsure[name]
+    return found + unsure[HOUR] + unsure[CLASS_HOUR]
 
 
 class WindowModel:
     """A model that has learned. Errors: `BadInput`.
 
-    censored   whether lower bounds count as such, or, as in ALN, as the windows themselves
+    censored    whether lower bounds count as such, or, as in ALN, as the windows themselves
+    overshoot   how far a connection may pass its path's window before it hears of a loss
+    bounded     whether one prefix's influence on all others has an end
     """
 
-    def __init__(self, states: EndStates, *, censored: bool = True) -> None:
-        some = states[~np.isnan(states.max_cwnd)]
-        bound = some.bound if censored else np.zeros(len(some), dtype=bool)
-        if not len(some) or bound.all():
+    def __init__(
+        self, states: EndStates, *, censored: bool = True, overshoot: float = OVERSHOOT, bounded: bool = True
+    ) -> None:
+        limits = limits_of(states, censored=censored, overshoot=overshoot)
+        if not limits.meets.any():
             raise BadInput("no connection met its path's limit: windows are lower bounds alone")
-        self.learned = len(some)
-        groups = [inputs_of(some)[INPUTS.index(level)] for level in LEVELS]
-        names = [{name: at for at, name in enumerate(dict.fromkeys(group))} for group in groups]
-        codes = [np.array([table[name] for name in group]) for table, group in zip(names, groups, strict=True)]
-        self._effects = [_Effects(table, np.zeros(len(table)), np.zeros(len(table)), FIRST_VARIANCE) for table in names]
-        seen = np.log(some.max_cwnd)
-        self._level, self._noise = float(seen.mean()), FIRST_VARIANCE
+        some = states[limits.rows]
+        self.learned, self.medians = len(some), medians_of(some)
+        begun = {name: beginning(names) for name, names in groups_of(some, self.medians).items()}
+        codes = {name: one[1] for name, one in begun.items()}
+        voters = {name: Voters.of(codes[PREFIX], code) for name, code in codes.items()}
+        seen = np.where(np.isfinite(limits.low), limits.low, limits.high)
+        fitting = _Fitting(limits, codes, voters, bounded, {name: one[0] for name, one in begun.items()},
+                           float(np.median(voters[PREFIX].means(seen))))  # fmt: skip
         for _ in range(ROUNDS):
-            self._improve(seen, bound, codes)
-
-    def _improve(self, seen: Floats, bound: Flags, codes: list[Codes]) -> None:
-        parts = [one.effect[code] for one, code in zip(self._effects, codes, strict=True)]
-        mean: Floats = self._level + np.sum(parts, axis=0)
-        values, spare = _completed(seen, bound, mean, self._noise)
-        rest = values - mean
-        self._level += float(rest.mean())
-        rest = rest - float(rest.mean())
-        for at, code in enumerate(codes):
-            with_own = rest + parts[at]
-            self._effects[at] = _pooled(self._effects[at], with_own, code, self._noise)
-            parts[at] = self._effects[at].effect[code]
-            rest = with_own - parts[at]
-        unsure = sum(one.unsure[code] for one, code in zip(self._effects, codes, strict=True))
-        self._noise = max(float((rest**2 + spare + unsure).mean()), LEAST_VARIANCE)
+            fitting.improve()
+        self._effects, self._level, self._noise = fitting.effects, fitting.level, fitting.noise
 
     def quantiles(self, states: EndStates, shares: Sequence[float] = QUANTILES) -> Floats:
-        """Return (n, shares) windows, segments, of the clients of these rows: their prefixes and times alone count."""
-        groups = inputs_of(states)
-        mean, variance = np.full(len(states), self._level), np.full(len(states), self._noise)
-        for level, one in zip(LEVELS, self._effects, strict=True):
-            effect, unsure = one.of(groups[INPUTS.index(level)])
-            mean, variance = mean + effect, variance + unsure
+        """Return (n, shares) windows, segments, of the clients of these rows: prefix, time and, for prefixes never
+        seen, the round trip count."""
+        groups = groups_of(states, self.medians)
+        of = {name: one.of(groups[name]) for name, one in self._effects.items()}
+        mean = self._level + np.asarray(sum(effect for effect, _ in of.values()))
+        variance = self._noise + _unsure({name: unsure for name, (_, unsure) in of.items()}, self._effects)
         steps = np.array([NormalDist().inv_cdf(share) for share in shares])
         found: Floats = np.exp(mean[:, None] + np.sqrt(variance)[:, None] * steps)
         return found
 
+    def answers_for(self, prefix: str) -> str:
+        """Return who answers for this prefix: itself ("prefix"), its "network", its "class"."""
+        states = one_client(prefix)
+        groups = groups_of(states, self.medians)
+        known = (name for name in (PREFIX, NETWORK) if groups[name][0] in self._effects[name].names)
+        return next(known, CLASS)
 
-def _completed(seen: Floats, bound: Flags, mean: Floats, variance: float) -> tuple[Floats, Floats]:
-    """Return (n,) expected values and (n,) their variances: of a bound, those of the normal distribution above it."""
-    from scipy.special import log_ndtr
+    def state(self) -> dict[str, object]:
+        """Return what was learned, for `learner.state.encode`."""
+        return {
+            "learned": self.learned, "level": self._level, "noise": self._noise,
+            "places": list(self.medians), "medians": np.array(list(self.medians.values())),
+            "levels": {name: {"names": list(one.names), "effect": one.effect, "unsure": one.unsure,
+                              "spread": one.spread} for name, one in self._effects.items()},
+        }  # fmt: skip
 
-    values, spare = seen.copy(), np.zeros(len(seen))
-    sd = np.sqrt(variance)
-    cut = (seen[bound] - mean[bound]) / sd
-    ratio = np.exp(-0.5 * cut**2 - 0.5 * np.log(2.0 * np.pi) - log_ndtr(-cut))
-    ratio = np.where(cut > FAR, cut + 1.0 / np.maximum(cut, 1.0), ratio)
-    values[bound] = mean[bound] + sd * ratio
-    spare[bound] = variance * np.clip(1.0 - ratio * (ratio - cut), 0.0, 1.0)
-    return values, spare
+    @classmethod
+    def of_state(cls, state: Mapping[str, Any]) -> WindowModel:
+        """Return the model of a `state`."""
+        found = cls.__new__(cls)
+        found.learned, found._level, found._noise = state["learned"], state["level"], state["noise"]
+        found.medians = dict(zip(state["places"], state["medians"].tolist(), strict=True))
+        found._effects = {
+            name: Effects({word: at for at, word in enumerate(one["names"])}, one["effect"], one["unsure"],
+                          one["spread"])
+            for name, one in state["levels"].items()
+        }  # fmt: skip
+        return found
 
 
-def _pooled(former: _Effects, values: Floats, code: Codes, noise: float) -> _Effects:
-    """Return a level's effects anew: means of its members, drawn towards 0 by the noise over the level's spread."""
-    count = np.bincount(code, minlength=len(former.names))
-    total = np.bincount(code, weights=values, minlength=len(former.names))
-    weight = count + noise / former.spread
-    effect: Floats = (total / weight).astype(np.float64)
-    unsure: Floats = (noise / weight).astype(np.float64)
-    spread = max(float((effect**2 + unsure).mean()), LEAST_VARIANCE)
-    return _Effects(former.names, effect, unsure, spread)
+def one_client(prefix: str, at_s: float = 0.0, rtt_ms: float = float("nan")) -> EndStates:
+    """Return a row of a client that is asked about. rtt_ms: of its handshake, NaN where unknown."""
+    return of_rows([{"prefix": prefix, "at_s": at_s, "min_rtt_ms": None if rtt_ms != rtt_ms else rtt_ms}])
 
 
 def pinball(quantiles: Floats, true: Floats, shares: Sequence[float] = QUANTILES) -> float:

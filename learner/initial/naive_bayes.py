@@ -5,7 +5,8 @@ Question   How likely is each bin of MaxCwnd (MinRTT, PktIn) for a client of thi
 Method     P(bin | inputs) is proportional to P(bin) times P(input | bin) of each input. Counts alone are kept, so that
            learning one connection is adding one to a few of them, in any order with the same result. An input's
            probability is (count + 1 / V) / (bin's count + 1) over its V values, so that a value with few connections
-           moves little; a value that no connection had is left out, and so is one that is unknown.
+           moves little; a value that no connection had is left out, and so is one that is unknown. A connection
+           counts `weights` times (`teaching.weights_of`), else once.
 Reads as   (n, bins) probabilities, rows that sum to 1; with nothing learned, all bins alike
 Differs    the paper's network of Bayes is used with independent inputs, as its name for the classifier states; the
            place is the prefix and the /16 (/32) around it, or latitude and longitude by ten degrees where known.
@@ -70,15 +71,16 @@ class NaiveBayes:
         self._codes: list[dict[str, int]] = [{} for _ in INPUTS]
         self._counts = [np.zeros((0, bins)) for _ in INPUTS]
 
-    def observe(self, inputs: Sequence[Sequence[str]], bins: Codes) -> None:
+    def observe(self, inputs: Sequence[Sequence[str]], bins: Codes, weights: Floats | None = None) -> None:
         """Learn connections: their inputs as `inputs_of`, and their bins; unknown bins teach nothing."""
         known = bins != UNKNOWN
-        self._of_bin += np.bincount(bins[known], minlength=self.bins)
+        counted = np.ones(len(bins)) if weights is None else weights
+        self._of_bin += np.bincount(bins[known], weights=counted[known], minlength=self.bins)
         self.learned += int(known.sum())
         for at, values in enumerate(inputs):
             codes = self._learn_codes(at, values)
             some = known & (codes != UNKNOWN)
-            np.add.at(self._counts[at], (codes[some], bins[some]), 1.0)
+            np.add.at(self._counts[at], (codes[some], bins[some]), counted[some])
 
     def _learn_codes(self, at: int, values: Sequence[str]) -> Codes:
         table = self._codes[at]
@@ -127,9 +129,10 @@ class NaiveBayes:
         return found
 
 
-def learned_from(states: EndStates, bins: Codes, count: int) -> NaiveBayes:
-    """Return a model of `count` bins that has learned these connections, batch by batch."""
+def learned_from(states: EndStates, bins: Codes, count: int, weights: Floats | None = None) -> NaiveBayes:
+    """Return a model of `count` bins that has learned these connections, batch by batch; weights: (n,), else 1."""
     model = NaiveBayes(count)
     for first in range(0, len(states), BATCH):
-        model.observe(inputs_of(states[first : first + BATCH]), bins[first : first + BATCH])
+        some = slice(first, first + BATCH)
+        model.observe(inputs_of(states[some]), bins[some], None if weights is None else weights[some])
     return model

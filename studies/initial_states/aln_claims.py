@@ -201,6 +201,8 @@ def _quantiles(found: AlnResults) -> Fact:
     better, covers = ours.loss < bayes.loss, COVERING[0] <= ours.covered <= COVERING[1]
     verdict = HOLDS if better and covers else PARTLY if better or covers else ABSENT
     words = "; ".join(f"{one.model} {one.loss:.3f}, {one.covered:.0%}" for one in found.quantiles)
+    if ours.unseen_loss == ours.unseen_loss:
+        words += f". Prefixes never seen: {ours.unseen_loss:.3f}, {ours.unseen_covered:.0%}"
     figures = f"pinball loss {ours.loss:.3f} of ln(window), {ours.covered:.0%} covered; naive Bayes {bayes.loss:.3f}, "
     return Fact(claim, "-", f"{figures}{bayes.covered:.0%}", verdict, words)
 

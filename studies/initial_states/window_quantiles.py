@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
 """What models say a path's window is, against the world's own: pinball loss and coverage of 80 % intervals.
 
-Question   Does it help to know which windows are lower bounds, and to pool prefixes by network?
+Question   Does it help to know which windows are lower bounds, and to pool prefixes by network, class and hour?
 Method     Models learn Null's transfers; asked for is the window that the path of each later transfer holds, rate times
            round trip and buffer, which only the world knows. Losses are of ln(window), at quantiles 0.1, 0.5, 0.9.
 Reads as   `QuantileRow` by model; a constant (quantiles of all windows learned) and silence (10) are beside them
 Fails as   no rows of a model that cannot learn, as where no transfer met its path's limit
 Differs    slow start passes a path's window by up to twice before it hears of the loss, so a window that met the limit
-           is one to two times the path's; no model is corrected for that
+           is one to two times the path's: the hierarchy counts it as that, no other model does
 Source     Koenker and Bassett, Regression quantiles (1978)
 """
 
@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from configtron.learner.columns import Floats
-from configtron.learner.initial.censored_hierarchy import QUANTILES, WindowModel, coverage, pinball
+from configtron.learner.initial.censored_hierarchy import OVERSHOOT, QUANTILES, WindowModel, coverage, pinball
 from configtron.learner.initial.end_states import DEFAULT_WINDOW, EndStates, Flags
 from configtron.learner.initial.naive_bayes import inputs_of, learned_from
 from configtron.learner.initial.quantisation import MAX_CWND, target_bins
@@ -50,7 +50,9 @@ def quantile_rows(states: EndStates, asked: EndStates, true: Floats, unseen: Fla
     }
     for name, censored in ((AS_SEEN, False), (CENSORED, True)):
         try:
-            found[name] = WindowModel(some, censored=censored).quantiles(asked)
+            found[name] = WindowModel(some, censored=censored, overshoot=OVERSHOOT if censored else 1.0).quantiles(
+                asked
+            )
         except BadInput:
             continue
     return [_row(name, quantiles, true, unseen) for name, quantiles in found.items()]

@@ -215,11 +215,11 @@ def test_tables_have_as_many_cells_as_columns() -> None:
 
 
 def test_windows_of_paths_are_judged_by_the_world() -> None:
-    """Paths of 40 and 120 segments; half of the transfers end at 15, before they meet the limit."""
+    """Paths of 40 and 120 segments, which windows pass by a half; half of the transfers end at 15, before that."""
     limits = (40.0, 120.0)
     learned = [
         {"prefix": f"10.{at % 2}.{at % 6}.0/24", "at_s": 1.7e9, "packets_out": 50.0, "bound": bool(at // 2 % 2),
-         "max_cwnd": 15.0 if at // 2 % 2 else limits[at % 2] * (0.9, 1.1)[at // 4 % 2]}
+         "max_cwnd": 15.0 if at // 2 % 2 else limits[at % 2] * (0.9, 1.2, 1.5, 1.8)[at // 4 % 4]}
         for at in range(400)
     ]  # fmt: skip
     asked = of_rows([{"prefix": f"10.{at}.{at + 4}.0/24", "at_s": 1.7e9} for at in range(2)] * 5)

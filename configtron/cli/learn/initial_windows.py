@@ -37,15 +37,18 @@ def train(files: tuple[Path, ...], places: tuple[Path, ...]) -> int:
 @click.command(short_help="Show the initial windows of a client.")
 @click.argument("client", metavar="PREFIX|ADDRESS")
 @click.option("--at", "at_s", type=Finite(min=0), metavar="SECONDS", help="Time, seconds since 1970.  [default: now]")
+@click.option("--rtt", "rtt_ms", type=Finite(min=0.001), metavar="MS",
+              help="Round trip of the handshake: the class of a client never seen.")  # fmt: skip
 @form_options
-def predict(client: str, at_s: float | None, form: str, output_file: str) -> None:
+def predict(client: str, at_s: float | None, rtt_ms: float | None, form: str, output_file: str) -> None:
     """Show the initial window of each strategy for a client, and the distributions that they are means of.
 
-    The column `by` names what was seen of the client: its prefix, the network around it, or neither. Nothing is set.
+    The column `by` names what was seen of the client: its prefix, the network around it, or neither. The rule's
+    window is half of what three of four connections would pass, for a driver that paces it. Nothing is set.
     """
     from configtron.service.learning import initial
 
-    found = initial.predict_initial(initial.WindowsOptions(settings().db, client, at_s))
+    found = initial.predict_initial(initial.WindowsOptions(settings().db, client, at_s, rtt_ms))
     write_rows(form, output_file, WINDOW_COLUMNS, found.rows, LEARNING)
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """`learn initial`: initial windows from the ends of earlier connections, over the database.
 
-Classifiers learn connections of the untouched stack (strategy Null) alone: with their own choices they would learn
-themselves. Only connections of more than ten packets count.
+Classifiers learn connections of the untouched stack alone, weighed by the chance that these had (`learner.initial
+.teaching`); the model of paths' windows learns what chosen windows show of a path besides. Only connections of more
+than ten packets count.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from typing import Any, NamedTuple
 from configtron.db.end_state_rows import EndStateRows
 from configtron.fingerprint.capture.surroundings import Places
 from configtron.learner.columns import Floats
+from configtron.learner.initial.censored_hierarchy import QUANTILES, WindowModel
 from configtron.learner.initial.end_states import (
+    MOST_RTT_MS,
     NAMES,
     EndStates,
     checked,
@@ -28,11 +31,13 @@ from configtron.learner.initial.end_states import (
     placed,
     prefix_of,
 )
+from configtron.learner.initial.half_quantile import windows_of_clients
 from configtron.learner.initial.hit_ratios import HitRatio, hit_ratios, parted
 from configtron.learner.initial.initial_strategies import STRATEGIES, effective, windows_of
-from configtron.learner.initial.naive_bayes import NaiveBayes, inputs_of, learned_from, network_around
+from configtron.learner.initial.naive_bayes import NaiveBayes, inputs_of, network_around
 from configtron.learner.initial.quantisation import MAX_CWND, TARGETS, UNKNOWN, target_bins
 from configtron.learner.initial.rounded_mean import NEAREST, bin_of
+from configtron.learner.initial.teaching import weights_of
 from configtron.learner.state import decode, encode
 from configtron.model.bounds import check_number, check_texts
 from configtron.model.errors import BadInput
@@ -49,6 +54,8 @@ MARKS = ("schema", "kind")
 LATEST_S = 7_258_118_400.0
 # Smallest probability that a row of `predict` is printed for.
 LEAST_SHARE = 0.005
+# The rule of use among strategies; the name of the model that it stands on.
+HALF, PATH_WINDOW = "half-quantile", "path_window"
 SHOWN = 60
 
 
@@ -67,17 +74,20 @@ class InitialOptions:
 
 @dataclass(frozen=True, slots=True)
 class WindowsOptions:
-    """prefix: a client's, or its address; at_s: a time, s since 1970, None for now."""
+    """prefix: a client's, or its address; at_s: a time, s since 1970, None for now; rtt_ms: of its handshake."""
 
     db: Path
     prefix: str
     at_s: float | None = None
+    rtt_ms: float | None = None
 
     def __post_init__(self) -> None:
         """Check texts and ranges. Errors: `BadInput`."""
         check_texts(self)
         if self.at_s is not None:
             check_number("at_s", self.at_s, 0, LATEST_S)
+        if self.rtt_ms is not None:
+            check_number("rtt_ms", self.rtt_ms, 0.001, MOST_RTT_MS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,18 +147,27 @@ def train_initial(
         with EndStateRows(options.db) as store:
             added = store.add(good)
             every = store.every()
-            some = _teaching(every)
-            models = {target: encode(_model(some, target).state()) for target in TARGETS}
-            store.save_models(models, len(some))
+            some = every[every.teaches]
+            store.save_models(_classifiers(some) | _path_windows(every), len(some))
     return InitialTraining(len(states), added, left_out, len(every), len(some))
 
 
-def _teaching(states: EndStates) -> EndStates:
-    return states[states.teaches]
+def _path_windows(every: EndStates) -> dict[str, str]:
+    """Return the model of paths' windows by its name; nothing where windows are lower bounds alone."""
+    try:
+        return {PATH_WINDOW: encode(WindowModel(every[every.is_long]).state())}
+    except BadInput:
+        return {}
 
 
-def _model(states: EndStates, target: str) -> NaiveBayes:
-    return learned_from(states, target_bins(states, target), len(TARGETS[target].values))
+def _classifiers(some: EndStates) -> dict[str, str]:
+    """Return the state of a classifier by target."""
+    inputs, weights, found = inputs_of(some), weights_of(some), {}
+    for target, bins in TARGETS.items():
+        model = NaiveBayes(len(bins.values))
+        model.observe(inputs, target_bins(some, target), weights)
+        found[target] = encode(model.state())
+    return found
 
 
 def _of_file(path: Path) -> EndStates:
@@ -190,11 +209,13 @@ def predict_initial(options: WindowsOptions, clock: Callable[[], float] = time.t
     if not prefix:
         raise BadInput(f"{options.prefix[:SHOWN]!r} is neither a prefix nor an address")
     with EndStateRows(options.db, read_only=True) as store:
-        models = {name: NaiveBayes.of_state(decode(state)) for name, state in store.models().items()}
+        saved = {name: decode(state) for name, state in store.models().items()}
+    models = {name: NaiveBayes.of_state(state) for name, state in saved.items() if name in TARGETS}
     if not models or not models[MAX_CWND.name].learned:
         raise BadInput("no initial window was learned yet: configtron learn initial train FILE")
     at_s = clock() if options.at_s is None else options.at_s
-    inputs = inputs_of(of_rows([{"prefix": prefix, "at_s": at_s}]))
+    client = of_rows([{"prefix": prefix, "at_s": at_s, "min_rtt_ms": options.rtt_ms}])
+    inputs = inputs_of(client)
     shares = {name: model.predict(inputs)[0] for name, model in models.items()}
     windows = windows_of(shares[MAX_CWND.name].reshape(1, -1))
     by = _seen(models[MAX_CWND.name], prefix)
@@ -203,9 +224,22 @@ def predict_initial(options: WindowsOptions, clock: Callable[[], float] = time.t
         {"kind": "strategy", "name": name, "value": window, "by": by, "unit": "segments"}
         for name, window in found.items()
     ]
+    if PATH_WINDOW in saved:
+        rows += _window_rows(WindowModel.of_state(saved[PATH_WINDOW]), client)
     for name, probabilities in shares.items():
         rows += _variable_rows(name, probabilities, by)
     return InitialWindows(prefix, by, found, rows)
+
+
+def _window_rows(model: WindowModel, client: EndStates) -> list[dict[str, Json]]:
+    """Return the rule's window, and the quantiles of the path's window."""
+    by = model.answers_for(client.prefix[0].item())
+    first = int(effective(windows_of_clients(model, client))[0])
+    rows: list[dict[str, Json]] = [{"kind": "rule", "name": HALF, "value": first, "by": by, "unit": "segments"}]
+    for share, value in zip(QUANTILES, model.quantiles(client)[0].tolist(), strict=True):
+        rows.append({"kind": "quantile", "name": PATH_WINDOW, "value": round(value, 1), "share": share, "by": by,
+                     "unit": "segments"})  # fmt: skip
+    return rows
 
 
 def _seen(model: NaiveBayes, prefix: str) -> str:
@@ -230,7 +264,8 @@ def _variable_rows(name: str, shares: Floats, by: str) -> list[dict[str, Json]]:
 def evaluate_initial(options: HitOptions) -> list[HitRatio]:
     """Return exact hits of connections by what earlier ones teach, for each variable that is known. `BadInput`."""
     with EndStateRows(options.db, read_only=True) as store:
-        states = _teaching(store.every())
+        states = store.every()
+    states = states[states.teaches]
     earlier, later = parted(states, options.share)
     known = [target for target in TARGETS
              if all((target_bins(part, target) != UNKNOWN).any() for part in (earlier, later))]  # fmt: skip

@@ -31,6 +31,7 @@ NOW_S = 1_800_000_000.0
 
 
 def trained(folder: Path, lines: Iterable[dict[str, Any]]) -> InitialOptions:
+    folder.mkdir(exist_ok=True)
     options = InitialOptions(folder / "x.db", (written(folder / "records.jsonl", lines),))
     train_initial(options, clock=lambda: NOW_S)
     return options
@@ -80,6 +81,22 @@ def test_its_own_choices_do_not_teach(tmp_path: Path) -> None:
     found = train_initial(options, clock=lambda: NOW_S)
     assert found.learned == 300 and found.known > 600
     assert predict_initial(WindowsOptions(options.db, "10.1.0.0/24", 1.7e9)).windows["pred-round"] <= 26
+
+
+def test_the_rule_is_half_of_what_three_of_four_would_pass(tmp_path: Path) -> None:
+    """A window of a path that is seen is one to two times the path's own; the rule takes half of its lower part."""
+    db = trained(tmp_path, rows(600)).db
+    found = predict_initial(WindowsOptions(db, "10.2.1.0/24", 1.7e9, rtt_ms=40.0))
+    by = {(row["kind"], row.get("share")): row["value"] for row in found.rows if row["name"] == "path_window"}
+    low, middle, high = (float(str(by["quantile", share])) for share in (0.1, 0.5, 0.9))
+    assert 60.0 <= middle <= 145.0 and low < middle < high
+    rule = next(row for row in found.rows if row["kind"] == "rule")
+    assert rule["by"] == "prefix" and low / 2 <= float(str(rule["value"])) <= middle / 2
+    # lower bounds alone teach classifiers, and no window of a path
+    bounds = trained(tmp_path / "b", [one | {"bound": True} for one in rows()]).db
+    assert not [
+        row for row in predict_initial(WindowsOptions(bounds, "10.2.1.0/24", 1.7e9)).rows if row["kind"] == "rule"
+    ]
 
 
 def test_a_capture_trains(tmp_path: Path) -> None:

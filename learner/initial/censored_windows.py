@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: MIT
+"""Between which limits the window of a path lies, by how its connection ended; and its mean between them.
+
+Question   What does an ended connection tell of the window that its path carries, if its own initial window is no news?
+Method     Limits by who chose the initial window, and by how the connection ended:
+
+               untouched, met the path's limit    [window / overshoot, window]; overshoot 1: the window itself
+               untouched, ended before            [window, no end]
+               chosen, validated, then the limit  as untouched: it grew past its jump (`EndStates.resumed`)
+               chosen, nothing lost               [min(window, segments sent), no end]: what was sent has been validated
+               chosen, segments lost              [0, window]: the choice was made, the path was met somewhere below
+               chosen, a bound with losses        nothing: left out
+
+           Both ends of a chosen window teach, or windows that went well would be all that is heard. A value between
+           limits has the mean and variance of the normal distribution cut off there.
+Reads as   `Limits` of ln(window); -inf and inf where there is none
+Differs    from ALN, which learns from all alike. Untouched are the stack's own connections: Null's and the holdback's.
+Source     Tobin (1958); Rosett and Nelson, Estimation of the two-limit probit regression model (1975)
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from configtron.learner.columns import Floats
+from configtron.learner.initial.end_states import UNTOUCHED, EndStates, Flags
+from configtron.model.close_records import VALIDATED
+
+# A cut normal distribution further out than so many standard deviations is its nearer end.
+FAR = 30.0
+
+
+class Limits(NamedTuple):
+    """(n,) ends between which ln(window) lies; equal where it is known. rows: (n,) of the end states, by number."""
+
+    low: Floats
+    high: Floats
+    rows: np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+
+    @property
+    def meets(self) -> Flags:
+        """Return which have an upper end."""
+        return np.isfinite(self.high)
+
+
+def limits_of(states: EndStates, *, censored: bool = True, overshoot: float = 1.0) -> Limits:
+    """Return the limits of all that teach. censored: False counts every untouched window as the path's, as ALN does."""
+    window, lossy = states.max_cwnd, states.loss > 0
+    untouched = np.isin(states.strategy, ("", UNTOUCHED))
+    own, bound = untouched | ((states.resumed == VALIDATED) & lossy), states.bound & censored
+    sent = np.fmin(window, states.packets_out)
+    low = np.where(own, np.where(bound, window, window / overshoot), np.where(lossy, 0.0, sent))
+    high = np.where(own, np.where(bound, np.inf, window), np.where(lossy, window, np.inf))
+    teaches = (window >= 1) & np.where(untouched, True, censored & ~(lossy & bound) & (sent >= 1))
+    with np.errstate(divide="ignore"):
+        return Limits(np.log(low[teaches]), np.log(high[teaches]), np.flatnonzero(teaches))
+
+
+def completed(limits: Limits, mean: Floats, variance: float) -> tuple[Floats, Floats]:
+    """Return (n,) expected values and (n,) their variances of a normal distribution cut off at the limits."""
+    from scipy.special import log_ndtr
+
+    known = limits.low == limits.high
+    values, spare = limits.low.copy(), np.zeros(len(mean))
+    middle, sd = mean[~known], np.sqrt(variance)
+    low, high = (limits.low[~known] - middle) / sd, (limits.high[~known] - middle) / sd
+    # both tails are reckoned as the left one
+    turned = low > -high
+    left, right = np.where(turned, -high, low), np.where(turned, -low, high)
+    logs = log_ndtr(right) + np.log1p(-np.exp(np.minimum(log_ndtr(left) - log_ndtr(right), -1e-12)))
+    at_left, at_right = (np.exp(-0.5 * cut**2 - 0.5 * np.log(2.0 * np.pi) - logs) for cut in (left, right))
+    inner = np.where(right < -FAR, right, at_left - at_right)
+    inner = np.clip(inner, left, right)
+    ends = np.where(np.isfinite(left), left, 0.0) * at_left - np.where(np.isfinite(right), right, 0.0) * at_right
+    values[~known] = middle + sd * np.where(turned, -inner, inner)
+    spare[~known] = variance * np.where(right < -FAR, 0.0, np.clip(1.0 + ends - inner**2, 0.0, 1.0))
+    return values, spare
