@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from configtron.learner.columns import Codes, Floats
-from configtron.learner.initial.censored_windows import Limits, completed, limits_of
+from configtron.learner.initial.censored_windows import WindowLimits, completed, limits_of
 from configtron.learner.initial.end_states import EndStates, of_rows
 from configtron.learner.initial.naive_bayes import INPUTS, inputs_of
 from configtron.learner.initial.pooled_effects import (
@@ -69,7 +69,7 @@ def groups_of(states: EndStates, medians: Mapping[str, float]) -> dict[str, list
 class _Fitting:
     """What a fit goes on with. voters: of every level but the prefix's, and of level and noise, one group of all."""
 
-    limits: Limits
+    limits: WindowLimits
     codes: dict[str, Codes]
     voters: dict[str, Voters]
     bounded: bool

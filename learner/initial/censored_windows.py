@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Between which limits the window of a path lies, by how its connection ended; and its mean between them.
 
-Question   What does an ended connection tell of the window that its path carries, if its own initial window is no news?
-Method     Limits by who chose the initial window, and by how the connection ended:
+Question   What does an ended connection show of the window that its path carries, if its own initial window is no news?
+Method     WindowLimits by who chose the initial window, and by how the connection ended:
 
                untouched, met the path's limit    [window / overshoot, window]; overshoot 1: the window itself
                untouched, ended before            [window, no end]
@@ -13,7 +13,7 @@ Method     Limits by who chose the initial window, and by how the connection end
 
            Both ends of a chosen window teach, or windows that went well would be all that is heard. A value between
            limits has the mean and variance of the normal distribution cut off there.
-Reads as   `Limits` of ln(window); -inf and inf where there is none
+Reads as   `WindowLimits` of ln(window); -inf and inf where there is none
 Differs    from ALN, which learns from all alike. Untouched are the stack's own connections: Null's and the holdback's.
 Source     Tobin (1958); Rosett and Nelson, Estimation of the two-limit probit regression model (1975)
 """
@@ -32,7 +32,7 @@ from configtron.model.close_records import VALIDATED
 FAR = 30.0
 
 
-class Limits(NamedTuple):
+class WindowLimits(NamedTuple):
     """(n,) ends between which ln(window) lies; equal where it is known. rows: (n,) of the end states, by number."""
 
     low: Floats
@@ -45,7 +45,7 @@ class Limits(NamedTuple):
         return np.isfinite(self.high)
 
 
-def limits_of(states: EndStates, *, censored: bool = True, overshoot: float = 1.0) -> Limits:
+def limits_of(states: EndStates, *, censored: bool = True, overshoot: float = 1.0) -> WindowLimits:
     """Return the limits of all that teach. censored: False counts every untouched window as the path's, as ALN does."""
     window, lossy = states.max_cwnd, states.loss > 0
     untouched = np.isin(states.strategy, ("", UNTOUCHED))
@@ -55,10 +55,10 @@ def limits_of(states: EndStates, *, censored: bool = True, overshoot: float = 1.
     high = np.where(own, np.where(bound, np.inf, window), np.where(lossy, window, np.inf))
     teaches = (window >= 1) & np.where(untouched, True, censored & ~(lossy & bound) & (sent >= 1))
     with np.errstate(divide="ignore"):
-        return Limits(np.log(low[teaches]), np.log(high[teaches]), np.flatnonzero(teaches))
+        return WindowLimits(np.log(low[teaches]), np.log(high[teaches]), np.flatnonzero(teaches))
 
 
-def completed(limits: Limits, mean: Floats, variance: float) -> tuple[Floats, Floats]:
+def completed(limits: WindowLimits, mean: Floats, variance: float) -> tuple[Floats, Floats]:
     """Return (n,) expected values and (n,) their variances of a normal distribution cut off at the limits."""
     from scipy.special import log_ndtr
 

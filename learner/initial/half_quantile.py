@@ -8,9 +8,9 @@ Method     Half of the 25 % quantile of the path's window (`censored_hierarchy.p
            quantile stands for what is saved.
 Reads as   (n,) segments; 0: the untouched stack. `pacing_bytes_s` is the rate of the first round trip.
 Fails as   nothing: without a model there is no window
-Differs    from RFC 9959: what is saved is a prediction of a prefix, not a measurement of the same endpoint. Whoever
-           puts windows in force paces and retreats; route metrics can do neither.
-Source     RFC 9959, Careful Resume; the quantile and the half were found on three worlds of the study `aln-rivals`
+Differs    from RFC 9959: what is saved is a prediction of a prefix, not a measurement of the same endpoint. The driver
+           that puts windows in force paces and retreats; route metrics can do neither.
+Source     RFC 9959, Careful Resume; the quantile and the half were found on three worlds of the study `aln`
            (seeds 1, 101, 102), which its judged seeds do not hold
 """
 

@@ -10,7 +10,7 @@ Reads as   `Effects` by name; a name never seen has effect 0 and the whole sprea
 Differs    a bounded vote still moves a small group: a prefix never seen leans on the votes of its own network's few
            prefixes (`python -m benchmarks.initial_windows` prints by how much). Without a bound (`bounded=False`)
            votes are the plain means, and a prefix weighs what its connections weigh
-Source     Huber, Robust estimation of a location parameter (1964); Efron and Morris (1973)
+Source     Huber, Annals of Mathematical Statistics 35, 73 (1964); Efron and Morris (1973)
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ Question   What may a model learn of connections whose initial windows it chose 
 Method     Classifiers of bins learn what `EndStates.teaches`: the untouched, Null's and the holdback's among them, and
            validated jumps. A model that lowers Null's share where it is sure of itself would hear less of just those
            clients, and the answer for clients never seen would follow its own choices: so each counts one over the
-           chance that its strategy had, at most `MOST_WEIGHT`. `censored_windows.limits_of` is the other way: there chosen windows
-           teach as bounds, and what is left of the choice is no news.
+           chance that its strategy had, at most `MOST_WEIGHT`. `censored_windows.limits_of` is the other way:
+           there chosen windows teach as bounds, and what is left of the choice is no news.
 Reads as   (n,) weights
 Source     Horvitz and Thompson, A generalization of sampling without replacement (1952)
 """

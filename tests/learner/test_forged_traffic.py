@@ -14,7 +14,7 @@ from configtron.learner.initial.censored_hierarchy import WindowModel
 from configtron.learner.initial.end_states import EndStates, checked, joined, of_rows, placed
 from configtron.learner.initial.half_quantile import QUANTILE
 from configtron.learner.initial.teaching import MOST_WEIGHT, weights_of
-from tests.learner.test_censored_hierarchy import world
+from tests.support.window_worlds import world
 
 # Shares by which forged traffic may move windows: of others, and of a prefix never seen in the forger's network of 8.
 OTHERS, NEVER_SEEN = 0.07, 0.20

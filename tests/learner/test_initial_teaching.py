@@ -47,7 +47,7 @@ def median(states: EndStates) -> float:
 def test_chosen_windows_show_the_path_and_not_themselves(chosen: float) -> None:
     states = rounds(chosen, 1)
     assert median(states) == pytest.approx(PATH, rel=0.12)
-    # as if nobody had chosen, they feed the model: what was chosen becomes what is predicted
+    # taken for untouched, they feed the model: what was chosen becomes what is predicted
     if chosen == 100.0:
         fed = EndStates(*(getattr(states, name) if name != "strategy" else np.full(len(states), "")
                           for name in EndStates.__slots__))  # fmt: skip

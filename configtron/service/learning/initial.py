@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
 """`learn initial`: initial windows from the ends of earlier connections, over the database.
 
-Classifiers learn connections of the untouched stack alone, weighed by the chance that these had (`learner.initial
-.teaching`); the model of paths' windows learns what chosen windows show of a path besides. Only connections of more
-than ten packets count.
+Classifiers learn what teaches (`EndStates.teaches`), weighed by the chance that it had; the model of paths' windows
+learns what chosen windows show of a path besides. Only connections of more than ten packets count.
 """
 
 from __future__ import annotations
