@@ -19,6 +19,7 @@ struct ct_file {
 	struct ct_net *cn;
 	struct mutex lock; /* reading, dumping, becoming a reader */
 	struct ct_reader *reader; /* set once */
+	wait_queue_head_t records; /* where the reader's wait */
 	struct ct_walk walk;
 	enum ct_dump dump;
 	u64 seen; /* generation that this file last saw */

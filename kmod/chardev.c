@@ -81,16 +81,9 @@ static int ct_call_options_set(struct ct_file *cf, union ct_argument *a)
 
 static int ct_call_options_get(struct ct_file *cf, union ct_argument *a)
 {
-	const struct ct_profile *unmatched;
-	struct ct_net *cn = cf->cn;
-
-	mutex_lock(&cn->lock);
-	unmatched = rcu_dereference_protected(cn->unmatched, lockdep_is_held(&cn->lock));
-	a->options.flags = cn->flags;
-	a->options.unmatched = unmatched ? unmatched->id : 0;
-	strscpy(a->options.plain, ct_now(cn, cn->plain)->ops.name, sizeof(a->options.plain));
-	memcpy(a->options.ports, cn->ports, sizeof(a->options.ports));
-	mutex_unlock(&cn->lock);
+	mutex_lock(&cf->cn->lock);
+	ct_options_get(cf->cn, &a->options);
+	mutex_unlock(&cf->cn->lock);
 	return 0;
 }
 
@@ -120,7 +113,7 @@ static int ct_call_records(struct ct_file *cf, union ct_argument *a)
 		return -EINVAL;
 	mutex_lock(&cf->lock);
 	if (!cf->reader) {
-		reader = ct_reader_new(cf->cn, a->records.capacity);
+		reader = ct_reader_new(cf->cn, a->records.capacity, &cf->records);
 		err = PTR_ERR_OR_ZERO(reader);
 		if (!err) /* complete before it is seen */
 			smp_store_release(&cf->reader, reader);
@@ -143,7 +136,7 @@ static ssize_t ct_read(struct file *file, char __user *to, size_t size, loff_t *
 		return -EINVAL;
 	do {
 		if (!(file->f_flags & O_NONBLOCK) &&
-		    wait_event_interruptible(reader->wait, ct_reader_ready(reader)))
+		    wait_event_interruptible(cf->records, ct_reader_ready(reader)))
 			return -ERESTARTSYS;
 		mutex_lock(&cf->lock);
 		got = ct_reader_read(reader, to, size);
@@ -161,17 +154,17 @@ static ssize_t ct_read(struct file *file, char __user *to, size_t size, loff_t *
 static __poll_t ct_poll(struct file *file, poll_table *wait)
 {
 	struct ct_file *cf = file->private_data;
-	struct ct_reader *reader = smp_load_acquire(&cf->reader); /* complete when it is seen */
+	struct ct_reader *reader;
 	__poll_t ready = 0;
 
+	/* both queues even before RECORDS: epoll asks for them once */
 	poll_wait(file, &cf->cn->changed, wait);
+	poll_wait(file, &cf->records, wait);
+	reader = smp_load_acquire(&cf->reader); /* complete when it is seen */
 	if (atomic64_read(&cf->cn->generation) != READ_ONCE(cf->seen))
 		ready |= EPOLLPRI;
-	if (reader) {
-		poll_wait(file, &reader->wait, wait);
-		if (ct_reader_ready(reader))
-			ready |= EPOLLIN | EPOLLRDNORM;
-	}
+	if (reader && ct_reader_ready(reader))
+		ready |= EPOLLIN | EPOLLRDNORM;
 	return capable(CAP_NET_ADMIN) ? ready : EPOLLERR;
 }
 
@@ -185,6 +178,7 @@ static int ct_open(struct inode *inode, struct file *file)
 	if (!cf)
 		return -ENOMEM;
 	mutex_init(&cf->lock);
+	init_waitqueue_head(&cf->records);
 	cf->net = get_net(current->nsproxy->net_ns);
 	cf->cn = ct_net_of(cf->net);
 	cf->seen = atomic64_read(&cf->cn->generation);

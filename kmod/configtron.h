@@ -14,7 +14,7 @@
  * EPROTONOSUPPORT this congestion control needs ECN, which is agreed on before a profile is
  * looked up; EBUSY the profile still has prefixes, is the default or is part of a plan; ENOSPC
  * a limit of CONFIGTRON_VERSION is reached; EXDEV the socket lives in another network
- * namespace; ENODATA no plan is loaded or in force; EEXIST other mixes in the epoch that is in
+ * namespace; ENODATA no plan is loaded or in force; EEXIST another plan for the epoch that is in
  * force; EINVAL anything malformed, reserved fields included.
  */
 #ifndef _UAPI_CONFIGTRON_H
@@ -228,8 +228,8 @@ struct configtron_mix {
 /*
  * What all classes share in an epoch, with their mixes. PLAN_LOAD prepares one, PLAN_TURN puts
  * it in the place of the one in force, its lease with it: no connection sees half of each.
- * Other mixes under the key and epoch in force are EEXIST: they would move clients within an
- * epoch.
+ * Other mixes, bands, holdback under the key and epoch in force are EEXIST: they would move
+ * clients within an epoch.
  */
 struct configtron_plan {
 	__u64 key[2];

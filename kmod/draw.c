@@ -4,9 +4,9 @@
  *
  * draw.h has the hash and the choice, this file what they are made of and how it is replaced. A
  * plan is one block with the mixes of all classes, never changed once it is published: who
- * begins a connection reads the plan once, so key, epoch and mixes fit one another. Beside it
- * stands the end of its lease, which is renewed each second; once it has passed, new
- * connections are left as they are, though every process of ours be dead.
+ * begins a connection reads the plan once, so key, epoch and mixes fit one another. Its lease is
+ * in the same block, so no plan is ever judged by another's; it is renewed each second, and once
+ * it has passed, new connections are left as they are, though every process of ours be dead.
  *
  * References: a plan counts in each profile that it names (`plans`), so such a profile cannot
  * be deleted. A plan that was replaced goes by kfree_rcu(), and so does a profile: a connection
@@ -65,9 +65,9 @@ static const struct ct_mix *ct_mix_find(const struct ct_plan *plan, u32 class_id
 }
 
 /* Whether a plan is in force whose lease has passed. */
-bool ct_plan_lapsed(const struct ct_net *cn, const struct ct_plan *plan)
+bool ct_plan_lapsed(const struct ct_plan *plan)
 {
-	return plan && ktime_get_boottime_ns() > (u64)atomic64_read(&cn->not_after);
+	return plan && ktime_get_boottime_ns() > (u64)atomic64_read(&plan->not_after);
 }
 
 /*
@@ -151,7 +151,7 @@ static int ct_plan_fill(struct ct_net *cn, struct ct_plan *plan, const struct co
 	plan->draw.key[0] = set->key[0];
 	plan->draw.key[1] = set->key[1];
 	plan->draw.epoch = set->epoch;
-	plan->not_after = set->not_after;
+	atomic64_set(&plan->not_after, set->not_after);
 	plan->draw.held = set->held;
 	if (set->held_profile) {
 		plan->held_profile = ct_profile_find(cn, set->held_profile);
@@ -224,7 +224,9 @@ static bool ct_plan_moves(const struct ct_plan *now, const struct ct_plan *plan)
 	if (!now || now->draw.epoch != plan->draw.epoch ||
 	    memcmp(now->draw.key, plan->draw.key, sizeof(now->draw.key)))
 		return false;
-	if (now->count != plan->count)
+	if (now->count != plan->count || memcmp(&now->draw, &plan->draw, sizeof(now->draw)) ||
+	    now->held_profile != plan->held_profile ||
+	    memcmp(now->band, plan->band, sizeof(now->band)))
 		return true;
 	for (i = 0; i < plan->count; i++)
 		if (!ct_mix_same(&now->mixes[i], &plan->mixes[i]))
@@ -254,7 +256,6 @@ int ct_plan_turn(struct ct_net *cn)
 	if (!plan)
 		return -ENODATA;
 	cn->next_plan = NULL;
-	atomic64_set(&cn->not_after, plan->not_after);
 	ct_plan_retire(rcu_replace_pointer(cn->plan, plan, lockdep_is_held(&cn->lock)));
 	ct_net_changed(cn);
 	return 0;
@@ -262,9 +263,11 @@ int ct_plan_turn(struct ct_net *cn)
 
 int ct_plan_renew(struct ct_net *cn, u64 not_after)
 {
-	if (!rcu_access_pointer(cn->plan))
+	struct ct_plan *plan = rcu_dereference_protected(cn->plan, lockdep_is_held(&cn->lock));
+
+	if (!plan)
 		return -ENODATA;
-	atomic64_set(&cn->not_after, not_after);
+	atomic64_set(&plan->not_after, not_after);
 	return 0;
 }
 
@@ -294,7 +297,7 @@ void ct_plan_status(struct ct_net *cn, struct configtron_plan_status *status)
 	status->flags |= CONFIGTRON_PLAN_IN_FORCE;
 	status->mixes = plan->count;
 	status->epoch = plan->draw.epoch;
-	status->not_after = atomic64_read(&cn->not_after);
+	status->not_after = atomic64_read(&plan->not_after);
 	status->held = plan->draw.held;
 	status->held_profile = plan->held_profile ? plan->held_profile->id : 0;
 }

@@ -195,8 +195,9 @@ struct ct_room {
 		u32 last; /* afterwards: the sequence behind the jump's last */
 	};
 	u32 pipe; /* PipeSize less tp->delivered; retreated: PipeSize */
-	u32 client; /* hash that ct_clients has of it; 0: none */
+	u32 until; /* when ct_clients forgets that it resumed: tcp_jiffies32; 0: it has not */
 	u32 max_cwnd;
+	u16 pace; /* low bits of the sk_max_pacing_rate that the jump has set */
 	u8 phase;
 	u8 flags;
 	struct ct_saved {
@@ -220,10 +221,13 @@ struct ct_mix {
 	struct ct_profile *arm[CONFIGTRON_ARMS];
 };
 
-/* Never changed once it is published; each profile in it counts it in `plans`. */
+/*
+ * Never changed once it is published, but for its lease, which is renewed; each profile in it counts
+ * it in `plans`.
+ */
 struct ct_plan {
 	struct plan draw;
-	u64 not_after; /* its lease, when it comes in force */
+	atomic64_t not_after; /* end of its lease: CLOCK_BOOTTIME, ns */
 	struct ct_profile *held_profile;
 	struct ct_profile *band[CONFIGTRON_BANDS];
 	struct rcu_head rcu;
@@ -242,18 +246,23 @@ struct ct_choice {
 	u8 band;
 };
 
+/* What configtron_options say, never changed once it is published: no connection sees half. */
+struct ct_scope {
+	struct ct_profile *unmatched;
+	u32 flags;
+	u16 ports[CONFIGTRON_PORTS];
+	struct rcu_head rcu;
+};
+
 struct ct_net {
 	struct mutex lock; /* all writers */
 	struct xarray profiles;
 	u32 next_id;
 	u32 profile_count;
-	u32 flags;
-	u16 ports[CONFIGTRON_PORTS];
-	struct ct_profile __rcu *unmatched;
+	struct ct_scope __rcu *scope;
 	struct ct_version __rcu *plain;
 	struct ct_plan __rcu *plan; /* in force */
 	struct ct_plan *next_plan; /* loaded; under the mutex */
-	atomic64_t not_after; /* CLOCK_BOOTTIME, ns: the plan's lease */
 	struct ct_store store;
 	atomic64_t generation;
 	wait_queue_head_t changed;
@@ -278,6 +287,12 @@ extern atomic_t ct_versions;
 static inline struct ct_net *ct_net_of(const struct net *net)
 {
 	return net_generic(net, ct_net_id);
+}
+
+/* For a writer. */
+static inline const struct ct_scope *ct_scope_now(const struct ct_net *cn)
+{
+	return rcu_dereference_protected(cn->scope, lockdep_is_held(&cn->lock));
 }
 
 /* Wake the programs that watch this namespace: its tables have changed. */
@@ -317,7 +332,7 @@ int ct_plan_renew(struct ct_net *cn, u64 not_after);
 void ct_plan_drop(struct ct_net *cn);
 void ct_plan_status(struct ct_net *cn, struct configtron_plan_status *status);
 u32 ct_plan_mixes(struct ct_net *cn, struct configtron_mix *mixes, u32 room);
-bool ct_plan_lapsed(const struct ct_net *cn, const struct ct_plan *plan);
+bool ct_plan_lapsed(const struct ct_plan *plan);
 struct ct_profile *ct_plan_choose(const struct ct_plan *plan, struct ct_profile *profile,
 				  const struct sock *sk, u64 unit, struct ct_choice *choice);
 
@@ -326,6 +341,7 @@ int ct_net_init(struct ct_net *cn, const struct ct_real *real);
 void ct_net_exit(struct ct_net *cn);
 int ct_options_set(struct ct_net *cn, const struct configtron_options *options,
 		   const struct ct_real *plain);
+void ct_options_get(struct ct_net *cn, struct configtron_options *options);
 
 /* wrap.c: where TCP calls us */
 
@@ -360,10 +376,10 @@ struct ct_reader {
 	unsigned int head; /* next to write; under the namespace's readers_lock */
 	unsigned int tail; /* next to read; under the file's mutex */
 	u32 lost;
-	wait_queue_head_t wait;
+	wait_queue_head_t *wait; /* the file's */
 };
 
-struct ct_reader *ct_reader_new(struct ct_net *cn, u32 capacity);
+struct ct_reader *ct_reader_new(struct ct_net *cn, u32 capacity, wait_queue_head_t *wait);
 void ct_reader_free(struct ct_net *cn, struct ct_reader *reader);
 bool ct_reader_ready(const struct ct_reader *reader);
 ssize_t ct_reader_read(struct ct_reader *reader, char __user *to, size_t size);

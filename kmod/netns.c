@@ -64,51 +64,72 @@ static int ct_plain_set(struct ct_net *cn, const struct ct_real *real)
 	return err;
 }
 
+static void ct_scope_publish(struct ct_net *cn, struct ct_scope *scope)
+{
+	struct ct_scope *old = rcu_replace_pointer(cn->scope, scope, lockdep_is_held(&cn->lock));
+
+	kfree_rcu(old, rcu);
+}
+
 /* `plain` is what options->plain stands for. */
 int ct_options_set(struct ct_net *cn, const struct configtron_options *options,
 		   const struct ct_real *plain)
 {
-	struct ct_profile *unmatched = NULL;
-	int err, i;
+	struct ct_scope *scope;
+	int err;
 
-	if (options->unmatched) {
-		unmatched = ct_profile_find(cn, options->unmatched);
-		if (!unmatched)
-			return -ENOENT;
-	}
-	err = ct_plain_set(cn, plain);
-	if (err)
+	scope = kzalloc(sizeof(*scope), GFP_KERNEL_ACCOUNT);
+	if (!scope)
+		return -ENOMEM;
+	if (options->unmatched)
+		scope->unmatched = ct_profile_find(cn, options->unmatched);
+	err = options->unmatched && !scope->unmatched ? -ENOENT : ct_plain_set(cn, plain);
+	if (err) {
+		kfree(scope);
 		return err;
-	rcu_assign_pointer(cn->unmatched, unmatched);
-	/* one by one: a connection that begins meanwhile may see some of both choices */
-	for (i = 0; i < CONFIGTRON_PORTS; i++)
-		WRITE_ONCE(cn->ports[i], options->ports[i]);
-	WRITE_ONCE(cn->flags, options->flags);
+	}
+	scope->flags = options->flags;
+	memcpy(scope->ports, options->ports, sizeof(scope->ports));
+	ct_scope_publish(cn, scope);
 	ct_net_changed(cn);
 	return 0;
+}
+
+void ct_options_get(struct ct_net *cn, struct configtron_options *options)
+{
+	const struct ct_scope *scope = ct_scope_now(cn);
+
+	options->flags = scope->flags;
+	options->unmatched = scope->unmatched ? scope->unmatched->id : 0;
+	memcpy(options->ports, scope->ports, sizeof(options->ports));
+	strscpy(options->plain, ct_now(cn, cn->plain)->ops.name, sizeof(options->plain));
 }
 
 int ct_net_init(struct ct_net *cn, const struct ct_real *real)
 {
 	static const struct ct_settings nothing;
 	struct ct_version *plain;
-	int err;
+	struct ct_scope *scope;
+	int err = -ENOMEM;
 
 	mutex_init(&cn->lock);
 	xa_init_flags(&cn->profiles, XA_FLAGS_ALLOC1);
 	init_waitqueue_head(&cn->changed);
 	spin_lock_init(&cn->readers_lock);
 	INIT_LIST_HEAD(&cn->readers);
-	cn->flags = CONFIGTRON_ENABLED;
 	cn->next_id = 1;
+	scope = kzalloc(sizeof(*scope), GFP_KERNEL_ACCOUNT);
 	plain = ct_version_new(NULL, &nothing, real);
-	if (!plain)
-		return -ENOMEM;
-	err = ct_store_init(&cn->store);
+	if (scope && plain)
+		err = ct_store_init(&cn->store);
 	if (err) {
-		ct_version_put(plain);
+		kfree(scope);
+		if (plain)
+			ct_version_put(plain);
 		return err;
 	}
+	scope->flags = CONFIGTRON_ENABLED;
+	RCU_INIT_POINTER(cn->scope, scope);
 	RCU_INIT_POINTER(cn->plain, plain);
 	return 0;
 }
@@ -125,6 +146,7 @@ void ct_net_exit(struct ct_net *cn)
 	xa_for_each(&cn->profiles, id, profile)
 		ct_profile_retire(cn, profile);
 	ct_publish(cn, &cn->plain, NULL);
+	ct_scope_publish(cn, NULL);
 	mutex_unlock(&cn->lock);
 	xa_destroy(&cn->profiles);
 }

@@ -52,6 +52,13 @@ static void ct_ranges_hold(struct kunit *test)
 	}
 }
 
+/* Set by the choice of operations (wrap.c, resume.c): in no field of the socket. */
+static bool ct_is_operations(u32 key)
+{
+	return key == CONFIGTRON_CONGESTION_CONTROL || key == CONFIGTRON_SLOW_START_AFTER_IDLE ||
+	       key == CONFIGTRON_RESUME_CWND || key == CONFIGTRON_RESUME_RTT;
+}
+
 static void ct_what_can_be_set_has_functions(struct kunit *test)
 {
 	const struct ct_row *row;
@@ -59,8 +66,7 @@ static void ct_what_can_be_set_has_functions(struct kunit *test)
 	u32 key;
 
 	for (key = 0; key < CONFIGTRON_KEYS; key++) {
-		/* set by the choice of operations (wrap.c) */
-		if (key == CONFIGTRON_CONGESTION_CONTROL || key == CONFIGTRON_SLOW_START_AFTER_IDLE)
+		if (ct_is_operations(key))
 			continue;
 		row = &ct_rows[key];
 		settable = row->flags & CONFIGTRON_PARAM_SETTABLE;

@@ -70,7 +70,7 @@ int ct_profile_del(struct ct_net *cn, u32 id)
 
 	if (!profile)
 		return -ENOENT;
-	if (profile->prefixes || profile->plans || rcu_access_pointer(cn->unmatched) == profile)
+	if (profile->prefixes || profile->plans || ct_scope_now(cn)->unmatched == profile)
 		return -EBUSY;
 	xa_erase(&cn->profiles, id);
 	cn->profile_count--;

@@ -22,7 +22,7 @@
 
 #include "internal.h"
 
-struct ct_reader *ct_reader_new(struct ct_net *cn, u32 capacity)
+struct ct_reader *ct_reader_new(struct ct_net *cn, u32 capacity, wait_queue_head_t *wait)
 {
 	struct ct_reader *reader;
 
@@ -39,7 +39,7 @@ struct ct_reader *ct_reader_new(struct ct_net *cn, u32 capacity)
 		return ERR_PTR(-ENOMEM);
 	}
 	reader->mask = capacity - 1;
-	init_waitqueue_head(&reader->wait);
+	reader->wait = wait;
 	spin_lock_bh(&cn->readers_lock);
 	if (cn->reader_count < CT_READERS_MAX) {
 		WRITE_ONCE(cn->reader_count, cn->reader_count + 1);
@@ -211,7 +211,7 @@ static bool ct_push(struct ct_reader *reader, const struct configtron_record *re
 	reader->ring[head & reader->mask].lost = reader->lost;
 	reader->lost = 0;
 	smp_store_release(&reader->head, head + 1); /* the record is complete */
-	wake_up_interruptible_poll(&reader->wait, EPOLLIN | EPOLLRDNORM);
+	wake_up_interruptible_poll(reader->wait, EPOLLIN | EPOLLRDNORM);
 	return true;
 }
 

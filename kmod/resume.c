@@ -19,7 +19,8 @@
  *   retreat         congestion in one of the last two: ssthresh is half of PipeSize, and the
  *                   window goes there by the core's proportional rate reduction and does not
  *                   grow until the jump's last, or what was sent after it, is acknowledged, by
- *                   SACK too. Then ssthresh is half of what PipeSize has become.
+ *                   SACK too. Then ssthresh is half of what PipeSize has become. A timeout ends
+ *                   it: the window grows from one segment on, as after any other.
  *
  * PipeSize: packets in flight at the jump, and what was delivered since (tp->delivered).
  *
@@ -44,6 +45,7 @@ enum ct_phase {
 	CT_VALIDATING,
 	CT_RETREAT,
 	CT_RETREATED, /* its last was acknowledged; the core has not ended its recovery yet */
+	CT_TIMED_OUT, /* the core's timer ended it, and grows the window from one segment on */
 };
 
 #define CT_UNPACED 0x1 /* nothing paced this socket before the jump */
@@ -79,26 +81,28 @@ static u32 ct_client_hash(const struct sock *sk)
 /* Whether this client's window is free to be used, which is then taken. */
 static bool ct_client_take(struct sock *sk, struct ct_room *room)
 {
-	u32 hash = ct_client_hash(sk), now = tcp_jiffies32;
+	u32 hash = ct_client_hash(sk), now = tcp_jiffies32, until = (now + CT_CLIENT_HOLD) ?: 1;
 	atomic64_t *place = &ct_clients[hash % CT_CLIENTS];
 	u64 had = atomic64_read(place);
 
 	if (had >> 32 == hash && (s32)(now - (u32)had) < 0)
 		return false;
-	if (atomic64_cmpxchg(place, had, (u64)hash << 32 | (u32)(now + CT_CLIENT_HOLD)) != had)
+	if (atomic64_cmpxchg(place, had, (u64)hash << 32 | until) != had)
 		return false;
-	room->client = hash;
+	room->until = until;
 	return true;
 }
 
-static void ct_client_give(struct ct_room *room)
+/* Unless the time was over, and another connection of this client has taken it meanwhile. */
+static void ct_client_give(struct sock *sk, struct ct_room *room)
 {
-	atomic64_t *place = &ct_clients[room->client % CT_CLIENTS];
-	u64 had = atomic64_read(place);
+	u32 hash;
 
-	if (room->client && had >> 32 == room->client)
-		atomic64_cmpxchg(place, had, 0);
-	room->client = 0;
+	if (!room->until)
+		return;
+	hash = ct_client_hash(sk);
+	atomic64_cmpxchg(&ct_clients[hash % CT_CLIENTS], (u64)hash << 32 | room->until, 0);
+	room->until = 0;
 }
 
 static void ct_note_window(struct sock *sk)
@@ -115,13 +119,17 @@ static void ct_pace_jump(struct sock *sk, struct ct_room *room, u32 jump)
 
 	room->max_rate = sk->sk_max_pacing_rate;
 	WRITE_ONCE(sk->sk_max_pacing_rate, min_t(u64, room->max_rate, rate));
+	room->pace = sk->sk_max_pacing_rate;
 	WRITE_ONCE(sk->sk_pacing_rate, min(sk->sk_pacing_rate, sk->sk_max_pacing_rate));
 	if (cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED) == SK_PACING_NONE)
 		room->flags |= CT_UNPACED;
 }
 
+/* Unless the application has set a rate of its own meanwhile, which stays. */
 static void ct_unpace(struct sock *sk, struct ct_room *room)
 {
+	if ((u16)sk->sk_max_pacing_rate != room->pace)
+		return;
 	WRITE_ONCE(sk->sk_max_pacing_rate, room->max_rate);
 	if (room->flags & CT_UNPACED)
 		cmpxchg(&sk->sk_pacing_status, SK_PACING_NEEDED, SK_PACING_NONE);
@@ -240,6 +248,8 @@ static void ct_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 		ct_retreating(sk, room);
 	else if (room->phase == CT_RETREATED)
 		ct_retreated(sk, room);
+	else if (room->phase == CT_TIMED_OUT && inet_csk(sk)->icsk_ca_state == TCP_CA_Open)
+		room->phase = CT_NORMAL;
 }
 
 static bool ct_is_held(const struct ct_room *room)
@@ -299,11 +309,16 @@ void ct_resume_begin(struct sock *sk, const struct ct_version *version)
 	room->first = tp->delivered + tcp_snd_cwnd(tp);
 }
 
-/* After idle the window is an initial one again, and what was sent before is acknowledged. */
+/*
+ * A timeout ends a retreat. After idle the window is an initial one again, and what was sent before
+ * is acknowledged.
+ */
 void ct_resume_event(struct sock *sk, enum tcp_ca_event event)
 {
 	struct ct_room *room = ct_room(sk);
 
+	if (event == CA_EVENT_LOSS && room->phase >= CT_RETREAT)
+		room->phase = CT_TIMED_OUT;
 	if (event != CA_EVENT_CWND_RESTART)
 		return;
 	ct_note_window(sk);
@@ -322,7 +337,7 @@ void ct_resume_end(struct sock *sk, const struct ct_version *version)
 	if (room->phase == CT_UNVALIDATED)
 		ct_unpace(sk, room);
 	room->phase = CT_NORMAL;
-	ct_client_give(room);
+	ct_client_give(sk, room);
 }
 
 /* NULL: `version` does not hold this socket, or leaves no room. */

@@ -28,7 +28,7 @@ static struct socket *ct_socket_find(const struct ct_net *cn, int fd)
 		return ERR_PTR(err);
 	sk = sock->sk;
 	err = 0;
-	if ((sk->sk_family != AF_INET && sk->sk_family != AF_INET6) || !sk_is_tcp(sk))
+	if (!sk || (sk->sk_family != AF_INET && sk->sk_family != AF_INET6) || !sk_is_tcp(sk))
 		err = -ENOPROTOOPT;
 	else if (ct_net_of(sock_net(sk)) != cn)
 		err = -EXDEV;

@@ -43,59 +43,59 @@ bool ct_enabled = true;
 module_param_named(enabled, ct_enabled, bool, 0644);
 MODULE_PARM_DESC(enabled, "0: leave every new connection of all namespaces as it is");
 
-static bool ct_is_port(const struct ct_net *cn, u16 port)
+static bool ct_is_port(const struct ct_scope *scope, u16 port)
 {
 	int i;
 
-	for (i = 0; i < CONFIGTRON_PORTS && READ_ONCE(cn->ports[i]); i++)
-		if (READ_ONCE(cn->ports[i]) == port)
+	for (i = 0; i < CONFIGTRON_PORTS && scope->ports[i]; i++)
+		if (scope->ports[i] == port)
 			return true;
 	return !i;
 }
 
 /* Whether this connection is one of those we were asked for; the rest are left as they are. */
-static bool ct_concerns(const struct sock *sk, const struct ct_net *cn)
+static bool ct_concerns(const struct sock *sk, const struct ct_scope *scope)
 {
-	u32 flags = READ_ONCE(cn->flags);
-
-	if (!READ_ONCE(ct_enabled) || !(flags & CONFIGTRON_ENABLED))
+	if (!READ_ONCE(ct_enabled) || !scope || !(scope->flags & CONFIGTRON_ENABLED))
 		return false;
 	/* the kernel's own (NFS and the like): may outlive our tables */
-	if (!sk->sk_net_refcnt || !ct_is_port(cn, inet_sk(sk)->inet_num))
+	if (!sk->sk_net_refcnt || !ct_is_port(scope, inet_sk(sk)->inet_num))
 		return false;
 	if (sk->sk_state == TCP_SYN_RECV || inet_csk(sk)->icsk_ca_setsockopt)
 		return true; /* we were called; or the application chose us by name */
-	return flags & CONFIGTRON_ACTIVE_OPENS;
+	return scope->flags & CONFIGTRON_ACTIVE_OPENS;
 }
 
 /* The profile of a connection that we were asked for; NULL: it is left as it is. */
 static struct ct_profile *ct_profile_of(const struct sock *sk, struct ct_net *cn,
-					struct ct_choice *choice)
+					const struct ct_scope *scope, struct ct_choice *choice)
 {
 	const struct ct_plan *plan = rcu_dereference(cn->plan);
 	struct ct_profile *profile;
 	const void *address;
 	u8 family;
 
-	if (ct_plan_lapsed(cn, plan))
+	if (ct_plan_lapsed(plan))
 		return NULL;
 	family = ct_address(sk, true, &address);
 	profile = ct_store_lookup(&cn->store, family, address);
 	if (plan)
 		profile = ct_plan_choose(plan, profile, sk, ct_unit(family, address), choice);
 	if (!profile && choice->arm == CONFIGTRON_ARM_NONE)
-		profile = rcu_dereference(cn->unmatched);
+		profile = scope->unmatched;
 	return profile;
 }
 
 static void ct_choose(const struct sock *sk, struct ct_choice *choice)
 {
 	struct ct_net *cn = ct_net_of(sock_net(sk));
+	const struct ct_scope *scope;
 	struct ct_profile *profile;
 
 	*choice = (struct ct_choice){ .arm = CONFIGTRON_ARM_NONE };
 	rcu_read_lock();
-	profile = ct_concerns(sk, cn) ? ct_profile_of(sk, cn, choice) : NULL;
+	scope = rcu_dereference(cn->scope);
+	profile = ct_concerns(sk, scope) ? ct_profile_of(sk, cn, scope, choice) : NULL;
 	if (profile)
 		choice->version = ct_version_get(&profile->now);
 	if (!choice->version)

@@ -111,6 +111,16 @@ def test_a_loss_in_the_jump_leaves_half_of_the_pipe() -> None:
     assert (model.phase, model.retreated, model.validated) == (NORMAL, True, False)
 
 
+def test_a_timeout_ends_the_retreat() -> None:
+    """Else the window would stay at one segment until all of the jump was sent again."""
+    model = jumped()
+    lossy = READY._replace(now_s=0.5, delivered=20, una=20, nxt=130, in_flight=0, window=200)
+    assert model.congested(lossy).threshold == 15 and not model.grows
+    model.timed_out()
+    assert model.grows and (model.phase, model.retreated) == (NORMAL, True)
+    assert model.acked(lossy._replace(highest=130)) == NO_CHANGE
+
+
 def test_a_loss_while_validating_keeps_the_pace_as_it_is() -> None:
     model = jumped()
     model.acked(READY._replace(now_s=0.2, delivered=31, una=31, nxt=210, in_flight=180, window=200))

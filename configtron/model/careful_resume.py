@@ -6,7 +6,8 @@ Method     Reconnaissance: the initial window, until all of it is acknowledged w
            the saved window, paced over a round trip, without growth; it ends once it is full, its first segment is
            acknowledged or a round trip has passed. Validating: growth as ever until the jump's last segment is
            acknowledged. Safe retreat, on congestion in the last two: half of the pipe's size, without growth until the
-           jump's last segment is acknowledged; the slow-start threshold is then half of what the pipe's size is.
+           jump's last segment is acknowledged; the slow-start threshold is then half of what the pipe's size is. A
+           timeout ends the retreat.
            Pipe's size: what was in flight at the jump and what was delivered since.
 Stop when  The phase is normal: the connection is as any other.
 Reads as   `Resumption.acked` after each acknowledgement and `Resumption.congested` at congestion give what changes;
@@ -124,6 +125,12 @@ class Resumption:
         self.phase, self.retreated = RETREAT, True
         half = max(self.pipe(seen.delivered) // HALF, LEAST_THRESHOLD)
         return ResumeChange(window=half, threshold=half, rate=rate)
+
+    def timed_out(self) -> None:
+        """Leave what is left of a retreat to the congestion control: after a timeout the window must grow from one
+        segment on."""
+        if self.phase == RETREAT:
+            self.phase = NORMAL
 
     def _reconnoitred(self, seen: Acknowledged) -> ResumeChange:
         jump = min(self.saved.window // HALF, seen.clamp)

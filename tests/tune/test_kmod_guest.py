@@ -238,7 +238,7 @@ def test_records(calls: Findings) -> None:
     records = calls["records"]
     assert records["remotes"] == [f"10.5.0.{last}" for last in range(1, 5)]
     assert (records["lost"], records["left"], records["status"]) == ([0, 0, 0, 0, 1], [1], 1)
-    assert records["again"] == "EEXIST"
+    assert records["again"] == "EEXIST" and records["woken"]
     first = records["first"]
     assert bytes.fromhex(first["cc"]) == b"bbr" and first["profile"] == records["profile"]
     assert first["bytes_acked"] in (5000, 5001) and first["segs_out"] == 4 and first["retrans"] == 0
@@ -414,7 +414,8 @@ def test_a_close_record_says_how_it_ended(plans: Findings) -> None:
 
 def test_plans_that_do_not_hold_together_are_refused(plans: Findings) -> None:
     refusals = plans["refusals"]
-    assert "change only with the epoch" in refusals["other mixes"] and refusals["same again"] == ""
+    others = [refusals[f"other {what}"] for what in ("mixes", "holdback", "bands")]
+    assert all("change only with the epoch" in other for other in others) and refusals["same again"] == ""
     assert "'unknown'" in refusals["no such profile"] and "'unknown'" in refusals["no such arm"]
     assert "no plan is loaded" in refusals["nothing loaded"] and "no plan is in force" in refusals["renew without"]
     assert "part of the plan" in refusals["profile in use"] and "no rules" in plans["not in force"]

@@ -23,6 +23,8 @@ LATE_S, SEGMENTS = 0.006, 6
 JIFFY_S = 0.01
 RESUMED = {name: path for name, path in PATHS.items() if name not in ("never", "nearer", "farther", "small")}
 NORMAL_STATES = (0, 1)
+# TCP_CA_Loss; and s from the timeout on, with two more of them and eight round trips that double the window.
+LOSS, RECOVERED_S = 4, 2.5
 
 
 class Row(NamedTuple):
@@ -92,6 +94,8 @@ def modelled(name: str, samples: list[Row]) -> tuple[Resumption, list[tuple[floa
         change = model.congested(now) if congested else model.acked(now)
         if change != ResumeChange():
             changes.append((row.at, model.phase, change))
+        if row.state == LOSS != before.state:
+            model.timed_out()
     return model, changes
 
 
@@ -168,6 +172,22 @@ def test_another_path_or_too_little_data_does_not_jump(found: Findings, name: st
 
 def test_one_connection_of_a_client_resumes_at_a_time(found: Findings) -> None:
     assert found["together"] == {"first": True, "second": False, "other": True, "afterwards": True}
+
+
+def test_a_connection_that_outlasts_its_claim_gives_back_no_others(found: Findings) -> None:
+    assert found["outlasted"] == {"first": True, "second": True, "third": False}
+
+
+def test_a_timeout_in_the_jump_is_recovered_from_as_after_any(found: Findings) -> None:
+    """All is lost for 0.4 s, so the timer runs out twice; then the window doubles with each round trip."""
+    samples, record = rows(found, "silent"), found["runs"]["silent"]["record"]
+    assert max(row.state for row in samples) == LOSS and record["retreated"]
+    out = next(row for row in samples if row.state == LOSS)
+    assert samples[-1].at - out.at < RECOVERED_S
+
+
+def test_a_rate_that_a_program_sets_in_the_jump_stays(found: Findings) -> None:
+    assert found["own rate"]["after"] == 30_000_000 > found["own rate"]["within"]
 
 
 def test_a_connection_that_leaves_in_the_jump_has_its_own_rate_again(found: Findings) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import select
 import socket
 import sys
 import time
@@ -142,7 +143,9 @@ def unprivileged(opened: Device) -> dict[str, str]:
 def records(opened: Device, at: socket.socket) -> dict[str, Any]:
     """What is reported of five connections to a reader that keeps four."""
     made = profile(opened, ("10.5.0.0/16", "fd05::/16"), tcp_congestion_control="bbr")
-    with device() as reader:
+    with device() as reader, select.epoll() as waiting:
+        # asked for before there is anything to read: programs may open, wait, and begin records in any order
+        waiting.register(reader.fileno(), select.EPOLLIN)
         reader.begin_records(4)
         again = failure(lambda: reader.begin_records(4))
         for last in range(1, 6):
@@ -153,6 +156,7 @@ def records(opened: Device, at: socket.socket) -> dict[str, Any]:
                 received += len(client.recv(8192))
             client.close()
             served.close()
+        woken = waiting.poll(1)
         time.sleep(1)
         first = reader.records()
         client, served = connected(at, "10.5.0.6", PORT4)
@@ -162,6 +166,7 @@ def records(opened: Device, at: socket.socket) -> dict[str, Any]:
         served.close()
     return {
         "again": again,
+        "woken": bool(woken),
         "remotes": [socket.inet_ntoa(bytes(one["remote"])[:4]) for one in first],  # type: ignore[arg-type]
         "first": {k: v if isinstance(v, int) else v.hex() for k, v in first[0].items()},
         "profile": made,

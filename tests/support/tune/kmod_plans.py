@@ -174,6 +174,8 @@ def refusals(driver: KmodDriver) -> dict[str, str]:
     driver.turn()
     found = {
         "other mixes": refused(lambda: driver.load_plan(plan(70), {"near": MIXES["near"]})),
+        "other holdback": refused(lambda: driver.load_plan(plan(70, holdback=HOLDBACK // 2), MIXES)),
+        "other bands": refused(lambda: driver.load_plan(plan(70, bands=((20_000, "near"),)), MIXES)),
         "no such profile": refused(lambda: driver.load_plan(plan(71), {"unknown": MIXES["near"]})),
         "no such arm": refused(lambda: driver.load_plan(plan(71), {"near": Mix(("unknown",), (65_536,))})),
         "nothing loaded": refused(driver.turn),

@@ -38,6 +38,8 @@ from tests.support.tune.kmod_net import (
 
 STEP_S = 0.001
 LIMIT_S = 30.0
+# As CT_CLIENT_HOLD of kmod/resume.c.
+HOLD_S = 60
 DELAY = "delay 50ms limit 100000"
 # name and offset in struct tcp_info
 FIELDS = {
@@ -70,6 +72,7 @@ PATHS = {
     "right vegas": Path(50, 1000, 1_500_000, careful(400, tcp_congestion_control="vegas")),
     "ten times": Path(5, 43, 1_500_000, careful(430)),
     "lossy": Path(50, 1000, 1_500_000, careful(400), dropped_s=0.004),
+    "silent": Path(50, 1000, 1_500_000, careful(400), dropped_s=0.4),
     "nearer": Path(50, 1000, 600_000, careful(400, 210_000)),
     "farther": Path(50, 1000, 600_000, careful(400, 9_900)),
     "clamped": Path(50, 1000, 600_000, careful(400, cwnd_clamp=60)),
@@ -185,25 +188,69 @@ def together(kmod: Device, at: socket.socket) -> dict[str, Any]:
     return jumped
 
 
+def outlasted(kmod: Device, at: socket.socket) -> dict[str, bool]:
+    """A connection longer than its claim to the window, a second that has the claim after it, and a third."""
+    path = PATHS["right"]
+    profile(kmod, ("10.102.0.0/24",), **path.settings)
+    pairs, jumped = {}, {}
+    for name in ("first", "second", "third"):
+        pairs[name] = connected(at, "10.102.0.1", PORT4)
+        jumped[name] = any(map(is_jump, transfer(*pairs[name], path)))
+        if name == "first":
+            time.sleep(HOLD_S + 1)
+        if name == "second":
+            ended(kmod, *reversed(pairs["first"]))
+    for name in ("second", "third"):
+        ended(kmod, *reversed(pairs[name]))
+    return jumped
+
+
+def rate_of(served: socket.socket) -> float:
+    return sample(served, 0)[NAMES.index("max_rate")]
+
+
+def in_jump(at: socket.socket, address: str, path: Path) -> tuple[socket.socket, socket.socket, dict[str, float]]:
+    """A connection with a pacing rate of its own that jumps now, and its rate before and in the jump."""
+    client, served = connected(at, address, PORT4)
+    set_rate(served, 40_000_000)
+    served.setblocking(False)
+    served.send(bytes(path.size))
+    before = within = rate_of(served)
+    until = time.monotonic() + 5
+    while within == before and time.monotonic() < until:
+        time.sleep(STEP_S)
+        within = rate_of(served)
+    return client, served, {"before": before, "within": within}
+
+
+def set_rate(served: socket.socket, rate: int) -> None:
+    served.setsockopt(socket.SOL_SOCKET, 47, struct.pack("=Q", rate))  # SO_MAX_PACING_RATE
+
+
 def moved(kmod: Device, at: socket.socket) -> dict[str, float]:
     """A connection that leaves its profile in the middle of the jump has the rate that it had before."""
     path = PATHS["right"]
     profile(kmod, ("10.101.0.0/24",), **path.settings)
-    client, served = connected(at, "10.101.0.1", PORT4)
-    served.setsockopt(socket.SOL_SOCKET, 47, struct.pack("=Q", 40_000_000))  # SO_MAX_PACING_RATE
-    served.setblocking(False)
-    served.send(bytes(path.size))
-    index = NAMES.index("max_rate")
-    before = within = sample(served, 0)[index]
-    until = time.monotonic() + 5
-    while within == before and time.monotonic() < until:
-        time.sleep(STEP_S)
-        within = sample(served, 0)[index]
+    client, served, rates = in_jump(at, "10.101.0.1", path)
     kmod.assign(served.fileno(), 0)
-    after = sample(served, 0)[index]
+    rates["after"] = rate_of(served)
     for one in (client, served):
         one.close()
-    return {"before": before, "within": within, "after": after}
+    return rates
+
+
+def own_rate(kmod: Device, at: socket.socket) -> dict[str, float]:
+    """A program sets the socket's pacing rate in the middle of the jump."""
+    path = PATHS["right"]
+    profile(kmod, ("10.103.0.0/24",), **path.settings)
+    client, served, rates = in_jump(at, "10.103.0.1", path)
+    set_rate(served, 30_000_000)
+    left = path.size
+    while left:
+        left -= len(client.recv(1 << 20))
+    rates["after"] = rate_of(served)
+    ended(kmod, served, client)
+    return rates
 
 
 def main(module: str) -> None:
@@ -215,7 +262,9 @@ def main(module: str) -> None:
             kmod.begin_records(4096)
             found["runs"] = runs(kmod, at, Wire())
             found["together"] = together(kmod, at)
+            found["outlasted"] = outlasted(kmod, at)
             found["moved"] = moved(kmod, at)
+            found["own rate"] = own_rate(kmod, at)
             default("cubic")
     found["unload"] = drained()
     found["complaints"] = complaints()

@@ -20,6 +20,8 @@
 #define PER_NAMESPACE 200
 #define PER_READ 10
 #define READS 100
+/* Plans that turn as fast as they can, for each connection. */
+#define TURNS 200
 
 static const char *const names[] = { "reno", "cubic", "bbr", "vegas" };
 
@@ -184,6 +186,33 @@ void try_unload(unsigned int seed)
 		}
 		count_one(&shared->unloads_refused);
 	}
+}
+
+/*
+ * Plans, every other one with a lease that has passed before it comes in force: no connection may be given a profile by
+ * such a one, whatever lease the plan before it or after it has.
+ */
+void turn_plans(unsigned int seed)
+{
+	struct configtron_record got[64];
+	int device = device_open();
+	ssize_t size;
+
+	if (device < 0 || records_begin(device, 4096))
+		die("records of plans");
+	for (uint64_t epoch = 1; !shared->done; epoch++) {
+		if (plan_load(device, epoch, epoch % 2 ? ~0ull : 1, any_profile()) ||
+		    ioctl(device, CONFIGTRON_PLAN_TURN))
+			die("a plan");
+		count_one(&shared->turns);
+		while ((size = read(device, got, sizeof(got))) > 0)
+			for (unsigned int i = 0; i < size / sizeof(*got); i++)
+				if (got[i].flags & CONFIGTRON_RECORD_OPEN && got[i].epoch % 2 == 0)
+					count_one(&shared->lapsed);
+		if (epoch % TURNS == 0)
+			wait_for_connections(1);
+	}
+	ioctl(device, CONFIGTRON_PLAN_DROP);
 }
 
 /* A reader with a ring too small: it must lose records, never hold a connection up. */

@@ -11,7 +11,8 @@
  *            congestion control, assign profiles, read settings back, disconnect and reconnect.
  * Reads as   for every profile alive: opened == closed once no connection is left; versions alive are those of the
  *            profiles and of the plain one; the kernel's log has no report (the caller looks).
- * Fails as   "unbalanced", "versions", or the kernel's own words.
+ * Fails as   "unbalanced", "versions", "lapsed" (a plan gave a connection a profile after its lease), or the kernel's own
+ *            words.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -116,7 +117,7 @@ int main(int count, char **words)
 {
 	static void (*const roles[])(unsigned int) = {
 		change_params,	 change_prefixes, change_profiles, flip_default,
-		make_namespaces, try_unload,	  read_records,
+		make_namespaces, try_unload,	  read_records,	   turn_plans,
 	};
 	pid_t clients[CLIENTS], others[sizeof(roles) / sizeof(*roles)], server;
 	struct configtron_status status;
@@ -149,12 +150,19 @@ int main(int count, char **words)
 	wait_for(&server, 1);
 	close_listeners();
 	failed = balance(device, &opened, &status);
+	if (shared->lapsed) {
+		fprintf(stderr,
+			"lapsed: %lu connections of %lu turns began by a plan whose lease had passed\n",
+			shared->lapsed, shared->turns);
+		failed = 1;
+	}
 	printf("{\"connections\": %lu, \"refused\": %lu, \"accepted\": %lu, \"held\": %lu, \"assigned\": %lu, "
 	       "\"overridden\": %lu, \"reconnected\": %lu, \"changes\": %lu, \"namespaces\": %lu, "
-	       "\"unloads_refused\": %lu, \"records\": %lu, \"versions\": %u, \"balanced\": %s}\n",
+	       "\"unloads_refused\": %lu, \"records\": %lu, \"turns\": %lu, \"lapsed\": %lu, "
+	       "\"versions\": %u, \"balanced\": %s}\n",
 	       shared->connected, shared->refused, shared->accepted, opened, shared->assigned,
 	       shared->overridden, shared->reconnected, shared->changes, shared->namespaces,
-	       shared->unloads_refused, shared->records, status.versions,
-	       failed ? "false" : "true");
+	       shared->unloads_refused, shared->records, shared->turns, shared->lapsed,
+	       status.versions, failed ? "false" : "true");
 	return failed;
 }

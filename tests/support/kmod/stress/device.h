@@ -137,6 +137,22 @@ static inline int options_set(int device, uint32_t flags, uint32_t unmatched, co
 	return ioctl(device, CONFIGTRON_OPTIONS_SET, &options);
 }
 
+/* One class, `profile`, whose clients all get that. */
+static inline int plan_load(int device, uint64_t epoch, uint64_t not_after, uint32_t profile)
+{
+	struct configtron_mix mix = { .profile = profile, .arms = 1, .arm = { profile } };
+	struct configtron_plan plan = {
+		.key = { 1, 2 },
+		.epoch = epoch,
+		.not_after = not_after,
+		.mixes = (uintptr_t)&mix,
+		.count = 1,
+	};
+
+	memset(mix.upto, 0xff, sizeof(mix.upto));
+	return ioctl(device, CONFIGTRON_PLAN_LOAD, &plan);
+}
+
 static inline int records_begin(int device, uint32_t capacity)
 {
 	struct configtron_records records = { .capacity = capacity };

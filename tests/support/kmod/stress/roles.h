@@ -17,7 +17,7 @@ struct shared {
 	unsigned long wanted;
 	volatile int done;
 	unsigned long begun, connected, refused, accepted, assigned, overridden, reconnected;
-	unsigned long changes, namespaces, unloads_refused, records;
+	unsigned long changes, namespaces, unloads_refused, records, turns, lapsed;
 };
 
 extern struct shared *shared;
@@ -76,5 +76,6 @@ void flip_default(unsigned int seed);
 void make_namespaces(unsigned int seed);
 void try_unload(unsigned int seed);
 void read_records(unsigned int seed);
+void turn_plans(unsigned int seed);
 
 #endif
