@@ -30,7 +30,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class TcpLine(NamedTuple):
-    """A line of /proc/net/tcp: state, the client's family and packed address, local port, inode, local address."""
+    """A line of /proc/net/tcp: state, the client's family and packed address, local port, inode, local address, and the
+    client's port."""
 
     state: int
     family: int
@@ -38,6 +39,7 @@ class TcpLine(NamedTuple):
     port: int
     inode: int
     local: bytes = b""
+    client_port: int = 0
 
 
 def tcp_lines(place: str = "") -> list[TcpLine]:
@@ -51,8 +53,9 @@ def _lines(table: str, family: int) -> Iterator[TcpLine]:
         next(listed)
         for line in listed:
             _, local, remote, state, *_, inode = line.split(maxsplit=10)[:10]
-            port = int(local.rpartition(":")[2], 16)
-            yield TcpLine(int(state, 16), *_client(family, remote), port, int(inode), _client(family, local)[1])
+            port, far = (int(end.rpartition(":")[2], 16) for end in (local, remote))
+            client, ours = _client(family, remote), _client(family, local)[1]
+            yield TcpLine(int(state, 16), *client, port, int(inode), ours, far)
 
 
 def _client(family: int, text: str) -> tuple[int, bytes]:

@@ -215,7 +215,7 @@ class KmodDriver:
         if self._reader is None:
             if why := self.missing():
                 raise Missing(why)
-            self._reader = RecordReader(self._opened())
+            self._reader = RecordReader(self._opened(), lambda: kmod_live.clients(self.place.netns))
         return self._reader
 
     def mark_moved(self, sockets: Mapping[int, int]) -> None:

@@ -6,9 +6,11 @@ Method     A plan goes to the module with the mixes of all classes in one call, 
            room for what was drawn, so the module writes a record when a connection begins and one when it ends; both
            have the same hash of the socket. Addresses are cut to prefixes here.
 Reads as   OpenRecord and CloseRecord
-Fails as   a connection whose open record was lost, or that began before there was a reader or a plan: nothing is
-           reported of its end, and `unpaired` counts it; nor is anything of one that left the module for good, because
-           its program chose another congestion control
+           Connections that were open when the reader began are listed once, from /proc/net/tcp, as after a restart of
+           the agent: what was drawn for them is unknown (`epoch` None), their requests and ends are theirs.
+Fails as   a connection whose open record was lost: nothing is reported of its end, and `unpaired` counts it, with those
+           that this host opened; nor is anything of one that left the module for good, because its program chose
+           another congestion control
 Differs    from eBPF: the largest round trip is unknown, a cookie where no program has asked for it, and the largest
            congestion window under those that leave no room for it (bbr and others that reno, cubic and vegas are not)
 Source     kmod/draw.c, kmod/records.c
@@ -18,10 +20,11 @@ from __future__ import annotations
 
 import errno
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from ipaddress import IPv4Network, IPv6Network
 from socket import AF_INET
 
+from configtron.linux.proc import TcpLine
 from configtron.model.close_records import (
     ABORTED,
     CLOSED,
@@ -49,6 +52,8 @@ LENGTH4, LENGTH6 = 24, 48
 ENDINGS = {errno.ECONNRESET: RESET, errno.EPIPE: RESET, errno.ETIMEDOUT: TIMED_OUT}
 
 Fields = Mapping[str, int | bytes]
+# Family, client's address, local port, client's port.
+Ends = tuple[int, bytes, int, int]
 
 
 def load(device: Device, plan: Plan, mixes: Mapping[str, Mix]) -> None:
@@ -74,7 +79,7 @@ def load(device: Device, plan: Plan, mixes: Mapping[str, Mix]) -> None:
             band_class=_padded("I", BANDS, [numbers[name] for _, name in plan.bands]),
         )
     except FileExistsError as error:
-        why = f"epoch {plan.epoch} is in force with other mixes, which change only with the epoch"
+        why = f"epoch {plan.epoch} is in force with other mixes, bands or holdback, which change only with the epoch"
         raise BadInput(why) from error
 
 
@@ -102,10 +107,11 @@ def _padded(code: str, count: int, numbers: Sequence[int]) -> bytes:
 class RecordReader:
     """An open file of the module that receives its records, and the connections that are open.
 
+    listed    returns the clients' connections that are open now; they come with the first records
     unpaired  how many connections ended without anything known of their beginning
     """
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, listed: Callable[[], Iterable[TcpLine]] = tuple) -> None:
         self._device = device
         self._names: dict[int, str] = {}
         self._open: dict[int, OpenRecord] = {}
@@ -115,6 +121,9 @@ class RecordReader:
         self._marked: dict[int, None] = {}
         self.unpaired = 0
         device.begin_records(CAPACITY)
+        # Behind that call, so that each connection is in the list, or its beginning in a record, or both.
+        self._earlier = {_ends_of(line): _begun_before(line) for line in listed()}
+        self._is_listed = False
 
     def close(self) -> None:
         self._device.close()
@@ -126,8 +135,14 @@ class RecordReader:
             del self._marked[next(iter(self._marked))]
 
     def records(self) -> Iterator[OpenRecord | CloseRecord]:
-        """Yield what has come since the last call, oldest first."""
-        for fields in self._device.records():
+        """Yield what has come since the last call, oldest first; with the first, what was open before."""
+        come = self._device.records()
+        if not self._is_listed:
+            self._is_listed = True
+            for begun in (_ends(fields) for fields in come if _int(fields, "flags") & FLAGS["RECORD_OPEN"]):
+                self._earlier.pop(begun, None)
+            yield from tuple(self._earlier.values())
+        for fields in come:
             if found := self._record(fields):
                 yield found
 
@@ -135,6 +150,7 @@ class RecordReader:
         flags, socket = _int(fields, "flags"), _int(fields, "socket")
         if flags & FLAGS["RECORD_OPEN"]:
             opened = self._opened(fields, flags)
+            self._earlier.pop(_ends(fields), None)
             self._forget(socket)
             self._open[socket] = opened
             if len(self._open) > MOST_OPEN:
@@ -147,7 +163,7 @@ class RecordReader:
         cookie = _int(fields, "cookie")
         moved = socket in self._reassigned or cookie in self._marked
         self._marked.pop(cookie, None)
-        known = self._forget(socket)
+        known = self._forget(socket) or self._earlier.pop(_ends(fields), None)
         if known is None:
             self.unpaired += 1
             return None
@@ -161,7 +177,7 @@ class RecordReader:
     def _opened(self, fields: Fields, flags: int) -> OpenRecord:
         arm, class_number = _int(fields, "arm"), _int(fields, "class_profile")
         return OpenRecord(
-            prefix=_prefix(fields),
+            prefix=_prefix(*_ends(fields)[:2]),
             local_port=_int(fields, "local_port"),
             remote_port=_int(fields, "remote_port"),
             start_ns=_int(fields, "boot_ns"),
@@ -186,7 +202,7 @@ class RecordReader:
 
 def _closed(opened: OpenRecord, fields: Fields, flags: int, moved: bool) -> CloseRecord:
     end_ns, busy_us = _int(fields, "boot_ns"), _int(fields, "busy_us")
-    life_us = (end_ns - opened.start_ns) / 1000
+    life_us = (end_ns - opened.start_ns) / 1000 if opened.start_ns else 0.0
     limited = flags & FLAGS["RECORD_APP_LIMITED"]
     rate = _int(fields, "delivery_rate")
     return CloseRecord(
@@ -222,12 +238,29 @@ def _resumed(flags: int) -> str:
     )
 
 
-def _prefix(fields: Fields) -> str:
-    remote = fields["remote"]
-    assert isinstance(remote, bytes)
-    if _int(fields, "family") == AF_INET:
-        return str(IPv4Network((remote[:4], LENGTH4), strict=False))
+def _prefix(family: int, remote: bytes) -> str:
+    if family == AF_INET:
+        return str(IPv4Network((remote, LENGTH4), strict=False))
     return str(IPv6Network((remote, LENGTH6), strict=False))
+
+
+def _ends(fields: Fields) -> Ends:
+    family, remote = _int(fields, "family"), fields["remote"]
+    assert isinstance(remote, bytes)
+    remote = remote[:4] if family == AF_INET else remote
+    return family, remote, _int(fields, "local_port"), _int(fields, "remote_port")
+
+
+def _ends_of(line: TcpLine) -> Ends:
+    return line.family, line.client, line.port, line.client_port
+
+
+def _begun_before(line: TcpLine) -> OpenRecord:
+    """Return the record of a connection of which nothing is known but that it is open; it began at any time (0)."""
+    return OpenRecord(
+        _prefix(line.family, line.client), line.port, line.client_port, 0, None, None, None, False, None, None, None,
+        None, None, False,
+    )  # fmt: skip
 
 
 def _int(fields: Fields, name: str) -> int:

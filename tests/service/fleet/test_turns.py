@@ -7,7 +7,6 @@ the enforcement held at the moment of the connection.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address
 from typing import Any, NamedTuple
@@ -127,8 +126,8 @@ class _Device:
     def profiles(self) -> dict[int, str]:
         return NUMBERS
 
-    def records(self) -> Iterator[dict[str, int | bytes]]:
-        yield self.fields
+    def records(self) -> list[dict[str, int | bytes]]:
+        return [self.fields]
 
 
 def _of_kmod(start_ns: int, epoch: int, arm: int | None, profile: str) -> OpenRecord:

@@ -83,7 +83,7 @@ class Agent:
         self.end.setblocking(False)
         self.rows: list[OutcomeRow] = []
         self.pages = PageOutcomes("web1", "boot", self.rows.extend, settle_ns=SETTLE_S * NS)
-        self.retuned = ""
+        self.retuned, self.ended = "", 0
 
     def turn(self, seconds: float = 0.0) -> None:
         """Turn as `agent.py` does, each second for so long."""
@@ -95,7 +95,9 @@ class Agent:
                 self.retuned = done.text
             self.reading.turn(self.applier)
             while (data := received(self.end)) is not None:
-                self.pages.turn(decoded(data))
+                batch = decoded(data)
+                self.ended += len(batch.ended)
+                self.pages.turn(batch)
             self.pages.turn(ReaderBatch())
             if time.monotonic() >= until:
                 return
@@ -216,7 +218,7 @@ def killed_agent(folder: Path, driver: str, at: socket.socket) -> dict[str, Any]
         reported(agent, tokens)
         closed(ends)
         agent.turn(2 * SETTLE_S)
-        found = {"changed": changed, "taught": taught(agent), "counts": agent.reading.counts()}
+        found = {"changed": changed, "taught": taught(agent), "counts": agent.reading.counts(), "ended": agent.ended}
         agent.reading.close()
         agent.enforcement.release()
     return found
