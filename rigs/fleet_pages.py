@@ -20,9 +20,9 @@ from configtron.learner.pageloads.http_framing import HttpRequest
 from configtron.learner.pageloads.intake import BEACON_PATH
 from configtron.learner.pageloads.plan_book import PlanBook
 from configtron.service.fleet.page_intake import CountsReport
-from configtron.service.outcomes.batch_bytes import decoded, encoded
+from configtron.service.outcomes.batch_bytes import MOST_OF_QUESTION, decoded, encoded, question, question_of
 from configtron.service.outcomes.page_outcomes import PageOutcomes
-from configtron.service.outcomes.root_reader import OutcomeClock, RootReader
+from configtron.service.outcomes.root_reader import ClientAsked, ClientKnown, OutcomeClock, RootReader
 from rigs.fleet_kernel import Beginning
 
 if TYPE_CHECKING:
@@ -108,8 +108,9 @@ class PageReaders:
         self.book = PlanBook(host.draws)
         clock = OutcomeClock(host.boot_ns, host.wall_ns)
         self.reader = RootReader(host.web, host.web, self.book, clock=clock)  # type: ignore[arg-type]
+        self._asked: list[ClientAsked] = []
         self.pages = PageOutcomes(
-            host.name, boot, host.keep_rows, drawn_of=self.book.of_client, settle_ns=round(SETTLE_S * S), clock=clock
+            host.name, boot, host.keep_rows, settle_ns=round(SETTLE_S * S), clock=clock, ask=self._ask
         )
         self.posted, self.rows = Counter[str](), 0
 
@@ -118,9 +119,19 @@ class PageReaders:
         applier = self.host.applier
         assert applier is not None
         applier.turns.pass_on(self.book, self.host.boot_ns())
-        batch = decoded(encoded(self.reader.turn()))
+        asked, self._asked = question_of(question(self._asked)), []
+        batch = self.reader.turn()
+        known = tuple(ClientKnown(one.number, self.book.of_client(one.client, one.at_ns)) for one in asked)
+        batch = decoded(encoded(batch._replace(known=known)))
         self.host.world.may_kill()
         self.pages.turn(batch)
+
+    def _ask(self, asked: ClientAsked) -> bool:
+        """Take a question for the process with rights: one datagram a turn."""
+        if len(self._asked) >= MOST_OF_QUESTION:
+            return False
+        self._asked.append(asked)
+        return True
 
     def report(self) -> None:
         """Log what became of lines, records and beacons since the start."""

@@ -2,9 +2,10 @@
 """Failed loads of error reports -> rows, with what the client was given and whether records confirm the failure.
 
 Question   Which arm had the client whose load failed, and may this failure teach?
-Method     The client is drawn again from its address at the time of the failure. A failure is confirmed by a connection
-           of its prefix that ended badly near it, each of which confirms one report, or by a page of the same client
-           near it. DNS fails before any transport setting matters.
+Method     The client is drawn again from its address at the time of the failure: here, where the plans are known, or by
+           the process that knows them, which is asked and answers later (`known`). A failure is confirmed by a
+           connection of its prefix that ended badly near it, each of which confirms one report, or by a page of the
+           same client near it. DNS fails before any transport setting matters.
 Stop when  `MOST` endings and clients are remembered, for `NEAR_NS`.
 Reads as   `OutcomeRow` with `failure`, no load time, and the report's weight.
 Fails as   "report-unknown-client", counted; "not-by-transport" or "uncorroborated": stored, and does not teach.
@@ -22,6 +23,11 @@ from configtron.learner.pageloads.request_join import BadEnding, DrawnArm, Joine
 from configtron.model.fleet import OutcomeRow
 
 MOST = 50_000
+
+
+def begun_ns(load: FailedLoad, at_ns: int) -> int:
+    """Return when a failed load began whose report came at `at_ns`; both ns of CLOCK_BOOTTIME."""
+    return at_ns - round((load.age_ms + load.elapsed_ms) * 1e6)
 
 
 class FailureJoin:
@@ -53,11 +59,14 @@ class FailureJoin:
 
     def failed(self, client: bytes, load: FailedLoad, at_ns: int, device: str, site: str) -> OutcomeRow | None:
         """Return the row of a report that came at `at_ns` (CLOCK_BOOTTIME); None where the client is not known."""
-        failed_ns = at_ns - round((load.age_ms + load.elapsed_ms) * 1e6)
-        drawn = self._drawn_of(client, failed_ns)
+        return self.known(self._drawn_of(client, begun_ns(load, at_ns)), load, at_ns, device, site)
+
+    def known(self, drawn: DrawnArm | None, load: FailedLoad, at_ns: int, device: str, site: str) -> OutcomeRow | None:
+        """Return the row of a report whose client was given `drawn` at `begun_ns`; None where that is not known."""
         if drawn is None:
             self.counts["report-unknown-client"] += 1
             return None
+        failed_ns = begun_ns(load, at_ns)
         why_not = drawn.doubt or self._doubt(drawn, load, failed_ns, at_ns)
         return self._beacons.row(
             drawn, failed_ns, site, None, load.failure, why_not, device, load.protocol, weight=load.weight

@@ -65,6 +65,9 @@ REPORTS = {
     "report-success": "a load that succeeded: beacons report those",
     "report-server": "an error of the application (status, redirects), which no transport setting causes",
     "report-unknown-client": "what this client was given is not known",
+    "report-overflow": "too many reports wait for the process that knows what their clients were given",
+    "report-unanswered": "that process did not answer in time, or the agent ended before it did",
+    "late-answer": "an answer whose report does not wait any more: it was counted as `report-unanswered`",
 }
 # Outcomes that are stored and do not teach (`OutcomeRow.why_not`).
 UNTAUGHT = {

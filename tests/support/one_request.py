@@ -8,12 +8,18 @@ import socket
 from rigs.draws import IP_FREEBIND
 
 
+def connected(port: int, address: str) -> socket.socket:
+    """A connection of a client at an address of ours."""
+    client = socket.socket()
+    client.setsockopt(*IP_FREEBIND, 1)
+    client.bind((address, 0))
+    client.connect(("127.0.0.1", port))
+    return client
+
+
 def ask(port: int, address: str, head: str, body: bytes = b"") -> str:
     """One request of a client at an address of ours; the answer's head."""
-    with socket.socket() as client:
-        client.setsockopt(*IP_FREEBIND, 1)
-        client.bind((address, 0))
-        client.connect(("127.0.0.1", port))
+    with connected(port, address) as client:
         return answered(client, head, body)
 
 

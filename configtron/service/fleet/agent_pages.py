@@ -2,7 +2,8 @@
 """Page loads in an agent's root process: records and log lines in, `ReaderBatch`es without addresses out.
 
 They go to the network process (`page_intake.py`) as datagrams of a socketpair of their own. The root process never
-waits for the other: what finds no room waits within a bound, then the oldest goes, counted.
+waits for the other: what finds no room waits within a bound, then the oldest goes, counted. The other way come
+questions, what a client whose load failed had been given: the answer has no address.
 """
 
 from __future__ import annotations
@@ -15,15 +16,26 @@ from configtron.learner.pageloads.plan_book import PlanBook
 from configtron.learner.receiving.ended_sockets import EndedSockets, boottime_ns
 from configtron.learner.receiving.log_socket import LogSocket
 from configtron.model.close_records import CloseRecord, OpenRecord
+from configtron.model.errors import BadInput
 from configtron.service.fleet.applier import Applier
 from configtron.service.fleet.enforcement import JournaledEnforcement
 from configtron.service.fleet.page_intake import CountsReport, PagesOptions
-from configtron.service.outcomes.batch_bytes import encoded
-from configtron.service.outcomes.root_reader import ReaderBatch, RecordsInForce, RecordSource, RootReader
+from configtron.service.outcomes.batch_bytes import QUESTION_BYTES, encoded, question_of
+from configtron.service.outcomes.root_reader import (
+    ClientAsked,
+    ClientKnown,
+    ReaderBatch,
+    RecordsInForce,
+    RecordSource,
+    RootReader,
+)
 
 # Requests, and ended connections, of one datagram: some 15 kB, 50 kB with the longest names. Datagrams that wait: two
 # minutes of a busy site.
 OF_DATAGRAM, MOST_WAITING = 50, 8_000
+# Datagrams with questions that are read in a turn: of 50 clients each, 100 us a client that is drawn anew. What a
+# process sends beyond that waits in its socket.
+MOST_ASKED = 10
 
 
 class NoRecords:
@@ -49,6 +61,7 @@ class PageReading:
         self._end: socket.socket | None = None
         self._ports: tuple[int, ...] = ()
         self.dropped, self.due_s = 0, 0.0
+        self._questions: Counter[str] = Counter()
         self._report = CountsReport("log lines and records")
 
     def fileno(self) -> int:
@@ -68,7 +81,9 @@ class PageReading:
         drawing = applier.drawing
         if drawing is not None and not self._draws and drawing.head.ports != self._ports:
             self._list_ports(drawing.head.ports)
-        batch = self.reader.turn()
+        # Records are read after the questions: what confirms a failed load is there before the answer.
+        asked = self._asked()
+        batch = self.reader.turn()._replace(known=self._known(asked))
         self._waiting.extend(_datagrams(batch))
         while len(self._waiting) > MOST_WAITING:
             self._waiting.popleft()
@@ -77,8 +92,25 @@ class PageReading:
         self._report.turn(self.counts)
 
     def counts(self) -> Counter[str]:
-        """Return what became of log lines and records, by reason, and how many batches the other process left."""
-        return self.reader.counts() + Counter({"batches dropped": self.dropped})
+        """Return what became of log lines, records and questions, and how many batches the other process left."""
+        return self.reader.counts() + self._questions + Counter({"batches dropped": self.dropped})
+
+    def _asked(self) -> list[ClientAsked]:
+        """Return the questions that wait, those of `MOST_ASKED` datagrams at most; what is none is counted."""
+        found: list[ClientAsked] = []
+        for _ in range(MOST_ASKED if self._end is not None else 0):
+            try:
+                found += question_of(_received(self._end))
+            except OSError:
+                break
+            except BadInput:
+                self._questions["questions refused"] += 1
+        self._questions["clients asked for"] += len(found)
+        return found
+
+    def _known(self, asked: list[ClientAsked]) -> tuple[ClientKnown, ...]:
+        """Return the answers: what each client was given, without its address."""
+        return tuple(ClientKnown(one.number, self.book.of_client(one.client, one.at_ns)) for one in asked)
 
     def _list_ports(self, ports: tuple[int, ...]) -> None:
         """Read connections of these ports from now on, where no driver records them."""
@@ -114,8 +146,19 @@ class PageReading:
             self.reader.source.close()
 
 
+def _received(end: socket.socket | None) -> bytes:
+    """Return the next datagram. Errors: `OSError` where none waits, or the other process has ended."""
+    data = end.recv(QUESTION_BYTES) if end is not None else b""
+    if not data:
+        raise ConnectionResetError("the process without rights has ended")
+    return data
+
+
 def _datagrams(batch: ReaderBatch) -> list[bytes]:
     """Return a batch in parts of one datagram each; none of an empty one."""
-    longest = max(map(len, batch))
+    longest = max(map(len, batch[:3]))
     cuts = (slice(at, at + OF_DATAGRAM) for at in range(0, longest, OF_DATAGRAM))
-    return [encoded(ReaderBatch(batch.joined[cut], batch.ended[cut], batch.bad[cut])) for cut in cuts]
+    # All records go before the answers, which they may confirm.
+    found = [ReaderBatch(batch.joined[cut], batch.ended[cut], batch.bad[cut]) for cut in cuts]
+    cuts = (slice(at, at + OF_DATAGRAM) for at in range(0, len(batch.known), OF_DATAGRAM))
+    return [encoded(one) for one in (*found, *(ReaderBatch(known=batch.known[cut]) for cut in cuts))]

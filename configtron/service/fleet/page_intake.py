@@ -9,9 +9,10 @@ import logging
 import selectors
 import socket
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 
 from configtron.learner.pageloads.beacon_join import SETTLE_NS
@@ -20,10 +21,10 @@ from configtron.model.bounds import check_number, check_texts
 from configtron.model.errors import BadInput, Missing
 from configtron.model.fleet import OutcomeRow
 from configtron.service.fleet.spool import Spool
-from configtron.service.outcomes.batch_bytes import decoded
+from configtron.service.outcomes.batch_bytes import MOST_OF_QUESTION, decoded, question
 from configtron.service.outcomes.local_outcomes import LOG_PATH
 from configtron.service.outcomes.page_outcomes import PageOutcomes
-from configtron.service.outcomes.root_reader import ReaderBatch
+from configtron.service.outcomes.root_reader import ClientAsked, ReaderBatch
 
 log = logging.getLogger("configtron.fleet")
 
@@ -34,6 +35,8 @@ REPORT_S, AGAIN_S = 60.0, 10.0
 # Of the event loop in a turn: accepting a connection and reading from it are callbacks of callbacks, which no
 # descriptor announces.
 ROUNDS = 5
+# Questions that wait until the other process takes them: those of the socket's buffer come on top.
+MOST_QUESTIONS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,8 @@ class PageIntake:
         end.setblocking(False)
         self._selector = selectors.DefaultSelector()
         self._loop = asyncio.SelectorEventLoop(self._selector)
-        self.pages = PageOutcomes(spool.agent, spool.boot, self._keep, settle_ns=options.settle_ns)
+        self._questions: deque[ClientAsked] = deque()
+        self.pages = PageOutcomes(spool.agent, spool.boot, self._keep, settle_ns=options.settle_ns, ask=self._ask)
         self.refused: Counter[str] = Counter()
         self._report = CountsReport("page loads")
         self._listens, self._listen_s, self._complaint = False, 0.0, ""
@@ -118,7 +122,26 @@ class PageIntake:
         for batch in self._batches():
             self.pages.turn(batch)
         self.pages.turn(ReaderBatch())
+        self._send_questions()
         self._report.turn(self.counts)
+
+    def _ask(self, asked: ClientAsked) -> bool:
+        """Take a question for the process with rights: what was this client given? False: too many wait."""
+        if len(self._questions) >= MOST_QUESTIONS:
+            return False
+        self._questions.append(asked)
+        return True
+
+    def _send_questions(self) -> None:
+        """Send the questions that there is room for."""
+        while self._questions:
+            some = tuple(islice(self._questions, MOST_OF_QUESTION))
+            try:
+                self._end.send(question(some))
+            except (BlockingIOError, ConnectionError):
+                return
+            for _ in some:
+                self._questions.popleft()
 
     def _listen(self, now_s: float) -> None:
         """Listen for beacons; a place that is taken is tried again, and stated once."""

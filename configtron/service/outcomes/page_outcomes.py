@@ -13,6 +13,7 @@ from configtron.learner.pageloads.intake import Admitted, Intake, IntakeOptions
 from configtron.learner.pageloads.request_join import DrawnArm
 from configtron.learner.receiving.http_endpoint import BeaconEndpoint
 from configtron.model.fleet import OutcomeRow
+from configtron.service.outcomes.asked_reports import ANSWER_NS, Ask, AskedReports
 from configtron.service.outcomes.root_reader import HOST_CLOCK, OutcomeClock, ReaderBatch
 
 
@@ -26,6 +27,7 @@ class PageOutcomes:
 
     rows       gets the rows of each turn, at least one
     drawn_of   what a client without a record was given at a time (CLOCK_BOOTTIME): `PlanBook.of_client`
+    ask        asks another process, which has the book, instead: its answers come with the batches
     sequence   the last number that this boot gave a row
     """
 
@@ -39,10 +41,12 @@ class PageOutcomes:
         sequence: int = 0,
         settle_ns: int = SETTLE_NS,
         clock: OutcomeClock = HOST_CLOCK,
+        ask: Ask | None = None,
     ) -> None:
         self._rows, self._clock = rows, clock
         self.beacons = BeaconJoin(agent, boot, sequence=sequence, settle_ns=settle_ns)
         self.failures = FailureJoin(self.beacons, drawn_of)
+        self.asked = AskedReports(self.failures, ask, clock.boot_ns()) if ask is not None else None
         self.intake = Intake(options)
         self.endpoint = BeaconEndpoint(self.intake, self.admit)
         self._failed: list[Callable[[], OutcomeRow | None]] = []
@@ -53,12 +57,16 @@ class PageOutcomes:
         if admitted.load is not None:
             self.beacons.beacon(admitted.load, now_ns, admitted.device, admitted.site)
         for failed in admitted.failed:
-            # after the turn's records: those that confirm it may be on their way
-            device, site = admitted.device, admitted.site
-            self._failed.append(partial(self.failures.failed, admitted.client, failed, now_ns, device, site))
+            report = admitted.client, failed, now_ns, admitted.device, admitted.site
+            if self.asked is not None:
+                self.asked.add(*report)
+            else:
+                # after the turn's records: those that confirm it may be on their way
+                self._failed.append(partial(self.failures.failed, *report))
 
     def turn(self, batch: ReaderBatch, ahead_ns: int = 0) -> None:
-        """Take what the root reader joined; hand out the rows that settled, or will have `ahead_ns` from now."""
+        """Take what the root reader joined; hand out the rows that settled, or will have `ahead_ns` from now: then no
+        answer is waited for."""
         self.beacons.requests(batch.joined)
         self.beacons.ended(batch.ended)
         self.failures.requests(batch.joined)
@@ -66,9 +74,13 @@ class PageOutcomes:
         rows = self.beacons.advance(self._clock.boot_ns() + ahead_ns, self._clock.wall_ns() + ahead_ns)
         waiting, self._failed = self._failed, []
         rows += [row for failed in waiting if (row := failed()) is not None]
+        if self.asked is not None:
+            rows += self.asked.answered(batch.known)
+            self.asked.give_up(self._clock.boot_ns() - (0 if ahead_ns else ANSWER_NS))
         if rows:
             self._rows(rows)
 
     def counts(self) -> Counter[str]:
         """Return what became of requests, beacons and reports."""
-        return self.intake.counts + self.beacons.counts + self.failures.counts
+        found = self.intake.counts + self.beacons.counts + self.failures.counts
+        return found if self.asked is None else found + self.asked.counts

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import NamedTuple, Protocol
 
 from configtron.learner.pageloads.plan_book import PlanBook
-from configtron.learner.pageloads.request_join import BadEnding, EndedConnection, JoinedRequest, RequestJoin
+from configtron.learner.pageloads.request_join import BadEnding, DrawnArm, EndedConnection, JoinedRequest, RequestJoin
 from configtron.learner.receiving.ended_sockets import EndedSockets, boottime_ns
 from configtron.learner.receiving.log_socket import LogSocket
 from configtron.model.close_records import CloseRecord, OpenRecord
@@ -72,12 +72,33 @@ class RecordsInForce:
         return self._lost
 
 
+class ClientAsked(NamedTuple):
+    """A question of the process that receives error reports: what was a client given?
+
+    number   of the question
+    client   packed address, 4 or 16 bytes: known there from the report's own connection
+    at_ns    when, CLOCK_BOOTTIME
+    """
+
+    number: int
+    client: bytes
+    at_ns: int
+
+
+class ClientKnown(NamedTuple):
+    """The answer, without the address; `drawn` None: that is not known."""
+
+    number: int
+    drawn: DrawnArm | None = None
+
+
 class ReaderBatch(NamedTuple):
-    """What one turn joined."""
+    """What one turn joined, and answers to what was asked before it."""
 
     joined: tuple[JoinedRequest, ...] = ()
     ended: tuple[EndedConnection, ...] = ()
     bad: tuple[BadEnding, ...] = ()
+    known: tuple[ClientKnown, ...] = ()
 
 
 class RootReader:

@@ -10,13 +10,20 @@ from typing import Any, cast
 
 import pytest
 
+from configtron.learner.pageloads.error_reports import FailedLoad
+from configtron.learner.pageloads.intake import Admitted
+from configtron.learner.pageloads.plan_book import DatedPlan, PrefixDraw
 from configtron.learner.pageloads.request_join import BadEnding, EndedConnection
+from configtron.learner.receiving.ended_sockets import boottime_ns
+from configtron.model.draw import Key, Mix, Plan
 from configtron.model.errors import BadInput
-from configtron.service.fleet.agent_pages import MOST_WAITING, PageReading
-from configtron.service.fleet.page_intake import PageIntake, PagesOptions, pages_options
+from configtron.service.fleet.agent_pages import MOST_ASKED, MOST_WAITING, PageReading
+from configtron.service.fleet.page_intake import MOST_QUESTIONS, PageIntake, PagesOptions, pages_options
 from configtron.service.fleet.spool import Spool
 from configtron.service.fleet.turns import TurnLog
-from configtron.service.outcomes.root_reader import ReaderBatch
+from configtron.service.outcomes.asked_reports import ANSWER_NS
+from configtron.service.outcomes.batch_bytes import MOST_OF_QUESTION, QUESTION_BYTES, decoded, question, question_of
+from configtron.service.outcomes.root_reader import ClientAsked, ClientKnown, ReaderBatch
 from tests.support.pageloads import ARM
 
 
@@ -81,3 +88,140 @@ def test_beacons_and_log_socket_are_checked_as_they_are_typed(tmp_path: Path) ->
             pages_options(wrong, None)
     with pytest.raises(BadInput, match="--beacons"):
         pages_options(None, tmp_path / "log")
+
+
+# ---- what a client whose load failed had been given
+
+CLIENT, FAILED = bytes([198, 51, 100, 9]), FailedLoad("tcp", 200.0, 100.0, 1.0, "h2")
+TURNS = cast(Any, SimpleNamespace(drawing=None, turns=TurnLog()))
+
+
+def in_force(reading: PageReading, arm: int = 1) -> None:
+    """Let a map be in force from two minutes ago on, by which each prefix has that arm."""
+    key, mixes = b"k" * 16, {"slow": Mix(("narrow", "wide"), (16_384, 49_152))}
+    drawn = PrefixDraw("slow", arm, False, ("narrow", "wide")[arm])
+    since_ns = max(1, boottime_ns() - 120 * 10**9)
+    reading.book.add(DatedPlan(3, 7, 86_400, Plan(Key.of(key), 5, 0, 0), mixes, key, lambda prefix: drawn, since_ns))
+
+
+def test_the_arm_of_a_failed_load_is_asked_of_the_process_with_rights_and_comes_without_the_address(
+    reading: PageReading,
+) -> None:
+    end = reading.connected()
+    in_force(reading)
+    bad = ReaderBatch(bad=(BadEnding("198.51.100.0/24", 1),) * 120)
+    reading.reader.turn = lambda: bad  # type: ignore[method-assign]
+    now_ns = boottime_ns()
+    end.send(question((ClientAsked(41, CLIENT, now_ns), ClientAsked(42, CLIENT, 0))))
+    reading.turn(TURNS)
+    batches = [end.recv(1 << 20) for _ in range(4)]
+    assert [len(decoded(one).bad) for one in batches] == [50, 50, 20, 0], "records go before answers"
+    one, before = decoded(batches[-1]).known
+    assert one.drawn is not None
+    assert (one.number, one.drawn.class_name, one.drawn.arm, one.drawn.profile) == (41, "slow", 1, "wide")
+    assert (one.drawn.term, one.drawn.map_version, one.drawn.prefix) == (3, 7, "198.51.100.0/24")
+    assert before == ClientKnown(42, None), "nothing is known of a time before the map"
+    assert CLIENT not in batches[-1] and b"198.51.100.9" not in batches[-1]
+    assert reading.counts()["clients asked for"] == 2
+    end.close()
+
+
+def test_questions_that_are_none_are_counted_and_take_no_more_than_a_bounded_time(reading: PageReading) -> None:
+    end = reading.connected()
+    in_force(reading)
+    good = ClientAsked(1, CLIENT, boottime_ns())
+    wrong = (b"\xc1", question([good._replace(client=b"1.2")]), question([good._replace(at_ns=-1)]),
+             question([good] * (MOST_OF_QUESTION + 1)), question([good._replace(number=-1)]), b"x" * 5_000)  # fmt: skip
+    for data in wrong:
+        end.send(data)
+        with pytest.raises(BadInput, match="no question"):
+            question_of(data)
+    for _ in range(2 * MOST_ASKED):
+        end.send(question([good]))
+    asked = []
+    for _ in range(4):
+        reading.turn(TURNS)
+        asked.append(reading.counts()["clients asked for"])
+    counts = reading.counts()
+    assert counts["questions refused"] == len(wrong)
+    assert asked == [MOST_ASKED - len(wrong), 2 * MOST_ASKED - len(wrong), 2 * MOST_ASKED, 2 * MOST_ASKED]
+    longest = ClientAsked(2**63 - 1, bytes([255] * 16), 2**63 - 1)
+    assert len(question([longest] * MOST_OF_QUESTION)) <= QUESTION_BYTES
+    end.close()
+
+
+def intake_of(reading: PageReading, spool: Spool) -> PageIntake:
+    return PageIntake(reading.connected(), PagesOptions("127.0.0.1", 0), spool)
+
+
+def reported(intake: PageIntake, client: bytes = CLIENT, failed: tuple[FailedLoad, ...] = (FAILED,)) -> None:
+    intake.pages.admit(Admitted(client, "phone", "", None, failed))
+
+
+def test_a_failed_load_is_a_row_with_the_arm_that_was_in_force(reading: PageReading, tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool.db", "")
+    intake = intake_of(reading, spool)
+    kept: list[Any] = []
+    intake.pages._rows = kept.extend
+    in_force(reading)
+    bad = ReaderBatch(bad=(BadEnding("198.51.100.0/24", boottime_ns()),))
+    reading.reader.turn = lambda: bad  # type: ignore[method-assign]
+    reported(intake)
+    intake.turn()
+    assert not kept
+    reading.turn(TURNS)
+    intake.turn()
+    (row,) = kept
+    assert (row.failure, row.plt_ms, row.prefix, row.device) == ("tcp", None, "198.51.100.0/24", "phone")
+    assert (row.term, row.map_version, row.class_name, row.arm, row.profile) == (3, 7, "slow", 1, "wide")
+    assert row.propensity == 0.75 and row.why_not in ("", "turn")
+    # Nothing was in force then, by what this process knows.
+    reported(intake, failed=(FAILED._replace(age_ms=600_000.0),))
+    for _ in range(2):
+        intake.turn()
+        reading.turn(TURNS)
+    intake.turn()
+    assert len(kept) == 1 and intake.counts()["report-unknown-client"] == 1
+    intake.close()
+    spool.close()
+
+
+def test_reports_without_an_answer_are_counted_and_so_are_late_answers(reading: PageReading, tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool.db", "")
+    intake = intake_of(reading, spool)
+    in_force(reading)
+    reported(intake)
+    intake.turn()
+    assert intake.pages.asked is not None
+    intake.pages.asked.give_up(boottime_ns() - ANSWER_NS)
+    assert not intake.counts()["report-unanswered"], "it is waited for"
+    intake.pages.asked.give_up(boottime_ns())
+    reading.turn(TURNS)
+    intake.turn()
+    assert intake.counts()["report-unanswered"] == intake.counts()["late-answer"] == 1
+    # The other process hangs: what waits is bounded.
+    for _ in range(MOST_QUESTIONS // 10 + 200):
+        reported(intake, failed=(FAILED,) * 10)
+        intake._send_questions()
+    assert (over := intake.counts()["report-overflow"]) > 0
+    waiting = len(intake.pages.asked._waiting)
+    assert over + waiting == 10 * (MOST_QUESTIONS // 10 + 200)
+    intake.close()
+    assert intake.counts()["report-unanswered"] == 1 + waiting, "the agent ended before an answer came"
+    spool.close()
+
+
+def test_an_answer_to_the_process_before_is_not_taken_for_another_report(reading: PageReading, tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool.db", "")
+    in_force(reading)
+    first = intake_of(reading, spool)
+    reported(first)
+    first.turn()
+    before = reading._asked()
+    first.close()
+    second = intake_of(reading, spool)
+    reported(second, client=bytes([203, 0, 113, 9]))
+    second.pages.turn(ReaderBatch(known=reading._known(before)))
+    assert second.counts()["late-answer"] == 1
+    second.close()
+    spool.close()

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """A manager, an agent with a real driver, nginx, browsers' beacons: rows in the manager's database beside user space.
 
-    fleet_pages.py DRIVER CLIENTS     run it apart (rigs/isolation.py), or in a guest
+    fleet_pages.py DRIVER CLIENTS BROKEN     run it apart (rigs/isolation.py), or in a guest
 
-The manager is away while the second third of the pages is loaded; then the agent is killed and started again. JSON on
-standard output.
+The manager is away while the second third of the pages is loaded, and some connections break whose browsers report it;
+then the agent is killed and started again. JSON on standard output.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import re
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -48,7 +49,7 @@ from configtron.model.nouns import Profile
 from configtron.service.fleet.manager import ManagerOptions, run_manager
 from configtron.service.fleet.manager_core import ManagerCore
 from configtron.service.fleet.map_maker import FixedMapMaker
-from tests.support.one_request import ask
+from tests.support.one_request import ask, connected
 from tests.support.real_servers import free_port, running
 
 AGENT = "Mozilla/5.0 (X11; Linux x86_64) Chrome/140"
@@ -172,19 +173,31 @@ def load(number: int, asked: Callable[[str, bytes], str], least_ms: int = LEAST_
     assert " 204 " in asked(head, json.dumps(marks).encode())
 
 
+def broken_load(connection: socket.socket, asked: Callable[[str, bytes], str]) -> None:
+    """A page whose connection breaks, and the report of the browser (Network Error Logging) by another connection."""
+    with connection as client:
+        client.sendall(b"GET /index.html HT")
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    body = {"type": "tcp.reset", "phase": "connection", "elapsed_time": 5, "sampling_fraction": 1.0, "protocol": "h2"}
+    report = {"type": "network-error", "age": 0, "url": "http://localhost/", "body": body}
+    head = f"POST /configtron/reports HTTP/1.1\r\nUser-Agent: {AGENT}\r\nContent-Type: application/reports+json"
+    assert " 204 " in asked(head, json.dumps([report]).encode())
+
+
 def wrong_of(
     fleet: PagesFleet, wanted: Mapping[int, str], rows: list[OutcomeRow], least_ms: int = LEAST_MS
 ) -> Counter[str]:
     """Compare rows with what user space draws for their clients."""
     wrong, epoch = Counter[str](), int(time.time()) // fleet.epoch_s
     plan = Plan(Key.of(KEY), epoch, 0, HOLDBACK)
-    loads = Counter(round(row.plt_ms or 0.0) - least_ms for row in rows)
+    numbers = [_number(row, wanted, least_ms) for row in rows]
+    loads = Counter(numbers)
     wrong["doubled"] = sum(count > 1 for count in loads.values())
     wrong["lost"] = len(wanted.keys() - loads.keys())
     with FleetStore(fleet.manager_options.database) as store:
         maps = {(one.term, one.version) for one in store.maps()}
-    for row in rows:
-        address = ip_address(wanted[round(row.plt_ms or 0.0) - least_ms])
+    for row, number in zip(rows, numbers, strict=True):
+        address = ip_address(wanted[number])
         name = next(of for prefix, of in fleet.map.prefixes.items() if address in ip_network(prefix))
         drawn = draw(plan, Mix(*zip(*MIXES[name], strict=True)), unit_of(address))
         wrong["arm"] += (row.class_name, row.arm, row.held) != (name, drawn.arm, drawn.held)
@@ -195,12 +208,19 @@ def wrong_of(
         wrong["cluster"] += row.unit != unit(KEY, address.packed, epoch)
         wrong["prefix"] += row.prefix != prefix_of_client(address.packed)
         wrong["agent"] += row.agent != "web1"
-        wrong["no round trip"] += not row.rtt_ms
+        wrong["no round trip"] += not row.rtt_ms and not row.failure
         wrong["not taught"] += row.why_not not in ("", "turn")
     return wrong
 
 
-def main(driver: str, count: int) -> dict[str, Any]:
+def _number(row: OutcomeRow, wanted: Mapping[int, str], least_ms: int) -> int:
+    """Return which load a row is of: its time says so, and of one that failed its prefix."""
+    if row.plt_ms is not None:
+        return round(row.plt_ms) - least_ms
+    return next(at for at, address in wanted.items() if prefix_of_client(ip_address(address).packed) == row.prefix)
+
+
+def main(driver: str, count: int, failures: int) -> dict[str, Any]:
     """Load pages with the manager there, without it, and after a kill of the agent."""
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     wanted = {at: f"127.{1 + at % 2}.{at}.{at % 250 + 1}" for at in range(count)}
@@ -224,27 +244,33 @@ def main(driver: str, count: int) -> dict[str, Any]:
             # Connections near the turn do not teach: these are to.
             until(lambda: time.monotonic() > turned_s + TURN_MARGIN_S + 0.3)
             loads(range(third, 2 * third))
-            until(lambda: fleet.spooled() >= third, fleet.output)
+            broken = {count + at: f"127.{1 + at % 2}.{200 + at}.7" for at in range(failures)}
+            for address in broken.values():
+                broken_load(connected(port, address), partial(ask, port, address))
+            until(lambda: fleet.spooled() >= third + failures, fleet.output)
             agent.send_signal(signal.SIGKILL)
             agent.wait()
             agent = fleet.agent()
             # nginx loses the first line after its log's reader has changed.
             ask(port, "127.1.0.1", "GET /index.html HTTP/1.1", b"")
             with fleet.manager() as core:
-                until(lambda: len(fleet.rows()) == 2 * third, fleet.output)
+                until(lambda: len(fleet.rows()) == 2 * third + failures, fleet.output)
                 until(lambda: core.session.agents["web1"].held[1] > 0, fleet.output)
                 loads(range(2 * third, count))
-                until(lambda: len(fleet.rows()) >= count, fleet.output)
+                until(lambda: len(fleet.rows()) >= count + failures, fleet.output)
                 agent.send_signal(signal.SIGTERM)
                 agent.wait()
         rows = fleet.rows()
+        failed = [row for row in rows if row.failure]
         with Tuning(folder / "tune.db") as journal:
             left = sum(one.status == "leased" for one in journal.acts())
         boots, taught = len({row.boot for row in rows}), sum(row.teaches for row in rows)
-        return {"rows": len(rows), "wrong": wrong_of(fleet, wanted, rows), "held": sum(row.held for row in rows),
-                "boots": boots, "taught": taught, "left": left, "log": fleet.output()}  # fmt: skip
+        return {"rows": len(rows), "wrong": wrong_of(fleet, wanted | broken, rows),
+                "held": sum(row.held for row in rows), "boots": boots, "taught": taught, "left": left,
+                "failed": [(row.failure, row.profile, row.teaches, row.why_not) for row in failed],
+                "log": fleet.output()}  # fmt: skip
 
 
 if __name__ == "__main__":
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
-    print(json.dumps(main(sys.argv[1], int(sys.argv[2]))))
+    print(json.dumps(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))))

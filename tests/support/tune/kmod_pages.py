@@ -4,7 +4,8 @@
 python3 -m tests.support.tune.kmod_pages configtron.ko
 
 Manager, agent and nginx are in one namespace, clients in another, 20 ms away. Pages are loaded at once when the map
-comes into force, and again later, so that they teach.
+comes into force, and again later, so that they teach; then one connection of each way breaks, and its browser reports
+the load that failed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from configtron.linux.netns import inside
 from configtron.model.fleet import TURN_MARGIN_S
 from tests.support.one_request import answered
 from tests.support.real_servers import running
-from tests.support.tune.fleet_pages import PagesFleet, load, until, wrong_of
+from tests.support.tune.fleet_pages import PagesFleet, broken_load, load, until, wrong_of
 from tests.support.tune.kmod_net import (
     IP_FREEBIND,
     IPV6_FREEBIND,
@@ -47,18 +48,25 @@ LISTEN = f"listen {PORT4}; listen [::]:{PORT6} ipv6only=off;"
 # Clients of each way in each of two rounds. A page's load time is above two round trips of 20 ms, and no 250 ms
 # above what the server sees of it.
 EACH, DELAY_MS, LEAST_MS = 5, 10, 50
+# Clients whose connection breaks, and ports.
+BROKEN = {"10.1.50.9": PORT4, "fd00:1:50::9": PORT6, "10.2.150.9": PORT6}
+
+
+def connected(address: str, port: int) -> socket.socket:
+    """A connection of a client at an address."""
+    six = ":" in address
+    with inside("c"):
+        client = socket.socket(socket.AF_INET6 if six else socket.AF_INET)
+    freebind = (socket.IPPROTO_IPV6, IPV6_FREEBIND) if six else (socket.IPPROTO_IP, IP_FREEBIND)
+    client.setsockopt(*freebind, 1)
+    client.bind((address, 0))
+    client.connect((SERVER6 if six else SERVER, port))
+    return client
 
 
 def ask(address: str, port: int, head: str, body: bytes) -> str:
     """One request of a client at an address; the answer's head."""
-    six = ":" in address
-    with inside("c"):
-        client = socket.socket(socket.AF_INET6 if six else socket.AF_INET)
-    with client:
-        freebind = (socket.IPPROTO_IPV6, IPV6_FREEBIND) if six else (socket.IPPROTO_IP, IP_FREEBIND)
-        client.setsockopt(*freebind, 1)
-        client.bind((address, 0))
-        client.connect((SERVER6 if six else SERVER, port))
+    with connected(address, port) as client:
         return answered(client, head, body)
 
 
@@ -103,16 +111,19 @@ def pages() -> dict[str, Any]:
                 # Connections near the turn do not teach: these are to.
                 until(lambda: time.monotonic() > turned_s + TURN_MARGIN_S + 0.3)
                 loads(range(half, len(wanted)))
-                until(lambda: len(fleet.rows()) >= len(wanted), fleet.output)
+                for address, port in BROKEN.items():
+                    broken_load(connected(address, port), partial(ask, address, port))
+                until(lambda: len(fleet.rows()) >= len(wanted) + len(BROKEN), fleet.output)
                 agent.send_signal(signal.SIGTERM)
                 agent.wait()
         rows = fleet.rows()
         with Tuning(folder / "tune.db") as journal:
             left = sum(one.status == "leased" for one in journal.acts())
-        ways = Counter(wanted[round(row.plt_ms or 0.0) - LEAST_MS][1] for row in rows)
-        wrong = wrong_of(fleet, {at: one[0] for at, one in enumerate(wanted)}, rows, LEAST_MS)
-        return {"rows": len(rows), "ways": ways, "wrong": wrong, "held": sum(row.held for row in rows),
-                "taught": sum(row.teaches for row in rows), "left": left,
+        ways = Counter(wanted[round(row.plt_ms) - LEAST_MS][1] for row in rows if row.plt_ms is not None)
+        wrong = wrong_of(fleet, dict(enumerate([*(one[0] for one in wanted), *BROKEN])), rows, LEAST_MS)
+        failed = [(row.failure, row.teaches, row.why_not) for row in rows if row.failure]
+        return {"rows": len(rows), "failed": failed, "ways": ways, "wrong": wrong,
+                "held": sum(row.held for row in rows), "taught": sum(row.teaches for row in rows), "left": left,
                 "arms": Counter(row.profile or "held" for row in rows), "log": fleet.output()}  # fmt: skip
 
 
