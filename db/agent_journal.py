@@ -50,18 +50,18 @@ class AgentJournal(Tuning):
         with self._clear():
             self._connection.execute("DELETE FROM fleet_applied WHERE (term, version) > (?, ?)", after)
 
-    def set_drawn(self, term: int, version: int, epoch: int, first: tuple[int, int]) -> None:
-        """Keep which map is drawn from in which epoch; documents before `first` go."""
+    def set_drawn(self, term: int, version: int, epoch: int, first: tuple[int, int], keys: str = "") -> None:
+        """Keep which map is drawn from in which epoch, and by which keys, one word; documents before `first` go."""
         with self._clear(), self._transaction():
             query = "INSERT OR REPLACE INTO tuning VALUES ('fleet-drawn', ?)"
-            self._connection.execute(query, (f"{term} {version} {epoch}",))
+            self._connection.execute(query, (f"{term} {version} {epoch} {keys}",))
             self._connection.execute("DELETE FROM fleet_applied WHERE (term, version) < (?, ?)", first)
 
-    def drawn(self) -> tuple[int, int, int]:
-        """Return (term, version, epoch) of the map that was drawn from last; (0, 0, 0): none was."""
+    def drawn(self) -> tuple[int, int, int, str]:
+        """Return (term, version, epoch, keys) of the map that was drawn from last; (0, 0, 0, ""): none was."""
         with self._clear():
-            term, version, epoch = map(int, (self._fact("fleet-drawn") or "0 0 0").split())
-            return term, version, epoch
+            term, version, epoch, *keys = (self._fact("fleet-drawn") or "0 0 0").split()
+            return int(term), int(version), int(epoch), "".join(keys)
 
     def set_fleet_act(self, number: int) -> None:
         """Keep which transaction is the fleet's, so that a later start of the agent distinguishes it from a human's."""

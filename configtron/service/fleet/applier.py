@@ -6,7 +6,8 @@ Method     A document counts if its signature, its bounds and its table's digest
            in force. Prefixes that a human set, or that lie in one, are left out; so is a class with a profile that the
            operator's bounds, the guard or the driver refuse. What is left is drawn for the epoch, and put in force as a
            change of what is there. Prefixes and mixes change with the epoch or with the key (a rollback) alone: a map
-           that comes within an epoch waits for its end, so that no client changes its arm before. Twice a second the
+           that comes within an epoch waits for its end, so that no client changes its arm before; so does one whose key
+           has drawn in this epoch, and another key since (a second manager's, `epoch_keys.py`). Twice a second the
            epoch is compared with the wall clock, the validity and the lease with the clock since boot.
 Stop when  The map's validity ends, another program changes what is in force, or the process ends: then the lease does.
 Reads as   `MapResult`: ACK or NACK, refused entries by name; a NACK at the turn where the driver refuses only then.
@@ -31,7 +32,8 @@ from configtron.model.draw import Mix, Plan
 from configtron.model.errors import ConfigtronError, Refused
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Rules
-from configtron.service.fleet.drawing import DrawnMap, drawn_map, profiles_of, used_profiles
+from configtron.service.fleet.drawing import DrawnMap, drawn_map, profiles_of, used_profiles, with_profiles
+from configtron.service.fleet.epoch_keys import EpochKeys
 from configtron.service.fleet.kept_documents import NOT_DRAWN, DrawnPlace, KeptDocuments, MapJournal
 from configtron.service.fleet.turns import TurnLog
 from configtron.tune.plan import UNTOUCHED
@@ -119,6 +121,7 @@ class Applier:
         self._now: _Turned | None = None
         self._last: _Turned | None = None
         self._before: DrawnMap | None = None
+        self._keys = EpochKeys()
         self._rules: Rules | None = None
         self._ports: tuple[int, ...] = ()
         self._renewed_s = self._looked_s = float("-inf")
@@ -147,7 +150,7 @@ class Applier:
     @property
     def _drawn_place(self) -> DrawnPlace:
         assert self._now is not None
-        return DrawnPlace(*self._now.accepted.place, self._now.drawing.epoch)
+        return DrawnPlace(*self._now.accepted.place, self._now.drawing.epoch, self._keys.names)
 
     @property
     def drawn_classes(self) -> Mapping[str, str]:
@@ -188,6 +191,8 @@ class Applier:
                 self._kept.noted(place, found.change is None)
                 if place == drawn[:2]:
                     self._last = self._turned_of(found, drawn.epoch, now_s, now_ns)
+                    self._keys.restore(drawn.epoch, drawn.keys)
+                    self._keys.drawn(drawn.epoch, found.head.key)
         except MapRefused as error:
             return str(error)
         if found is None or found.head.not_after_ns <= now_ns:
@@ -226,7 +231,7 @@ class Applier:
         fresh, left_out = self._classes(found)
         accepted, before = _Accepted(head, found.table, fresh, until_s), self._rules
         try:
-            if self._now is None or self._now.drawing.head.key != head.key:
+            if self._now is None or not self._keys.has(self._now.drawing.epoch, head.key):
                 self._begin(self._under_way(head, now_ns) or _Turned(accepted, self._drawn(head, now_ns)), now_s)
         except LeaseOver as error:
             self._lost(str(error))
@@ -253,7 +258,7 @@ class Applier:
         """Return what was in force last, if its epoch is not over: after a restart, or a lease that ended, clients have
         the arms that they had."""
         last = self._last
-        if self._now is not None or last is None or last.drawing.head.key != head.key:
+        if self._now is not None or last is None or not self._keys.has(last.drawing.epoch, head.key):
             return None
         return last if now_ns // 1_000_000_000 // last.drawing.head.epoch_s == last.drawing.epoch else None
 
@@ -271,6 +276,7 @@ class Applier:
             if self._now.accepted.place != new.accepted.place:
                 self._note_reclassed(self._now.accepted.classes, new.accepted.classes)
         self._now = self._last = new
+        self._keys.drawn(new.drawing.epoch, new.drawing.head.key)
         self.turns.begun(now_s, new.drawing, new.accepted.classes)
 
     def _note_reclassed(self, had: Mapping[str, str], classes: Mapping[str, str]) -> None:
@@ -319,7 +325,7 @@ class Applier:
             self._enforcement.begin(target, lease_s, ports)
             self._ports, self._renewed_s = ports, now_s
         elif changes := difference(self._rules, target):
-            self._enforcement.change(_with_profiles(changes, target), target)
+            self._enforcement.change(with_profiles(changes, target), target)
         self._rules = target
         if self._enforcement.draws:
             self._enforcement.turn(drawing.plan(round((now_s + lease_s) * 1e9)), drawing.mixes)
@@ -415,7 +421,7 @@ class Applier:
         """Leave the base alone in force."""
         assert self._rules is not None
         if changes := difference(self._rules, self._base):
-            self._enforcement.change(_with_profiles(changes, self._base), self._base)
+            self._enforcement.change(with_profiles(changes, self._base), self._base)
         self._lost(why)
 
     def _lost(self, why: str) -> None:
@@ -441,10 +447,3 @@ class Applier:
 def _until_s(head: HeadForm, now_s: float, now_ns: int) -> float:
     """Return the end of a map's validity by the wall clock, as seconds since boot."""
     return now_s + (head.not_after_ns - max(now_ns, head.made_ns)) / 1e9
-
-
-def _with_profiles(changes: Changes, target: Rules) -> Changes:
-    """Return changes with the profiles of all prefixes that change, since a driver need not know them by name."""
-    named = {changes.default or "", *changes.prefixes.values()} - {""}
-    profiles = {**changes.profiles, **{name: target.profiles[name] for name in named}}
-    return Changes(profiles, changes.prefixes, changes.dropped_profiles, changes.dropped_prefixes, changes.default)

@@ -21,6 +21,7 @@ from configtron.learner.pageloads.plan_book import DatedPlan, PrefixDraw
 from configtron.model.draw import HELD, Key, Mix, Plan, draw, draws
 from configtron.model.nouns import Profile
 from configtron.model.records import pairs_of
+from configtron.model.tuning import Changes, Rules
 from configtron.tune.plan import UNTOUCHED
 
 # s; the part of 2^16 above an IPv4 address in its unit (`model/draw.py`).
@@ -130,3 +131,10 @@ def used_profiles(profiles: Mapping[str, Profile], names: Iterable[str]) -> dict
     """Return the profiles of those names; `UNTOUCHED` has no settings."""
     known = {**profiles, UNTOUCHED: Profile(UNTOUCHED)}
     return {name: known[name] for name in sorted(set(names))}
+
+
+def with_profiles(changes: Changes, target: Rules) -> Changes:
+    """Return changes with the profiles of all prefixes that change, since a driver need not know them by name."""
+    named = {changes.default or "", *changes.prefixes.values()} - {""}
+    profiles = {**changes.profiles, **{name: target.profiles[name] for name in named}}
+    return Changes(profiles, changes.prefixes, changes.dropped_profiles, changes.dropped_prefixes, changes.default)

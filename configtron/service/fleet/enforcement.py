@@ -255,7 +255,7 @@ class JournaledEnforcement:
 
     def turned(self, drawn: DrawnPlace, first: tuple[int, int]) -> None:
         """Journal which map is drawn from in which epoch; documents before `first` are not needed any more."""
-        self._journal.set_drawn(*drawn, first)
+        self._journal.set_drawn(*drawn[:3], first, drawn.keys)
 
     def dropped(self, place: tuple[int, int]) -> None:
         """Journal that the documents after this one were given up."""

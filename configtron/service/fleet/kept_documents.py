@@ -14,11 +14,12 @@ from configtron.model.errors import ConfigtronError
 
 
 class DrawnPlace(NamedTuple):
-    """The map that arms are drawn from, and the epoch."""
+    """The map that arms are drawn from, the epoch, and the names of the keys that it was drawn by (`EpochKeys`)."""
 
     term: int
     version: int
     epoch: int
+    keys: str = ""
 
 
 NOT_DRAWN = DrawnPlace(0, 0, 0)
