@@ -16,7 +16,7 @@ from configtron.db.fleet import FleetStore
 from configtron.fleet.map_document import SignedMap
 from configtron.fleet.messages import AgentHello
 from configtron.learner.pageloads.intake import BEACON_PATH
-from configtron.model.close_records import CLOSED, RESET, CloseRecord, OpenRecord
+from configtron.model.close_records import CloseRecord, OpenRecord
 from configtron.model.draw import Mix, Plan
 from configtron.model.errors import Refused, Unwritten
 from configtron.model.fleet import FleetMap, OutcomeRow
@@ -295,9 +295,9 @@ class Host:
         if begun is None or self.core is None or boots != self.boots:
             return
         opened = begun.opened._replace(profile=None)
-        ending = RESET if is_reset else CLOSED
+        # To sock_diag a reset and a close look alike.
         self.waiting.append(CloseRecord(opened, self.boot_ns(), min_rtt_us, 10, 50_000, 900, 40, 2, None, None, 4000.0,
-                                        ending))  # fmt: skip
+                                        None))  # fmt: skip
 
     def records(self) -> Iterator[OpenRecord | CloseRecord]:
         while self.waiting:
@@ -348,12 +348,20 @@ class ManagerHost:
         self.starts += 1
         store = FleetStore(self.path)
         self._watch(store)
-        self.maker = FixedMapMaker(self._wanted(), 40.0)
-        core = ManagerCore(store, self.maker, KEY, f"{self.name}-{self.starts}", self.wall_ns())
+        core = self._made(store)
         self.world.check(not self.terms or core.term > self.terms[-1], f"{self.name}: term {core.term} does not rise")
         self.terms.append(core.term)
         self._publishes(core)
         self.core = core
+
+    def _made(self, store: FleetStore) -> ManagerCore:
+        """Return the manager of a start, with what makes its maps."""
+        self.maker = FixedMapMaker(self._wanted(), 40.0)
+        return ManagerCore(store, self.maker, KEY, f"{self.name}-{self.starts}", self.wall_ns())
+
+    def _change(self) -> None:
+        """Hand the operator's latest map to the maker."""
+        self.maker.change(self._wanted())
 
     def _wanted(self) -> FleetMap:
         """Return the operator's map; a second manager draws it by a key of its own."""
@@ -390,7 +398,7 @@ class ManagerHost:
     def step(self) -> None:
         if self.core is None:
             return
-        self.maker.change(self._wanted())
+        self._change()
         self.send(self.core.tick(self.world.now, self.wall_ns()))
         if self.core is not None and self.core.stopped:
             self.world.note(f"{self.name} stops: {self.core.stopped}")

@@ -203,7 +203,7 @@ def _drawn_one_by_one(drawn: FleetMap, epoch: int, draws: bool) -> dict[str, str
         network = ip_network(prefix).network_address
         unit = int(network) >> 64 if network.version == 6 else 0xFFFF << 32 | int(network)
         held_back = siphash(drawn.key, MASK, unit) & 0xFFFF < drawn.holdback
-        profile = "off" if held_back else mix[slice_of(mix, siphash(drawn.key, epoch, unit) & 0xFFFF)][0]
-        if profile != "off":
+        profile = "" if held_back else mix[slice_of(mix, siphash(drawn.key, epoch, unit) & 0xFFFF)][0]
+        if profile and drawn.profiles[profile].settings:
             found[prefix] = profile
     return found

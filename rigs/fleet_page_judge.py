@@ -28,6 +28,8 @@ DISPROVED = ("fast", "slow", "clock", "guessed")
 # s by which steps and frames delay what a process does.
 SLACK_S = 0.7
 REFUSED_MAP = "unknown-map"
+# Profiles without settings: of this simulation's maps, and of staged ones.
+SETS_NOTHING = ("off", "default")
 
 
 class Expected(NamedTuple):
@@ -131,7 +133,8 @@ class PageJudge:
         network = ip_address(visit.client.prefix.partition("/")[0])
         unit = int(network) >> 64 if network.version == 6 else 0xFFFF << 32 | int(network)
         found = _given(drawn, name, unit, epoch, places)
-        return found._replace(profile="" if found.profile == "off" else found.profile)
+        sets = bool(found.profile) and bool(drawn.profiles[found.profile].settings)
+        return found._replace(profile=found.profile if sets else "")
 
     # Rows.
 
@@ -177,7 +180,7 @@ class PageJudge:
         got = (row.class_name, row.arm, row.held, row.profile if draws or row.class_name else "", row.epoch)
         want = (expected.class_name, expected.arm, expected.held,
                 expected.profile if draws or expected.class_name else "", expected.epoch)  # fmt: skip
-        if not draws and expected.profile == "" and row.profile == "off":
+        if not draws and expected.profile == "" and row.profile in SETS_NOTHING:
             got = (*got[:3], "", got[4])
         self._check(got == want, f"{what}: has {got}, ought to have {want}")
         near = row.propensity is not None and abs(row.propensity - expected.propensity) < 1e-9

@@ -202,6 +202,8 @@ class Visitors:
         rng = self.world.rng
         self._port = self._port + 1 if self._port < 60_000 else 1024
         begun = host.connect(client, self._port)
+        if self._breaks(host, client, begun):
+            return
         pages = 2 if rng.random() < SECOND else 1
         at_s = client.rtt_us / 1e6 * rng.uniform(0.5, 0.9)
         port = self._port
@@ -211,6 +213,10 @@ class Visitors:
             at_s += visit.plt_ms / 1e3 + rng.uniform(0.3, 2.0)
         end = partial(host.disconnect, begun, host.boots, client.rtt_us, rng.random() < 0.1)
         self.world.later(at_s + rng.uniform(0.1, 3.0), end, host)
+
+    def _breaks(self, host: Host, client: Client, begun: Beginning | None) -> bool:
+        """Return whether the connection ends before its page has loaded."""
+        return False
 
     def _planned(self, host: Host, client: Client, begun: Beginning | None, page: int) -> Visit:
         rng = self.world.rng

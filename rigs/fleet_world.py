@@ -55,7 +55,7 @@ class World:
         self._events: list[tuple[float, int, Callable[[], None], object]] = []
         self._count = 0
         self._hash = hashlib.sha256()
-        self.faulty = True
+        self.faulty, self.visits_until_s = True, FAULTS_S + VISITS_S
         self.counts: dict[str, int] = {}
         self.acting, self.log = "", FleetLog(self)
         self.recovery = Recovery(self)
@@ -209,7 +209,7 @@ class World:
                 self.now, _, do, process = heapq.heappop(self._events)
                 self.do(process, do)
             self.now = step_s
-            if self.now < FAULTS_S + VISITS_S:
+            if self.now < self.visits_until_s:
                 self.visitors.step()
             for host in self.hosts.values():
                 host.keep_watch()

@@ -43,7 +43,7 @@ class PlannedMaker:
         self.rows += len(rows)
 
     def make(self, now_ns: int, barred: Barred) -> FleetMap | None:
-        epoch = (now_ns // 10**9 + 10) // EPOCH_S
+        epoch = (now_ns // 10**9 + 10) // self.wanted.epoch_s
         if epoch <= self._epoch:
             return None
         self._epoch = epoch

@@ -227,7 +227,10 @@ def _closed(opened: OpenRecord, fields: Fields, flags: int, moved: bool) -> Clos
 def _ending(error: int, flags: int) -> str | None:
     if flags & FLAGS["RECORD_ABORTED"]:
         return ABORTED
-    return ENDINGS.get(error, CLOSED if flags & FLAGS["RECORD_FINISHED"] else None)
+    if flags & FLAGS["RECORD_FINISHED"]:
+        return ENDINGS.get(error, CLOSED)
+    # No FIN, and no error left: a server that reads the client's reset takes it off the socket before it closes.
+    return ENDINGS.get(error, None if error else RESET)
 
 
 def _resumed(flags: int) -> str:
