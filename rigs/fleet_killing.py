@@ -162,8 +162,9 @@ class KillingWorld(World):
                         EPOCH_S, lease_s=3.0)  # fmt: skip
 
     def _run(self) -> None:
-        for process in (*self.managers, *self.hosts.values()):
-            self.do(process, process.start)
+        self.do(self.manager, self.manager.start)
+        for host in self.hosts.values():
+            self.do(host, host.start)
         while self.now < self.most_s and self.manager.stage not in ("returned", "rejected", "all"):
             self._until(self.now + 1.0)
         ended_s, self.visits_until_s = self.now, self.now + AFTER_S
