@@ -39,16 +39,22 @@ _FINIT, _DELETE = 313, 176
 NAME = "configtron_bench"
 
 
-def measured(module: str, six: bool, lengths: int, count: int) -> float:
-    """Inside the guest: nanoseconds of one look-up."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    words = f"prefixes={count} pieces={PIECES} lengths={lengths} ipv6={int(six)}"
+def parameters(module: str, words: str, *wanted: str) -> dict[str, int]:
+    """Inside the guest: load a module, which measures as it is loaded, and return what it found."""
+    libc, name = ctypes.CDLL(None, use_errno=True), Path(module).stem
     file = os.open(module, os.O_RDONLY)
     if libc.syscall(_FINIT, file, words.encode(), 0):
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), module)
     os.close(file)
-    given = {name: int(Path(f"/sys/module/{NAME}/parameters/{name}").read_text()) for name in ("lookup_ps", "hits")}
-    libc.syscall(_DELETE, NAME.encode(), 0)
+    given = {each: int(Path(f"/sys/module/{name}/parameters/{each}").read_text()) for each in wanted}
+    libc.syscall(_DELETE, name.encode(), 0)
+    return given
+
+
+def measured(module: str, six: bool, lengths: int, count: int) -> float:
+    """Inside the guest: nanoseconds of one look-up."""
+    words = f"prefixes={count} pieces={PIECES} lengths={lengths} ipv6={int(six)}"
+    given = parameters(module, words, "lookup_ps", "hits")
     assert given["hits"] == PIECES * PIECE, f"{PIECES * PIECE - given['hits']} look-ups found nothing"
     return given["lookup_ps"] / 1000
 
@@ -62,10 +68,10 @@ def inside(module: str, sizes: list[int]) -> None:
             print(json.dumps(row), flush=True)
 
 
-def in_guest(sizes: str) -> list[dict[str, float | str]]:
-    """Boot the lab's kernel in real time with the module and run `inside` there."""
-    module = module_for_guest(say, variables=("CONFIGTRON_BENCH=1",)).with_name(f"{NAME}.ko")
-    command = (sys.executable, "-m", "benchmarks.kmod_lookup", "--inside", str(module), "--sizes", sizes)
+def in_guest(program: str, name: str, *words: str) -> list[dict[str, float | str]]:
+    """Boot the lab's kernel in real time and run a program's `--inside` there with a module; its lines of JSON."""
+    module = module_for_guest(say, variables=("CONFIGTRON_BENCH=1",)).with_name(f"{name}.ko")
+    command = (sys.executable, "-m", program, "--inside", str(module), *words)
     with tempfile.TemporaryDirectory(prefix="configtron-") as folder:
         core = min(os.sched_getaffinity(0))
         job = GuestJob(command, Path(folder), 1, core, MEMORY_MB, (("PYTHONPATH", str(ROOT)),), 600)
@@ -89,7 +95,7 @@ def main() -> None:
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors; least of {PIECES} pieces")
     columns = ("family", "lengths", "prefixes", "lookup ns")
     print(" ".join(f"{column:>10}" for column in columns))
-    for row in in_guest(given.sizes):
+    for row in in_guest("benchmarks.kmod_lookup", NAME, "--sizes", given.sizes):
         print(" ".join(f"{row[c]:>10.0f}" if isinstance(row[c], float) else f"{row[c]:>10}" for c in columns))
 
 

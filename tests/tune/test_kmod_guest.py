@@ -337,6 +337,19 @@ def test_the_driver_refuses_before_it_writes(rules: Findings) -> None:
     assert "still has 2 prefixes" in refusals["used"]
 
 
+def test_what_the_kernel_refuses_names_the_next_step(rules: Findings) -> None:
+    steps = rules["next steps"]
+    assert "the module speaks version 4, we 5; take its rules back" in steps["other version"]
+    assert all(word in steps["other version"] for word in ("tune rollback", "rmmod configtron", "make kmod", "insmod"))
+    allowed = "net.ipv4.tcp_allowed_congestion_control"
+    assert f'in the first one: sysctl {allowed}="$(sysctl -n {allowed}) configtron"' in steps["not allowed"]
+    why, default, gone = steps["old default"]
+    assert f'"$(sysctl -n {allowed}) reno"' in why and (default, gone) == ("configtron", True)
+    assert steps["restored"] == "reno"
+    assert "room for 1024 profiles and 1000000 prefixes" in steps["room"] and "tune rollback" in steps["room"]
+    assert "driver route; or choose another first: sysctl" in steps["cannot be wrapped"]
+
+
 def test_the_driver_with_many_prefixes(rules: Findings) -> None:
     assert rules["many"] == {"read back": True, "moved": True, "read": True, "marked": True}
 

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 from array import array
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -38,9 +37,17 @@ from configtron.tune.drivers import kmod_abi, kmod_draws, kmod_live
 from configtron.tune.drivers.kmod_abi import FLAGS, KEY_OF
 from configtron.tune.drivers.kmod_device import Device
 from configtron.tune.drivers.kmod_draws import RecordReader
+from configtron.tune.drivers.kmod_refusals import (
+    LOAD_IT,
+    OF_ONE,
+    OTHER_MODULE,
+    REFUSALS,
+    half_way,
+    remedy,
+    why_refused,
+)
 from configtron.tune.drivers.kmod_units import (
     KNOB_OF,
-    NEEDS_ECN,
     REACHES,
     REFUSED,
     checked,
@@ -58,8 +65,6 @@ __all__ = ["REACHES", "REFUSED", "KmodDriver"]
 CONTROL = "configtron"
 # The text of `verify` for connections that another congestion control took from the module (kmod/wrap.c).
 REPLACED = "the congestion control replaced its own operations; those connections run what it put there"
-# The module's errors for a refused setting; any other error is a failure.
-REFUSALS = (errno.ENOENT, errno.ERANGE, errno.EOPNOTSUPP, errno.EPROTONOSUPPORT, errno.EINVAL)
 DEFAULT_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 # A module loaded anew has another inode here: its count of changes begins again.
 LOADED = Path("/sys/module/configtron")
@@ -89,12 +94,12 @@ class KmodDriver:
             with Device() as device:
                 abi = device.version()["abi"]
         except FileNotFoundError:
-            return "the module is not loaded; run: make kmod, then insmod the file it names"
+            return f"the module is not loaded; {LOAD_IT}"
         except PermissionError:
             return "/dev/configtron needs CAP_NET_ADMIN in the first user namespace; run as root"
         except OSError as error:
-            return f"/dev/configtron: {error.strerror}; load the module of this version: make kmod"
-        return "" if abi == kmod_abi.ABI else f"the module speaks version {abi}, we {kmod_abi.ABI}; run: make kmod"
+            return f"/dev/configtron: {error.strerror}; {OTHER_MODULE}"
+        return "" if abi == kmod_abi.ABI else f"the module speaks version {abi}, we {kmod_abi.ABI}; {OTHER_MODULE}"
 
     def settable(self) -> Mapping[str, Reach]:
         if self.missing():
@@ -127,8 +132,7 @@ class KmodDriver:
                 self._apply(device, changes, wanted, new)
                 return self._read_back(device, changes, new)
             except OSError as error:
-                why = f"the module refused a change half-way ({error.strerror}); run: configtron tune rollback"
-                raise Refused(why) from error
+                raise Refused(half_way(error, device.version())) from error
 
     def read(self) -> Rules:
         if self.missing():
@@ -148,14 +152,17 @@ class KmodDriver:
         old = json.loads(before).get("tcp_congestion_control", "")
         if netns.absent(self.place.netns) or self._is_others():
             return
-        if self._control() == CONTROL and old and old != CONTROL:
-            self._set_control(old)
-        if not self._no_module():
+        try:
+            if self._control() == CONTROL and old and old != CONTROL:
+                self._set_control(old)
+        finally:
+            # also where the old default is refused: new connections get it by the module then, and nothing else
+            if not self._no_module():
+                with self._opened() as device:
+                    _clear(device)
+        if self._control() == CONTROL and not self._no_module():
             with self._opened() as device:
-                plain = device.options()[2]
-                if self._control() == CONTROL:
-                    self._set_control(plain)
-                _clear(device)
+                self._set_control(device.options()[2])
 
     def _is_others(self) -> bool:
         """Return whether the rules in force are for other listeners than this place's."""
@@ -184,7 +191,8 @@ class KmodDriver:
             try:
                 return kmod_live.move(device, self.place.netns)
             except OSError as error:
-                raise Refused(f"the module refused to move open connections: {error.strerror}") from error
+                why = f"the module refused to move open connections ({error.strerror}), not all have their profile"
+                raise Refused(f"{why}; run again: configtron tune reapply") from error
 
     def refusals(self) -> Mapping[str, tuple[int, str]]:
         """Return the count of connections whose congestion control replaced its own operations and runs others."""
@@ -266,7 +274,7 @@ class KmodDriver:
                 DEFAULT_CONTROL.write_text(name)
             except OSError as error:
                 why = f"net.ipv4.tcp_congestion_control={name}: {error.strerror}"
-                raise Refused(f"{why}; is its module there? run: modprobe tcp_{name}") from error
+                raise Refused(f"{why}; {remedy(name, error, name == CONTROL)}") from error
 
     def listened(self) -> list[KmodDriver]:
         """Return the driver for the ports that limit this namespace's rules, if any do."""
@@ -321,8 +329,8 @@ class KmodDriver:
         except OSError as error:
             if error.errno not in REFUSALS:
                 raise
-            why = f"net.ipv4.tcp_congestion_control is {plain}, which the driver kmod cannot wrap: {_why(error)}"
-            raise Refused(why) from error
+            why = f"net.ipv4.tcp_congestion_control is {plain}, which the driver kmod cannot wrap: {why_refused(error)}"
+            raise Refused(f"{why}; or choose another first: sysctl net.ipv4.tcp_congestion_control=cubic") from error
 
     def _apply(
         self, device: Device, changes: Changes, wanted: Mapping[str, dict[int, int | str]], new: bytearray
@@ -378,8 +386,9 @@ def _try(device: Device, wanted: Mapping[str, dict[int, int | str]]) -> None:
             except OSError as error:
                 if error.errno not in REFUSALS:
                     raise
-                knob = f"{KNOB_OF[int(str(error.filename))]}: " if error.filename else ""
-                why = f"the kernel refuses {knob}{_why(error)}"
+                alone = error.filename and error.errno in OF_ONE
+                knob = f"{KNOB_OF[int(str(error.filename))]}: " if alone else ""
+                why = f"the kernel refuses {knob}{why_refused(error)}"
                 raise BadInput(f"profile {name}: {why}; see: configtron tune doctor") from error
 
 
@@ -402,12 +411,6 @@ def _plan_needed(how: str) -> Iterator[None]:
         if error.errno != errno.ENODATA:
             raise
         raise BadInput(f"no plan is {how}; load one before") from error
-
-
-def _why(error: OSError) -> str:
-    if error.errno == errno.EPROTONOSUPPORT:
-        return NEEDS_ECN
-    return os.strerror(error.errno or 0)
 
 
 def _clear(device: Device) -> None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from configtron.linux.netns import inside
 from configtron.model.errors import ConfigtronError
 from configtron.model.nouns import Profile, Value
 from configtron.model.tuning import Changes, Place, Rules
+from configtron.tune.drivers import kmod_abi
 from configtron.tune.drivers.kmod import DEFAULT_CONTROL, KmodDriver
 from configtron.tune.rules import difference
 from tests.support.tune.kmod_net import PORT4, PORT6, connected, default, device, drained, hosts, listener, load
@@ -62,6 +64,36 @@ def refusals(driver: KmodDriver) -> dict[str, str]:
         "default": refused(lambda: driver.apply(Changes(dropped_profiles=frozenset({"narrow"})))),
         "range": refused(lambda: driver.apply(Changes({"c": named("c", initcwnd=2000)}))),
     }
+
+
+def allow(names: str) -> None:
+    """Let other namespaces than the first have these congestion controls as their default."""
+    Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control").write_text(names)
+
+
+def next_steps(driver: KmodDriver, before: str) -> dict[str, Any]:
+    """Refusals of the kernel beyond a setting, and what they say is to be done; each is mended as it says."""
+    found: dict[str, Any] = {}
+    kmod_abi.ABI += 1  # type: ignore[misc]
+    found["other version"] = driver.missing()
+    kmod_abi.ABI -= 1  # type: ignore[misc]
+    allow("reno cubic")
+    found["not allowed"] = refused(lambda: driver.apply(difference(Rules(), WANTED)))
+    allow("reno cubic configtron")
+    driver.apply(difference(Rules(), WANTED))
+    allow("cubic")
+    found["old default"] = [refused(lambda: driver.revert(before)), here("s"), driver.read() == Rules()]
+    allow("reno cubic configtron")
+    driver.revert(before)
+    found["restored"] = here("s")
+    many = {f"p{number}": named(f"p{number}", initcwnd=20) for number in range(1025)}
+    found["room"] = refused(lambda: driver.apply(Changes(many)))
+    driver.revert(before)
+    allow("reno cubic configtron dctcp")
+    default("dctcp", "s")
+    found["cannot be wrapped"] = refused(lambda: driver.apply(difference(Rules(), WANTED)))
+    default("reno", "s")
+    return found
 
 
 def windows(driver: KmodDriver) -> dict[str, int]:
@@ -151,6 +183,7 @@ def main(module: str) -> None:
                 opened.profiles(),
             ]
         found["listened"] = listened()
+        found["next steps"] = next_steps(driver, before)
     found["drained"] = drained()
     print(json.dumps(found))
 
