@@ -8,6 +8,7 @@
 # make install   the packages and configtron, nothing run
 # make kmod   the kernel module for KERNEL (lab: the lab's guests; a release; the running one when not given)
 # make bpf    the BPF programs that come with the package, compiled anew from tune/drivers/bpf/*.bpf.c (clang, llvm)
+# make deb    a Debian package for hosts of a fleet, in dist/: the program, the packages it needs, units (docs/fleet.md)
 # make fuzz   captures and traces made of nonsense, guided by what they reach, for FUZZ_S seconds
 # make kmod-debug  the kernel module under debug kernels, for an hour: each congestion control, stress, planted mistakes
 # make check  the developer's loop: fast tests without root, network or sleeps, on two cores; some 80 s
@@ -30,7 +31,7 @@ T0 := $(shell date +%s)
 VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' configtron/__init__.py)
 say = @echo "[$$(($$(date +%s) - $(T0))) s] $(1)"
 
-.PHONY: help install packages kernel kmod bpf demo demo-tune demo-live demo-live-kernel demo-learn test check evidence golden lint docs man version bench fuzz kmod-debug clean
+.PHONY: help install packages kernel kmod bpf deb demo demo-tune demo-live demo-live-kernel demo-learn test check evidence golden lint docs man version bench fuzz kmod-debug clean
 .DELETE_ON_ERROR:
 
 help:
@@ -62,6 +63,14 @@ kmod: install
 bpf: $(INSTALLED)
 	$(call say,BPF programs for both byte orders)
 	@$(BIN)/python -m configtron.tune.drivers.bpf.build
+
+deb:
+	$(call say,environment of the Debian package: its packages as they are on PyPI)
+	@$(PYTHON) -m venv build/deb
+	@.ci/progress build/deb/bin/pip install --progress-bar off --disable-pip-version-check 'setuptools>=77' packaging -e '.[fleet,learn]'
+	$(call say,Debian package)
+	@build/deb/bin/python deploy/deb/build.py
+	$(call say,done)
 
 demo: kernel
 	$(call say,probe alexa-top1k on the lab internet from five regions - seed $(SEED))

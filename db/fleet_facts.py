@@ -18,6 +18,8 @@ AGENT = "agent "
 NUMBERS = ("heard_s", "refused", "waiting", "dropped", "skew_s")
 TEXTS = ("held", "reason", "rejected", "release", "driver", "frozen")
 SPANS = ("bounds", "reaches")
+# s since 1970 that are a date of four digits.
+LATEST_S = 2**37
 # Characters of a map's place, TERM.VERSION: two numbers below 2^63.
 PLACE_LENGTH = 39
 
@@ -71,12 +73,16 @@ def _is_whole(text: object) -> bool:
 def _fits(form: Mapping[str, object]) -> bool:
     numbers = all(_number(form.get(name, 0)) for name in NUMBERS)
     texts = all(isinstance(form.get(name, ""), str) for name in TEXTS)
-    return numbers and texts and all(_spans(form.get(name, [])) for name in SPANS)
+    return numbers and texts and _is_date(form.get("heard_s", 0)) and all(_spans(form.get(name, [])) for name in SPANS)
 
 
 def _number(value: object) -> bool:
     # Not NaN, not infinite: they become dates and counts.
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 2**62
+
+
+def _is_date(seconds: object) -> bool:
+    return isinstance(seconds, int | float) and 0 <= seconds < LATEST_S
 
 
 def _spans(value: object) -> bool:

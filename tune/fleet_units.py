@@ -49,6 +49,8 @@ ConditionPathExists={folder}/manager.json
 
 [Service]
 Type=exec
+# Options by their variables, one a line, as in CONFIGTRON_TUNE_AGENT_BEACONS=127.0.0.1:9315
+EnvironmentFile=-/etc/default/configtron-agent
 ExecStart={command} tune agent --folder {folder}
 Restart=always
 RestartSec=1
@@ -64,7 +66,7 @@ RuntimeDirectoryPreserve=yes
 StateDirectory=configtron
 StateDirectoryMode=0700
 ReadWritePaths={folder}
-# The web server's log socket, where page loads are sent too: Environment=CONFIGTRON_TUNE_AGENT_BEACONS=127.0.0.1:9315
+# The web server's log socket, where page loads are sent too.
 ReadWritePaths=-/run/configtron
 CapabilityBoundingSet=CAP_NET_ADMIN CAP_BPF CAP_SYS_ADMIN CAP_SETUID CAP_SETGID CAP_KILL CAP_DAC_READ_SEARCH
 AmbientCapabilities=
@@ -90,6 +92,8 @@ Wants=network-online.target
 [Service]
 Type=exec
 User={user}
+# Options by their variables, one a line, as in CONFIGTRON_LEARN_MANAGER_RUN_METRICS=127.0.0.1:9316
+EnvironmentFile=-/etc/default/configtron-manager
 ExecStart={command} learn manager run --policy thompson
 Restart=on-failure
 RestartSec=2

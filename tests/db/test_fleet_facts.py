@@ -21,7 +21,8 @@ from configtron.service.fleet.map_maker import FixedMapMaker
 from configtron.service.learning.fleet_report import ReportOptions, report
 
 # Cut short, of another kind, nested too deep; then members of other kinds.
-DAMAGED = ("", "{", "[]", "null", "7", "[" * 100_000, '{"heard_s": "now"}', '{"heard_s": NaN}', '{"heard_s": 1e300}',
+DAMAGED = ("", "{", "[]", "null", "7", "[" * 100_000, '{"heard_s": "now"}', '{"heard_s": NaN}', '{"heard_s": 1e15}',
+           '{"heard_s": 1e300}',
            '{"held": 3}', '{"reason": null}', '{"waiting": [1]}', '{"refused": true}', '{"bounds": {}}',
            '{"bounds": [["initcwnd"]]}', '{"reaches": [["initcwnd", "low", null, []]]}',
            '{"reaches": [[1, 2, 3, []]]}')  # fmt: skip
@@ -69,7 +70,7 @@ def test_facts_as_they_are_stored_are_read(tmp_path: Path) -> None:
     assert agent_state(f"{AGENT}web1", text, "m.db")["held"] == "1.2"
     assert (whole_fact({"n": "12"}, "n", ""), whole_fact({}, "n", "")) == (12, 0)
     assert (place_fact({"p": "3.14"}, "p", ""), place_fact({"p": ""}, "p", "")) == ((3, 14), None)
-    assert enrolment.agents(managed(tmp_path / "m.db", f"{AGENT}web1", text))[0].heard_s == 3
+    assert enrolment.agents(managed(tmp_path / "m.db", f"{AGENT}web1", text))[0].heard_at == "1970-01-01T00:00:03+00:00"
 
 
 def test_damaged_map_is_not_rolled_back_to(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import click
 
 from configtron.cli.lazy import CommandRow, LazyGroup
 from configtron.cli.tune.options import policy_options, where_options
+from configtron.cli.tune.resolved import agents_database
 
 ROWS = {
     "status": "Show what is in force, by which driver and until when.",
@@ -45,4 +46,6 @@ def tune(**_: object) -> None:
     What is wanted is kept in the database (`profile`, `prefix`); `plan` shows what would change, `apply` does it and a
     watchdog process undoes it when the lease ends, unless it is renewed by `watch` or kept by `rollback --keep`.
     Options given here hold for every command of the verb; in the configuration file they stand under [tune].
+    On a host that has joined a manager, the default database is that of its agent.
     """
+    agents_database()

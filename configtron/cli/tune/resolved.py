@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import logging
+import os
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +19,19 @@ from configtron.model.tuning import Place
 if TYPE_CHECKING:
     from configtron.service.lease import LeaseOptions, Notice
     from configtron.tune.guard import Limits
+
+
+# An agent's file that names its manager, and the database of its unit: `tune.fleet_units`.
+JOINED, AGENTS_DB = Path("/var/lib/configtron-agent/manager.json"), Path("/var/lib/configtron/configtron.db")
+
+
+def agents_database(joined: Path = JOINED, database: Path = AGENTS_DB) -> None:
+    """Take the agent's database where this host has an agent and no --db is given: in root's own, what the agent has
+    in force is in no journal, and a rollback would take it away."""
+    root = click.get_current_context().find_root()
+    if root.params.get("db") is None and os.access(joined, os.R_OK) and os.access(database, os.W_OK):
+        root.obj = replace(settings(), db=database)
+        say(f"{database}: the database of this host's agent; for another: configtron --db FILE tune")
 
 
 def given(name: str, otherwise: Any = None) -> Any:

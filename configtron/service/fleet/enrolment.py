@@ -10,6 +10,7 @@ import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,7 +37,7 @@ from configtron.service.fleet.agent_network import SPOOL
 from configtron.service.fleet.manager_core import PAUSED, ROLLBACK
 from configtron.service.lease.wanted_rules import NAME
 
-AGENT_COLUMNS = ("name", "state", "heard_s", "held", "driver", "refused", "waiting", "dropped", "skew_s", "reason")
+AGENT_COLUMNS = ("name", "state", "heard_at", "held", "driver", "refused", "waiting", "dropped", "skew_s", "reason")
 # How the names of an agent's files begin, journals of its spool among them.
 AGENT_FILES = (CURVE, MANAGER, SPOOL)
 # In a line to join by, its checksum, and how long that is.
@@ -184,11 +185,11 @@ def _present(database: Path) -> FleetStore:
 
 
 class AgentRow(NamedTuple):
-    """An agent: `enrolled` or `revoked`; when it was heard last, s since 1970; the map it holds, and its last NACK."""
+    """An agent: `enrolled` or `revoked`; when it was heard last (UTC; "": never); the map it holds; its last NACK."""
 
     name: str
     state: str
-    heard_s: int
+    heard_at: str
     held: str
     driver: str
     refused: int
@@ -207,11 +208,16 @@ def agents(database: Path) -> list[AgentRow]:
     for row in rows:
         known: dict[str, Any] = states.get(row.name, {}) if not row.revoked_at else {}
         found.append(AgentRow(
-            row.name, "revoked" if row.revoked_at else "enrolled", known.get("heard_s", 0), known.get("held", ""),
+            row.name, "revoked" if row.revoked_at else "enrolled", _when(known), known.get("held", ""),
             known.get("driver", ""), known.get("refused", 0), known.get("waiting", 0), known.get("dropped", 0),
             known.get("skew_s", 0), known.get("frozen", "") or known.get("reason", ""),
         ))  # fmt: skip
     return found
+
+
+def _when(known: Mapping[str, Any]) -> str:
+    heard_s = known.get("heard_s", 0)
+    return datetime.fromtimestamp(heard_s, UTC).isoformat() if heard_s else ""
 
 
 def maps(database: Path) -> list[MapRow]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -66,14 +67,16 @@ def report(options: ReportOptions, now: datetime | None = None) -> ReportInputs:
         maps, facts, lost = store.maps(), store.facts(), sum(one.lost for one in store.streams())
         revoked = {one.name: bool(one.revoked_at) for one in store.enrolled()}
     made_at = (now or datetime.now(UTC)).strftime("%Y-%m-%d %H:%M:%S UTC")
-    return inputs_of(rows, maps, facts, revoked, total=total, lost=lost, made_at=made_at, source=options.db.name)
+    return inputs_of(rows, maps, facts, revoked, total=total, lost=lost, made_at=made_at,
+                     database=options.db)  # fmt: skip
 
 
 def inputs_of(
     rows: Sequence[OutcomeRow], maps: Sequence[MapRow], facts: dict[str, str], revoked: dict[str, bool], *,
-    total: int, lost: int, made_at: str, source: str,
+    total: int, lost: int, made_at: str, database: Path,
 ) -> ReportInputs:  # fmt: skip
     """Return a report's contents from what a manager's database has. revoked: enrolled agents, and whether they are."""
+    source = database.name
     found = fleet_loads(rows)
     first, last = (_when(int(end)) for end in (found.at_ns.min(), found.at_ns.max())) if len(found.at_ns) else ("", "")
     quality = DataQuality(total, len(found.loads), found.aside, lost, ratio_of(rows))
@@ -85,7 +88,7 @@ def inputs_of(
     return ReportInputs(
         version=__version__, source=source, made_at=made_at, first_at=first, last_at=last,
         effects=effects, quality=quality, prefixes=prefixes, prefixes_more=more, shares=_shares(rows),
-        drift=_drift(rows[-DRIFT_ROWS:]), decisions=tuple(_decision(one) for one in maps[-MOST_DECISIONS:]),
+        drift=_drift(rows[-DRIFT_ROWS:]), decisions=tuple(_decision(one, database) for one in maps[-MOST_DECISIONS:]),
         agents=_agents(facts, revoked, source), rollout=rollout, switchback=_switchback(facts, found),
         notes=tuple(notes), plan=plan,
         sees=tuple(sees(plan, one) for one in known),
@@ -165,9 +168,10 @@ def _drift(rows: Sequence[OutcomeRow]) -> tuple[DriftLine, ...]:
                  for change, prefix in changed[:MOST_DRIFT])  # fmt: skip
 
 
-def _decision(one: MapRow) -> MapDecision:
+def _decision(one: MapRow, database: Path) -> MapDecision:
     place = f"{one.term}.{one.version}"
-    command = f"configtron learn manager rollback {place}" if one.whole else ""
+    words = ("configtron", "--db", str(database.absolute()), "learn", "manager", "rollback", place)
+    command = shlex.join(words) if one.whole else ""
     return MapDecision(place, one.made_at, one.why, one.prefixes, command)
 
 

@@ -64,7 +64,9 @@ def test_the_report_says_what_the_database_has(inputs: ReportInputs) -> None:
     assert (agents["ams"].holds, agents["fra"].rejected, agents["fra"].reason) == ("1.3", "1.3", "above the bound")
     assert agents["old"].revoked and agents["old"].holds == ""
     assert [one.place for one in inputs.decisions] == ["1.1", "1.2", "1.3"]
-    assert inputs.decisions[0].rollback == "configtron learn manager rollback 1.1"
+    words = inputs.decisions[0].rollback.split()
+    assert words[:2] + words[3:] == "configtron --db learn manager rollback 1.1".split()
+    assert Path(words[2]).is_absolute() and Path(words[2]).is_file()
     line = inputs.prefixes[0]
     assert dict(line.arms) == pytest.approx({"": 0.2, "plain": 0.4, "wide": 0.4}) and "map 1.3" in line.why
     assert sum(sum(span.units.values()) for span in inputs.shares) > 5000
