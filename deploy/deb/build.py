@@ -72,7 +72,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Make a Debian package of this checkout.")
     parser.add_argument("--output", type=Path, default=ROOT / "dist")
     parser.add_argument("--revision", default="1")
-    parser.add_argument("--compress", default="xz")
+    parser.add_argument("--compress", default="zstd")
     given = parser.parse_args()
     if sys.version_info[:2] != PYTHON:
         raise SystemExit("Debian 12's Python is 3.11: run this by python3.11")
@@ -259,7 +259,15 @@ def package(work: Path, stage: Path, version: str, output: Path, compress: str) 
         (control / name).chmod(0o755)
     _no_trace(work, files)
     target = output / f"configtron_{version}_{architecture}.deb"
-    words = ["dpkg-deb", f"-Z{compress}", "--root-owner-group", "--build", str(stage), str(target)]
+    words = [
+        "dpkg-deb",
+        f"-Z{compress}",
+        *(["-z3"] if compress == "zstd" else []),
+        "--root-owner-group",
+        "--build",
+        str(stage),
+        str(target),
+    ]
     environment = {**os.environ, "SOURCE_DATE_EPOCH": os.environ.get("SOURCE_DATE_EPOCH", "0")}
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL, env=environment)
     return target
