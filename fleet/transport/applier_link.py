@@ -60,7 +60,19 @@ class HeldReport(Struct, frozen=True, array_like=True, tag="held"):
     frozen: Line
 
 
-FromApplier = HostReport | LoadReport | HeldReport
+class StandingReport(Struct, frozen=True, array_like=True, tag="standing"):
+    """Figures of the applier for /metrics, some times a minute.
+
+    valid_s, lease_s  s until the map is void, and until its lease ends; None: none is in force
+    records           opened, closed and lost so far; None: none are read
+    """
+
+    valid_s: float | None
+    lease_s: float | None
+    records: tuple[Count, Count, Count] | None
+
+
+FromApplier = HostReport | LoadReport | HeldReport | StandingReport
 _ENCODER = Encoder()
 OF_NETWORK: Decoder[LoadDocument] = Decoder(LoadDocument)
 OF_APPLIER: Decoder[FromApplier] = Decoder(FromApplier)

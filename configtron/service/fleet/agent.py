@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from configtron.fleet.transport.applier_link import (
     LinkClosed,
     LoadDocument,
     LoadReport,
+    StandingReport,
 )
 from configtron.fleet.transport.curve_keys import curve_pair, manager_address
 from configtron.model.bounds import check_texts
@@ -59,6 +61,8 @@ TURN_S, END_S = 0.25, 5.0
 # s between two readings of records, which wait in the kernel's buffers meanwhile: each opens the driver's tables, and
 # log lines wake the process hundreds of times a second.
 PAGES_TURN_S = 0.25
+# s between two reports of figures for /metrics: below any interval of scraping.
+STANDING_S = 1.0
 # Thresholds of the process's cycle collector. Of 5000 connections a second that are remembered for some seconds none is
 # in a cycle, and a third of the time went into looking for some: all objects are looked through once in some hours.
 GARBAGE = 10_000, 20, 1_000
@@ -100,6 +104,7 @@ class _Network:
     process: subprocess.Popen[bytes]
     link: ApplierLink
     reported: tuple[int, int, bytes, str] = field(default=(0, 0, b"", ""))
+    standing_s: float = float("-inf")
 
 
 def run_agent(options: AgentOptions, *, stop: Callable[[], bool] = lambda: False) -> None:
@@ -127,6 +132,8 @@ def run_agent(options: AgentOptions, *, stop: Callable[[], bool] = lambda: False
                     network = _start(options, identity, applier, driver, reading)
                     restarts.begun(time.monotonic())
                 network = _turn(applier, network, reading, restarts)
+                if options.metrics:
+                    _stand(applier, network, reading)
                 lines.turn(applier, _boot_s(), time.time_ns())
                 if retuning is not None:
                     retuning.add(applier.take_reclassed())
@@ -235,6 +242,17 @@ def _report(applier: Applier, network: _Network) -> None:
     if now != network.reported:
         network.reported = now
         network.link.send(HeldReport(*now))
+
+
+def _stand(applier: Applier, network: _Network | None, reading: PageReading | None) -> None:
+    """Send the figures for /metrics, once in a while; a process that has ended is the next turn's to see."""
+    now_s = time.monotonic()
+    if network is None or now_s - network.standing_s < STANDING_S:
+        return
+    network.standing_s = now_s
+    valid_s, lease_s = applier.left(_boot_s()) or (None, None)
+    with suppress(LinkClosed):
+        network.link.send(StandingReport(valid_s, lease_s, reading.reader.records() if reading else None))
 
 
 def _read(applier: Applier, reading: PageReading) -> None:

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
+from configtron.fleet.transport.applier_link import StandingReport
 from configtron.model.exposition import AGENT_METRICS, CONTENT_TYPE, Samples, exposition
 from configtron.service.fleet.agent_core import AgentCore
 from configtron.service.text_listener import ServedText
@@ -17,9 +18,10 @@ METRICS = "CONFIGTRON_METRICS"
 
 class AgentMetrics:
     """The figures of one agent. A listener's thread asks for the text; `note` is the loop's, and hands over a value
-    that is never changed."""
+    that is never changed. standing: the applier's latest figures."""
 
     def __init__(self) -> None:
+        self.standing = StandingReport(None, None, None)
         self._samples: dict[str, Samples] = {}
         self._applied: tuple[float, int] | None = None
         self._asked_s = 0.0
@@ -51,6 +53,18 @@ class AgentMetrics:
         if self._applied is not None:
             found["agent_apply_seconds"] = {(): self._applied[0]}
             found["agent_entries_refused"] = {(): float(self._applied[1])}
+        found |= self._standing()
         if loads is not None:
             found["agent_loads_total"] = {(name,): float(number) for name, number in loads().items()}
         self._samples = found
+
+    def _standing(self) -> dict[str, Samples]:
+        """Return the applier's figures that are known."""
+        now = self.standing
+        found: dict[str, Samples] = {}
+        if now.valid_s is not None and now.lease_s is not None:
+            found = {"agent_map_valid_seconds": {(): now.valid_s}, "agent_lease_seconds": {(): now.lease_s}}
+        if now.records is not None:
+            kinds = zip(("open", "close", "lost"), now.records, strict=True)
+            found["agent_records_total"] = {(kind,): float(number) for kind, number in kinds}
+        return found

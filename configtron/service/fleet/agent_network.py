@@ -32,6 +32,7 @@ from configtron.fleet.transport.applier_link import (
     LinkClosed,
     LoadDocument,
     LoadReport,
+    StandingReport,
 )
 from configtron.fleet.transport.curve_keys import ManagerAddress, curve_pair, manager_address
 from configtron.linux.privileges import no_new_privileges
@@ -106,7 +107,9 @@ def run_network(end: socket.socket, folder: Path, *, stop: Callable[[], bool] = 
             ready = dict(poller.poll(round(TURN_S * 1000)))
             if end.fileno() in ready:
                 for message in link.receive(OF_APPLIER):
-                    if isinstance(message, LoadReport):
+                    if isinstance(message, StandingReport):
+                        figures.standing = message
+                    elif isinstance(message, LoadReport):
                         figures.applied(len(message.result.refused) + message.result.omitted)
                     _send(sockets, _reported(core, message))
             if intake is not None:
@@ -152,6 +155,8 @@ def _hello(host: HostReport, boot: str) -> AgentHello:
 
 def _reported(core: AgentCore, message: FromApplier) -> list[bytes]:
     """Take a message of the applier; return frames to send."""
+    if isinstance(message, StandingReport):
+        return []
     held = (message.term, message.version, message.digest)
     if isinstance(message, LoadReport):
         return core.loaded(message.result, held, message.retry, time.monotonic())

@@ -37,7 +37,7 @@ from configtron.service.fleet.epoch_keys import EpochKeys
 from configtron.service.fleet.kept_documents import NOT_DRAWN, DrawnPlace, KeptDocuments, MapJournal
 from configtron.service.fleet.turns import TurnLog
 from configtron.tune.plan import UNTOUCHED
-from configtron.tune.rules import difference, inside
+from configtron.tune.rules import difference, inside, with_profiles
 
 # s between two renewals of the lease, which lasts two at least; between two looks for changes by other programs, which
 # read the kernel's tables.
@@ -166,6 +166,12 @@ class Applier:
     def draws(self) -> bool:
         """Return whether the kernel draws for each client."""
         return self._enforcement.draws
+
+    def left(self, now_s: float) -> tuple[float, float] | None:
+        """Return the s until the map is void, and until its lease ends unless it is renewed; None: none is in force."""
+        if self._rules is None or self._accepted is None:
+            return None
+        return self._accepted.until_s - now_s, self._renewed_s + self._accepted.head.lease_s - now_s
 
     def class_of(self, prefix: str) -> str:
         """Return the class of a listed prefix in the map in force; "": it has none."""

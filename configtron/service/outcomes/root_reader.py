@@ -116,6 +116,7 @@ class RootReader:
         self._reading: Iterator[OpenRecord | CloseRecord] | None = None
         self._began_ns = self._complete_ns = 0
         self._lost = source.lost_records()
+        self._opened = self._read = 0
 
     def turn(self) -> ReaderBatch:
         """Read what waits; return what joined."""
@@ -136,7 +137,9 @@ class RootReader:
         read = 0
         for record in islice(self._reading, AT_ONCE):
             self.join.record(record)
+            self._opened += isinstance(record, OpenRecord)
             read += 1
+        self._read += read
         lost = self.source.lost_records()
         if lost > self._lost:
             self._lost = lost
@@ -144,6 +147,10 @@ class RootReader:
         if read < AT_ONCE:
             source, self._reading = self.source, None
             self._complete_ns = source.complete_ns if isinstance(source, EndedSockets) else self._began_ns
+
+    def records(self) -> tuple[int, int, int]:
+        """Return how many records of opened and closed connections were read, and how many the kernel lost."""
+        return self._opened, self._read - self._opened, self._lost
 
     def counts(self) -> Counter[str]:
         """Return what became of lines and records."""

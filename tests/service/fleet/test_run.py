@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import http.client
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -79,6 +80,9 @@ def test_manager_and_agent_serve_their_metrics(fleet: Fleet, tmp_path: Path) -> 
         for line in ("agent_map_term 1", "agent_spool_rows 0", "agent_frozen 0", "agent_entries_refused 0"):
             assert f"\nconfigtron_{line}\n" in text
         assert "\nconfigtron_agent_apply_seconds " in text and "\nconfigtron_agent_manager_heard_seconds " in text
+        until(lambda: "\nconfigtron_agent_lease_seconds " in scraped(places[1]))
+        left = dict(re.findall(r"^configtron_agent_(map_valid|lease)_seconds (\S+)$", scraped(places[1]), re.M))
+        assert 0 < float(left["lease"]) <= 5 < float(left["map_valid"]) <= 21600
         until(lambda: "\nconfigtron_manager_map_version 1\n" in scraped(places[0]))
         assert 'configtron_manager_rollout_stage{stage="none"} 1' in scraped(places[0])
         page = scraped(places[0], "/")
