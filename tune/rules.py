@@ -97,12 +97,5 @@ def after(have: Rules, changes: Changes) -> Rules:
     return Rules(profiles, prefixes, have.default if changes.default is None else changes.default)
 
 
-def with_profiles(changes: Changes, target: Rules) -> Changes:
-    """Return changes with the profiles of all prefixes that change, since a driver need not know them by name."""
-    named = {changes.default or "", *changes.prefixes.values()} - {""}
-    profiles = {**changes.profiles, **{name: target.profiles[name] for name in named}}
-    return Changes(profiles, changes.prefixes, changes.dropped_profiles, changes.dropped_prefixes, changes.default)
-
-
 def _news(have: Mapping[str, T], want: Mapping[str, T]) -> Iterable[tuple[str, T]]:
     return ((key, value) for key, value in want.items() if have.get(key) != value)

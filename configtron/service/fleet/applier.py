@@ -37,7 +37,7 @@ from configtron.service.fleet.epoch_keys import EpochKeys
 from configtron.service.fleet.kept_documents import NOT_DRAWN, DrawnPlace, KeptDocuments, MapJournal
 from configtron.service.fleet.turns import TurnLog
 from configtron.tune.plan import UNTOUCHED
-from configtron.tune.rules import difference, inside, with_profiles
+from configtron.tune.rules import difference, inside
 
 # s between two renewals of the lease, which lasts two at least; between two looks for changes by other programs, which
 # read the kernel's tables.
