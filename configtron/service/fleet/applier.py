@@ -137,10 +137,7 @@ class Applier:
     @property
     def held(self) -> tuple[int, int, bytes]:
         """Return (term, version, digest) of the map in force; (0, 0, b""): none."""
-        if self._accepted is None:
-            return 0, 0, b""
-        head = self._accepted.head
-        return head.term, head.version, head.digest
+        return (*self._accepted.place, self._accepted.head.digest) if self._accepted else (0, 0, b"")
 
     @property
     def drawing(self) -> DrawnMap | None:
@@ -169,9 +166,8 @@ class Applier:
 
     def left(self, now_s: float) -> tuple[float, float] | None:
         """Return the s until the map is void, and until its lease ends unless it is renewed; None: none is in force."""
-        if self._rules is None or self._accepted is None:
-            return None
-        return self._accepted.until_s - now_s, self._renewed_s + self._accepted.head.lease_s - now_s
+        kept = self._accepted
+        return (kept.until_s - now_s, self._renewed_s + kept.head.lease_s - now_s) if kept else None
 
     def class_of(self, prefix: str) -> str:
         """Return the class of a listed prefix in the map in force; "": it has none."""
@@ -179,9 +175,8 @@ class Applier:
 
     # A document.
 
-    def resume(
-        self, documents: Sequence[bytes], now_s: float, now_ns: int, drawn: DrawnPlace = NOT_DRAWN
-    ) -> str:  # fmt: skip
+    def resume(self, documents: Sequence[bytes], now_s: float, now_ns: int, drawn: DrawnPlace = NOT_DRAWN
+               ) -> str:  # fmt: skip
         """Put this host's own copies in force, the first whole and each later a difference; return why not, or "".
 
         The wall clock decides whether they are valid, as no other clock went on meanwhile. `drawn`: what was in force;
