@@ -45,6 +45,8 @@ from configtron.fleet.messages import (
 
 # s between two tries: of a hello, of a beat, of chunks that do not come, of a batch without a receipt.
 HELLO_S, BEAT_S, WANT_S, BATCH_S = 2.0, 1.0, 1.0, 2.0
+# s until a map that could not be applied for now is asked for a third time, the second being at once; at most.
+AGAIN_S, MOST_AGAIN_S = 1.0, 15.0
 # s without a frame from the manager until it is greeted anew.
 SILENCE_S = 5.0
 # Reasons that are remarked upon, each once; then one line says that there are more.
@@ -143,7 +145,7 @@ class AgentSession:
         self._heard_s = self._greeted_s = self._beaten_s = float("-inf")
         self._download: _Download | None = None
         self._loading: tuple[int, int] | None = None
-        self._whole = False
+        self._whole, self._retries, self._again_s = False, 0, float("-inf")
         self._offered: tuple[int, int] = (0, 0)
         self._batch: tuple[str, int, int] | None = None
         self._batch_frame, self._sent_s, self._reading = b"", float("-inf"), False
@@ -203,7 +205,9 @@ class AgentSession:
         place = (result.term, result.version)
         self._loading, self.held = None, held
         self._whole = retry
+        self._retries = self._retries + 1 if retry else 0
         if retry:
+            self._again_s = now + min(AGAIN_S * (2 ** (self._retries - 1) - 1), MOST_AGAIN_S)
             return self._ask(now)
         if result.error:
             # A map that waited for the turn may be refused after a later one was.
@@ -287,7 +291,7 @@ class AgentSession:
 
     def _ask(self, now: float) -> list[AgentEffect]:
         """Ask for the offered map if it is news, or again for chunks that did not come."""
-        if self._loading is not None or not self._is_news(self._offered):
+        if self._loading is not None or now < self._again_s or not self._is_news(self._offered):
             return []
         found = self._download
         if found is None or found.place != self._offered:

@@ -362,13 +362,14 @@ class ManagerSession:
             agent.rejected, agent.reason = place, message.error
             text = f"agent {name} rejects map {place[0]}.{place[1]}: {message.error}"
             return [*self._remark(text), AgentReport(name)]
+        is_news = (message.refused, message.omitted) != (agent.refused, agent.omitted)
         agent.held, agent.refused, agent.omitted = place, message.refused, message.omitted
         found: list[ManagerEffect] = [AgentReport(name)]
-        if message.refused:
+        if message.refused and is_news:
             count = len(message.refused) + message.omitted
             entry, reason = message.refused[0]
-            found += self._remark(f"agent {name} leaves {count} entries of map {place[0]}.{place[1]} out, e.g."
-                                  f" {entry}: {reason}")  # fmt: skip
+            found += self._remark(f"agent {name} leaves {count} entries of map {place[0]}.{place[1]} out, as of any"
+                                  f" map until its operator allows them, e.g. {entry}: {reason}")  # fmt: skip
         return found
 
     def _to(self, connection: bytes, message: FromManager) -> SendTo:

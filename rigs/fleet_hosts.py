@@ -23,7 +23,7 @@ from configtron.model.fleet import FleetMap, OutcomeRow
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Rules
 from configtron.service.fleet.agent_core import AgentCore
-from configtron.service.fleet.agent_log import ApplierLog, note_loaded, resume_kept
+from configtron.service.fleet.agent_log import ApplierLog, resume_kept
 from configtron.service.fleet.applier import Applier, LeaseOver, LoadResult
 from configtron.service.fleet.kept_documents import NOT_DRAWN, DrawnPlace
 from configtron.service.fleet.manager_core import ManagerCore, Outgoing
@@ -221,7 +221,7 @@ class Host:
         if self.applier is None or self.core is None:
             return
         found = self.applier.load(document, self.boot_s(), self.wall_ns())
-        note_loaded(found, 0.0)
+        self.log.loaded(found, 0.0)
         self._report(found)
 
     def _report(self, found: LoadResult) -> None:

@@ -24,6 +24,8 @@ HANDSHAKE_MS = 5000
 # ms between two heartbeats of an idle connection, and until a peer without an answer is dropped.
 HEARTBEAT_MS, GONE_MS = 5000, 15_000
 BACKLOG = 1024
+# Handshakes that are answered in a row: a flood of them must not keep enrolled agents waiting.
+MOST_ANSWERS = 100
 
 
 class ArrivedFrame(NamedTuple):
@@ -83,7 +85,7 @@ class ManagerSockets:
     def wait(self, timeout_s: float) -> None:
         """Wait for a frame, and answer what libzmq asks about keys meanwhile."""
         ready = dict(self._poller.poll(max(round(timeout_s * 1000), 0)))
-        while self._zap.socket in ready:
+        for _ in range(MOST_ANSWERS if self._zap.socket in ready else 0):
             self._zap.answer()
             if not self._zap.socket.poll(0):
                 break

@@ -38,7 +38,7 @@ from configtron.model.errors import BadInput
 from configtron.model.protocols import Driver
 from configtron.model.tuning import Reach, Rules
 from configtron.model.tuning_json import value_text
-from configtron.service.fleet.agent_log import ApplierLog, note_loaded, resume_kept
+from configtron.service.fleet.agent_log import ApplierLog, resume_kept
 from configtron.service.fleet.agent_metrics import METRICS
 from configtron.service.fleet.agent_pages import PageReading
 from configtron.service.fleet.applier import Applier
@@ -131,7 +131,7 @@ def run_agent(options: AgentOptions, *, stop: Callable[[], bool] = lambda: False
                 if network is None and time.monotonic() >= restarts.due_s:
                     network = _start(options, identity, applier, driver, reading)
                     restarts.begun(time.monotonic())
-                network = _turn(applier, network, reading, restarts)
+                network = _turn(applier, network, reading, restarts, lines)
                 if options.metrics:
                     _stand(applier, network, reading)
                 lines.turn(applier, _boot_s(), time.time_ns())
@@ -212,15 +212,15 @@ def _reach_form(reach: Reach) -> ReachForm:
     return ReachForm(reach.knob, reach.least, reach.most, sent)
 
 
-def _turn(applier: Applier, network: _Network | None, reading: PageReading | None, restarts: Restarts
-          ) -> _Network | None:  # fmt: skip
+def _turn(applier: Applier, network: _Network | None, reading: PageReading | None, restarts: Restarts,
+          lines: ApplierLog) -> _Network | None:  # fmt: skip
     """Do one turn; return the network process, None while there is none: leases are renewed, and epochs turn."""
     try:
         watched: list[Any] = [*([network.link.socket] if network else []), *([reading] if reading else [])]
         ready = select.select(watched, [], [], PAGES_TURN_S if reading else TURN_S)[0]
         if network is not None and network.link.socket in ready:
             for message in network.link.receive(OF_NETWORK):
-                _load(applier, network, message)
+                _load(applier, network, message, lines)
         applier.tick(_boot_s(), time.time_ns())
         if reading is not None:
             _read(applier, reading)
@@ -264,10 +264,10 @@ def _read(applier: Applier, reading: PageReading) -> None:
         reading.turn(applier)
 
 
-def _load(applier: Applier, network: _Network, message: LoadDocument) -> None:
+def _load(applier: Applier, network: _Network, message: LoadDocument, lines: ApplierLog) -> None:
     began = time.monotonic()
     found = applier.load(message.document, _boot_s(), time.time_ns())
-    note_loaded(found, time.monotonic() - began)
+    lines.loaded(found, time.monotonic() - began)
     network.reported = (*found.held, applier.frozen)
     network.link.send(LoadReport(found.result, *found.held, found.retry))
 

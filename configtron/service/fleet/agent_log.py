@@ -7,6 +7,7 @@ import logging
 from collections.abc import Sequence
 
 from configtron.fleet.clock_steps import ClockSteps, step_line
+from configtron.fleet.map_document import WRONG_BASE
 from configtron.service.fleet.applier import Applier, LoadResult
 from configtron.service.fleet.kept_documents import DrawnPlace
 
@@ -27,14 +28,14 @@ def resume_kept(applier: Applier, documents: Sequence[bytes], now_s: float, now_
         log.warning("the agent was started anew; map %d.%d, kept by its former start, is in force again", term, version)
 
 
-def note_loaded(found: LoadResult, seconds: float) -> None:
-    """Log what became of a document."""
+def _note_loaded(found: LoadResult, seconds: float) -> None:
     result, (term, version, _) = found.result, found.held
     stays = f"map {term}.{version} stays" if version else "Default stays"
     if not result.error:
         log.info("map %d.%d: accepted in %.3f s", result.term, result.version, seconds)
     elif found.retry:
-        log.info("map %d.%d is asked for as a whole: %s", result.term, result.version, result.error)
+        level = logging.INFO if result.error == WRONG_BASE else logging.WARNING
+        log.log(level, "the map is asked for again, %s: %s", stays, result.error)
     elif (result.term, result.version) == (0, 0):
         log.warning("a document is refused, %s: %s", stays, result.error)
     else:
@@ -45,7 +46,14 @@ class ApplierLog:
     """The lines of one applier as time goes on."""
 
     def __init__(self) -> None:
-        self._steps = ClockSteps()
+        self._steps, self._reason = ClockSteps(), ""
+
+    def loaded(self, found: LoadResult, seconds: float) -> None:
+        """Log what became of a document: of tries again, the first, where no line before had the reason."""
+        reason, before = found.result.error if found.retry else "", self._reason
+        self._reason = reason
+        if not reason or reason not in before:
+            _note_loaded(found, seconds)
 
     def turn(self, applier: Applier, now_s: float, now_ns: int) -> None:
         """Log what is new; call it after each tick."""
@@ -53,3 +61,4 @@ class ApplierLog:
             log.warning("%s", step_line(step_s, STEPPED))
         for remark in applier.take_remarks():
             log.warning("%s", remark)
+            self._reason = remark

@@ -20,21 +20,22 @@ Source     NetEdit (SIGCOMM 2024): agents work from local state; xDS: last good 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from nacl.signing import VerifyKey
 
 from configtron.fleet.map_document import WRONG_BASE, HeadForm, MapRefused, OpenedMap, opened
 from configtron.fleet.map_table import MapTable, dropped_of, prefixes_of
 from configtron.fleet.messages import MOST_REFUSED, MapResult
-from configtron.model.draw import Mix, Plan
-from configtron.model.errors import ConfigtronError, Refused
+from configtron.model.errors import Busy, ConfigtronError, Refused, Unwritten
 from configtron.model.nouns import Profile
-from configtron.model.tuning import Changes, Rules
+from configtron.model.tuning import Rules
 from configtron.service.fleet.drawing import DrawnMap, drawn_map, profiles_of, used_profiles, with_profiles
+from configtron.service.fleet.enforced_rules import Enforcement
 from configtron.service.fleet.epoch_keys import EpochKeys
-from configtron.service.fleet.kept_documents import NOT_DRAWN, DrawnPlace, KeptDocuments, MapJournal
+from configtron.service.fleet.kept_documents import NOT_DRAWN, DrawnPlace, KeptDocuments
 from configtron.service.fleet.turns import TurnLog
 from configtron.tune.plan import UNTOUCHED
 from configtron.tune.rules import difference, inside
@@ -42,42 +43,12 @@ from configtron.tune.rules import difference, inside
 # s between two renewals of the lease, which lasts two at least; between two looks for changes by other programs, which
 # read the kernel's tables.
 RENEW_S, LOOK_S = 1.0, 0.25
+# Errors of the journal that pass, and are no reason to reject a map: no room on the disk, a lock.
+PASSING = (Unwritten, Busy)
 
 
 class LeaseOver(Refused):
     """The lease of what was in force has ended meanwhile: a map is put in force from the beginning."""
-
-
-class Enforcement(MapJournal, Protocol):
-    """What puts rules in force and takes them back when their lease ends, whatever becomes of this process."""
-
-    @property
-    def draws(self) -> bool:
-        """Whether the kernel draws: then prefixes point to classes, and plans are turned."""
-
-    def barred(self, profile: Profile) -> str:
-        """Return why a profile may not be in force here, in one line; ""."""
-
-    def begin(self, rules: Rules, lease_s: float, ports: tuple[int, ...]) -> None:
-        """Put all of these rules in force for connections to these local ports, in place of what this applier had.
-
-        Errors: `ConfigtronError`, also where a driver cannot select them.
-        """
-
-    def change(self, changes: Changes, target: Rules) -> None:
-        """Put changes in force that lead to `target`. Errors: `ConfigtronError`, with everything as before."""
-
-    def turn(self, plan: Plan, mixes: Mapping[str, Mix]) -> None:
-        """Load a plan and put it in force, where the kernel draws. Errors: `ConfigtronError`."""
-
-    def renew(self, lease_s: float) -> None:
-        """Let the lease last that long from now. Errors: `ConfigtronError` where it has ended."""
-
-    def foreign(self) -> str:
-        """Return what another program changed since the last call, in one line; ""."""
-
-    def frozen(self) -> str:
-        """Return what another program had changed, until the operator unfreezes the place; ""."""
 
 
 class LoadResult(NamedTuple):
@@ -126,7 +97,7 @@ class Applier:
         self._ports: tuple[int, ...] = ()
         self._renewed_s = self._looked_s = float("-inf")
         self._latest = (0, 0)
-        self.frozen = ""
+        self.frozen, self._complained = "", False
         self.remarks: list[str] = []
         self._kept = KeptDocuments(enforcement, self.remarks.append)
         # Prefix -> the class that it had before maps in force changed it, for `retuning.py` to take.
@@ -217,9 +188,10 @@ class Applier:
         head = found.head
         if (place := (head.term, head.version)) < self._latest or place == self.held[:2]:
             latest = ".".join(map(str, self._latest))
-            return self._refused(
-                place, f"map {head.term}.{head.version} is not later than {latest}, which was accepted"
-            )
+            why = f"map {head.term}.{head.version} is not later than {latest}, which was accepted"
+            return self._refused(place, why)
+        with suppress(ConfigtronError):  # a change of ours would hide another program's
+            self._look(now_s)
         if self.frozen:
             return self._refused(place, f"frozen: {self.frozen}")
         left_s = (head.not_after_ns - head.made_ns) / 1e9
@@ -235,12 +207,12 @@ class Applier:
             if self._now is None or not self._keys.has(self._now.drawing.epoch, head.key):
                 self._begin(self._under_way(head, now_ns) or _Turned(accepted, self._drawn(head, now_ns)), now_s)
         except LeaseOver as error:
-            self._lost(str(error))
+            self._lost("")  # what asked for it logs the result
             return self._refused(place, str(error), retry=True)
         except ConfigtronError as error:
             if self._rules is not before:
                 self._lost(f"map {head.term}.{head.version} is in force in part, until its lease ends: {error}")
-            return self._refused(place, str(error))
+            return self._refused(place, str(error), retry=isinstance(error, PASSING))
         self._accepted, self._latest = accepted, place
         if document:
             self._kept.keep(document, place, found.change is None)
@@ -352,8 +324,6 @@ class Applier:
             return prefixes
         return {prefix: name for prefix, name in prefixes.items() if name != UNTOUCHED}
 
-    # Time.
-
     def tick(self, now_s: float, now_ns: int) -> None:
         """Renew the lease, turn the epoch, end what is void, and look for foreign changes."""
         if self.frozen and not self._enforcement.frozen():
@@ -363,39 +333,68 @@ class Applier:
             return
         self._kept.again()
         try:
-            if foreign := self._foreign(now_s):
-                self.frozen = foreign
-                self.remarks.append(f"another program changed what is in force; no map is applied until `configtron"
-                                    f" tune unfreeze`: {foreign}")  # fmt: skip
+            if now_s - self._looked_s >= LOOK_S or self._is_turn_due(now_ns):
+                self._look(now_s)
             if now_s >= self._accepted.until_s:
                 self._end(f"map {self.held[0]}.{self.held[1]} is void: no later one came; Default applies")
                 return
             if now_s - self._renewed_s >= RENEW_S:
-                self._enforcement.renew(self._accepted.head.lease_s)
-                self._renewed_s = now_s
-            if not self.frozen:
+                self._renew(now_s)
+            if self._accepted is not None and not self.frozen:
                 self._turn(now_s, now_ns)
         except ConfigtronError as error:
-            self._lost(str(error))
+            self._failed(error, now_s)
 
-    def _foreign(self, now_s: float) -> str:
-        """Return what another program changed since the last look, some times a second; ""."""
-        if self.frozen or now_s - self._looked_s < LOOK_S:
-            return ""
+    def _renew(self, now_s: float) -> None:
+        """Renew the lease; where the journal has no room or is locked, try again while it lasts. Errors: others."""
+        assert self._accepted is not None
+        head = self._accepted.head
+        try:
+            self._enforcement.renew(head.lease_s)
+            self._renewed_s, self._complained = now_s, False
+        except PASSING as error:
+            if now_s - self._renewed_s >= head.lease_s:
+                self._lost("")
+            elif not self._complained:
+                self._complained = True
+                self.remarks.append(f"the lease of map {head.term}.{head.version} cannot be renewed; once it is over"
+                                    f" Default applies, until this is mended: {error}")  # fmt: skip
+
+    def _failed(self, error: ConfigtronError, now_s: float) -> None:
+        """Take a refusal of the driver's: what another program took away can be neither renewed nor changed."""
+        with suppress(ConfigtronError):
+            self._look(now_s)
+        if self.frozen and self._accepted is not None and now_s < self._accepted.until_s:
+            self._renewed_s = now_s
+            return
+        term, version, _ = self.held
+        self._lost("" if self.frozen else f"map {term}.{version} is given up, and asked for again; Default applies"
+                   f" meanwhile: {error}")  # fmt: skip
+
+    def _look(self, now_s: float) -> None:
+        """Freeze the place where another program changed it since the last look. Errors: the enforcement's."""
+        if self.frozen or self._rules is None:
+            return
         before_s, self._looked_s = self._looked_s, now_s
         if foreign := self._enforcement.foreign():
             self.turns.ended(before_s)
-        return foreign
+            self.frozen = foreign
+            self.remarks.append(f"another program changed what is in force; no map is applied until `configtron tune"
+                                f" unfreeze`: {foreign}")  # fmt: skip
+
+    def _is_turn_due(self, now_ns: int) -> bool:
+        assert self._now is not None
+        return now_ns // 1_000_000_000 // self._now.drawing.head.epoch_s != self._now.drawing.epoch
 
     def _turn(self, now_s: float, now_ns: int) -> None:
         """Draw for the next epoch, by the latest map, once the epoch under way is over."""
         assert self._accepted is not None and self._now is not None
         now = self._now
-        if now_ns // 1_000_000_000 // now.drawing.head.epoch_s == now.drawing.epoch:
+        if not self._is_turn_due(now_ns):
             return
         try:
             self._begin(_Turned(self._accepted, self._drawn(self._accepted.head, now_ns)), now_s)
-        except LeaseOver:
+        except (LeaseOver, *PASSING):
             raise
         except ConfigtronError as error:
             if self._accepted.place == now.accepted.place:
@@ -426,8 +425,9 @@ class Applier:
         self._lost(why)
 
     def _lost(self, why: str) -> None:
-        """Forget what was in force: a later map, or the same one again, begins anew."""
-        self.remarks.append(why)
+        """Forget what was in force: a later map, or the same one again, begins anew. `why`: a line for the log; ""."""
+        if why:
+            self.remarks.append(why)
         # Until the lease was renewed last, all was in force for sure.
         self.turns.ended(self._renewed_s)
         self._accepted = self._now = self._before = self._rules = None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from configtron.db.agent_journal import AgentJournal
 from configtron.model.draw import Mix, Plan
-from configtron.model.errors import BadInput, ConfigtronError, Mismatch, Missing, Refused
+from configtron.model.errors import BadInput, ConfigtronError, Mismatch, Missing, Refused, Unwritten
 from configtron.model.nouns import Profile
 from configtron.model.protocols import Drawing, Driver, PerListener, RecordMarker, RecordStopper
 from configtron.model.tuning import Changes, Rules
@@ -29,7 +29,7 @@ from configtron.service.lease.lock import exclusive_lock
 from configtron.service.lease.options import AUTO, LeaseOptions
 from configtron.service.lease.planner import usable
 from configtron.service.lease.recovery import recover_due
-from configtron.service.lease.undo import undo
+from configtron.service.lease.undo import JournalBehind, undo
 from configtron.tune.drivers import load
 from configtron.tune.guard import refusals
 from configtron.tune.journal import LEASED, Transaction
@@ -131,7 +131,7 @@ class JournaledEnforcement:
             self._driver.stop_records()
         self._driver = driver
         with exclusive_lock(self._options.database):
-            recover_due(self._context)
+            self._recover()
             current = self._current()
             if current is not None and current.id != self._journal.fleet_act() and driver.place != self._options.place:
                 listen = driver.place.listen
@@ -151,6 +151,13 @@ class JournaledEnforcement:
             self._journal.set_fleet_act(self._transaction.id)
             self._inherits_plan = current is not None
         self._mark, self._changes = self._driver.mark(), 0
+
+    def _recover(self) -> None:
+        """Close what is due. Errors: `Unwritten` for a journal without room: then another try may succeed."""
+        try:
+            recover_due(self._context)
+        except JournalBehind as error:
+            raise Unwritten(str(error.__cause__ or error)) from error
 
     def _drop_inherited_plan(self, current: Transaction | None) -> None:
         """Drop the plan of an earlier start: it draws profiles that the new rules may not have."""
@@ -210,12 +217,29 @@ class JournaledEnforcement:
             self._renew(lease_s)
 
     def _renew(self, lease_s: float) -> None:
-        transaction, until_s = self._held(), self._context.now_s() + lease_s
+        transaction = self._watched(self._held())
+        until_s = self._context.now_s() + lease_s
         if not self._journal.renew(transaction.id, until_s, lease_s):
             self._transaction = None
             raise LeaseOver(f"transaction {transaction.id} of the agent is over; the map is put in force anew")
         if isinstance(self._driver, Drawing):
             self._driver.renew(round(until_s * 1e9))
+
+    def _watched(self, transaction: Transaction) -> Transaction:
+        """Start another watchdog where a transaction's has ended. Errors: `Refused` where none starts; then the
+        transaction is undone, as its lease would end nothing."""
+        if watchdog_process.is_watched(transaction):
+            return transaction
+        log.warning("the watchdog of transaction %d has ended, and another one is started: should this agent end too,"
+                    " it puts back what stood before", transaction.id)  # fmt: skip
+        try:
+            watchdog = watchdog_process.start(self._context, transaction.id)
+        except (ConfigtronError, OSError) as error:
+            self._transaction = None
+            undo(self._context, transaction, "it has no watchdog")
+            raise Refused(f"Default applies, as no watchdog of the agent's rules starts: {error}") from error
+        self._transaction = replace(transaction, watchdog=watchdog)
+        return self._transaction
 
     def retune(self, choose: Choice, profiles: Iterable[Profile], until_s: float = float("inf")) -> RetuneCount:
         """Give open connections what `choose` wants, as `OpenRetuner.retune`. Errors: its own; `LeaseOver`."""
@@ -231,17 +255,20 @@ class JournaledEnforcement:
         """Return what another program changed, in one line, and freeze the place; "": nothing."""
         if self._transaction is None or (mark := self._driver.mark()) == self._mark:
             return ""
-        self._mark = mark
         current = self._journal.act(self._transaction.id)
         if current is None or current.status != LEASED:
+            self._mark = mark
             return ""
         found = recognised(self._driver.read(), [current.rules])
         wrong = advise(self._driver.name, current.rules, found)
         if not wrong:
+            self._mark = mark
             return ""
         whole = bool(lost_together(current.rules, found))
         line = "all of it is gone" if whole else f"{wrong[0].text}" + (f" and {len(wrong) - 1} more" * (len(wrong) > 1))
         self._journal.freeze(current, {PLACE: (f"{len(current.rules.prefixes)} prefixes", line)})
+        # Not before: without room for the freeze, the change is news still.
+        self._mark = mark
         return line
 
     def frozen(self) -> str:

@@ -86,14 +86,35 @@ def run_manager(options: ManagerOptions, maker: MapMaker | LearnerRecipe, *, sto
             log.info("manager %s (term %d) listens at %s", name, core.term, options.endpoint)
             started(core)
             with closing(core), _served(options):
+                refusals = KeyRefusals()
                 while not stop():
                     _turn(core, sockets)
+                    refusals.note(sockets.refused)
                     if (due := core.key_due(time.time_ns())) is not None:
                         sockets = _rotated(core, sockets, options, due)
                     if core.stopped:
                         raise Refused(core.stopped)
         finally:
             sockets.close()
+
+
+class KeyRefusals:
+    """Lines about connections with keys that are not enrolled: the first, and whenever they are ten times as many."""
+
+    def __init__(self) -> None:
+        self._before = self._count = 0
+        self._next = 1
+
+    def note(self, refused: int) -> None:
+        """Take how many were refused since the sockets were made, which may be anew."""
+        self._count += refused - self._before if refused >= self._before else refused
+        self._before = refused
+        if self._count < self._next:
+            return
+        while self._next <= self._count:
+            self._next *= 10
+        log.warning("connections are refused, as their keys are not enrolled: %d so far; an agent joins by: configtron"
+                    " learn manager enroll", self._count)  # fmt: skip
 
 
 def _served(options: ManagerOptions) -> AbstractContextManager[None]:

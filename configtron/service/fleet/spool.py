@@ -23,6 +23,8 @@ log = logging.getLogger("configtron.fleet")
 MOST_BYTES = 64 << 20
 # Bytes of encoded rows that leave room for the frame around them.
 BATCH_BYTES = MOST_FRAME - 1024
+# Calls of `add` that drop none, until a want of room counts as over: near the bound every other one finds room.
+STEADY = 50
 # Bytes of a random name for each start of an agent: rows of a restored copy of a spool are no new rows.
 BOOT_BYTES = 8
 
@@ -38,6 +40,8 @@ class Spool:
         self._file, self._next = SpoolFile(path, most_bytes), 1
         # How many were dropped before the present want of room; None: there is none.
         self._dropped_at: int | None = None
+        # Calls of `add` since the last one that dropped some.
+        self._kept = 0
         self._most_bytes = most_bytes
 
     def add(self, rows: Sequence[OutcomeRow]) -> int:
@@ -58,7 +62,9 @@ class Spool:
 
     def _note(self, before: int, has_room: bool) -> None:
         """Log when outcomes begin to be dropped, and when that is over; `before`: what was dropped before these."""
-        if (self._file.dropped > before) == (self._dropped_at is not None):
+        drops = self._file.dropped > before
+        self._kept = 0 if drops else self._kept + 1
+        if drops == (self._dropped_at is not None) or (not drops and self._kept < STEADY):
             return
         if self._dropped_at is not None:
             log.warning("%s: outcomes are kept again; %d were dropped", self._file.path, before - self._dropped_at)

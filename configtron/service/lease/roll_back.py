@@ -22,7 +22,7 @@ from configtron.service.lease.lock import exclusive_lock
 from configtron.service.lease.options import AUTO, LeaseOptions, Notice, OnNotice, ignore
 from configtron.service.lease.ownership import taken_over
 from configtron.service.lease.recovery import recover_due
-from configtron.service.lease.undo import REQUESTED, JournalBehind, note_obstacle, revert_unjournaled, undo
+from configtron.service.lease.undo import REQUESTED, UNJOURNALED, JournalBehind, note_obstacle, revert_unjournaled, undo
 from configtron.service.lease.unjournaled import others, unjournaled
 from configtron.tune.drivers import load
 from configtron.tune.journal import KEPT, LEASED, OPEN, Transaction
@@ -78,7 +78,7 @@ def rollback(options: LeaseOptions, *, last: bool = False, on_notice: OnNotice =
     """
     try:
         journal = Tuning(options.database)
-    except BadInput as error:
+    except UNJOURNALED as error:
         if last:
             raise
         raise Mismatch(_rollback_without_journal(options, error)) from error
@@ -151,7 +151,7 @@ def _still_frozen(journal: Tuning, closed: Iterable[Closed]) -> list[str]:
     return [one.scope for one in journal.frozen() if (one.driver, one.place, one.space) in undone]
 
 
-def _rollback_without_journal(options: LeaseOptions, error: BadInput) -> str:
+def _rollback_without_journal(options: LeaseOptions, error: ConfigtronError) -> str:
     """Undo the transactions of a journal that cannot be written (full disk, read-only); return the text to report.
 
     Errors: `error` itself, where the journal cannot be read, or has nothing in force.

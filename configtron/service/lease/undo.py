@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from configtron.model.errors import BadInput, ConfigtronError, Mismatch
+from configtron.model.errors import BadInput, ConfigtronError, Mismatch, Unwritten
 from configtron.model.protocols import Driver, Mover
 from configtron.model.tuning import Place, Rules
 from configtron.service.lease import ownership
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 REQUESTED = "rollback"
 # Separates, in the journal, the reason of an undo from the error that blocks it.
 NOT_YET = "; not undone yet: "
+# Errors of a journal that cannot be written: damaged or not ours, or without room on the disk.
+UNJOURNALED = (BadInput, Unwritten)
 log = logging.getLogger("configtron.tune")
 
 
@@ -51,7 +53,7 @@ def undo(
     dropped = context.journal.act(transaction.over) if transaction.over and wholly else None
     transaction = replace(transaction, status=UNDOING, over=base.id if base else 0, why=why)
     closed = [dropped.closed(UNDONE, why)] if dropped else []
-    with suppress(BadInput):
+    with suppress(*UNJOURNALED):
         context.journal.put(transaction, *closed)
     restored, base = _revert(context, transaction, base)
     if connections is not None:
@@ -59,7 +61,7 @@ def undo(
     done = transaction.closed(UNDONE, why)
     try:
         context.journal.put(done, *([base] if base else []), *closed)
-    except BadInput as error:
+    except UNJOURNALED as error:
         behind = f"transaction {transaction.id}: what stood before is back, but not in the journal: {error}"
         raise JournalBehind(behind) from error
     _release(context)
@@ -147,7 +149,7 @@ def _rules_of(context: LeaseContext, transaction: Transaction) -> Rules:
 
 def note_obstacle(context: LeaseContext, transaction: Transaction, why: str, error: Exception) -> None:
     """Record the error that blocks a transaction's end, where the journal can be written."""
-    with suppress(BadInput):
+    with suppress(*UNJOURNALED):
         context.journal.note(transaction.id, f"{why}{NOT_YET}{error}")
 
 
@@ -161,5 +163,5 @@ def forget(context: LeaseContext, transaction: Transaction, why: str) -> Transac
 
 def _release(context: LeaseContext) -> None:
     """Remove ownership records that no longer count. One that stays keeps no database out: not worth an error."""
-    with suppress(BadInput):
+    with suppress(*UNJOURNALED):
         ownership.release(context)

@@ -251,6 +251,35 @@ def test_a_foreign_change_freezes_once_until_it_is_unfrozen() -> None:
     assert loaded(one, second).result.error == "" and kernel.begun == 2
 
 
+@pytest.mark.parametrize("look_s", [0.0, 0.9], ids=["looked first", "renewed first"])
+def test_what_another_program_took_away_is_not_renewed_and_is_one_line(look_s: float) -> None:
+    kernel = Recorded()
+    one = Applier(kernel, KEY.verify_key, Rules())
+    loaded(one, made())
+    one.tick(look_s, START_NS)
+    # The driver refuses the renewal before the next look is due.
+    kernel.external, kernel.refuses = "all of it is gone", Refused("the driver ebpf has no rules in force here")
+    for at in range(3):
+        one.tick(1.0 + at, START_NS)
+    (line,) = one.take_remarks()
+    assert "all of it is gone" in line and one.frozen and one.held[:2] == (1, 1)
+    assert "frozen" in loaded(one, made(replace(MAP, version=2))).result.error and kernel.begun == 1
+
+
+@pytest.mark.parametrize("how", ["turn", "rollback"])
+def test_a_change_by_another_program_is_not_hidden_by_a_change_of_ours(how: str) -> None:
+    kernel = Recorded()
+    one, first = Applier(kernel, KEY.verify_key, Rules()), made()
+    loaded(one, first)
+    one.tick(0.5, START_NS)
+    kernel.external = "198.51.0.0/24 profile: fast -> none"
+    if how == "turn":
+        one.tick(0.6, TURN_NS)
+    else:
+        assert "frozen" in loaded(one, made(replace(MAP, version=2, key=b"b" * 16)), first, 0.6).result.error
+    assert one.frozen and (kernel.begun, kernel.changed) == (1, 0)
+
+
 def test_it_looks_for_external_changes_four_times_a_second_however_often_it_is_woken() -> None:
     class Looked(Recorded):
         looks = 0

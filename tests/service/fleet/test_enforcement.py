@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,7 +15,7 @@ from configtron.db.agent_journal import AgentJournal
 from configtron.db.tuning import Tuning
 from configtron.model.close_records import CloseRecord, OpenRecord
 from configtron.model.draw import Key, Mix, Plan
-from configtron.model.errors import BadInput, ConfigtronError
+from configtron.model.errors import BadInput, ConfigtronError, Refused
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place, Rules
 from configtron.service.fleet import enforcement as enforcing
@@ -21,6 +23,7 @@ from configtron.service.fleet.applier import LeaseOver
 from configtron.service.fleet.enforcement import JournaledEnforcement
 from configtron.service.lease.context import context_of
 from configtron.service.lease.options import LeaseOptions
+from configtron.service.lease.processes import alive, end, ended
 from configtron.service.lease.watcher import Watcher
 from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.guard import Bound, Limits
@@ -98,6 +101,41 @@ def test_a_lease_that_is_not_renewed_ends_and_a_change_after_it_is_refused(journ
         one.renew(LEASE_S)
     with pytest.raises(ConfigtronError):
         one.change(*changed(RULES, 1))
+
+
+def killed(journal: AgentJournal) -> str:
+    """Kill the watchdog of the transaction in force; return its name."""
+    (act,) = journal.acts(LEASED)
+    end(act.watchdog, signal.SIGKILL)
+    assert ended(act.watchdog, 10.0)
+    return act.watchdog
+
+
+def test_a_watchdog_that_was_killed_is_started_anew(journal: AgentJournal, caplog: pytest.LogCaptureFixture) -> None:
+    one = made(journal, MemoryDriver(Place()))
+    one.begin(RULES, LEASE_S)
+    before = killed(journal)
+    one.renew(LEASE_S)
+    one.renew(LEASE_S)
+    (act,) = journal.acts(LEASED)
+    assert act.watchdog != before and alive(act.watchdog)
+    assert [record.getMessage() for record in caplog.records if "watchdog" in record.getMessage()] == [
+        f"the watchdog of transaction {act.id} has ended, and another one is started: should this agent end too, it"
+        " puts back what stood before"]  # fmt: skip
+    one.release()
+    assert not alive(act.watchdog)
+
+
+def test_rules_that_no_watchdog_watches_are_taken_back(journal: AgentJournal, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = made(journal, MemoryDriver(Place()))
+    one.begin(RULES, LEASE_S)
+    killed(journal)
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with pytest.raises(Refused, match="Default applies, as no watchdog"):
+        one.renew(LEASE_S)
+    assert journal.acts(LEASED) == [] and journal.acts(UNDONE)[-1].why == "it has no watchdog"
+    with pytest.raises(ConfigtronError):
+        one.renew(LEASE_S)
 
 
 def test_a_watch_on_the_same_database_neither_renews_the_agents_lease_nor_reports_its_changes(

@@ -30,7 +30,7 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 # Seeds in which each broken rule must be noticed.
 SEEDS = 6
 # The first seed that is tried, where it is not 0.
-FIRST = {"finds_plans_by_epoch_alone": 3, "asks_the_wall_clock_of_now": 48}
+FIRST = {"finds_plans_by_epoch_alone": 3, "asks_the_wall_clock_of_now": 97}
 
 
 def finds_plans_by_epoch_alone(patch: pytest.MonkeyPatch) -> None:

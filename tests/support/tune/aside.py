@@ -26,10 +26,10 @@ def usable() -> None:
         pytest.skip(reason)
 
 
-def aside(script: str, *arguments: str) -> Any:
-    """A program of this folder in namespaces of its own; its JSON."""
+def aside(script: str, *arguments: str, folder: Path = HERE) -> Any:
+    """A program of a folder in namespaces of its own; its JSON."""
     usable()
-    command = apart([sys.executable, str(HERE / script), *arguments])
+    command = apart([sys.executable, str(folder / script), *arguments])
     done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=120)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)

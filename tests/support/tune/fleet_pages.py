@@ -49,6 +49,7 @@ from configtron.model.nouns import Profile
 from configtron.service.fleet.manager import ManagerOptions, run_manager
 from configtron.service.fleet.manager_core import ManagerCore
 from configtron.service.fleet.map_maker import FixedMapMaker
+from tests.support.faults.real_fleet import epoch_length
 from tests.support.one_request import ask, connected
 from tests.support.real_servers import free_port, running
 
@@ -73,11 +74,6 @@ pages = PagesOptions("127.0.0.1", port, folder / "log", settle_ns)
 with asked_to_stop() as stopping:
     run_agent(AgentOptions(LeaseOptions(folder / "tune.db", driver), folder / "agent", "root", pages), stop=stopping)
 """
-
-
-def epoch_length(now_s: float) -> int:
-    """A length of the epoch by which now is a quarter of an hour from a turn at least."""
-    return next(one for one in (86_400, 80_000, 70_000) if 900 < now_s % one < one - 900)
 
 
 def until(holds: Callable[[], bool], about: Callable[[], object] = lambda: "") -> None:

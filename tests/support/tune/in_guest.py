@@ -18,11 +18,11 @@ from rigs import ROOT
 LIMIT_S = 420
 
 
-def in_guest(backend: Backend, folder: Path, script: str, *arguments: str) -> Any:
-    """Skips the test where there is no such guest."""
+def in_guest(backend: Backend, folder: Path, script: str, *arguments: str, of: str = "tune") -> Any:
+    """Skips the test where there is no such guest. `of`: the folder of `tests/support` that the program is in."""
     if reason := backend.available() or objects.missing():
         pytest.skip(reason)
-    program = ROOT / "tests" / "support" / "tune" / script
+    program = ROOT / "tests" / "support" / of / script
     job = GuestJob(
         (sys.executable, str(program), *arguments),
         folder / "output",
