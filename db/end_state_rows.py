@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,17 +26,11 @@ class EndStateRows(Database):
 
     def add(self, states: EndStates) -> int:
         """Keep connections, each once; return how many are new. Rows are `checked`."""
-        columns = [self._values(states, name) for name in NAMES]
+        rows = end_state_values(states)
         with self._clear(), self._transaction():
             before = self._count()
-            self._connection.executemany(INSERT_END_STATE, zip(*columns, strict=True))
+            self._connection.executemany(INSERT_END_STATE, rows)
             return self._count() - before
-
-    def _values(self, states: EndStates, name: str) -> list[object]:
-        column = getattr(states, name)
-        if name in TEXTS or name in TRUTHS:
-            return column.tolist()  # type: ignore[no-any-return]
-        return [None if unknown else value for value, unknown in zip(column.tolist(), np.isnan(column), strict=True)]
 
     def _count(self) -> int:
         return int(self._connection.execute("SELECT count(*) FROM end_state").fetchone()[0])
@@ -44,8 +39,14 @@ class EndStateRows(Database):
         """Return all connections, in order of their beginning."""
         with self._clear():
             rows = self._connection.execute(SELECT_END_STATES).fetchall()
-        columns = list(zip(*rows, strict=True)) if rows else [()] * len(NAMES)
-        return EndStates(**{name: _column(name, values) for name, values in zip(NAMES, columns, strict=True)})
+        return _states(rows)
+
+    def latest(self, most: int) -> EndStates:
+        """Return the latest connections that were added, in order of their beginning."""
+        query = f"SELECT * FROM (SELECT {', '.join(NAMES)} FROM end_state ORDER BY id DESC LIMIT ?) ORDER BY at_s"
+        with self._clear():
+            rows = self._connection.execute(query, (most,)).fetchall()
+        return _states(rows)
 
     def save_models(self, states: dict[str, str], learned: int) -> None:
         """Keep classifiers by name, in place of all earlier ones; learned: connections."""
@@ -59,6 +60,23 @@ class EndStateRows(Database):
         """Return the state of each classifier by name; none where nothing was learned."""
         with self._clear():
             return dict(self._connection.execute("SELECT name, state FROM initial_model"))
+
+
+def end_state_values(states: EndStates) -> list[tuple[object, ...]]:
+    """Return rows as `INSERT_END_STATE` takes them."""
+    return list(zip(*(_values(states, name) for name in NAMES), strict=True))
+
+
+def _values(states: EndStates, name: str) -> list[object]:
+    column = getattr(states, name)
+    if name in TEXTS or name in TRUTHS:
+        return column.tolist()  # type: ignore[no-any-return]
+    return [None if unknown else value for value, unknown in zip(column.tolist(), np.isnan(column), strict=True)]
+
+
+def _states(rows: Sequence[tuple[object, ...]]) -> EndStates:
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(NAMES)
+    return EndStates(**{name: _column(name, values) for name, values in zip(NAMES, columns, strict=True)})
 
 
 def _column(name: str, values: tuple[object, ...]) -> Any:

@@ -11,14 +11,20 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple, cast
 
+import numpy as np
+
 from configtron.db.connection import Database
+from configtron.db.end_state_rows import INSERT_END_STATE, end_state_values
 from configtron.db.outcomes import INSERT
+from configtron.learner.end_reports import state_of
+from configtron.learner.initial.end_states import checked, of_rows
 from configtron.model.errors import BadInput
-from configtron.model.fleet import OutcomeRow
+from configtron.model.fleet import END_STATE, OutcomeRow
 from configtron.model.nouns import Profile
 from configtron.model.records import canonical, pairs_form
 
@@ -28,6 +34,8 @@ WHOLE_MAPS = 20
 ROWS = 5000
 # Words that are remembered by number: sites, prefixes, classes.
 WORDS = 200_000
+# Connections' ends that are kept, the latest.
+END_STATES = 500_000
 # Why a row does not teach whose map, or the profile in it, is not in this database.
 UNKNOWN_MAP = "unknown-map"
 FLEET_LOG = canonical({"fleet": "agents", "metric": "plt"})
@@ -209,7 +217,7 @@ class FleetStore(Database):
                 fresh = rows[max(through + 1 - first, 0) :]
                 last = first + len(rows) - 1
                 if fresh:
-                    self._insert(stream, fresh, received_ns)
+                    self._keep(stream, fresh, received_ns)
                     lost = max(first - through - 1, 0)
                     update = "UPDATE fleet_stream SET through = ?, lost = lost + ? WHERE id = ?"
                     self._connection.execute(update, (last, lost, stream))
@@ -226,6 +234,20 @@ class FleetStore(Database):
         query = "SELECT id, through FROM fleet_stream WHERE agent = ? AND boot = ?"
         stream, through = self._connection.execute(query, (agent, boot)).fetchone()
         return stream, through
+
+    def _keep(self, stream: int, rows: Sequence[OutcomeRow], received_ns: int) -> None:
+        """Keep page loads, and connections' ends in their own table (`learner/end_reports.py`)."""
+        loads = [row for row in rows if row.failure != END_STATE]
+        if loads:
+            self._insert(stream, loads, received_ns)
+        if len(loads) < len(rows):
+            ends = of_rows([state_of(row) for row in rows if row.failure == END_STATE])
+            # An agent's clock may be hours ahead.
+            ends = replace(ends, at_s=np.minimum(ends.at_s, received_ns / 1e9))
+            good, _ = checked(ends, received_ns / 1e9)
+            self._connection.executemany(INSERT_END_STATE, end_state_values(good))
+            old = "DELETE FROM end_state WHERE id <= (SELECT max(id) FROM end_state) - ?"
+            self._connection.execute(old, (END_STATES,))
 
     def _insert(self, stream: int, rows: Sequence[OutcomeRow], received_ns: int) -> None:
         ids = self._ids({"default", "static"}.union(*(map(column, rows) for column in WORD_COLUMNS)))

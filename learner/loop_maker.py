@@ -28,6 +28,16 @@ OTHER_MAKER = ("the database holds no state of a learner of this version: its ma
                " it is damaged; to learn from its outcomes anew: --fresh")  # fmt: skip
 
 
+def coming_epoch(now_ns: int, epoch_s: int) -> int:
+    """Return the epoch that begins within `LEAD_S`, or has begun."""
+    return int((now_ns / 1e9 + min(LEAD_S, epoch_s / 4)) // epoch_s)
+
+
+def is_made(epoch: int, latest: int) -> bool:
+    """Return whether an epoch's map was made; where the clock was set back by more than an epoch, it was not."""
+    return latest - 1 <= epoch <= latest
+
+
 class LoopMapMaker:
     """moved: prefixes whose class is another one in the latest map, since `moved` was last emptied: their open
     connections are to be moved."""
@@ -44,9 +54,8 @@ class LoopMapMaker:
     def make(self, now_ns: int, barred: Callable[[Profile], str]) -> FleetMap | None:
         """Return the map of the epoch that begins within `LEAD_S`, or has begun, once. Where the clock was set back by
         more than an epoch, epochs count anew from there."""
-        epoch_s = self.learner.options.map.epoch_s
-        epoch = int((now_ns / 1e9 + min(LEAD_S, epoch_s / 4)) // epoch_s)
-        if self._epoch - 1 <= epoch <= self._epoch:
+        epoch = coming_epoch(now_ns, self.learner.options.map.epoch_s)
+        if is_made(epoch, self._epoch):
             return None
         self.learner.bar(barred)
         made, moved = self.learner.turn(now_ns)
@@ -66,6 +75,12 @@ class LoopMapMaker:
     def classes(self) -> Mapping[str, str]:
         """Return prefix -> class of the prefixes that the map lacks, by their outcomes."""
         return self.learner.unlisted()
+
+    def learned(self) -> str:
+        """Return what was learned so far, in words."""
+        left = sum(self.learner.left_out_.values())
+        why = ", ".join(f"{n} {name}" for name, n in self.learner.left_out_.most_common(3))
+        return f"{self.learner.outcomes_} outcomes learned{f', {left} left out: {why}' if left else ''}"
 
     def save(self) -> str:
         """Return all that was learned, as text, and the key of the draw."""

@@ -102,7 +102,7 @@ class MadeMap:
 
 def empty_map(options: MapOptions, *, term: int, version: int, key: bytes, now_ns: int) -> MadeMap:
     """Return the map of a manager that has no policy yet: nothing is drawn."""
-    return MadeMap(_map(options, (term, version, key, now_ns), {}, {}, {}, ()), {})
+    return MadeMap(assembled(options, (term, version, key, now_ns), {}, {}, {}, ()), {})
 
 
 def map_of(
@@ -128,14 +128,14 @@ def map_of(
     profiles = _profiles(policy, {at for some in arms.values() for at, _ in some}, options.owned_profiles)
     mixes = {name: _mix([(profiles[at].name, share) for at, share in some]) for name, some in arms.items()}
     of_prefix = classes_of(policy, traffic, former)
-    listed = _listed(of_prefix, options, former)
-    bands = _bands(of_prefix, ids)
+    prefixes = listed(of_prefix, options, former)
+    bands = bands_of(of_prefix, ids)
     named = {profile.name: profile for _, profile in sorted(profiles.items())}
-    made = _map(options, (term, version, key, now_ns), named, mixes, listed, bands)
+    made = assembled(options, (term, version, key, now_ns), named, mixes, prefixes, bands)
     return MadeMap(made, {profile.name: at for at, profile in profiles.items()})
 
 
-def _map(
+def assembled(
     options: MapOptions,
     place: tuple[int, int, bytes, int],
     profiles: Mapping[str, Profile],
@@ -143,6 +143,7 @@ def _map(
     prefixes: Mapping[str, str],
     bands: tuple[Band, ...],
 ) -> FleetMap:
+    """Return a map of these parts. place: term, version, key of the draw, and wall clock now, ns."""
     term, version, key, now_ns = place
     not_after = now_ns + round(options.valid_s * 1e9)
     share = round(options.holdback * WHOLE)
@@ -223,7 +224,7 @@ def _rtt_ms(context: Context) -> float:
     return context.rtt_ms if context.rtt_ms is not None else np.inf
 
 
-def _listed(known: Sequence[PrefixClass], options: MapOptions, former: FleetMap | None) -> dict[str, str]:
+def listed(known: Sequence[PrefixClass], options: MapOptions, former: FleetMap | None) -> dict[str, str]:
     """Return prefix -> class of those with clients enough that no human decides for."""
     owned, before = _networks(options.owned), {} if former is None else former.prefixes
     able = [one for one in known if one.clients >= options.least_clients and not _within(one.prefix, owned)]
@@ -253,7 +254,7 @@ def _within(prefix: str, owned: frozenset[tuple[int, int, int]]) -> bool:
     )
 
 
-def _bands(known: Sequence[PrefixClass], ids: Sequence[str]) -> tuple[Band, ...]:
+def bands_of(known: Sequence[PrefixClass], ids: Sequence[str]) -> tuple[Band, ...]:
     """Return the bands of round trips and the class that most of their clients are of; a band of no client has the
     class of the next band that has one, so that no hole is between."""
     clients: list[Counter[str]] = [Counter() for _ in BAND_ENDS_US]

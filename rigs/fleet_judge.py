@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from ipaddress import ip_network
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from configtron.db.end_state_rows import EndStateRows
 from configtron.db.fleet import UNKNOWN_MAP, FleetStore
-from configtron.model.fleet import FleetMap, OutcomeRow
+from configtron.model.fleet import END_STATE, FleetMap, OutcomeRow
 from configtron.service.fleet.manager_core import ManagerCore
 from rigs.fleet_drawing import DrawingHost
 from rigs.fleet_hosts import BASE, HUMAN, Host
@@ -147,6 +149,9 @@ class Judge:
         for manager in self.world.managers[1:]:
             with FleetStore(manager.path) as store:
                 elsewhere = {(row.agent, row.boot, row.sequence) for row in store.every_row()}
+        ends = {end for manager in self.world.managers for end in _ends(manager.path)}
+        for host in self.world.hosts.values():
+            elsewhere |= {name for name, row in host.taken.items() if row.failure == END_STATE and _end(row) in ends}
         self._check(core.store.latest_term()[0] == core.term, "the manager's term is not the latest")
         for host in self.world.hosts.values():
             self._judge_host(host, core, stored, elsewhere)
@@ -181,6 +186,17 @@ class Judge:
         self._check(host.applier.held[:2] == place, f"{host.name}: holds {host.applier.held[:2]}, current is {place}")
         self._check(host.kernel.in_force(self.world.now) == host.applier.rules or host.applier.rules == BASE,
                    f"{host.name}: the kernel has other rules than the applier")  # fmt: skip
+
+
+def _ends(database: Path) -> set[tuple[float, str]]:
+    """Return prefix and round trip of the stored connections that ended: agents' clocks may be hours ahead."""
+    with EndStateRows(database) as store:
+        every = store.every()
+    return set(zip(every.min_rtt_ms.tolist(), every.prefix.tolist(), strict=True))
+
+
+def _end(row: OutcomeRow) -> tuple[float, str]:
+    return row.more["min_rtt_ms"], row.prefix
 
 
 def _same(stored: OutcomeRow, sent: OutcomeRow) -> bool:

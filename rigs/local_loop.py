@@ -131,7 +131,9 @@ def main(folder: str, chunks: str) -> None:
     with hosted(Path(folder), tensor, secrets.token_hex(4), plan=PLAN) as here:
         for chunk in play(here, small_world(tensor), int(chunks)):
             print(f"chunk {chunk}", flush=True)
-        learner = here.learning.maker.learner
+        maker = here.learning.maker
+        assert isinstance(maker, LoopMapMaker)
+        learner = maker.learner
         print(json.dumps({"rows": rows_stored(here.store), "learned": learner.outcomes_,
                           "left_out": dict(learner.left_out_), "term": here.learning.core.term,
                           "mixes": len(learner.map.mixes) if learner.map else 0}))  # fmt: skip

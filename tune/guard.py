@@ -37,6 +37,11 @@ FAIR_CONTROLS = FAIR
 MOST_WINDOW = 30
 # The same, spread over a round trip: Rüth and Hohlfeld (arXiv 1902.08937) found CDNs that send up to 100.
 MOST_PACED_WINDOW = 100
+# Segments of a saved window, half of which a connection sends in the round trip of its jump (RFC 9959): five doublings
+# of the default window of 10. A larger jump saves no more round trips than a path of 100 Mbit/s and 40 ms has use for.
+MOST_SAVED_WINDOW = 640
+# Segments of such a connection's initial window: RFC 6928's.
+MOST_INITIAL_OF_RESUMED = 10
 # s; RFC 6298 section 2.4 asks for 1, Linux takes 0.2. A timer below the delayed ACK of 40 ms repeats segments that were
 # not lost, and fills the queue that other flows share.
 LEAST_RTO_S = 0.04
@@ -88,6 +93,20 @@ UNFAIR: tuple[Unfair, ...] = (
         lambda settings: _paced(settings) and _number(settings, "initcwnd", 0) > MOST_PACED_WINDOW,
         f"more than {MOST_PACED_WINDOW} segments in the first round trip, more than any server was seen to send",
         "Rüth and Hohlfeld, arXiv 1902.08937",
+    ),
+    Unfair(
+        "resumed-window",
+        lambda settings: _number(settings, "resume_cwnd", 0) > MOST_SAVED_WINDOW,
+        f"a saved window of more than {MOST_SAVED_WINDOW} segments lets a connection jump past what five round trips of"
+        " slow start reach",
+        "RFC 9959 section 3; RFC 6928",
+    ),
+    Unfair(
+        "resumed-burst",
+        lambda settings: "resume_cwnd" in settings and _number(settings, "initcwnd", 0) > MOST_INITIAL_OF_RESUMED,
+        f"a connection that resumes begins with at most {MOST_INITIAL_OF_RESUMED} segments, by which it learns whether"
+        " the path is the saved one",
+        "RFC 9959 section 3 (reconnaissance); RFC 6928",
     ),
     Unfair(
         "rto",

@@ -21,25 +21,15 @@ from configtron.learner.initial.end_states import (
     placed,
     prefix_of,
 )
-from configtron.model.close_records import CLOSED, RETREATED, VALIDATED, CloseRecord, OpenRecord
+from configtron.model.close_records import RETREATED, VALIDATED, CloseRecord
 from configtron.model.errors import BadInput
+from tests.support.end_state_records import record
 
 NOW_S = 1_800_000_000.0
 GOOD = {
     "at_s": 1_700_000_000.0, "prefix": "192.0.2.0/24", "min_rtt_ms": 40.0, "max_rtt_ms": 90.0, "max_cwnd": 33.0,
     "packets_in": 60.0, "packets_out": 120.0,
 }  # fmt: skip
-
-
-def record(**given: Any) -> CloseRecord:
-    opened = OpenRecord("198.51.100.0/24", 443, 999, 5_000_000_000, 1, "c", 1, False, "fixed-50", 1, 3, None, 41_000,
-                        False)  # fmt: skip
-    fields = {
-        "end_ns": 6_000_000_000, "min_rtt_us": 40_000, "max_cwnd": 57, "bytes_acked": 90_000, "bytes_received": 300,
-        "segments": 80, "retransmits": 4, "app_limited": 0.1, "rwnd_limited": None, "delivery_kbps": 9000.0,
-        "ending": CLOSED,
-    }  # fmt: skip
-    return CloseRecord(opened, **(fields | given))
 
 
 def test_a_close_record_becomes_a_row() -> None:

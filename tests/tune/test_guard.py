@@ -14,6 +14,8 @@ REACH = {
     "tcp_congestion_control": Reach(
         "tcp_congestion_control", values=("cubic", "reno", "vegas", "bbr", "htcp", "dctcp")
     ),
+    "resume_cwnd": Reach("resume_cwnd", least=4, most=65535),
+    "resume_rtt": Reach("resume_rtt", least=1e-6, most=120),
     "min_rto": Reach("min_rto", least=0.001, most=120),
     "pacing": Reach("pacing", values=("pfifo_fast", "fq")),
     "max_pacing_rate": Reach("max_pacing_rate", least=1),
@@ -44,6 +46,8 @@ def test_a_value_refused_by_name_is_refused_with_its_reason() -> None:
         {"initcwnd": 60, "pacing": "fq"},
         {"initcwnd": 60, "max_pacing_rate": 10**6},
         {"min_rto": 0.2},
+        {"resume_cwnd": 640, "resume_rtt": 0.1},
+        {"resume_cwnd": 100, "resume_rtt": 0.1, "initcwnd": 10},
         {"tcp_congestion_control": "vegas"},
         {"tcp_congestion_control": "reno", "initcwnd": 1},
         {},
@@ -57,6 +61,8 @@ def test_what_is_fair_passes(settings: dict[str, Value]) -> None:
     ("settings", "source"),
     [
         ({"tcp_congestion_control": "bbr"}, "Ware"),
+        ({"resume_cwnd": 641, "resume_rtt": 0.1}, "RFC 9959"),
+        ({"resume_cwnd": 100, "resume_rtt": 0.1, "initcwnd": 11}, "RFC 9959"),
         ({"tcp_congestion_control": "dctcp"}, "RFC 8257"),
         ({"tcp_congestion_control": "htcp"}, "RFC 5033"),
         ({"initcwnd": 31}, "RFC 6928"),
@@ -78,6 +84,8 @@ def test_every_rule_of_fairness_has_a_source_and_is_broken_by_something() -> Non
         {"initcwnd": 31},
         {"initcwnd": 101, "pacing": "fq"},
         {"data_rto": 0.01},
+        {"resume_cwnd": 641},
+        {"resume_cwnd": 640, "initcwnd": 11},
     ]
     for rule in UNFAIR:
         assert rule.source and [settings for settings in tried if rule.broken(settings)], rule.name

@@ -24,6 +24,8 @@ from configtron.report.log_lines import log_progress
 @click.option("--map", "map_file", type=INPUT_FILE, metavar="FILE",
               help="Publish the map in this JSON file, again whenever it changes; learn nothing.")  # fmt: skip
 @click.option("--policy", metavar="POLICY", help="Learn by it which of the database's profiles is best: extra `learn`.")
+@click.option("--strategies", default="", metavar="NAME=SHARE,...",
+              help="Of --policy initial: which share draws which strategy (docs/initial.md).")  # fmt: skip
 @click.option(
     "--after-term", type=click.IntRange(0), default=0, metavar="N", help="After a restore: begin above term N."
 )
@@ -42,8 +44,9 @@ def run(keys: Path | None, map_file: Path | None, policy: str | None, **given: A
 
     log_progress()
     staged = StageOptions(given.pop("stage_clients"), given.pop("dark_hours"), given.pop("stages"))
+    strategies = given.pop("strategies")
     options = ManagerOptions(settings().db, key_folder(keys), **given)
-    maker = chosen_maker(options, map_file, policy, staged)
+    maker = chosen_maker(options, map_file, policy, staged, strategies)
     with asked_to_stop() as stopping:
         run_manager(options, maker, stop=stopping)
         return INTERRUPTED if stopping() else DONE

@@ -40,6 +40,8 @@ OPTIONS = with_options(
     click.option("--budget", type=Finite(0, 1), default=0.01, show_default=True, metavar="SHARE",
                  help="What exploration may cost, as a share of Default's mean page load time."),
     click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of all random numbers."),
+    click.option("--strategies", default="", metavar="NAME=SHARE,...",
+                 help="Of --policy initial: which share draws which strategy (docs/initial.md)."),
     click.option("--fresh", is_flag=True, help="Forget what was learned; learn from the stored outcomes anew."),
     click.option("--for", "span_s", type=SPAN, metavar="SECONDS", help="Stop after so long; else at Ctrl-C."),
 )  # fmt: skip

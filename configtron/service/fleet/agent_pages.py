@@ -156,9 +156,9 @@ def _received(end: socket.socket | None) -> bytes:
 
 def _datagrams(batch: ReaderBatch) -> list[bytes]:
     """Return a batch in parts of one datagram each; none of an empty one."""
-    longest = max(map(len, batch[:3]))
+    longest = max(map(len, (batch.joined, batch.ended, batch.bad, batch.states)))
     cuts = (slice(at, at + OF_DATAGRAM) for at in range(0, longest, OF_DATAGRAM))
     # All records go before the answers, which they may confirm.
-    found = [ReaderBatch(batch.joined[cut], batch.ended[cut], batch.bad[cut]) for cut in cuts]
+    found = [ReaderBatch(batch.joined[cut], batch.ended[cut], batch.bad[cut], states=batch.states[cut]) for cut in cuts]
     cuts = (slice(at, at + OF_DATAGRAM) for at in range(0, len(batch.known), OF_DATAGRAM))
     return [encoded(one) for one in (*found, *(ReaderBatch(known=batch.known[cut]) for cut in cuts))]

@@ -14,11 +14,15 @@ from typing import Any
 
 from nacl.signing import SigningKey
 
+from configtron.db.end_state_rows import EndStateRows
 from configtron.db.tuning import Tuning
 from configtron.fleet.transport.curve_keys import signing_key
 from configtron.learner.closed_loop import LoopOptions
+from configtron.learner.initial.end_states import EndStates
 from configtron.learner.loop_maker import LoopMapMaker
 from configtron.learner.map_making import MapOptions
+from configtron.learner.window_classes import SHARES, checked_shares
+from configtron.learner.window_maker import INITIAL, LEAST_OF_PREFIX, MOST_LEARNED, WindowMapMaker
 from configtron.model.bounds import check_number, check_text
 from configtron.model.draw import PARTS, Mix
 from configtron.model.errors import BadInput
@@ -30,7 +34,7 @@ from configtron.model.records import Json
 from configtron.model.tuning_json import named, setting_of, value_text
 from configtron.service.fleet.learner_process import LearnerRecipe
 from configtron.service.fleet.manager import ManagerOptions
-from configtron.service.fleet.map_maker import Barred, FixedMapMaker, MapMaker
+from configtron.service.fleet.map_maker import Barred, FixedMapMaker, LearningMaker, MapMaker
 from configtron.service.fleet.stages import StageOptions, Stages
 from configtron.service.learning.importable import check_classes, importable
 from configtron.tune.rules import canonical
@@ -155,8 +159,37 @@ def learning_maker(database: Path, policy: str, options: MapOptions) -> LoopMapM
     return LoopMapMaker(LoopOptions(grid_of(profiles), policy, options), token_bytes(KEY_BYTES))
 
 
+def window_maker(database: Path, options: MapOptions, strategies: str = "") -> WindowMapMaker:
+    """Return a maker that sets initial windows by the ends of earlier connections (`learn initial`).
+
+    strategies  shares as they are typed, NAME=SHARE,...; "": `SHARES`
+
+    Errors: `BadInput` for shares; `Missing` without the packages that windows are learned by.
+    """
+    check_classes()
+    shares = shares_of(strategies) if strategies else SHARES
+
+    def known() -> EndStates:
+        with EndStateRows(database, read_only=True) as store:
+            return store.latest(MOST_LEARNED)
+
+    return WindowMapMaker(known, options, token_bytes(KEY_BYTES), shares)
+
+
+def shares_of(text: str) -> dict[str, float]:
+    """Return strategy -> share of NAME=SHARE,... Errors: `BadInput`."""
+    found = {}
+    for part in text.split(","):
+        name, _, share = part.partition("=")
+        try:
+            found[name.strip()] = float(share)
+        except ValueError as error:
+            raise BadInput(f"--strategies {text!r}: write NAME=SHARE,..., as null=0.5,resume=0.5") from error
+    return checked_shares(found)
+
+
 def chosen_maker(
-    options: ManagerOptions, map_file: Path | None, policy: str | None, stages: StageOptions
+    options: ManagerOptions, map_file: Path | None, policy: str | None, stages: StageOptions, strategies: str = ""
 ) -> MapMaker | LearnerRecipe:
     """Return the maker of a file's map, or how a process makes that of a policy, and the stages by which its maps reach
     clients.
@@ -168,7 +201,7 @@ def chosen_maker(
     if map_file is not None:
         return FileMapMaker(map_file)
     key = draw_key(signing_key(options.keys)).hex()
-    arguments: dict[str, Json] = {"policy": policy, "stages": asdict(stages), "key": key}
+    arguments: dict[str, Json] = {"policy": policy, "stages": asdict(stages), "key": key, "strategies": strategies}
     _, made = policy_maker(options.database, arguments)
     return LearnerRecipe(options.database, f"{__name__}:{policy_maker.__name__}", arguments, made is not None)
 
@@ -178,9 +211,20 @@ def policy_maker(database: Path, arguments: Mapping[str, Any]) -> tuple[MapMaker
 
     Errors: those of `learning_maker` and `StageOptions.made`.
     """
-    maps = MapOptions()
-    maker = learning_maker(database, arguments["policy"], maps)
+    policy = arguments["policy"]
+    strategies = check_strategies(policy, arguments.get("strategies", ""))
+    maps = MapOptions(least_clients=LEAST_OF_PREFIX, new_prefixes=MOST_LEARNED) if policy == INITIAL else MapOptions()
+    maker: LearningMaker = (
+        window_maker(database, maps, strategies) if policy == INITIAL else learning_maker(database, policy, maps)
+    )
     return maker, StageOptions(**arguments["stages"]).made(bytes.fromhex(arguments["key"]), maker.note, maps)
+
+
+def check_strategies(policy: str, strategies: str) -> str:
+    """Return shares as they are typed. Errors: `BadInput` where the policy has no strategies."""
+    if strategies and policy != INITIAL:
+        raise BadInput(f"--strategies is of --policy {INITIAL}; {policy} chooses shares by itself")
+    return strategies
 
 
 def draw_key(key: SigningKey) -> bytes:

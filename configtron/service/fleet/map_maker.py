@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from configtron.learner.closed_loop import Moved
 from configtron.model.fleet import FleetMap, OutcomeRow
 from configtron.model.nouns import Profile
 
@@ -47,6 +48,18 @@ class MapMaker(Protocol):
 
     def restore(self, text: str) -> None:
         """Take over what `save` wrote. Errors: `BadInput` for another maker's text."""
+
+
+class LearningMaker(MapMaker, Protocol):
+    """A maker that learns. moved: prefixes whose class is another one in the latest map, since it was last emptied."""
+
+    moved: list[Moved]
+
+    def note(self, published: FleetMap, fresh: bool) -> None:
+        """Learn by the map as it was published. fresh: in place of the one that was made last."""
+
+    def learned(self) -> str:
+        """Return what was learned so far, in words."""
 
 
 class FixedMapMaker:

@@ -17,12 +17,12 @@ from nacl.signing import VerifyKey
 
 from configtron.fleet.map_document import SignedMap, document, opened, whole_map
 from configtron.learner.closed_loop import Moved
-from configtron.learner.loop_maker import LoopMapMaker
 from configtron.model.errors import Refused, Unwritten
 from configtron.model.fleet import FleetMap, OutcomeRow
 from configtron.model.nouns import Profile
 from configtron.service.fleet.applier import Applier
 from configtron.service.fleet.manager_core import ManagerCore
+from configtron.service.fleet.map_maker import LearningMaker
 from configtron.service.fleet.retuning import ClassRetuning
 from configtron.service.lease.retuning import RetuneCount
 
@@ -51,7 +51,7 @@ class LoopStep:
 class GuardedMaker:
     """A maker for one host: what its driver, its operator or the guard refuses is barred."""
 
-    def __init__(self, maker: LoopMapMaker, barred: Callable[[Profile], str]) -> None:
+    def __init__(self, maker: LearningMaker, barred: Callable[[Profile], str]) -> None:
         self.maker, self._barred = maker, barred
 
     def observe(self, rows: Sequence[OutcomeRow]) -> None:
@@ -78,7 +78,7 @@ class LocalLearning:
     current  the map that is to be in force; moved: prefixes whose class another map changed, for the other half
     """
 
-    def __init__(self, core: ManagerCore, maker: LoopMapMaker, boot: str) -> None:
+    def __init__(self, core: ManagerCore, maker: LearningMaker, boot: str) -> None:
         self.core, self.maker, self._boot = core, maker, boot
         self.current: SignedMap | None = core.session.current
         self.moved: deque[Moved] = deque()
@@ -122,10 +122,7 @@ class LocalLearning:
 
     def learned(self) -> str:
         """Return what was learned so far, in words."""
-        learner = self.maker.learner
-        left = sum(learner.left_out_.values())
-        why = ", ".join(f"{n} {name}" for name, n in learner.left_out_.most_common(3))
-        return f"{learner.outcomes_} outcomes learned{f', {left} left out: {why}' if left else ''}"
+        return self.maker.learned()
 
 
 class LocalApplying:

@@ -15,7 +15,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from configtron.learner.map_making import MapOptions
 from configtron.learner.receiving.http_endpoint import beacons_at
 from configtron.learner.registry import PREFERRED
 from configtron.learner.rulebook import learned_profile
+from configtron.learner.window_maker import INITIAL, LEAST_OF_PREFIX, MOST_LEARNED
 from configtron.model.bounds import check_number, check_texts
 from configtron.model.draw import Key, Mix, Plan
 from configtron.model.errors import BadInput, ConfigtronError
@@ -33,6 +34,7 @@ from configtron.model.grid import Grid, live_grid
 from configtron.model.nouns import Profile
 from configtron.model.protocols import Driver
 from configtron.service.boundary import fault
+from configtron.service.fleet.map_maker import LearningMaker
 from configtron.service.fleet.stages import StageOptions, Stages
 from configtron.service.learning.importable import check_classes, importable
 from configtron.service.learning.local_loop import (
@@ -69,7 +71,7 @@ class ServeOptions:
     driver; policy: a row of `learn policies`; begin_with, budget: as in `LoopOptions`; host, port: where beacons
     come; log_path: socket of the web server's access log; keys: folder of the key that signs maps; fresh: forget
     what was learned, and learn from the stored outcomes anew; stages: how maps reach clients; page: HOST:PORT
-    of the live page and of /metrics, "" for none."""
+    of the live page and of /metrics, "" for none; strategies: shares of `--policy initial`, as they are typed."""
 
     lease: LeaseOptions
     keys: Path
@@ -87,6 +89,7 @@ class ServeOptions:
     ports: tuple[int, ...] = field(default=(80, 443))
     stages: StageOptions = StageOptions()
     page: str = ""
+    strategies: str = ""
 
     def __post_init__(self) -> None:
         """Check texts and the port. Errors: `BadInput`."""
@@ -123,10 +126,30 @@ def reachable_grid(barred: Callable[..., str], grid: Grid | None = None) -> Grid
 def loop_options(options: ServeOptions, grid: Grid, owned: tuple[str, ...], names: frozenset[str], draws: bool
                  ) -> LoopOptions:  # fmt: skip
     """Return the options of the maker. owned, names: prefixes and profiles that a human set."""
-    least = options.least_clients or (CLIENTS if draws else PREFIXES_ALONE)
-    maps = MapOptions(options.seed, options.holdback, least, epoch_s=options.epoch_s, ports=options.ports, owned=owned,
-                      owned_profiles=names)  # fmt: skip
+    maps = map_options(options, owned, names, draws)
     return LoopOptions(grid, options.policy, maps, options.begin_with, budget=options.budget)
+
+
+def map_options(options: ServeOptions, owned: tuple[str, ...], names: frozenset[str], draws: bool) -> MapOptions:
+    """Return how maps are made. owned, names: prefixes and profiles that a human set."""
+    least = options.least_clients or (CLIENTS if draws else PREFIXES_ALONE)
+    return MapOptions(options.seed, options.holdback, least, epoch_s=options.epoch_s, ports=options.ports, owned=owned,
+                      owned_profiles=names)  # fmt: skip
+
+
+def local_maker(
+    options: ServeOptions, barred: Callable[[Profile], str], owned: tuple[str, ...], names: frozenset[str], draws: bool
+) -> tuple[LearningMaker, MapOptions]:
+    """Return the policy's maker, and how its maps are made. Errors: `BadInput`, `Missing`."""
+    from configtron.service.fleet.makers import check_strategies, window_maker
+
+    strategies = check_strategies(options.policy, options.strategies)
+    if options.policy == INITIAL:
+        least = options.least_clients or LEAST_OF_PREFIX
+        maps = replace(map_options(options, owned, names, draws), least_clients=least, new_prefixes=MOST_LEARNED)
+        return window_maker(options.lease.database, maps, strategies), maps
+    made = loop_options(options, reachable_grid(barred), owned, names, draws)
+    return LoopMapMaker(made, secrets.token_bytes(16)), made.map
 
 
 def serve_local(options: ServeOptions, stop: Callable[[], bool], seen: Callable[[LoopStep], None] = lambda _: None
@@ -155,17 +178,16 @@ def serve_local(options: ServeOptions, stop: Callable[[], bool], seen: Callable[
         driver = chosen(context_of(journal), options.lease, for_kernel(journal.wanted()))
         enforcement = JournaledEnforcement(options.lease, journal, driver)
         humans = wanted_by_humans(journal)
-        grid = reachable_grid(enforcement.barred)
-        made = loop_options(options, grid, tuple(humans.prefixes), frozenset(humans.profiles), enforcement.draws)
+        owned = tuple(humans.prefixes), frozenset(humans.profiles)
+        maker, maps = local_maker(options, enforcement.barred, *owned, enforcement.draws)
         boot = secrets.token_hex(8)
-        maker = LoopMapMaker(made, secrets.token_bytes(16))
-        stages = options.stages.made(draw_key(key), maker.note, made.map)
+        stages = options.stages.made(draw_key(key), maker.note, maps)
         learner = LearningThread(options.lease.database, maker, enforcement.barred, key, boot, fresh=options.fresh,
                                  stages=stages)  # fmt: skip
         applier = Applier(enforcement, key.verify_key, humans, enforcement.human_rules())
         applier.frozen = enforcement.frozen()
         unit = "draws for each client" if enforcement.draws else "is drawn for, prefix by prefix"
-        log.info("driver %s %s; %d configurations; policy %s", driver.name, unit, len(grid), options.policy)
+        log.info("driver %s %s; policy %s", driver.name, unit, options.policy)
         try:
             learning = learner.begun()
             applying = LocalApplying(learning, applier, key.verify_key, ClassRetuning(applier, enforcement))
@@ -181,7 +203,7 @@ class LearningThread(threading.Thread):
     """The learning half in its thread, to which its connection to the database belongs: a lease of seconds is renewed
     while an update takes longer."""
 
-    def __init__(self, database: Path, maker: LoopMapMaker, barred: Callable[[Profile], str], key: SigningKey,
+    def __init__(self, database: Path, maker: LearningMaker, barred: Callable[[Profile], str], key: SigningKey,
                  boot: str, *, fresh: bool = False, stages: Stages | None = None) -> None:  # fmt: skip
         super().__init__(name="learning", daemon=True)
         self._stages = stages

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from configtron.learner.end_reports import EndReport, row_of
 from configtron.learner.pageloads.beacon_join import SETTLE_NS, BeaconJoin
 from configtron.learner.pageloads.failure_join import FailureJoin
 from configtron.learner.pageloads.intake import Admitted, Intake, IntakeOptions
@@ -72,6 +73,7 @@ class PageOutcomes:
         self.failures.requests(batch.joined)
         self.failures.ended_badly(batch.bad)
         rows = self.beacons.advance(self._clock.boot_ns() + ahead_ns, self._clock.wall_ns() + ahead_ns)
+        rows += [self._end_row(report) for report in batch.states]
         waiting, self._failed = self._failed, []
         rows += [row for failed in waiting if (row := failed()) is not None]
         if self.asked is not None:
@@ -79,6 +81,10 @@ class PageOutcomes:
             self.asked.give_up(self._clock.boot_ns() - (0 if ahead_ns else ANSWER_NS))
         if rows:
             self._rows(rows)
+
+    def _end_row(self, report: EndReport) -> OutcomeRow:
+        self.beacons.sequence += 1
+        return row_of(report, self.beacons.agent, self.beacons.boot, self.beacons.sequence)
 
     def counts(self) -> Counter[str]:
         """Return what became of requests, beacons and reports."""

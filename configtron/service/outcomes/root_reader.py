@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import NamedTuple, Protocol
 
+from configtron.learner.end_reports import EndReport, EndReports
 from configtron.learner.pageloads.plan_book import PlanBook
 from configtron.learner.pageloads.request_join import BadEnding, DrawnArm, EndedConnection, JoinedRequest, RequestJoin
 from configtron.learner.receiving.ended_sockets import EndedSockets, boottime_ns
@@ -99,6 +100,7 @@ class ReaderBatch(NamedTuple):
     ended: tuple[EndedConnection, ...] = ()
     bad: tuple[BadEnding, ...] = ()
     known: tuple[ClientKnown, ...] = ()
+    states: tuple[EndReport, ...] = ()
 
 
 class RootReader:
@@ -113,6 +115,7 @@ class RootReader:
     ) -> None:  # fmt: skip
         self.source, self.lines, self.book, self._clock = source, lines, book, clock
         self.join = RequestJoin(book.describe, all_logged=all_logged)
+        self.ends = EndReports(book.describe, book.kernel_draws)
         self._reading: Iterator[OpenRecord | CloseRecord] | None = None
         self._began_ns = self._complete_ns = 0
         self._lost = source.lost_records()
@@ -124,7 +127,8 @@ class RootReader:
         self._read_records()
         self.read_lines()
         joined = self.join.advance(self._complete_ns, self._clock.boot_ns())
-        return ReaderBatch(tuple(joined), tuple(self.join.ended()), tuple(self.join.ended_badly()))
+        ended, bad = tuple(self.join.ended()), tuple(self.join.ended_badly())
+        return ReaderBatch(tuple(joined), ended, bad, states=tuple(self.ends.reports()))
 
     def read_lines(self) -> None:
         """Read the lines that wait. As soon as there are some: the kernel queues few (`log_socket.queue_length`)."""
@@ -134,10 +138,13 @@ class RootReader:
     def _read_records(self) -> None:
         if self._reading is None:
             self._reading, self._began_ns = self.source.records(), self._clock.boot_ns()
-        read = 0
+        read, since_boot_ns = 0, self._clock.wall_ns() - self._clock.boot_ns()
         for record in islice(self._reading, AT_ONCE):
             self.join.record(record)
-            self._opened += isinstance(record, OpenRecord)
+            if isinstance(record, CloseRecord):
+                self.ends.take(record, since_boot_ns)
+            else:
+                self._opened += 1
             read += 1
         self._read += read
         lost = self.source.lost_records()
@@ -154,4 +161,4 @@ class RootReader:
 
     def counts(self) -> Counter[str]:
         """Return what became of lines and records."""
-        return self.join.counts + self.join.lifetimes.counts + Counter({"records lost": self._lost})
+        return self.join.counts + self.join.lifetimes.counts + self.ends.counts + Counter({"records lost": self._lost})

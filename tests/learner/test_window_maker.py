@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: MIT
+"""Predicted windows in maps: few classes, known chances, nothing that is barred, and no choice of its own learned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from configtron.learner.initial.end_states import EndStates, of_rows
+from configtron.learner.loop_maker import LEAD_S
+from configtron.learner.map_making import MapOptions
+from configtron.learner.map_text import map_text
+from configtron.learner.window_classes import (
+    DRAWN,
+    MOST_CLASSES,
+    RESUME,
+    RTT_RUNGS_MS,
+    SHARES,
+    PathClass,
+    checked_shares,
+    joined_classes,
+    rung_of,
+    strategy_of,
+)
+from configtron.learner.window_maker import LEAST_LEARNED, WindowMapMaker
+from configtron.model.careful_resume import HALF, MOST_RTTS
+from configtron.model.draw import ARMS
+from configtron.model.errors import BadInput
+from configtron.model.fleet import WHOLE, FleetMap
+from configtron.model.nouns import Profile
+from configtron.service.fleet.map_maker import class_by_map
+from configtron.tune.guard import Bound, Limits
+from configtron.tune.guard import barred as guarded
+
+EPOCH_S = 600
+OPTIONS = MapOptions(least_clients=5, new_prefixes=1_000_000)
+# prefix -> (window, round trip in ms)
+NEAR, FAR = ("10.1.0.0/24", (120.0, 12.0)), ("10.2.0.0/24", (900.0, 120.0))
+
+
+def free(profile: Profile) -> str:
+    return ""
+
+
+def states(paths: dict[str, tuple[float, float]], count: int = 20, **more: Any) -> EndStates:
+    return of_rows([
+        {"at_s": 1.7e9 + at, "prefix": prefix, "max_cwnd": window, "min_rtt_ms": rtt, "packets_out": 400.0,
+         "loss": 0.01} | more
+        for prefix, (window, rtt) in paths.items() for at in range(count)
+    ])  # fmt: skip
+
+
+def maker(known: EndStates, shares: dict[str, float] = SHARES, options: MapOptions = OPTIONS) -> WindowMapMaker:
+    return WindowMapMaker(lambda: known, options, bytes(16), shares)
+
+
+def made(known: EndStates, barred: Callable[[Profile], str] = free, **given: Any) -> FleetMap:
+    found = maker(known, **given).make(10**18, barred)
+    assert found is not None
+    return found
+
+
+def arms(fleet_map: FleetMap, prefix: str) -> dict[str, tuple[dict[str, Any], float]]:
+    """Return strategy -> (settings, share) of a prefix's class."""
+    mix = fleet_map.mixes[fleet_map.prefixes[prefix]]
+    return {strategy_of(name): (dict(fleet_map.profiles[name].settings), parts / WHOLE) for name, parts in mix}
+
+
+def test_a_prefix_draws_the_strategies_of_its_own_window_with_the_operators_shares() -> None:
+    fleet_map = made(states(dict([NEAR, FAR])))
+    near, far = (arms(fleet_map, one) for one in (NEAR[0], FAR[0]))
+    assert list(near) == list(far) == list(DRAWN)
+    for strategy, share in SHARES.items():
+        assert near[strategy][1] == pytest.approx(share, abs=1e-4)
+    assert near["null"][0] == {} and near["fixed"][0] == {"initcwnd": 50}
+    assert 60 <= near["pred-low"][0]["initcwnd"] < near["pred-high"][0]["initcwnd"] <= 100
+    assert far["pred-round"][0] == {"initcwnd": 100}
+    assert far[RESUME][0]["resume_cwnd"] in range(100, 901) and far[RESUME][0]["resume_rtt"] == 0.08
+    assert near[RESUME][0]["resume_cwnd"] in range(26, 121) and near[RESUME][0]["resume_rtt"] == 0.01
+
+
+def test_what_is_saved_is_of_the_same_path_as_what_was_learned() -> None:
+    """RFC 9959: the round trip lies over half of the saved one, within ten times."""
+    for rtt_ms in np.geomspace(RTT_RUNGS_MS[0], 3000.0, 50).tolist():
+        assert rung_of(rtt_ms) / HALF < rtt_ms <= rung_of(rtt_ms) * MOST_RTTS
+
+
+def test_choices_of_its_own_do_not_teach() -> None:
+    """Connections that reached what they were given would predict it for ever."""
+    own = states({NEAR[0]: (700.0, 12.0)}, strategy="fixed", count=200)
+    both = of_rows([part.row(at) for part in (states(dict([NEAR])), own) for at in range(len(part))])
+    assert map_text(made(both)) == map_text(made(states(dict([NEAR]))))
+    jumped = states({NEAR[0]: (700.0, 12.0)}, strategy="resume", resumed="validated", count=200)
+    grown = of_rows([part.row(at) for part in (states(dict([NEAR])), jumped) for at in range(len(part))])
+    assert map_text(made(grown)) != map_text(made(states(dict([NEAR]))))
+
+
+def test_a_hundred_thousand_prefixes_share_some_dozens_of_classes() -> None:
+    rng = np.random.default_rng(4)
+    known = [PathClass((0, 50, low, low + 2, low + 1), saved, rtt) for low in range(1, 90, 7)
+             for saved in (0, 33, 95, 270, 500) for rtt in RTT_RUNGS_MS]  # fmt: skip
+    every = [known[at] for at in (rng.pareto(1.0, 100_000) * 20).astype(int) % len(known)]
+    found = joined_classes(every)
+    assert len(set(every)) > 300 and len(set(found)) == MOST_CLASSES
+    kept = set(found)
+    # the most stay as they are; the others are near in round trip and window
+    assert sum(one is other for one, other in zip(every, found, strict=True)) > 50_000
+    for one, other in {(one, other) for one, other in zip(every, found, strict=True) if one not in kept}:
+        assert all(one.apart(other) <= one.apart(third) for third in kept)
+
+
+def test_each_class_fits_the_kernels_table() -> None:
+    paths = {f"10.{at // 200}.{at % 200}.0/24": (4.0 * 1.4 ** (at % 17), 2.0 * 1.6 ** (at % 13)) for at in range(400)}
+    fleet_map = made(states(paths, count=6))
+    assert len(fleet_map.prefixes) == 400 and 1 < len(fleet_map.mixes) <= MOST_CLASSES
+    assert all(len(mix) <= ARMS and sum(parts for _, parts in mix) == WHOLE for mix in fleet_map.mixes.values())
+    # with as many of a version beside them
+    assert 2 * (len(fleet_map.mixes) + len(fleet_map.profiles)) < 1024
+
+
+def test_a_prefix_never_seen_has_the_class_of_its_band_and_one_seldom_seen_that_of_its_network() -> None:
+    few = {"10.2.9.0/24": FAR[1]}
+    known = of_rows([part.row(at) for part in (states(dict([NEAR, FAR])), states(few, count=2))
+                     for at in range(len(part))])  # fmt: skip
+    one = maker(known)
+    fleet_map = one.make(10**18, free)
+    assert fleet_map is not None and "10.2.9.0/24" not in fleet_map.prefixes
+    name = one.classes()["10.2.9.0/24"]
+    assert list(one.classes()) == ["10.2.9.0/24"] and name in fleet_map.mixes and name != fleet_map.prefixes[NEAR[0]]
+    unseen = {rtt: class_by_map(fleet_map, {}, "192.0.2.0/24", rtt) for rtt in (12_000, 120_000, 0)}
+    assert unseen == {12_000: fleet_map.prefixes[NEAR[0]], 120_000: fleet_map.prefixes[FAR[0]], 0: ""}
+
+
+@pytest.mark.parametrize(
+    ("bounds", "left", "most"),
+    [
+        ({}, {"null", "pred-low", "pred-high", "pred-round", RESUME}, 30),
+        ({"initcwnd": Bound(1, 20)}, {"null", "pred-low", "pred-high", "pred-round", RESUME}, 20),
+        ({"resume_cwnd": Bound(4, 30)}, {"null", "pred-low", "pred-high", "pred-round"}, 30),
+        ({"initcwnd": Bound(10, 10), "resume_cwnd": Bound(4, 160)}, {"null", "pred-low", "pred-high", "pred-round",
+                                                                   RESUME}, 10),
+        ({"initcwnd": Bound(1, 1)}, {"null", RESUME}, 0),
+    ],
+)  # fmt: skip
+def test_windows_are_cut_to_what_operators_permit(bounds: dict[str, Bound], left: set[str], most: int) -> None:
+    """A barred strategy is left out by name, and Null has its share: no map is refused for it."""
+    limits = Limits(bounds)
+
+    def barred(profile: Profile) -> str:
+        return next(guarded(profile, limits), "")
+
+    one = maker(states(dict([FAR])))
+    fleet_map = one.make(10**18, barred)
+    assert fleet_map is not None and not any(barred(profile) for profile in fleet_map.profiles.values())
+    found = arms(fleet_map, FAR[0])
+    assert set(found) == left and set(one.left_out) >= {"fixed"} and "fixed" in one.learned()
+    assert found["null"][1] == pytest.approx(1.0 - 0.1 * (len(left) - 1), abs=1e-4)
+    assert max((each.get("initcwnd", 0) for each, _ in found.values()), default=0) == most
+    if RESUME in found and "resume_cwnd" in bounds:
+        assert found[RESUME][0]["resume_cwnd"] == 160
+
+
+def test_a_driver_without_careful_resume_has_the_other_strategies() -> None:
+    def barred(profile: Profile) -> str:
+        return "out of reach" if any(knob.startswith("resume") for knob, _ in profile.settings) else ""
+
+    one = maker(states(dict([FAR])))
+    fleet_map = one.make(10**18, barred)
+    assert fleet_map is not None and set(arms(fleet_map, FAR[0])) == set(DRAWN) - {RESUME}
+    assert one.left_out == {RESUME: "out of reach"}
+
+
+def test_one_strategy_alone_and_a_share_of_nothing() -> None:
+    found = arms(made(states(dict([FAR])), shares={RESUME: 1.0}), FAR[0])
+    assert {name: share for name, (_, share) in found.items()} == {RESUME: 1.0}
+    for wrong in ({"nothing": 1.0}, {"null": -1.0}, {"null": 0.0}, {}):
+        with pytest.raises(BadInput):
+            checked_shares(wrong)
+
+
+def test_few_connections_and_bounds_alone() -> None:
+    assert not made(states(dict([NEAR]), count=LEAST_LEARNED - 1)).mixes
+    # lower bounds alone have no quantile: the bin below the mean of what was reached, 900, is resumed
+    assert arms(made(states(dict([FAR]), bound=True, loss=0.0)), FAR[0])[RESUME][0]["resume_cwnd"] == 350
+
+
+def test_a_map_an_epoch_and_what_it_keeps_over_a_kill() -> None:
+    known = states(dict([NEAR, FAR]))
+    one = maker(known)
+    times = [at for at in range(0, 3 * EPOCH_S) if one.make(at * 10**9, free) is not None]
+    assert times == [0, *(round(epoch * EPOCH_S - LEAD_S) for epoch in (1, 2, 3))]
+    one.note(replace(made(known), key=b"q" * 16), True)
+    other = maker(known)
+    other.restore(one.save())
+    assert other.make((3 * EPOCH_S - 1) * 10**9, free) is None
+    first, second = (each.make(4 * EPOCH_S * 10**9, free) for each in (one, other))
+    assert first is not None and second is not None and map_text(first) == map_text(second)
+    assert first.key == second.key == b"q" * 16
+    with pytest.raises(BadInput, match="no state of a learner"):
+        maker(known).restore('{"maker":1}')
+
+
+@pytest.mark.parametrize(
+    ("profile", "strategy"),
+    [("", ""), ("default", ""), ("null", "null"), ("fixed-50", "fixed"), ("pred-low-20", "pred-low"),
+     ("resume-400-80", "resume"), ("fast", "other"), ("pred", "other"), ("nullity", "other")],
+)  # fmt: skip
+def test_a_profile_names_its_strategy(profile: str, strategy: str) -> None:
+    assert strategy_of(profile) == strategy
