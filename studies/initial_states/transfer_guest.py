@@ -66,23 +66,23 @@ def perform(orders: str, folder: Path, means: Means) -> str:
 def _transfer(testbed: Testbed, transfer: Transfer) -> Transferred:
     testbed.change(transfer.condition, seed=transfer.seed)
     began = time.monotonic()
-    with _connected(testbed.addresses[ORIGIN]) as (server, client):
+    with connected(testbed.addresses[ORIGIN]) as (server, client):
         if server is None:
             return Transferred(0.0, 0.0, 0.0, 0, 0, 0, 0, 0, 0.0, 0, NOT_CONNECTED)
-        return _Sending(transfer, server, client, began).run()
+        return Sending(transfer, server, client, began).run()
 
 
 @contextmanager
-def _connected(address: str) -> Iterator[tuple[socket.socket | None, socket.socket]]:
+def connected(address: str, port: int = PORT) -> Iterator[tuple[socket.socket | None, socket.socket]]:
     """A connection's two ends; no server's where it failed."""
     with inside(SERVERS):
-        listener = socket.create_server((address, PORT))
+        listener = socket.create_server((address, port))
     with inside(CLIENT):
         client = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     with listener, client:
         listener.settimeout(PATIENCE_S)
         client.setblocking(False)
-        client.connect_ex((address, PORT))
+        client.connect_ex((address, port))
         try:
             server = listener.accept()[0]
         except TimeoutError:
@@ -93,7 +93,7 @@ def _connected(address: str) -> Iterator[tuple[socket.socket | None, socket.sock
             yield server, client
 
 
-class _Sending:
+class Sending:
     """One transfer, from its handshake on."""
 
     def __init__(self, transfer: Transfer, server: socket.socket, client: socket.socket, began: float) -> None:

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: MIT
+"""What each rival made of the same transfers: gain, harm, and what a flow beside them lost.
+
+Question   How much sooner do transfers end under each rival than under Null, how many are worse off, and who pays?
+Method     Each transfer ran under every rival, over the same path with the same seed. Speed-ups are of one transfer;
+           means have intervals of a bootstrap over prefixes, shares Wilson's. The competing flow's loss is of its bytes
+           within a horizon that is the same for all, against Null's run.
+Reads as   `RivalRow` by arm
+Source     Wilson (1927); Efron (1979)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from configtron.fingerprint.diversity import wilson
+from configtron.learner.columns import Codes, Floats
+from configtron.studies.initial_states.clients_world import Transfer
+from configtron.studies.initial_states.live_strategies import HARMED, RESAMPLES, SAME
+from configtron.studies.initial_states.rival_windows import ARMS
+from configtron.studies.initial_states.trials import RivalTrial, RivalTried
+
+
+class TriedTransfers(NamedTuple):
+    """Transfers that ran under every arm: (n, arms) seconds, losses of the first flight, packets, the other's bytes."""
+
+    transfers: Sequence[Transfer]
+    seconds: Floats
+    early: Floats
+    packets: Floats
+    beside: Floats
+
+    def some(self, which: Codes) -> TriedTransfers:
+        """Return these rows."""
+        return TriedTransfers([self.transfers[at] for at in which.tolist()], *(one[which] for one in self[1:]))
+
+
+class RivalRow(NamedTuple):
+    """One arm over some transfers.
+
+    mean, low, high      of the speed-up, with a 95 % interval
+    better               share that took less than Null's time, by more than a thousandth
+    harmed, _low, _high  share that took over 5 % longer
+    p95                  95th percentile of Null's seconds over the arm's
+    early                segments of the first flight lost per segment sent, less Null's
+    loses, _low, _high   share of its bytes that the competing flow did not get; NaN where there is none
+    """
+
+    arm: str
+    transfers: int
+    mean: float
+    low: float
+    high: float
+    better: float
+    harmed: float
+    harmed_low: float
+    harmed_high: float
+    p95: float
+    early: float
+    loses: float
+    loses_low: float
+    loses_high: float
+
+
+def tried_transfers(asked: Sequence[RivalTrial], pairs: Sequence[tuple[RivalTrial, RivalTried]]) -> TriedTransfers:
+    """Return the long transfers whose every trial that was asked for ended; an arm without its own has Null's."""
+    ended = {trial for trial, _ in pairs}
+    failed = {trial.transfer.seed for trial in asked if trial not in ended}
+    by: dict[int, dict[str, RivalTried]] = {}
+    transfers: dict[int, Transfer] = {}
+    for trial, result in pairs:
+        by.setdefault(trial.transfer.seed, {})[trial.arm] = result
+        transfers[trial.transfer.seed] = trial.transfer._replace(window=0)
+    whole = [seed for seed, of in by.items() if seed not in failed and of[ARMS[0]].found.packets_out > 10]
+    rows = [_row(by[seed]) for seed in whole]
+    columns = np.array(rows, dtype=np.float64).reshape(len(rows), len(ARMS), 4)
+    return TriedTransfers([transfers[seed] for seed in whole], *(columns[:, :, at] for at in range(4)))
+
+
+def _row(of: Mapping[str, RivalTried]) -> list[tuple[float, float, float, float]]:
+    found = [of.get(arm, of[ARMS[0]]) for arm in ARMS]
+    return [(one.found.seconds, one.found.early, one.found.packets_out, one.beside_bytes) for one in found]
+
+
+def rival_rows(tried: TriedTransfers, rng: np.random.Generator) -> list[RivalRow]:
+    """Return a row an arm; Null's speed-up is 1 by definition."""
+    gains, lost = tried.seconds[:, :1] / tried.seconds, tried.early.sum(axis=0) / tried.packets.sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        loses = 1.0 - tried.beside / tried.beside[:, :1]
+    prefixes = np.array([one.prefix for one in tried.transfers])
+    blocks = [np.flatnonzero(prefixes == one) for one in np.unique(prefixes)]
+    picks = [np.concatenate([blocks[at] for at in rng.integers(len(blocks), size=len(blocks))])
+             for _ in range(RESAMPLES)]  # fmt: skip
+    mean, other = (_spans(values, picks) for values in (gains, loses))
+    p95, count = np.percentile(tried.seconds, 95, axis=0), len(gains)
+    found = []
+    for at, arm in enumerate(ARMS):
+        harmed = int((gains[:, at] < 1 / (1 + HARMED)).sum())
+        found.append(RivalRow(
+            arm, count, *mean[at], float((gains[:, at] > 1 + SAME).mean()), harmed / count, *wilson(harmed, count),
+            float(p95[0] / p95[at]), float(lost[at] - lost[0]), *other[at],
+        ))  # fmt: skip
+    return found
+
+
+def _spans(values: Floats, picks: Sequence[Codes]) -> list[tuple[float, float, float]]:
+    """Return the mean of each column with its interval."""
+    means = np.array([values[pick].mean(axis=0) for pick in picks])
+    low, high = np.percentile(means, [2.5, 97.5], axis=0)
+    return list(zip(values.mean(axis=0).tolist(), low.tolist(), high.tolist(), strict=True))
+
+
+def within(tried: TriedTransfers, values: Floats, span: tuple[float, float]) -> TriedTransfers:
+    """Return the transfers whose value lies in a span."""
+    return tried.some(np.flatnonzero((values >= span[0]) & (values < span[1])))

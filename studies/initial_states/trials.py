@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: MIT
+"""Transfers under rivals as a guest's orders, and what each came to; `trial_guest.py` runs them.
+
+    found = performed_trials(arguments, "alone", trials)     parts of `EACH` trials, a boot each
+
+Rules for this file: values and their text; nothing of sockets.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from configtron.model.errors import BadInput
+from configtron.model.records import canonical
+from configtron.studies.guests.parts import Part, performed
+from configtron.studies.initial_states.clients_world import Transfer
+from configtron.studies.initial_states.transfer_orders import Transferred
+from configtron.studies.registry.kinds import Arguments
+
+GUEST = "configtron.studies.initial_states.trial_guest"
+# Trials of a boot; beside a competing flow each takes as long as some ten alone.
+EACH_ALONE, EACH_BESIDE = 600, 90
+
+
+class RivalTrial(NamedTuple):
+    """One transfer under one rival.
+
+    paced    its first window is sent over one round trip
+    warm     bytes of a transfer over the same path before it, which Linux's tcp_metrics remembers; 0: they are off
+    beside   a cubic flow goes on through the same queue
+    """
+
+    transfer: Transfer
+    arm: str
+    paced: bool = False
+    warm: int = 0
+    beside: bool = False
+
+    @property
+    def horizon_s(self) -> float:
+        """Return for how long the competing flow's bytes count: the same for every rival."""
+        rtt_s, sending_s = self.transfer.rtt_ms / 1e3, self.transfer.size * 8e-3 / self.transfer.rate_kbit
+        return min(20.0, max(0.5, 10.0 * rtt_s + 4.0 * sending_s))
+
+
+class RivalTried(NamedTuple):
+    """What a trial came to. beside_bytes: that the competing flow got within the horizon."""
+
+    found: Transferred
+    beside_bytes: int = 0
+
+
+def trials_text(trials: Sequence[RivalTrial]) -> str:
+    """Return a line, the same for equal trials."""
+    return canonical([[list(one.transfer), *one[1:]] for one in trials])
+
+
+def ordered_trials(text: str) -> list[RivalTrial]:
+    """Return the inverse of `trials_text`. Errors: `BadInput`."""
+    try:
+        return [RivalTrial(Transfer(*first), *rest) for first, *rest in json.loads(text)]
+    except (ValueError, TypeError) as error:
+        raise BadInput(f"no trials: {error}") from error
+
+
+def tried_text(results: Sequence[RivalTried]) -> str:
+    """Return a line of JSON a trial."""
+    return "".join(canonical([list(one.found), one.beside_bytes]) + "\n" for one in results)
+
+
+def tried_of(text: str) -> list[RivalTried]:
+    """Return the inverse of `tried_text`. Errors: `BadInput`."""
+    try:
+        return [RivalTried(Transferred(*found), count) for found, count in map(json.loads, text.splitlines())]
+    except (ValueError, TypeError) as error:
+        raise BadInput(f"no results of trials: {error}") from error
+
+
+def performed_trials(
+    arguments: Arguments, name: str, trials: Sequence[RivalTrial]
+) -> tuple[list[tuple[RivalTrial, RivalTried]], str]:
+    """Return each trial with its result, failed ones left out, and which parts failed. Errors: `Missing`."""
+    each = EACH_BESIDE if any(one.beside for one in trials) else EACH_ALONE
+    chunks = [trials[at : at + each] for at in range(0, len(trials), each)]
+    wanted = [Part(f"{name}-{number}", GUEST, trials_text(some)) for number, some in enumerate(chunks, 1)]
+    pairs, missing = list[tuple[RivalTrial, RivalTried]](), []
+    for some, done in zip(chunks, performed(arguments, wanted), strict=True):
+        if done.why:
+            missing.append(f"{done.part.name}: {done.why}")
+            continue
+        results = tried_of(done.text)
+        pairs += [pair for pair in zip(some, results, strict=True) if not pair[1].found.reason]
+        if failed := [one.found.reason for one in results if one.found.reason]:
+            missing.append(f"{done.part.name}: {len(failed)} trials failed, the first: {failed[0]}")
+    return pairs, "; ".join(missing)

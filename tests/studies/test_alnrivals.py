@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: MIT
+"""The study `alnrivals` on planted results, whose figures are known; its trials in a guest, whose paths are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from configtron.lab.uml.user_mode_linux import UmlVirtual
+from configtron.learner.initial.end_states import EndStates, of_rows
+from configtron.model.errors import BadInput
+from configtron.studies import alnrivals
+from configtron.studies.initial_states import rival_claims
+from configtron.studies.initial_states.clients_world import Transfer
+from configtron.studies.initial_states.rival_claims import BAND, BESIDE, rule_of
+from configtron.studies.initial_states.rival_rows import TriedTransfers, rival_rows, tried_transfers
+from configtron.studies.initial_states.rival_windows import (
+    ARMS,
+    AVERAGE,
+    CONSTANT,
+    LAST,
+    METRICS,
+    PACED,
+    RULE,
+    SILENT,
+    remembered,
+    rival_windows,
+    trials_of,
+)
+from configtron.studies.initial_states.transfer_orders import Transferred
+from configtron.studies.initial_states.trials import (
+    RivalTrial,
+    RivalTried,
+    ordered_trials,
+    performed_trials,
+    trials_text,
+    tried_of,
+    tried_text,
+)
+from configtron.studies.output.results import ABSENT, HOLDS, PARTLY, UNKNOWN
+from configtron.studies.registry.kinds import Arguments
+
+DONE = Transferred(0.5, 99.0, 130.0, 40, 60, 70, 2, 1, 0.1, 100_000)
+
+
+def transfer(at: int, rtt_ms: float = 150.0) -> Transfer:
+    return Transfer(f"10.0.{at % 8}.0/24", 1.7e9 + at, 10_000.0, rtt_ms, 180_000, 100_000, at + 1)
+
+
+def nulls(count: int = 160) -> EndStates:
+    """Prefixes 0 to 5, whose paths hold some 60 segments; prefixes 6 and 7 were never seen."""
+    rng = np.random.default_rng(1)
+    return of_rows([
+        {"prefix": f"10.0.{at % 6}.0/24", "at_s": 1.6e9 + 999.0 * at, "min_rtt_ms": 150.0, "packets_out": 150.0,
+         "max_cwnd": float(60.0 * np.exp(0.2 * rng.standard_normal()))}
+        for at in range(count)
+    ])  # fmt: skip
+
+
+def planted(gain: float, harmed: int, count: int = 200, beside: float = 1.0) -> TriedTransfers:
+    """The rule gains so much but for so many transfers, which take twice as long; all rivals do as Null."""
+    null = np.exp(0.5 * np.random.default_rng(1).standard_normal(count))
+    seconds = np.tile(null[:, None], (1, len(ARMS)))
+    seconds[:, ARMS.index(RULE)] /= gain
+    seconds[:harmed, ARMS.index(RULE)] = 2.0 * null[:harmed]
+    other = np.full(seconds.shape, 1e6)
+    other[:, ARMS.index(RULE)] *= beside
+    other[:, ARMS.index("fixed-100")] *= 0.5
+    return TriedTransfers([transfer(at) for at in range(count)], seconds, np.zeros(seconds.shape),
+                          np.full(seconds.shape, 50.0), other)  # fmt: skip
+
+
+def test_what_is_remembered_of_a_prefix() -> None:
+    rows = [{"prefix": "10.0.0.0/24", "max_cwnd": window, "packets_out": 10.0 * at}
+            for at, window in enumerate((20.0, 60.0, 20.0), 2)]  # fmt: skip
+    # 20; 0.25 x 60 + 0.75 x 20 = 30; 0.25 x 20 + 0.75 x 30 = 27.5
+    assert remembered(of_rows(rows)) == {"10.0.0.0/24": (20, 27, 40)}
+
+
+def test_each_rival_has_its_window() -> None:
+    states = nulls()
+    asked = alnrivals.clients_of([transfer(0), transfer(7)])
+    known, stranger = (dict(zip(ARMS, row, strict=True)) for row in rival_windows(states, asked).tolist())
+    assert known[SILENT] == stranger[SILENT] == known[METRICS] == 0 and known[CONSTANT] == 32 and known[PACED] == 20
+    assert known[LAST] == remembered(states)["10.0.0.0/24"][0] and known[AVERAGE] == pytest.approx(60, abs=12)
+    # of a prefix never seen memories know nothing; the rule has half of what its network's paths hold
+    assert stranger[LAST] == stranger[AVERAGE] == 0 and 15 <= stranger[RULE] <= known[RULE] + 5 <= 35
+
+
+def test_trials_are_those_that_differ_from_null() -> None:
+    states, fresh = nulls(), [transfer(0), transfer(7)]
+    trials = trials_of(fresh, rival_windows(states, alnrivals.clients_of(fresh)), states, beside=True)
+    assert [one.arm for one in trials if one.transfer.seed == 1] == list(ARMS)
+    assert {one.arm for one in trials if one.transfer.seed == 8} == set(ARMS) - {LAST, AVERAGE, METRICS}
+    assert [one.warm for one in trials if one.arm == METRICS] == [150 * 1448]
+    assert {one.arm for one in trials if one.paced} == {PACED, RULE} and all(one.beside for one in trials)
+
+
+def test_orders_and_results_survive_their_text() -> None:
+    trials = [RivalTrial(transfer(0), RULE, True, 7, True), RivalTrial(transfer(1), SILENT)]
+    assert ordered_trials(trials_text(trials)) == trials
+    assert tried_of(tried_text([RivalTried(DONE, 5)])) == [RivalTried(DONE, 5)]
+    for text in ("{", "[[1]]", "3"):
+        with pytest.raises(BadInput):
+            ordered_trials(text)
+    with pytest.raises(BadInput):
+        tried_of("[1]\n")
+
+
+def test_a_transfer_with_a_failed_trial_counts_for_no_rival() -> None:
+    trials = [
+        RivalTrial(transfer(at)._replace(window=window), arm)
+        for at in (0, 1)
+        for window, arm in ((0, SILENT), (32, CONSTANT))
+    ]
+    pairs = [(one, RivalTried(DONE._replace(seconds=1.0 + one.transfer.window))) for one in trials]
+    whole = tried_transfers(trials, pairs)
+    assert whole.seconds[:, ARMS.index(CONSTANT)].tolist() == [33.0, 33.0] and whole.seconds[0, -1] == 1.0
+    assert [one.seed for one in tried_transfers(trials, pairs[:3]).transfers] == [1]
+
+
+def test_gain_harm_and_the_others_loss_are_of_the_same_transfers() -> None:
+    one = rule_of(rival_rows(planted(1.25, 8, beside=0.97), np.random.default_rng(1)))
+    assert one.harmed == 0.04 and one.harmed_low < 0.04 < one.harmed_high
+    assert one.mean == pytest.approx(0.96 * 1.25 + 0.04 * 0.5) and one.low <= one.mean <= one.high
+    assert one.loses == pytest.approx(0.03) and one.better == 0.96
+
+
+@pytest.mark.parametrize(
+    ("gain", "harmed", "verdicts"),
+    [
+        # harmed alone, harmed beside, gain, tails, first flights, unseen, ahead, the other's loss, intervals
+        (1.5, 0, [HOLDS, HOLDS, HOLDS, HOLDS, HOLDS, HOLDS, HOLDS, HOLDS, HOLDS, HOLDS, HOLDS, UNKNOWN]),
+        (1.1, 9, [PARTLY, PARTLY, ABSENT, ABSENT, ABSENT, HOLDS, HOLDS, HOLDS, HOLDS, HOLDS, HOLDS, UNKNOWN]),
+        (0.9, 0, [ABSENT, ABSENT, ABSENT, ABSENT, ABSENT, HOLDS, HOLDS, ABSENT, ABSENT, ABSENT, HOLDS, UNKNOWN]),
+    ],
+)
+def test_verdicts_follow_the_results(gain: float, harmed: int, verdicts: list[str]) -> None:
+    tried = planted(gain, harmed)
+    bounds = replace(nulls(), bound=np.ones(len(nulls()), dtype=bool))
+    found = alnrivals.results_of_rivals(bounds, tried, tried, tried.transfers, {"10.0.0.0/24"}, 1)
+    assert [fact.verdict for fact in rival_claims.facts(found)] == verdicts
+    assert {BESIDE, BAND, "5-20 Mbit/s", "buffer 0.5-1"} <= set(found.parts)
+    for table in rival_claims.tables(found):
+        assert table.rows and all(len(row) == len(table.columns) for row in table.rows)
+
+
+def test_no_transfer_is_refused() -> None:
+    none = planted(1.0, 0, count=0)
+    with pytest.raises(BadInput, match="no long transfer"):
+        alnrivals.results_of_rivals(nulls(), none, none, [], set(), 1)
+
+
+@pytest.mark.root
+@pytest.mark.lab
+def test_trials_in_a_guest_are_paced_remembered_and_beside_a_flow(tmp_path: Path) -> None:
+    """A small queue drops a window of 60 that comes at once, and none that is paced; the other flow pays for it."""
+    if reason := UmlVirtual().available():
+        pytest.skip(reason)
+    path = Transfer("10.0.0.0/24", 1.7e9, 10_000.0, 100.0, 30_000, 150_000, 1)
+    trials = [
+        RivalTrial(path, SILENT), RivalTrial(path._replace(window=60), LAST),
+        RivalTrial(path._replace(window=60), RULE, paced=True),
+        RivalTrial(path, METRICS, warm=600_000), RivalTrial(path, SILENT, beside=True),
+    ]  # fmt: skip
+    arguments = replace(Arguments(tmp_path), worker="configtron.studies.guests.worker")
+    pairs, missing = performed_trials(arguments, "one", trials)
+    assert not missing and [trial for trial, _ in pairs] == trials
+    null, burst, paced, memory, beside = (result for _, result in pairs)
+    assert burst.found.early > 0 == paced.found.early and paced.found.seconds < null.found.seconds
+    assert null.beside_bytes == 0 < beside.beside_bytes and beside.found.seconds > null.found.seconds
+    # what was remembered ends slow start early, and is forgotten after its trial
+    assert memory.found.max_cwnd < 0.85 * null.found.max_cwnd
+    again, _ = performed_trials(arguments, "two", [trials[3], trials[0]])
+    assert again[1][1].found.max_cwnd == pytest.approx(null.found.max_cwnd, rel=0.05)
