@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """Stands in for systemctl in a root tree without systemd: starts a unit's program as the unit's text has it, same user
-and same words, and keeps its process number. Nothing confines it: tests/tune/test_fleet_units.py does that."""
+and same words, and keeps its process number. Nothing confines it: tests/tune/test_fleet_units.py does that. A tree has
+no control groups, so an agent's driver is `route`, by name: unnamed, it takes no map that is for some ports."""
 
 from __future__ import annotations
 
@@ -32,9 +33,10 @@ def start(unit: str) -> None:
         state = Path("/var/lib", folder)
         state.mkdir(mode=0o700, exist_ok=True)
         os.chown(state, user.pw_uid, user.pw_gid)
+    command = setting(unit, "ExecStart").replace(" tune agent ", " tune --driver route agent ")
     with (KEPT / f"{unit}.log").open("ab") as log:
         process = subprocess.Popen(
-            shlex.split(setting(unit, "ExecStart")), user=user.pw_uid, group=user.pw_gid, extra_groups=[], stdout=log,
+            shlex.split(command), user=user.pw_uid, group=user.pw_gid, extra_groups=[], stdout=log,
             stderr=log, stdin=subprocess.DEVNULL, start_new_session=True, cwd="/",
             env={"PATH": os.environ["PATH"], "HOME": user.pw_dir},
         )  # fmt: skip

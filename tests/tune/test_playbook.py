@@ -83,6 +83,7 @@ def hosts(tmp_path: Path) -> Iterator[Path]:
             layers = f"lowerdir=/,upperdir={tree.parent}/up,workdir={tree.parent}/work"
             ran("mount", "-t", "overlay", "-o", layers, "overlay", tree)
             ran("mount", "-t", "proc", "proc", tree / "proc")
+            ran("mount", "--bind", "/dev", tree / "dev")
             for folder in MOUNTED[1:]:
                 ran("mount", "-t", "tmpfs", "tmpfs", tree / folder)
             inside = tree / str(exchange).lstrip("/")
