@@ -81,7 +81,11 @@ def finds(loads: ArmLoads, goal: Goal, gate: tuple[float, ...]) -> tuple[int, in
         if seen.reason:
             continue
         off = abs(seen.estimate) / seen.error
-        ends = (1.96, width(seen.error**2, seen.clock, ERROR, seen.clock * LOADS / n / 4) / seen.error, np.inf)
+        ends = (
+            1.96,
+            width(seen.error**2, seen.effective_units, ERROR, seen.effective_units * LOADS / n / 4) / seen.error,
+            np.inf,
+        )
         ends = (*ends[:2], gate[gates.index(n)]) if n in gates else ends
         found = [first or (n if off > end else 0) for first, end in zip(found, ends, strict=True)]
         if all(found):

@@ -30,7 +30,7 @@ from configtron.fleet.map_table import (
     MOST_CLASSES,
     MapTable,
     TableChange,
-    changed,
+    apply_change,
     difference,
     keys4_from,
     keys6_from,
@@ -176,7 +176,7 @@ def signed_after(new: FleetMap, manager: str, made_ns: int, key: SigningKey, bef
         gone = prefixes_before.keys() - new.prefixes.keys()
     dropped = table_of(dict.fromkeys(gone, ""), {"": 0})
     change = TableChange(table_of(put, ids), dropped.v4, dropped.v6)
-    made = _signed(new, manager, made_ns, key, classes, changed(before.table, change), why)
+    made = _signed(new, manager, made_ns, key, classes, apply_change(before.table, change), why)
     return replace(made, base=before.table.digest, change=change)
 
 
@@ -271,7 +271,7 @@ def opened(data: bytes, key: VerifyKey, base: MapTable | None) -> OpenedMap:
         raise MapRefused(str(error)) from error
     if change is not None and (base is None or base.digest != form.base):
         raise MapRefused(WRONG_BASE)
-    table = put if change is None or base is None else changed(base, change)
+    table = put if change is None or base is None else apply_change(base, change)
     if table.digest != head.digest:
         raise MapRefused("its table is not the one that was signed")
     if any(len(column) and int(column.max()) >= len(head.classes) for column in (table.class4, table.class6)):

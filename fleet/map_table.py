@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Prefix -> class as sorted columns: the part of a map that is large, its digest, and the difference of two.
+"""Prefix -> class as sorted columns, the large part of a map: its digest, and the difference between two tables.
 
 An IPv4 prefix is one unsigned integer, address * 256 + length; an IPv6 prefix is 17 bytes, the address and the length.
-A class is a number that the map's head gives a name (`map_document.py`). Equal tables have equal bytes, thus equal
-digests.
+A class is a number that the map's head gives a name (`map_document.py`). Equal tables are equal byte for byte, so
+their digests are equal.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Classes = NDArray[np.uint16]
 
 V4, V6, CLASS = np.dtype("<u8"), np.dtype("S17"), np.dtype("<u2")
 DIGEST_BYTES = 32
-# Classes of a map, since a class is 16 bits.
+# A class number has 16 bits.
 MOST_CLASSES = 65_536
 _OCTET = tuple(str(number) for number in range(256))
 
@@ -39,7 +39,7 @@ def _none(kind: np.dtype[Any]) -> Any:
 class MapTable:
     """Prefixes in ascending order of their keys, each once, and the class of each.
 
-    same_keys   `keys_digest` of the table whose prefixes these are; b"": none is known
+    same_keys   `keys_digest` of another table with the same prefixes; b"": compute it
     """
 
     v4: Keys4 = field(default_factory=lambda: _none(V4))
@@ -53,12 +53,12 @@ class MapTable:
 
     @cached_property
     def keys_digest(self) -> bytes:
-        """Return 32 bytes that differ where the prefixes of two tables do, whatever their classes."""
+        """Return a 32-byte hash of the prefixes, without their classes."""
         return self.same_keys or _digest(f"{len(self.v4)} {len(self.v6)} ".encode(), self.v4, self.v6)
 
     @cached_property
     def digest(self) -> bytes:
-        """Return 32 bytes that differ where two tables do."""
+        """Return a 32-byte hash of the prefixes and their classes."""
         return _digest(self.keys_digest, self.class4, self.class6)
 
 
@@ -71,7 +71,8 @@ def _digest(head: bytes, *columns: NDArray[Any]) -> bytes:
 
 @dataclass(frozen=True, eq=False)
 class TableChange:
-    """What leads from one table to another: prefixes that are new or of another class, and prefixes that go."""
+    """The difference between two tables. put: prefixes that are new or have another class; drop4, drop6: prefixes that
+    were removed."""
 
     put: MapTable
     drop4: Keys4 = field(default_factory=lambda: _none(V4))
@@ -140,7 +141,7 @@ def prefixes_of(table: MapTable, classes: tuple[str, ...]) -> dict[str, str]:
 
 
 def dropped_of(change: TableChange) -> list[str]:
-    """Return the prefixes that a change drops."""
+    """Return the prefixes that a change removes."""
     return [*map(text4, change.drop4.tolist()), *map(text6, change.drop6.tolist())]
 
 
@@ -152,16 +153,16 @@ def difference(base: MapTable, new: MapTable) -> TableChange:
 
 
 def _difference(old: Any, old_classes: Classes, new: Any, new_classes: Classes) -> tuple[Any, Any]:
-    """Return (which of `new` are to be put, those of `old` that go)."""
-    at, there = _places(old, new)
+    """Return (mask of the keys of `new` that were added or changed, keys of `old` that were removed)."""
+    at, there = _find_keys(old, new)
     same = there.copy()
     same[there] = old_classes[at[there]] == new_classes[there]
-    _, stays = _places(new, old)
+    _, stays = _find_keys(new, old)
     return ~same, old[~stays]
 
 
-def _places(keys: Any, wanted: Any) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Return where each wanted key is, or would be, and whether it is there."""
+def _find_keys(keys: Any, wanted: Any) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Return the index of each wanted key, or where it would be inserted, and whether it is there."""
     at = np.searchsorted(keys, wanted)
     there = np.zeros(len(wanted), dtype=np.bool_)
     inside = at < len(keys)
@@ -169,21 +170,21 @@ def _places(keys: Any, wanted: Any) -> tuple[NDArray[np.intp], NDArray[np.bool_]
     return at, there
 
 
-def changed(base: MapTable, change: TableChange) -> MapTable:
-    """Return the table that a change leads to."""
-    v4, class4 = _changed(base.v4, base.class4, change.put.v4, change.put.class4, change.drop4)
-    v6, class6 = _changed(base.v6, base.class6, change.put.v6, change.put.class6, change.drop6)
-    # four fifths of a table need no second digest where only classes change
+def apply_change(base: MapTable, change: TableChange) -> MapTable:
+    """Return the table after a change."""
+    v4, class4 = _apply_change(base.v4, base.class4, change.put.v4, change.put.class4, change.drop4)
+    v6, class6 = _apply_change(base.v6, base.class6, change.put.v6, change.put.class6, change.drop6)
+    # where only classes change, the keys (four fifths of the bytes) keep their digest
     same = base.keys_digest if v4 is base.v4 and v6 is base.v6 else b""
     return MapTable(v4, class4, v6, class6, same)
 
 
-def _changed(keys: Any, classes: Classes, put: Any, put_classes: Classes, drop: Any) -> tuple[Any, Classes]:
-    gone, there = _places(keys, drop)
-    # a column is copied only where it changes: most changes give prefixes another class, and no more
+def _apply_change(keys: Any, classes: Classes, put: Any, put_classes: Classes, drop: Any) -> tuple[Any, Classes]:
+    gone, there = _find_keys(keys, drop)
+    # copy a column only if it changes: most changes only give prefixes another class
     if there.any():
         keys, classes = np.delete(keys, gone[there]), np.delete(classes, gone[there])
-    at, there = _places(keys, put)
+    at, there = _find_keys(keys, put)
     classes = classes.copy()
     classes[at[there]] = put_classes[there]
     if there.all():
@@ -192,34 +193,34 @@ def _changed(keys: Any, classes: Classes, put: Any, put_classes: Classes, drop: 
 
 
 def table_from(v4: bytes, class4: bytes, v6: bytes, class6: bytes) -> MapTable:
-    """Return the table of columns as they came, checked: sorted, each key once, no host bits. Errors: `BadInput`."""
+    """Parse and check received columns: sorted keys, no duplicates, no host bits. Errors: `BadInput`."""
     keys4, keys6 = keys4_from(v4), keys6_from(v6)
     classes = [_column(data, CLASS) for data in (class4, class6)]
     if (len(keys4), len(keys6)) != (len(classes[0]), len(classes[1])):
-        raise BadInput("the map's columns are not of one length")
+        raise BadInput("the map's columns differ in length")
     return MapTable(keys4, classes[0], keys6, classes[1])
 
 
 def _column(data: bytes, kind: np.dtype[Any]) -> Any:
     if len(data) % kind.itemsize:
-        raise BadInput(f"a column of {len(data)} bytes is cut short")
+        raise BadInput(f"a column of {len(data)} bytes is truncated")
     return np.frombuffer(data, dtype=kind).copy()
 
 
 def keys4_from(data: bytes) -> Keys4:
-    """Return IPv4 keys from bytes, checked. Errors: `BadInput`."""
+    """Parse and check IPv4 keys. Errors: `BadInput`."""
     keys: Keys4 = _column(data, V4)
     length = keys & np.uint64(255)
     address = keys >> np.uint64(8)
     if len(keys) and (length.max() > 32 or address.max() >= 2**32):
-        raise BadInput("the map has an IPv4 prefix that is none")
+        raise BadInput("the map has an invalid IPv4 prefix: length above 32 or address above 255.255.255.255")
     host = (np.uint64(1) << (np.uint64(32) - length)) - np.uint64(1)
     _check_keys(keys, bool(np.any(address & host)))
     return keys
 
 
 def keys6_from(data: bytes) -> Keys6:
-    """Return IPv6 keys from bytes, checked. Errors: `BadInput`."""
+    """Parse and check IPv6 keys. Errors: `BadInput`."""
     keys: Keys6 = _column(data, V6)
     _check_keys(keys, _has_host_bits(keys.tolist()))
     return keys
@@ -235,6 +236,6 @@ def _has_host_bits(keys: Iterable[bytes]) -> bool:
 
 def _check_keys(keys: Any, host_bits: bool) -> None:
     if host_bits:
-        raise BadInput("the map has a prefix with bits below its length")
+        raise BadInput("the map has a prefix with host bits set")
     if len(keys) > 1 and not np.all(keys[1:] > keys[:-1]):
-        raise BadInput("the map's prefixes are not in order, or one is there twice")
+        raise BadInput("the map's prefixes are not sorted, or one is repeated")

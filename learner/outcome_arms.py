@@ -136,9 +136,9 @@ def intervals(loads: ArmLoads, error: float = ERROR) -> tuple[GoalInterval, ...]
 
 
 def _interval(found: ArmDifference, error: float) -> GoalInterval:
-    reach = width(found.error**2, found.clock, error, TUNED_UNITS / 2.0) if not found.reason else np.inf
+    reach = width(found.error**2, found.effective_units, error, TUNED_UNITS / 2.0) if not found.reason else np.inf
     ends = [width(own**2, float(units), error, TUNED_UNITS) if units and np.isfinite(own) else np.inf
-            for own, units in zip(found.own_error, found.units, strict=True)]  # fmt: skip
+            for own, units in zip(found.arm_error, found.units, strict=True)]  # fmt: skip
     failures = found.goal.share == 1.0
     low, high = (
         tuple(_moved(level, sign * end, failures) for level, end in zip(found.level, ends, strict=True))

@@ -264,14 +264,14 @@ def alarm_low(plan: RolloutPlan, stage: str, place: str, one: ArmDifference) -> 
     if one.reason or (place and place not in plan.places):
         return -inf
     error = plan.goal_alarm_error(stage, place)
-    return one.estimate - width(one.error**2, one.clock, error, plan.clients / 4.0, one_sided=True)
+    return one.estimate - width(one.error**2, one.effective_units, error, plan.clients / 4.0, one_sided=True)
 
 
 def claim_interval(plan: RolloutPlan, one: ArmDifference) -> tuple[float, float]:
     """Return the interval of a difference at full share, that holds at all looks and for all goals together."""
     if one.reason:
         return -inf, inf
-    reach = width(one.error**2, one.clock, plan.claim_error / len(GOALS), plan.clients / 2.0)
+    reach = width(one.error**2, one.effective_units, plan.claim_error / len(GOALS), plan.clients / 2.0)
     return one.estimate - reach, one.estimate + reach
 
 
@@ -291,7 +291,7 @@ def _gated(rollout: Rollout, look: StageLook, differences: tuple[ArmDifference, 
     over = False
     for one in differences:
         # a clock of half the planned clients is reached when either arm has all of them
-        share, before = min(1.0, one.clock / (plan.clients / 2.0)), gates.get(one.goal.name, ())
+        share, before = min(1.0, one.effective_units / (plan.clients / 2.0)), gates.get(one.goal.name, ())
         over = over or share >= 1.0
         due = share >= 1.0 or share >= (before[-1] if before else 0.0) + 1.0 / plan.gate_looks
         if one.goal.name in passed or one.reason or not due or (before and before[-1] >= 1.0):

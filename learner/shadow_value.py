@@ -24,7 +24,7 @@ import numpy as np
 
 from configtron.learner.live_rows import WORST_MS
 from configtron.learner.rollout import ShadowJudged
-from configtron.learner.sequential.differences import ENDS_95, clustered_error
+from configtron.learner.sequential.differences import Z_95, clustered_error
 from configtron.learner.staged_mixes import StagedVersion
 from configtron.model.fleet import OutcomeRow
 
@@ -59,4 +59,4 @@ def shadow_value(
     clusters = [row.unit for row in known], [row.prefix for row in known]
     error = max(clustered_error(terms, names) for names in clusters)
     off = weighted - mean
-    return ShadowJudged(at_ns, off - ENDS_95 * error, off + ENDS_95 * error)
+    return ShadowJudged(at_ns, off - Z_95 * error, off + Z_95 * error)

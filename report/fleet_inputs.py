@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The contents of a closed loop's report: what was measured of it, as rows that a page and a test can read."""
+"""The measured contents of a closed loop's report, as rows for the page and for tests."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class PlaceEffects:
 
 @dataclass(frozen=True, slots=True)
 class PrefixLine:
-    """A prefix by the latest map that its loads had. arms: (profile, share of clients), largest first; why: who chose,
-    and by what; loads: that count."""
+    """A prefix and its mix of profiles in the latest map that its loads had. arms: (profile, share of clients), largest
+    first; why: which rule chose them; loads: those that count."""
 
     prefix: str
     class_name: str
@@ -35,7 +35,7 @@ class PrefixLine:
 
 @dataclass(frozen=True, slots=True)
 class ShareSpan:
-    """Clients (units) by profile in a stretch of time; "" is Default."""
+    """Clients (units) by profile in an interval of time; "" is Default."""
 
     label: str
     units: Mapping[str, int]
@@ -43,7 +43,7 @@ class ShareSpan:
 
 @dataclass(frozen=True, slots=True)
 class DriftLine:
-    """A prefix whose network changed: when, when that was seen, and after how many outcomes."""
+    """A prefix whose network changed. since: when; seen: when it was detected; outcomes: after how many."""
 
     prefix: str
     since: str
@@ -53,7 +53,7 @@ class DriftLine:
 
 @dataclass(frozen=True, slots=True)
 class MapDecision:
-    """A map that was published, why, and the command that puts it back; "": it is not kept whole any more."""
+    """A published map, why, and the command that rolls back to it; "": its document is deleted."""
 
     place: str
     made_at: str
@@ -64,8 +64,8 @@ class MapDecision:
 
 @dataclass(frozen=True, slots=True)
 class AgentLine:
-    """What an agent holds. refused: entries of that map that it left out; rejected: the last map that it refused whole,
-    and why; waiting, lost: rows in its spool, and rows that are lost; skew_s: of its clock."""
+    """An agent's state. holds: its map; refused: entries of that map that it did not apply; rejected, reason: the last
+    map that it refused as a whole, and why; waiting, lost: rows in its spool, lost rows; skew_s: of its clock."""
 
     name: str
     holds: str
@@ -82,8 +82,8 @@ class AgentLine:
 
 @dataclass(frozen=True, slots=True)
 class DataQuality:
-    """rows: stored; counted: loads that figures are of; aside: reason -> rows in none; lost: rows that agents' spools
-    dropped; ratio: of the sample; read: rows that were read for the report."""
+    """Which rows the figures are based on. rows: stored; counted: loads in the figures; aside: reason -> rows not in
+    them; lost: rows that agents' spools dropped; ratio: sample ratio check."""
 
     rows: int
     counted: int
@@ -94,9 +94,9 @@ class DataQuality:
 
 @dataclass(frozen=True, slots=True)
 class ReportInputs:
-    """What a report shows. source: the database; first_at, last_at: of its loads, "" where there are none;
+    """All inputs of a report. source: the database; first_at, last_at: of its loads, "" where there are none;
     prefixes_more: prefixes that the table leaves out; rollout, switchback: None where there is none;
-    plan, sees: what a roll-out is judged by, and what a canary by it can see."""
+    plan, sees: the roll-out's plan, and the effects that a canary with this plan can detect."""
 
     version: str
     source: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Tables as plain text: in whole lines where there is no terminal, folded to its width where there is one."""
+"""Tables as plain text, wrapped to the width of the terminal; not wrapped in files and pipes."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import TextIO
 
 # Between two columns.
 GAP = "  "
-# No word as short as this is torn; a longer one (a path, a list of settings) may be.
+# Longest word that is never broken; a longer one (a path, a list of settings) may be.
 WHOLE_WORD = 24
 
 
 def width_of(out: TextIO) -> int | None:
-    """Columns of the terminal that `out` is; None for a file or pipe, which folds nothing."""
+    """Return the width of a terminal in columns; None for a file or pipe, in which tables are not wrapped."""
     return shutil.get_terminal_size().columns if out.isatty() else None
 
 
 def table_lines(rows: Sequence[Sequence[str]], width: int | None = None, *, right: Sequence[bool] = ()) -> list[str]:
-    """Lines of a table whose first row is its header; `right`: which columns are flush right.
+    """Return the lines of a table whose first row is its header; right: which columns are right-aligned.
 
-    Cells of a table wider than `width` are wrapped at blanks. Where not even their words fit side by side, each row
-    is a paragraph instead, a line or more for each of its cells that is not empty.
+    In a table wider than `width`, cells are wrapped at spaces. If their longest words do not fit side by side, print
+    each row as a paragraph: `name  value` for each cell that is not empty.
     """
     aligned = right or [False] * len(rows[0])
     longest = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
@@ -43,7 +43,7 @@ def table_lines(rows: Sequence[Sequence[str]], width: int | None = None, *, righ
 
 
 def share_out(least: Sequence[int], longest: Sequence[int], room: int) -> list[int]:
-    """Each column at its least width, and the room that is left to those that want more, evenly."""
+    """Return the columns' widths: the least width of each, and an even share of the room to those that need more."""
     widths = list(least)
     wants = [most - few for most, few in zip(longest, least, strict=True)]
     for n, place in enumerate(sorted(range(len(widths)), key=wants.__getitem__)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The rules that no order of faults may break, judged from outside: kernels at each step, databases at the end."""
+"""Invariants of the fleet under any order of faults, checked from outside: kernels at each step, databases last."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LEASE_S, NOTICE_S = 3.0, 2.0
 
 # s within which an agent that was killed is started again.
 RESTARTED_S = 15.0
-# Faults that befall whatever runs -> words of the line that must name each: by hand, not taken from the code that logs.
+# Fault -> words of the log line that must report it; written by hand, not taken from the code that logs.
 NAMED = {
     "external change": "another program changed what is in force",
     "revoked": "is dropped: revoked",
@@ -39,7 +39,7 @@ NAMED = {
 
 
 class Judge:
-    """The rules of one world; what it finds goes to `World.wrong`."""
+    """Checks the invariants of one simulated world; violations go to `World.wrong`."""
 
     def __init__(self, world: World) -> None:
         self.world, self._known = world, dict[tuple[object, ...], dict[str, str]]()
@@ -100,7 +100,7 @@ class Judge:
         self.pages.visited(host, visit, kernel, host.kernel.in_force(self.world.now))
 
     def lines(self) -> None:
-        """Check the log, and that each fault came to its end."""
+        """Check that the log reports each fault, and that the fleet recovered from each."""
         log, world = self.world.log.lines, self.world
         for one in world.recovery.open:
             self._check(False, f"{one.kind} of {one.process} at {one.at_s:.1f} s has not come to its end")
@@ -157,10 +157,11 @@ class Judge:
             self._judge_host(host, core, stored, elsewhere)
         self.pages.rows(stored)
         taken = {name for host in self.world.hosts.values() for name in host.taken}
-        # A process that was killed after it had written and before it returned: stored, and rightly so.
+        # Rows of a process that was killed after the write and before it returned: stored, which is right.
         extra = [name for name in stored if name not in taken]
         self._check(
-            len(extra) <= 5 * sum(host.starts for host in self.world.hosts.values()), f"rows from nowhere: {extra[:3]}"
+            len(extra) <= 5 * sum(host.starts for host in self.world.hosts.values()),
+            f"rows that no agent sent: {extra[:3]}",
         )
 
     def _judge_host(self, host: Host, core: ManagerCore, stored: Mapping[tuple[str, str, int], OutcomeRow],

@@ -218,7 +218,7 @@ def gain_of(world: LiveWorld, loads: Loads, slow: dict[int, float]) -> float:
 
 def recovery(world: LiveWorld, found: Run, scenario: Scenario) -> list[str]:
     """Print how long each thing planted was felt; return what was not recovered from."""
-    print("\nplanted, and how long it was felt")
+    print("\nplanted faults, and how long they made tuned clients slower")
     missed = _changed(world, found, scenario.change) if len(found.changed) else []
     missed += _harmful(world, found, scenario) if found.harmful >= 0 else []
     if scenario.lost and scenario.lost < len(found.loads):

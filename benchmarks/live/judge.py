@@ -103,7 +103,7 @@ def claimed(loads: Judged, prefix: Codes, error: float = 0.05, tuned_at: float =
         arms = ArmLoads(now.held == 0, np.log(now.plt_ms), now.client, prefix[now.client], np.zeros(0))
         for goal in (MEDIAN, P95):
             found = difference(arms, goal)
-            half = width(found.error**2, found.clock, error / 2.0, tuned_at)
+            half = width(found.error**2, found.effective_units, error / 2.0, tuned_at)
             if not found.reason and abs(found.estimate) > half:
                 return True
     return False

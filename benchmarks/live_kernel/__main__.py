@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The closed loop on kernels that draw, in the lab's virtual time: what clients of six continents gain.
 
-    python -m benchmarks.live_kernel [DRIVER [SEED [EPOCHS]]] [--docs FILE] [--kept FOLDER]       as root
+    python -m benchmarks.live_kernel [DRIVER [SEED [EPOCHS]]] [--docs FILE] [--runs FOLDER]       as root
 
 (make demo-live-kernel)
 
@@ -11,7 +11,7 @@ production joins, and the production learner, whose maps go back into the kernel
 Planted: a continent's networks change, every queue becomes shorter than a burst, a sysctl makes paced profiles harmful,
 a server and its agent are killed, the manager is killed. Every connection's arm is compared with model/draw.py's.
 Exit code 1: an arm, a row or a propensity differs from the draw, or a client had two arms within an epoch. --docs:
-write the tables between the marks in FILE, too; --kept: what FOLDER has is not played again, and it keeps the runs.
+write the tables between the marks in FILE, too; --runs: save runs in FOLDER, read those that it has.
 The same seed prints the same bytes; seconds and progress go to stderr.
 """
 
@@ -26,10 +26,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.live_kernel.judged import KeptRun, checked, kept, served
-from benchmarks.live_kernel.kept_runs import found_of, kept_run
-from benchmarks.live_kernel.recovery import by_epoch, by_stretch, chosen, neighbours, planted
-from benchmarks.live_kernel.report import claims, differing, first_drawn, gains, over_time
+from benchmarks.live_kernel.draw_checks import RecordedRun, check_draws, parse_run, served_loads
+from benchmarks.live_kernel.recorded_runs import load_or_play, play_timed
+from benchmarks.live_kernel.recovery import by_epoch, by_phase, fault_lines, likeliest_profiles, neighbours
+from benchmarks.live_kernel.report import claims, difference_lines, first_drawn, gains, profile_shares
 from benchmarks.live_kernel.scenario import KernelScenario
 from benchmarks.page_marks import into
 from configtron.model.errors import USAGE, ConfigtronError
@@ -39,19 +39,19 @@ BEGIN, END = "<!-- benchmarks.live_kernel -->", "<!-- end of benchmarks.live_ker
 
 
 def one_driver(scenario: KernelScenario, folder: str = "") -> tuple[str, int]:
-    """Play, unless a folder has the run; return the tables and the exit code."""
+    """Play a run, or read it where the folder has it; return the tables and the exit code."""
     name = f"{scenario.driver}{scenario.seed}"
-    run = kept_run(Path(folder), name, scenario) if folder else kept(scenario, found_of(scenario))
+    run = load_or_play(Path(folder), name, scenario) if folder else parse_run(scenario, play_timed(scenario))
     lines, bad = tables(run)
     return "\n".join(lines) + "\n", int(bad)
 
 
-def tables(run: KeptRun) -> tuple[list[str], bool]:
+def tables(run: RecordedRun) -> tuple[list[str], bool]:
     """Return all tables of a run, and whether anything differs from the draw."""
-    every, checks = served(run), checked(run)
-    compared = differing(run, checks)
-    blocks = (gains(run), by_epoch(run, every), by_stretch(run, every, first_drawn(run)), over_time(run), chosen(run),
-              planted(run, every), neighbours(run, every), compared.lines)  # fmt: skip
+    every, checks = served_loads(run), check_draws(run)
+    compared = difference_lines(run, checks)
+    blocks = (gains(run), by_epoch(run, every), by_phase(run, every, first_drawn(run)), profile_shares(run),
+              likeliest_profiles(run), fault_lines(run, every), neighbours(run, every), compared.lines)  # fmt: skip
     lines = [line for block in blocks for line in (*block, "")]
     return [*lines, claims(run, every, checks)], compared.bad
 
@@ -71,22 +71,22 @@ def every_driver(words: Sequence[str]) -> tuple[str, int]:
 def main(arguments: Sequence[str]) -> int:
     """Run one driver, or both."""
     words, options = list(arguments), dict[str, str]()
-    for name in ("--docs", "--kept"):
+    for name in ("--docs", "--runs"):
         if name in words[:-1]:
             at = words.index(name)
             options[name] = words[at + 1]
             del words[at : at + 2]
     driver = words.pop(0) if words and words[0] in DRIVERS else ""
     if not all(word.isdecimal() for word in words) or len(words) > 2:
-        usage = f"write {' or '.join(DRIVERS)} or neither, a seed, a number of epochs, --docs FILE, --kept FOLDER"
+        usage = f"write {' or '.join(DRIVERS)} or neither, a seed, a number of epochs, --docs FILE, --runs FOLDER"
         print(f"benchmarks.live_kernel: {usage}", file=sys.stderr)
         return USAGE
-    folder = options.get("--kept", "")
+    folder = options.get("--runs", "")
     if driver:
         numbers: dict[str, Any] = dict(zip(("seed", "epochs"), map(int, words), strict=False))
         text, code = one_driver(replace(KernelScenario(driver=driver), **numbers), folder)
     else:
-        text, code = every_driver([*words, *(("--kept", folder) if folder else ())])
+        text, code = every_driver([*words, *(("--runs", folder) if folder else ())])
     print(text, end="")
     if page := options.get("--docs"):
         into(Path(page), text, BEGIN, END)

@@ -3,7 +3,7 @@
 
     python -m benchmarks.live_kernel.inside PROGRAM SCENARIO        writes found.json into the guest's output
 
-PROGRAM: the page-load client. Nothing is judged here: `judged.py` does that, outside.
+PROGRAM: the page-load client. Nothing is judged here: `draw_checks.py` does that, outside.
 """
 
 from __future__ import annotations

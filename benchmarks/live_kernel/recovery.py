@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What was planted and how long it was felt; what a neighbour's flow got beside the pages of each profile.
+"""How long planted faults made tuned clients slower; what a competing flow got beside the pages of each profile.
 
-Question   How much sooner are tuned clients' loads complete in each epoch, how soon is what was planted recovered from,
-           and what does a gain cost others on the same link?
+Question   How much faster do tuned clients' pages load in each epoch, how long does the recovery from a planted fault
+           take, and what does the gain cost a competing flow on the same link?
 Method     Arms are compared within a network, a page and a version of HTTP, so that the mixture of loads, which differs
            by chance, cancels: the mean of the strata's differences of ln page load time, each weighted as in a
            regression with fixed effects; intervals by a bootstrap over clients. The neighbour's bytes are those of the
@@ -23,11 +23,14 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.live_kernel.bulk_flow import BIN_S
-from benchmarks.live_kernel.judged import KeptRun, ServedLoad
+from benchmarks.live_kernel.draw_checks import RecordedRun, ServedLoad
 from benchmarks.live_kernel.scenario import CHANGED, SLOW_PACING, pages
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.live_rows import WORST_MS
 
+# Event of a scenario -> its name in tables.
+FAULTS = {"change": "network changes", "squeeze": "queues become short", "harmful": "pacing becomes slow",
+          "lost": "server killed", "back": "server restarted", "restart": "manager restarted"}  # fmt: skip
 # Resamples of clients; first number of their seeds.
 RESAMPLES, DRAWING = 500, 83
 # Loads of a line.
@@ -74,21 +77,23 @@ def difference(stratum: Codes, held: npt.NDArray[np.bool_], ln: Floats, weight: 
     return float(np.average(tuned[both] / n[both] - kept[both] / m[both], weights=share))
 
 
-def by_epoch(run: KeptRun, loads: Sequence[ServedLoad]) -> list[str]:
-    """Return the gain of each epoch, and of each stretch between things planted."""
+def by_epoch(run: RecordedRun, loads: Sequence[ServedLoad]) -> list[str]:
+    """Return the gain of each epoch."""
     lines = ["gain of tuned clients within network, page and version of HTTP, by epoch; 95 % interval by client"]
     for epoch in range(run.scenario.epochs):
         if len(some := [one for one in loads if one.epoch == epoch]) >= LEAST:
             gain, low, high = within(some)
-            events = ", ".join(name for at, name in run.raw["events"] if at == epoch)
+            events = ", ".join(FAULTS.get(name, name) for at, name in run.raw["events"] if at == epoch)
             lines.append(f"  {epoch:3d}  {gain:+7.1%} [{low:+7.1%}, {high:+7.1%}]  {events}".rstrip())
     return lines
 
 
-def by_stretch(run: KeptRun, loads: Sequence[ServedLoad], first: int) -> list[str]:
-    """Return the gains of the stretches of a run, of all continents and each."""
-    ends = sorted({first, *(at for at, name in run.raw["events"] if name in FELT and at > first), run.scenario.epochs})
-    lines = ["the same by stretch, and of all that was drawn by continent"]
+def by_phase(run: RecordedRun, loads: Sequence[ServedLoad], first: int) -> list[str]:
+    """Return the gain of each phase of a run (from one planted fault to the next), and of each continent."""
+    ends = sorted(
+        {first, *(at for at, name in run.raw["events"] if name in HARMFUL_FAULTS and at > first), run.scenario.epochs}
+    )
+    lines = ["the same by phase, and by continent over all phases"]
     for begin, end in zip(ends, ends[1:], strict=False):
         lines.append(_line(f"epochs {begin} to {end - 1}", [one for one in loads if begin <= one.epoch < end]))
     drawn = [one for one in loads if first <= one.epoch < run.scenario.epochs]
@@ -104,13 +109,15 @@ def _line(name: str, loads: Sequence[ServedLoad]) -> str:
     return f"  {name:18s} {gain:+7.1%} [{low:+7.1%}, {high:+7.1%}]  {len(loads)} loads"
 
 
-# What is planted in the networks or servers, so that it may make tuned clients' loads slower than held-back ones'.
-FELT = ("change", "squeeze", "harmful")
+# Planted faults that may make tuned clients' loads slower than held-back clients': of networks and of servers.
+HARMFUL_FAULTS = ("change", "squeeze", "harmful")
 
 
-class Felt(NamedTuple):
-    """What was planted in an epoch. span_s: until tuned clients' loads were no longer slower than held-back clients' by
-    an epoch's interval; 0: they never were; None: they still were when the next of `FELT` came, or the run ended."""
+class RecoveryTime(NamedTuple):
+    """How long a planted fault made tuned clients' loads slower than held-back clients', by an epoch's interval.
+
+    span_s   0: they never were; None: they still were when the next of `HARMFUL_FAULTS` came, or the run ended
+    """
 
     name: str
     epoch: int
@@ -126,28 +133,30 @@ class Felt(NamedTuple):
         return f"tuned clients are slower than held-back ones until {self.span_s} s after it"
 
 
-def felt(run: KeptRun, loads: Sequence[ServedLoad]) -> list[Felt]:
-    """Return for how long each of `FELT` was felt."""
-    events = sorted((epoch, name) for epoch, name in run.raw["events"] if name in FELT)
+def recovery_times(run: RecordedRun, loads: Sequence[ServedLoad]) -> list[RecoveryTime]:
+    """Return how long each of `HARMFUL_FAULTS` made tuned clients slower."""
+    events = sorted((epoch, name) for epoch, name in run.raw["events"] if name in HARMFUL_FAULTS)
     ends = [*(epoch for epoch, _ in events), run.scenario.epochs][1:]
     found = []
     for (epoch, name), end in zip(events, ends, strict=True):
         of = {at: [one for one in loads if one.epoch == at] for at in range(epoch, end)}
         slower = [at for at, some in of.items() if len(some) >= LEAST and within(some)[2] < 0.0]
         over = slower[-1] + 1 if slower else epoch
-        found.append(Felt(name, epoch, None if over >= end and slower else (over - epoch) * run.scenario.epoch_s))
+        found.append(
+            RecoveryTime(name, epoch, None if over >= end and slower else (over - epoch) * run.scenario.epoch_s)
+        )
     return found
 
 
-def planted(run: KeptRun, loads: Sequence[ServedLoad]) -> list[str]:
-    """Return a line or two for each thing planted."""
+def fault_lines(run: RecordedRun, loads: Sequence[ServedLoad]) -> list[str]:
+    """Return a line or two for each planted fault."""
     at = {name: epoch for epoch, name in run.raw["events"]}
-    slower = {one.name: one.words for one in felt(run, loads)}
-    lines = ["planted, and how long it was felt"]
+    slower = {one.name: one.words for one in recovery_times(run, loads)}
+    lines = ["planted faults, and how long they made tuned clients slower"]
     if "change" in at:
         lines.append(f"{_changed(run, at['change'])}; {slower['change']}")
     if "squeeze" in at:
-        lines.append(f"{_squeezed(run, loads, at['squeeze'])}; {slower['squeeze']}")
+        lines.append(f"{_short_queues(run, loads, at['squeeze'])}; {slower['squeeze']}")
     if "harmful" in at:
         lines.append(f"{_harmful(run, loads, at['harmful'])}; {slower['harmful']}")
     if "lost" in at:
@@ -159,7 +168,7 @@ def planted(run: KeptRun, loads: Sequence[ServedLoad]) -> list[str]:
     return lines
 
 
-def _map_after(run: KeptRun, name: str, term: int = 0, server: str = "") -> str:
+def _map_after(run: RecordedRun, name: str, term: int = 0, server: str = "") -> str:
     """Return when every server, or one, had taken a map after an event, of a term where one is given."""
     since_s = run.raw["event_s"].get(name, 0.0)
     came = [min((when_s for when_s, place in row if when_s > since_s and term in (0, place[0])), default=None)
@@ -168,7 +177,7 @@ def _map_after(run: KeptRun, name: str, term: int = 0, server: str = "") -> str:
     return f"{max(late):.1f} s later" if late and len(late) == len(came) else "at no time in this run"
 
 
-def _changed(run: KeptRun, epoch: int) -> str:
+def _changed(run: RecordedRun, epoch: int) -> str:
     """Return how soon the first server drew for the prefixes of the changed continent from another class."""
     prefixes = [one.prefix for one in run.scenario.access_networks() if one.continent == CHANGED]
     classes = [_prefixes_in(run, at) for at in range(run.scenario.epochs)]
@@ -184,14 +193,14 @@ def _changed(run: KeptRun, epoch: int) -> str:
             f" {len(spans)} came to another class, {words}")  # fmt: skip
 
 
-def _prefixes_in(run: KeptRun, epoch: int) -> Mapping[str, str]:
+def _prefixes_in(run: RecordedRun, epoch: int) -> Mapping[str, str]:
     """Return prefix -> class of the plan that the first server began an epoch with."""
     number = run.raw["first"] + epoch
     places = run.in_force.get(("web0", number), [])
     return run.maps[places[0]].prefixes if places else {}
 
 
-def _harmful(run: KeptRun, loads: Sequence[ServedLoad], epoch: int) -> str:
+def _harmful(run: RecordedRun, loads: Sequence[ServedLoad], epoch: int) -> str:
     """Return the share of loads with a paced profile, from the epoch before on."""
     shares = []
     for one in range(max(epoch - 1, 0), run.scenario.epochs):
@@ -202,7 +211,7 @@ def _harmful(run: KeptRun, loads: Sequence[ServedLoad], epoch: int) -> str:
             f" paced among tuned clients' loads from epoch {max(epoch - 1, 0)} on: {', '.join(shares)}")  # fmt: skip
 
 
-def _squeezed(run: KeptRun, loads: Sequence[ServedLoad], epoch: int) -> str:
+def _short_queues(run: RecordedRun, loads: Sequence[ServedLoad], epoch: int) -> str:
     """Return the share of loads with windows of 30 segments and more, around the epoch."""
     shares = []
     for one in range(max(epoch - 2, 0), run.scenario.epochs):
@@ -214,7 +223,7 @@ def _squeezed(run: KeptRun, loads: Sequence[ServedLoad], epoch: int) -> str:
             f" {', '.join(shares)}")  # fmt: skip
 
 
-def window_of(run: KeptRun, profile: str) -> int:
+def window_of(run: RecordedRun, profile: str) -> int:
     """Return the initial window of a profile by any map that has it; the kernel's own for Default."""
     for one in run.maps.values():
         if profile in one.profiles:
@@ -222,7 +231,7 @@ def window_of(run: KeptRun, profile: str) -> int:
     return 10
 
 
-def _lost(run: KeptRun, loads: Sequence[ServedLoad], epoch: int, back: int) -> str:
+def _lost(run: RecordedRun, loads: Sequence[ServedLoad], epoch: int, back: int) -> str:
     here = [one for one in loads if epoch <= one.epoch < back]
     failed = [one for one in here if one.visited.plt_ms is None]
     moved = sum(one.visited.server != one.visited.client % run.scenario.hosts for one in here)
@@ -231,10 +240,10 @@ def _lost(run: KeptRun, loads: Sequence[ServedLoad], epoch: int, back: int) -> s
             f" {_map_after(run, 'back', server='web1')}")  # fmt: skip
 
 
-def chosen(run: KeptRun) -> list[str]:
-    """Return the likeliest profile of each network's class by the last map."""
+def likeliest_profiles(run: RecordedRun) -> list[str]:
+    """Return the most probable profile of each network's class by the last map."""
     last = run.maps[run.applied["web0"][-1][1]]
-    lines = ["likeliest profile by the last map: class, settings off Default, share"]
+    lines = ["most probable profile by the last map: class, settings that differ from Default, share"]
     for network in run.scenario.access_networks():
         name = last.prefixes.get(network.prefix, "")
         mix = last.mixes.get(name, ())
@@ -245,7 +254,7 @@ def chosen(run: KeptRun) -> list[str]:
     return lines
 
 
-def neighbours(run: KeptRun, loads: Sequence[ServedLoad]) -> list[str]:
+def neighbours(run: RecordedRun, loads: Sequence[ServedLoad]) -> list[str]:
     """Return what the bulk flow got while pages loaded, by profile."""
     lines: list[str] = []
     sizes = {name: page.size for name, page in pages().items()}
@@ -269,14 +278,14 @@ def neighbours(run: KeptRun, loads: Sequence[ServedLoad]) -> list[str]:
             name = "Default, held back" if one.held else settings_of(run, one.profile)
             found[one.epoch >= squeezed, name].append((got * 8e-6 / span_s, lost))
         where = f"{network.prefix} ({network.condition})"
-        lines.append(f"a cubic flow of another host on the link of {where}: {alone * 8e-6:.2f} Mbit/s alone; while"
-                     " pages load, and what it lost for a byte of a page")  # fmt: skip
+        lines.append(f"a cubic flow of another host on the link of {where}: {alone * 8e-6:.2f} Mbit/s alone; its rate"
+                     " while pages load, and the bytes that it lost for each byte of a page")  # fmt: skip
         rest = sorted((late, -len(rows), name) for (late, name), rows in found.items())
         lines += [_beside(late, name, np.array(found[late, name])) for late, n, name in rest if -n >= LEAST]
     return lines
 
 
-def settings_of(run: KeptRun, profile: str) -> str:
+def settings_of(run: RecordedRun, profile: str) -> str:
     """Return a profile's settings off Default, in words, by any map that has it."""
     known = (one.profiles[profile] for one in run.maps.values() if profile in one.profiles)
     settings = next((one.settings for one in known), ())

@@ -4,7 +4,7 @@ of each condition, and Default.
 
     python -m benchmarks.live_kernel.rival_runs FOLDER [SEED [CHOSEN]] [--docs FILE]                   as root
 
-Question   Is the learner better than its rivals where kernels draw, and how much is there to gain at all?
+Question   Is the learner better than the baselines where kernels draw, and how much can be gained at all?
 Method     Runs with seed CHOSEN try every configuration on every network, with equal chances (`fixed_arms.py`). From
            their loads come the best configuration for all, and the best of each condition before and after queues
            became short. Then seed SEED is played by each policy, with the same clients, pages, networks, faults and
@@ -30,10 +30,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.live.scenario import guarded, measured, settings_at
-from benchmarks.live_kernel.judged import KeptRun, ServedLoad, checked, served
-from benchmarks.live_kernel.kept_runs import kept_run
+from benchmarks.live_kernel.draw_checks import RecordedRun, ServedLoad, check_draws, served_loads
+from benchmarks.live_kernel.recorded_runs import load_or_play
 from benchmarks.live_kernel.recovery import RESAMPLES, codes, difference, within
-from benchmarks.live_kernel.report import differing, first_drawn
+from benchmarks.live_kernel.report import difference_lines, first_drawn
 from benchmarks.live_kernel.scenario import EVERY, FIXED, UNIFORM, KernelScenario
 from benchmarks.page_marks import into
 from configtron.learner.columns import Codes, Floats
@@ -103,7 +103,7 @@ def best_of(loads: Sequence[ServedLoad], whole: Mapping[str, tuple[float, int]] 
     return max(sorted(pooled), key=lambda name: pooled[name])
 
 
-def best_rows(run: KeptRun, loads: Sequence[ServedLoad]) -> list[Row]:
+def best_rows(run: RecordedRun, loads: Sequence[ServedLoad]) -> list[Row]:
     """Return the best settings of each condition, from the first epoch on and from the one in which queues become
     short; loads of networks that changed count for the condition that they had."""
     squeeze = run.scenario.squeeze or run.scenario.epochs
@@ -124,7 +124,7 @@ def compared_runs(ours: Sequence[ServedLoad], theirs: Sequence[ServedLoad], held
                   ) -> tuple[float, float, float]:  # fmt: skip
     """Return how much faster loads of the first run are than those of the second, as a share, with its 95 % interval.
 
-    held: of held-back clients instead of tuned ones; ends: epochs that begin stretches, within which is compared"""
+    held: of held-back clients instead of tuned ones; ends: first epochs of the phases, each compared alone"""
     both = [one for one in (*ours, *theirs) if one.held == held]
     first = np.array([run == 0 for run, loads in enumerate((ours, theirs)) for one in loads if one.held == held])
     stratum = codes([(one.visited.network, one.visited.page, one.visited.http, sum(one.epoch >= end for end in ends))
@@ -145,9 +145,9 @@ def trying(seed: int) -> KernelScenario:
     return KernelScenario(seed=seed, epochs=TRIED, policy=UNIFORM, holdback=0.0, squeeze=TRIED // 2, lost=0, restart=0)
 
 
-def scenarios(seed: int, chosen: KeptRun) -> dict[str, KernelScenario]:
+def scenarios(seed: int, chosen: RecordedRun) -> dict[str, KernelScenario]:
     """Return the runs that are compared, by name. chosen: the run that tried every configuration."""
-    ours, tried = KernelScenario(seed=seed), served(chosen)
+    ours, tried = KernelScenario(seed=seed), served_loads(chosen)
     static = replace(ours, policy=FIXED, arms=((EVERY, 0, best_of(tried)),))
     optimum = replace(ours, policy=FIXED, arms=tuple((name, since and ours.squeeze, words)
                                                      for name, since, words in best_rows(chosen, tried)))  # fmt: skip
@@ -157,10 +157,10 @@ def scenarios(seed: int, chosen: KeptRun) -> dict[str, KernelScenario]:
     }  # fmt: skip
 
 
-def tried_lines(chosen: KeptRun) -> list[str]:
-    """Return what every configuration gained for all networks of the run that tried it, and the best of each condition
-    in both stretches."""
-    loads, scenario = served(chosen), chosen.scenario
+def tried_lines(chosen: RecordedRun) -> list[str]:
+    """Return the gain of every configuration over all networks of the run that tried it, and the best of each condition
+    in both phases."""
+    loads, scenario = served_loads(chosen), chosen.scenario
     found = sorted(gains_over_default(loads).items(), key=lambda one: -one[1][0])
     lines = [f"seed {scenario.seed}, {scenario.epochs} epochs, every configuration with equal chances, {len(loads)}"
              " loads: gain over Default",
@@ -172,33 +172,34 @@ def tried_lines(chosen: KeptRun) -> list[str]:
     return lines
 
 
-def stretches(scenario: KernelScenario, first: int) -> list[tuple[str, int, int]]:
-    """Return the stretches between what is planted: name, first epoch, end."""
+def phases(scenario: KernelScenario, first: int) -> list[tuple[str, int, int]]:
+    """Return the phases between planted faults: name, first epoch, end."""
     ends = sorted({first, *(at for at in (scenario.change, scenario.squeeze, scenario.harmful) if at > first),
                    scenario.epochs})  # fmt: skip
     rows = [(f"epochs {begin} to {end - 1}", begin, end) for begin, end in zip(ends, ends[1:], strict=False)]
     return [*rows, ("all", first, scenario.epochs)]
 
 
-def rival_lines(runs: dict[str, KeptRun]) -> list[str]:
-    """Return the table of gains over held-back clients of the same run, and of ours against each rival."""
-    loads, first = {name: served(run) for name, run in runs.items()}, first_drawn(runs["ours"])
+def rival_lines(runs: dict[str, RecordedRun]) -> list[str]:
+    """Return the table of gains over held-back clients of the same run, and of our learner against each baseline."""
+    loads, first = {name: served_loads(run) for name, run in runs.items()}, first_drawn(runs["ours"])
     scenario = runs["ours"].scenario
-    rows = stretches(scenario, first)
+    rows = phases(scenario, first)
     lines = [f"seed {scenario.seed}, {scenario.driver}: gain of tuned over held-back clients within network, page and"
              " version of HTTP", f"{'':16s}" + "".join(f"{name:>26s}" for name in runs)]  # fmt: skip
     for name, begin, end in rows:
         cells = [within([one for one in some if begin <= one.epoch < end]) for some in loads.values()]
         lines.append(f"{name:16s}" + "".join(f"   {_cell(one)}" for one in cells))
     ends = [begin for _, begin, _ in rows[:-1]]
-    lines += ["", "ours against each, tuned clients of both runs; held-back clients, between whom nothing differs",
+    lines += ["",
+              "ours against each, tuned clients of both runs; held-back clients, who have the same settings in both",
               f"{'':16s}" + "".join(f"{name:>26s}" for name in runs if name != "ours")]  # fmt: skip
     for name, begin, end, held in [*((*row, False) for row in rows), ("all, held back", first, scenario.epochs, True)]:
         some = {which: [one for one in every if begin <= one.epoch < end] for which, every in loads.items()}
         cells = [compared_runs(some["ours"], some[which], held, ends) for which in runs if which != "ours"]
         lines.append(f"{name:16s}" + "".join(f"   {_cell(one)}" for one in cells))
     best = compared_runs(_from(loads["optimum"], first), _from(loads["static"], first), False, ends)
-    lines += ["", f"to gain beyond the best static configuration, by the best of each condition: {_cell(best)}"]
+    lines += ["", f"possible gain beyond the best static configuration, by the best of each condition: {_cell(best)}"]
     return lines
 
 
@@ -211,7 +212,7 @@ def _cell(found: tuple[float, float, float]) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Play what is not in the folder, then print."""
+    """Play the runs that the folder lacks, then print."""
     at = arguments.index("--docs") if "--docs" in arguments else len(arguments)
     words, files = list(arguments[:at]), list(arguments[at + 1 :])
     if not 1 <= len(words) <= 3 or not all(word.isdecimal() for word in words[1:]) or len(files) > 1:
@@ -219,13 +220,13 @@ def main(arguments: Sequence[str]) -> int:
               " --docs FILE", file=sys.stderr)  # fmt: skip
         return USAGE
     folder, (seed, other) = Path(words[0]), (*map(int, words[1:]), *(SEED, CHOSEN)[len(words) - 1 :])
-    chosen = kept_run(folder, "tried", trying(other))
-    # ours is the run that `benchmarks.live_kernel --kept` keeps
+    chosen = load_or_play(folder, "tried", trying(other))
+    # ours is the run that `benchmarks.live_kernel --runs` keeps
     names = {"ours": f"kmod{seed}"}
-    runs = {name: kept_run(folder, names.get(name, name), one) for name, one in scenarios(seed, chosen).items()}
+    runs = {name: load_or_play(folder, names.get(name, name), one) for name, one in scenarios(seed, chosen).items()}
     lines, bad = [*tried_lines(chosen), "", *rival_lines(runs), ""], False
     for name, run in {"tried": chosen, **runs}.items():
-        compared = differing(run, checks := checked(run))
+        compared = difference_lines(run, checks := check_draws(run))
         bad = bad or compared.bad
         mixed = checks.clients_mixed + checks.banded_mixed
         lines.append(f"{name:10s} {len(run.loads)} loads, {checks.connections} connections, {checks.rows} rows:"

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""Small runs on kernels: runs in which no arm differs, faults under a roll-out's stages, Chromium, and a repeat.
+"""Small runs on kernels: A/A runs, faults during a roll-out, Chromium, and repeated runs.
 
     python -m benchmarks.live_kernel.small_runs FOLDER WHAT... [--docs FILE]               as root
 
-aa        A_A seeds in which every profile is published without settings, so that the learner draws and nothing
-          differs: how often do tests claim a difference? Two of them are played twice: all that was kept is compared
+aa        A/A test: seeds in which every profile is published without settings, so that the learner draws and no arm
+          differs. How often do tests claim a difference? Two seeds are played twice and must record the same bytes
 faults    a version whose profile has turned harmful reaches clients by the stages of a roll-out, while a network
           changes, a server is lost and the manager is killed
 browsers  headless Chromium loads the pages, and the product's script sends the beacons
 
-Runs are kept in FOLDER, and a second call goes on there. Exit code 1: an arm, a row or a propensity differs from the
-draw, a client had two arms within an epoch, or a run that is played twice differs.
+Runs are saved in FOLDER; a second call plays only those that are missing. Exit code 1: an arm, a row or a propensity
+differs from the draw, a client had two arms within an epoch, or a run that is played twice differs.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from statistics import median
 import numpy as np
 
 from benchmarks.live.judge import claimed, compared
-from benchmarks.live_kernel.judged import KeptRun, checked, judged, packed, served
-from benchmarks.live_kernel.kept_runs import digest, kept_run
-from benchmarks.live_kernel.recovery import planted
-from benchmarks.live_kernel.report import differing, first_drawn
+from benchmarks.live_kernel.draw_checks import RecordedRun, check_draws, load_columns, packed, served_loads
+from benchmarks.live_kernel.recorded_runs import digest, load_or_play
+from benchmarks.live_kernel.recovery import fault_lines
+from benchmarks.live_kernel.report import difference_lines, first_drawn
 from benchmarks.live_kernel.scenario import EVERY, FIXED, UNIFORM, KernelScenario
 from benchmarks.page_marks import into
 from configtron.learner.live_rows import WORST_MS
@@ -36,7 +36,7 @@ from configtron.learner.pageloads.plan_book import unit
 from configtron.model.errors import USAGE, ConfigtronError
 
 BEGIN, END = "<!-- benchmarks.live_kernel.small_runs -->", "<!-- end of benchmarks.live_kernel.small_runs -->"
-# Seeds of the runs in which nothing differs, those that are played twice, and the seeds of the others.
+# Seeds of the A/A runs, of those that are played twice, and of the other runs.
 A_A, TWICE = range(5101, 5113), (5101, 5102)
 FAULTS, BROWSERS = 5202, 5301
 Found = tuple[list[str], bool]
@@ -61,21 +61,21 @@ def browsing() -> KernelScenario:
     return replace(some.quiet(), browsers=True, holdback=0.2)
 
 
-def draws(run: KeptRun) -> Found:
+def draws(run: RecordedRun) -> Found:
     """Return the comparison of a run with the draw."""
-    found = differing(run, checked(run))
+    found = difference_lines(run, check_draws(run))
     return found.lines, found.bad
 
 
 def alike_runs(folder: Path) -> Found:
-    """Return how often a difference is claimed where there is none, and whether repeats are the same."""
+    """Return how often A/A runs claim a difference, and whether repeated runs are the same."""
     claims: Counter[str] = Counter()
     loads, rows, lines, bad = 0, 0, [], False
     for seed in A_A:
-        run = kept_run(folder, f"aa{seed}", scenario := alike(seed))
+        run = load_or_play(folder, f"aa{seed}", scenario := alike(seed))
         first, continents = first_drawn(run), scenario.continents
-        every = [one for one in served(run) if first <= one.epoch < scenario.epochs]
-        whole = judged(every, continents, WORST_MS)
+        every = [one for one in served_loads(run) if first <= one.epoch < scenario.epochs]
+        whole = load_columns(every, continents, WORST_MS)
         network = np.array([one.number for one in scenario.access_networks() for _ in range(one.clients)])
         claims["a roll-out's tests, read after each epoch"] += claimed(whole, network)
         for share, name in ((0.5, "the interval of the median"), (0.95, "the interval of p95")):
@@ -87,21 +87,21 @@ def alike_runs(folder: Path) -> Found:
               f" networks, in which no arm differs (seeds {A_A[0]} to {A_A[-1]}): {loads} loads while arms are drawn,"
               f" {rows} rows; a difference is claimed by"]  # fmt: skip
     lines += [f"  {name}: {claims[name]} of {len(A_A)}" for name in claims]
-    same = sum(digest(kept_run(folder, f"aa{seed}", alike(seed)).raw)
-               == digest(kept_run(folder, f"again{seed}", alike(seed)).raw) for seed in TWICE)  # fmt: skip
+    same = sum(digest(load_or_play(folder, f"aa{seed}", alike(seed)).raw)
+               == digest(load_or_play(folder, f"again{seed}", alike(seed)).raw) for seed in TWICE)  # fmt: skip
     lines.append(f"played twice: {same} of {len(TWICE)} are the same, bit for bit")
     return lines, bad or same < len(TWICE)
 
 
 def fault_run(folder: Path) -> Found:
-    """Return what became of a harmful version under the stages of a roll-out, and of the other faults."""
-    run = kept_run(folder, "faults", scenario := faulty())
-    loads = served(run)
+    """Return how a roll-out's stages treated a harmful version, and the recovery from the other faults."""
+    run = load_or_play(folder, "faults", scenario := faulty())
+    loads = served_loads(run)
     harmed = [one for one in loads if one.profile and not one.held and "64" in one.profile]
     ms = [one.visited.plt_ms or WORST_MS for one in harmed]
     lines = [f"seed {scenario.seed}, {scenario.driver}: {scenario.epochs} epochs of {scenario.epoch_s} s,"
              f" {scenario.holdback:.0%} held back, stages of {scenario.stages} clients; {len(loads)} loads",
-             *planted(run, loads), "stages of the roll-out, s since boot"]  # fmt: skip
+             *fault_lines(run, loads), "stages of the roll-out, s since boot"]  # fmt: skip
     for at_s, term, version, stage, why, count in run.raw["staged"]:
         lines.append(
             f"  {at_s:6.1f}  {term}.{version}  {stage}: {why}" + (f", {count:.0f} loads of it" if count else "")
@@ -113,9 +113,9 @@ def fault_run(folder: Path) -> Found:
 
 
 def browser_run(folder: Path) -> Found:
-    """Return what the loop made of a real browser's page loads."""
-    run = kept_run(folder, "browsers", scenario := browsing())
-    rows, apart = Counter(row["why_not"] or "teaches" for row in run.rows), apart_ms(run)
+    """Return how the loop counted a real browser's page loads, and the errors of their times."""
+    run = load_or_play(folder, "browsers", scenario := browsing())
+    rows, apart = Counter(row["why_not"] or "teaches" for row in run.rows), load_time_errors_ms(run)
     versions = Counter(one.http for one in run.loads)
     failed = sum(one.plt_ms is None for one in run.loads)
     over = ", ".join(f"{count} over {name}" for name, count in sorted(versions.items()))
@@ -129,9 +129,8 @@ def browser_run(folder: Path) -> Found:
     return [*lines, *after], bad
 
 
-def apart_ms(run: KeptRun) -> list[float]:
-    """Return by how much each row's page load time differs from the nearest one of its client's loads from that
-    server."""
+def load_time_errors_ms(run: RecordedRun) -> list[float]:
+    """Return the difference between each row's page load time and the nearest load of its client from that server."""
     found = []
     for row in run.rows:
         plan = run.plans.get((row["term"], row["version"], row["epoch"]))
@@ -148,7 +147,7 @@ WHAT = {"aa": alike_runs, "faults": fault_run, "browsers": browser_run}
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Play what is not in the folder, then print."""
+    """Play the runs that the folder lacks, then print."""
     at = arguments.index("--docs") if "--docs" in arguments else len(arguments)
     words, files = list(arguments[:at]), list(arguments[at + 1 :])
     if len(words) < 2 or set(words[1:]) - set(WHAT) or len(files) > 1:

@@ -14,12 +14,12 @@ import pytest
 
 from benchmarks.live.scenario import guarded, measured, settings_at
 from benchmarks.live_kernel.__main__ import BEGIN, END, main, tables
+from benchmarks.live_kernel.draw_checks import COLUMNS, check_draws, parse_run, served_loads
 from benchmarks.live_kernel.fixed_arms import AlikeArms, FixedArms
-from benchmarks.live_kernel.judged import COLUMNS, checked, kept, served
-from benchmarks.live_kernel.kept_runs import digest, found_of, kept_run
 from benchmarks.live_kernel.place import way_queues
-from benchmarks.live_kernel.recovery import felt, neighbours, within
-from benchmarks.live_kernel.report import claims, differing, gains, over_time
+from benchmarks.live_kernel.recorded_runs import digest, load_or_play, play_timed
+from benchmarks.live_kernel.recovery import neighbours, recovery_times, within
+from benchmarks.live_kernel.report import claims, difference_lines, gains, profile_shares
 from benchmarks.live_kernel.rival_runs import best_of, best_rows, compared_runs, gains_over_default, settings_by_name
 from benchmarks.live_kernel.scenario import CHANGED, EVERY, FIXED, UNIFORM, KernelScenario, pages
 from benchmarks.live_kernel.visits import Visited
@@ -79,13 +79,13 @@ def as_drawn() -> dict[str, Any]:
 
 
 def test_a_run_as_drawn_passes() -> None:
-    run = kept(SMALL, as_drawn())
-    found = checked(run)
+    run = parse_run(SMALL, as_drawn())
+    found = check_draws(run)
     assert (found.connections, found.drawn, found.rows, found.units) == (160, 160, 80, 80)
-    assert not found.wrong and not found.unmatched and not differing(run, found).bad
+    assert not found.wrong and not found.unmatched and not difference_lines(run, found).bad
     lines = gains(run)
     assert "+20.0" in lines[3] and "asia" in lines[4] and len(lines) == 6
-    assert "Default" not in over_time(run)[1] and "wide" in over_time(run)[1]
+    assert "Default" not in profile_shares(run)[1] and "wide" in profile_shares(run)[1]
 
 
 COLUMN_MS = Visited._fields.index("plt_ms")
@@ -96,8 +96,8 @@ ARM, HELD, PROFILE = (OpenRecord._fields.index(name) for name in ("arm", "held",
 def test_a_connection_that_differs_is_found(place: int, value: object) -> None:
     found = as_drawn()
     found["records"][7][2][place] = value
-    one = checked(run := kept(SMALL, found))
-    assert one.wrong == {"connection": 1} and differing(run, one).bad
+    one = check_draws(run := parse_run(SMALL, found))
+    assert one.wrong == {"connection": 1} and difference_lines(run, one).bad
 
 
 @pytest.mark.parametrize(("column", "value", "kind"), [("arm", 7, "row"), ("propensity", 0.3, "propensity"),
@@ -105,30 +105,30 @@ def test_a_connection_that_differs_is_found(place: int, value: object) -> None:
 def test_a_row_that_differs_is_found(column: str, value: object, kind: str) -> None:
     found = as_drawn()
     found["rows"][3][COLUMNS.index(column)] = value
-    one = checked(run := kept(SMALL, found))
-    assert one.wrong[kind] == 1 and differing(run, one).bad
+    one = check_draws(run := parse_run(SMALL, found))
+    assert one.wrong[kind] == 1 and difference_lines(run, one).bad
 
 
 def test_a_row_that_is_stored_twice_is_found() -> None:
     found = as_drawn()
     found["rows"].append(found["rows"][0])
-    assert checked(kept(SMALL, found)).wrong == {"twice": 1}
+    assert check_draws(parse_run(SMALL, found)).wrong == {"twice": 1}
 
 
 @pytest.mark.parametrize(("record", "listed", "banded"), [(1, 1, 0), (90, 0, 1)])
 def test_two_arms_of_a_client_are_found(record: int, listed: int, banded: int) -> None:
     found = as_drawn()
     found["records"][record][2][ARM] = 6
-    one = checked(kept(SMALL, found))
+    one = check_draws(parse_run(SMALL, found))
     assert (one.clients_mixed, one.banded_mixed, one.loads_mixed) == (listed, banded, 1)
     one.wrong.clear()
-    assert differing(kept(SMALL, found), one).bad, "two arms alone are an error, too"
+    assert difference_lines(parse_run(SMALL, found), one).bad, "two arms alone are an error, too"
 
 
 def test_a_connection_of_no_load_is_counted() -> None:
     found = as_drawn()
     found["loads"][0][-1] = [1, 2]
-    assert checked(kept(SMALL, found)).unmatched == 2
+    assert check_draws(parse_run(SMALL, found)).unmatched == 2
 
 
 def test_a_scenario_comes_back_from_its_text() -> None:
@@ -150,7 +150,7 @@ def test_arms_are_compared_within_network_page_and_version() -> None:
     found = as_drawn()
     for load in found["loads"]:
         load[COLUMN_MS] *= 10 if load[0] else 1
-    gain, low, high = within(served(kept(SMALL, found)))
+    gain, low, high = within(served_loads(parse_run(SMALL, found)))
     assert gain == pytest.approx(0.2) and low == pytest.approx(0.2) and high == pytest.approx(0.2)
 
 
@@ -160,9 +160,11 @@ def test_classes_are_those_of_the_plans_map() -> None:
     later = replace(MAP, version=2, prefixes={"10.100.0.0/24": "far"})
     found["maps"].append([map_text(later), KEY.hex()])
     found["applied"].append(["web0", 20.0, 1, 2])
-    assert not checked(kept(SMALL, found)).wrong
+    assert not check_draws(parse_run(SMALL, found)).wrong
     found["plans"] = [["web0", 1, 2, FIRST]]
-    assert checked(kept(SMALL, found)).wrong["connection"] == 80, "of the network whose class that plan changes"
+    assert check_draws(parse_run(SMALL, found)).wrong["connection"] == 80, (
+        "of the network whose class that plan changes"
+    )
 
 
 def slower_in(epochs: dict[int, float]) -> dict[str, Any]:
@@ -186,11 +188,13 @@ def test_what_is_planted_is_felt_until_tuned_clients_are_no_slower() -> None:
     found = slower_in({0: 1.0, 1: 3.0, 2: 2.0, 3: 1.0, 4: 3.0})
     scenario = replace(SMALL, epochs=5, change=1, harmful=4)
     found["events"] = [[1, "change"], [4, "harmful"]]
-    run = kept(scenario, found)
-    changed, harmful = felt(run, served(run))
+    run = parse_run(scenario, found)
+    changed, harmful = recovery_times(run, served_loads(run))
     assert (changed.name, changed.span_s) == ("change", 2 * SMALL.epoch_s)
     assert harmful.span_s is None and "until the end" in harmful.words
-    assert "harmful of epoch 4 is still felt" in claims(run, served(run), checked(run))
+    assert "tuned clients are still slower after 'pacing becomes slow' of epoch 4" in claims(
+        run, served_loads(run), check_draws(run)
+    )
 
 
 GRID = guarded(measured())
@@ -270,12 +274,12 @@ def tried(best: str, gain: float) -> Any:
             fields = list(records[prefixes[load[0]], load[-1][0]])
             fields[2], fields[PROFILE] = again[-1][0], name
             found["records"].append(["web0", "open", fields])
-    return kept(replace(SMALL, squeeze=1), found)
+    return parse_run(replace(SMALL, squeeze=1), found)
 
 
 def test_the_best_configuration_of_a_run_that_tried_all_is_found() -> None:
     run = tried("reno/30", 0.3)
-    loads = served(run)
+    loads = served_loads(run)
     assert best_of(loads) == "reno/30"
     gains = gains_over_default(loads)
     assert 1.0 - np.exp(-gains["reno/30"][0]) == pytest.approx(0.3) and gains["vegas/4"][0] == pytest.approx(0.0)
@@ -284,19 +288,19 @@ def test_the_best_configuration_of_a_run_that_tried_all_is_found() -> None:
 
 
 def test_runs_are_compared_by_tuned_clients_and_held_back_ones_show_chance() -> None:
-    one, other = (kept(SMALL, slower_in({0: factor})) for factor in (1.0, 1.25))
-    gain, low, high = compared_runs(served(one), served(other), False)
+    one, other = (parse_run(SMALL, slower_in({0: factor})) for factor in (1.0, 1.25))
+    gain, low, high = compared_runs(served_loads(one), served_loads(other), False)
     assert gain == pytest.approx(0.2) and low == pytest.approx(0.2) and high == pytest.approx(0.2)
-    assert compared_runs(served(one), served(other), True)[0] == pytest.approx(0.0)
+    assert compared_runs(served_loads(one), served_loads(other), True)[0] == pytest.approx(0.0)
 
 
 def test_a_kept_run_is_not_played_again_and_no_other_scenarios(tmp_path: Path) -> None:
     text = json.dumps([SMALL.text(), as_drawn()])
     (tmp_path / "one.json.gz").write_bytes(gzip.compress(text.encode()))
-    run = kept_run(tmp_path, "one", SMALL)
+    run = load_or_play(tmp_path, "one", SMALL)
     assert len(run.loads) == 80 and digest(run.raw) == digest(json.loads(text)[1])
     with pytest.raises(BadInput, match="another scenario"):
-        kept_run(tmp_path, "one", replace(SMALL, seed=9))
+        load_or_play(tmp_path, "one", replace(SMALL, seed=9))
 
 
 @pytest.mark.root
@@ -307,24 +311,24 @@ def test_a_short_world_runs_from_end_to_end() -> None:
         pytest.skip(reason)
     scenario = KernelScenario(seed=906, epochs=2, epoch_s=12, continents=("europe",), networks=1, clients=12, hosts=1,
                               policy=UNIFORM, holdback=0.3).quiet()  # fmt: skip
-    run = kept(scenario, found_of(scenario))
-    found = checked(run)
-    assert not differing(run, found).bad, found.examples
+    run = parse_run(scenario, play_timed(scenario))
+    found = check_draws(run)
+    assert not difference_lines(run, found).bad, found.examples
     assert found.drawn == found.connections > 30 and not found.unmatched
-    assert len(run.rows) >= 10 and len({one.profile for one in served(run)}) > 3
-    assert any(one.held for one in served(run)) and not all(one.held for one in served(run))
+    assert len(run.rows) >= 10 and len({one.profile for one in served_loads(run)}) > 3
+    assert any(one.held for one in served_loads(run)) and not all(one.held for one in served_loads(run))
 
 
 def test_every_table_is_printed() -> None:
     found = as_drawn()
     found["events"] = [[1, "change"], [1, "restart"]]
     found["restarts"] = [[2, 70, 80]]
-    lines, bad = tables(kept(replace(SMALL, continents=("asia",)), found))
+    lines, bad = tables(parse_run(replace(SMALL, continents=("asia",)), found))
     text = "\n".join(lines)
     assert not bad and lines[-1].startswith("claims: ")
     for words in (
         "by epoch",
-        "by stretch",
+        "by phase",
         "asia",
         "in term 2, it knows the 70 outcomes it had learned, and 10",
         "initcwnd=30",
@@ -342,8 +346,8 @@ def test_what_a_neighbour_loses_is_counted() -> None:
     ends = [load[6] for load in found["loads"]]
     still = {bin_ for end in ends for bin_ in range(round(end * 10) - 10, round(end * 10) + 1)}
     found["flows"] = {"1": [[at, 100_000] for at in range(5000) if at not in still]}
-    run = kept(SMALL, found)
-    lines = neighbours(run, served(run))
+    run = parse_run(SMALL, found)
+    lines = neighbours(run, served_loads(run))
     assert "8.00 Mbit/s alone" in lines[0] and "held back" in lines[1] + lines[2]
     size = pages()["bank"].size
     lost = [float(line.split("bytes")[0].split()[-1]) for line in lines[1:]]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The two ends of the socketpair between a manager and its learner: data, never code.
+"""The two ends of the socketpair between a manager and its learner process: data, never code.
 
-A message is a frame of MessagePack. The manager's end never waits: what the socket does not take is kept
-and sent later, and what has arrived is read in parts.
+A message is a MessagePack object in a frame. The manager's end is non-blocking: what the socket buffer does not take is
+queued and sent by the next `flush`, and a message that arrives in parts is put together.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from configtron.model.errors import ConfigtronError
 
 T = TypeVar("T")
 
-# Bytes of a message: what a policy knows of a hundred thousand prefixes, many times over.
+# Longest message, bytes: many times the state of a policy that has learned of a hundred thousand prefixes.
 MOST_BYTES = 1 << 30
 READ_BYTES = 1 << 20
 
 
 class BeginForm(Struct, frozen=True, array_like=True, tag="begin"):
-    """Begin. maker: MODULE:FUNCTION; arguments: what it takes beside the database, JSON."""
+    """The first message. maker: MODULE:FUNCTION; arguments: its arguments besides the database, JSON."""
 
     database: str
     maker: str
@@ -39,7 +39,7 @@ class MapForm(Struct, frozen=True, array_like=True):
 
 
 class AskForm(Struct, frozen=True, array_like=True, tag="ask"):
-    """`LearningAsk`; map, limits: None where they are those of the question before; limits as JSON."""
+    """`LearningAsk`. map, limits (JSON): None where they are the same as in the request before."""
 
     now_ns: int
     place: tuple[int, int]
@@ -66,15 +66,15 @@ class AnswerForm(Struct, frozen=True, array_like=True, tag="answer"):
     classes: dict[str, str] | None
 
 
-class RemarkForm(Struct, frozen=True, array_like=True, tag="remark"):
-    """A line for the manager's log; level: a number of `logging`. An empty one shows that the learner is alive."""
+class LogLineForm(Struct, frozen=True, array_like=True, tag="log-line"):
+    """A line for the manager's log; level: of `logging`. An empty line is a heartbeat."""
 
     level: int
     text: str
 
 
 class FailureForm(Struct, frozen=True, array_like=True, tag="failure"):
-    """Why the learner ends; begun: it had taken up what is stored before that; code: exit code of the error."""
+    """Why the learner process ends. begun: it had restored its stored state before; code: exit code of the error."""
 
     text: str
     code: int
@@ -82,31 +82,31 @@ class FailureForm(Struct, frozen=True, array_like=True, tag="failure"):
 
 
 ToLearner = BeginForm | AskForm
-OfLearner = AnswerForm | RemarkForm | FailureForm
+FromLearner = AnswerForm | LogLineForm | FailureForm
 _ENCODER = Encoder()
 TO_LEARNER: Decoder[ToLearner] = Decoder(ToLearner)
-OF_LEARNER: Decoder[OfLearner] = Decoder(OfLearner)
+FROM_LEARNER: Decoder[FromLearner] = Decoder(FromLearner)
 
 
 class LearnerGone(ConfigtronError):
-    """The other end is closed, or sent what is no message."""
+    """The other end is closed, or sent something that is not a message."""
 
 
 class LearnerLink:
-    """One end of the socketpair. waits: sending and receiving wait until they can; else neither does."""
+    """One end of the socketpair. blocking: whether `send` and `receive` wait for the socket."""
 
-    def __init__(self, end: socket.socket, *, waits: bool) -> None:
+    def __init__(self, end: socket.socket, *, blocking: bool) -> None:
         self.socket = end
-        end.setblocking(waits)
+        end.setblocking(blocking)
         self._in, self._out = FrameBuffer(MOST_BYTES), bytearray()
 
-    def send(self, message: ToLearner | OfLearner) -> None:
+    def send(self, message: ToLearner | FromLearner) -> None:
         """Send a message, or the part that the socket takes. Errors: `LearnerGone`."""
         self._out += framed(_ENCODER.encode(message))
         self.flush()
 
     def flush(self) -> None:
-        """Send what has been kept. Errors: `LearnerGone`."""
+        """Send what is queued. Errors: `LearnerGone`."""
         try:
             while self._out:
                 del self._out[: self.socket.send(self._out[:READ_BYTES])]

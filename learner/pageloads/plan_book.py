@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""What a connection's client was given: from its record and the plan that was in force, or drawn again.
+"""Class, arm and propensity of a connection's client: from its record and the plan that was in force, or drawn again.
 
-Question   Which class, arm and propensity has this connection's client, and what do intervals cluster by?
-Method     Plans lie on one line of time (CLOCK_BOOTTIME), each from when it came into force; the wall clock, which is
-           stepped, says when a turn was due and no more. Where the kernel draws, the record has class, arm and epoch;
-           the plan of that epoch that was in force has the weights. Where a driver cannot draw (route), the plan in
-           force at the connection's start draws for the client's prefix. The unit is a keyed hash of client and epoch,
-           under the map's key: the same on all servers, of no use when the epoch has passed.
-Stop when  `PLANS` stretches are remembered: a connection that began before them is "undrawn".
+Question   Which class, arm and propensity has this connection's client, and which unit clusters its page loads?
+Method     Each plan has a period: from when it came into force until the next plan did, by CLOCK_BOOTTIME. The wall
+           clock may be stepped, so it only shows when a new epoch was due. Where the kernel draws, the record has
+           class, arm and epoch; the plan of that epoch that was in force has the weights. Where a driver cannot draw
+           (route), the plan in force at the connection's start draws for the client's prefix. The unit is a keyed hash
+           of client and epoch, under the map's key: all servers compute the same one, and it identifies no client in
+           another epoch.
+Stop when  `PLANS` periods are stored: a connection that began before the oldest is "undrawn".
 Reads as   `DrawnArm`.
-Fails as   a doubt: "turn" within 3 s of a turn, "window-cut", "undrawn".
+Fails as   a doubt: "turn" within 3 s of a change of epoch, "window-cut", "undrawn".
 Source     `model/draw.py`; RFC 7693 (BLAKE2b)
 """
 
@@ -28,16 +29,16 @@ from configtron.model.close_records import OpenRecord
 from configtron.model.draw import Mix, Plan, draw, propensity, unit_of
 from configtron.model.fleet import TURN_MARGIN_S
 
-# Stretches that connections may have begun in: some hours of keep-alive.
+# Periods that open connections may have begun in: some hours of keep-alive.
 PLANS = 24
-# Prefixes whose draw is remembered, of each plan.
+# Prefixes whose draw is cached, of each plan.
 REMEMBERED = 20_000
 
 
 class PrefixDraw(NamedTuple):
-    """What the plan gives a client of a driver that draws for prefixes; `class_name` "": Default.
+    """A plan's draw for a client's prefix, with a driver that draws for prefixes; `class_name` "": Default.
 
-    prefix  of the map, which was drawn for: intervals cluster by it; "": the record's own
+    prefix  the map's prefix that was drawn for, by which intervals cluster; "": the record's own
     """
 
     class_name: str
@@ -49,12 +50,12 @@ class PrefixDraw(NamedTuple):
 
 @dataclass(frozen=True)
 class DatedPlan:
-    """A plan with the map that it is of.
+    """A plan, its map, and when it came into force.
 
     epoch_s     length of an epoch; its number is wall-clock seconds // epoch_s
     mixes       by class
     unit_key    secret of the units' hash: the map's key
-    of_prefix   what a client's prefix is given; where the kernel draws for clients, for reports without a record
+    of_prefix   returns the draw for a client's prefix; where the kernel draws, for error reports without a record
     since_ns    CLOCK_BOOTTIME at which it came into force; 0: before all connections
     """
 
@@ -68,49 +69,49 @@ class DatedPlan:
     since_ns: int = 0
 
 
-class Stretch(NamedTuple):
-    """What was in force from `begin_ns` of CLOCK_BOOTTIME until the next stretch begins; None: nothing for sure.
+class PlanPeriod(NamedTuple):
+    """The plan in force from `begin_ns` (CLOCK_BOOTTIME) until the next period begins; None: no plan, or not known.
 
-    settled_ns   by then it had come into force: writing many prefixes takes time
+    in_force_ns   when all its prefixes had been written, which takes time
     """
 
     begin_ns: int
     plan: DatedPlan | None
-    settled_ns: int
+    in_force_ns: int
 
 
 class PlanBook:
-    """The plans of the last epochs, on one line of time that no clock's step moves: CLOCK_BOOTTIME.
+    """The plans of the last epochs and when each was in force, by CLOCK_BOOTTIME, which is never stepped.
 
-    kernel_draws   records have class and arm; else clients are given what the plan gives their prefix
+    kernel_draws   records have class and arm; else the plan draws for the client's prefix
     """
 
     def __init__(self, kernel_draws: bool = True) -> None:
         self.kernel_draws, self._wall = kernel_draws, WallOffsets()
-        self._line: list[Stretch] = []
+        self._periods: list[PlanPeriod] = []
 
     def clocks(self, boot_ns: int, wall_ns: int) -> None:
-        """Take a reading of CLOCK_BOOTTIME and of the wall clock; turns are due by the latter."""
+        """Take a reading of CLOCK_BOOTTIME and of the wall clock; epochs begin by the latter."""
         self._wall.read(boot_ns, wall_ns)
 
-    def add(self, plan: DatedPlan, settled_ns: int = 0) -> None:
-        """Remember a plan that came into force at `since_ns`, and was by `settled_ns`; call it in their order."""
-        # a draw takes 100 us, and clients of a prefix come together
+    def add(self, plan: DatedPlan, in_force_ns: int = 0) -> None:
+        """Add a plan in force from `since_ns`, completely so from `in_force_ns`; add plans in order of time."""
+        # a draw takes 100 us, and a prefix has many clients
         of_prefix = lru_cache(REMEMBERED)(plan.of_prefix) if plan.of_prefix else None
-        self._append(replace(plan, of_prefix=of_prefix), plan.since_ns, settled_ns)
+        self._append(replace(plan, of_prefix=of_prefix), plan.since_ns, in_force_ns)
 
     def end(self, at_ns: int) -> None:
-        """Remember that no plan is in force from then on (CLOCK_BOOTTIME): where the kernel does not draw, no record
-        shows it."""
-        if self._line and self._line[-1].plan is not None:
+        """Record that no plan is in force from then on (CLOCK_BOOTTIME): where the kernel does not draw, connection
+        records do not show it."""
+        if self._periods and self._periods[-1].plan is not None:
             self._append(None, at_ns, at_ns)
 
-    def _append(self, plan: DatedPlan | None, begin_ns: int, settled_ns: int) -> None:
-        begin_ns = max([begin_ns, *(one.begin_ns for one in self._line[-1:])])
-        self._line = self._line[1 - PLANS :] + [Stretch(begin_ns, plan, max(settled_ns, begin_ns))]
+    def _append(self, plan: DatedPlan | None, begin_ns: int, in_force_ns: int) -> None:
+        begin_ns = max([begin_ns, *(one.begin_ns for one in self._periods[-1:])])
+        self._periods = self._periods[1 - PLANS :] + [PlanPeriod(begin_ns, plan, max(in_force_ns, begin_ns))]
 
     def describe(self, record: OpenRecord, client: bytes) -> DrawnArm:
-        """Return what a connection's client was given; `client` its address, packed."""
+        """Return class, arm and propensity of a connection's client; client: its address, packed."""
         start_ns = record.start_ns
         at = self._of_epoch(record.epoch, start_ns) if self.kernel_draws else self._at(start_ns)
         plan = at.plan if at else None
@@ -131,38 +132,38 @@ class PlanBook:
         )  # fmt: skip
 
     def of_client(self, client: bytes, at_ns: int) -> DrawnArm | None:
-        """Return what a client without a record was given then (CLOCK_BOOTTIME); None where that is not known."""
+        """Return the draw for a client without a record, at that time (CLOCK_BOOTTIME); None: not known."""
         at = self._at(at_ns)
         if at is None or at.plan is None or at.plan.of_prefix is None:
             return None
         found = self._drawn(at.plan, prefix_of_client(client), client, at_ns)
         return None if found.doubt == "undrawn" else found
 
-    def _at(self, start_ns: int) -> Stretch | None:
-        """Return the stretch that a time of CLOCK_BOOTTIME lies in; None: it is before the first."""
-        return next((one for one in reversed(self._line) if one.begin_ns <= start_ns), None)
+    def _at(self, start_ns: int) -> PlanPeriod | None:
+        """Return the period that contains a time of CLOCK_BOOTTIME; None: it is before the first."""
+        return next((one for one in reversed(self._periods) if one.begin_ns <= start_ns), None)
 
-    def _of_epoch(self, epoch: int | None, start_ns: int) -> Stretch | None:
-        """Return the latest stretch of a record's epoch that had begun at its start, else the epoch's first; None:
-        there is none, or no plan was in force (epoch None). Whether the plan had ended is the kernel's to know."""
-        of = [one for one in self._line if one.plan and one.plan.plan.epoch == epoch]
+    def _of_epoch(self, epoch: int | None, start_ns: int) -> PlanPeriod | None:
+        """Return the latest period of a record's epoch that had begun when the connection did, else the epoch's first;
+        None: there is none, or no plan was in force (epoch None). The kernel knows whether the plan had ended."""
+        of = [one for one in self._periods if one.plan and one.plan.plan.epoch == epoch]
         return next((one for one in reversed(of) if one.begin_ns <= start_ns), of[0] if of else None)
 
-    def _is_outside(self, at: Stretch, start_ns: int) -> bool:
-        """Return whether a connection began before its plan's stretch, or after the next plan's had begun."""
-        later = (one for one in self._line if one.plan and at.begin_ns < one.begin_ns <= start_ns)
+    def _is_outside(self, at: PlanPeriod, start_ns: int) -> bool:
+        """Return whether a connection began before its plan's period, or after the next plan's period had begun."""
+        later = (one for one in self._periods if one.plan and at.begin_ns < one.begin_ns <= start_ns)
         return start_ns < at.begin_ns or any(later)
 
     def _near(self, plan: DatedPlan, start_ns: int) -> bool:
-        """Return whether a connection began so close to a turn that two arms may apply: to one that took place, or to
-        one that was due by the wall clock of that time."""
+        """Return whether a connection began so close to a change of epoch that either arm may apply: close to a change
+        that took place, or to one that was due by the wall clock of that time."""
         margin_ns = round(TURN_MARGIN_S * 1e9)
-        turned = any(one.begin_ns - margin_ns < start_ns < one.settled_ns + margin_ns
-                     for one in self._line if one.plan and one.begin_ns)  # fmt: skip
+        turned = any(one.begin_ns - margin_ns < start_ns < one.in_force_ns + margin_ns
+                     for one in self._periods if one.plan and one.begin_ns)  # fmt: skip
         return turned or near_turn(self._wall.wall_ns(start_ns), plan.epoch_s)
 
     def _drawn(self, plan: DatedPlan, prefix: str, client: bytes, start_ns: int) -> DrawnArm:
-        """Return what the plan gives the client's prefix."""
+        """Return the plan's draw for the client's prefix."""
         epoch = plan.plan.epoch
         found = plan.of_prefix(prefix) if plan.of_prefix else None
         of = (found.prefix if found else "") or prefix
@@ -174,7 +175,7 @@ class PlanBook:
             found = self._of_client(plan, mix, found, client)
         doubt = "turn" if self._near(plan, start_ns) else ""
         if self.kernel_draws and mix is None and plan.plan.bands:
-            # its class came of its handshake's round trip, which no record shows here
+            # its class is by its handshake's round trip, which is not known without a record
             doubt = "undrawn"
         chance = propensity(plan.plan, mix, found.arm) if mix else 1.0
         return DrawnArm(
@@ -183,7 +184,7 @@ class PlanBook:
         )  # fmt: skip
 
     def _of_client(self, plan: DatedPlan, mix: Mix | None, found: PrefixDraw, client: bytes) -> PrefixDraw:
-        """Return what the kernel draws for one client of a prefix's class."""
+        """Return the kernel's draw for one client of a prefix's class."""
         if mix is None:
             return found
         drawn = draw(plan.plan, mix, unit_of(plain(client)))
@@ -192,19 +193,19 @@ class PlanBook:
 
 
 def near_turn(wall_ns: int, epoch_s: int) -> bool:
-    """Return whether a time of the wall clock is so close to a turn that both arms may apply."""
+    """Return whether a wall-clock time is so close to a change of epoch that either arm may apply."""
     into_s = wall_ns / 1e9 % epoch_s
     return into_s < TURN_MARGIN_S or epoch_s - into_s < TURN_MARGIN_S
 
 
 def unit(key: bytes, client: bytes, epoch: int) -> str:
-    """Return what intervals cluster by: 16 hexadecimal digits of a client in an epoch.
+    """Return the unit of a client in an epoch, by which intervals cluster: 16 hexadecimal digits.
 
-    A packed address counts as the draw counts it: IPv4 whole, IPv6 by its /64.
+    As in the draw, an IPv4 address is a client, and so is an IPv6 /64.
     """
     return hashed(key, unit_of(plain(client)).to_bytes(8, "big"), epoch)
 
 
 def hashed(key: bytes, name: bytes, epoch: int) -> str:
-    """Return the unit of a name: of a client, or of a prefix where prefixes are drawn."""
+    """Return the unit of a client, or of a prefix where the draw is by prefix."""
     return blake2b(name + epoch.to_bytes(8, "big"), key=key, digest_size=8).hexdigest()

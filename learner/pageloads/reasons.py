@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Why a beacon, a log line or a report is no outcome, and why an outcome does not teach: one table of names.
+"""Reasons: why a beacon, a log line or a report is no outcome, and why an outcome does not teach (is not learned).
 
 Rules for this file: each name is counted under itself (`Counter`), never merged with another.
-CONTRADICTIONS are those which a client's own connection disproves: their share puts a client or a prefix
-into quarantine.
+CONTRADICTIONS are the reasons by which a client's own connection disproves its beacon: a client or a prefix with too
+many of them is quarantined.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from __future__ import annotations
 BEACONS = {
     "unreadable": "neither our beacon nor boomerang's nor web-vitals', or a field of the wrong kind",
     "other-metric": "a metric of web-vitals other than the one that is collected",
-    "wrong-origin": "Origin (else Referer) is none of the sites that are measured",
+    "wrong-origin": "Origin (else Referer) is not one of the measured sites",
     "opted-out": "the browser sends Sec-GPC or DNT, and the endpoint honours them",
-    "program": "the User-Agent is a program's",
+    "program": "the User-Agent is of a program (bot), not of a browser",
     "prerender": "the page was rendered before the visitor asked for it",
     "hidden": "the page was in the background before it had loaded",
     "discarded": "the browser had discarded the tab and restored it",
     "bfcache": "the page came from the back/forward cache or by back/forward navigation",
-    "clock": "a time that is negative, not finite, or before the one it follows",
+    "clock": "a time is negative, not finite, or earlier than the time before it",
     "too-long": "longer than 10 minutes",
     "no-load-end": "the load event has no end, and the visitor did not leave either",
 }
@@ -28,11 +28,11 @@ JOINS = {
     "no-token": "no Server-Timing token in it",
     "forged-token": "not of the form that the server issues, or its signature is wrong",
     "unknown-token": "no log line with this token came in time",
-    "expired-token": "the token is older than a page load can take",
-    "used-token": "the token has reported another page load already (a replay)",
-    "changed-body": "the same page load was reported with other times",
+    "expired-token": "the token is older than the longest page load",
+    "used-token": "another page load was reported with this token (a replay)",
+    "changed-body": "the same page load was reported again with other times",
     "impossible-fast": "faster than the round trips of its own connection",
-    "impossible-slow": "longer than from its request to its beacon by the server's clock",
+    "impossible-slow": "longer than the time between request and beacon by the server's clock",
     "too-often": "a second page load of one connection within 200 ms",
     "overflow": "too many beacons wait for their log line",
 }
@@ -46,21 +46,21 @@ FLOODS = {
 }
 # Lines of access logs.
 LINES = {
-    "line-unreadable": "no line of the three servers' formats",
+    "line-unreadable": "not in the format of any of the three servers",
     "line-without-token": "the server logged no token",
     "line-clock": "the line's time is not near its arrival: the clock was stepped, or the line was held back",
-    "line-proxied": "the client's port is 0: another program stands before this server",
-    "no-record": "no connection of the records was open then",
-    "ambiguous-record": "the 4-tuple was reused within a second: either connection may be meant",
+    "line-proxied": "the client's port is 0: there is a proxy in front of this server",
+    "no-record": "the records have no such connection open at that time",
+    "ambiguous-record": "the 4-tuple was reused within a second: the line may be of either connection",
     "records-lost": "the kernel lost records since this connection began",
-    "other-connection": "the server counts another connection than at the last line of this record",
+    "other-connection": "the server's connection number differs from that of the last line of this record",
     "lines-overflow": "too many lines wait for their record",
-    "repeated-line": "the token came in an earlier line",
+    "repeated-line": "an earlier line had the same token",
 }
 # Network Error Logging.
 REPORTS = {
-    "report-unreadable": "no report of Network Error Logging",
-    "report-rare": "its sampling fraction is so small that it would outweigh all others",
+    "report-unreadable": "not a Network Error Logging report",
+    "report-rare": "its sampling fraction is so small that its weight would exceed all others",
     "report-old": "older than an hour",
     "report-success": "a load that succeeded: beacons report those",
     "report-server": "an error of the application (status, redirects), which no transport setting causes",
@@ -71,18 +71,18 @@ REPORTS = {
 }
 # Outcomes that are stored and do not teach (`OutcomeRow.why_not`).
 UNTAUGHT = {
-    "turn": "the connection began within 3 s of a turn of the epoch",
+    "turn": "the connection began within 3 s of a change of epoch",
     "reused-connection": "not the first page of its connection: the initial window was spent by another",
     "unknown-reuse": "the log does not show whether it was the first request of its connection",
-    "unverified-time": "too much of the load was before its connection began: no record confirms that",
+    "unverified-time": "too much of the load time was before its connection began, where no record confirms it",
     "client-cap": "this client has taught as often as one client may in an epoch",
     "prefix-cap": "this prefix has taught as often as one prefix may in an epoch",
     "quarantined": "beacons of this client or prefix contradict the kernel's records",
-    "uncorroborated": "no connection of this client was seen near the failure",
+    "uncorroborated": "the records have no connection of this client near the time of the failure",
     "not-by-transport": "the load failed before a connection was tried",
-    "undrawn": "which arm the client had is not known",
-    "window-cut": "the kernel cut the initial window after repeated SYN-ACKs: the arm's was not used",
-    "moved": "the connection's profile was set anew while it was open",
+    "undrawn": "the client's arm is not known",
+    "window-cut": "the kernel reduced the initial window after retransmitted SYN-ACKs: not the arm's window",
+    "moved": "the connection's profile was changed while it was open",
 }
 ALL = {**BEACONS, **JOINS, **FLOODS, **LINES, **REPORTS, **UNTAUGHT}
 # Disproved by the client's own connection or token.

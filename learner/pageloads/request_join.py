@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Log lines joined to connections: what leaves the root reader, without addresses.
+"""Join log lines to connection records; the result has no addresses, so that it may leave the root reader.
 
-Question   Which connection carried the page with this token, and what was its client given?
+Question   Which connection carried the page with this token, and which arm did its client have?
 Method     Lines wait until the records are complete up to their arrival, then `Lifetimes.find` decides. Lines are dated
            by the wall clock and records by CLOCK_BOOTTIME: a line's age at its arrival moves it from one to the other,
            so that steps of the wall clock between lines do no harm.
@@ -24,7 +24,7 @@ from configtron.learner.pageloads.log_lines import RequestLine, request_line
 from configtron.learner.pageloads.recent import RecentNames
 from configtron.model.close_records import ABORTED, RESET, TIMED_OUT, CloseRecord, OpenRecord
 
-# A line's own time and its arrival differ by the log's way through a local socket.
+# Largest difference between a line's own time and its arrival: it passes a local socket.
 LATE_NS = 5_000_000_000
 # Records that do not come within so long are lost; lines that may wait: a burst of that long.
 WAIT_NS, MOST_WAITING = 2_000_000_000, 100_000
@@ -35,9 +35,9 @@ BAD, MOST_BAD = frozenset((RESET, ABORTED, TIMED_OUT)), 20_000
 
 
 class DrawnArm(NamedTuple):
-    """What a client was given, without its address, as `model.fleet.OutcomeRow` has it.
+    """Class, arm and propensity of a client, without its address, as `model.fleet.OutcomeRow` has them.
 
-    doubt   why the connection does not teach, a key of `reasons.UNTAUGHT`; "": it does
+    doubt   why its page loads are not learned from, a key of `reasons.UNTAUGHT`; "": they are
     """
 
     prefix: str
@@ -89,7 +89,7 @@ class EndedConnection(NamedTuple):
 
 
 class BadEnding(NamedTuple):
-    """A connection that was reset, aborted, or not answered any more; ns of CLOCK_BOOTTIME."""
+    """A connection that was reset, aborted, or timed out; ns of CLOCK_BOOTTIME."""
 
     prefix: str
     end_ns: int
@@ -152,7 +152,7 @@ class RequestJoin:
             if arrival_ns > complete_ns and now_ns - arrival_ns < WAIT_NS:
                 break
             waiting.popleft()
-            # records that stay away are as good as lost
+            # its record did not come in time
             found = "records-lost" if arrival_ns > complete_ns else self._join(line, arrival_ns, back_ns)
             if isinstance(found, str):
                 self.counts[found] += 1

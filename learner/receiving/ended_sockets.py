@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""Records of connections by inet_diag, where no driver of ours records them (route driver): what it knows.
+"""Connection records by inet_diag (sock_diag), for the route driver, which records none itself.
 
 Question   Which connections did clients open to these ports, and what did the kernel count until each ended?
-Method     The kernel reports each socket that it destroys; every `EVERY_NS` all connections are listed. A connection is
-           known to have begun after the list before the first that has it, so its start is early by `EVERY_NS` at most.
-           Those of the first list began before this reader: at 0.
-           One that is no longer listed, and was not reported within `GRACE_NS`, was lost: counted.
-Stop when  closed. Records are complete up to the latest list (`complete_ns`).
-Reads as   `OpenRecord` at a connection's first list, `CloseRecord` at its end; no class, arm or epoch: `PlanBook` draws
-           them for the prefix. `moved` is of those that were marked (`mark_moved`). Without the socket's error, a reset
-           and a close look alike: `ending` is None.
+Method     The kernel reports each socket that it destroys (SKNLGRP_INET_TCP_DESTROY); every `EVERY_NS` all connections
+           are dumped. A connection's start is the time of the dump before the first that has it: at most `EVERY_NS`
+           early. The start of a connection in the very first dump is 0.
+           A connection that left the dump, and whose end was not reported within `GRACE_NS`, is counted as lost.
+Stop when  closed. Records are complete up to the latest dump (`complete_ns`).
+Reads as   `OpenRecord` at a connection's first dump, `CloseRecord` at its end; no class, arm or epoch: `PlanBook` draws
+           them for the prefix. `moved`: its profile was changed while it was open (`mark_moved`). inet_diag does not
+           show the socket's error, so a reset and a close look the same: `ending` is None.
 Fails as   `Missing` where the kernel does not report sockets; `lost_records` counts sockets.
 Differs    from records of the eBPF driver and kmod, which see the handshake and every change.
 Source     sock_diag(7); net/core/sock_diag.c (sock_diag_broadcast_destroy); include/uapi/linux/tcp.h
@@ -26,9 +26,9 @@ from configtron.learner.pageloads.request_join import prefix_of_client
 from configtron.linux.sock_diag import Destroyed, Diag, DiagSocket, extensions
 from configtron.model.close_records import CloseRecord, OpenRecord
 
-# Between two lists: 3 us of each connection, so 3 % of a core at ten thousand.
+# Between two dumps: one takes 3 us for each connection, so 3 % of a core at ten thousand.
 EVERY_NS = 1_000_000_000
-# The kernel reports an end from a queue, after it has taken the socket from its list.
+# The kernel reports the end of a socket asynchronously, after it has removed it from the dump.
 GRACE_NS = 2_000_000_000
 BUFFER_BYTES = 16 << 20
 
@@ -54,7 +54,7 @@ class EndedSockets:
         self._listed_ns = 0
 
     def mark_moved(self, sockets: Mapping[int, int]) -> None:
-        """Mark connections by SO_COOKIE: their profile was set anew while they were open."""
+        """Mark connections (SO_COOKIE) whose profile was changed while they were open."""
         self._moved.update(sockets)
 
     def records(self) -> Iterator[OpenRecord | CloseRecord]:
@@ -64,7 +64,7 @@ class EndedSockets:
         if now_ns - self._listed_ns >= self._every_ns:
             listed = {flow: one for one in self._diag.connections(extensions(INFO)) if (flow := self._flow(one))}
             yield from self._begun(listed, now_ns)
-            # those that ended while the kernel listed, which are in the list, too
+            # connections that ended during the dump are in it, too
             yield from self._ended()
             self._listed_ns = self.complete_ns = now_ns
 
@@ -96,13 +96,13 @@ class EndedSockets:
             yield closed_record(opened, info, acked, boottime_ns(), moved)
 
     def _flow(self, one: DiagSocket) -> Flow | None:
-        """Return the ends of a client's connection; None for a listener's or another port's."""
+        """Return the 4-tuple and cookie of a client's connection; None for a listener or another port."""
         if one.local_port not in self._ports or not one.remote_port:
             return None
         return one.local, one.local_port, one.remote, one.remote_port, one.cookie
 
     def _record(self, flow: Flow, one: DiagSocket) -> OpenRecord:
-        """Return the record of a connection that the last list did not have."""
+        """Return the record of a connection that the previous dump did not have."""
         info = info_of(one.attributes.get(INFO, b""))
         client = flow[2][12:] if flow[2].startswith(MAPPED) and len(flow[2]) == 16 else flow[2]
         return OpenRecord(
@@ -111,7 +111,7 @@ class EndedSockets:
         )  # fmt: skip
 
     def lost_records(self) -> int:
-        """Return how many connections ended unseen."""
+        """Return how many connections ended without a report."""
         return max(self._lost, self._destroyed.lost)
 
     def close(self) -> None:

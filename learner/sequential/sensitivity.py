@@ -48,7 +48,7 @@ class Sensitivity:
 def unit_error(known: ArmDifference) -> float:
     """Return the standard error that one unit in each arm would have; infinite where nothing is known."""
     # with n units in either arm the clock is n / 2
-    return known.error * sqrt(2.0 * known.clock) if isfinite(known.error) else inf
+    return known.error * sqrt(2.0 * known.effective_units) if isfinite(known.error) else inf
 
 
 def sensitivity(goal: str, one: float, units: float, gate_bounds: Sequence[float], alarm_error: float) -> Sensitivity:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from nacl.signing import SigningKey
 
 from configtron.fleet.map_document import document, opened, signed, signed_after, whole_map
-from configtron.fleet.map_table import MapTable, changed, difference, table_of
+from configtron.fleet.map_table import MapTable, apply_change, difference, table_of
 from configtron.model.fleet import FleetMap
 from configtron.model.nouns import Profile
 
@@ -52,5 +52,5 @@ def test_tables_that_differ_have_other_digests(one: dict[str, str], two: dict[st
     a, b = table_of(one, IDS), table_of(two, IDS)
     assert (a.digest == b.digest) == (one == two)
     assert (a.keys_digest == b.keys_digest) == (one.keys() == two.keys())
-    assert changed(a, difference(a, b)).digest == b.digest
-    assert changed(MapTable(), difference(MapTable(), a)).digest == a.digest
+    assert apply_change(a, difference(a, b)).digest == b.digest
+    assert apply_change(MapTable(), difference(MapTable(), a)).digest == a.digest

@@ -20,7 +20,7 @@ from configtron.fleet.manager_session import (
     StoreRows,
 )
 from configtron.fleet.map_document import MapRefused, chunks, document, opened, signed, signed_after, whole_map
-from configtron.fleet.map_table import MapTable, changed, difference, prefixes_of, table_of
+from configtron.fleet.map_table import MapTable, apply_change, difference, prefixes_of, table_of
 from configtron.fleet.messages import (
     AgentHello,
     Beat,
@@ -270,7 +270,7 @@ def test_the_difference_of_two_tables_leads_from_one_to_the_other() -> None:
     after |= {"0.0.0.0/0": "c", "255.255.255.255/32": "a", "2001:db8:2::/48": "b", "::/0": "c"}
     one, two = table_of(before, ids), table_of(after, ids)
     assert prefixes_of(one, names) == before and prefixes_of(two, names) == after
-    assert changed(one, difference(one, two)).digest == two.digest
+    assert apply_change(one, difference(one, two)).digest == two.digest
     assert len(difference(two, two)) == 0 and one.digest != two.digest
     assert len(difference(MapTable(), two)) == len(after)
 

@@ -27,7 +27,7 @@ from configtron.fleet.transport.learner_link import (
     FailureForm,
     LearnerGone,
     LearnerLink,
-    RemarkForm,
+    LogLineForm,
 )
 from configtron.model.errors import DONE, Busy, ConfigtronError
 from configtron.model.fleet import FleetMap
@@ -53,7 +53,7 @@ class ManagerLog(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Send a line."""
-        self._link.send(RemarkForm(record.levelno, record.getMessage()))
+        self._link.send(LogLineForm(record.levelno, record.getMessage()))
 
 
 class LearnerLoop:
@@ -81,7 +81,7 @@ class LearnerLoop:
                 waiting = self._link.receive(TO_LEARNER)
 
     def _alive(self) -> None:
-        self._link.send(RemarkForm(logging.DEBUG, ""))
+        self._link.send(LogLineForm(logging.DEBUG, ""))
 
     def _answer(self, learning: MapLearning, message: AskForm) -> AnswerForm:
         ask = self._question(message)
@@ -122,7 +122,7 @@ def main(arguments: list[str]) -> int:
     except OSError:
         # A unit's filter of system calls may refuse it.
         pass
-    link = LearnerLink(socket.socket(fileno=int(arguments[0])), waits=True)
+    link = LearnerLink(socket.socket(fileno=int(arguments[0])), blocking=True)
     logger = logging.getLogger("configtron")
     logger.setLevel(logging.INFO)
     logger.addHandler(ManagerLog(link))

@@ -19,15 +19,15 @@ from pathlib import Path
 
 import configtron
 from configtron.fleet.transport.learner_link import (
-    OF_LEARNER,
+    FROM_LEARNER,
     AnswerForm,
     AskForm,
     BeginForm,
     FailureForm,
     LearnerGone,
     LearnerLink,
+    LogLineForm,
     MapForm,
-    RemarkForm,
 )
 from configtron.learner.map_text import map_of_text, map_text
 from configtron.model.errors import BadInput, Missing
@@ -121,7 +121,7 @@ class LearnerProcess(MapLearner):
 
     def _received(self, link: LearnerLink, now: float) -> LearningAnswer | None:
         link.flush()
-        for message in link.receive(OF_LEARNER):
+        for message in link.receive(FROM_LEARNER):
             self._heard_s = None if self._heard_s is None else now
             match message:
                 case AnswerForm():
@@ -129,7 +129,7 @@ class LearnerProcess(MapLearner):
                 case FailureForm():
                     self._failed(message, now)
                     return None
-                case RemarkForm(level, text) if text:
+                case LogLineForm(level, text) if text:
                     log.log(level, "%s", text)
         if self._heard_s is not None and now - self._heard_s > self._hang_s:
             self._kill()
@@ -159,7 +159,7 @@ class LearnerProcess(MapLearner):
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([path, *filter(None, sys.path[1:])])}
         self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment, stdin=subprocess.DEVNULL)
         theirs.close()
-        self._link, self._place, self._limits, self._heard_s = LearnerLink(ours, waits=False), None, "", None
+        self._link, self._place, self._limits, self._heard_s = LearnerLink(ours, blocking=False), None, "", None
         self.starts += 1
         recipe = self._recipe
         self._link.send(BeginForm(str(recipe.database.resolve()), recipe.maker, canonical(dict(recipe.arguments))))

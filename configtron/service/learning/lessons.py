@@ -29,8 +29,8 @@ from configtron.model.errors import BadInput
 from configtron.model.grid import DEAD, Grid
 from configtron.model.nouns import Profile, Value
 from configtron.model.tensor import Tensor, read
+from configtron.service.learning.dead_knobs import without_dead_knobs
 from configtron.service.learning.learners import damage_of, none_in, notice, restored_with_watch
-from configtron.service.learning.looking import without_dead
 from configtron.service.learning.parts import parts, teach
 from configtron.service.progress import Cancelled, Progress, StepProgress, never, unheard
 
@@ -258,7 +258,7 @@ def learn(
         taken.agreed += int((chosen.configuration == logged.on(policy.grid).configuration).sum())
         named = policy.grid.profiles, policy.class_ids_
         looked = upto, taken.learned + taken.outcomes
-        if policy.LEARNS and len(logged) and (anew := without_dead(store, found, *looked, progress)):
+        if policy.LEARNS and len(logged) and (anew := without_dead_knobs(store, found, *looked, progress)):
             recipe, policy, watch = anew
             found = found._replace(recipe=recipe.text())
         found = store.save_learner(found, state_of(policy, watch), logged, chosen, *named, upto)

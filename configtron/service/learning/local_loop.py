@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The closed loop of one host in one process: maker, applier and outcomes of `learn manager` and `tune agent`.
+"""The closed loop of one host in one process: the map maker of `learn manager`, the applier of `tune agent`.
 
 The core is the manager's, so that maps, the maker's state and the position up to which rows were learned are one
-transaction of one SQLite file: after `kill -9` they fit one another. The applier is the agent's: a leased transaction,
-renewed each second, whose watchdog takes it back when this process is gone. Between both there is no socket.
+transaction of one SQLite file: after `kill -9` they are consistent. The applier is the agent's: a leased transaction,
+renewed each second, which the lease watchdog rolls back when this process is gone. There is no socket between them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from configtron.service.lease.retuning import RetuneCount
 
 log = logging.getLogger("configtron.fleet")
 
-# As what this host's own rows are kept.
+# Agent's name of this host's own rows.
 AGENT = "local"
 # Rows that wait for room on the disk; older ones are dropped and counted.
 MOST_WAITING = 100_000
@@ -49,7 +49,7 @@ class LoopStep:
 
 
 class GuardedMaker:
-    """A maker for one host: what its driver, its operator or the guard refuses is barred."""
+    """A map maker for one host, without profiles that its driver, its operator or the guard refuses."""
 
     def __init__(self, maker: LearningMaker, barred: Callable[[Profile], str]) -> None:
         self.maker, self._barred = maker, barred
@@ -72,9 +72,9 @@ class GuardedMaker:
 
 
 class LocalLearning:
-    """The learning half: rows are stored and learned, maps made. It may take seconds, and has a thread of its own.
+    """Store rows, learn from them, make maps. A turn may take seconds, so run it in a thread of its own.
 
-    boot     names this start's rows, whose sequence begins at 1
+    boot     identifies the rows of this start of the process, whose sequence begins at 1
     current  the map that is to be in force; moved: prefixes whose class another map changed, for the other half
     """
 
@@ -104,7 +104,7 @@ class LocalLearning:
         self.current = self.core.session.current
 
     def _store(self, now_ns: int) -> None:
-        """Keep the rows that wait, each once; without room on the disk they wait on."""
+        """Store the waiting rows, each once; on a full disk they go on waiting."""
         rows = list(self._waiting)
         if not rows:
             return
@@ -126,10 +126,9 @@ class LocalLearning:
 
 
 class LocalApplying:
-    """The applying half: maps are put in force, epochs turned and leases renewed. Times: seconds since boot, ns of the
-    wall clock.
+    """Put maps in force, begin epochs, renew leases. Times: seconds since boot, ns of the wall clock.
 
-    retuning  has open connections follow their prefix's class; None: they keep what they have
+    retuning  applies a prefix's new class to its open connections; None: they keep their settings
     """
 
     def __init__(
@@ -141,7 +140,7 @@ class LocalApplying:
         self._refused: tuple[int, int] = (0, 0)
 
     def turn(self, now_s: float, now_ns: int) -> LoopStep:
-        """Apply what is due; call it some times a second."""
+        """Do what is due; call it several times a second."""
         before = drawn_from(self.applier)
         applied = self._apply(now_s, now_ns)
         self.applier.tick(now_s, now_ns)
@@ -155,7 +154,7 @@ class LocalApplying:
         return LoopStep(applied, drawn, moved, retuned)
 
     def _apply(self, now_s: float, now_ns: int) -> FleetMap | None:
-        """Hand the current map to the applier, where it is not in force; return it."""
+        """Apply the current map unless it is in force; return it."""
         current = self.learning.current
         if current is None or current.place in (self.applier.held[:2], self._refused):
             return None
@@ -174,7 +173,7 @@ class LocalApplying:
         return now
 
     def _move(self) -> tuple[Moved, ...]:
-        """Have open connections follow, where the network of a prefix changed and its class with it."""
+        """Retune the open connections of prefixes whose network, and so their class, changed."""
         every = [self.learning.moved.popleft() for _ in range(len(self.learning.moved))]
         self.applier.take_reclassed()
         changed = tuple(one for one in every if one.outcomes)

@@ -18,12 +18,12 @@ from configtron.service.outcomes.page_outcomes import PageOutcomes
 from configtron.service.outcomes.root_reader import RecordSource, RootReader
 
 LOG_PATH = Path("/run/configtron/outcomes.log")
-# Between two turns (s): records wait in the kernel's buffers meanwhile.
+# Seconds between two readings; the kernel buffers records meanwhile.
 EVERY_S = 0.1
 
 
 class LocalOutcomes:
-    """Endpoint, log socket and records; `rows` gets what settled. `book` is kept up to date by the caller.
+    """Endpoint, log socket and records. `rows` gets the rows that are complete; the caller updates `book`.
 
     all_logged   as `RootReader`
     """
@@ -55,7 +55,7 @@ class LocalOutcomes:
         self._turning = asyncio.get_running_loop().call_later(EVERY_S, self._turn)
 
     async def stop(self) -> None:
-        """Close the sockets; hand out the rows that have not settled."""
+        """Close the sockets; hand out the rows that still wait for later beacons."""
         if self._turning is not None:
             self._turning.cancel()
         asyncio.get_running_loop().remove_reader(self.reader.lines.fileno())
@@ -64,5 +64,5 @@ class LocalOutcomes:
         self.reader.lines.close()
 
     def counts(self) -> Counter[str]:
-        """Return what became of everything, by reason."""
+        """Return the number of beacons, reports, lines and records by result."""
         return self.reader.counts() + self.pages.counts()

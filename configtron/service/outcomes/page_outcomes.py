@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Beacons and error reports with what the root reader joined: rows. Needs no privilege."""
+"""Join beacons and error reports with the root reader's batches; hand out rows. Needs no privilege."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from configtron.service.outcomes.root_reader import HOST_CLOCK, OutcomeClock, Re
 
 
 def unknown_client(client: bytes, at_ns: int) -> DrawnArm | None:
-    """Stand for a plan that is not known: reports are counted as of unknown clients."""
+    """Return None: without a plan, error reports are counted as `report-unknown-client`."""
     return None
 
 
@@ -53,7 +53,7 @@ class PageOutcomes:
         self._failed: list[Callable[[], OutcomeRow | None]] = []
 
     def admit(self, admitted: Admitted) -> None:
-        """Take what a request brought."""
+        """Take the beacon or the error reports of a request."""
         now_ns = self._clock.boot_ns()
         if admitted.load is not None:
             self.beacons.beacon(admitted.load, now_ns, admitted.device, admitted.site)

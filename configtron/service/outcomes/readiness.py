@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Can page loads of visitors be joined here? What `tune doctor` prints of it. Reads only."""
+"""Check whether visitors' page loads can be joined to connections on this host, for `tune doctor`. Reads only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHECK_COLUMNS = ("check", "state", "note")
 
 
 class ReadinessCheck(NamedTuple):
-    """One thing that page loads need: its name, how it stands, and why or what to do."""
+    """A requirement of page loads: its name, its state, and the reason or the remedy."""
 
     check: str
     state: str
@@ -26,7 +26,7 @@ class ReadinessCheck(NamedTuple):
 
 
 def readiness(netns: str = "", ports: Iterable[int] = WEB_PORTS) -> list[ReadinessCheck]:
-    """Check a network namespace of this host for what docs/outcomes.md asks."""
+    """Check the requirements of docs/outcomes.md in a network namespace of this host."""
     wanted = frozenset(ports)
     try:
         with inside(netns):
@@ -39,5 +39,5 @@ def readiness(netns: str = "", ports: Iterable[int] = WEB_PORTS) -> list[Readine
 
 
 def check_rows(checks: Iterable[ReadinessCheck]) -> list[dict[str, Json]]:
-    """Return a row a check."""
+    """Return one row for each check."""
     return [{"kind": "page loads", "check": one.check, "state": one.state, "note": one.note} for one in checks]

@@ -17,7 +17,7 @@ import pytest
 from configtron.learner.pageloads import beacon_join, plan_book
 from configtron.learner.pageloads.beacon_join import BeaconJoin
 from configtron.learner.pageloads.flood import FloodLimits
-from configtron.learner.pageloads.plan_book import PlanBook, Stretch
+from configtron.learner.pageloads.plan_book import PlanBook, PlanPeriod
 from configtron.learner.pageloads.request_join import JoinedRequest, RequestJoin
 from configtron.model import draw as drawing
 from configtron.model.draw import PARTS, Plan
@@ -42,7 +42,7 @@ def finds_plans_by_epoch_alone(patch: pytest.MonkeyPatch) -> None:
 
 
 def asks_the_wall_clock_of_now(patch: pytest.MonkeyPatch) -> None:
-    def broken(self: PlanBook, start_ns: int) -> Stretch | None:
+    def broken(self: PlanBook, start_ns: int) -> PlanPeriod | None:
         """Find the plan by the wall clock as it is now, which may have been stepped since."""
         wall_ns = start_ns + self._wall._offsets[-1][1]
         return next((one for one in reversed(self._line) if one.begin_ns <= start_ns and one.plan

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""A learning policy at a look: which knobs do nothing by the outcomes so far, and the policy without them.
+"""Interim analysis of a learning policy: drop the knobs that have no effect in the outcomes so far.
 
-Rules for this file: what comes out depends on the recipe and on the stored outcomes alone, so that a run which was
-killed meanwhile comes to the same when it looks again.
+Rules for this file: the result depends on the recipe and on the stored outcomes alone, so that a run that was killed
+gets the same result when it repeats the analysis.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from configtron.service.progress import Progress, StepProgress
 AGAIN = "learn again without"
 
 
-def without_dead(
+def without_dead_knobs(
     store: Outcomes, found: Learner, upto: int, outcomes: int, progress: Progress
 ) -> tuple[Recipe, TablePolicy, Watch | None] | None:
-    """If a look is due and finds a knob dead: the recipe without it, made, and taught all outcomes up to number `upto`
-    again; else None. outcomes: how many those are."""
+    """If an interim analysis is due and finds dead knobs, return the recipe without them, a policy that has learned all
+    outcomes up to number `upto` again, and its watch; else None. outcomes: how many those are."""
     if not interim.share(outcomes):
         return None
     recipe = recipe_of(found.recipe)
@@ -62,9 +62,9 @@ def _dead(store: Outcomes, log: int, recipe: Recipe, upto: int, outcomes: int, p
     for part in _upto(store, log, upto, recipe.grid):
         seen.count(part)
     if seen.counted < outcomes:
-        # Taught again, the policy would forget them, and its count of outcomes would say otherwise.
+        # A policy that learns again would lack them, and its count of outcomes would be wrong.
         gone = f"{outcomes - seen.counted} of {outcomes} outcomes are gone"
-        notice(progress, f"{gone}: knobs that do nothing are not looked for")
+        notice(progress, f"{gone}: dead knobs are not searched for")
         return []
     seen.fit()
     for part in _upto(store, log, upto, recipe.grid):

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""What the guest kept, judged outside: every connection against the draw in user space, and what clients gained.
+"""Check a guest's recorded run outside the guest: every connection against the draw in user space, and clients' gain.
 
-Question   Did the kernels draw as model/draw.py does, did a client keep its arm for an epoch, did every row state the
-           truth, and were tuned clients' pages sooner complete than held-back clients'?
+Question   Did the kernels draw as model/draw.py does? Did each client keep its arm for an epoch? Is every row correct?
+           Did tuned clients' pages load faster than held-back clients'?
 Method     A connection is matched to its page load by prefix, the client's port and time; the load knows its client.
-           Class, arm, profile and holdback are computed anew from the map and the epoch. Page load times are the
-           client's own, never the learner's.
+           Class, arm, profile and holdback are computed again from the map and the epoch. Page load times are as
+           the client measured them, not as the learner has them.
 Fails as   `Checks`: connections and rows that differ, each with an example.
 """
 
@@ -27,21 +27,27 @@ from configtron.model.draw import Key, draw, is_held, unit_of
 from configtron.model.fleet import FleetMap
 from configtron.service.learning.serve_local import dated_plan
 
-# s by which a connection's start may lie outside of its load's times, which another clock reading took.
+# Seconds by which a connection may start before or after its load, whose times come from another clock reading.
 SLACK_S = 0.5
-# In place of the port of a client that is not known.
+# Port of clients whose ports are not known (browsers).
 ANY_PORT = 0
-# Examples of what differs.
+# Examples of differences to print.
 EXAMPLES = 5
 
 
 @dataclass
 class Checks:
-    """connections, rows: how many were compared; wrong: by kind; examples: some in words; clients_mixed:
-    clients of listed prefixes within an epoch whose connections have two arms; banded_mixed: the same of clients that
-    no prefix of the map holds, whose class is that of their handshake's round trip; loads_mixed: page loads of either;
-    fell_back: clients with two arms within an epoch in which a roll-out was taken back, which changes the key of the
-    draw at once; they and their loads are not among the mixed ones; unmatched: connections of no page load."""
+    """Results of the comparison with the draw.
+
+    connections, rows  compared; drawn: connections with a class; units: clients in an epoch
+    wrong              differences by kind; examples: some of them
+    clients_mixed      clients of listed prefixes with connections of two arms within an epoch
+    banded_mixed       the same of clients of unlisted prefixes, whose class is by the handshake's round trip
+    loads_mixed        page loads of both
+    recalled           clients with two arms in an epoch in which a roll-out was rolled back, which changes the key of
+                       the draw at once; they and their loads are not among the mixed ones
+    unmatched          connections without a page load
+    """
 
     connections: int = 0
     drawn: int = 0
@@ -51,7 +57,7 @@ class Checks:
     loads_mixed: int = 0
     clients_mixed: int = 0
     banded_mixed: int = 0
-    fell_back: int = 0
+    recalled: int = 0
     units: int = 0
     unmatched: int = 0
 
@@ -63,8 +69,8 @@ class Checks:
 
 
 @dataclass(frozen=True)
-class KeptRun:
-    """A run as the guest kept it, in the product's types."""
+class RecordedRun:
+    """A run that the guest recorded, in the product's types."""
 
     scenario: KernelScenario
     loads: list[Visited]
@@ -87,8 +93,8 @@ COLUMNS = ("agent", "sequence", "at_ns", "site", "prefix", "unit", "plt_ms", "te
            "loss")  # fmt: skip
 
 
-def kept(scenario: KernelScenario, found: dict[str, Any]) -> KeptRun:
-    """Return a run from the guest's JSON."""
+def parse_run(scenario: KernelScenario, found: dict[str, Any]) -> RecordedRun:
+    """Parse the JSON of a guest's run."""
     kept_maps = (map_of_text(text, bytes.fromhex(key)) for text, key in found["maps"])
     maps = {(one.term, one.version): one for one in kept_maps}
     in_force: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
@@ -104,14 +110,14 @@ def kept(scenario: KernelScenario, found: dict[str, Any]) -> KeptRun:
     closed = [(name, OpenRecord(*row[:width]), row[width:]) for name, kind, row in found["records"] if kind == "close"]
     loads = [Visited._make([*row[:-1], tuple(row[-1])]) for row in found["loads"]]
     rows = [dict(zip(COLUMNS, row, strict=True)) for row in found["rows"]]
-    return KeptRun(scenario, loads, opened, closed, plans, dict(in_force), dict(applied), maps, rows, found)
+    return RecordedRun(scenario, loads, opened, closed, plans, dict(in_force), dict(applied), maps, rows, found)
 
 
 class LoadFinder:
-    """Finds the page load of a connection: by the client's port, or, of a browser, by time alone: no other page of its
-    network loads then."""
+    """Finds the page load of a connection: by the client's port; of a browser by time alone, since no other page of its
+    network loads at that time."""
 
-    def __init__(self, run: KeptRun) -> None:
+    def __init__(self, run: RecordedRun) -> None:
         prefixes = [network.prefix for network in run.scenario.access_networks()]
         self._by_port: dict[tuple[str, str, int], list[int]] = defaultdict(list)
         self._loads, self._browsers = run.loads, run.scenario.browsers
@@ -120,7 +126,7 @@ class LoadFinder:
                 self._by_port[f"web{load.server}", prefixes[load.network], port].append(at)
 
     def of(self, name: str, record: OpenRecord) -> int | None:
-        """Return the place of its load; None: there is none."""
+        """Return the index of a connection's load; None: it has none."""
         start_s = record.start_ns / 1e9
         slack_s, port = (0.0, ANY_PORT) if self._browsers else (SLACK_S, record.remote_port)
         for at in self._by_port.get((name, record.prefix, port), ()):
@@ -130,8 +136,8 @@ class LoadFinder:
         return None
 
 
-def checked(run: KeptRun) -> Checks:
-    """Compare every connection to the pages' port, and every row, with the draw in user space."""
+def check_draws(run: RecordedRun) -> Checks:
+    """Compare every connection to port 443, and every row, with the draw in user space."""
     found, finder = Checks(), LoadFinder(run)
     of_load: dict[tuple[int, int], set[tuple[str | None, int | None]]] = defaultdict(set)
     of_unit: dict[tuple[int, str], set[tuple[str | None, int | None]]] = defaultdict(set)
@@ -151,20 +157,20 @@ def checked(run: KeptRun) -> Checks:
         of_unit[record.epoch, address].add((record.class_name, record.arm))
         if record.band:
             banded.add((record.epoch, address))
-        _connection(found, run, name, record, address)
+        _check_connection(found, run, name, record, address)
     found.units = len(of_unit)
-    fell_back = taken_back(run)
+    recalled = recalled_epochs(run)
     two_arms = {one for one, arms in of_unit.items() if len(arms) > 1}
-    mixed = {one for one in two_arms if one[0] not in fell_back}
+    mixed = {one for one in two_arms if one[0] not in recalled}
     found.clients_mixed, found.banded_mixed = len(mixed - banded), len(mixed & banded)
-    found.fell_back = len(two_arms - mixed)
-    found.loads_mixed = sum(len(arms) > 1 and epoch not in fell_back for (_, epoch), arms in of_load.items())
-    _rows(found, run)
+    found.recalled = len(two_arms - mixed)
+    found.loads_mixed = sum(len(arms) > 1 and epoch not in recalled for (_, epoch), arms in of_load.items())
+    _check_rows(found, run)
     return found
 
 
-def taken_back(run: KeptRun) -> set[int]:
-    """Return the epochs in which a server had plans with different keys: a version was taken back within them."""
+def recalled_epochs(run: RecordedRun) -> set[int]:
+    """Return the epochs in which a server had plans with different keys: a version was rolled back within them."""
     keys: dict[tuple[str, int], set[Key]] = {
         (name, epoch): {run.plans[term, version, epoch].plan.key for term, version in places}
         for (name, epoch), places in run.in_force.items()
@@ -172,20 +178,20 @@ def taken_back(run: KeptRun) -> set[int]:
     return {epoch for (_, epoch), some in keys.items() if len(some) > 1}
 
 
-def _connection(found: Checks, run: KeptRun, name: str, record: OpenRecord, address: str) -> None:
+def _check_connection(found: Checks, run: RecordedRun, name: str, record: OpenRecord, address: str) -> None:
     """Compare a connection with the draw of the plans that its server had in that epoch: one, or two where a roll-out
-    was taken back within it. Prefixes and mixes are of the plan's map."""
+    was rolled back within it. Prefixes and mixes are of the plan's map."""
     epoch = record.epoch or 0
     plans = [run.plans[term, version, epoch] for term, version in run.in_force.get((name, epoch), ())]
     facts = (record.class_name, record.arm, record.held, record.profile)
-    expected = [drawn(plan, address, class_of(run, record, plan)) for plan in plans]
+    expected = [expected_draw(plan, address, class_of(run, record, plan)) for plan in plans]
     found.drawn += record.class_name is not None
     if facts not in expected:
         found.add("connection", f"{address} in epoch {epoch} at {name}: {facts}, by the plan {expected}")
 
 
-def drawn(plan: DatedPlan, address: str, name: str) -> tuple[str | None, int | None, bool, str]:
-    """Return class, arm, whether held back and profile of a client of a class by a plan."""
+def expected_draw(plan: DatedPlan, address: str, name: str) -> tuple[str | None, int | None, bool, str]:
+    """Return (class, arm, whether held back, profile) of a client of a class by a plan."""
     mix = plan.mixes.get(name)
     if mix is None:
         return None, None, False, ""
@@ -193,16 +199,16 @@ def drawn(plan: DatedPlan, address: str, name: str) -> tuple[str | None, int | N
     return name, now.arm, now.held, "" if now.arm is None else mix.profiles[now.arm]
 
 
-def class_of(run: KeptRun, record: OpenRecord, plan: DatedPlan) -> str:
-    """Return the class of a connection's client by a plan: of its prefix, else of the band of its handshake's round
-    trip, which the record has."""
+def class_of(run: RecordedRun, record: OpenRecord, plan: DatedPlan) -> str:
+    """Return the class of a connection's client by a plan: by its prefix if that is listed, else by the round trip of
+    its handshake, which the record has."""
     name = run.maps[plan.term, plan.map_version].prefixes.get(record.prefix, "")
     banded = next((one for up_to, one in plan.plan.bands if 0 < (record.rtt_us or 0) <= up_to), "")
     return name if name in plan.mixes else banded
 
 
-def _rows(found: Checks, run: KeptRun) -> None:
-    """Compare every row with its client, found by the unit, and its map."""
+def _check_rows(found: Checks, run: RecordedRun) -> None:
+    """Compare every row with the draw for its client, which is found by the unit."""
     clients = {network.address(client) for network in run.scenario.access_networks()
                for client in range(network.clients)}  # fmt: skip
     units: dict[tuple[int, bytes], dict[str, str]] = {}
@@ -218,7 +224,7 @@ def _rows(found: Checks, run: KeptRun) -> None:
             units[of_key] = {unit(plan.unit_key, packed(address), epoch): address for address in clients}
         address = units.get(of_key, {}).get(row["unit"], "")
         if not address or plan is None:
-            found.add("row", f"{row} is of no client or plan")
+            found.add("row", f"{row} has no known client or plan")
             continue
         mix = plan.mixes.get(row["class_name"])
         now = draw(plan.plan, mix, unit_of(address)) if mix else None
@@ -242,7 +248,7 @@ def packed(address: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class ServedLoad:
-    """A page load with what its client was given. epoch: from the first of the run; held: the client is held back;
+    """A page load with its client's arm. epoch: from 0, the first of the run; held: the client is held back;
     profile: "" for Default."""
 
     visited: Visited
@@ -254,8 +260,8 @@ class ServedLoad:
     class_name: str
 
 
-def served(run: KeptRun) -> list[ServedLoad]:
-    """Return every load with a plan; of a load near a turn the plan in which it began."""
+def served_loads(run: RecordedRun) -> list[ServedLoad]:
+    """Return every load with its client's arm; a load during a change of epoch has the plan that it began with."""
     networks = run.scenario.access_networks()
     numbers = {network.address(client): number for number, (network, client) in enumerate(
         (network, client) for network in networks for client in range(network.clients))}  # fmt: skip
@@ -268,7 +274,7 @@ def served(run: KeptRun) -> list[ServedLoad]:
     for at, load in enumerate(run.loads):
         address = run.address(load)
         began = first.get(at)
-        # a roll-out that is taken back has another key, which draws the holdback, too
+        # a roll-out that is rolled back has another key, which the holdback is drawn by, too
         plan = some if began is None or began.epoch is None else _plan_of(run, load, began, some)
         held = bool(is_held(plan.plan, np.array([unit_of(address)], dtype=np.uint64))[0])
         wall_s = run.raw["boot_s"] + load.begin_s
@@ -278,8 +284,8 @@ def served(run: KeptRun) -> list[ServedLoad]:
     return found
 
 
-def _plan_of(run: KeptRun, load: Visited, record: OpenRecord, otherwise: DatedPlan) -> DatedPlan:
-    """Return the plan of a connection's epoch whose draw holds its client back as the record has it."""
+def _plan_of(run: RecordedRun, load: Visited, record: OpenRecord, otherwise: DatedPlan) -> DatedPlan:
+    """Return the plan of a connection's epoch by which its client is held back, or not, as in its record."""
     epoch = record.epoch or 0
     plans = [run.plans[term, version, epoch] for term, version in run.in_force.get((f"web{load.server}", epoch), ())]
     address = np.array([unit_of(run.address(load))], dtype=np.uint64)
@@ -287,8 +293,8 @@ def _plan_of(run: KeptRun, load: Visited, record: OpenRecord, otherwise: DatedPl
     return next(fits, otherwise)
 
 
-def judged(loads: list[ServedLoad], continents: tuple[str, ...], worst_ms: float) -> Judged:
-    """Return loads as columns; one that failed counts as so long."""
+def load_columns(loads: list[ServedLoad], continents: tuple[str, ...], worst_ms: float) -> Judged:
+    """Return loads as columns; a failed load counts as `worst_ms`."""
     return Judged(
         np.array([one.client for one in loads]),
         np.array([continents.index(one.continent) for one in loads]),

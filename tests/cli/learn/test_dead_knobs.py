@@ -14,7 +14,7 @@ from configtron.learner.logged import Logged
 from configtron.learner.saved import recipe_of
 from configtron.learner.state import decode
 from configtron.model.errors import DONE
-from configtron.service.learning import lessons, looking
+from configtron.service.learning import dead_knobs, lessons
 from tests.learner.test_beginning import chosen
 from tests.support.learn_command import Typed, rows, typed
 
@@ -73,7 +73,7 @@ def test_a_kill_before_it_is_kept_changes_nothing(
     logged(tmp_path, chosen(0.0))
     assert typed(*HOW, "mab_nc", "--name", "whole")[0] == DONE
     with monkeypatch.context() as patch:
-        patch.setattr(looking, "taught", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(dead_knobs, "taught", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         assert typed(*HOW, "mab_nc", "--name", "killed")[0] != DONE
     with Outcomes(tmp_path / "l.db") as store:
         found = store.learner("killed")
@@ -115,5 +115,5 @@ def test_a_policy_does_not_forget_outcomes_that_are_gone(typed: Typed, tmp_path:
         assert store.drop_logs('{"a":1}') == 1
     code, out, err = typed("learn", "run", "--policy", "left", "-f", "jsonl")
     assert code == DONE and rows(out)[0]["unexplored"] == [] and rows(out)[0]["learned"] == 8000
-    assert "1000 of 1500 outcomes are gone: knobs that do nothing are not looked for" in err
+    assert "1000 of 1500 outcomes are gone: dead knobs are not searched for" in err
     assert decode(kept(tmp_path, "left")[0])["own"]["tally_"].count.sum() == 8000
