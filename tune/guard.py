@@ -10,6 +10,9 @@ Method     Four checks of the target rules, before the first write; the guard re
            fairness  the table below: profiles that take other people's cubic flows their share; a measured loss of
                      neighbours alone decides, where there is one
 
+           What a learner chooses is checked besides: no first window above `MOST_LEARNED_WINDOW`, unless the operator
+           named it in a bound (`unasked`).
+
 Stop when  All refusals are known.
 Reads as   One line a refusal; without a line the rules pass.
 Fails as   A knob without a row below counts as fair.
@@ -42,6 +45,9 @@ MOST_PACED_WINDOW = 100
 MOST_SAVED_WINDOW = 640
 # Segments of such a connection's initial window: RFC 6928's.
 MOST_INITIAL_OF_RESUMED = 10
+# Segments of a first round trip, paced or not, that a learner may try of its own accord: 100 is for a person who knows
+# the path, and a learner tries it on every path. Table 1 of the paper ends at 30; 32 are 46 kB (decision 0044).
+MOST_LEARNED_WINDOW = 32
 # s; RFC 6298 section 2.4 asks for 1, Linux takes 0.2. A timer below the delayed ACK of 40 ms repeats segments that were
 # not lost, and fills the queue that other flows share.
 LEAST_RTO_S = 0.04
@@ -183,6 +189,21 @@ def barred(profile: Profile, limits: Limits) -> Iterator[str]:
             yield f"profile {profile.name}: {knob}={value_text(value)} is beyond your bound, {bound.text} (--bound)"
     if not limits.allow_unfair:
         yield from _unfair(profile, limits)
+
+
+def unasked(profile: Profile, limits: Limits) -> str:
+    """Return why a learner may not choose a profile of its own accord, though a person may set it; "": it may.
+
+    Exempt are windows within the operator's own bound of initcwnd (`--bound initcwnd=1..64`), and profiles that
+    neighbours were measured to lose little by (`Limits.damage`).
+    """
+    window, bound = _number(dict(profile.settings), "initcwnd", 0), limits.bounds.get("initcwnd")
+    if window <= MOST_LEARNED_WINDOW or limits.allow_unfair or (bound is not None and bound.holds(window)):
+        return ""
+    if limits.damage.get(profile.name, MOST_DAMAGE + 1) <= MOST_DAMAGE:
+        return ""
+    return (f"profile {profile.name}: initcwnd={window:.0f} is more than a learner may try unasked,"
+            f" {MOST_LEARNED_WINDOW}; --bound initcwnd=1..{window:.0f} if you answer for it")  # fmt: skip
 
 
 def _out_of_bounds(knob: str, value: Value, reach: Reach | None, limits: Limits, refused: str, driver: str) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from configtron.model.nouns import Profile, Value
 from configtron.model.tuning import Reach, Rules
-from configtron.tune.guard import UNFAIR, Bound, Limits, refusals
+from configtron.tune.guard import UNFAIR, Bound, Limits, refusals, unasked
 
 REACH = {
     "initcwnd": Reach("initcwnd", least=1, most=1000),
@@ -115,3 +115,32 @@ def test_measured_damage_decides_in_place_of_names(settings: dict[str, Value], l
     assert bool(lines) == refused and all("1.60 bytes" in line and "--allow-unfair" in line for line in lines)
     assert reasons(Limits(damage={"p": lost}, allow_unfair=True), **settings) == []
     assert reasons(Limits(damage={"other": 1.0}), tcp_congestion_control="bbr"), "another profile's says nothing"
+
+
+@pytest.mark.parametrize("settings", [{"initcwnd": 64, "pacing": "fq"}, {"initcwnd": 33, "max_pacing_rate": 10**6}])
+def test_a_learner_tries_no_wide_window_unasked_and_a_person_may(settings: dict[str, Value]) -> None:
+    profile = Profile("p", tuple(settings.items()))
+    why = unasked(profile, NO_LIMITS)
+    assert f"initcwnd={settings['initcwnd']} is more than a learner may try unasked, 32" in why
+    assert f"--bound initcwnd=1..{settings['initcwnd']}" in why and reasons(**settings) == []
+
+
+@pytest.mark.parametrize(
+    ("limits", "may"),
+    [
+        (Limits({"initcwnd": Bound(1, 64)}), True),
+        (Limits({"initcwnd": Bound(1, 40)}), False),
+        (Limits({"pacing": Bound(values=("fq",))}), False),
+        (Limits(allow_unfair=True), True),
+        (Limits(damage={"p": 1.25}), True),
+        (Limits(damage={"p": 3.3}), False),
+        (Limits(damage={"other": 1.0}), False),
+    ],
+)
+def test_what_the_operator_named_or_measured_may_be_tried(limits: Limits, *, may: bool) -> None:
+    assert (unasked(Profile("p", (("initcwnd", 64), ("pacing", "fq"))), limits) == "") == may
+
+
+@pytest.mark.parametrize("settings", [{}, {"initcwnd": 32}, {"initcwnd": 30, "pacing": "fq"}, {"resume_cwnd": 400}])
+def test_a_learner_may_try_usual_windows(settings: dict[str, Value]) -> None:
+    assert unasked(Profile("p", tuple(settings.items())), NO_LIMITS) == ""

@@ -10,7 +10,7 @@ from configtron.fleet.messages import AgentHello
 from configtron.model.nouns import Profile
 from configtron.model.records import Json
 from configtron.model.tuning_json import value_text
-from configtron.tune.guard import Bound, Limits
+from configtron.tune.guard import Bound, Limits, unasked
 from configtron.tune.guard import barred as guarded
 
 
@@ -44,10 +44,14 @@ def limits_form(found: AgentLimits) -> dict[str, Json]:
     return {"unfair": found.limits.allow_unfair, "bounds": _rows(found.limits.bounds), "reaches": _rows(found.reaches)}
 
 
-def barred_by(agents: Mapping[str, AgentLimits], profile: Profile) -> str:
-    """Return why a profile may not be used: the first agent whose operator, guard or driver refuses it; "": none."""
+def barred_by(agents: Mapping[str, AgentLimits], profile: Profile, learned: bool = False) -> str:
+    """Return why a profile may not be used: the first agent whose operator, guard or driver refuses it; "": none.
+
+    learned  a learner chooses it, not a person
+    """
     for name, (limits, reaches) in sorted(agents.items()):
-        if why := next(guarded(profile, limits), "") or _out_of_reach(profile, reaches):
+        alone = unasked(profile, limits) if learned else ""
+        if why := next(guarded(profile, limits), "") or alone or _out_of_reach(profile, reaches):
             return f"agent {name}: {why}"
     return ""
 

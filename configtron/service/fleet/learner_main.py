@@ -72,7 +72,7 @@ class LearnerLoop:
         assert isinstance(begin, BeginForm)
         with FleetStore(Path(begin.database), read_only=True) as store:
             maker, stages = made_by(begin.maker)(Path(begin.database), json.loads(begin.arguments))
-            learning = MapLearning(store, maker, stages, self._alive)
+            learning = MapLearning(store, maker, stages, self._alive, learned=True)
             self.begun = True
             while True:
                 for message in waiting:

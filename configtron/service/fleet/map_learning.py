@@ -113,11 +113,16 @@ class MapLearner(ABC):
 
 
 class MapLearning:
-    """Maker and stages, taken up from the database. progress: called after each part of a long reading."""
+    """Maker and stages, taken up from the database.
+
+    progress  called after each part of a long reading
+    learned   the maker chooses by itself what it tries (`guard.unasked`); no: a person wrote the map
+    """
 
     def __init__(self, store: FleetStore, maker: MapMaker, stages: Stages | None,
-                 progress: Callable[[], None] = lambda: None) -> None:  # fmt: skip
+                 progress: Callable[[], None] = lambda: None, learned: bool = False) -> None:  # fmt: skip
         self._store, self._maker, self._stages, self._progress = store, maker, stages, progress
+        self._learned = learned
         # Rows since the last question, and the number of the last of them: they need not be read again.
         self._arrived: list[OutcomeRow] = []
         self._arrived_to = 0
@@ -187,7 +192,7 @@ class MapLearning:
 
     def _order(self, ask: LearningAsk) -> Order | None:
         def barred(profile: Profile) -> str:
-            return barred_by(ask.limits, profile)
+            return barred_by(ask.limits, profile, self._learned)
 
         made = self._maker.make(ask.now_ns, barred)
         if self._stages is None:

@@ -48,7 +48,7 @@ from configtron.service.learning.local_loop import (
 from configtron.service.learning.loop_pages import loop_texts
 from configtron.service.lease.options import AUTO, LeaseOptions
 from configtron.service.text_listener import listener_place, listening
-from configtron.tune.guard import limits_of
+from configtron.tune.guard import Limits, limits_of, unasked
 from configtron.tune.pools import for_kernel
 
 if TYPE_CHECKING:
@@ -110,6 +110,11 @@ def serve_options(
     staged = StageOptions(stage_clients, dark_hours, stages)
     return ServeOptions(lease, database.parent / "fleet", host=host, port=port, least_clients=least_clients or 0,
                         stages=staged, **given)  # fmt: skip
+
+
+def barred_here(refused: Callable[[Profile], str], limits: Limits) -> Callable[[Profile], str]:
+    """Return why a profile is no choice of the learner's: refused here, or too much to be tried unasked."""
+    return lambda profile: refused(profile) or unasked(profile, limits)
 
 
 def reachable_grid(barred: Callable[..., str], grid: Grid | None = None) -> Grid:
@@ -179,10 +184,11 @@ def serve_local(options: ServeOptions, stop: Callable[[], bool], seen: Callable[
         enforcement = JournaledEnforcement(options.lease, journal, driver)
         humans = wanted_by_humans(journal)
         owned = tuple(humans.prefixes), frozenset(humans.profiles)
-        maker, maps = local_maker(options, enforcement.barred, *owned, enforcement.draws)
+        barred = barred_here(enforcement.barred, options.lease.limits)
+        maker, maps = local_maker(options, barred, *owned, enforcement.draws)
         boot = secrets.token_hex(8)
         stages = options.stages.made(draw_key(key), maker.note, maps)
-        learner = LearningThread(options.lease.database, maker, enforcement.barred, key, boot, fresh=options.fresh,
+        learner = LearningThread(options.lease.database, maker, barred, key, boot, fresh=options.fresh,
                                  stages=stages)  # fmt: skip
         applier = Applier(enforcement, key.verify_key, humans, enforcement.human_rules())
         applier.frozen = enforcement.frozen()

@@ -23,7 +23,9 @@ from nacl.signing import SigningKey
 from configtron.db.fleet import FleetStore
 from configtron.fleet.messages import Query, QueryAnswer, frame, from_manager
 from configtron.model.errors import BadInput
-from configtron.model.fleet import OutcomeRow
+from configtron.model.fleet import FleetMap, OutcomeRow
+from configtron.model.nouns import Profile
+from configtron.service.fleet.agent_limits import AgentLimits
 from configtron.service.fleet.learner_process import HANG_S, LearnerProcess
 from configtron.service.fleet.manager_core import MAKE_S, SAVE_S, ManagerCore
 from configtron.service.fleet.map_learning import (
@@ -34,6 +36,8 @@ from configtron.service.fleet.map_learning import (
     LearningAsk,
     MapLearning,
 )
+from configtron.service.fleet.map_maker import Barred, FixedMapMaker
+from configtron.tune.guard import Bound, Limits
 from rigs.children import child
 from tests.support.fleet_rows import BEGUN_NS, fleet_rows
 from tests.support.learner_makers import recipe, staged_policy
@@ -269,3 +273,32 @@ def test_log_lines_of_the_learner_stand_in_the_managers_log(tmp_path: Path, capl
         run.add(1, 1)
         run.until_learned(1)
     assert [one.levelname for one in caplog.records if one.getMessage() == "rows came"] == ["WARNING"]
+
+
+class Asked(FixedMapMaker):
+    """What the maker was answered of a window of 64, paced."""
+
+    answer = "not asked"
+
+    def make(self, now_ns: int, barred: Barred) -> FleetMap | None:
+        self.answer = barred(Profile("wide", (("initcwnd", 64), ("pacing", "fq"))))
+        return None
+
+
+@pytest.mark.parametrize(
+    ("learned", "bounds", "why"),
+    [
+        (True, {}, "agent web1: profile wide: initcwnd=64 is more than a learner may try unasked"),
+        (True, {"initcwnd": Bound(1, 64)}, ""),
+        (False, {}, ""),
+    ],
+)
+def test_a_wide_window_is_no_choice_of_a_learner_but_one_of_a_person(
+    tmp_path: Path, learned: bool, bounds: dict[str, Bound], why: str
+) -> None:
+    maker = Asked(FleetMap(0, 0, {}, {}, {}, b"k" * 16, 0))
+    with FleetStore(tmp_path / "m.db") as store:
+        limits = {"web1": AgentLimits(Limits(bounds), {})}
+        asked = LearningAsk(BEGUN_NS, (1, 1), b"x" * 16, 10**12, None, limits, ("web1",))
+        MapLearning(store, maker, None, learned=learned).turn(asked)
+    assert maker.answer.partition(",")[0] == why
