@@ -162,7 +162,9 @@ class BeaconJoin:
         if token in self._early:
             return "" if _same(self._early[token].load, load) else self._merge_early(token, reported)
         if len(self._early) >= self._most_early:
-            return "overflow"
+            # An honest beacon's line comes soon: the one that waits for longest gives way, most likely a forged one.
+            self._early.popitem(last=False)
+            self.counts["overflow"] += 1
         self._early[token] = reported
         return ""
 

@@ -86,7 +86,7 @@ def test_only_the_first_page_of_a_connection_teaches() -> None:
 
 @pytest.mark.parametrize("reason", sorted(set(reasons.JOINS) - {"expired-token"}))
 def test_each_beacon_that_is_refused_is_named(reason: str) -> None:
-    limits = {"too-often": {"apart_ns": 2 * S}, "overflow": {"most_early": 0}}
+    limits = {"too-often": {"apart_ns": 2 * S}, "overflow": {"most_early": 1}}
     agent = joined(agent=BeaconJoin("web1", "b", **limits.get(reason, {})), tokens=2)  # type: ignore[arg-type]
     at_ns, second = T0 + 500 * MS, load()
     match reason:
@@ -109,10 +109,11 @@ def test_each_beacon_that_is_refused_is_named(reason: str) -> None:
         case "too-often":
             agent.beacon(load(1), at_ns + S)
         case "overflow":
+            agent.beacon(load(98), at_ns)
             second = load(99)
     accepted = len(agent._settling)
     found = agent.beacon(second, at_ns)
-    assert found == ("" if reason == "unknown-token" else reason)
+    assert found == ("" if reason in ("unknown-token", "overflow") else reason)
     assert len(rows_of(agent)) == accepted
     assert agent.counts[reason] == 1
 
@@ -165,6 +166,20 @@ def test_connections_near_a_turn_do_not_teach_and_unknown_reuse_neither() -> Non
         agent = joined(**fields)
         agent.beacon(load(), T0 + 500 * MS)
         assert [(row.teaches, row.why_not) for row in rows_of(agent)] == [(False, why_not)]
+
+
+def test_an_honest_beacon_keeps_its_place_among_forged_ones_until_its_line_comes() -> None:
+    """Full of forged beacons, with room for those of 20 ms."""
+    agent, lines = BeaconJoin("web1", "b", most_early=20), requests()
+    for number in range(100):
+        agent.beacon(load(1000 + number), T0 + 300 * MS + number * MS)
+    assert agent.beacon(load(), T0 + 400 * MS) == ""
+    for number in range(100, 119):
+        agent.beacon(load(1000 + number), T0 + 300 * MS + number * MS)
+    lines.record(opened(T0, 1, 1))
+    lines.datagram(line(token(0), T0, 1, 0), T0, T0)
+    agent.requests(lines.advance(T0 + 420 * MS, T0))
+    assert len(rows_of(agent)) == 1 and agent.counts["overflow"] == 100
 
 
 def test_tables_of_beacons_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import random
 import socket
 import threading
 import time
@@ -21,9 +22,12 @@ from configtron.learner.receiving.log_socket import LogSocket, short_queue
 from configtron.linux.sock_diag import DiagSocket
 from configtron.model.close_records import CloseRecord, OpenRecord
 from configtron.model.errors import Missing
+from tests.support.faults.rows import write_row
 from tests.support.pageloads import opened, token
 from tests.support.running_outcomes import RunningOutcomes, running_outcomes
 
+# s of a flood from so many addresses, and honest page loads meanwhile.
+SECONDS, HONEST, ADDRESSES = 3.0, 100, 10_000
 AGENT = "Mozilla/5.0 (X11; Linux x86_64) Chrome/140"
 
 
@@ -105,6 +109,45 @@ def test_a_flood_of_ten_thousand_a_second_costs_no_honest_beacon(outcomes: Runni
     assert counts["beacons"] - 100 <= 80
     assert counts["flood-address"] > 1_000
     print("flood:", counts["flood-address"] / 3, "a second refused by name, of", sent[0] / 3, "sent")
+
+
+def test_forged_beacons_from_ten_thousand_addresses_cost_no_honest_one(outcomes: RunningOutcomes) -> None:
+    """Each address stays within its own limit."""
+    rng, stop, sent = random.Random(1), time.monotonic() + SECONDS, [0]
+    addresses = [f"10.{rng.randrange(256)}.{rng.randrange(256)}.{rng.randrange(1, 255)}" for _ in range(ADDRESSES)]
+
+    def flood(first: int) -> None:
+        at = first
+        while time.monotonic() < stop:
+            with socket.create_connection(("127.0.0.1", outcomes.port), timeout=10) as to, suppress(OSError):
+                while time.monotonic() < stop:
+                    to.sendall(b"".join(raw(at + n, addresses[(at + n) % ADDRESSES], known=False) for n in range(50)))
+                    at, answers = at + 50, 0
+                    sent[0] += 50
+                    while answers < 50:
+                        if not (got := to.recv(65536)):
+                            raise OSError
+                        answers += got.count(b"HTTP/1.1 ")
+
+    threads = [threading.Thread(target=flood, args=(10**6 * number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for number in range(HONEST):
+        client = f"203.0.113.{number + 1}"
+        log_line(outcomes.local.reader.lines.path, number, client)
+        time.sleep(SECONDS / HONEST / 2)
+        with socket.create_connection(("127.0.0.1", outcomes.port), timeout=10) as to:
+            to.sendall(raw(number, client))
+            assert to.recv(65536).split()[1] == b"204"
+    for thread in threads:
+        thread.join()
+    outcomes.wait(lambda: outcomes.counts()["accepted"] == HONEST)
+    counts = outcomes.counts()
+    print(f"{sent[0] / SECONDS:.0f} a second; {dict(counts)}")
+    assert len(outcomes.rows) == HONEST
+    assert counts["beacons"] == sent[0] + HONEST
+    end = f"all {HONEST} honest page loads meanwhile are rows; the others are counted as `unknown-token` and `overflow`"
+    write_row(f"{sent[0] / SECONDS:.0f} forged beacons a second from {ADDRESSES} addresses", end, "")
 
 
 def test_rows_that_have_not_settled_are_handed_out_at_the_end(tmp_path: Path) -> None:
