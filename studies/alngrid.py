@@ -16,7 +16,7 @@ def run(arguments: Arguments) -> Evaluated:
 STUDY = ClaimsStudy(
     "alngrid",
     "Applied Learning Networks; RFC 9959",
-    "alnrivals with four times as many transfers",
-    "an hour",
+    "alnrivals with more transfers",
+    "some hours",
     run,
 )

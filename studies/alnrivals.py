@@ -143,6 +143,6 @@ STUDY = ClaimsStudy(
     "alnrivals",
     "Applied Learning Networks; RFC 9959",
     "initial windows by a learned rule beside its rivals: gain, harm, what a competing flow loses",
-    "ten minutes",
+    "half an hour",
     run,
 )
