@@ -17,7 +17,7 @@ from rigs.fleet_killing import KillingWorld
 
 pytestmark = pytest.mark.slow
 # s by which the alarm of seed 0 has come.
-ENOUGH_S = 140.0
+ENOUGH_S = 220.0
 
 
 def ran(folder: Path, reports: bool = True, most_s: float = ENOUGH_S) -> KillingWorld:
