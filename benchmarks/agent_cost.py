@@ -12,7 +12,11 @@ in C and clients in C at 100 000 addresses, one connection each: question, answe
     decided   the agent without page loads; the kernel's records are read here, and each connection must have one, with
               a class of the map, and an arm of its mix unless its client is held back
     cost      the agent with page loads (`tune agent --beacons`), thus with the reader of records and log lines:
-              processor time and memory of its two processes, idle and under load
+              processor time and memory of its two processes, idle and under load; and how late the agent renews its
+              lease under load, beyond the second between two renewals, by the kernel's own word
+
+Every connection is reset by its client after the answer, which is the dearer end: the agent hands it on to the join of
+error reports. No web server logs here: what a log line costs is in `benchmarks.page_loads`.
 
 Runs in namespaces of its own (rigs/isolation.py). Exit code 1 if a goal is missed.
 """
@@ -32,6 +36,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +50,8 @@ from configtron.model.fleet import FleetMap
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Place
 from configtron.service.fleet import enrolment
+from configtron.service.fleet.agent import PAGES_TURN_S
+from configtron.service.fleet.applier import RENEW_S
 from configtron.service.fleet.manager import ManagerOptions, run_manager
 from configtron.service.fleet.map_maker import FixedMapMaker
 from configtron.tune.drivers.bpf import pins
@@ -211,6 +218,23 @@ def memory_mb(pid: int) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 
 
+class Renewals:
+    """The ends of the lease as the kernel has them, seen often."""
+
+    def __init__(self, driver: EbpfDriver) -> None:
+        self._driver, self._seen = driver, list[int]()
+
+    def look(self) -> None:
+        """Take the end of the lease of now."""
+        plan = self._driver.plan_state()
+        if plan is not None and plan.not_after not in self._seen[-1:]:
+            self._seen.append(plan.not_after)
+
+    def late_ms(self) -> list[float]:
+        """Return how late each renewal was after the one before, shortest first, ms."""
+        return sorted((now - before) / 1e6 - 1e3 * RENEW_S for before, now in pairwise(self._seen))
+
+
 def cost(process: subprocess.Popen[bytes], visits: Visits, seconds: float) -> dict[str, Any]:
     """Measure the agent's processes, idle and under load."""
     driver = EbpfDriver(Place(cgroup=GROUP, listen=str(PORT)))
@@ -218,18 +242,20 @@ def cost(process: subprocess.Popen[bytes], visits: Visits, seconds: float) -> di
     time.sleep(WARM_S)
     pids = family(process.pid)
     shares: dict[str, Any] = {}
+    renewals = Renewals(driver)
     for name in ("idle", "load"):
         if name == "load":
             visits.run(WARM_S)
         before, began = [used_s(pid) for pid in pids], time.monotonic()
         if name == "load":
-            shares["rate"] = visits.run(seconds)
+            shares["rate"] = visits.run(seconds, renewals.look)
         else:
             time.sleep(seconds / 2)
         took = time.monotonic() - began
         shares[name] = [(used_s(pid) - was) / took for pid, was in zip(pids, before, strict=True)]
     memory = [memory_mb(pid) for pid in pids]
-    return {**shares, "names": [kind_of(pid) for pid in pids], "memory": memory, "lost": driver.lost_records() - lost}
+    names, lost = [kind_of(pid) for pid in pids], driver.lost_records() - lost
+    return {**shares, "names": names, "memory": memory, "lost": lost, "late_ms": renewals.late_ms()}
 
 
 def inside(rate: int, seconds: float) -> None:
@@ -264,6 +290,10 @@ def report(found: dict[str, Any]) -> int:
     parts = ", ".join(f"{name} {share:.1%}" for name, share in zip(spent["names"], spent["load"], strict=True))
     print(f"agent at {spent['rate']:.0f} connections a second, records on: {under:.1%} of a core (goal"
           f" {CPU_GOAL:.0%}; {parts}), idle {idle:.1%}; {spent['lost']} records lost")  # fmt: skip
+    late = spent["late_ms"]
+    p99 = late[min(int(0.99 * len(late)), len(late) - 1)]
+    print(f"renewals of the lease under load: {len(late)}, late by {late[len(late) // 2]:.0f} ms in the median and"
+          f" {p99:.0f} ms at p99, of a turn of {1e3 * PAGES_TURN_S:.0f} ms")  # fmt: skip
     parts = ", ".join(f"{name} {size:.0f} MB" for name, size in zip(spent["names"], spent["memory"], strict=True))
     print(f"memory at most: {parts}, with a map of {PREFIXES} prefixes")
     print(f"load of this machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")

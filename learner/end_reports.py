@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from configtron.learner.initial.end_states import DEFAULT_WINDOW, OTHER, end_of
 from configtron.learner.pageloads.request_join import DrawnArm
 from configtron.learner.window_classes import strategy_of
-from configtron.model.close_records import RESUMPTIONS, CloseRecord, OpenRecord
+from configtron.model.close_records import RESUMPTIONS, CloseRecord, OpenRecord, PackedRecords
 from configtron.model.fleet import END_STATE, OutcomeRow
 
 # Reports of a prefix in a minute, and of all prefixes in a turn of the reader, four of which are in a second.
@@ -66,6 +66,14 @@ class EndReports:
         else:
             self._of_prefix[prefix] += 1
             self._report(record, since_boot_ns)
+
+    def take_packed(self, packed: PackedRecords, since_boot_ns: int) -> None:
+        """Take the ends among packed records, as `take` does; those of short connections stay packed."""
+        for data, segments in zip(packed.closed, packed.segments, strict=True):
+            if segments > DEFAULT_WINDOW:
+                record = packed.unpacker.unpack(data)
+                assert isinstance(record, CloseRecord)
+                self.take(record, since_boot_ns)
 
     def _report(self, record: CloseRecord, since_boot_ns: int) -> None:
         found = end_of(record, since_boot_ns)

@@ -5,12 +5,16 @@ A driver whose kernel part draws hands them out (`protocols.Drawing`). The drive
 client's address to its prefix before a record is made: none of these types can hold an address. Unknown is None, never
 0. Times are ns of CLOCK_BOOTTIME, which counts suspended time and never steps.
 
-Named tuples, not dataclasses: a busy server makes ten thousand a second.
+Named tuples, not dataclasses: a busy server makes ten thousand a second. A reader that asks for few of them takes
+`PackedRecords`, which are unpacked one by one.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import struct
+from functools import lru_cache
+from ipaddress import IPv6Address, ip_address
+from typing import NamedTuple, Protocol
 
 # How a connection ended: both sides closed it; the client reset it; this host reset it or gave up an orphaned socket;
 # the client did not answer any more.
@@ -20,6 +24,10 @@ ENDINGS = (CLOSED, RESET, ABORTED, TIMED_OUT)
 # before that; the connection sent less than the jump allowed, or ended meanwhile.
 VALIDATED, RETREATED, UNUSED = "validated", "retreated", "unused"
 RESUMPTIONS = (VALIDATED, RETREATED, UNUSED)
+# The ends of a connection: first address of the client's prefix as IPv6 writes it, local port, remote port.
+ENDS = struct.Struct("=16s2H")
+# Before an IPv4 address in an IPv6 one (RFC 4291 2.5.5.2).
+MAPPED = bytes(10) + b"\xff\xff"
 
 
 class OpenRecord(NamedTuple):
@@ -90,3 +98,58 @@ class CloseRecord(NamedTuple):
     max_rtt_us: int | None = None
     packets_in: int | None = None
     resumed: str | None = None
+
+
+class Unpacker(Protocol):
+    """Makes records of the bytes of one kernel part."""
+
+    def unpack(self, data: bytes) -> OpenRecord | CloseRecord:
+        """Return the record of these bytes."""
+
+
+class PackedRecords(NamedTuple):
+    """Records as the kernel wrote them, but for clients' addresses, which are cut: cheap to keep until a log line asks.
+
+    opened_ends   of each connection that began: its ends as `ends_of`
+    opened        its open record
+    closed_ends   of each that ended: its ends
+    closed_begun  its open record, as that came
+    closed        its close record
+    segments      how many it sent, as its close record has them
+    until_ns      when the last of them ended
+    bad           ends of those that were reset, aborted or not answered any more, and when they ended, ns
+    unpacker      makes a record of the bytes of an open or a close record
+    """
+
+    opened_ends: list[bytes]
+    opened: list[bytes]
+    closed_ends: list[bytes]
+    closed_begun: list[bytes]
+    closed: list[bytes]
+    segments: list[int]
+    until_ns: int
+    bad: list[tuple[bytes, int]]
+    unpacker: Unpacker
+
+    @property
+    def number(self) -> int:
+        """Return how many records there are."""
+        return len(self.opened) + len(self.closed)
+
+
+def ends_of(prefix: str, local_port: int, remote_port: int) -> bytes:
+    """Return the ends of a connection as bytes; `prefix` as records have it."""
+    return ENDS.pack(_first_address(prefix), local_port, remote_port)
+
+
+@lru_cache(1 << 16)
+def _first_address(prefix: str) -> bytes:
+    packed = ip_address(prefix.partition("/")[0]).packed
+    return MAPPED + packed if len(packed) == 4 else packed
+
+
+def prefix_of_ends(ends: bytes) -> str:
+    """Return the client's prefix, as records have it."""
+    if ends.startswith(MAPPED):
+        return f"{ends[12]}.{ends[13]}.{ends[14]}.0/24"
+    return f"{IPv6Address(ends[:16])}/48"

@@ -16,6 +16,7 @@ Not every driver can do everything. An optional ability is a protocol of its own
     Inventory       list its own state by marks in the kernel
     Drawing         draw each client's profile from its class's mix, and record its connections
     PlanReader      read back which plan is in force
+    RecordPacker    hand out its records packed
     RecordStopper   leave the kernel's records to another reader
     RecordMarker    mark the records of connections that were re-tuned while open
 """
@@ -25,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
-from configtron.model.close_records import CloseRecord, OpenRecord
+from configtron.model.close_records import CloseRecord, OpenRecord, PackedRecords
 from configtron.model.draw import Mix, Plan, PlanState
 from configtron.model.nouns import Context, Decision, Outcome, Packet, Segment, Value
 from configtron.model.tuning import Answers, Changes, Place, Reach, Rules
@@ -204,6 +205,14 @@ class Drawing(Protocol):
 
     def drop_plan(self) -> None:
         """Remove the plan in force and the loaded one: each prefix then has the profile that it points to."""
+
+
+@runtime_checkable
+class RecordPacker(Protocol):
+    """A driver that hands out its records without unpacking each."""
+
+    def packed_records(self) -> Iterator[PackedRecords]:
+        """Yield the waiting records, each once, as `Drawing.records` does."""
 
 
 @runtime_checkable

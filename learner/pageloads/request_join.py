@@ -22,7 +22,16 @@ from typing import NamedTuple
 from configtron.learner.pageloads.lifetimes import Lifetime, Lifetimes
 from configtron.learner.pageloads.log_lines import RequestLine, request_line
 from configtron.learner.pageloads.recent import RecentNames
-from configtron.model.close_records import ABORTED, RESET, TIMED_OUT, CloseRecord, OpenRecord
+from configtron.model.close_records import (
+    ABORTED,
+    RESET,
+    TIMED_OUT,
+    CloseRecord,
+    OpenRecord,
+    PackedRecords,
+    ends_of,
+    prefix_of_ends,
+)
 
 # Largest difference between a line's own time and its arrival: it passes a local socket.
 LATE_NS = 5_000_000_000
@@ -128,6 +137,13 @@ class RequestJoin:
         if lifetime.requests:
             self._ended.append(_ended(lifetime.number, record))
 
+    def packed(self, packed: PackedRecords) -> None:
+        """Take records that are unpacked when a line needs them."""
+        for lifetime in self.lifetimes.take(packed):
+            if closed := lifetime.closed:
+                self._ended.append(_ended(lifetime.number, closed))
+        self._bad.extend(BadEnding(prefix_of_ends(ends), end_ns) for ends, end_ns in packed.bad)
+
     def datagram(self, data: bytes, arrival_ns: int, wall_ns: int) -> None:
         """Take a log line as it came, at that time of CLOCK_BOOTTIME and of the wall clock."""
         line = request_line(data)
@@ -176,7 +192,7 @@ class RequestJoin:
     def _join(self, line: RequestLine, arrival_ns: int, back_ns: int) -> JoinedRequest | str:
         if self._seen.get(line.token):
             return "repeated-line"
-        ends = (prefix_of_client(line.client), line.local_port, line.remote_port)
+        ends = ends_of(prefix_of_client(line.client), line.local_port, line.remote_port)
         begin_ns, end_ns = line.begin_ns + back_ns, line.end_ns + back_ns
         lifetime = self.lifetimes.find(ends, line.client, begin_ns, end_ns, arrival_ns, line.connection)
         if isinstance(lifetime, str):

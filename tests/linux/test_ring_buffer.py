@@ -93,3 +93,24 @@ def test_positions_go_round(ring: Written) -> None:
                 ring.add(record)
             assert list(reader.waiting()) == wanted
     assert ring.at > SIZE and ring.freed() == ring.at
+
+
+def test_runs_have_the_same_records_by_length(ring: Written) -> None:
+    """A discarded record is in no place; a run's room is free once the next is asked for; positions go round."""
+    with RingBuffer(ring.descriptor, SIZE) as reader:
+        assert list(reader.runs()) == []
+        for turn in range(60):
+            wanted = [bytes([turn]) * 64, bytes([turn + 1]) * 136, bytes([turn + 2]) * 64]
+            for at, record in enumerate(wanted):
+                ring.add(record)
+                ring.add(b"gone", DISCARDED if at < 2 else BUSY)
+                if at == 2:
+                    ring.at -= 16
+            runs = reader.runs()
+            run = next(runs)
+            before = ring.freed()
+            found = [(at, run.data[at : at + size]) for size, places in run.places.items() for at in places]
+            assert [record for _, record in sorted(found)] == wanted
+            assert list(runs) == [] and ring.freed() - before == 72 + 16 + 144 + 16 + 72
+            os.pwrite(ring.descriptor, struct.pack("=Q", ring.at), PAGE)
+    assert ring.at > SIZE

@@ -29,14 +29,14 @@ import os
 import socket
 import struct
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 from configtron.linux import netns
 from configtron.linux.libbpf import LIBRARY, Map, Object, library
 from configtron.linux.ring_buffer import RingBuffer
-from configtron.model.close_records import CloseRecord, OpenRecord
+from configtron.model.close_records import CloseRecord, OpenRecord, PackedRecords
 from configtron.model.draw import Mix, Plan, PlanState
 from configtron.model.errors import ConfigtronError, Missing, Refused
 from configtron.model.nouns import Profile
@@ -61,6 +61,7 @@ class EbpfDriver:
 
     def __init__(self, place: Place) -> None:
         self.place = place
+        self._parser = RecordParser({}, 0)
 
     def missing(self) -> str:
         if why := _no_means() or pins.private():
@@ -210,17 +211,36 @@ class EbpfDriver:
             raise Missing(_NO_RULES) from error
 
     def records(self) -> Iterator[OpenRecord | CloseRecord]:
-        here = pins.folder(self.place)
+        with self._stream() as ring:
+            if not ring.is_empty():
+                yield from self._parser_now().all(ring.waiting())
+
+    def packed_records(self) -> Iterator[PackedRecords]:
+        # Only an agent that reads records needs numpy.
+        from configtron.tune.drivers.bpf.packed_records import packed
+
+        with self._stream() as ring:
+            if not ring.is_empty():
+                parser = self._parser_now()
+                yield from (packed(run, parser) for run in ring.runs())
+
+    @contextmanager
+    def _stream(self) -> Iterator[RingBuffer]:
+        """Open the records. Errors: `Missing`."""
         try:
-            stream = Map.pinned(here / "records")
+            stream = Map.pinned(pins.folder(self.place) / "records")
         except FileNotFoundError as error:
             raise Missing(_NO_RULES) from error
         with closing(stream), RingBuffer(stream.descriptor, stream.most) as ring:
-            if ring.is_empty():
-                return
-            with BpfMaps(here) as tables:
-                parser = RecordParser(tables.names(), reach.ticks_per_second())
-            yield from parser.all(ring.waiting())
+            yield ring
+
+    def _parser_now(self) -> RecordParser:
+        """Return the parser that knows the names of now, the same one while they stay."""
+        with BpfMaps(pins.folder(self.place)) as tables:
+            names = tables.names()
+        if not self._parser.reads_as(names):
+            self._parser = RecordParser(names, reach.ticks_per_second())
+        return self._parser
 
     def lost_records(self) -> int:
         try:

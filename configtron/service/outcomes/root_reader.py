@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from itertools import islice
+from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from configtron.learner.end_reports import EndReport, EndReports
@@ -18,9 +18,9 @@ from configtron.learner.pageloads.plan_book import PlanBook
 from configtron.learner.pageloads.request_join import BadEnding, DrawnArm, EndedConnection, JoinedRequest, RequestJoin
 from configtron.learner.receiving.ended_sockets import EndedSockets, boottime_ns
 from configtron.learner.receiving.log_socket import LogSocket
-from configtron.model.close_records import CloseRecord, OpenRecord
+from configtron.model.close_records import CloseRecord, OpenRecord, PackedRecords
 from configtron.model.errors import Missing
-from configtron.model.protocols import Drawing
+from configtron.model.protocols import Drawing, RecordPacker
 
 # Records of one turn: the kernel's ring holds more, and lines must be read meanwhile.
 AT_ONCE = 20_000
@@ -61,6 +61,15 @@ class RecordsInForce:
             yield from self._driver().records()
         except Missing:
             return
+
+    def batches(self) -> Iterator[OpenRecord | CloseRecord | PackedRecords]:
+        """Hand out the same records, packed where the driver packs them."""
+        driver = self._driver()
+        if not isinstance(driver, RecordPacker):
+            yield from self.records()
+            return
+        with suppress(Missing):
+            yield from driver.packed_records()
 
     def lost_records(self) -> int:
         """Return how many records were lost so far."""
@@ -116,7 +125,7 @@ class RootReader:
         self.source, self.lines, self.book, self._clock = source, lines, book, clock
         self.join = RequestJoin(book.describe, all_logged=all_logged)
         self.ends = EndReports(book.describe, book.kernel_draws)
-        self._reading: Iterator[OpenRecord | CloseRecord] | None = None
+        self._reading: Iterator[OpenRecord | CloseRecord | PackedRecords] | None = None
         self._began_ns = self._complete_ns = 0
         self._lost = source.lost_records()
         self._opened = self._read = 0
@@ -137,15 +146,12 @@ class RootReader:
 
     def _read_records(self) -> None:
         if self._reading is None:
-            self._reading, self._began_ns = self.source.records(), self._clock.boot_ns()
+            self._reading, self._began_ns = self._waiting(), self._clock.boot_ns()
         read, since_boot_ns = 0, self._clock.wall_ns() - self._clock.boot_ns()
-        for record in islice(self._reading, AT_ONCE):
-            self.join.record(record)
-            if isinstance(record, CloseRecord):
-                self.ends.take(record, since_boot_ns)
-            else:
-                self._opened += 1
-            read += 1
+        for record in self._reading:
+            read += self._take(record, since_boot_ns)
+            if read >= AT_ONCE:
+                break
         self._read += read
         lost = self.source.lost_records()
         if lost > self._lost:
@@ -154,6 +160,24 @@ class RootReader:
         if read < AT_ONCE:
             source, self._reading = self.source, None
             self._complete_ns = source.complete_ns if isinstance(source, EndedSockets) else self._began_ns
+
+    def _waiting(self) -> Iterator[OpenRecord | CloseRecord | PackedRecords]:
+        source = self.source
+        return source.batches() if isinstance(source, RecordsInForce) else source.records()
+
+    def _take(self, record: OpenRecord | CloseRecord | PackedRecords, since_boot_ns: int) -> int:
+        """Take a record, or many; return how many."""
+        if isinstance(record, PackedRecords):
+            self.join.packed(record)
+            self.ends.take_packed(record, since_boot_ns)
+            self._opened += len(record.opened)
+            return record.number
+        self.join.record(record)
+        if isinstance(record, CloseRecord):
+            self.ends.take(record, since_boot_ns)
+        else:
+            self._opened += 1
+        return 1
 
     def records(self) -> tuple[int, int, int]:
         """Return how many records of opened and closed connections were read, and how many the kernel lost."""

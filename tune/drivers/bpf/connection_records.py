@@ -25,12 +25,12 @@ ENDING = struct.Struct("=3Q4I16s2H4B4Q6Ii2I4x")
 # Of struct beginning: how many fields it has, and which of them has the flags.
 _BEGINNING_FIELDS, _FLAGS = 14, 12
 # Its flags.
-_HAS_EPOCH, _WINDOW_CUT, _MOVED = 1, 2, 4
+_HAS_EPOCH, _WINDOW_CUT, MOVED = 1, 2, 4
 # A tenth is then the largest error of a share.
 LEAST_TICKS = 10
 # TCP's states before the end (include/net/tcp_states.h) once both sides have closed: FIN_WAIT2 and TIME_WAIT (the rest
 # is a minimal socket's), LAST_ACK, CLOSING.
-_BOTH_CLOSED = frozenset((5, 6, 9, 11))
+BOTH_CLOSED = frozenset((5, 6, 9, 11))
 _RESET_BY_CLIENT = frozenset((errno.ECONNRESET, errno.EPIPE, errno.ECONNREFUSED))
 # What tcp_write_err leaves: the time-out, or the ICMP error that came before it.
 _NO_ANSWER = frozenset((errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN))
@@ -41,7 +41,7 @@ _NS = 1_000_000_000
 def as_moved(connection: bytes) -> bytes:
     """Return a struct connection (it begins with a struct beginning) with the flag of a profile that was set anew."""
     fields = list(BEGINNING.unpack_from(connection))
-    fields[_FLAGS] |= _MOVED
+    fields[_FLAGS] |= MOVED
     return BEGINNING.pack(*fields) + connection[BEGINNING.size :]
 
 
@@ -54,9 +54,15 @@ class RecordParser:
 
     def all(self, waiting: Iterable[bytes]) -> Iterator[OpenRecord | CloseRecord]:
         """Return the records of a stream."""
-        for record in waiting:
-            opened = len(record) == BEGINNING.size
-            yield self.opened(*BEGINNING.unpack(record)) if opened else self.closed(record)
+        return map(self.unpack, waiting)
+
+    def unpack(self, data: bytes) -> OpenRecord | CloseRecord:
+        """Return the record of these bytes."""
+        return self.opened(*BEGINNING.unpack(data)) if len(data) == BEGINNING.size else self.closed(data)
+
+    def reads_as(self, names: Mapping[int, str]) -> bool:
+        """Return whether profiles have these names here."""
+        return self._names == names
 
     def opened(
         self, epoch: int, start_ns: int, cookie: int, number: int, profile: int, version: int, rtt_us: int,
@@ -101,14 +107,14 @@ class RecordParser:
             min(rwnd_ticks / busy_ticks, 1.0) if known and busy_ticks >= LEAST_TICKS else None,
             rate * 8 / 1000 if rate else None,
             ending_of(state, error if known else None),
-            bool(fields[_FLAGS] & _MOVED),
+            bool(fields[_FLAGS] & MOVED),
         )
 
 
 def ending_of(state: int, error: int | None) -> str | None:
     """Return how a connection ended, by TCP's state before and the socket's error; None for the error: not known."""
     if error is None or error == 0:
-        return CLOSED if state in _BOTH_CLOSED else None if error is None else ABORTED
+        return CLOSED if state in BOTH_CLOSED else None if error is None else ABORTED
     if error in _RESET_BY_CLIENT:
         return RESET
     return TIMED_OUT if error in _NO_ANSWER else ABORTED
