@@ -38,6 +38,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 from benchmarks.cpu_outside import family
@@ -60,7 +61,8 @@ from rigs import ROOT
 from rigs.children import child
 from rigs.isolation import apart
 
-GROUP = f"configtron-agent-{os.getpid()}"
+# Process numbers begin anew in there.
+GROUP = f"configtron-agent-{token_hex(4)}"
 PORT, PREFIXES = 8080, max(LENGTHS)
 # Of a second: the client opens a part of the rate so often.
 TURN_S, LOOK_S = 0.05, 0.1
