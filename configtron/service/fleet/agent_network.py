@@ -34,7 +34,7 @@ from configtron.fleet.transport.applier_link import (
     LoadReport,
     StandingReport,
 )
-from configtron.fleet.transport.curve_keys import ManagerAddress, curve_pair, manager_address
+from configtron.fleet.transport.curve_keys import CurvePair, ManagerAddress, curve_pair, manager_address
 from configtron.linux.privileges import no_new_privileges
 from configtron.model.errors import DONE, ConfigtronError
 from configtron.service.fleet.agent_core import AgentCore
@@ -68,68 +68,94 @@ def run_network(end: socket.socket, folder: Path, *, stop: Callable[[], bool] = 
     Errors: `BadInput` for the folder's files; `LinkClosed`.
     """
     address, pair = manager_address(folder), curve_pair(folder)
-    link = ApplierLink(end)
-    host, later = _host(link)
-    spool = Spool(folder / SPOOL, "")
-    figures = AgentMetrics()
-    listener = PatientListener(metrics, figures.texts(), "--metrics") if metrics else None
-
-    def load(document: bytes) -> None:
-        figures.asked()
-        link.send(LoadDocument(document))
-
-    core = AgentCore(_hello(host, spool.boot), (host.term, host.version, host.digest), spool, load,
-                     learn=lambda message: keys.learn(message))  # fmt: skip
-    keys = AgentKeys(folder, address, time.monotonic(), try_s)
-    sockets = AgentSockets(keys.address, pair)
-    for message in later:
-        _reported(core, message)
-    started(core)
-    intake = PageIntake(*pages, spool) if pages else None
-    poller = zmq.Poller()
-
-    def connect(to: ManagerAddress) -> None:
-        nonlocal sockets
-        for each in (sockets.dealer, sockets.offers):
-            poller.unregister(each)
-        sockets.close()
-        sockets = AgentSockets(to, pair)
-        core.session.reconnected()
-        for each in (sockets.dealer, sockets.offers):
-            poller.register(each, zmq.POLLIN)
-
-    for each in (sockets.dealer, sockets.offers, end):
-        poller.register(each, zmq.POLLIN)
-    for descriptor in intake.filenos() if intake else ():
-        poller.register(descriptor, zmq.POLLIN)
+    loop = NetworkLoop(end, folder, address, pair, pages, metrics, try_s)
+    started(loop.core)
     try:
         while not stop():
-            ready = dict(poller.poll(round(TURN_S * 1000)))
-            if end.fileno() in ready:
-                for message in link.receive(OF_APPLIER):
-                    if isinstance(message, StandingReport):
-                        figures.standing = message
-                    elif isinstance(message, LoadReport):
-                        figures.applied(len(message.result.refused) + message.result.omitted)
-                    _send(sockets, _reported(core, message))
-            if intake is not None:
-                intake.turn()
-            for data in sockets.receive():
-                _send(sockets, core.receive(data, time.monotonic()))
-            _send(sockets, core.tick(time.monotonic(), time.time_ns()))
-            keys.turn(time.monotonic(), core.session.silence_s(time.monotonic()), connect)
-            if complaint := sockets.complaint():
-                log.warning("%s", complaint)
-            if listener is not None:
-                listener.turn(time.monotonic())
-                figures.note(core, intake.counts if intake else None)
+            loop.turn()
     finally:
-        if listener is not None:
-            listener.close()
-        if intake is not None:
-            intake.close()
-        sockets.close()
-        spool.close()
+        loop.close()
+
+
+class NetworkLoop:
+    """The session, its sockets, the spool and the applier's end, driven by one poller.
+
+    Errors: as `run_network`.
+    """
+
+    def __init__(self, end: socket.socket, folder: Path, address: ManagerAddress, pair: CurvePair,
+                 pages: tuple[socket.socket, PagesOptions] | None, metrics: ListenerPlace | None,
+                 try_s: float) -> None:  # fmt: skip
+        self._end, self._pair, self._link = end, pair, ApplierLink(end)
+        host, later = _host(self._link)
+        self._spool, self._figures = Spool(folder / SPOOL, ""), AgentMetrics()
+        self._listener = PatientListener(metrics, self._figures.texts(), "--metrics") if metrics else None
+        self._keys = AgentKeys(folder, address, time.monotonic(), try_s)
+        held = (host.term, host.version, host.digest)
+        self.core = AgentCore(_hello(host, self._spool.boot), held, self._spool, self._load, learn=self._keys.learn)
+        self._sockets = AgentSockets(self._keys.address, pair)
+        for message in later:
+            _reported(self.core, message)
+        self._intake = PageIntake(*pages, self._spool) if pages else None
+        self._poller = zmq.Poller()
+        self._watch()
+
+    def _load(self, document: bytes) -> None:
+        self._figures.asked()
+        self._link.send(LoadDocument(document))
+
+    def _watch(self) -> None:
+        """Let the poller wake for frames, the applier and page loads."""
+        for each in (self._sockets.dealer, self._sockets.offers, self._end):
+            self._poller.register(each, zmq.POLLIN)
+        for descriptor in self._intake.filenos() if self._intake else ():
+            self._poller.register(descriptor, zmq.POLLIN)
+
+    def turn(self) -> None:
+        """Wait for something, at most `TURN_S`, and do what is due. Errors: `LinkClosed`."""
+        ready = dict(self._poller.poll(round(TURN_S * 1000)))
+        if self._end.fileno() in ready:
+            self._take_reports()
+        if self._intake is not None:
+            self._intake.turn()
+        for data in self._sockets.receive():
+            _send(self._sockets, self.core.receive(data, time.monotonic()))
+        _send(self._sockets, self.core.tick(time.monotonic(), time.time_ns()))
+        self._keys.turn(time.monotonic(), self.core.session.silence_s(time.monotonic()), self._connect)
+        if complaint := self._sockets.complaint():
+            log.warning("%s", complaint)
+        self._note()
+
+    def _take_reports(self) -> None:
+        """Take the applier's messages. Errors: `LinkClosed`."""
+        for message in self._link.receive(OF_APPLIER):
+            if isinstance(message, StandingReport):
+                self._figures.standing = message
+            elif isinstance(message, LoadReport):
+                self._figures.applied(len(message.result.refused) + message.result.omitted)
+            _send(self._sockets, _reported(self.core, message))
+
+    def _connect(self, to: ManagerAddress) -> None:
+        """Connect to the manager by another of its keys."""
+        for each in (self._sockets.dealer, self._sockets.offers):
+            self._poller.unregister(each)
+        self._sockets.close()
+        self._sockets = AgentSockets(to, self._pair)
+        self.core.session.reconnected()
+        for each in (self._sockets.dealer, self._sockets.offers):
+            self._poller.register(each, zmq.POLLIN)
+
+    def _note(self) -> None:
+        """Hand the figures of now to the listener, if they are served."""
+        if self._listener is not None:
+            self._listener.turn(time.monotonic())
+            self._figures.note(self.core, self._intake.counts if self._intake else None)
+
+    def close(self) -> None:
+        """Close the sockets, the spool, and what listens."""
+        for each in (self._listener, self._intake, self._sockets, self._spool):
+            if each is not None:
+                each.close()
 
 
 def _host(link: ApplierLink) -> tuple[HostReport, list[FromApplier]]:
