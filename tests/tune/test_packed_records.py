@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from configtron.learner.end_reports import EndReports
 from configtron.learner.pageloads.lifetimes import KEPT_ENDED_NS, MOST_UNPACKERS, Lifetimes
 from configtron.learner.pageloads.request_join import BadEnding, RequestJoin
 from configtron.linux.ring_buffer import Run
-from configtron.model.close_records import PackedRecords, ends_of, prefix_of_ends
+from configtron.model.close_records import CloseRecord, PackedRecords, ends_of, prefix_of_ends
 from configtron.tune.drivers.bpf.connection_records import BEGINNING, ENDING, MOVED, RecordParser
 from configtron.tune.drivers.bpf.layout import MAPPED
 from configtron.tune.drivers.bpf.packed_records import packed
@@ -34,7 +35,7 @@ def ended(opened: bytes, end_ns: int, state: int = LAST_ACK, known: int = 1, err
           ) -> bytes:  # fmt: skip
     fields = list(BEGINNING.unpack(opened))
     fields[12] |= MOVED * moved
-    return ENDING.pack(*fields, end_ns, 1000, 100, 0, 20_000, 44, 12, 2, state, known, error, 50, 25)
+    return ENDING.pack(*fields, end_ns, 1000, 100, 0, 20_000, 44, 8 + fields[2] % 4, 2, state, known, error, 50, 25)
 
 
 def run_of(records: list[bytes]) -> Run:
@@ -77,13 +78,18 @@ def test_packed_records_join_what_unpacked_ones_do(found: list[tuple[int, bytes]
                                                    ) -> None:  # fmt: skip
     """Whatever the turns cut apart, and though profiles change their names' parser between them."""
     one_by_one, at_once, done_ns = RequestJoin(describe), RequestJoin(describe), 0
+    reported = EndReports(describe, True), EndReports(describe, True)
     several = [RecordParser(NAMES, HZ) for _ in range(parsers)]
     for turn, now_ns in enumerate(sorted({T0 + pause for pause in pauses} | {T0 + 900 * S})):
         news = [(at_ns, data) for at_ns, data in found if done_ns < at_ns <= now_ns]
         records = [data for _, data in news if not data.startswith(b"ctn")]
         for data in records:
-            one_by_one.record(PARSER.unpack(data))
-        at_once.packed(pack(*records, parser=several[turn % parsers]))
+            one_by_one.record(record := PARSER.unpack(data))
+            if isinstance(record, CloseRecord):
+                reported[0].take(record, S)
+        at_once.packed(several_packed := pack(*records, parser=several[turn % parsers]))
+        reported[1].take_packed(several_packed, S)
+        assert reported[0].reports() == reported[1].reports() and reported[0].counts == reported[1].counts
         lines = [(at_ns, data) for at_ns, data in news if data.startswith(b"ctn")]
         joined = []
         for join in (one_by_one, at_once):

@@ -18,9 +18,9 @@ from configtron.tune.drivers.bpf.connection_records import BEGINNING, BOTH_CLOSE
 
 # struct beginning: eight numbers; remote, local_port, remote_port; arm, band; flags; the rest.
 _BEGUN = np.dtype([("", "V40"), ("ends", f"V{ENDS.size}"), ("", "V2"), ("flags", "u1"), ("", "V1")])
-# struct ending: its own; end_ns; two counts and the rate, two numbers; segments; retransmits; state, known, error; the rest.
-_ENDED = np.dtype([("begun", _BEGUN), ("end_ns", "u8"), ("", "V32"), ("segments", "u4"), ("", "V4"), ("state", "u4"), ("known", "u4"), ("error", "i4"),
-                   ("", "V12")])  # fmt: skip
+# struct ending: its own; end_ns; counts, rate and two numbers; segments; retransmits; state, known, error; the rest.
+_ENDED = np.dtype([("begun", _BEGUN), ("end_ns", "u8"), ("", "V32"), ("segments", "u4"), ("", "V4"), ("state", "u4"),
+                   ("known", "u4"), ("error", "i4"), ("", "V12")])  # fmt: skip
 # Where the client's address is in a record; what of it goes: of IPv4 in IPv6, of IPv6.
 _REMOTE = 40
 _CUT4, _CUT6 = slice(_REMOTE + 15, _REMOTE + 16), slice(_REMOTE + 6, _REMOTE + 16)
@@ -40,7 +40,8 @@ def packed(run: Run, parser: RecordParser) -> PackedRecords:
     bad = (closed["known"] != 0) & ((closed["error"] != 0) | ~_CLOSES[closed["state"].clip(0, len(_CLOSES) - 1)])
     ends = begun["ends"].tolist()
     return PackedRecords(
-        opened["ends"].tolist(), _bytes(opened), ends, _bytes(begun), _bytes(closed), closed["segments"].tolist(), int(end_ns.max(initial=0)),
+        opened["ends"].tolist(), _bytes(opened), ends, _bytes(begun), _bytes(closed),
+        closed["segments"].tolist(), int(end_ns.max(initial=0)),
         list(compress(zip(ends, end_ns.tolist(), strict=True), bad.tolist())),
         parser,
     )  # fmt: skip
