@@ -28,7 +28,7 @@ _BATCH = 32_768
 _RUN = 131_072
 
 
-class Run(NamedTuple):
+class RecordRun(NamedTuple):
     """Records in a row, copied. places: length of a record -> where the records of that length begin."""
 
     data: bytes
@@ -86,7 +86,7 @@ class RingBuffer:
             if freed != since:
                 _POSITION.pack_into(self._reader, 0, since)
 
-    def runs(self) -> Iterator[Run]:
+    def runs(self) -> Iterator[RecordRun]:
         """Hand out the same records many at a time; those of a run have their room back when the next is asked for."""
         (at,) = _POSITION.unpack_from(self._reader)
         while (run := self._run(at)) is not None:
@@ -95,7 +95,7 @@ class RingBuffer:
             at += len(run.data)
             _POSITION.pack_into(self._reader, 0, at)
 
-    def _run(self, begin: int) -> Run | None:
+    def _run(self, begin: int) -> RecordRun | None:
         """Return the complete records from a position on; None where there is none."""
         end = min(_POSITION.unpack_from(self._writers)[0], begin + _RUN)
         first, at, places = mmap.PAGESIZE + (begin & (self._size - 1)), 0, defaultdict[int, list[int]](list)
@@ -108,4 +108,4 @@ class RingBuffer:
                 if bare == length:
                     places[bare].append(at + _HEAD.size)
                 at += (_HEAD.size + bare + 7) & ~7
-        return Run(self._writers[first : first + at], places) if at else None
+        return RecordRun(self._writers[first : first + at], places) if at else None

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from configtron.learner.end_reports import EndReports
 from configtron.learner.pageloads.lifetimes import KEPT_ENDED_NS, MOST_UNPACKERS, Lifetimes
 from configtron.learner.pageloads.request_join import BadEnding, RequestJoin
-from configtron.linux.ring_buffer import Run
+from configtron.linux.ring_buffer import RecordRun
 from configtron.model.close_records import CloseRecord, PackedRecords, ends_of, prefix_of_ends
 from configtron.tune.drivers.bpf.connection_records import BEGINNING, ENDING, MOVED, RecordParser
 from configtron.tune.drivers.bpf.layout import MAPPED
@@ -38,13 +38,13 @@ def ended(opened: bytes, end_ns: int, state: int = LAST_ACK, known: int = 1, err
     return ENDING.pack(*fields, end_ns, 1000, 100, 0, 20_000, 44, 8 + fields[2] % 4, 2, state, known, error, 50, 25)
 
 
-def run_of(records: list[bytes]) -> Run:
+def run_of(records: list[bytes]) -> RecordRun:
     """Return records as a ring has them: each behind a head of eight bytes."""
     data, places = b"", defaultdict[int, list[int]](list)
     for record in records:
         places[len(record)].append(len(data) + 8)
         data += bytes(8) + record
-    return Run(data, places)
+    return RecordRun(data, places)
 
 
 def pack(*records: bytes, parser: RecordParser = PARSER) -> PackedRecords:

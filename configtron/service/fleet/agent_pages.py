@@ -30,9 +30,9 @@ from configtron.service.outcomes.root_reader import (
     RootReader,
 )
 
-# Requests, and ended connections, of one datagram: some 15 kB, 50 kB with the longest names; connections that ended
-# badly, 30 bytes each. Datagrams that wait: two minutes of a busy site.
-OF_DATAGRAM, BAD_OF_DATAGRAM, MOST_WAITING = 50, 500, 8_000
+# Requests, and ended connections, of one datagram: some 15 kB, 50 kB with the longest names. Datagrams that wait: two
+# minutes of a busy site.
+OF_DATAGRAM, MOST_WAITING = 50, 8_000
 # Datagrams with questions that are read in a turn: of 50 clients each, 100 us a client that is drawn anew. What a
 # process sends beyond that waits in its socket.
 MOST_ASKED = 10
@@ -156,11 +156,9 @@ def _received(end: socket.socket | None) -> bytes:
 
 def _datagrams(batch: ReaderBatch) -> list[bytes]:
     """Return a batch in parts of one datagram each; none of an empty one."""
-    longest = max(map(len, (batch.joined, batch.ended, batch.states)))
-    usual = (slice(at, at + OF_DATAGRAM) for at in range(0, longest, OF_DATAGRAM))
-    bad = (batch.bad[at : at + BAD_OF_DATAGRAM] for at in range(0, len(batch.bad), BAD_OF_DATAGRAM))
+    longest = max(map(len, (batch.joined, batch.ended, batch.bad, batch.states)))
+    cuts = (slice(at, at + OF_DATAGRAM) for at in range(0, longest, OF_DATAGRAM))
     # All records go before the answers, which they may confirm.
-    found = [ReaderBatch(batch.joined[cut], batch.ended[cut], states=batch.states[cut]) for cut in usual]
-    found += [ReaderBatch(bad=few) for few in bad]
+    found = [ReaderBatch(batch.joined[cut], batch.ended[cut], batch.bad[cut], states=batch.states[cut]) for cut in cuts]
     cuts = (slice(at, at + OF_DATAGRAM) for at in range(0, len(batch.known), OF_DATAGRAM))
     return [encoded(one) for one in (*found, *(ReaderBatch(known=batch.known[cut]) for cut in cuts))]

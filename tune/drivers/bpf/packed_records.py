@@ -12,7 +12,7 @@ from itertools import compress
 import numpy as np
 from numpy.typing import NDArray
 
-from configtron.linux.ring_buffer import Run
+from configtron.linux.ring_buffer import RecordRun
 from configtron.model.close_records import ENDS, MAPPED, PackedRecords
 from configtron.tune.drivers.bpf.connection_records import BEGINNING, BOTH_CLOSED, ENDING, MOVED, RecordParser
 
@@ -30,7 +30,7 @@ _CLOSES = np.isin(np.arange(max(BOTH_CLOSED) + 2), list(BOTH_CLOSED))
 _STEP = 8
 
 
-def packed(run: Run, parser: RecordParser) -> PackedRecords:
+def packed(run: RecordRun, parser: RecordParser) -> PackedRecords:
     """Return a run's records; records of another length are not of this program."""
     data = bytearray(run.data)
     opened = _rows(data, run.places.get(BEGINNING.size, ()), _BEGUN)
