@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What a record costs: fills records of a socket of the kernel's own and pushes them to readers, once per insmod.
+ * What a record costs: fills records of a socket of the kernel's own and pushes them to readers,
+ * once per insmod.
  *
  * benchmarks/kmod_records.py loads it for each number of readers and reads the figures from its
  * parameters: filling runs beside other processors, pushing under the lock of the namespace.
@@ -25,7 +26,7 @@ module_param(push_ps, ullong, 0444);
 static unsigned int pushed;
 module_param(pushed, uint, 0444);
 
-/* What records.c has of the other files; a socket without a connection has no room and no address. */
+/* What records.c has of the other files; a socket without a connection has no room, no address. */
 unsigned int ct_net_id;
 
 u8 ct_address(const struct sock *sk, bool remote, const void **address)

@@ -222,8 +222,8 @@ struct ct_mix {
 };
 
 /*
- * Never changed once it is published, but for its lease, which is renewed; each profile in it counts
- * it in `plans`.
+ * Never changed once it is published, but for its lease, which is renewed; each profile in it
+ * counts it in `plans`.
  */
 struct ct_plan {
 	struct plan draw;

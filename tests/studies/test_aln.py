@@ -248,7 +248,8 @@ def test_transfers_in_a_guest_take_what_their_path_takes(tmp_path: Path) -> None
     assert null.seconds == pytest.approx(0.3, abs=0.02) and tuned.seconds == pytest.approx(0.2, abs=0.02)
     assert all(100.0 <= found.min_rtt_ms < 102.0 for found in (null, tuned))
     assert null.max_cwnd < tuned.max_cwnd and tuned.max_cwnd >= 50 and null.packets_out == tuned.packets_out
-    assert not null.retransmits and drowned.early > slow.early and slow.bytes_acked == 150_000
+    assert not null.retransmits and slow.early and drowned.early and slow.bytes_acked == 150_000
+    assert drowned.retransmits > 2 * slow.retransmits
     # kept: the same text without a boot
     again = performed_transfers(arguments, "one", orders)
     assert again.pairs == done.pairs
