@@ -267,7 +267,8 @@ def test_what_needs_ecn_is_refused_by_name(schemes: Findings) -> None:
     found = schemes["needs ecn"]
     assert (found["profile"], found["plain"], found["settings"]) == ("EPROTONOSUPPORT", "EPROTONOSUPPORT", {})
     assert found["driver"].startswith("BadInput: profile p: ") and found["driver"].endswith(NEEDS_ECN)
-    words = f"Refused: net.ipv4.tcp_congestion_control is dctcp, which the driver kmod cannot wrap: {NEEDS_ECN}"
+    words = (f"Refused: net.ipv4.tcp_congestion_control is dctcp, which the driver kmod cannot wrap: {NEEDS_ECN};"
+             " or choose another first: sysctl net.ipv4.tcp_congestion_control=cubic")  # fmt: skip
     assert (found["default"], found["default stays"], found["nothing written"]) == (words, "dctcp", True)
 
 

@@ -54,6 +54,8 @@ CWR = 2
 OPTIONS, SYN_DATA = 5, 32
 # A first part that lets the connection jump, and how long nothing follows: some timeouts of 0.3 s.
 PART, IDLE_S = 60_000, 2.0
+# s of the guest.
+CARRIER_S = 2.0
 
 
 def summary(rows: list[list[float]], record: dict[str, int]) -> dict[str, Any]:
@@ -156,6 +158,8 @@ def idle(kmod: Device) -> dict[str, Any]:
 def main(module: str) -> None:
     found: dict[str, Any] = {}
     with hosts():
+        # The kernel looks at new carriers once a second; until then IPv6 has no route to the other end.
+        time.sleep(CARRIER_S)
         load(module)
         with device() as kmod:
             switch_on(kmod)
