@@ -122,6 +122,9 @@ class PlanBook:
         near = self._near(plan, start_ns) or self._is_outside(at, start_ns)
         name, doubt = record.class_name or "", "turn" if near else "window-cut" if record.window_cut else ""
         mix = plan.mixes.get(name)
+        if mix is not None and record.arm is not None and record.arm >= len(mix.weights):
+            # It began under another plan of this epoch, whose class of that name has more arms.
+            mix = None
         if (name and mix is None) or record.profile is None:
             doubt = "undrawn"
         chance = 1.0 if not name else propensity(plan.plan, mix, record.arm) if mix else None

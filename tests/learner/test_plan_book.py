@@ -71,6 +71,8 @@ def test_an_unknown_plan_is_undrawn() -> None:
         assert book().describe(given, CLIENT).doubt == "undrawn"
     known = record._replace(epoch=MIDDLE // S // EPOCH_S)
     assert book().describe(known._replace(class_name="gone"), CLIENT).doubt == "undrawn"
+    more_arms = book().describe(known._replace(arm=len(MIX.weights)), CLIENT)
+    assert (more_arms.doubt, more_arms.propensity) == ("undrawn", None)
 
 
 def test_a_driver_without_a_draw_gives_the_prefix_its_arm_and_its_unit() -> None:
