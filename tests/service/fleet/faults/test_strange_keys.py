@@ -70,6 +70,7 @@ def test_wrong_keys_by_the_thousand_keep_no_agent_waiting(fleet: RealFleet) -> N
                 slowest_s = max(slowest_s, change_s(fleet, version))
             assert flood.returncode == 0
         flood_s, grown = time.monotonic() - began_s, memory_mib(manager.pid) - before
+        until(lambda: len(fleet.lines("keys are not enrolled", "manager")) == 5, fleet.logs)
         lines = fleet.lines("keys are not enrolled", "manager")
         print(f"{WRONG} connections in {flood_s:.1f} s; a change takes {quiet_s:.1f} s, meanwhile {slowest_s:.1f} s at"
               f" most, {version - 2} times; {grown:+.1f} MiB")  # fmt: skip
