@@ -16,8 +16,8 @@ from configtron.learner.initial.end_states import EndStates, of_records, of_rows
 from configtron.model.close_records import CLOSED, CloseRecord, OpenRecord
 from configtron.model.errors import BadInput
 from configtron.model.records import canonical
-from configtron.studies.guests.parts import Part, performed
 from configtron.studies.initial_states.clients_world import Transfer
+from configtron.studies.initial_states.guest_orders import GuestOrders
 from configtron.studies.registry.kinds import Arguments
 
 GUEST = "configtron.studies.initial_states.transfer_guest"
@@ -82,19 +82,8 @@ def results_of(text: str) -> list[Transferred]:
 
 def performed_transfers(arguments: Arguments, name: str, transfers: Sequence[Transfer]) -> DoneTransfers:
     """Run transfers in guests, in parts that are kept. Errors: `Missing`."""
-    chunks = [transfers[at : at + EACH] for at in range(0, len(transfers), EACH)]
-    wanted = [Part(f"{name}-{number}", GUEST, orders_text(some)) for number, some in enumerate(chunks, 1)]
-    pairs, missing = list[tuple[Transfer, Transferred]](), []
-    for some, done in zip(chunks, performed(arguments, wanted), strict=True):
-        if done.why:
-            missing.append(f"{done.part.name}: {done.why}")
-            continue
-        results = results_of(done.text)
-        pairs += [pair for pair in zip(some, results, strict=True) if not pair[1].reason]
-        failed = [one.reason for one in results if one.reason]
-        if failed:
-            missing.append(f"{done.part.name}: {len(failed)} transfers failed, the first: {failed[0]}")
-    return DoneTransfers(pairs, "; ".join(missing))
+    orders = GuestOrders(GUEST, "transfers", orders_text, results_of, lambda one: one.reason)
+    return DoneTransfers(*orders.performed(arguments, name, transfers, EACH))
 
 
 def record_of(transfer: Transfer, found: Transferred) -> CloseRecord:

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from configtron.model.errors import BadInput
 from configtron.model.records import canonical
-from configtron.studies.guests.parts import Part, performed
 from configtron.studies.initial_states.clients_world import Transfer
+from configtron.studies.initial_states.guest_orders import GuestOrders
 from configtron.studies.initial_states.transfer_orders import Transferred
 from configtron.studies.registry.kinds import Arguments
 
@@ -83,15 +83,5 @@ def performed_trials(
 ) -> tuple[list[tuple[RivalTrial, RivalTried]], str]:
     """Return each trial with its result, failed ones left out, and which parts failed. Errors: `Missing`."""
     each = EACH_BESIDE if any(one.beside for one in trials) else EACH_ALONE
-    chunks = [trials[at : at + each] for at in range(0, len(trials), each)]
-    wanted = [Part(f"{name}-{number}", GUEST, trials_text(some)) for number, some in enumerate(chunks, 1)]
-    pairs, missing = list[tuple[RivalTrial, RivalTried]](), []
-    for some, done in zip(chunks, performed(arguments, wanted), strict=True):
-        if done.why:
-            missing.append(f"{done.part.name}: {done.why}")
-            continue
-        results = tried_of(done.text)
-        pairs += [pair for pair in zip(some, results, strict=True) if not pair[1].found.reason]
-        if failed := [one.found.reason for one in results if one.found.reason]:
-            missing.append(f"{done.part.name}: {len(failed)} trials failed, the first: {failed[0]}")
-    return pairs, "; ".join(missing)
+    orders = GuestOrders(GUEST, "trials", trials_text, tried_of, lambda one: one.found.reason)
+    return orders.performed(arguments, name, trials, each)
