@@ -14,6 +14,14 @@ from configtron.learner.initial.end_states import NAMES, TEXTS, TRUTHS, EndState
 INSERT_END_STATE = f"INSERT OR IGNORE INTO end_state ({', '.join(NAMES)}) VALUES (?{', ?' * (len(NAMES) - 1)})"
 SELECT_END_STATES = f"SELECT {', '.join(NAMES)} FROM end_state ORDER BY at_s, id"
 
+# The latest of each prefix, among so many times the rows that are wanted.
+LOOKED_THROUGH = 4
+SELECT_LATEST = (
+    f"SELECT {', '.join(NAMES)} FROM end_state WHERE id IN (SELECT id FROM (SELECT id, row_number() OVER (PARTITION BY"
+    " prefix ORDER BY id DESC) AS place FROM (SELECT id, prefix FROM end_state ORDER BY id DESC LIMIT ?))"
+    " WHERE place <= ? ORDER BY id DESC LIMIT ?) ORDER BY at_s"
+)
+
 
 class EndStateRows(Database):
     """The database as classifiers of end states see it."""
@@ -41,11 +49,11 @@ class EndStateRows(Database):
             rows = self._connection.execute(SELECT_END_STATES).fetchall()
         return _states(rows)
 
-    def latest(self, most: int) -> EndStates:
-        """Return the latest connections that were added, in order of their beginning."""
-        query = f"SELECT * FROM (SELECT {', '.join(NAMES)} FROM end_state ORDER BY id DESC LIMIT ?) ORDER BY at_s"
+    def latest(self, most: int, of_prefix: int) -> EndStates:
+        """Return the latest connections that were added, so many of a prefix at most, in order of their beginning."""
+        asked = (LOOKED_THROUGH * most, of_prefix, most)
         with self._clear():
-            rows = self._connection.execute(query, (most,)).fetchall()
+            rows = self._connection.execute(SELECT_LATEST, asked).fetchall()
         return _states(rows)
 
     def save_models(self, states: dict[str, str], learned: int) -> None:

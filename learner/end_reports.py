@@ -56,7 +56,8 @@ class EndReports:
         if record.segments <= DEFAULT_WINDOW:
             return
         prefix, minute = record.opened.prefix, record.end_ns // MINUTE_NS
-        if minute != self._minute:
+        # A reader of several rings may hand an earlier minute's record out after a later one's.
+        if minute > self._minute:
             self._minute = minute
             self._of_prefix.clear()
         if len(self._reports) >= OF_TURN:
@@ -92,6 +93,9 @@ class EndReports:
         drawn = self._describe(record.opened, ip_network(record.opened.prefix).network_address.packed)
         if record.moved:
             drawn = drawn._replace(doubt="moved")
+        elif record.opened.profile and not drawn.class_name:
+            # A person's profile, whatever its name is: no class was drawn from.
+            drawn = drawn._replace(doubt=drawn.doubt or "set-by-hand")
         elif self._draws and record.opened.profile == "":
             # The kernel's record: nothing was set, whichever plan was in force.
             drawn = drawn._replace(doubt="")

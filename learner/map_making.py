@@ -162,11 +162,16 @@ def _profiles(policy: TablePolicy, used: Collection[int], owned: Collection[str]
     for at in sorted(used):
         made = learned_profile(policy.grid, at)
         name = UNTOUCHED if at == policy.grid.default else made.name
-        turn = 0
-        while name in owned:
-            turn += 1
-            name = f"{name[: LONGEST - 4]}-{turn}"
-        found[at] = Profile(name, made.settings)
+        found[at] = Profile(free_name(name, owned), made.settings)
+    return found
+
+
+def free_name(name: str, owned: Collection[str]) -> str:
+    """Return a profile's name, with a number behind it where a human has one of that name."""
+    found, turn = name, 0
+    while found in owned:
+        turn += 1
+        found = f"{name[: LONGEST - 4]}-{turn}"
     return found
 
 

@@ -5,7 +5,8 @@ Question   Which few classes hold what is predicted for a hundred thousand prefi
 Method     A path's window is quantised as it was learned (`quantisation.MAX_CWND`), its round trip to rungs a factor of
            two apart, downwards: Careful Resume takes a saved round trip for this path's from half of it to ten times,
            so a rung below stays within. Prefixes with the same row share a class. Beyond `MOST_CLASSES` the classes of
-           the fewest prefixes join the nearest of the others, by the logarithms of window and round trip.
+           the fewest prefixes join the nearest of the others, by the logarithms of window and round trip, that has no
+           larger window in any strategy; where there is none, the untouched stack's.
            Null is the first arm, so it has the weight of whatever may not be drawn. Windows are cut to the largest that
            operators, guard and drivers permit; a strategy of which nothing is permitted is left out.
 Stop when  each prefix has a class and each class a mix.
@@ -95,11 +96,20 @@ class PathClass:
             found[RESUME] = Profile(f"{RESUME}-{self.resumed}-{self.rtt_ms:g}", settings)
         return found
 
+    def holds(self, other: PathClass) -> bool:
+        """Return whether another class has no larger window than this one, in any strategy."""
+        rows = zip(self.windows, other.windows, strict=True)
+        return other.resumed <= self.resumed and all(its <= mine for mine, its in rows)
+
     def apart(self, other: PathClass) -> float:
         """Return how far two classes are apart: e-foldings of windows and round trip."""
         mine, others = (one.windows[-1] or DEFAULT_WINDOW for one in (self, other))
         saved = log((self.resumed + 1) / (other.resumed + 1))
         return abs(log(mine / others)) + abs(saved) + abs(log(self.rtt_ms / other.rtt_ms))
+
+
+# What no other class stands for.
+UNTOUCHED_CLASS = PathClass((0,) * len(STRATEGIES), 0, RTT_RUNGS_MS[0])
 
 
 def path_classes(windows: Codes, saved: Codes, rtt_ms: Floats) -> list[PathClass]:
@@ -114,11 +124,18 @@ def rung_of(rtt_ms: float) -> float:
 
 
 def joined_classes(classes: Sequence[PathClass], most: int = MOST_CLASSES) -> list[PathClass]:
-    """Return the same with at most so many different ones: the rarest are replaced by the nearest of the others."""
+    """Return the same with at most so many different ones: the rarest are replaced by the nearest of the others that
+    has no larger window, or by the untouched stack's class."""
     count = Counter(classes)
     order = sorted(count, key=lambda one: (-count[one], one.name))
-    kept = order[:most]
-    instead = {one: min(kept, key=lambda other: (one.apart(other), other.name)) for one in order[most:]}
+    if len(order) <= most:
+        return list(classes)
+    kept = order[: most - 1]
+    instead = {
+        one: min((other for other in kept if one.holds(other)), key=lambda other: (one.apart(other), other.name),
+                 default=UNTOUCHED_CLASS)
+        for one in order[most - 1 :]
+    }  # fmt: skip
     return [instead.get(one, one) for one in classes]
 
 

@@ -5,8 +5,9 @@ Question   From which initial windows is each client's drawn, with which chances
 Method     Before each epoch the models learn the latest connections anew: naive Bayes the window (PredMean Low, High,
            Round), the hierarchy of lower bounds a quarter's quantile, which Careful Resume takes half of. The round
            trip is the median of the prefix. Prefixes share few classes (`window_classes.py`); what no prefix has gets
-           the class of most prefixes in the band of its handshake's round trip. The strategies' shares are the
-           operator's, the same in each class, so that chances are known and no outcome moves them.
+           the class of most prefixes in the band of its handshake's round trip, each with the same votes. A prefix that
+           opens many connections weighs no more than some fifty (`teaching.prefix_shares`). The strategies' shares are
+           the operator's, the same in each class, so that chances are known and no outcome moves them.
 Stop when  never.
 Reads as   a `FleetMap` once an epoch, else None. Fewer than `LEAST_LEARNED` connections: a map without classes.
 Fails as   a class without a strategy that is barred, which `left_out` names
@@ -31,8 +32,9 @@ from configtron.learner.initial.initial_strategies import FIXED_WINDOW, windows_
 from configtron.learner.initial.naive_bayes import inputs_of, learned_from
 from configtron.learner.initial.quantisation import MAX_CWND, target_bins
 from configtron.learner.initial.rounded_mean import LOW, bin_of
+from configtron.learner.initial.teaching import prefix_shares, weights_of
 from configtron.learner.loop_maker import OTHER_MAKER, coming_epoch, is_made
-from configtron.learner.map_making import MapOptions, PrefixClass, assembled, bands_of, listed
+from configtron.learner.map_making import MapOptions, PrefixClass, assembled, bands_of, free_name, listed
 from configtron.learner.state import OtherVersion, decode, encode
 from configtron.learner.window_classes import (
     PathClass,
@@ -52,6 +54,8 @@ from configtron.model.nouns import Profile
 INITIAL = "initial"
 # Connections that are learned at most, the latest; fewer than so many say nothing of a path.
 MOST_LEARNED, LEAST_LEARNED = 60_000, 20
+# Connections of one prefix among them, at most.
+MOST_OF_ONE = 500
 # Connections of a prefix from which on it is listed: fewer have the class of their network and band.
 LEAST_OF_PREFIX = 5
 # Share of connections whose path carries less than the saved window (`WindowModel`).
@@ -68,14 +72,25 @@ class PredictedPaths(NamedTuple):
     saved: Codes
 
 
-def predicted_paths(some: EndStates, at_s: float) -> PredictedPaths:
-    """Return what connections that teach predict for each of their prefixes at a time, s since 1970."""
+def teaching(every: EndStates) -> EndStates:
+    """Return the connections with a window that classifiers learn."""
+    return every[every.teaches & ~np.isnan(every.max_cwnd)]
+
+
+def predicted_paths(every: EndStates, at_s: float) -> PredictedPaths:
+    """Return what connections predict for each prefix of those that teach, at a time, s since 1970.
+
+    Windows to resume are learned from all: a jump that went badly is heard as well as one that went well.
+    """
+    some = teaching(every)
     names, place, count = np.unique(some.prefix, return_inverse=True, return_counts=True)
     prefixes = [str(name) for name in names.tolist()]
     rtt_ms = _medians(some.min_rtt_ms, place, len(names))
     asked = replace(places(prefixes, [at_s] * len(prefixes)), min_rtt_ms=rtt_ms)
-    shares = learned_from(some, target_bins(some, MAX_CWND.name), len(MAX_CWND.values)).predict(inputs_of(asked))
-    return PredictedPaths(prefixes, count.astype(np.int64), rtt_ms, windows_of(shares), _saved(some, asked, shares))
+    weights = prefix_shares(some, weights_of(some))
+    model = learned_from(some, target_bins(some, MAX_CWND.name), len(MAX_CWND.values), weights)
+    shares, long = model.predict(inputs_of(asked)), every[every.is_long & ~np.isnan(every.max_cwnd)]
+    return PredictedPaths(prefixes, count.astype(np.int64), rtt_ms, windows_of(shares), _saved(long, asked, shares))
 
 
 def _medians(values: Floats, place: Codes, count: int) -> Floats:
@@ -85,10 +100,10 @@ def _medians(values: Floats, place: Codes, count: int) -> Floats:
     return found
 
 
-def _saved(some: EndStates, asked: EndStates, shares: Floats) -> Codes:
+def _saved(every: EndStates, asked: EndStates, shares: Floats) -> Codes:
     """Return (n,) windows to resume: the bin's lower edge of the quantile; of lower bounds alone, of the mean."""
     try:
-        windows = WindowModel(some).quantiles(asked, (SAVED_QUANTILE,))[:, 0]
+        windows = WindowModel(every).quantiles(asked, (SAVED_QUANTILE,))[:, 0]
     except BadInput:
         windows = MAX_CWND.of_bins(bin_of(shares, LOW))
     edges = np.array((1.0, *MAX_CWND.edges))
@@ -120,29 +135,31 @@ class WindowMapMaker:
         epoch = coming_epoch(now_ns, self._options.epoch_s)
         if is_made(epoch, self._epoch):
             return None
-        self._epoch = epoch
+        # A database that is locked now is read again with the next call.
         every = self._known()
-        some = every[every.teaches & ~np.isnan(every.max_cwnd)]
-        self._learned = len(some)
-        if len(some) < LEAST_LEARNED:
+        self._epoch, self._learned = epoch, len(teaching(every))
+        if self._learned < LEAST_LEARNED:
             self._unlisted = {}
             return assembled(self._options, (0, 0, self._key, now_ns), {}, {}, {}, ())
-        paths = predicted_paths(some, (epoch + 0.5) * self._options.epoch_s)
+        paths = predicted_paths(every, (epoch + 0.5) * self._options.epoch_s)
         most = permitted(barred, FIXED_WINDOW)
         self.left_out = most.why
         return self._map(paths, classes_within(paths, most), now_ns)
 
     def _map(self, paths: PredictedPaths, classes: Sequence[PathClass], now_ns: int) -> FleetMap:
-        different = sorted(set(classes), key=lambda one: one.name)
-        mixes = {one.name: mix_of(one, self._shares) for one in different}
+        different, owned = sorted(set(classes), key=lambda one: one.name), self._options.owned_profiles
+        mixes = {one.name: tuple((free_name(name, owned), parts) for name, parts in mix_of(one, self._shares))
+                 for one in different}  # fmt: skip
         used = {name for mix in mixes.values() for name, _ in mix}
-        profiles = {one.name: one for each in different for one in each.profiles.values() if one.name in used}
+        known = {free_name(one.name, owned): one for each in different for one in each.profiles.values()}
+        profiles = {name: replace(one, name=name) for name, one in known.items() if name in used}
         rows = zip(paths.prefixes, classes, paths.connections.tolist(), paths.rtt_ms.tolist(), strict=True)
         of_prefix = [PrefixClass(prefix, one.name, count, rtt) for prefix, one, count, rtt in rows]
         prefixes = listed(of_prefix, self._options, None)
         self._unlisted = {one.prefix: one.class_name for one in of_prefix if one.prefix not in prefixes}
         named = dict(sorted(profiles.items()))
-        bands = bands_of(of_prefix, list(mixes))
+        least = self._options.least_clients
+        bands = bands_of([replace(one, clients=min(one.clients, least)) for one in of_prefix], list(mixes))
         return assembled(self._options, (0, 0, self._key, now_ns), named, mixes, prefixes, bands)
 
     def note(self, published: FleetMap, fresh: bool) -> None:

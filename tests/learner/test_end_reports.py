@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from configtron.db.end_state_rows import EndStateRows
 from configtron.db.fleet import FleetStore
 from configtron.fleet.messages import encode_rows
 from configtron.learner.end_reports import OF_PREFIX, OF_TURN, EndReport, EndReports, row_of
+from configtron.learner.initial.end_states import of_rows
 from configtron.learner.pageloads.request_join import DrawnArm
 from configtron.model.close_records import RETREATED, VALIDATED, CloseRecord, OpenRecord
 from configtron.model.fleet import OutcomeRow
@@ -53,7 +55,7 @@ def stored(folder: Path, reports: list[EndReport], times: int = 1, others: tuple
         loads = list(store.every_row())
     with EndStateRows(folder / "m.db", read_only=True) as table:
         every = table.every()
-        assert [table.latest(1).row(0)] == [every.row(len(every) - 1)] if len(every) else True
+        assert [table.latest(1, 1).row(0)] == [every.row(len(every) - 1)] if len(every) else True
     return [every.row(at) for at in range(len(every))], len(loads), through
 
 
@@ -94,6 +96,13 @@ def test_a_strategy_is_known_by_its_profile(tmp_path: Path, profile: str, given:
     assert row["strategy"] == strategy and row["resumed"] == given.get("resumed", "")
 
 
+def test_a_persons_profile_teaches_nothing_though_it_has_a_strategys_name(tmp_path: Path) -> None:
+    ends = EndReports(lambda opened, client: DrawnArm(opened.prefix, "0" * 16, 1, 2, 3, profile="null"), True)
+    ends.take(of_profile("null"), SINCE_BOOT_NS)
+    (row,), _, _ = stored(tmp_path, ends.reports())
+    assert row["strategy"] == "other"
+
+
 def test_an_agents_clock_may_be_hours_ahead(tmp_path: Path) -> None:
     ahead = EndReports(described, True)
     ahead.take(record(), RECEIVED_NS + 3_600_000_000_000)
@@ -123,7 +132,20 @@ def test_one_prefix_and_one_turn_have_a_bound() -> None:
     assert len(reports) == OF_PREFIX and ends.counts["end not reported: too many of a prefix"] == 500 - OF_PREFIX
     ends.take(record(end_ns=130_000_000_000), SINCE_BOOT_NS)
     assert len(ends.reports()) == 1
+    ends, reports = reported(*[record(end_ns=at % 2 * 60_000_000_000 + 5_500_000_000) for at in range(500)])
+    assert len(reports) <= 2 * OF_PREFIX, "records of two minutes in turn"
     many = [record() for _ in range(OF_TURN + 50)]
     others = [one._replace(opened=one.opened._replace(prefix=f"10.0.{at}.0/24")) for at, one in enumerate(many)]
     ends, reports = reported(*others)
     assert len(reports) == OF_TURN and ends.counts["end not reported: too many in a turn"] == 50
+
+
+def test_the_latest_have_a_bound_for_each_prefix(tmp_path: Path) -> None:
+    rows = [{"at_s": 1.7e9 + at, "prefix": "10.1.0.0/24" if at % 10 else "10.2.0.0/24", "min_rtt_ms": 40.0,
+             "packets_out": 100.0} for at in range(200)]  # fmt: skip
+    with EndStateRows(tmp_path / "m.db") as table:
+        table.add(of_rows(rows))
+        found, some = table.latest(100, 30), table.latest(10, 5)
+    assert Counter(found.prefix.tolist()) == {"10.1.0.0/24": 30, "10.2.0.0/24": 20}
+    assert found.at_s.tolist() == sorted(found.at_s.tolist()) and found.at_s[-1] == 1.7e9 + 199
+    assert Counter(some.prefix.tolist()) == {"10.1.0.0/24": 5, "10.2.0.0/24": 4}

@@ -94,7 +94,7 @@ def test_a_place_file_that_lies_moves_no_window() -> None:
 
 def test_no_propensity_makes_a_connection_count_for_many() -> None:
     chances = [1.0, 0.25, 1e-300, 0.0, -1.0, 7.0, float("nan"), float("inf")]
-    states = of_rows([{"prefix": FORGER, "propensity": one} for one in chances])
+    states = of_rows([{"prefix": FORGER, "propensity": one, "strategy": "null"} for one in chances])
     assert weights_of(states).tolist() == [1.0, 4.0, MOST_WEIGHT, 1.0, 1.0, 1.0, 1.0, 1.0]
 
 

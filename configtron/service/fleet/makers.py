@@ -22,7 +22,7 @@ from configtron.learner.initial.end_states import EndStates
 from configtron.learner.loop_maker import LoopMapMaker
 from configtron.learner.map_making import MapOptions
 from configtron.learner.window_classes import SHARES, checked_shares
-from configtron.learner.window_maker import INITIAL, LEAST_OF_PREFIX, MOST_LEARNED, WindowMapMaker
+from configtron.learner.window_maker import INITIAL, LEAST_OF_PREFIX, MOST_LEARNED, MOST_OF_ONE, WindowMapMaker
 from configtron.model.bounds import check_number, check_text
 from configtron.model.draw import PARTS, Mix
 from configtron.model.errors import BadInput
@@ -171,7 +171,7 @@ def window_maker(database: Path, options: MapOptions, strategies: str = "") -> W
 
     def known() -> EndStates:
         with EndStateRows(database, read_only=True) as store:
-            return store.latest(MOST_LEARNED)
+            return store.latest(MOST_LEARNED, MOST_OF_ONE)
 
     return WindowMapMaker(known, options, token_bytes(KEY_BYTES), shares)
 
