@@ -23,6 +23,7 @@ from configtron.db.end_state_rows import INSERT_END_STATE, end_state_values
 from configtron.db.outcomes import INSERT
 from configtron.learner.end_reports import state_of
 from configtron.learner.initial.end_states import checked, of_rows
+from configtron.model.bounds import check_text
 from configtron.model.errors import BadInput
 from configtron.model.fleet import END_STATE, OutcomeRow
 from configtron.model.nouns import Profile
@@ -292,6 +293,7 @@ class FleetStore(Database):
         if len(self._word_ids) > WORDS:
             self._word_ids = {"": 0}
         if unknown := words - self._word_ids.keys():
+            check_text("an outcome", [*unknown])
             wanted = canonical([*sorted(unknown)])
             self._connection.execute("INSERT OR IGNORE INTO word (text) SELECT value FROM json_each(?)", (wanted,))
             query = "SELECT word.text, word.id FROM json_each(?) AS wanted JOIN word ON word.text = wanted.value"
@@ -315,9 +317,10 @@ class FleetStore(Database):
     def _settings_id(self, term: int, version: int, name: str) -> int | None:
         settings: str | None = "{}"
         if name:
-            query = "SELECT json_extract(profiles, ?) FROM fleet_map WHERE term = ? AND version = ?"
-            path = f"$.{json.dumps(name)}"
-            found = self._connection.execute(query, (path, term, version)).fetchone()
+            # Not by json_extract: its paths have no way to write a quotation mark.
+            query = ("SELECT each.value FROM fleet_map, json_each(profiles) AS each"
+                     " WHERE term = ? AND version = ? AND each.key = ?")  # fmt: skip
+            found = self._connection.execute(query, (term, version, name)).fetchone()
             settings = found[0] if found else None
         if settings is None:
             return None

@@ -315,13 +315,13 @@ def _checked(form: RowForm, row: OutcomeRow) -> bytes:
     """Return an encoded row that decodes again. Errors: `BadInput`."""
     try:
         data = _ENCODER.encode(form)
-        _check_numbers(_ROW.decode(data))
+        _check_row(_ROW.decode(data))
         return data
     except (DecodeError, EncodeError, TypeError, OverflowError, UnicodeError, MessageError) as error:
         raise BadInput(f"outcome of {row.prefix[:64]!r} at {row.at_ns}: {str(error)[:200]}") from error
 
 
-def _check_numbers(row: RowForm) -> None:
+def _check_row(row: RowForm) -> None:
     """Check what types do not. Errors: `MessageError`."""
     # A sum is finite only if all of its numbers are: one look in place of five.
     total = (row.plt_ms or 0.0) + (row.propensity or 0.0) + (row.rtt_ms or 0.0) + (row.bandwidth_kbps or 0.0)
@@ -331,6 +331,9 @@ def _check_numbers(row: RowForm) -> None:
         raise MessageError(f"plt_ms is {row.plt_ms:g}; a page load takes time")
     if (row.plt_ms is None) == (not row.failure):
         raise MessageError("an outcome has a page load time or a failure, not both and not neither")
+    # A text of the database ends there.
+    if "\0" in row.site + row.prefix + row.unit + row.class_name + row.profile + row.device:
+        raise MessageError("a text has a NUL in it")
 
 
 def batch_frame(boot: str, first: int, rows: EncodedRows) -> bytes:
@@ -343,7 +346,7 @@ def outcome_rows(agent: str, batch: OutcomeBatch) -> list[OutcomeRow]:
     """Return the rows of a batch. Errors: `MessageError` for numbers that are none."""
     found = []
     for sequence, row in enumerate(batch.rows, batch.first):
-        _check_numbers(row)
+        _check_row(row)
         found.append(OutcomeRow(
             agent, batch.boot, sequence, row.at_ns, row.site, row.prefix, row.unit, row.plt_ms, row.term,
             row.map_version, row.epoch, row.class_name, row.arm, row.profile, row.propensity, row.held, row.failure,

@@ -156,10 +156,9 @@ def _of_vitals(given: Mapping[str, Any], metric: str) -> PageLoad:
     name, way = given["name"], _word(given.get("navigationType", "navigate"))
     if name != ("LCP" if metric == LCP else "TTFB"):
         raise Unreadable("other-metric")
-    entries = given.get("entries")
-    entry = entries[0] if isinstance(entries, list) and entries and isinstance(entries[0], dict) else {}
+    entry = next(iter(_objects(given.get("entries"))), {})
     token = given.get("ct") or next(
-        (one.get("description") for one in entry.get("serverTiming") or () if one.get("name") == "ct"), ""
+        (one.get("description") for one in _objects(entry.get("serverTiming")) if one.get("name") == "ct"), ""
     )
     return PageLoad(
         _word(given.get("id", "")),
@@ -176,6 +175,11 @@ def _of_vitals(given: Mapping[str, Any], metric: str) -> PageLoad:
         discarded=way == "restore",
         protocol=_word(entry.get("nextHopProtocol", "")),
     )
+
+
+def _objects(given: Any) -> list[dict[str, Any]]:
+    """Return the objects of a JSON list; none of another value."""
+    return [one for one in given if isinstance(one, dict)] if isinstance(given, list) else []
 
 
 def _of_boomerang(given: Mapping[str, Any], metric: str) -> PageLoad:

@@ -24,6 +24,8 @@ MOST_REPORTS = 64
 # A report that stands for more than so many others is refused: one forged report would outweigh a day's loads.
 MOST_WEIGHT = 100.0
 OLDEST_MS = 3_600_000.0
+# Characters of a protocol's name: those of the registry of ALPN have eight.
+LONGEST_WORD = 20
 # A connection of the client counts as the failed one's within so much of it (ns).
 NEAR_NS = 60_000_000_000
 # First word of NEL's type -> failure.
@@ -82,4 +84,11 @@ def _failed(report: Mapping[str, Any], body: Mapping[str, Any]) -> FailedLoad | 
         return "report-old"
     if 1.0 / fraction > MOST_WEIGHT:
         return "report-rare"
-    return FailedLoad(failure, age_ms, elapsed_ms, 1.0 / fraction, str(body.get("protocol", ""))[:20])
+    return FailedLoad(failure, age_ms, elapsed_ms, 1.0 / fraction, _word(body.get("protocol", "")))
+
+
+def _word(value: Any) -> str:
+    """Return a protocol's name; "" for what is no printable word, as the failure counts whatever its protocol. JSON can
+    name half of a character, which no database keeps."""
+    word = str(value)[:LONGEST_WORD]
+    return word if word.isascii() and word.isprintable() else ""

@@ -139,8 +139,9 @@ class Intake:
 
 
 def _host(url: str) -> str:
-    """Return the host of an address; "" if it has none."""
+    """Return the host of an address; "" if it has none, or one of characters that do not print."""
     try:
-        return urlsplit(url).hostname or ""
+        host = urlsplit(url).hostname or ""
     except ValueError:
         return ""
+    return host if host.isascii() and host.isprintable() else ""

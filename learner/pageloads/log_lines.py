@@ -34,6 +34,8 @@ REMEMBERED = 20_000
 MAPPED = bytes(10) + b"\xff\xff"
 # Times of the years 1970 to 2262, and a request that took a day.
 MOST_NS, MOST_TOOK_NS = 2**63 - 1, 86_400_000_000_000
+# The longest round trip, us: that of a request that took a day.
+MOST_RTT_US = MOST_TOOK_NS // 1000
 
 
 class RequestLine(NamedTuple):
@@ -83,6 +85,9 @@ def _line(tag: str, words: list[str]) -> RequestLine | str:
     here, there = int(local_port), int(remote_port)
     if not (0 <= took_ns <= MOST_TOOK_NS and took_ns <= end_ns <= MOST_NS and 0 < here < 65536 and 0 <= there < 65536):
         return "line-unreadable"
+    rtt_us = 0 if rtt == "-" else max(0, int(rtt))
+    if rtt_us > MOST_RTT_US or not host.isprintable():
+        return "line-unreadable"
     if not there:
         return "line-proxied"
     return RequestLine(
@@ -94,7 +99,7 @@ def _line(tag: str, words: list[str]) -> RequestLine | str:
         end_ns,
         0 if number == "-" else max(0, int(number) + 1 - first),
         "" if connection == "-" else connection,
-        0 if rtt == "-" else max(0, int(rtt)),
+        rtt_us,
         "" if host == "-" else host.lower(),
     )
 

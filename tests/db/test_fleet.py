@@ -63,6 +63,24 @@ def test_the_learner_reads_rows_that_teach_with_the_settings_of_their_map(store:
     assert [row.why_not for row in store.every_row()] == ["", "", "turn", "", UNKNOWN_MAP, ""]
 
 
+@pytest.mark.parametrize("name", ['a "quoted" one', "schnellé", "a[0]", "back\\slash"])
+def test_a_row_teaches_whatever_its_profile_is_called(store: FleetStore, tmp_path: Path, name: str) -> None:
+    """A quotation mark, or a letter beyond ASCII, made the profile unknown: no row of it taught."""
+    store.put_map(1, 2, "made", {name: Profile(name, (("initcwnd", 9),))}, 0, b"document")
+    store.add_rows("web1", "b1", 1, rows(1, 1, map_version=2, profile=name), 9)
+    with Outcomes(tmp_path / "m.db") as learner:
+        (logged,) = learner.batches()
+        assert [one.settings for one in logged.profiles] == [(("initcwnd", 9),)]
+
+
+@pytest.mark.parametrize("field", ["site", "prefix", "class_name", "profile", "device"])
+def test_a_text_with_a_nul_is_refused_and_the_next_rows_are_stored(store: FleetStore, field: str) -> None:
+    """It ended the manager by a KeyError, as SQLite's JSON ends a text there."""
+    with pytest.raises(BadInput, match="NUL"):
+        store.add_rows("web1", "b1", 1, rows(1, 1, **{field: "a\0b"}), 9)
+    assert store.add_rows("web1", "b1", 1, rows(1, 2), 9) == 2
+
+
 def test_a_full_disk_stores_no_half_batch_and_loses_none(store: FleetStore) -> None:
     store.add_rows("web1", "b1", 1, rows(1, 5), 9)
     (pages,) = store._connection.execute("PRAGMA page_count").fetchone()

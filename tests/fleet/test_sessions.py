@@ -225,6 +225,7 @@ def test_frames_out_of_bounds_are_refused() -> None:
     [
         {"plt_ms": None}, {"plt_ms": 0.0}, {"plt_ms": float("nan")}, {"failure": "dns"}, {"prefix": "x" * 65},
         {"propensity": 1.5}, {"more": {str(at): 1.0 for at in range(17)}}, {"site": "\udc80"}, {"at_ns": -1},
+        {"site": "a\0b"}, {"profile": "\0"},
     ],
 )  # fmt: skip
 def test_rows_that_no_manager_takes_are_refused_at_the_spool(wrong: dict[str, object]) -> None:

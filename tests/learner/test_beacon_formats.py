@@ -138,6 +138,21 @@ def test_any_field_may_be_anything(beacon: dict[str, Any], data: st.DataObject) 
     assert fault(spoilt) in {"", *reasons.BEACONS}
 
 
+@given(st.data())
+def test_any_part_of_a_navigation_s_entry_may_be_anything(data: st.DataObject) -> None:
+    """A text in the place of a server timing raised AttributeError: the connection ended with a traceback in the log."""
+    entry = dict(TTFB["entries"][0])  # type: ignore[index]
+    entry[data.draw(st.sampled_from(sorted(entry)))] = data.draw(JSON)
+    timings = data.draw(st.just(entry["serverTiming"]) | st.lists(JSON, max_size=2) | JSON)
+    assert fault(TTFB | {"entries": [entry | {"serverTiming": timings}]}) in {"", *reasons.BEACONS}
+
+
+@pytest.mark.parametrize("timings", [["x"], {"ct": "x"}, "ct", 7, [["ct"]], [None]])
+def test_server_timings_of_another_kind_bring_no_token(timings: Any) -> None:
+    found = read(TTFB | {"entries": [{"loadEventEnd": 400.5, "serverTiming": timings}]})
+    assert isinstance(found, PageLoad) and found.token == ""
+
+
 ODD: list[Any] = [
     0, 1, 2, -0.0, -1, 400, 400.5, 1e308, 10**400, float("nan"), float("inf"), True, None, "1", "", "load", "hide",
     "x" * 40, "x" * 41, "x" * 65, "\x07", "\x7f", "\xe9", "\ud800", [], {},
@@ -190,6 +205,8 @@ def test_lines_of_the_three_servers() -> None:
         (NGINX.replace("1700000000.250", "1e400"), "line-unreadable"),
         (NGINX.replace("0.050", "-1"), "line-unreadable"),
         (NGINX + "x" * 1024, "line-unreadable"),
+        (NGINX.replace("31250", "9" * 30), "line-unreadable"),
+        (NGINX.replace("www.example.org", "www\x1b[2J"), "line-unreadable"),
         (NGINX.replace(TOKEN, "-"), "line-without-token"),
         (NGINX.replace("50123", "0"), "line-proxied"),
     ],
@@ -214,6 +231,14 @@ def test_error_reports() -> None:
         FailedLoad("dns", 1500.0, 900.0, 1.0, "h2"),
         FailedLoad("abandoned", 1500.0, 900.0, 2.0, "h2"),
     ]
+
+
+@pytest.mark.parametrize("protocol", ["\ud800", "\x1b[2J", "\0", "\xe9", 7, None, ["h2"]])
+def test_a_protocol_that_is_no_word_is_left_out_and_the_failure_counts(protocol: Any) -> None:
+    """Half of a character went on to the database, which refused it: one report ended `learn serve --local`."""
+    (found,) = failed_loads(json.dumps(report(protocol=protocol)).encode())
+    assert isinstance(found, FailedLoad) and found.failure == "tcp"
+    assert found.protocol.isascii() and (found.protocol.isprintable() or not found.protocol)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ PEER = bytes([198, 51, 100, 9])
 
 
 def raw(body: bytes = b"{}", more: str = "", method: str = "POST", path: str = BEACON_PATH) -> bytes:
-    return f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n{more}\r\n".encode() + body
+    return f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n{more}\r\n".encode("latin-1") + body
 
 
 def read(*data: bytes) -> list[HttpRequest | RefusedRequest]:
@@ -144,3 +144,11 @@ def test_reports_are_let_in_and_each_that_does_not_count_is_named() -> None:
     assert status == 204 and admitted is not None
     assert [one.failure for one in admitted.failed] == ["tcp", "dns"]
     assert intake.counts == {"report-success": 1, "reports": 2}
+
+
+@pytest.mark.parametrize("origin", ["http://a\x1b[2Jb", "http://a\xe9b", "http://a\x00b/", "http://[", "null"])
+def test_a_site_of_strange_characters_is_none(origin: str) -> None:
+    request = read(raw(json.dumps(OURS).encode(), f"User-Agent: Mozilla/5.0\r\nOrigin: {origin}\r\n"))[0]
+    assert isinstance(request, HttpRequest)
+    _, admitted = Intake().request(request, PEER, 1)
+    assert admitted is not None and admitted.site == ""

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from nacl.signing import VerifyKey
 
 from configtron.fleet.map_document import SignedMap, document, opened, whole_map
+from configtron.fleet.messages import encode_rows
 from configtron.learner.closed_loop import Moved
-from configtron.model.errors import Refused, Unwritten
+from configtron.model.errors import BadInput, Refused, Unwritten
 from configtron.model.fleet import FleetMap, OutcomeRow
 from configtron.model.nouns import Profile
 from configtron.service.fleet.applier import Applier
@@ -88,7 +89,7 @@ class LocalLearning:
 
     def rows(self, rows: Sequence[OutcomeRow]) -> None:
         """Take rows of this boot, in order of their sequence."""
-        self._waiting.extend(rows)
+        self._waiting.extend(self._kept(rows))
         while len(self._waiting) > MOST_WAITING:
             self._waiting.popleft()
             self.dropped += 1
@@ -119,6 +120,18 @@ class LocalLearning:
         last = rows[-1].sequence
         while self._waiting and self._waiting[0].sequence <= last:
             self._waiting.popleft()
+
+    def _kept(self, rows: Sequence[OutcomeRow]) -> list[OutcomeRow]:
+        """Return the rows that an agent's spool would take: a visitor's browser must not end the loop by one that no
+        database takes."""
+        try:
+            encode_rows(rows)
+            return list(rows)
+        except BadInput as error:
+            log.warning("an outcome is left out: %s", error)
+        kept = [row for row in rows if _is_kept(row)]
+        self.dropped += len(rows) - len(kept)
+        return kept
 
     def learned(self) -> str:
         """Return what was learned so far, in words."""
@@ -184,6 +197,14 @@ class LocalApplying:
         if self._retuning is not None:
             self._retuning.add({one.prefix: one.before for one in changed})
         return changed
+
+
+def _is_kept(row: OutcomeRow) -> bool:
+    try:
+        encode_rows([row])
+        return True
+    except BadInput:
+        return False
 
 
 def drawn_from(applier: Applier) -> tuple[int, int, int]:

@@ -9,13 +9,14 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from configtron.model.errors import BadInput
-from configtron.model.fleet import WHOLE
+from configtron.model.fleet import WHOLE, OutcomeRow
 from configtron.model.nouns import Profile
 from configtron.service.learning.local_loop import AGENT, drawn_from, mixes_text
 from configtron.service.learning.serve_local import dated_plan, reachable_grid
@@ -56,6 +57,15 @@ def test_what_clients_experience_becomes_rules_in_force(tmp_path: Path) -> None:
             profile = plan.of_prefix(prefix).profile  # type: ignore[union-attr]
             assert rules.prefixes.get(prefix, "") == ("" if profile == "default" else profile)
         assert plan.of_prefix("198.51.100.0/24").class_name == ""  # type: ignore[union-attr]
+
+
+def test_a_row_that_no_database_takes_is_left_out_alone(tmp_path: Path) -> None:
+    """A visitor's browser could end the loop by half of a character."""
+    with hosted(tmp_path, TENSOR, "boot1") as here:
+        good = [OutcomeRow(AGENT, "boot1", at, at, "site", "192.0.2.0/24", "u", 100.0) for at in (1, 2, 3)]
+        here.learning.rows([good[0], replace(good[1], protocol="\ud800"), good[2]])
+        here.turn(FIRST * EPOCH_S)
+        assert rows_stored(here.store) == 2 and here.learning.dropped == 1
 
 
 def test_a_clean_start_goes_on_and_learns_no_row_twice(tmp_path: Path) -> None:
