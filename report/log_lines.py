@@ -10,9 +10,19 @@ from pathlib import Path
 
 from configtron.model.errors import BadInput
 from configtron.model.records import canonical
+from configtron.report.files import visible
 
 # -q, nothing, -v, -vv.
 LEVELS = {-1: logging.ERROR, 0: logging.WARNING, 1: logging.INFO, 2: logging.DEBUG}
+
+
+class TextLines(logging.Formatter):
+    """One line of text for each message. What other hosts sent stands in some: a character that does not print is shown
+    as its number, so that none can pose as another line, or write to a terminal."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """Return the line, without a traceback."""
+        return visible(super().formatMessage(record))
 
 
 class JsonLines(logging.Formatter):
@@ -40,7 +50,7 @@ def begin_logging(loudness: int, form: str, file: Path | None) -> None:
         handler = logging.FileHandler(file) if file else logging.StreamHandler(sys.stderr)
     except OSError as error:
         raise BadInput(f"{file}: {error.strerror}") from error
-    text = logging.Formatter("%(levelname)s %(message)s" if not file else None)
+    text = TextLines("%(levelname)s %(message)s" if not file else None)
     handler.setFormatter(JsonLines() if form == "json" else text)
     logger = logging.getLogger("configtron")
     logger.handlers = [handler]

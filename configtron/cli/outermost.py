@@ -32,7 +32,7 @@ def run(words: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except ConfigtronError as error:
-        click.echo(f"configtron: {error}", err=True)
+        click.echo(f"configtron: {_shown(str(error))}", err=True)
         return error.code
     except ModuleNotFoundError as error:
         lack = missing(error)
@@ -60,6 +60,13 @@ def run(words: Sequence[str] | None = None) -> int:
         click.echo(f"configtron: {place_of(error)}{error.strerror or error}", err=True)
         drop_stdout()
         return code_of(error)
+
+
+def _shown(text: str) -> str:
+    """Return an error's lines with each character that does not print as its number: other hosts' words are in some."""
+    from configtron.report.files import visible
+
+    return "\n".join(map(visible, text.split("\n")))
 
 
 def _performed(words: list[str]) -> int:

@@ -47,6 +47,30 @@ def test_json_logs(tmp_path: object) -> None:
     assert record["time"].endswith("Z")
 
 
+def test_a_word_of_another_host_poses_as_no_line_and_writes_to_no_terminal() -> None:
+    """An agent's reason for a refused map stood in the manager's log as it came: with a line of its own, and escapes."""
+    import io
+    import logging
+
+    from configtron.report.log_lines import TextLines
+
+    out = io.StringIO()
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(TextLines("%(levelname)s %(message)s"))
+    logger = logging.Logger("configtron.test")
+    logger.addHandler(handler)
+    logger.warning("agent web1 rejects map 1.1: %s", "x\x1b]0;title\x07\nINFO all is well\u202e")
+    assert out.getvalue() == (
+        "WARNING agent web1 rejects map 1.1: x\\u001b]0;title\\u0007\\u000aINFO all is well\\u202e\n"
+    )
+
+
+def test_an_error_writes_to_no_terminal(tmp_path: Path) -> None:
+    words = ["--db", str(tmp_path / "\x1b[2J.db"), "learn", "manager", "revoke", "web1"]
+    done = subprocess.run([sys.executable, "-m", "configtron", *words], capture_output=True, text=True)
+    assert done.returncode == 2 and "\x1b" not in done.stderr and "\\u001b[2J.db: no database" in done.stderr
+
+
 def test_a_closed_pipe_is_quiet() -> None:
     reader, writer = os.pipe()
     os.close(reader)

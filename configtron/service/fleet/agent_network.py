@@ -37,6 +37,7 @@ from configtron.fleet.transport.applier_link import (
 from configtron.fleet.transport.curve_keys import CurvePair, ManagerAddress, curve_pair, manager_address
 from configtron.linux.privileges import no_new_privileges
 from configtron.model.errors import DONE, ConfigtronError
+from configtron.report.log_lines import TextLines
 from configtron.service.fleet.agent_core import AgentCore
 from configtron.service.fleet.agent_metrics import METRICS, AgentMetrics
 from configtron.service.fleet.key_rotation import TRY_S, AgentKeys
@@ -197,7 +198,9 @@ def _send(sockets: AgentSockets, frames: list[bytes]) -> None:
 
 def main(arguments: list[str]) -> int:
     """Run as a process that the applier started."""
-    logging.basicConfig(format="configtron: %(message)s", level=logging.INFO)
+    lines = logging.StreamHandler()
+    lines.setFormatter(TextLines("configtron: %(message)s"))
+    logging.basicConfig(handlers=[lines], level=logging.INFO)
     no_new_privileges()
     asked: list[int] = []
 
