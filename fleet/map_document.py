@@ -196,10 +196,10 @@ def _signed(new: FleetMap, manager: str, made_ns: int, key: SigningKey, classes:
         dict(new.mixes), tuple((band.up_to_us, band.class_name) for band in new.bands), new.key, new.holdback,
         new.epoch_s, tuple(new.ports), float(new.lease_s), why[:255],
     )  # fmt: skip
-    head_bytes = _ENCODER.encode(form)
     try:
+        head_bytes = _ENCODER.encode(form)
         head = read_head(head_bytes)
-    except MapRefused as error:
+    except (MapRefused, OverflowError) as error:
         raise BadInput(f"map {new.term}.{new.version}: {error}") from error
     return SignedMap(head, head_bytes, key.sign(head_bytes).signature, table)
 

@@ -48,7 +48,7 @@ def test_json_logs(tmp_path: object) -> None:
 
 
 def test_a_word_of_another_host_poses_as_no_line_and_writes_to_no_terminal() -> None:
-    """An agent's reason for a refused map stood in the manager's log as it came: with a line of its own, and escapes."""
+    """An agent's reason for a refused map stood in the manager's log as it came: with lines of its own and escapes."""
     import io
     import logging
 

@@ -140,7 +140,7 @@ def test_any_field_may_be_anything(beacon: dict[str, Any], data: st.DataObject) 
 
 @given(st.data())
 def test_any_part_of_a_navigation_s_entry_may_be_anything(data: st.DataObject) -> None:
-    """A text in the place of a server timing raised AttributeError: the connection ended with a traceback in the log."""
+    """A text in the place of a server timing raised AttributeError, which ended the connection with a traceback."""
     entry = dict(TTFB["entries"][0])  # type: ignore[index]
     entry[data.draw(st.sampled_from(sorted(entry)))] = data.draw(JSON)
     timings = data.draw(st.just(entry["serverTiming"]) | st.lists(JSON, max_size=2) | JSON)

@@ -16,6 +16,7 @@ from nacl.signing import SigningKey
 
 from configtron.db.end_state_rows import EndStateRows
 from configtron.db.tuning import Tuning
+from configtron.fleet.map_document import LEAST_EPOCH_S, LEAST_LEASE_S, MOST_EPOCH_S, MOST_LEASE_S
 from configtron.fleet.transport.curve_keys import signing_key
 from configtron.learner.closed_loop import LoopOptions
 from configtron.learner.initial.end_states import EndStates
@@ -45,6 +46,12 @@ log = logging.getLogger("configtron.fleet")
 VALID_S = 6 * 3600.0
 MOST_VALID_S = 10 * 365 * 86_400.0
 KEY_BYTES = 16
+# Members of a map's JSON object, and the bounds of its numbers: (name, least, most, whether it is a whole number).
+MEMBERS = ("profiles", "mixes", "prefixes", "bands", "holdback", "epoch_s", "ports", "lease_s", "valid_s")
+NUMBERS = (("holdback", 0, 1, False), ("epoch_s", LEAST_EPOCH_S, MOST_EPOCH_S, True),
+           ("lease_s", LEAST_LEASE_S, MOST_LEASE_S, False), ("valid_s", 1, MOST_VALID_S, False))  # fmt: skip
+# Bands of a handshake's round trip, ms: those of the longest ways, and a minute.
+LEAST_BAND_MS, MOST_BAND_MS = 0.001, 60_000.0
 OTHER_MAKER = "the database was used by a manager that learns (--policy); to forget what it learned: --fresh"
 
 
@@ -66,10 +73,8 @@ class FileMapMaker:
     def _read(self) -> FixedMapMaker:
         try:
             self._seen = self._stamp()
-            form = json.loads(self._path.read_text())
-            valid_s = float(form.get("valid_s", VALID_S))
-            check_number("valid_s", valid_s, 0, MOST_VALID_S)
-            return FixedMapMaker(map_of_form(form, self._key), valid_s)
+            form = json.loads(self._path.read_text(), object_pairs_hook=_members)
+            return FixedMapMaker(map_of_form(form, self._key), float(form.get("valid_s", VALID_S)))
         except OSError as error:
             raise BadInput(f"{self._path}: {error.strerror}") from error
         except BadInput as error:
@@ -118,22 +123,57 @@ class FileMapMaker:
         self._maker = self._read()
 
 
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the members of a JSON object, each of which stands once. Errors: `BadInput`."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise BadInput(f"{name!r} stands twice in one object")
+        found[name] = value
+    return found
+
+
 def map_of_form(form: dict[str, Any], key: bytes) -> FleetMap:
     """Return the map of a JSON object. Errors: `BadInput`, and those of an object of another form."""
-    for name in (*form["profiles"], *form["mixes"]):
-        check_text("a name in the map", name)
+    _check_form(form)
     profiles = {name: profile_of_form(name, settings) for name, settings in form["profiles"].items()}
     mixes = {}
     for name, shares in form["mixes"].items():
         mix = Mix.of([(profile, float(share)) for profile, share in shares.items()])
         mixes[name] = tuple(zip(mix.profiles, mix.weights, strict=True))
-    prefixes = {canonical(prefix): name for prefix, name in form["prefixes"].items()}
-    if absent := sorted({*prefixes.values()} - mixes.keys()):
-        raise BadInput(f"class {absent[0]!r} has prefixes and no mix")
+    prefixes = _members([(canonical(prefix), name) for prefix, name in form["prefixes"].items()])
+    _check_classes(form, prefixes)
     bands = tuple(Band(round(float(ms) * 1000), name) for ms, name in form.get("bands", []))
     return FleetMap(0, 0, profiles, mixes, prefixes, key, 0, bands, round(float(form.get("holdback", 0.05)) * PARTS),
                     int(form.get("epoch_s", 600)), tuple(form.get("ports", (80, 443))),
                     float(form.get("lease_s", 3.0)))  # fmt: skip
+
+
+def _check_form(form: dict[str, Any]) -> None:
+    """Check members and numbers: what no agent takes is found before it is signed. Errors: `BadInput`."""
+    if strange := sorted(form.keys() - MEMBERS):
+        raise BadInput(f"a map has no member {strange[0]!r}; it has {', '.join(MEMBERS)}")
+    for name in (*form["profiles"], *form["mixes"]):
+        check_text("a name in the map", name)
+        if not name.isprintable():
+            raise BadInput(f"a name in the map: {name[:60]!r} has a character that does not print")
+    for name, least, most, whole in NUMBERS:
+        check_number(name, form.get(name, least), least, most, whole=whole)
+    for port in form.get("ports", []):
+        check_number("ports", port, 1, 65_535, whole=True)
+    for ms, _ in form.get("bands", []):
+        check_number("bands", ms, LEAST_BAND_MS, MOST_BAND_MS)
+
+
+def _check_classes(form: dict[str, Any], prefixes: Mapping[str, str]) -> None:
+    """Check that classes have a mix, and mixes their profiles. Errors: `BadInput`."""
+    classes, profiles = form["mixes"].keys(), form["profiles"].keys()
+    for what, names in (("prefixes", prefixes.values()), ("a band", (name for _, name in form.get("bands", [])))):
+        if absent := sorted({*names} - classes):
+            raise BadInput(f"class {absent[0]!r} has {what} and no mix")
+    for name, shares in form["mixes"].items():
+        if absent := sorted(shares.keys() - profiles):
+            raise BadInput(f"class {name!r} draws profile {absent[0]!r}, which the map lacks")
 
 
 def profile_of_form(name: str, settings: dict[str, Any]) -> Profile:

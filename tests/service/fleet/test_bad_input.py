@@ -143,6 +143,32 @@ def test_number_or_name_that_no_map_has_is_refused(tmp_path: Path, change: dict[
         FileMapMaker(tmp_path / "map.json")
 
 
+@pytest.mark.parametrize(("change", "why"), [
+    ({"hold_back": 0.5}, "no member 'hold_back'; it has profiles"), ({"holdback": 2}, "holdback: 2 is no number from"),
+    ({"epoch_s": 1}, "epoch_s: 1 is no whole number"), ({"epoch_s": 10.9}, "epoch_s: 10.9 is no whole number"),
+    ({"lease_s": 1e999}, "lease_s: inf"), ({"ports": [0]}, "ports: 0"), ({"ports": "80"}, "ports: '8'"),
+    ({"valid_s": 0}, "valid_s: 0"), ({"bands": [[1e300, "near"]]}, "bands: 1e"), ({"bands": [[0, "near"]]}, "bands: 0"),
+    ({"bands": [[20, "far"]]}, "class 'far' has a band and no mix"), ({"mixes": {"near": {"slow": 1}}}, "'slow'"),
+    ({"prefixes": {"10.0.0.0/24": "near", "::ffff:10.0.0.0/120": "near"}}, "'10.0.0.0/24' stands twice"),
+    ({"profiles": {"a\x1b[2J": {}}, "mixes": {"near": {"a\x1b[2J": 1}}}, "does not print"),
+])  # fmt: skip
+def test_what_no_map_has_is_named_before_it_is_signed(tmp_path: Path, change: dict[str, object], why: str) -> None:
+    """A band of 1e300 ms ended the manager; `hold_back` was a holdback of 5 %; other faults were `at $[12]`."""
+    (tmp_path / "map.json").write_text(json.dumps(MAP | change))
+    with pytest.raises(BadInput) as found:
+        FileMapMaker(tmp_path / "map.json")
+    assert why in str(found.value)
+
+
+def test_a_name_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    """The later class of a prefix was taken, and the earlier one forgotten."""
+    text = ('{"profiles": {"a": {}}, "mixes": {"x": {"a": 1}, "y": {"a": 1}},'
+            ' "prefixes": {"192.0.2.0/24": "x", "192.0.2.0/24": "y"}}')  # fmt: skip
+    (tmp_path / "map.json").write_text(text)
+    with pytest.raises(BadInput, match=r"'192.0.2.0/24' stands twice"):
+        FileMapMaker(tmp_path / "map.json")
+
+
 def test_running_manager_outlives_a_map_that_is_mistyped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A slip of the editor ended the manager of all agents; the warning comes once, and the mended file is taken up."""
     path = tmp_path / "map.json"
