@@ -29,7 +29,7 @@ LAYERS = (
     ("configtron.cli", 6), ("configtron.__main__", 6), ("configtron.service", 5), *((edge, 4) for edge in EDGES),
     ("configtron.linux", 3), ("configtron.probe", 2), ("configtron.tune", 2), ("configtron.learner", 2),
     ("configtron.fleet", 2),
-    ("configtron.fingerprint", 1), ("configtron.model", 0),
+    ("configtron.fingerprint", 1), ("configtron.schemes", 1), ("configtron.model", 0),
 )  # fmt: skip
 # The papers' studies may import everything; only the command that runs them imports them.
 STUDIES = "configtron.studies"

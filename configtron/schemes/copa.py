@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: MIT
+"""Copa: a rate that is one over delta times the queueing delay.
+
+Question   Which rate is best for throughput and delay at once, and how do flows find it without an exchange?
+Method     Packets that arrive by chance at a queue make the best rate of log(throughput) - delta * log(delay)
+               target = 1 / (delta * dq),   dq = standing RTT - least RTT
+           The standing RTT is the least of the last half round trip, the least RTT that of the last ten seconds. The
+           window moves by v / (delta * cwnd) packets on each acknowledgement, towards the target; the velocity v
+           doubles each round trip once the window has gone one way for three. Packets are paced at twice cwnd /
+           standing RTT.
+Stop when  never. Slow start doubles the window each round trip until the rate reaches the target.
+Reads as   a queue that empties every five round trips and holds 2.5 / delta packets at most: with delta of 1/2, five.
+Fails as   other flows that never let the queue empty: then 1 / delta grows by one a round trip and halves on loss, so
+           Copa behaves like TCP (competitive mode), and returns when the queue is nearly empty again.
+Differs    from the paper: a queue below the default mode's own target counts as nearly empty too, or two Copa flows
+           that meet take each other for TCP and fill the queue together; the velocity also starts anew when the target
+           is crossed.
+Source     Arun and Balakrishnan, NSDI 2018, sections 2 and 3
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from math import inf
+
+from configtron.schemes.measured_rtt import SmoothedRtt, WindowedMinimum
+from configtron.schemes.scheme import INITIAL_CWND, LEAST_CWND, PACKET_BYTES, SendingLimit
+
+DEFAULT_DELTA = 0.5
+LEAST_RTT_SPAN_S = 10.0
+# The queue is nearly empty below this share of the largest queueing delay; it must be once in so many round trips.
+NEARLY_EMPTY, SPAN_ROUNDS = 0.1, 5
+# Round trips in one direction before the velocity doubles.
+STEADY_ROUNDS = 3
+
+
+class Copa:
+    """One flow's window. competes: whether it is in competitive mode."""
+
+    def __init__(self, delta: float = DEFAULT_DELTA) -> None:
+        self.cwnd = INITIAL_CWND
+        self.delta = self._default_delta = delta
+        self.competes = False
+        self._rtt = SmoothedRtt()
+        self._least, self._standing = WindowedMinimum(LEAST_RTT_SPAN_S), WindowedMinimum(0.0)
+        self._standing_s = inf
+        self._slow_start = True
+        self._velocity, self._direction, self._steady = 1.0, 0, 0
+        self._round_ends, self._round_began_at, self._round_lost = -inf, self.cwnd, False
+        # each round trip's least and largest queueing delay
+        self._rounds: deque[tuple[float, float]] = deque([(0.0, 0.0)], SPAN_ROUNDS)
+
+    def on_ack(self, now: float, rtt: float, delivered: int, bytes: int) -> None:
+        """Move the window towards the target."""
+        del delivered
+        self._rtt.add(rtt)
+        least = self._least.add(now, rtt)
+        self._standing.span_s = self._rtt.smoothed_s / 2
+        self._standing_s = self._standing.add(now, rtt)
+        queueing = self._standing_s - least
+        low, high = self._rounds[-1]
+        self._rounds[-1] = (min(low, rtt - least), max(high, rtt - least))
+        below = self.cwnd / PACKET_BYTES * self.delta * queueing <= self._standing_s
+        if self._slow_start and below:
+            self.cwnd += bytes
+        else:
+            self._slow_start = False
+            self._move(1 if below else -1, bytes)
+        if now >= self._round_ends:
+            self._end_round(now)
+
+    def on_loss(self, now: float, n: int) -> None:
+        """Remember it: in competitive mode delta reacts to loss, otherwise nothing does."""
+        del now, n
+        self._slow_start = False
+        self._round_lost = True
+
+    def on_tick(self, now: float) -> SendingLimit:
+        """Return the window, and twice its rate."""
+        del now
+        return SendingLimit(self.cwnd, 2 * self.cwnd / self._standing_s if self._standing_s < inf else inf)
+
+    def _move(self, sign: int, bytes: int) -> None:
+        if sign != self._direction and self._velocity > 1:
+            self._velocity, self._direction, self._steady = 1.0, sign, 0
+        step = self._velocity * PACKET_BYTES * bytes / (self.delta * self.cwnd)
+        self.cwnd = max(LEAST_CWND, self.cwnd + sign * step)
+
+    def _end_round(self, now: float) -> None:
+        """Once a round trip: the velocity, the mode, and in competitive mode delta."""
+        went = 1 if self.cwnd > self._round_began_at else -1
+        self._steady = self._steady + 1 if went == self._direction else 0
+        self._velocity = 1.0 if not self._steady else self._velocity * (2 if self._steady >= STEADY_ROUNDS else 1)
+        self._direction = went
+        self._choose_mode()
+        self._round_ends, self._round_began_at, self._round_lost = now + self._rtt.smoothed_s, self.cwnd, False
+        self._rounds.append((inf, 0.0))
+
+    def _choose_mode(self) -> None:
+        largest, least = max(high for _, high in self._rounds), min(low for low, _ in self._rounds)
+        wanted = PACKET_BYTES * self._standing_s / (self._default_delta * self.cwnd)
+        self.competes = len(self._rounds) == SPAN_ROUNDS and least > max(NEARLY_EMPTY * largest, wanted)
+        patience = 1 / self.delta
+        grown = patience / 2 if self._round_lost else patience + 1
+        self.delta = min(self._default_delta, 1 / grown) if self.competes else self._default_delta

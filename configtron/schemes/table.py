@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: MIT
+"""Congestion controls of user space: one row each. To add one: its file in this folder, and its row here.
+
+name     as flows and studies call it; the kernel has none of that name
+make     an instance for one flow, from a generator of its own chance
+source   where it is specified
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from configtron.schemes.copa import Copa
+from configtron.schemes.ledbat import Ledbat
+from configtron.schemes.scheme import Scheme
+
+
+class UserSpaceScheme(NamedTuple):
+    """A row."""
+
+    name: str
+    make: Callable[[np.random.Generator], Scheme]
+    source: str
+
+
+USER_SPACE_SCHEMES: tuple[UserSpaceScheme, ...] = (
+    UserSpaceScheme("ledbat", lambda _: Ledbat(), "RFC 6817"),
+    UserSpaceScheme("copa", lambda _: Copa(), "Arun and Balakrishnan, NSDI 2018"),
+)
+
+OF_USER_SPACE: tuple[str, ...] = tuple(row.name for row in USER_SPACE_SCHEMES)
+
+
+def made(name: str, rng: np.random.Generator) -> Scheme:
+    """Return a scheme for one flow. Errors: `KeyError` for a name that is not in the table."""
+    rows = {row.name: row for row in USER_SPACE_SCHEMES}
+    return rows[name].make(rng)

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Congestion controls of user space, on a scripted path."""
