@@ -128,6 +128,9 @@ class Host:
         self._check_leased()
         self.kernel.until_s = self.world.now + lease_s
 
+    def gone(self) -> bool:
+        return False
+
     def foreign(self) -> str:
         found, self.kernel.foreign = self.kernel.foreign, ""
         if found:

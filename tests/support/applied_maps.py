@@ -39,7 +39,7 @@ class Recorded:
         self.begun = self.changed = self.renewed = 0
         self.refuses: Exception | None = None
         self.refuses_plans: Exception | None = None
-        self.is_full = False
+        self.is_full = self.is_gone = False
         self.kept: list[tuple[int, int]] = []
         self.plans: list[tuple[Plan, Mapping[str, Mix]]] = []
         self.external = self.freeze = self.bars = ""
@@ -73,6 +73,9 @@ class Recorded:
         found, self.external = self.external, ""
         self.freeze = found or self.freeze
         return found
+
+    def gone(self) -> bool:
+        return self.is_gone
 
     def frozen(self) -> str:
         return self.freeze

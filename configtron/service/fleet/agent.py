@@ -129,8 +129,8 @@ def run_agent(options: AgentOptions, *, stop: Callable[[], bool] = lambda: False
         try:
             while not stop():
                 if network is None and time.monotonic() >= restarts.due_s:
-                    network = _start(options, identity, applier, driver, reading)
                     restarts.begun(time.monotonic())
+                    network = _started(restarts, options, identity, applier, driver, reading)
                 network = _turn(applier, network, reading, restarts, lines)
                 if options.metrics:
                     _stand(applier, network, reading)
@@ -171,6 +171,17 @@ def _identity(user: str) -> tuple[int, int] | None:
         remedy = f"make it: useradd --system --no-create-home --shell /usr/sbin/nologin {user}"
         raise BadInput(f"no user is called {user!r}; {remedy}") from error
     return found.pw_uid, found.pw_gid
+
+
+def _started(restarts: Restarts, options: AgentOptions, identity: tuple[int, int] | None, applier: Applier,
+             driver: Driver, reading: PageReading | None) -> _Network | None:  # fmt: skip
+    """Return the network process; None: there are no descriptors, or there is no memory, for one."""
+    try:
+        return _start(options, identity, applier, driver, reading)
+    except OSError as error:
+        log.warning("the agent's network process cannot be started: %s; the map in force stays, and it is tried again"
+                    " in %g s", error.strerror, restarts.ended(time.monotonic()))  # fmt: skip
+        return None
 
 
 def _start(options: AgentOptions, identity: tuple[int, int] | None, applier: Applier, driver: Driver,

@@ -8,7 +8,9 @@ questions, what a client whose load failed had been given: the answer has no add
 
 from __future__ import annotations
 
+import logging
 import socket
+import time
 from collections import Counter, deque
 from collections.abc import Iterator
 
@@ -16,7 +18,7 @@ from configtron.learner.pageloads.plan_book import PlanBook
 from configtron.learner.receiving.ended_sockets import EndedSockets, boottime_ns
 from configtron.learner.receiving.log_socket import LogSocket
 from configtron.model.close_records import CloseRecord, OpenRecord
-from configtron.model.errors import BadInput
+from configtron.model.errors import BadInput, Missing
 from configtron.service.fleet.applier import Applier
 from configtron.service.fleet.enforcement import JournaledEnforcement
 from configtron.service.fleet.page_intake import CountsReport, PagesOptions
@@ -36,6 +38,10 @@ OF_DATAGRAM, MOST_WAITING = 50, 8_000
 # Datagrams with questions that are read in a turn: of 50 clients each, 100 us a client that is drawn anew. What a
 # process sends beyond that waits in its socket.
 MOST_ASKED = 10
+# s between two tries to open what reports connections.
+AGAIN_S = 5.0
+
+log = logging.getLogger("configtron.fleet")
 
 
 class NoRecords:
@@ -60,6 +66,8 @@ class PageReading:
         self._waiting: deque[bytes] = deque()
         self._end: socket.socket | None = None
         self._ports: tuple[int, ...] = ()
+        # When ports may be listed; why they could not be.
+        self._list_s, self._complaint = float("-inf"), ""
         self.dropped, self.due_s = 0, 0.0
         self._questions: Counter[str] = Counter()
         self._report = CountsReport("log lines and records")
@@ -113,11 +121,23 @@ class PageReading:
         return tuple(ClientKnown(one.number, self.book.of_client(one.client, one.at_ns)) for one in asked)
 
     def _list_ports(self, ports: tuple[int, ...]) -> None:
-        """Read connections of these ports from now on, where no driver records them."""
+        """Read connections of these ports from now on, where no driver records them. Without descriptors, those of the
+        ports before are read, and it is tried again."""
+        now_s = time.monotonic()
+        if now_s < self._list_s:
+            return
+        try:
+            source = EndedSockets(ports, self._netns)
+        except (Missing, OSError) as error:
+            self._list_s = now_s + AGAIN_S
+            if str(error) != self._complaint:
+                log.warning("connections to ports %s are not recorded, and it is tried again: %s", ports, error)
+            self._complaint = str(error)
+            return
         if isinstance(self.reader.source, EndedSockets):
             self.reader.source.close()
-        self._ports = ports
-        self.reader.source = self._enforcement.marker = EndedSockets(ports, self._netns)
+        self._ports, self._complaint = ports, ""
+        self.reader.source = self._enforcement.marker = source
 
     def _send(self) -> None:
         """Hand on what there is room for."""

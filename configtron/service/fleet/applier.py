@@ -32,12 +32,19 @@ from configtron.fleet.messages import MOST_REFUSED, MapResult
 from configtron.model.errors import Busy, ConfigtronError, Refused, Unwritten
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Rules
-from configtron.service.fleet.drawing import DrawnMap, drawn_map, profiles_of, used_profiles, with_profiles
+from configtron.service.fleet.drawing import (
+    DrawnMap,
+    drawn_map,
+    profiles_of,
+    used_profiles,
+    valid_until_s,
+    with_profiles,
+    without_needless,
+)
 from configtron.service.fleet.enforced_rules import Enforcement
 from configtron.service.fleet.epoch_keys import EpochKeys
 from configtron.service.fleet.kept_documents import NOT_DRAWN, DrawnPlace, KeptDocuments
 from configtron.service.fleet.turns import TurnLog
-from configtron.tune.plan import UNTOUCHED
 from configtron.tune.rules import difference, inside
 
 # s between two renewals of the lease, which lasts two at least; between two looks for changes by other programs, which
@@ -95,7 +102,7 @@ class Applier:
         self._keys = EpochKeys()
         self._rules: Rules | None = None
         self._ports: tuple[int, ...] = ()
-        self._renewed_s = self._looked_s = float("-inf")
+        self._renewed_s = self._failed_s = self._looked_s = float("-inf")
         self._latest = (0, 0)
         self.frozen, self._complained = "", False
         self.remarks: list[str] = []
@@ -136,9 +143,13 @@ class Applier:
         return self._enforcement.draws
 
     def left(self, now_s: float) -> tuple[float, float] | None:
-        """Return the s until the map is void, and until its lease ends unless it is renewed; None: none is in force."""
-        kept = self._accepted
-        return (kept.until_s - now_s, self._renewed_s + kept.head.lease_s - now_s) if kept else None
+        """Return the s until the map is void, and until its lease ends unless it is renewed; None: none is in force.
+
+        The lease has ended where another program took away all that it is of."""
+        if (kept := self._accepted) is None:
+            return None
+        ended = self.frozen and self._enforcement.gone()
+        return kept.until_s - now_s, 0.0 if ended else max(self._renewed_s + kept.head.lease_s - now_s, 0.0)
 
     def class_of(self, prefix: str) -> str:
         """Return the class of a listed prefix in the map in force; "": it has none."""
@@ -169,13 +180,13 @@ class Applier:
             return str(error)
         if found is None or found.head.not_after_ns <= now_ns:
             return "its validity is over"
-        until_s = _until_s(found.head, now_s, now_ns)
+        until_s = valid_until_s(found.head, now_s, now_ns)
         return self._put(OpenedMap(found.head, found.table, None), b"", now_s, now_ns, until_s).result.error
 
     def _turned_of(self, found: OpenedMap, epoch: int, now_s: float, now_ns: int) -> _Turned:
         head = found.head
         classes, _ = self._classes(OpenedMap(head, found.table, None))
-        accepted = _Accepted(head, found.table, classes, _until_s(head, now_s, now_ns))
+        accepted = _Accepted(head, found.table, classes, valid_until_s(head, now_s, now_ns))
         return _Turned(accepted, drawn_map(head, epoch, self._barred(head)))
 
     def load(self, document: bytes, now_s: float, now_ns: int) -> LoadResult:
@@ -313,16 +324,9 @@ class Applier:
                 if one is not None:
                     profiles = {**one.profiles, **{name: Profile(name) for name in one.mixes}} | profiles
         else:
-            prefixes = self._without_needless(drawing.draw(classes))
+            prefixes = without_needless(drawing.draw(classes), self._base)
             profiles = used_profiles(drawing.profiles, prefixes.values())
         return Rules({**profiles, **self._base.profiles}, {**prefixes, **self._base.prefixes}, self._base.default)
-
-    def _without_needless(self, prefixes: dict[str, str]) -> dict[str, str]:
-        """Leave prefixes of Default out where no wider rule reaches them."""
-        lengths = {(":" in prefix, prefix.rpartition("/")[2]) for prefix in (*prefixes, *self._base.prefixes)}
-        if self._base.default or len(lengths) > len({version for version, _ in lengths}):
-            return prefixes
-        return {prefix: name for prefix, name in prefixes.items() if name != UNTOUCHED}
 
     def tick(self, now_s: float, now_ns: int) -> None:
         """Renew the lease, turn the epoch, end what is void, and look for foreign changes."""
@@ -338,7 +342,7 @@ class Applier:
             if now_s >= self._accepted.until_s:
                 self._end(f"map {self.held[0]}.{self.held[1]} is void: no later one came; Default applies")
                 return
-            if now_s - self._renewed_s >= RENEW_S:
+            if now_s - max(self._renewed_s, self._failed_s) >= RENEW_S:
                 self._renew(now_s)
             if self._accepted is not None and not self.frozen:
                 self._turn(now_s, now_ns)
@@ -365,7 +369,7 @@ class Applier:
         with suppress(ConfigtronError):
             self._look(now_s)
         if self.frozen and self._accepted is not None and now_s < self._accepted.until_s:
-            self._renewed_s = now_s
+            self._failed_s = now_s
             return
         term, version, _ = self.held
         self._lost("" if self.frozen else f"map {term}.{version} is given up, and asked for again; Default applies"
@@ -429,7 +433,7 @@ class Applier:
         if why:
             self.remarks.append(why)
         # Until the lease was renewed last, all was in force for sure.
-        self.turns.ended(self._renewed_s)
+        self.turns.ended(max(self._renewed_s, self._failed_s))
         self._accepted = self._now = self._before = self._rules = None
         self.reclassed = {}
 
@@ -440,11 +444,5 @@ class Applier:
 
     def take_remarks(self) -> list[str]:
         """Return the remarks since the last call."""
-        found = list(self.remarks)
-        self.remarks.clear()
+        found, self.remarks[:] = list(self.remarks), []
         return found
-
-
-def _until_s(head: HeadForm, now_s: float, now_ns: int) -> float:
-    """Return the end of a map's validity by the wall clock, as seconds since boot."""
-    return now_s + (head.not_after_ns - max(now_ns, head.made_ns)) / 1e9

@@ -138,3 +138,16 @@ def with_profiles(changes: Changes, target: Rules) -> Changes:
     named = {changes.default or "", *changes.prefixes.values()} - {""}
     profiles = {**changes.profiles, **{name: target.profiles[name] for name in named}}
     return Changes(profiles, changes.prefixes, changes.dropped_profiles, changes.dropped_prefixes, changes.default)
+
+
+def without_needless(prefixes: dict[str, str], base: Rules) -> dict[str, str]:
+    """Leave prefixes of Default out where no wider rule of the base, or of these, reaches them."""
+    lengths = {(":" in prefix, prefix.rpartition("/")[2]) for prefix in (*prefixes, *base.prefixes)}
+    if base.default or len(lengths) > len({version for version, _ in lengths}):
+        return prefixes
+    return {prefix: name for prefix, name in prefixes.items() if name != UNTOUCHED}
+
+
+def valid_until_s(head: HeadForm, now_s: float, now_ns: int) -> float:
+    """Return the end of a map's validity by the wall clock, as seconds since boot."""
+    return now_s + (head.not_after_ns - max(now_ns, head.made_ns)) / 1e9

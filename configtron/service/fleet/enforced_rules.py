@@ -40,5 +40,8 @@ class Enforcement(MapJournal, Protocol):
     def foreign(self) -> str:
         """Return what another program changed since the last call, in one line; ""."""
 
+    def gone(self) -> bool:
+        """Return whether nothing of ours is in force any more in a place that another program changed."""
+
     def frozen(self) -> str:
         """Return what another program had changed, until the operator unfreezes the place; ""."""

@@ -57,6 +57,8 @@ class JournaledEnforcement:
         self._transaction: Transaction | None = None
         self.marker: RecordMarker | None = None
         self._mark = self._unselected = ""
+        # Of a place that another program changed: whether nothing is left of ours, and the mark by which that is known.
+        self._gone = False, ""
         self._changes = 0
         self._inherits_plan = False
         self._reaches, self._unreachable = driver.settable(), driver.unreachable()
@@ -268,8 +270,20 @@ class JournaledEnforcement:
         line = "all of it is gone" if whole else f"{wrong[0].text}" + (f" and {len(wrong) - 1} more" * (len(wrong) > 1))
         self._journal.freeze(current, {PLACE: (f"{len(current.rules.prefixes)} prefixes", line)})
         # Not before: without room for the freeze, the change is news still.
-        self._mark = mark
+        self._mark, self._gone = mark, (not (found.prefixes or found.default), mark)
         return line
+
+    def gone(self) -> bool:
+        """Return whether nothing is left of ours where another program changed it: as of the last time it was quiet."""
+        if self._transaction is None:
+            return True
+        with suppress(ConfigtronError, OSError):
+            before, self._mark = self._mark, self._driver.mark()
+            # A table is read once the other program is done with it: a large one takes a second.
+            if self._mark == before and self._mark != self._gone[1]:
+                found = self._driver.read()
+                self._gone = not (found.prefixes or found.default), self._mark
+        return self._gone[0]
 
     def frozen(self) -> str:
         """Return why this place is frozen; "": it is not."""

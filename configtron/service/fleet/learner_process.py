@@ -99,7 +99,7 @@ class LearnerProcess(MapLearner):
         """Ask; where no process runs, start one once its wait is over."""
         try:
             if self._link is None and self._process is None and now >= self._restarts.due_s:
-                self._start()
+                self._begin(now)
             if self._link is not None:
                 self._link.send(self._form(question))
                 self._heard_s = now
@@ -150,6 +150,14 @@ class LearnerProcess(MapLearner):
             one.wait()
 
     # The process.
+
+    def _begin(self, now: float) -> None:
+        """Start the process, or, without descriptors or memory for one, wait."""
+        try:
+            self._start()
+        except OSError as error:
+            self._kill()
+            self._wait(now, f"cannot be started: {error.strerror}")
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair()

@@ -52,7 +52,13 @@ NUMBERS = (("holdback", 0, 1, False), ("epoch_s", LEAST_EPOCH_S, MOST_EPOCH_S, T
            ("lease_s", LEAST_LEASE_S, MOST_LEASE_S, False), ("valid_s", 1, MOST_VALID_S, False))  # fmt: skip
 # Bands of a handshake's round trip, ms: those of the longest ways, and a minute.
 LEAST_BAND_MS, MOST_BAND_MS = 0.001, 60_000.0
+# Between two tries to read a file that cannot be read: for want of descriptors, by an error of its disk.
+AGAIN_NS = 5_000_000_000
 OTHER_MAKER = "the database was used by a manager that learns (--policy); to forget what it learned: --fresh"
+
+
+class UnreadableMapFile(BadInput):
+    """A file that is there cannot be read now: it may be later."""
 
 
 class FileMapMaker:
@@ -66,17 +72,24 @@ class FileMapMaker:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path, self._seen = path, (0, 0)
-        self._key = token_bytes(KEY_BYTES)
+        # State of the file that was read last; wall clock of the last try that failed, and why it did.
+        self._seen, self._failed_ns, self._complaint = (0, 0, 0), -AGAIN_NS, ""
+        self._path, self._key = path, token_bytes(KEY_BYTES)
         self._maker = self._read()
 
     def _read(self) -> FixedMapMaker:
         try:
-            self._seen = self._stamp()
-            form = json.loads(self._path.read_text(), object_pairs_hook=_members)
-            return FixedMapMaker(map_of_form(form, self._key), float(form.get("valid_s", VALID_S)))
+            seen, data = self._stamp(), self._path.read_bytes()
         except OSError as error:
-            raise BadInput(f"{self._path}: {error.strerror}") from error
+            raise UnreadableMapFile(f"{self._path}: {error.strerror}") from error
+        # Not before all of it was read: what is not read is to be tried again.
+        self._seen = seen
+        return self._maker_of(data)
+
+    def _maker_of(self, data: bytes) -> FixedMapMaker:
+        try:
+            form = json.loads(data, object_pairs_hook=_members)
+            return FixedMapMaker(map_of_form(form, self._key), float(form.get("valid_s", VALID_S)))
         except BadInput as error:
             raise BadInput(f"{self._path}: {error}") from error
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
@@ -84,24 +97,40 @@ class FileMapMaker:
                 f"{self._path}: not a map ({type(error).__name__}: {error}); docs/fleet.md shows one"
             ) from error
 
-    def _stamp(self) -> tuple[int, int]:
+    def _stamp(self) -> tuple[int, int, int]:
         found = self._path.stat()
-        return found.st_mtime_ns, found.st_size
+        return found.st_ino, found.st_mtime_ns, found.st_size
 
     def observe(self, rows: Sequence[OutcomeRow]) -> None:
         """Take rows; a map from a file learns nothing."""
 
     def make(self, now_ns: int, barred: Barred) -> FleetMap | None:
-        """Return the file's map once it has changed. A file that holds none leaves the map as it is, with a warning."""
+        """Return the file's map once it has changed. A file that holds none, or that cannot be read, leaves the map as
+        it is, with a warning; the latter is tried again."""
+        if abs(now_ns - self._failed_ns) >= AGAIN_NS:
+            self._follow(now_ns)
+        return self._maker.make(now_ns, barred)
+
+    def _follow(self, now_ns: int) -> None:
+        """Read the file if it is not the one that was read last."""
         try:
-            if self._stamp() != self._seen:
-                self._maker = self._read()
-        except OSError:
-            return None
+            try:
+                if self._stamp() == self._seen:
+                    return
+            except OSError as error:
+                raise UnreadableMapFile(f"{self._path}: {error.strerror}") from error
+            self._maker = self._read()
+        except UnreadableMapFile as error:
+            self._failed_ns = now_ns
+            if str(error) != self._complaint:
+                self._complaint = str(error)
+                log.warning("the map stays as it is, and its file is tried again: %s", error)
         except BadInput as error:
             log.warning("the map stays as it is: %s", error)
-            return None
-        return self._maker.make(now_ns, barred)
+        else:
+            if self._complaint:
+                log.info("%s: the map's file is read again", self._path)
+            self._complaint = ""
 
     def classes(self) -> Mapping[str, str]:
         """Return no classes: those of the file are all there are."""

@@ -13,10 +13,12 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from errno import EMFILE, ENFILE
 from pathlib import Path
+from typing import TextIO
 
 from configtron.db.private import folder_made, opener
-from configtron.model.errors import Refused
+from configtron.model.errors import Refused, Unwritten
 from configtron.service.lease.processes import this_process
 
 # s; an apply of a hundred thousand prefixes takes seconds, so a longer wait means that the holder hangs.
@@ -32,10 +34,10 @@ def lock_path(database: Path) -> Path:
 
 @contextmanager
 def exclusive_lock(database: Path, patience_s: float = LOCK_PATIENCE_S) -> Iterator[None]:
-    """Hold the database's lock within the block. Errors: `Refused` if another process keeps it longer than that."""
+    """Hold the database's lock within the block. Errors: `Refused` if another process keeps it longer than that;
+    `Unwritten` where this process has no descriptor for it."""
     folder_made(database.parent)
-    # Only the owner of the database may open it: a reader could hold the lock and keep everybody from acting.
-    with open(lock_path(database), "a+", opener=opener) as file:
+    with _opened(lock_path(database)) as file:
         if not take_lock(file.fileno(), patience_s):
             process = lock_holder(database).partition(" ")[0]
             raise Refused(f"process {process} is acting on the stack; wait until it is done")
@@ -45,6 +47,16 @@ def exclusive_lock(database: Path, patience_s: float = LOCK_PATIENCE_S) -> Itera
                 os.ftruncate(file.fileno(), 0)
                 os.write(file.fileno(), process.encode())
         yield
+
+
+def _opened(path: Path) -> TextIO:
+    try:
+        # Only the owner of the database may open it: a reader could hold the lock and keep everybody from acting.
+        return open(path, "a+", opener=opener)
+    except OSError as error:
+        if error.errno not in (EMFILE, ENFILE):
+            raise
+        raise Unwritten(f"{path}: {error.strerror}; raise the limit of open files, or end what has them") from error
 
 
 def take_lock(descriptor: int, patience_s: float) -> bool:

@@ -25,13 +25,15 @@ from configtron.service.lease.unjournaled import unjournaled
 from configtron.tune.journal import IN_FORCE, LEASED, OPEN, Transaction
 from configtron.tune.plan import advise
 
+GONE = "nothing of it is in force: another program took it away (configtron tune verify)"
+
 
 @dataclass(frozen=True, slots=True)
 class TransactionStatus:
     """An open transaction, compared with the kernel.
 
     watchdog      number of the process that will undo it; "" if none is alive
-    lease_left_s  s until its lease ends; None: it has none
+    lease_left_s  s until its lease ends; 0: also where another program took all of it away; None: it has none
     in_force      prefixes that read back as applied; None: not compared
     about         the difference or the obstacle, and the next step
     """
@@ -69,6 +71,8 @@ def _status_of(context: LeaseContext, transaction: Transaction) -> TransactionSt
     left = round(max(transaction.expires_s - context.now_s(), 0.0), 1) if transaction.status == LEASED else None
     about = _about(context, transaction, left, watchdog)
     found, differs = _compared(context, transaction)
+    if differs == GONE and left is not None:
+        left = 0.0
     notes = (differs, _plan_in_force(context, transaction), about)
     return TransactionStatus(transaction, watchdog, left, found, "; ".join(filter(None, notes)))
 
@@ -104,7 +108,7 @@ def _compared(context: LeaseContext, transaction: Transaction) -> tuple[int | No
     same = {name for name, profile in rules.profiles.items() if found.profiles.get(name) == profile}
     count = sum(1 for prefix, name in rules.prefixes.items() if name in same and found.prefixes.get(prefix) == name)
     if not (found.prefixes or found.default) and (rules.prefixes or rules.default):
-        return count, "nothing of it is in force: another program took it away (configtron tune verify)"
+        return count, GONE
     return count, f"{differences} differences in the kernel: configtron tune verify" if differences else ""
 
 

@@ -14,7 +14,7 @@ from configtron.learner.pageloads.error_reports import FailedLoad
 from configtron.learner.pageloads.intake import Admitted
 from configtron.learner.pageloads.plan_book import DatedPlan, PrefixDraw
 from configtron.learner.pageloads.request_join import BadEnding, EndedConnection
-from configtron.learner.receiving.ended_sockets import boottime_ns
+from configtron.learner.receiving.ended_sockets import EndedSockets, boottime_ns
 from configtron.model.draw import Key, Mix, Plan
 from configtron.model.errors import BadInput
 from configtron.service.fleet.agent_pages import MOST_ASKED, MOST_WAITING, PageReading
@@ -24,6 +24,7 @@ from configtron.service.fleet.turns import TurnLog
 from configtron.service.outcomes.asked_reports import ANSWER_NS
 from configtron.service.outcomes.batch_bytes import MOST_OF_QUESTION, QUESTION_BYTES, decoded, question, question_of
 from configtron.service.outcomes.root_reader import ClientAsked, ClientKnown, ReaderBatch
+from tests.support.faults.descriptors import no_descriptors
 from tests.support.pageloads import ARM
 
 
@@ -51,6 +52,22 @@ def test_the_root_process_drops_and_counts_what_a_process_that_hangs_does_not_ta
     reading.turn(applier)
     assert again.recv(1 << 20)
     again.close()
+
+
+@pytest.mark.root
+def test_connections_that_cannot_be_listed_for_want_of_descriptors_are_listed_later(
+    reading: PageReading, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The agent noted the map's ports, and ended."""
+    applier: Any = SimpleNamespace(drawing=SimpleNamespace(head=SimpleNamespace(ports=(80,))), turns=TurnLog())
+    with no_descriptors():
+        reading.turn(applier)
+        reading.turn(applier)
+    assert ["Too many open files" in one.getMessage() for one in caplog.records] == [True]
+    assert not isinstance(reading.reader.source, EndedSockets)
+    reading._list_s = 0.0
+    reading.turn(applier)
+    assert isinstance(reading.reader.source, EndedSockets)
 
 
 def test_a_port_that_is_taken_is_stated_once_and_maps_go_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

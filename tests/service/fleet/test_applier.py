@@ -266,6 +266,32 @@ def test_what_another_program_took_away_is_not_renewed_and_is_one_line(look_s: f
     assert "frozen" in loaded(one, made(replace(MAP, version=2))).result.error and kernel.begun == 1
 
 
+@pytest.mark.parametrize("is_gone", [True, False], ids=["all is gone", "renewals are refused"])
+def test_a_lease_of_what_another_program_took_away_is_over(is_gone: bool) -> None:
+    """It counted on, as if it was renewed."""
+    kernel = Recorded()
+    one = Applier(kernel, KEY.verify_key, Rules())
+    loaded(one, made())
+    one.tick(1.0, START_NS)
+    assert one.left(1.0) == (3599.0, MAP.lease_s)
+    kernel.external, kernel.is_gone = "all of it is gone", is_gone
+    if not is_gone:
+        kernel.refuses = Refused("the driver ebpf has no rules in force here")
+    for at in range(8):
+        one.tick(2.0 + at / 2, START_NS)
+    assert one.frozen and one.left(5.5) == (3594.5, 0.0)
+
+
+def test_a_lease_of_what_another_program_changed_in_part_goes_on() -> None:
+    kernel = Recorded()
+    one = Applier(kernel, KEY.verify_key, Rules())
+    loaded(one, made())
+    kernel.external = "198.51.0.0/24 profile: fast -> none"
+    for at in range(8):
+        one.tick(1.0 + at, START_NS)
+    assert one.frozen and one.left(8.0) == (3592.0, MAP.lease_s)
+
+
 @pytest.mark.parametrize("how", ["turn", "rollback"])
 def test_a_change_by_another_program_is_not_hidden_by_a_change_of_ours(how: str) -> None:
     kernel = Recorded()

@@ -39,12 +39,13 @@ from configtron.model.nouns import Profile
 from configtron.service.fleet import enrolment
 from configtron.service.fleet.agent_core import AgentCore
 from configtron.service.fleet.agent_network import run_network
-from configtron.service.fleet.makers import FileMapMaker, grid_of, learning_maker
+from configtron.service.fleet.makers import AGAIN_NS, FileMapMaker, grid_of, learning_maker
 from configtron.service.fleet.manager import ManagerOptions, run_manager
 from configtron.service.fleet.map_maker import MapMaker
 from configtron.service.fleet.restarts import Restarts
 from configtron.service.learning import importable
 from configtron.service.text_listener import TextListener, listener_place
+from tests.support.faults.descriptors import no_descriptors
 from tests.support.loopback import free_endpoint
 
 KEY, SIGNING = "x" * 40, "0" * 64
@@ -181,6 +182,32 @@ def test_running_manager_outlives_a_map_that_is_mistyped(tmp_path: Path, caplog:
     path.write_text(json.dumps(MAP | {"epoch_s": 60}))
     found = maker.make(3, lambda profile: "")
     assert found is not None and found.epoch_s == 60
+
+
+def test_a_map_that_could_not_be_read_is_read_later(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A manager out of descriptors took the file's state down before it had read it, and never read it again."""
+    path = tmp_path / "map.json"
+    path.write_text(json.dumps(MAP))
+    maker = FileMapMaker(path)
+    assert maker.make(0, lambda profile: "") is not None
+    path.write_text(json.dumps(MAP | {"epoch_s": 60}))
+    with no_descriptors():
+        assert [maker.make(at * AGAIN_NS, lambda profile: "") for at in range(1, 4)] == [None] * 3
+    (line,) = [one.getMessage() for one in caplog.records]
+    assert "map.json: Too many open files" in line
+    assert maker.make(3 * AGAIN_NS + 1, lambda profile: "") is None, "it was tried within AGAIN_NS"
+    found = maker.make(4 * AGAIN_NS, lambda profile: "")
+    assert found is not None and found.epoch_s == 60
+
+
+def test_a_map_whose_file_is_gone_stays_and_that_is_one_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "map.json"
+    path.write_text(json.dumps(MAP))
+    maker = FileMapMaker(path)
+    assert maker.make(0, lambda profile: "") is not None
+    path.unlink()
+    assert [maker.make(at * AGAIN_NS, lambda profile: "") for at in range(1, 4)] == [None] * 3
+    assert ["No such file" in one.getMessage() for one in caplog.records] == [True]
 
 
 @pytest.mark.parametrize("term", [-1, 2**62, 2**63 - 1, 2**63])

@@ -166,6 +166,21 @@ def test_a_foreign_change_is_one_line_and_one_frozen_place(journal: AgentJournal
     one.release()
 
 
+def test_it_is_known_when_all_of_a_frozen_place_is_gone(journal: AgentJournal) -> None:
+    """Also where another program goes on after its first changes were noticed; `tune status` shows the same."""
+    driver, prefixes = MemoryDriver(Place()), [*RULES.prefixes]
+    one = made(journal, driver)
+    one.begin(RULES, LEASE_S)
+    driver.apply(Changes(dropped_prefixes=frozenset(prefixes[:15])))
+    assert "and 14 more" in one.foreign() and not one.gone()
+    driver.apply(Changes(dropped_prefixes=frozenset(prefixes[15:])))
+    assert not one.gone() and one.gone()
+    driver.apply(Changes({"fast": FAST}, {prefixes[0]: "fast"}))
+    assert one.gone() and not one.gone()
+    one.release()
+    assert one.gone()
+
+
 def test_a_later_start_takes_over_what_stands_and_knows_it_from_a_humans(journal: AgentJournal) -> None:
     driver = MemoryDriver(Place())
     one = made(journal, driver)

@@ -39,6 +39,7 @@ from configtron.service.fleet.map_learning import (
 from configtron.service.fleet.map_maker import Barred, FixedMapMaker
 from configtron.tune.guard import Bound, Limits
 from rigs.children import child
+from tests.support.faults.descriptors import no_descriptors
 from tests.support.fleet_rows import BEGUN_NS, fleet_rows
 from tests.support.learner_makers import recipe, staged_policy
 from tests.support.running_fleet import until
@@ -121,6 +122,18 @@ def test_agents_are_answered_while_the_learner_makes_a_map(tmp_path: Path) -> No
         run.until_learned(6)
         current = run.core.session.current
         assert current is not None and current.head.key == (6).to_bytes(16, "big")
+
+
+def test_a_learner_that_no_descriptors_are_left_for_is_started_later(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with running(tmp_path) as run:
+        run.add(1, 3)
+        with no_descriptors():
+            run.tick()
+        (line,) = [one.getMessage() for one in caplog.records]
+        assert "the learner cannot be started: Too many open files; it is started again" in line
+        run.until_learned(3)
 
 
 def test_a_killed_learner_is_started_again_and_learns_each_row_once(

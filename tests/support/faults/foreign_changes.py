@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.request import urlopen
 
 from configtron.linux.libbpf import call
 from configtron.linux.netns import inside
@@ -30,6 +31,7 @@ from tests.support.tune.left import GROUP, nothing_left
 COUNT = 100_000
 # A busy machine renews a lease of seconds late.
 LEASE_S = 10.0
+METRICS = "127.0.0.1:9316"
 
 
 class Stack(NamedTuple):
@@ -104,12 +106,29 @@ def kmod(module: str) -> Iterator[Stack]:
             yield Stack(["--driver", "kmod"], "10.1.0.0/16", (kmod_net.PORT4,), window, change, left)
 
 
+def metric_s() -> float | None:
+    """Return the seconds of the lease by the agent's metrics; None: none are served yet, or no map is in force."""
+    try:
+        text = urlopen(f"http://{METRICS}/metrics", timeout=10.0).read().decode()
+    except OSError:
+        return None
+    found = [line for line in text.splitlines() if line.startswith("configtron_agent_lease_seconds ")]
+    return float(found[0].split()[1]) if found else None
+
+
+def status_s(fleet: RealFleet) -> list[float]:
+    """Return the seconds of each lease by `tune status`."""
+    rows = [json.loads(line) for line in fleet.tuned("status", "-f", "jsonl").splitlines() if line.startswith("{")]
+    return [row["lease_left_s"] for row in rows if row["status"] == "leased"]
+
+
 def main(stack: Stack, folder: Path) -> dict[str, Any]:
     """Change what is in force, offer another map, wait for longer than the lease, unfreeze."""
     form = {"prefixes": {**prefixes(COUNT - 1), stack.client: "near"}, "ports": stack.ports, "lease_s": LEASE_S}
     fleet, found = RealFleet(folder, stack.tune, form), dict[str, Any]()
-    with fleet.manager(), fleet.agent():
+    with fleet.manager(), fleet.agent("--metrics", METRICS):
         until(lambda: fleet.held() == "1.1", fleet.logs, 120.0)
+        until(lambda: bool(metric_s()), fleet.logs)
         found["before"] = stack.window()
         began_s = time.monotonic()
         stack.change()
@@ -120,6 +139,7 @@ def main(stack: Stack, folder: Path) -> dict[str, Any]:
         until(lambda: bool(fleet.lines("rejects map 1.2: frozen", "manager")), fleet.logs)
         time.sleep(1.5 * LEASE_S)
         found["later"] = stack.window()
+        found["leases"] = [metric_s(), *status_s(fleet)]
         found["lines"], found["frozen"] = fleet.lines("another program changed"), fleet.frozen()
         fleet.tuned("unfreeze", "--all")
         found["back_s"] = until(lambda: stack.window() == found["before"], fleet.logs)

@@ -30,7 +30,7 @@ def aside(script: str, *arguments: str, folder: Path = HERE) -> Any:
     """A program of a folder in namespaces of its own; its JSON."""
     usable()
     command = apart([sys.executable, str(folder / script), *arguments])
-    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)
 
