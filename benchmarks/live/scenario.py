@@ -16,7 +16,7 @@ from configtron.model.grid import Grid
 from configtron.model.nouns import Profile
 from configtron.model.tensor import Tensor, read
 from configtron.service.learning.reach import allowed
-from configtron.tune.guard import Limits
+from configtron.tune.guard import MOST_PACED_WINDOW, Limits
 from rigs import ROOT
 from rigs.live_world import LiveWorld, clients_of
 
@@ -80,9 +80,17 @@ def measured() -> Tensor:
                    damage_high=None)  # fmt: skip
 
 
-def guarded(tensor: Tensor) -> Grid:
-    """Return the configurations that the guard of `tune` permits where damage to neighbours is not known."""
-    return tensor.grid.only(map(int, np.flatnonzero(allowed(tensor.grid, Limits({})).allowed)))
+def guarded(tensor: Tensor, windows: int = MOST_PACED_WINDOW) -> Grid:
+    """Return the configurations that the guard of `tune` permits where damage to neighbours is not known.
+
+    windows: segments of the largest initial window"""
+    grid = tensor.grid.only(map(int, np.flatnonzero(allowed(tensor.grid, Limits({})).allowed)))
+    return grid.only(at for at, one in enumerate(grid.profiles) if initial_window(one) <= windows)
+
+
+def initial_window(profile: Profile) -> int:
+    """Return a profile's initial window, segments; the kernel's own, 10, where it sets none."""
+    return int(str(dict(profile.settings).get("initcwnd", 10)))
 
 
 def indifferent(tensor: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The closed loop on kernels that draw, in the lab's virtual time: what clients of six continents gain.
 
-    python -m benchmarks.live_kernel [DRIVER [SEED [EPOCHS]]] [--docs FILE] [--runs FOLDER]       as root
+    python -m benchmarks.live_kernel [DRIVER [SEED [EPOCHS]]] [--windows N] [--docs FILE] [--runs FOLDER]      as root
 
 (make demo-live-kernel)
 
@@ -10,8 +10,9 @@ own), clients behind emulated networks that load site models over HTTP/1.1 and H
 production joins, and the production learner, whose maps go back into the kernels. Half of the clients are held back.
 Planted: a continent's networks change, every queue becomes shorter than a burst, a sysctl makes paced profiles harmful,
 a server and its agent are killed, the manager is killed. Every connection's arm is compared with model/draw.py's.
-Exit code 1: an arm, a row or a propensity differs from the draw, or a client had two arms within an epoch. --docs:
-write the tables between the marks in FILE, too; --runs: save runs in FOLDER, read those that it has.
+Exit code 1: an arm, a row or a propensity differs from the draw, or a client had two arms within an epoch. --windows:
+segments of the largest initial window that is tried, 32 unless given, as without an operator's bound; --docs: write the
+tables between the marks in FILE, too; --runs: save runs in FOLDER, read those that it has.
 The same seed prints the same bytes; seconds and progress go to stderr.
 """
 
@@ -71,22 +72,26 @@ def every_driver(words: Sequence[str]) -> tuple[str, int]:
 def main(arguments: Sequence[str]) -> int:
     """Run one driver, or both."""
     words, options = list(arguments), dict[str, str]()
-    for name in ("--docs", "--runs"):
+    for name in ("--windows", "--docs", "--runs"):
         if name in words[:-1]:
             at = words.index(name)
             options[name] = words[at + 1]
             del words[at : at + 2]
     driver = words.pop(0) if words and words[0] in DRIVERS else ""
-    if not all(word.isdecimal() for word in words) or len(words) > 2:
-        usage = f"write {' or '.join(DRIVERS)} or neither, a seed, a number of epochs, --docs FILE, --runs FOLDER"
+    windows = options.get("--windows", "")
+    if not all(word.isdecimal() for word in (*words, windows or "0")) or len(words) > 2:
+        usage = f"write {' or '.join(DRIVERS)} or neither, a seed, a number of epochs, --windows N,"
+        usage += " --docs FILE, --runs FOLDER"
         print(f"benchmarks.live_kernel: {usage}", file=sys.stderr)
         return USAGE
     folder = options.get("--runs", "")
     if driver:
         numbers: dict[str, Any] = dict(zip(("seed", "epochs"), map(int, words), strict=False))
+        numbers |= {"windows": int(windows)} if windows else {}
         text, code = one_driver(replace(KernelScenario(driver=driver), **numbers), folder)
     else:
-        text, code = every_driver([*words, *(("--runs", folder) if folder else ())])
+        beside = [word for name in ("--windows", "--runs") if name in options for word in (name, options[name])]
+        text, code = every_driver([*words, *beside])
     print(text, end="")
     if page := options.get("--docs"):
         into(Path(page), text, BEGIN, END)

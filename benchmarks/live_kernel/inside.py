@@ -86,7 +86,7 @@ class KernelExperiment:
     def _manager(self) -> LearningManager:
         scenario = self.scenario
         maps = MapOptions(scenario.seed, scenario.holdback, LEAST_CLIENTS, epoch_s=scenario.epoch_s, ports=(443,))
-        grid = guarded(measured())
+        grid = guarded(measured(), scenario.windows)
         if self.agents:
             grid = reachable_grid(self.barred, grid)
         self.starts += 1

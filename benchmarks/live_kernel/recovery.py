@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.live.scenario import initial_window
 from benchmarks.live_kernel.bulk_flow import BIN_S
 from benchmarks.live_kernel.draw_checks import RecordedRun, ServedLoad
 from benchmarks.live_kernel.scenario import CHANGED, SLOW_PACING, pages
@@ -227,7 +228,7 @@ def window_of(run: RecordedRun, profile: str) -> int:
     """Return the initial window of a profile by any map that has it; the kernel's own for Default."""
     for one in run.maps.values():
         if profile in one.profiles:
-            return int(str(dict(one.profiles[profile].settings).get("initcwnd", 10)))
+            return initial_window(one.profiles[profile])
     return 10
 
 

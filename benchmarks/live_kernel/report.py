@@ -54,8 +54,8 @@ def gains(run: RecordedRun) -> list[str]:
     failed = sum(one.visited.plt_ms is None for one in every)
     lines = [f"{scenario.driver}, seed {scenario.seed}: {scenario.epochs} epochs of {scenario.epoch_s} s,"
              f" {scenario.hosts} servers, {len(scenario.access_networks())} networks with {scenario.clients} clients,"
-             f" {scenario.holdback:.0%} held back; {len(run.loads)} page loads, {len(run.rows)} rows,"
-             f" {run.raw['learned']} learned",
+             f" {scenario.holdback:.0%} held back, initial windows up to {scenario.windows};"
+             f" {len(run.loads)} page loads, {len(run.rows)} rows, {run.raw['learned']} learned",
              f"epochs {first} to {scenario.epochs - 1}: {len(every)} loads, {failed} failed, which count as"
              f" {WORST_MS / 1000:.0f} s; 95 % intervals of a bootstrap by client",
              f"{'':20s}  loads  held ms   tuned  p50 gain, %              held ms   tuned  p95 gain, %"]  # fmt: skip

@@ -40,6 +40,7 @@ from configtron.learner.columns import Codes, Floats
 from configtron.learner.live_rows import WORST_MS
 from configtron.learner.rulebook import learned_profile
 from configtron.model.errors import USAGE, ConfigtronError
+from configtron.tune.guard import MOST_LEARNED_WINDOW, MOST_PACED_WINDOW
 
 BEGIN, END = "<!-- benchmarks.live_kernel.rival_runs -->", "<!-- end of benchmarks.live_kernel.rival_runs -->"
 # The seed that is judged, and the one that the best ones are chosen on.
@@ -60,8 +61,8 @@ Row = tuple[str, int, str]
 @cache
 def settings_by_name() -> dict[str, str]:
     """Return the settings of each configuration's profile, by name."""
-    grid = guarded(measured())
-    return {learned_profile(grid, at).name: settings_at(grid, at) for at in range(len(grid))}
+    grids = [guarded(measured(), windows) for windows in (MOST_PACED_WINDOW, MOST_LEARNED_WINDOW)]
+    return {learned_profile(grid, at).name: settings_at(grid, at) for grid in grids for at in range(len(grid))}
 
 
 def gains_over_default(loads: Sequence[ServedLoad], least: int = LEAST) -> dict[str, tuple[float, int]]:

@@ -10,6 +10,7 @@ from hashlib import blake2b
 from benchmarks.live_kernel.place import AccessNetwork
 from configtron.lab.testbed.model import shipped
 from configtron.lab.testbed.pages import PageModel
+from configtron.tune.guard import MOST_LEARNED_WINDOW
 
 # Continent -> conditions of its networks, in order.
 CONTINENTS: dict[str, tuple[str, ...]] = {
@@ -38,6 +39,7 @@ class KernelScenario:
     arms       (condition or EVERY, first epoch, settings as `settings_at` writes them): the latest row that fits counts
     alike      every profile is published without settings, so that no arm differs from Default
     begin_with outcomes from which classes are made; budget: of exploration, large since the run is short
+    windows    segments of the largest initial window that is tried; more only where an operator permits it
     stages     clients of a stage of the roll-out; 0: each map is for all clients at once
     browsers   Chromium loads the pages, one browser in each network, in place of the lab's client
     change     the networks of a continent become others
@@ -61,6 +63,7 @@ class KernelScenario:
     alike: bool = False
     begin_with: int = 150
     budget: float = 0.2
+    windows: int = MOST_LEARNED_WINDOW
     stages: int = 0
     browsers: bool = False
     change: int = 8

@@ -51,8 +51,8 @@ def alike(seed: int) -> KernelScenario:
 def faulty() -> KernelScenario:
     """Return the run of faults: the version that is published is the paced window of 64, and paced senders are slow."""
     arms = ((EVERY, 0, "cubic/64/fq"),)
-    return KernelScenario(seed=FAULTS, epochs=30, policy=FIXED, arms=arms, stages=100, holdback=0.2, harmful=1,
-                          change=4, squeeze=0, lost=8, lost_for=1, restart=12)  # fmt: skip
+    return KernelScenario(seed=FAULTS, epochs=30, policy=FIXED, arms=arms, windows=64, stages=100, holdback=0.2,
+                          harmful=1, change=4, squeeze=0, lost=8, lost_for=1, restart=12)  # fmt: skip
 
 
 def browsing() -> KernelScenario:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.live.scenario import guarded, measured, settings_at
+from benchmarks.live.scenario import guarded, initial_window, measured, settings_at
 from benchmarks.live_kernel.__main__ import BEGIN, END, main, tables
 from benchmarks.live_kernel.draw_checks import COLUMNS, check_draws, parse_run, served_loads
 from benchmarks.live_kernel.fixed_arms import AlikeArms, FixedArms
@@ -199,6 +199,13 @@ def test_what_is_planted_is_felt_until_tuned_clients_are_no_slower() -> None:
 
 GRID = guarded(measured())
 MAPS = MapOptions(holdback=0.5, epoch_s=10)
+
+
+def test_windows_that_are_tried_end_where_a_learners_default_does() -> None:
+    few = guarded(measured(), KernelScenario().windows)
+    windows = [{initial_window(profile) for profile in grid.profiles} for grid in (few, GRID)]
+    assert windows == [{4, 10, 30}, {4, 10, 30, 64}]
+    assert few.profiles[few.default] == GRID.profiles[GRID.default]
 
 
 def free(profile: Profile) -> str:
