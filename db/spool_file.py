@@ -9,7 +9,7 @@ new rows, counted too, and loses none that were taken.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -160,6 +160,28 @@ class SpoolFile:
         """Delete the batches of a boot that end by that number; on a full disk, later."""
         self._forgotten.append((boot, through))
         self._forget_again()
+
+    def drop(self, boot: str, through: int, is_damaged: Callable[[SpooledBatch], bool]) -> int:
+        """Drop the batches of a boot that end by a number and are damaged; return how many rows, counted as dropped. On
+        a full disk none is. Errors: `BadInput`."""
+        where = "WHERE boot = ?1 AND first <= ?2 AND first + number - 1 <= ?2"
+        with self._reading():
+            found = [(row[0], SpooledBatch(*row[1:])) for row in self._connection.execute(
+                f"SELECT id, boot, first, number, data FROM batch {where}", (boot, through))]  # fmt: skip
+        bad = [(number, one) for number, one in found if is_damaged(one)]
+        gone = sum(one.number for _, one in bad)
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._connection.executemany("DELETE FROM batch WHERE id = ?", ((number,) for number, _ in bad))
+            self._put_fact("dropped", str(self.dropped + gone))
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._undo(error)
+            return 0
+        self.dropped += gone
+        self.waiting -= gone
+        self._bytes -= sum(len(one.data) for _, one in bad)
+        return gone
 
     def _forget_again(self) -> None:
         while self._forgotten:

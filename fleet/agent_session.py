@@ -8,7 +8,8 @@ Method     It says hello until it is welcomed, then beats. A map is asked for ch
            batch at a time; each is sent until its receipt comes. A manager of an earlier term is refused, and so is a
            second one of the same term; an older map than the one in force is never loaded.
 Stop when  Never.
-Reads as   Effects, in order: `SendFrame`, `LoadMap`, `ReadSpool`, `ForgetRows`, `RememberManager`, `Remark`.
+Reads as   Effects, in order: `SendFrame`, `LoadMap`, `ReadSpool`, `ForgetRows`, `CheckRows`, `RememberManager`,
+           `Remark`.
 Fails as   A remark in one line, once for each reason.
 Differs    from a client that trusts its connection: every frame carries manager and term, and is checked alone.
 Source     xDS protocol: version, error field, last good kept, a rejected version is not sent again
@@ -78,6 +79,14 @@ class ForgetRows(NamedTuple):
     through: int
 
 
+class CheckRows(NamedTuple):
+    """Drop the rows of a boot up to a number that no manager can read: a disk damaged them. If some were, it comes back
+    by `AgentSession.checked`."""
+
+    boot: str
+    through: int
+
+
 class RememberManager(NamedTuple):
     """Keep on disk which manager is obeyed, so that an earlier one is refused after a restart too."""
 
@@ -105,7 +114,7 @@ class LearnKey(NamedTuple):
     message: NextKey
 
 
-AgentEffect = LearnKey | SendFrame | LoadMap | ReadSpool | ForgetRows | RememberManager | Answered | Remark
+AgentEffect = LearnKey | SendFrame | LoadMap | ReadSpool | ForgetRows | CheckRows | RememberManager | Answered | Remark
 
 
 @dataclass
@@ -149,6 +158,8 @@ class AgentSession:
         self._offered: tuple[int, int] = (0, 0)
         self._batch: tuple[str, int, int] | None = None
         self._batch_frame, self._sent_s, self._reading = b"", float("-inf"), False
+        # Whether the manager refused a frame since the batch was read.
+        self._is_checked = False
         self._remarked: set[str] = set()
         self._queries = 0
 
@@ -178,7 +189,7 @@ class AgentSession:
         if isinstance(message, Rebuff):
             # It is there, and says what is wrong.
             self._answered_s = now
-            return self._remark(f"the manager refuses a frame: {message.reason}")
+            return [*self._remark(f"the manager refuses a frame: {message.reason}"), *self._check()]
         effects = self._obey(message)
         if (message.term, message.manager) != self.manager:
             return effects
@@ -219,9 +230,15 @@ class AgentSession:
         self._reading = False
         if not rows.number:
             return []
-        self._batch = (boot, first, first + rows.number - 1)
+        self._batch, self._is_checked = (boot, first, first + rows.number - 1), False
         self._batch_frame, self._sent_s = batch_frame(boot, first, rows), now
         return [SendFrame(self._batch_frame)]
+
+    def checked(self, number: int, now: float) -> list[AgentEffect]:
+        """Take the result of a `CheckRows`: how many rows were dropped; the rest is sent."""
+        self._batch = None
+        text = f"{number} outcomes of the spool are damaged, thus dropped and counted; the others are sent"
+        return [Remark(text), *self._deliver(now)]
 
     def query(self, prefix: str, rtt_us: int) -> list[AgentEffect]:
         """Ask for the class of a prefix that the map lacks; the answer is an `Answered`."""
@@ -331,6 +348,13 @@ class AgentSession:
             return []
         self._reading = True
         return [ReadSpool()]
+
+    def _check(self) -> list[AgentEffect]:
+        """Check the batch that has no receipt, once."""
+        if self._batch is None or self._is_checked:
+            return []
+        self._is_checked = True
+        return [CheckRows(self._batch[0], self._batch[2])]
 
     def _received(self, message: Receipt, now: float) -> list[AgentEffect]:
         if self._batch is None or message.boot != self._batch[0]:

@@ -342,6 +342,15 @@ def batch_frame(boot: str, first: int, rows: EncodedRows) -> bytes:
     return bytes((PROTOCOL,)) + _ENCODER.encode(("outcomes", boot, first, Raw(array)))
 
 
+def are_readable(rows: EncodedRows) -> bool:
+    """Return whether a manager can read encoded rows, as many as their number."""
+    try:
+        message = from_agent(batch_frame("", 1, rows))
+        return isinstance(message, OutcomeBatch) and len(outcome_rows("", message)) == rows.number
+    except MessageError:
+        return False
+
+
 def outcome_rows(agent: str, batch: OutcomeBatch) -> list[OutcomeRow]:
     """Return the rows of a batch. Errors: `MessageError` for numbers that are none."""
     found = []

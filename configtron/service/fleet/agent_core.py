@@ -10,6 +10,7 @@ from configtron.fleet.agent_session import (
     AgentEffect,
     AgentSession,
     Answered,
+    CheckRows,
     ForgetRows,
     LearnKey,
     LoadMap,
@@ -85,6 +86,9 @@ class AgentCore:
                     waiting += self.session.spooled(*self.spool.oldest(), now)
                 case ForgetRows(boot, through):
                     self.spool.forget(boot, through)
+                case CheckRows(boot, through):
+                    if number := self.spool.drop_damaged(boot, through):
+                        waiting += self.session.checked(number, now)
                 case RememberManager(term, manager):
                     self.spool.remember_manager(term, manager)
                 case Answered(prefix, class_name):

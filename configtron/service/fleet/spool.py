@@ -13,7 +13,7 @@ from pathlib import Path
 from secrets import token_hex
 
 from configtron.db.spool_file import MOVE, SpooledBatch, SpoolFile
-from configtron.fleet.messages import MOST_FRAME, MOST_ROWS, EncodedRows, encode_rows
+from configtron.fleet.messages import MOST_FRAME, MOST_ROWS, EncodedRows, are_readable, encode_rows
 from configtron.model.errors import BadInput
 from configtron.model.fleet import OutcomeRow
 
@@ -98,6 +98,13 @@ class Spool:
     def forget(self, boot: str, through: int) -> None:
         """Delete rows that the manager has."""
         self._file.forget(boot, through)
+
+    def drop_damaged(self, boot: str, through: int) -> int:
+        """Drop the batches of a boot that no manager can read, of those that end by a number; return how many rows.
+
+        Errors: `BadInput`.
+        """
+        return self._file.drop(boot, through, lambda one: not are_readable(EncodedRows(one.number, one.data)))
 
     def manager(self) -> tuple[int, str]:
         """Return (term, name) of the manager that was obeyed last; (0, ""): none. Errors: `BadInput`."""

@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from configtron.fleet.messages import MOST_FRAME, OutcomeBatch, batch_frame, from_agent, outcome_rows
+from configtron.fleet.manager_session import ManagerSession, SendTo, StoreRows
+from configtron.fleet.messages import MOST_FRAME, AgentHello, OutcomeBatch, batch_frame, from_agent, outcome_rows
 from configtron.model.errors import BadInput, Unwritten
 from configtron.model.fleet import Band, FleetMap, OutcomeRow
 from configtron.model.nouns import Profile
 from configtron.service.fleet import FixedMapMaker, Spool
+from configtron.service.fleet.agent_core import AgentCore
 from configtron.service.fleet.map_maker import without_barred
 
 ROW = OutcomeRow("", "", 0, 5, "a.example", "192.0.2.0/24", "0" * 16, 812.5)
@@ -53,6 +55,50 @@ def test_another_start_has_another_name_and_old_rows_keep_theirs(tmp_path: Path)
     assert second.oldest()[:2] == (first.boot, 1)
     second.forget(first.boot, 1)
     assert second.oldest()[:2] == (second.boot, 1)
+
+
+def delivered(spool: Spool, seconds: int) -> list[OutcomeRow]:
+    """The rows that a manager stores while an agent with this spool speaks to it for so long."""
+    agent, manager = (
+        AgentCore(AgentHello(spool.boot, "0"), (0, 0, b""), spool, lambda document: None),
+        ManagerSession("m", 1, {"key": "web1"}),
+    )
+    found: list[OutcomeRow] = []
+    for second in range(seconds):
+        waiting = agent.tick(float(second), 1)
+        while waiting:
+            for effect in manager.receive(b"c", "key", waiting.pop(0), float(second)):
+                if isinstance(effect, StoreRows):
+                    found += effect.rows
+                    (effect,) = manager.stored(b"c", effect.boot, effect.first + len(effect.rows) - 1)
+                if isinstance(effect, SendTo):
+                    waiting += agent.receive(effect.data, float(second))
+    return found
+
+
+@pytest.mark.parametrize("damage", [
+    "data = cast(substr(data, 1, 9) || x'c1' || substr(data, 11) AS BLOB)", "data = cast(substr(data, 1, 30) AS BLOB)",
+    "data = x''", "number = 7", "number = 2",
+])  # fmt: skip
+def test_a_batch_that_the_disk_damaged_is_dropped_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str
+) -> None:
+    """The manager refused it again and again, and no later outcome of the agent went out."""
+    with closing(Spool(tmp_path / "s.db", "web1", boot="b1")) as spool:
+        for at in range(1, 6):
+            spool.add([replace(ROW, at_ns=at)] * 3)
+    with closing(sqlite3.connect(tmp_path / "s.db")) as file, file:
+        file.execute(f"UPDATE batch SET {damage} WHERE id = 2")
+    spool = Spool(tmp_path / "s.db", "web1", boot="b2")
+    spool.add([replace(ROW, at_ns=9)] * 4)
+    found = delivered(spool, 40)
+    assert [row.at_ns for row in found] == [1, 1, 1, 3, 3, 3, 4, 4, 4, 5, 5, 5, 9, 9, 9, 9]
+    assert [row.sequence for row in found] == [1, 2, 3, 7, 8, 9, 10, 11, 12, 13, 14, 15, 1, 2, 3, 4]
+    assert spool.waiting == 0 and spool.dropped >= 2
+    assert sum("of the spool are damaged" in one.getMessage() for one in caplog.records) == 1
+    spool.close()
+    with closing(Spool(tmp_path / "s.db", "web1")) as again:
+        assert again.dropped == spool.dropped, "counted on the disk, too"
 
 
 def test_a_row_that_no_manager_takes_is_refused_with_all_of_its_call(tmp_path: Path) -> None:
