@@ -156,7 +156,8 @@ def _moved(level: float, by: float, share: bool) -> float:
 
 @dataclass(frozen=True, slots=True)
 class RatioCheck:
-    """p-value that units arrived as they were drawn; units that it rests on: 0 where none has a known propensity."""
+    """p-value that units arrived as they were drawn; units that it rests on: 0 where none has a known propensity, or
+    no class of a map has enough of them."""
 
     p: float
     units: int
@@ -172,6 +173,7 @@ def ratio_of(rows: Iterable[OutcomeRow]) -> RatioCheck:
     held: dict[str, dict[int, tuple[set[str], set[str]]]] = defaultdict(lambda: defaultdict(lambda: (set(), set())))
     chance: dict[tuple[int, int, str], dict[int, float]] = defaultdict(dict)
     holdback: dict[str, float] = {}
+    of_map: dict[tuple[int, int], float] = {}
     for row in rows:
         if row.arm is None and not row.held or not row.class_name:
             continue
@@ -179,12 +181,21 @@ def ratio_of(rows: Iterable[OutcomeRow]) -> RatioCheck:
         if row.arm is not None:
             arms[row.term, row.map_version, row.class_name][row.arm].add(row.unit)
         if row.propensity is not None and row.held:
-            holdback[row.class_name] = row.propensity
+            holdback[row.class_name] = of_map[row.term, row.map_version] = row.propensity
         elif row.propensity is not None and row.arm is not None:
             chance[row.term, row.map_version, row.class_name][row.arm] = row.propensity
-    strata = [([len(drawn[arm]) for arm in sorted(drawn)], [chance[of][arm] for arm in sorted(drawn)])
-              for of, drawn in arms.items() if set(drawn) == set(chance[of])]  # fmt: skip
+    strata = [_drawn_arms(drawn, chance[of], of_map.get(of[:2])) for of, drawn in arms.items()
+              if set(drawn) == set(chance[of])]  # fmt: skip
     for class_name, share in holdback.items():
         most = max(held[class_name].values(), key=lambda pair: len(pair[0]) + len(pair[1]))
         strata.append(([len(most[0]), len(most[1])], [1.0 - share, share]))
-    return RatioCheck(by_strata(strata), sum(sum(counts) for counts, _ in strata))
+    return RatioCheck(*by_strata(strata))
+
+
+def _drawn_arms(
+    drawn: Mapping[int, set[str]], chance: Mapping[int, float], held: float | None
+) -> tuple[list[int], list[float]]:
+    """Return units of a map's class and the arms' weights among clients that are not held back; held: the share of
+    those that are, None: unknown, so that arms without a row cannot be missed."""
+    whole = sum(chance.values()) if held is None else max(1.0 - held, 1e-9)
+    return [len(drawn[arm]) for arm in sorted(drawn)], [chance[arm] / max(whole, 1e-9) for arm in sorted(drawn)]

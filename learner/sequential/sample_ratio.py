@@ -22,6 +22,8 @@ from math import exp, lgamma, log
 
 import numpy as np
 
+from configtron.learner.columns import Floats
+
 # Error of one check: it stops every claim, and it is made once a look for as long as the holdback lives.
 ERROR = 0.001
 # Units that the mixture's centre counts for: shares that are off by about 1 / sqrt(this), a tenth, are found first.
@@ -42,16 +44,36 @@ def by_shares(units: Sequence[int], weights: Sequence[float]) -> float:
     return _beyond(float(((counts - expected)[counted] ** 2 / expected[counted]).sum()), int(counted.sum()) - 1)
 
 
-def by_strata(strata: Sequence[tuple[Sequence[int], Sequence[float]]]) -> float:
-    """Return Pearson's p-value of several draws together, each with its own weights."""
-    total, freedom = 0.0, 0
+def by_strata(strata: Sequence[tuple[Sequence[int], Sequence[float]]]) -> tuple[float, int]:
+    """Return Pearson's p-value of several draws together, each of units (k,) with weights (k,), and the units that it
+    rests on: 0 where no draw had enough of them.
+
+    Weights are shares of the whole draw: what they lack to 1 is the share of arms of which nothing came at all.
+    """
+    total, freedom, rests_on = 0.0, 0, 0
     for units, weights in strata:
-        counts, shares = np.asarray(units, dtype=np.float64), np.asarray(weights, dtype=np.float64)
-        expected = counts.sum() * shares / max(float(shares.sum()), 1e-300)
-        if len(counts) > 1 and expected.min() >= LEAST_EXPECTED:
+        counts, expected = _cells(np.asarray(units, dtype=np.float64), np.asarray(weights, dtype=np.float64))
+        if len(counts) > 1:
             total += float(((counts - expected) ** 2 / expected).sum())
             freedom += len(counts) - 1
-    return _beyond(total, freedom) if freedom else 1.0
+            rests_on += sum(units)
+    return _beyond(total, freedom) if freedom else 1.0, rests_on
+
+
+def _cells(counts: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Return units and expected units of a draw's cells: arms of few expected units are one cell with those of which
+    nothing came, so that one rare arm does not keep the others from being compared."""
+    expected = counts.sum() * weights / max(float(weights.sum()), 1.0)
+    rare = expected < LEAST_EXPECTED
+    rest = float(counts.sum() - expected[~rare].sum())
+    counts, expected, few = counts[~rare], expected[~rare], float(counts[rare].sum())
+    if rest >= LEAST_EXPECTED:
+        return np.append(counts, few), np.append(expected, rest)
+    if not len(counts):
+        return counts, expected
+    least = int(expected.argmin())
+    counts[least], expected[least] = counts[least] + few, expected[least] + rest
+    return counts, expected
 
 
 def by_connections(assigned: Sequence[int], reported: Sequence[int]) -> float:

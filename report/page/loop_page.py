@@ -71,11 +71,17 @@ def verdict(inputs: ReportInputs) -> str:
     if inputs.quality.ratio.p < RATIO_ERROR:
         return "Nothing is claimed: the sample ratio is broken, clients of some arm are missing (see Data quality)."
     every = {one.found.goal.name: one for one in inputs.effects[0].goals}
-    words = [_claim(every[name]) for name in ("p95", "median", "failures") if name in every]
+    words = [_claim(every[name], inputs) for name in ("p95", "median", "failures") if name in every]
     return " ".join(words)
 
 
-def _claim(one: GoalInterval) -> str:
+def is_checked(inputs: ReportInputs) -> bool:
+    """Return whether the sample ratio could be compared, and is in order: else nothing is claimed."""
+    ratio = inputs.quality.ratio
+    return ratio.units > 0 and ratio.p >= RATIO_ERROR
+
+
+def _claim(one: GoalInterval, inputs: ReportInputs) -> str:
     found, name = one.found, TITLES[one.found.goal.name]
     name = name[0].upper() + name[1:]
     if found.reason:
@@ -84,6 +90,8 @@ def _claim(one: GoalInterval) -> str:
         return f"{name}: {difference_text(one)}, but no claim: the clients of {found.prefixes} prefixes are too few."
     if one.low <= 0.0 <= one.high:
         return f"{name}: no difference is shown ({difference_text(one)})."
+    if not is_checked(inputs):
+        return f"{name}: {difference_text(one)}, but no claim: the sample ratio is unknown (see Data quality)."
     better = "lower" if one.high < 0.0 else "higher"
     return f"{name}: {better} than of held-back clients, {difference_text(one)}."
 
@@ -122,7 +130,7 @@ def _headline(inputs: ReportInputs) -> Element:
     current = sum(one.holds == latest for one in agents)
     stage = inputs.rollout.stage if inputs.rollout else "none"
     for name, number, small in (
-        ("p95 against held-back clients", _tile(p95), difference_text(p95) if p95 else "no loads"),
+        ("p95 against held-back clients", _tile(p95, inputs), difference_text(p95) if p95 else "no loads"),
         ("loads that count", f"{quality.counted}", f"of {quality.rows} rows; {quality.lost} lost"),
         ("agents with the latest map", f"{current} of {len(agents)}", f"map {latest}"),
         ("roll-out", stage, f"{100 * inputs.rollout.share:g} % of clients" if inputs.rollout else "maps apply at once"),
@@ -131,10 +139,12 @@ def _headline(inputs: ReportInputs) -> Element:
     return add(header, tiles)
 
 
-def _tile(one: GoalInterval | None) -> str:
+def _tile(one: GoalInterval | None, inputs: ReportInputs) -> str:
     if one is None or one.found.reason:
         return "unknown"
-    return _change(one.found.estimate, one) if claims_something(one) else "not shown"
+    if not claims_something(one):
+        return "not shown"
+    return _change(one.found.estimate, one) if is_checked(inputs) else "not claimed"
 
 
 # --- effects ---------------------------------------------------------------------------------------------------------
@@ -153,7 +163,8 @@ def _effects(inputs: ReportInputs) -> Element:
         if rows:
             add(section, el("h3", TITLES[goal].capitalize()))
             add(section, scrolled(forest(TITLES[goal], rows), TITLES[goal], "card wide"))
-    add(section, scrolled(_effect_table(inputs.effects), "Effects as numbers", "card wide"))
+    table = _effect_table(inputs.effects, marks=is_checked(inputs))
+    add(section, scrolled(table, "Effects as numbers", "card wide"))
     if inputs.switchback is not None:
         add(section, _switchback(inputs))
     return section
@@ -163,7 +174,7 @@ def _named(place: PlaceEffects) -> str:
     return "all clients" if place.kind == "all" else f"{place.kind} {place.name or '(none)'}"
 
 
-def _effect_table(effects: Sequence[PlaceEffects]) -> Element:
+def _effect_table(effects: Sequence[PlaceEffects], *, marks: bool) -> Element:
     heads = ("Clients", "Goal", "Held back", "Tuned", "Difference", "Loads (clients) held back", "Tuned")
     body = el("tbody")
     for place in effects:
@@ -171,7 +182,7 @@ def _effect_table(effects: Sequence[PlaceEffects]) -> Element:
             found = one.found
             cells = [_level(one, arm) for arm in (0, 1)]
             shown = REASONS[found.reason] if found.reason else difference_text(one)
-            mark = el("b", shown, class_="t-hit") if claims_something(one) and one.low > 0.0 else None
+            mark = el("b", shown, class_="t-hit") if marks and claims_something(one) and one.low > 0.0 else None
             cells += [el("td", mark if mark is not None else shown, class_="differs")]
             cells += [el("td", f"{found.loads[arm]} ({found.units[arm]})", class_="num") for arm in (0, 1)]
             row = el("tr", el("th", _named(place), scope="row"), el("td", found.goal.name), *cells)
@@ -320,7 +331,8 @@ def _quality(inputs: ReportInputs) -> Element:
     quality, ratio = inputs.quality, inputs.quality.ratio
     section = el("section", el("h2", "Data quality", id="quality"))
     if not ratio.units:
-        words = "Sample ratio: unknown, no propensity is logged."
+        why = "no propensity is logged, or no class of a map has enough clients"
+        words = f"Sample ratio: unknown, and nothing is claimed: {why}."
     else:
         state = "broken: nothing is claimed" if ratio.p < RATIO_ERROR else "in order"
         words = f"Sample ratio: {state} (p = {ratio.p:.2g} over {ratio.units} clients, failed loads counted)."

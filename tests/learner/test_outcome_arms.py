@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from configtron.learner.outcome_arms import NO_TIME, expected_ln, fleet_loads, intervals, ratio_of
+from configtron.learner.outcome_arms import NO_TIME, RatioCheck, expected_ln, fleet_loads, intervals, ratio_of
 from configtron.learner.sequential.sample_ratio import ERROR
+from configtron.model.fleet import OutcomeRow
 from tests.support.fleet_rows import HELD, fleet_rows
 
 ROWS = fleet_rows(1, 12_000)
@@ -52,6 +54,36 @@ def test_arms_that_lose_loads_break_the_ratio() -> None:
     lost = ratio_of(fleet_rows(1, 12_000, lost_of_treated=0.4))
     assert lost.p < ERROR
     assert ratio_of([replace(row, propensity=None) for row in ROWS]).units == 0
+
+
+def drawn_rows(seed: int, weights: Sequence[float], lost: float = 0.0) -> list[OutcomeRow]:
+    """One load of each of 6000 clients, a tenth held back. lost: share of arm 1's loads that never come."""
+    rng, found = np.random.default_rng(seed), []
+    for client in range(6000):
+        held, arm = bool(rng.random() < 0.1), int(rng.choice(len(weights), p=weights))
+        if not held and arm == 1 and rng.random() < lost:
+            continue
+        found.append(OutcomeRow(
+            "web1", "b", client, client, "s", f"10.0.{client % 60}.0/24", f"{client}", 100.0, 1, 1, 5, "near",
+            None if held else arm, "" if held else f"p{arm}", 0.1 if held else 0.9 * weights[arm], held,
+        ))  # fmt: skip
+    return found
+
+
+@pytest.mark.parametrize(("weights", "lost"), [((0.5, 0.3, 0.1995, 0.0005), 0.3), ((0.5, 0.3, 0.2), 1.0)])
+def test_a_rare_arm_or_one_without_any_load_hides_no_loss(weights: Sequence[float], lost: float) -> None:
+    """An arm with less than five clients to expect ended the comparison of all; one without a row was not missed."""
+    assert ratio_of(drawn_rows(1, weights)).p > ERROR
+    found = ratio_of(drawn_rows(1, weights, lost))
+    assert found.p < ERROR and found.units > 4000
+
+
+def test_arms_as_they_were_drawn_are_in_order() -> None:
+    assert sum(ratio_of(drawn_rows(seed, (0.6, 0.3, 0.099, 0.001))).p < 0.05 for seed in range(40)) <= 6  # 2 expected
+
+
+def test_clients_that_are_too_few_to_compare_are_not_counted() -> None:
+    assert ratio_of(drawn_rows(1, (0.5, 0.5))[:9]) == RatioCheck(1.0, 0)
 
 
 def test_a_holdback_is_one_draw_for_ever() -> None:

@@ -80,6 +80,17 @@ def test_a_gain_is_claimed_and_a_broken_ratio_claims_nothing(inputs: ReportInput
     assert "broken: nothing is claimed" in render(broken)
 
 
+def test_nothing_is_claimed_where_the_ratio_is_broken_or_unknown(inputs: ReportInputs) -> None:
+    """The number above all others, and the marks of what is worse, stood there all the same."""
+    assert ">-1" in render(inputs).split("p95 against held-back clients")[1][:60]
+    for ratio in (replace(inputs.quality.ratio, p=1e-9), replace(inputs.quality.ratio, units=0)):
+        found = replace(inputs, quality=replace(inputs.quality, ratio=ratio))
+        page = render(found)
+        assert "not claimed" in page.split("p95 against held-back clients")[1][:60] and 'class="t-hit"' not in page
+        assert "lower than of held-back clients" not in verdict(found)
+    assert "but no claim: the sample ratio is unknown" in verdict(found)
+
+
 def test_what_data_do_not_allow_is_a_reason(tmp_path: Path) -> None:
     few = report(ReportOptions(filled(tmp_path / "few.db", fleet_rows(3, 40))), NOW)
     assert "unknown, fewer than 30 clients and epochs" in verdict(few)
