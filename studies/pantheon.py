@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The study `pantheon`: every congestion control of the kernel, with unlimited data, over 18 emulated paths.
+"""The study `pantheon`: every congestion control, the kernel's and user space's, with unlimited data, over 18 paths.
 
 Question   Is one congestion control best on every path, and how much does a scheme's rank depend on the path?
 Method     One flow a scheme and path for 30 s; and three of the same scheme, started 10 s apart, counted in the last
@@ -8,9 +8,10 @@ Method     One flow a scheme and path for 30 s; and three of the same scheme, st
 Reads as   Throughput, 95th-percentile one-way delay, loss and power by scheme and path: scatters with ellipses of one
            standard deviation of the runs, tables with 95 % intervals, heat maps. Facts count winners.
 Fails as   A part that fails is named in `missing`; a flow that fails has its reason in the table.
-Differs    from Pantheon: Linux's own schemes (it has user-space ones besides), no tunnel, flows on one clock; with
-           three flows it counts the whole time. Its ATC paper has no table of these emulators: the study compares with
-           its statements in words, and with CT section 6 for page loads.
+Differs    from Pantheon: all of Linux's schemes, and of the user-space ones those of `configtron/schemes`, which are
+           written anew; no tunnel, flows on one clock; with three flows it counts the whole time. Its ATC paper has no
+           table of these emulators: the study compares with its statements in words, and with CT section 6 for page
+           loads.
 Source     CT section 2.2; Pantheon (Yan and others 2018), sections 3 and 5
 """
 
@@ -103,15 +104,16 @@ def evaluated(
         "pantheon",
         "Congestion controls over Pantheon's emulated paths",
         "Pantheon (Yan and others, USENIX ATC 2018), sections 3 and 5",
-        f"{len(plan.schemes)} schemes of the kernel over {len(plan.paths)} paths, {plan.duration_s:g} s each, one flow "
+        f"{len(plan.schemes)} schemes over {len(plan.paths)} paths, {plan.duration_s:g} s each, one flow "
         f"and three started {plan.apart_s:g} s apart, {plan.runs} runs; every packet logged at both ends, in virtual "
         "time",
         standings.tables(found),
         standings.plots(found),
         standings.facts(found),
-        "No user-space schemes; no tunnel, one clock; three flows are counted only while all are there. The policers "
-        "(pantheon:7 to 12) are queues of one packet, which lose whatever is sent at once: what TCP makes of them is "
-        "TCP's doing; datagrams sent evenly get through (benchmarks/emulators.py, capacity).",
+        "User-space schemes are written anew from their papers; no tunnel, one clock; three flows are counted only "
+        "while all are there. The policers (pantheon:7 to 12) are queues of one packet, which lose whatever is sent at "
+        "once: what TCP makes of them is TCP's doing; datagrams sent evenly get through (benchmarks/emulators.py, "
+        "capacity).",
         (("seed", str(seed)), ("runs", str(plan.runs)), ("paths", " ".join(plan.paths)),
          ("schemes", " ".join(plan.schemes)), ("seconds", f"{plan.duration_s:g}")),
         "; ".join(f"{name}: {why}" for name, why in missing.items()),

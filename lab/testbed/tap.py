@@ -49,12 +49,16 @@ Seen = NDArray[np.void]
 
 
 class Tap:
-    """Sees TCP packets from ports `first` to `last` on a device of a namespace. Read it before the ring is full."""
+    """Sees packets from ports `first` to `last` on a device of a namespace. Read it before the ring is full.
 
-    def __init__(self, netns: str, device: str, first: int, last: int) -> None:
+    protocol   TCP, or UDP: the datagrams of `datagrams.py`, whose own number stands for the sequence
+    """
+
+    def __init__(self, netns: str, device: str, first: int, last: int, protocol: int = socket.IPPROTO_TCP) -> None:
+        self._protocol = protocol
         with inside(netns):
             self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)
-        packet.attach_filter(self._socket, _filter(first, last))
+        packet.attach_filter(self._socket, _filter(first, last, protocol))
         ring = struct.pack("IIII", BLOCK_BYTES, FRAMES * FRAME_BYTES // BLOCK_BYTES, FRAME_BYTES, FRAMES)
         self._memory = packet.receive_ring(self._socket, packet.TPACKET_V2, ring, FRAMES * FRAME_BYTES)
         self._frames = np.frombuffer(self._memory, FRAME)
@@ -76,7 +80,7 @@ class Tap:
         kept = ahead["status"] & OURS == 0
         count = int(kept.argmax()) if kept.any() else len(ahead)
         if count:
-            self._read.append(_packets(ahead[:count]))
+            self._read.append(_packets(ahead[:count], self._protocol))
             ahead["status"][:count] = FREE
             self._next = (self._next + count) % FRAMES
         return count
@@ -94,24 +98,28 @@ class Tap:
         return np.concatenate(self._read) if self._read else np.zeros(0, PACKET)
 
 
-def _packets(frames: Seen) -> Seen:
+def _packets(frames: Seen, protocol: int) -> Seen:
     """Rows of our own out of frames of the ring."""
     found = np.zeros(len(frames), PACKET)
     found["at_ns"] = frames["second"].astype(np.int64) * 1_000_000_000 + frames["nanosecond"]
     for name in COPIED:
         found[name] = frames[name]
+    if protocol == socket.IPPROTO_UDP:
+        # behind the eight bytes of UDP's header, where TCP has what it acknowledges, a datagram has its number
+        found["sequence"], found["payload"] = frames["acknowledged"], found["length"] - 28
+        return found
     # the upper half of the byte: the TCP header's length in words
     headers = 20 + 4 * (frames["offset"] >> 4)
     found["payload"] = found["length"] - headers
     return found
 
 
-def _filter(first: int, last: int) -> bytes:
-    """TCP of IPv4 without options, from these ports."""
+def _filter(first: int, last: int, protocol: int) -> bytes:
+    """One protocol over IPv4 without options, from these ports."""
     load_byte, load_half, equal, atleast, above, give = 0x30, 0x28, 0x15, 0x35, 0x25, 0x06
     steps = (
         # offsets are from the IP header: the socket is of the kind that has no link header
-        (load_byte, 0, 0, 0), (equal, 0, 6, 0x45), (load_byte, 0, 0, 9), (equal, 0, 4, socket.IPPROTO_TCP),
+        (load_byte, 0, 0, 0), (equal, 0, 6, 0x45), (load_byte, 0, 0, 9), (equal, 0, 4, protocol),
         (load_half, 0, 0, 20), (atleast, 0, 2, first), (above, 1, 0, last), (give, 0, 0, HEADERS_BYTES),
         (give, 0, 0, 0),
     )  # fmt: skip

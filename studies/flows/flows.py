@@ -7,8 +7,9 @@
 
 Question   What does a congestion control make of a network when it has as much to send as the network takes?
 Method     Servers send to the client (`throttle.py`, in the guest); every packet is logged where it leaves its sender
-           and where it arrives (`tap.py`), on one clock; `transits.py` makes figures of both logs. A scheme is set on
-           the socket before the connection is there, at both ends, and asked back when data flows.
+           and where it arrives (`tap.py`), on one clock; `transits.py` makes figures of both logs. A scheme of the
+           kernel is set on the socket before the connection is there, at both ends, and asked back when data flows; one
+           of user space (`configtron/schemes`) sends datagrams of the same size (`datagrams.py`).
 Reads as   `TrialOutcome`, one a trial in the order asked, with one `FlowOutcome` a flow.
 Fails as   a flow has a reason: refused (the kernel has no such scheme), became-NAME (the kernel uses another, as DCTCP
            does without ECN), not-connected, no-packet-arrived. The study reports a part that failed as a whole.
@@ -29,11 +30,12 @@ from configtron.model.congestion import OF_LINUX
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile
 from configtron.model.records import Json, canonical, pairs_form, pairs_of
+from configtron.schemes.table import OF_USER_SPACE
 from configtron.studies.guests import parts
 from configtron.studies.registry.kinds import Arguments
 
-# Every congestion control of Linux 6.12, as schemes.fragment switches them on; reno is always there.
-SCHEMES = OF_LINUX
+# Every congestion control of Linux 6.12, as schemes.fragment switches them on (reno is always there); user space's.
+SCHEMES = (*OF_LINUX, *OF_USER_SPACE)
 # Beyond this the client's and the servers' buffers fill a guest's memory.
 MOST_FLOWS = 32
 # Whose `perform` a guest calls.
@@ -43,7 +45,7 @@ REFUSED, NOT_CONNECTED = "refused", "not-connected"
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """scheme: a congestion control; "" is the one of the configuration. rival: of another server, which stays as it is.
+    """scheme: a congestion control; "" is the configuration's. rival: of another server, which stays as it is.
 
     start_s   after the trial's beginning; a flow lasts to the trial's end
     """

@@ -5,6 +5,7 @@ Question   How can thirty seconds of a hundred megabits be driven and logged for
 Method     One thread and one selector for all flows: a server writes when a third of its buffer is free, the client
            reads when much has come (SO_RCVLOWAT), so no thread wakes for a packet. Competing flows are of a host of
            their own behind the servers' (competing_host.py): a configuration of the servers' stack is none of theirs.
+           Schemes of user space send datagrams, packet by packet (datagrams.py), and the same selector waits for them.
 Stop when  the trial's time is over: servers reset their connections. The logs go on until nothing arrives.
 Reads as   `flows.TrialOutcome` for each trial: the same seed in the same order gives the same text.
 Fails as   flows' reasons; a trial whose stack is not as asked has one for all; a link that is not as asked ends all.
@@ -18,10 +19,14 @@ import struct
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
+from math import inf
 from pathlib import Path
+
+import numpy as np
 
 from configtron.lab.internet.links import splitmix64
 from configtron.lab.testbed.competing_host import raise_host
+from configtron.lab.testbed.datagrams import DatagramFlow
 from configtron.lab.testbed.network import CLIENT, SERVERS, Testbed, raise_testbed
 from configtron.lab.testbed.stack import DEVICE, ServerStack
 from configtron.lab.testbed.tap import Seen, Tap
@@ -29,6 +34,7 @@ from configtron.lab.testbed.transits import SILENT, flow_metrics, transits
 from configtron.lab.testbed.wires import CLIENT_DEVICE, FAR, ORIGINS_NET
 from configtron.linux.netns import inside
 from configtron.model.errors import BadInput, Mismatch
+from configtron.schemes.table import OF_USER_SPACE, made
 from configtron.studies.flows import flows
 from configtron.studies.flows.flows import NOT_CONNECTED, REFUSED, Flow, FlowOutcome, Trial, TrialOutcome
 from configtron.studies.guests.parts import Means
@@ -41,6 +47,8 @@ FIRST_PORT = 7000
 CHUNK, BIN = memoryview(bytes(1 << 20)), bytearray(1 << 20)
 # The client is woken for so much: forty a second at 10 Mbit/s; the least window that Linux advertises holds it.
 LOW_WATER_BYTES = 1 << 15
+# What a flow's packets are: of a scheme of the kernel, of one of user space.
+PROTOCOLS = (socket.IPPROTO_TCP, socket.IPPROTO_UDP)
 # SO_LINGER: on, 0 s; closing is a reset.
 RESET = struct.pack("ii", 1, 0)
 # A tap's ring holds two seconds of the fastest link.
@@ -99,7 +107,11 @@ class _Race:
         self._reasons = [""] * len(trial.flows)
         self._used = [""] * len(trial.flows)
         self._senders: dict[int, socket.socket] = {}
-        self._ready = selectors.DefaultSelector()
+        self._datagrams: dict[int, DatagramFlow] = {}
+        self._protocols = {PROTOCOLS[flow.scheme in OF_USER_SPACE] for flow in trial.flows}
+        # epoll's timeouts are whole milliseconds, too coarse for a paced packet; select's are microseconds
+        paced = socket.IPPROTO_UDP in self._protocols
+        self._ready: selectors.BaseSelector = selectors.SelectSelector() if paced else selectors.DefaultSelector()
         self._open = ExitStack()
         self._open.callback(self._ready.close)
 
@@ -107,21 +119,30 @@ class _Race:
         """Drive all flows to the end and read the logs."""
         last = FIRST_PORT + len(self._trial.flows) - 1
         into = FAR if self._testbed.condition and self._testbed.condition.is_played else CLIENT_DEVICE
-        taps = [Tap(SERVERS, DEVICE, FIRST_PORT, last), Tap(CLIENT, into, FIRST_PORT, last)]
+        places = [(netns, device, FIRST_PORT, last) for netns, device in ((SERVERS, DEVICE), (CLIENT, into))]
+        taps = [[Tap(*place, protocol) for protocol in sorted(self._protocols)] for place in places]
+        each = [tap for ends in taps for tap in ends]
         with self._open:
-            clients = [self._prepare(number, flow) for number, flow in enumerate(self._trial.flows)]
+            starts = [self._prepare(number, flow) for number, flow in enumerate(self._trial.flows)]
             began = _whole_second() + splitmix64(self._trial.seed) % 1000 / 1000 * TICK_S
-            self._drive(began, clients, taps)
+            self._drive(began, starts, each)
             self._ask()
-        _await_quiet(taps)
-        logs = [tap.close() for tap in taps]
+        _await_quiet(each)
+        logs = [np.concatenate([tap.close() for tap in ends]) for ends in taps]
         return [self._flowed(number, logs, _since_epoch_ns(began)) for number in range(len(self._trial.flows))]
 
-    def _prepare(self, number: int, flow: Flow) -> socket.socket:
-        """A listener, and the client's socket that will connect to it. Both ends have the scheme: DCTCP needs that."""
+    def _prepare(self, number: int, flow: Flow) -> Callable[[], None]:
+        """Open a flow's sockets; return what starts it."""
         address = self._competing if flow.rival else self._testbed.addresses[ORIGIN]
+        end = (address, FIRST_PORT + number)
+        if flow.scheme in OF_USER_SPACE:
+            return self._prepare_datagrams(number, flow, end)
+        return self._prepare_connection(number, flow, end)
+
+    def _prepare_connection(self, number: int, flow: Flow, end: tuple[str, int]) -> Callable[[], None]:
+        """A listener, and the client's socket that will connect to it. Both ends have the scheme: DCTCP needs that."""
         with inside(COMPETING if flow.rival else SERVERS):
-            listener = self._open.enter_context(socket.create_server((address, FIRST_PORT + number)))
+            listener = self._open.enter_context(socket.create_server(end))
         with inside(CLIENT):
             client = self._open.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
         for one in (listener, client):
@@ -130,25 +151,49 @@ class _Race:
                 self._reasons[number] = REFUSED
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, LOW_WATER_BYTES)
         self._ready.register(listener, selectors.EVENT_READ, lambda: self._accept(number, listener))
-        return client
+        return lambda: self._connect(client, end)
 
-    def _drive(self, began: float, clients: Sequence[socket.socket], taps: Sequence[Tap]) -> None:
+    def _prepare_datagrams(self, number: int, flow: Flow, end: tuple[str, int]) -> Callable[[], None]:
+        """Two sockets that are connected to each other: the kernel numbers the packets of a connected one in order."""
+        with inside(COMPETING if flow.rival else SERVERS):
+            sender = self._open.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        with inside(CLIENT):
+            receiver = self._open.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        sender.bind(end)
+        receiver.connect(end)
+        sender.connect(receiver.getsockname())
+        sender.setblocking(False)
+        receiver.setblocking(False)
+        scheme = made(flow.scheme, np.random.default_rng((self._trial.seed, number)))
+        found = self._datagrams[number] = DatagramFlow(scheme, sender, receiver)
+        self._used[number] = flow.scheme
+        self._ready.register(sender, selectors.EVENT_READ, found.take_acknowledgements)
+        self._ready.register(receiver, selectors.EVENT_READ, found.echo)
+        return found.send
+
+    def _drive(self, began: float, begin: Sequence[Callable[[], None]], taps: Sequence[Tap]) -> None:
         starts = sorted((flow.start_s, n) for n, flow in enumerate(self._trial.flows) if not self._reasons[n])
         end, look = began + self._trial.duration_s, began + LOOK_EVERY_S
         while (now := time.monotonic()) < end:
             while starts and began + starts[0][0] <= now:
-                self._connect(starts[0][1], clients[starts.pop(0)[1]])
+                begin[starts.pop(0)[1]]()
             if look <= now:
                 look = now + LOOK_EVERY_S
                 for tap in taps:
                     tap.read()
-            until = min([end, look, *(began + at for at, _ in starts[:1])])
+            until = min([end, look, self._send_due(now), *(began + at for at, _ in starts[:1])])
             for key, _ in self._ready.select(max(0.0, until - now)):
                 key.data()
 
-    def _connect(self, number: int, client: socket.socket) -> None:
-        address = self._competing if self._trial.flows[number].rival else self._testbed.addresses[ORIGIN]
-        client.connect_ex((address, FIRST_PORT + number))
+    def _send_due(self, now: float) -> float:
+        """Let datagrams leave that are due; return when the next one is."""
+        for flow in self._datagrams.values():
+            if flow.next_at <= now:
+                flow.send()
+        return min((flow.next_at for flow in self._datagrams.values()), default=inf)
+
+    def _connect(self, client: socket.socket, end: tuple[str, int]) -> None:
+        client.connect_ex(end)
         self._ready.register(client, selectors.EVENT_READ, lambda: self._receive(client))
 
     def _accept(self, number: int, listener: socket.socket) -> None:
@@ -189,7 +234,7 @@ class _Race:
         from_s = max(flow.start_s, self._trial.counted_from_s)
         from_ns, to_ns = (began_ns + round(at * 1e9) for at in (from_s, self._trial.duration_s))
         found = flow_metrics(transits(sent, arrived), from_ns, to_ns)
-        absent = NOT_CONNECTED if number not in self._senders else SILENT if found.reason else ""
+        absent = NOT_CONNECTED if number not in {*self._senders, *self._datagrams} else SILENT if found.reason else ""
         return FlowOutcome(
             round(found.mbit, 6), round(found.late_ms, 6), round(found.loss, 9), found.bytes, found.sent,
             self._reasons[number] or absent, scheme=self._used[number] or flow.scheme,

@@ -10,11 +10,11 @@ import pytest
 
 from configtron.lab.testbed.families import named
 from configtron.lab.uml.recipes import SOURCES
+from configtron.model.congestion import OF_LINUX
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile
 from configtron.studies.flows.flows import (
     MOST_FLOWS,
-    SCHEMES,
     Flow,
     FlowOutcome,
     Trial,
@@ -77,4 +77,4 @@ def test_every_scheme_that_the_kernel_has_is_listed() -> None:
     text = (SOURCES / "config.fragment").read_text() + (SOURCES / "schemes.fragment").read_text()
     switched = {name.lower() for name in re.findall(r"^CONFIG_TCP_CONG_(\w+)=y", text, re.M)} - {"advanced"}
     kernel = {"hstcp": "highspeed"}
-    assert {kernel.get(name, name) for name in switched} | {"reno"} == set(SCHEMES)
+    assert {kernel.get(name, name) for name in switched} | {"reno"} == set(OF_LINUX)

@@ -30,6 +30,9 @@ TRIALS = [
     Trial(named("pantheon:15"), (Flow("cubic"), Flow("reno", 1.0), Flow("none-such")), 5),
     Trial(named("access:cable"), (Flow(), Flow("cubic", rival=True), Flow("reno", rival=True)), 5, 1, 1, TUNED),
     Trial(EMPTY, tuple(Flow(scheme) for scheme in SCHEMES), 1),
+    Trial(EMPTY, (Flow("copa"),), 6, counted_from_s=2),
+    Trial(LOSSY, (Flow("copa"), Flow("ledbat", 1.0)), 4),
+    Trial(EMPTY, (Flow("ledbat"), Flow("cubic", 1.0, rival=True)), 4),
 ]
 
 
@@ -86,6 +89,28 @@ def test_a_configuration_is_the_servers_and_not_their_rivals(outcomes_of: list[T
 
 def test_every_scheme_sends(outcomes_of: list[TrialOutcome]) -> None:
     assert [(flow.scheme, flow.reason) for flow in outcomes_of[4].flows] == [(scheme, "") for scheme in SCHEMES]
+
+
+def test_a_scheme_of_user_space_is_as_late_as_its_paper_has_it(outcomes_of: list[TrialOutcome]) -> None:
+    flow = only(outcomes_of[5])
+    # a full packet takes 2.4 ms to leave; copa keeps none to five of them waiting
+    assert 25.0 < flow.late_ms < 25.0 + 6 * 2.4 and flow.loss == 0.0 and flow.scheme == "copa"
+    assert flow.mbit == pytest.approx(5.0, rel=0.02)
+
+
+def test_schemes_of_user_space_share_a_played_path(outcomes_of: list[TrialOutcome]) -> None:
+    flows = outcomes_of[6].flows
+    assert [(flow.scheme, flow.reason) for flow in flows] == [("copa", ""), ("ledbat", "")]
+    # chance takes one packet in fifty; what copa makes of it is the path's rate, less what the other has
+    sent = sum(flow.sent for flow in flows)
+    assert sum(flow.loss * flow.sent for flow in flows) / sent == pytest.approx(0.02, abs=3 * (0.02 / sent) ** 0.5)
+    assert sum(flow.mbit for flow in flows) > 0.85 * 6.0
+
+
+def test_datagrams_and_a_connection_share_a_queue(outcomes_of: list[TrialOutcome]) -> None:
+    flows = outcomes_of[7].flows
+    assert [(flow.scheme, flow.reason) for flow in flows] == [("ledbat", ""), ("cubic", "")]
+    assert sum(flow.mbit for flow in flows) > 0.9 * 5.0 and all(flow.mbit > 0.2 for flow in flows)
 
 
 def test_the_same_seed_gives_the_same_figures(found: Ran, tmp_path: Path) -> None:
