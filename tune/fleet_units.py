@@ -46,6 +46,8 @@ Description=configtron: agent that tunes this host's TCP stack by its manager's 
 After=network-online.target
 Wants=network-online.target
 ConditionPathExists={folder}/manager.json
+# Tried for as long as it takes: what it lacks (a module, the log socket's folder) may come later.
+StartLimitIntervalSec=0
 
 [Service]
 Type=exec
@@ -88,6 +90,8 @@ _MANAGER = """\
 Description=configtron: manager of the agents' maps
 After=network-online.target
 Wants=network-online.target
+# Tried for as long as it takes: a full disk has room again, a port becomes free.
+StartLimitIntervalSec=0
 
 [Service]
 Type=exec

@@ -43,6 +43,8 @@ def test_a_path_with_a_space_is_one_word_and_the_manager_does_not_come_back_when
     units = fleet_units(["/opt/my tools/configtron"])
     assert 'ExecStart="/opt/my tools/configtron" --db /var/lib/configtron/configtron.db tune agent' in units[AGENT]
     assert "RestartPreventExitStatus=2 5 6\n" in units[MANAGER] and "CapabilityBoundingSet=\n" in units[MANAGER]
+    # Five failed starts in ten seconds are systemd's limit unless the unit has its own.
+    assert all("StartLimitIntervalSec=0\n" in text.partition("[Service]")[0] for text in units.values())
 
 
 @pytest.mark.root

@@ -7,12 +7,12 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from configtron.db.tuning import Tuning
 from configtron.linux.netns import is_absent
 from configtron.model.protocols import Driver
 from configtron.model.tuning import Place
+from configtron.service.lease.boot_name import this_boot
 from configtron.tune.drivers import load
 
 
@@ -20,7 +20,7 @@ from configtron.tune.drivers import load
 class LeaseContext:
     """An open database and the host around it.
 
-    boot       boot id of this kernel: another one after a reboot
+    boot       name of this boot: another one after a reboot
     namespace  the network namespace of this process: "net:[4026531840]"
     load       makes the driver of a name for a place
     """
@@ -41,8 +41,7 @@ class LeaseContext:
 
 def context_of(journal: Tuning) -> LeaseContext:
     """Return the context of an open database on this host."""
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    return LeaseContext(journal, boot, os.readlink("/proc/self/ns/net"))
+    return LeaseContext(journal, this_boot(), os.readlink("/proc/self/ns/net"))
 
 
 def is_gone(place: Place) -> bool:

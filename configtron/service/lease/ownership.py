@@ -30,13 +30,13 @@ from configtron.db.tuning import Tuning
 from configtron.linux.netns import NAMED, cookie
 from configtron.model.errors import BadInput, ConfigtronError, Refused
 from configtron.model.tuning import Place
+from configtron.service.lease.boot_name import RUNTIME, this_boot
 from configtron.service.lease.context import LeaseContext
 from configtron.service.lease.lock import take_lock
 from configtron.tune.drivers import FOR_TRIALS
 from configtron.tune.journal import OPEN, Transaction
 
-# Beside other daemons' runtime files; empty after a boot.
-FOLDER = Path("/run/configtron-tune")
+FOLDER = RUNTIME
 # s; a record is locked for as long as one row of the journal takes to write, on a slow disk.
 PATIENCE_S = 2.0
 log = logging.getLogger("configtron.tune")
@@ -54,6 +54,7 @@ def owned(context: LeaseContext, driver: str, place: Place) -> Iterator[None]:
         return
     try:
         FOLDER.mkdir(mode=0o700, exist_ok=True)
+        this_boot()  # is kept from now on
         record = _open(file)
     except BlockingIOError as error:
         raise Refused(f"{file}: another apply is claiming this network namespace; wait until it is done") from error

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT
+"""The name of this boot, the same for every process on the host.
+
+Question   The kernel's boot id distinguishes rules of this boot and of an earlier one. In a container it is not one: its
+           manager binds an id of the container's over the kernel's file, and a unit for which systemd mounts /proc anew
+           (ProtectControlGroups= is enough) reads the kernel's again. How do an agent and its operator's shell agree?
+Method     The first process that asks, and may, keeps what it read in /run; those after it take that. It is kept only
+           where /run is in memory, which no reboot survives; elsewhere each takes what it reads.
+Source     systemd-nspawn(1), systemd.exec(5) (MountAPIVFS=), proc(5): mountinfo
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from uuid import UUID
+
+# Beside other daemons' runtime files; empty after a boot.
+RUNTIME = Path("/run/configtron-tune")
+_KERNEL = Path("/proc/sys/kernel/random/boot_id")
+_MOUNTS = Path("/proc/self/mountinfo")
+IN_MEMORY = frozenset({"tmpfs", "ramfs"})
+
+
+def this_boot(runtime: Path = RUNTIME, kernel: Path = _KERNEL, mounts: Path = _MOUNTS) -> str:
+    """Return the name of this boot. Errors: `OSError` where the kernel's id cannot be read."""
+    read = kernel.read_text().strip()
+    with suppress(OSError, ValueError):
+        if _kind(runtime, mounts) in IN_MEMORY:
+            _keep(runtime / "boot", read)
+            return str(UUID((runtime / "boot").read_text()))
+    return read
+
+
+def _kind(folder: Path, mounts: Path) -> str:
+    """Return the kind of file system that a folder is on; "" if the table of mounts does not show it."""
+    number = folder.stat().st_dev
+    device = f"{os.major(number)}:{os.minor(number)}"
+    for line in mounts.read_text().splitlines():
+        before, _, after = line.partition(" - ")
+        if before.split()[2] == device:
+            return after.split()[0]
+    return ""
+
+
+def _keep(file: Path, name: str) -> None:
+    """Give this boot its name, unless it has one or this process may not; a reader sees all of it or nothing."""
+    if file.exists():
+        return
+    new = file.with_name(f"boot.{os.getpid()}")
+    with suppress(OSError):
+        new.write_text(name)
+        with suppress(FileExistsError):
+            os.link(new, file)
+        new.unlink()
