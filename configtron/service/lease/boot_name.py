@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The name of this boot, the same for every process on the host.
 
-Question   The kernel's boot id distinguishes rules of this boot and of an earlier one. In a container it is not one: its
+Question   The kernel's boot id distinguishes rules of this boot and an earlier one. In a container there are two: its
            manager binds an id of the container's over the kernel's file, and a unit for which systemd mounts /proc anew
            (ProtectControlGroups= is enough) reads the kernel's again. How do an agent and its operator's shell agree?
 Method     The first process that asks, and may, keeps what it read in /run; those after it take that. It is kept only
