@@ -357,6 +357,16 @@ class FleetStore(Database):
             return [Stream(*row) for row in self._connection.execute(query)]
 
 
+def manager_store(path: Path, *, read_only: bool = False) -> FleetStore:
+    """Open a manager's database, which is not made here: a mistyped path must not pass for an empty fleet.
+
+    Errors: `BadInput`.
+    """
+    if not path.is_file():
+        raise BadInput(f"{path}: no database here; name the manager's by --db FILE")
+    return FleetStore(path, read_only=read_only)
+
+
 def _outcome_row(row: Sequence[object]) -> OutcomeRow:
     values = list(row[1:])
     values[15], values[17] = bool(values[15]), bool(values[17])

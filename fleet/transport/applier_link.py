@@ -6,6 +6,7 @@ A message is a frame of MessagePack. The applier takes `LoadDocument` and nothin
 
 from __future__ import annotations
 
+import select
 import socket
 from typing import Annotated, TypeVar
 
@@ -83,18 +84,27 @@ class LinkClosed(ConfigtronError):
 
 
 class ApplierLink:
-    """One end of the socketpair."""
+    """One end of the socketpair. patience_s: until the other process counts as ended if it reads nothing; None: it is
+    waited for."""
 
-    def __init__(self, end: socket.socket) -> None:
+    def __init__(self, end: socket.socket, patience_s: float | None = None) -> None:
         self.socket = end
+        end.settimeout(patience_s)
         self._frames = FrameBuffer(MOST_BYTES)
 
     def send(self, message: LoadDocument | FromApplier) -> None:
         """Send a message. Errors: `LinkClosed`."""
         try:
             self.socket.sendall(framed(_ENCODER.encode(message)))
+        except TimeoutError as error:
+            raise LinkClosed("the other process of the agent reads nothing any more") from error
         except OSError as error:
             raise LinkClosed(f"the other process of the agent has ended ({error})") from error
+
+    def send_if_room(self, message: StandingReport) -> None:
+        """Send a small message, unless some of those before it were not read. Errors: `LinkClosed`."""
+        if select.select([], [self.socket], [], 0)[1]:
+            self.send(message)
 
     def receive(self, decoder: Decoder[T]) -> list[T]:
         """Return the messages that have arrived; call it when the socket can be read. Errors: `LinkClosed`."""

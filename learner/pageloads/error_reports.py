@@ -2,8 +2,9 @@
 """Network Error Logging: loads that never finished, so that a profile that breaks connections cannot look good.
 
 Question   Which page loads of which client failed, and in which part of the way?
-Method     A body of the Reporting API is a list of reports; those of type "network-error" count, each by the inverse of
-           its sampling fraction. What the client was given is drawn again from its address and the time of the failure.
+Method     A body of the Reporting API is a list of reports; those of type "network-error" count, each once: its row
+           keeps the inverse of its sampling fraction, which any sender may make up. What the client was given is drawn
+           again from its address and the time of the failure.
            A failure teaches where the records show a connection of that client near it (`near`), because anyone can
            send a report.
 Stop when  `MOST_REPORTS` of a body.

@@ -58,6 +58,9 @@ log = logging.getLogger("configtron.fleet")
 MODULE = "configtron.service.fleet.agent_network"
 # s between two turns without a message; until the network process is to have ended.
 TURN_S, END_S = 0.25, 5.0
+# s until a network process that reads nothing counts as ended, and until one that counts so has to have ended: both
+# together, and a renewal's second, are less than a lease, which no one renews meanwhile.
+PATIENCE_S, GONE_S = 1.0, 0.25
 # s between two readings of records, which wait in the kernel's buffers meanwhile: each opens the driver's tables, and
 # log lines wake the process hundreds of times a second.
 PAGES_TURN_S = 0.25
@@ -205,7 +208,7 @@ def _start(options: AgentOptions, identity: tuple[int, int] | None, applier: App
                                    group=identity[1], extra_groups=[])  # fmt: skip
     for end in ends:
         end.close()
-    network = _Network(process, ApplierLink(ours), (*applier.held, applier.frozen))
+    network = _Network(process, ApplierLink(ours, PATIENCE_S), (*applier.held, applier.frozen))
     network.link.send(_host_report(options.lease.limits, applier, driver))
     return network
 
@@ -240,7 +243,7 @@ def _turn(applier: Applier, network: _Network | None, reading: PageReading | Non
         return network
     except LinkClosed as error:
         assert network is not None
-        _end(network)
+        _end(network, GONE_S)
         log.warning("%s; it is started again in %g s", error, restarts.ended(time.monotonic()))
         return None
 
@@ -263,7 +266,7 @@ def _stand(applier: Applier, network: _Network | None, reading: PageReading | No
     network.standing_s = now_s
     valid_s, lease_s = applier.left(_boot_s()) or (None, None)
     with suppress(LinkClosed):
-        network.link.send(StandingReport(valid_s, lease_s, reading.reader.records() if reading else None))
+        network.link.send_if_room(StandingReport(valid_s, lease_s, reading.reader.records() if reading else None))
 
 
 def _read(applier: Applier, reading: PageReading) -> None:
@@ -283,12 +286,12 @@ def _load(applier: Applier, network: _Network, message: LoadDocument, lines: App
     network.link.send(LoadReport(found.result, *found.held, found.retry))
 
 
-def _end(network: _Network) -> None:
-    """End the network process."""
+def _end(network: _Network, patience_s: float = END_S) -> None:
+    """End the network process, by force after so long."""
     network.link.socket.close()
     network.process.send_signal(signal.SIGTERM)
     try:
-        network.process.wait(END_S)
+        network.process.wait(patience_s)
     except subprocess.TimeoutExpired:
         network.process.kill()
         network.process.wait()

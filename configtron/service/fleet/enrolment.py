@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import zmq
 
-from configtron.db.fleet import FleetStore, MapRow
+from configtron.db.fleet import FleetStore, MapRow, manager_store
 from configtron.db.fleet_facts import agent_states
 from configtron.fleet.transport.curve_keys import (
     CURVE,
@@ -173,15 +173,8 @@ def own_key(folder: Path, user: str = "") -> str:
 
 def revoke(database: Path, name: str) -> bool:
     """Let an agent connect no more, from the manager's next reading of the list, within a second; whether it could."""
-    with _present(database) as store:
+    with manager_store(database) as store:
         return store.revoke(name)
-
-
-def _present(database: Path) -> FleetStore:
-    """Open a manager's database, which is not made here: a mistyped path must not pass for an empty fleet."""
-    if not database.is_file():
-        raise BadInput(f"{database}: no database here; name the manager's by --db FILE")
-    return FleetStore(database)
 
 
 class AgentRow(NamedTuple):
@@ -201,7 +194,7 @@ class AgentRow(NamedTuple):
 
 def agents(database: Path) -> list[AgentRow]:
     """Return every agent that was enrolled, with what the manager knows of it. Errors: `BadInput`."""
-    with FleetStore(database, read_only=True) as store:
+    with manager_store(database, read_only=True) as store:
         facts, rows = store.facts(), store.enrolled()
     states = agent_states(facts, database)
     found = []
@@ -222,7 +215,7 @@ def _when(known: Mapping[str, Any]) -> str:
 
 def maps(database: Path) -> list[MapRow]:
     """Return every map that was published, oldest first."""
-    with FleetStore(database, read_only=True) as store:
+    with manager_store(database, read_only=True) as store:
         return store.maps()
 
 
@@ -237,7 +230,7 @@ def roll_back(database: Path, wanted: str = "") -> str:
 
     Returns which. It is published by the running manager within a second. Errors: `BadInput` for one not kept whole.
     """
-    with _present(database) as store:
+    with manager_store(database) as store:
         whole = [f"{row.term}.{row.version}" for row in store.maps() if row.whole]
         earlier = _other_content(store)
         chosen = wanted or earlier
@@ -256,5 +249,5 @@ def _other_content(store: FleetStore) -> str:
 
 def resume(database: Path) -> bool:
     """Let the manager make new maps again; whether it did not."""
-    with _present(database) as store:
+    with manager_store(database) as store:
         return store.drop_fact(PAUSED)

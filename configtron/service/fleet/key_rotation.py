@@ -27,7 +27,7 @@ from pathlib import Path
 from nacl.exceptions import CryptoError
 from nacl.signing import SigningKey
 
-from configtron.db.fleet import FleetStore
+from configtron.db.fleet import FleetStore, manager_store
 from configtron.db.fleet_facts import damaged
 from configtron.fleet.messages import NextKey, key_text
 from configtron.fleet.transport.curve_keys import (
@@ -91,9 +91,9 @@ def rotate(
     Errors: `BadInput` for hours out of range, keys or the database; `Missing`, `Unwritten`.
     """
     check_number("within", within_h, 0, MOST_HOURS)
-    present = curve_pair(keys)
     now = time.time() if now_s is None else now_s
-    with FleetStore(database) as store:
+    with manager_store(database) as store:
+        present = curve_pair(keys)
         facts = store.facts()
         before = rotation_of(facts)
         if before is None or before.public == present.public.decode():

@@ -17,7 +17,14 @@ import pytest
 import zmq
 
 from configtron.fleet.transport.agent_sockets import AgentSockets
-from configtron.fleet.transport.applier_link import ApplierLink, HeldReport, HostReport
+from configtron.fleet.transport.applier_link import (
+    OF_APPLIER,
+    ApplierLink,
+    HeldReport,
+    HostReport,
+    LinkClosed,
+    StandingReport,
+)
 from configtron.fleet.transport.curve_keys import (
     CURVE,
     CurvePair,
@@ -39,6 +46,7 @@ from configtron.model.nouns import Profile
 from configtron.service.fleet import enrolment
 from configtron.service.fleet.agent_core import AgentCore
 from configtron.service.fleet.agent_network import run_network
+from configtron.service.fleet.key_rotation import rotate
 from configtron.service.fleet.makers import AGAIN_NS, FileMapMaker, grid_of, learning_maker
 from configtron.service.fleet.manager import ManagerOptions, run_manager
 from configtron.service.fleet.map_maker import MapMaker
@@ -111,11 +119,14 @@ def test_folder_of_an_agent_is_used_again(tmp_path: Path) -> None:
     assert enrolment.own_key(tmp_path) == own
 
 
-@pytest.mark.parametrize("call", [lambda db: enrolment.revoke(db, "a"), enrolment.roll_back, enrolment.resume])
+@pytest.mark.parametrize("call", [
+    lambda db: enrolment.revoke(db, "a"), enrolment.roll_back, enrolment.resume, enrolment.agents, enrolment.maps,
+    lambda db: rotate(db, db.parent / "fleet"),
+])  # fmt: skip
 def test_mistyped_database_is_refused_and_not_made(tmp_path: Path, call: object) -> None:
     """`rollback --resume` on a path that is none answered that maps were being made already."""
     assert callable(call)
-    with pytest.raises(BadInput, match="no database here"):
+    with pytest.raises(BadInput, match="no database here; name the manager's"):
         call(tmp_path / "typo.db")
     assert not [*tmp_path.iterdir()]
 
@@ -400,6 +411,22 @@ def test_the_appliers_first_messages_may_come_at_once_or_in_parts(tmp_path: Path
         cores: list[AgentCore] = []
         run_network(theirs, tmp_path, stop=lambda: True, started=cores.append)
     assert cores[0].session.frozen == "fq was changed" and cores[0].session.held == (3, 4, b"d")
+
+
+def test_a_process_that_reads_nothing_keeps_no_lease_from_being_renewed() -> None:
+    """After 278 figures for /metrics, one a second, the root process waited for it for good."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        link, other = ApplierLink(ours, 0.05), ApplierLink(theirs)
+        for second in range(2000):
+            link.send_if_room(StandingReport(100.0, float(second), None))
+        (first, *_), found = other.receive(OF_APPLIER), 0
+        assert isinstance(first, StandingReport) and first.lease_s == 0.0
+        with pytest.raises(LinkClosed, match="reads nothing any more"):
+            while found < 2000:
+                link.send(HeldReport(1, 1, b"", "x" * 1000))
+                found += 1
+        assert found > 10
 
 
 def test_a_process_that_ends_at_once_is_started_again_ever_less_often() -> None:

@@ -107,6 +107,7 @@ def test_the_old_key_works_until_all_hold_the_new_or_the_time_has_passed(tmp_pat
 
 
 def test_a_kill_between_file_and_fact_ends_the_same(tmp_path: Path) -> None:
+    FleetStore(tmp_path / "m.db").close()
     found, _ = rotate(tmp_path / "m.db", tmp_path, now_s=1e9)
     assert put_next_pair(tmp_path, found.public)
     with FleetStore(tmp_path / "m.db") as store:
@@ -120,6 +121,7 @@ def test_a_kill_between_file_and_fact_ends_the_same(tmp_path: Path) -> None:
 
 
 def test_a_rotation_that_ended_without_its_fact_makes_another_key(tmp_path: Path) -> None:
+    FleetStore(tmp_path / "m.db").close()
     found, _ = rotate(tmp_path / "m.db", tmp_path, now_s=1e9)
     assert put_next_pair(tmp_path, found.public)
     later, _ = rotate(tmp_path / "m.db", tmp_path, now_s=1e9)
