@@ -226,6 +226,11 @@ class Stages:
             look = stage_look(rollout, self._rows, _after(rollout, now_ns), holdback=holdback, refused=refused,
                               entries=entries, has=self.has)  # fmt: skip
             self.rollout = after = advance(rollout, look)
+            if after.suspended and not rollout.suspended:
+                log.warning("version %d.%d: %s: clients of one arm are missing (sample ratio p = %.2g), so it goes no"
+                            " further until they come; its loads may be failing: configtron learn report; to take it"
+                            " back: configtron learn manager rollback", *after.version, after.stage,
+                            look.ratio)  # fmt: skip
             if after.stage != rollout.stage:
                 return self._changed(current, after, barred, place)
         if self.state.kept is None or (rollout is not None and rollout.stage == "all"):

@@ -20,7 +20,7 @@ from configtron.learner.sequential.switchback import SwitchPlan
 from configtron.learner.staged_mixes import NOTHING_STAGED, apart, staged_map, version_of
 from configtron.learner.state import decode
 from configtron.model.errors import BadInput, Unwritten
-from configtron.model.fleet import MOST_ARMS, WHOLE
+from configtron.model.fleet import MOST_ARMS, WHOLE, FleetMap, OutcomeRow
 from configtron.service.fleet import enrolment
 from configtron.service.fleet.manager_core import ManagerCore
 from configtron.service.fleet.stages import ROLLOUT, STAGES, StageOptions, switch_plan
@@ -84,6 +84,24 @@ def test_harm_is_stopped_at_the_canary_and_the_next_map_changes_the_draw_at_once
     assert set(world.current.mixes["near"]) == {(PLAIN, WHOLE)} and world.current.key != key
     # It is not tried again, and no client ever gets it.
     assert set(world.play(6)) == {"returned"} and "x2.5" not in world.current.profiles
+
+
+class LosingWorld(StagedWorld):
+    """None of the new profile's loads arrives."""
+
+    def rows(self, drawn: FleetMap, part: int) -> list[OutcomeRow]:
+        return [row for row in super().rows(drawn, part) if row.profile != "x0.8"]
+
+
+def test_a_version_whose_loads_do_not_arrive_is_stated_and_goes_no_further(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It stayed in its canary, and the log had no word of it."""
+    world = LosingWorld(tmp_path, wanting("x0.8"), PLAN)
+    to_stage(world, "canary")
+    assert set(world.play(4)) == {"canary"} and stored(world).suspended == "sample-ratio"
+    lines = [one.getMessage() for one in caplog.records if "clients of one arm are missing" in one.getMessage()]
+    assert len(lines) == 1 and "rollback" in lines[0]
 
 
 def test_a_version_that_turns_harmful_after_its_roll_out_is_taken_back(tmp_path: Path) -> None:
