@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from ipaddress import ip_network
 
 import numpy as np
@@ -46,6 +47,8 @@ BAND_ENDS_US = (15_000, 60_000, 240_000, 2**32 - 1)
 NEARER = 0.25
 # First number of the seeds of a map's chance.
 TURNS = 43
+# Prefixes whose form is remembered: those of most maps.
+REMEMBERED = 200_000
 # Default's profile, if no human has one of that name.
 UNTOUCHED = "default"
 
@@ -230,13 +233,23 @@ def _rtt_ms(context: Context) -> float:
 
 
 def listed(known: Sequence[PrefixClass], options: MapOptions, former: FleetMap | None) -> dict[str, str]:
-    """Return prefix -> class of those with clients enough that no human decides for."""
+    """Return prefix -> class of those with clients enough that no human decides for. An agent may name what is no
+    prefix: one in a map would keep all of it from being published."""
     owned, before = _networks(options.owned), {} if former is None else former.prefixes
-    able = [one for one in known if one.clients >= options.least_clients and not _within(one.prefix, owned)]
+    able = [one for one in known if one.clients >= options.least_clients and _is_prefix(one.prefix)
+            and not _within(one.prefix, owned)]  # fmt: skip
     able.sort(key=lambda one: (one.prefix not in before, -one.clients, one.prefix))
     old = sum(one.prefix in before for one in able)
     kept = able[: min(old + options.new_prefixes, options.most_prefixes)]
     return {one.prefix: one.class_name for one in sorted(kept, key=lambda one: one.prefix)}
+
+
+@lru_cache(REMEMBERED)
+def _is_prefix(text: str) -> bool:
+    try:
+        return "%" not in text and bool(ip_network(text))
+    except ValueError:
+        return False
 
 
 def _networks(prefixes: Collection[str]) -> frozenset[tuple[int, int, int]]:

@@ -52,6 +52,18 @@ def made(of: TablePolicy, seen: Traffic, options: MapOptions, **more: object) ->
     return map_of(of, seen, options, **place).map  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("owned", [(), ("192.0.2.0/24",)])
+def test_what_is_no_prefix_is_not_listed_and_the_others_are(bandit: TablePolicy, owned: tuple[str, ...]) -> None:
+    """Rows of one agent kept every map from being published, and ended a learner beside prefixes of humans."""
+    seen = traffic()
+    for prefix in ("<script>", "300.1.2.0/24", "192.0.2.1/33", "fe80::%1/64"):
+        for at in range(25):
+            seen.take(OutcomeRow("web9", "b", at, at, "news", prefix, f"{prefix}{at}", 900.0, epoch=3,
+                                 rtt_ms=20.0, bandwidth_kbps=5000.0, loss=0.0))  # fmt: skip
+    found = made(bandit, seen, MapOptions(owned=owned))
+    assert sorted(found.prefixes) == [f"10.0.{at}.0/24" for at in range(6)]
+
+
 def test_a_mix_is_what_the_policy_serves(bandit: TablePolicy) -> None:
     """Over many versions, since a mix has eight arms and this policy explores 168 configurations."""
     shares = class_shares(bandit, np.ones(len(TENSOR.grid), dtype=np.bool_))
