@@ -344,6 +344,7 @@ class ManagerHost:
         self.world, self.name, self.path, self._salt = world, name, path, salt
         self.core: ManagerCore | None = None
         self.starts, self.terms, self.skew_ns = 0, list[int](), 0
+        self.begun_s: list[float] = []
         self.published = set[tuple[int, int]]()
         self.maker = FixedMapMaker(self._wanted(), 40.0)
 
@@ -354,6 +355,7 @@ class ManagerHost:
         core = self._made(store)
         self.world.check(not self.terms or core.term > self.terms[-1], f"{self.name}: term {core.term} does not rise")
         self.terms.append(core.term)
+        self.begun_s.append(self.world.now)
         self._publishes(core)
         self.core = core
 

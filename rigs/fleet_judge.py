@@ -15,27 +15,18 @@ from configtron.model.fleet import END_STATE, FleetMap, OutcomeRow
 from configtron.service.fleet.manager_core import ManagerCore
 from rigs.fleet_drawing import DrawingHost
 from rigs.fleet_hosts import BASE, HUMAN, Host
+from rigs.fleet_lines import unnamed
 from rigs.fleet_page_judge import PageJudge
 from rigs.fleet_pages import Visit
 from rigs.fleet_siphash import MASK, siphash, slice_of
 
 if TYPE_CHECKING:
-    from rigs.fleet_recovery import Planted
     from rigs.fleet_world import World
 
 # Term, version and digest of a map.
 Place = tuple[int, int, bytes]
 # s; the longest lease, and the time in which a manager reads its allow-list and frames arrive.
 LEASE_S, NOTICE_S = 3.0, 2.0
-
-
-# s within which an agent that was killed is started again.
-RESTARTED_S = 15.0
-# Fault -> words of the log line that must report it; written by hand, not taken from the code that logs.
-NAMED = {
-    "external change": "another program changed what is in force",
-    "revoked": "is dropped: revoked",
-}
 
 
 class Judge:
@@ -104,13 +95,8 @@ class Judge:
         log, world = self.world.log.lines, self.world
         for one in world.recovery.open:
             self._check(False, f"{one.kind} of {one.process} at {one.at_s:.1f} s has not come to its end")
-        for one in world.recovery.every:
-            if words := NAMED.get(one.kind):
-                found = any(words in line.text for line in log if line.at_s >= one.at_s)
-                self._check(
-                    found or self._was_restarted(one),
-                    f"no line of the log names {one.kind} of {one.process} at {one.at_s:.1f} s",
-                )
+        for why in unnamed(world):
+            self._check(False, why)
         for host in world.hosts.values():
             mine = [line for line in log if line.process == host.name]
             anew = sum("the agent was started anew" in line.text for line in mine)
@@ -126,14 +112,6 @@ class Judge:
             # One that was killed between the row and the line has none.
             named = lines > 0 or not full or len(host.begun) > 1
             self._check(named and lines <= most * full, f"{host.name}: {lines} lines name its full disk")
-
-    def _was_restarted(self, one: Planted) -> bool:
-        """Return whether the agent did not run when it would have noticed, or had nothing in force to be changed."""
-        host = self.world.hosts.get(one.process)
-        if host is None:
-            return False
-        ended = any(0.0 <= begun_s - one.at_s <= RESTARTED_S for begun_s, _ in host.begun)
-        return ended or host.core is None or not host.kernel.rules.prefixes
 
     def end(self) -> None:
         core = self.world.managers[0].core
