@@ -76,6 +76,10 @@ class Database:
         """Wait for another program's lock for so long, in place of half a minute; then `Busy`."""
         self._connection.execute(f"PRAGMA busy_timeout = {round(patience_s * 1000)}")
 
+    def outlast_power_cuts(self) -> None:
+        """Have each transaction on the disk before it counts as done, in place of within some seconds."""
+        self._connection.execute("PRAGMA synchronous = FULL")
+
     def close(self) -> None:
         """Close the file."""
         self._connection.close()

@@ -74,6 +74,8 @@ def run_manager(options: ManagerOptions, maker: MapMaker | LearnerRecipe, *, sto
     pair, key = curve_pair(options.keys), signing_key(options.keys)
     name = f"{socket.gethostname()}/{time.time_ns() // 1_000_000:x}"
     with FleetStore(options.database) as store:
+        # An agent forgets rows once they are receipted, and obeys the highest term.
+        store.outlast_power_cuts()
         if options.after_term:
             store.raise_term(options.after_term)
         if options.fresh:
