@@ -101,6 +101,14 @@ def test_a_metrics_port_that_is_taken_is_one_line(fleet: Fleet) -> None:
         replace(fleet.options, metrics="nowhere")
 
 
+def test_what_a_manager_stores_outlasts_a_power_cut(fleet: Fleet) -> None:
+    """Agents forget rows that are receipted, and obey the highest term: neither may be gone from the disk."""
+    full, seen = 2, list[tuple[int]]()
+    run_manager(fleet.options, fleet.maker, stop=lambda: True, started=lambda core: seen.append(
+        core.store._connection.execute("PRAGMA synchronous").fetchone()))  # fmt: skip
+    assert seen == [(full,)]
+
+
 def test_a_second_manager_of_the_database_stops_the_first_by_a_line_that_names_both(fleet: Fleet) -> None:
     with fleet.manager() as core:
         with FleetStore(fleet.options.database) as store:

@@ -22,6 +22,7 @@ from typing import Any
 
 from configtron.db.agent_journal import AgentJournal
 from configtron.db.fleet import FleetStore
+from configtron.fleet.transport.curve_keys import manager_address
 from configtron.service.fleet import enrolment
 from rigs.children import child
 from tests.support.loopback import free_endpoint
@@ -53,13 +54,20 @@ def until(holds: Callable[[], bool], about: Callable[[], object] = lambda: "", p
 
 
 class RealFleet:
-    """One manager and the agent `web1`. `tune`: options of the verb, e.g. the driver; `form`: the map in JSON."""
+    """One manager and the agent `web1`. `tune`: options of the verb, e.g. the driver; `form`: the map in JSON.
 
-    def __init__(self, folder: Path, tune: Sequence[str], form: Mapping[str, Any]) -> None:
+    enrolled  the folder is of an earlier run, whose files are used as they are
+    """
+
+    def __init__(self, folder: Path, tune: Sequence[str], form: Mapping[str, Any], *, enrolled: bool = False) -> None:
         self.folder, self._tune, self._endpoint = folder, list(tune), free_endpoint()
         self.database, self.keys = folder / "manager/m.db", folder / "manager/keys"
         self.agent_folder, self.journal = folder / "agent", folder / "tune/tune.db"
-        self._epoch_s = epoch_length(time.time())
+        self.epoch_s = int(form.get("epoch_s", epoch_length(time.time())))
+        if enrolled:
+            self._endpoint = manager_address(self.agent_folder).endpoint
+            return
+        folder.mkdir(exist_ok=True)
         self.publish(form)
         line = enrolment.enroll(self.database, self.keys, "web1", self._endpoint)
         enrolment.join(self.agent_folder, line, "root")
@@ -67,7 +75,7 @@ class RealFleet:
     def publish(self, form: Mapping[str, Any]) -> None:
         """Write the file of the map, which the manager reads again."""
         path = self.folder / "map.new"
-        path.write_text(json.dumps({**FORM, "epoch_s": self._epoch_s, **form}))
+        path.write_text(json.dumps({**FORM, "epoch_s": self.epoch_s, **form}))
         path.rename(self.folder / "map.json")
 
     def manager(self, *words: str) -> Any:
