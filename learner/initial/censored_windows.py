@@ -4,15 +4,19 @@
 Question   What does an ended connection show of the window that its path carries, if its own initial window is no news?
 Method     WindowLimits by who chose the initial window, and by how the connection ended:
 
-               untouched, met the path's limit    [window / overshoot, window]; overshoot 1: the window itself
-               untouched, ended before            [window, no end]
+               untouched, met the path's limit    window: known, but for the path's own factor (`path_posteriors.py`)
+               ... in its first flights           [initial window - lost, window x overshoot]: under twice the initial
+                                                  window, which may itself be more than the path holds
+               untouched, ended before            [window / overshoot, no end]
                chosen, validated, then the limit  as untouched: it grew past its jump (`EndStates.resumed`)
                chosen, nothing lost               [min(window, segments sent), no end]: what was sent has been validated
                chosen, segments lost              [0, window]: the choice was made, the path was met somewhere below
                chosen, a bound with losses        nothing: left out
 
-           Both ends of a chosen window teach, or windows that went well would be all that is heard. A value between
-           limits has the mean and variance of the normal distribution cut off there.
+           Slow start lets a window grow to twice the segments that were under way (Linux, tcp_is_cwnd_limited), so that
+           a window without a loss shows half of itself: overshoot 2; 1 where windows are what was under way. Both ends
+           of a chosen window teach, or windows that went well would be all that is heard. A value between limits has
+           the mean and variance of the normal distribution cut off there.
 Reads as   `WindowLimits` of ln(window); -inf and inf where there is none
 Differs    from ALN, which learns from all alike. Untouched are the stack's own connections: Null's and the holdback's.
 Source     Tobin (1958); Rosett and Nelson, Estimation of the two-limit probit regression model (1975)
@@ -25,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 
 from configtron.learner.columns import Floats
-from configtron.learner.initial.end_states import UNTOUCHED, EndStates, Flags
+from configtron.learner.initial.end_states import DEFAULT_WINDOW, UNTOUCHED, EndStates, Flags
 from configtron.model.close_records import VALIDATED
 
 # A cut normal distribution further out than so many standard deviations is its nearer end.
@@ -50,9 +54,11 @@ def limits_of(states: EndStates, *, censored: bool = True, overshoot: float = 1.
     window, lossy = states.max_cwnd, states.loss > 0
     untouched = np.isin(states.strategy, ("", UNTOUCHED))
     own, bound = untouched | ((states.resumed == VALIDATED) & lossy), states.bound & censored
-    sent = np.fmin(window, states.packets_out)
-    low = np.where(own, np.where(bound, window, window / overshoot), np.where(lossy, 0.0, sent))
-    high = np.where(own, np.where(bound, np.inf, window), np.where(lossy, window, np.inf))
+    sent, lost = np.fmin(window, states.packets_out), states.loss * states.packets_out
+    first = untouched & censored & lossy & ~bound & (window < 2 * DEFAULT_WINDOW) & (overshoot > 1.0)
+    held = np.fmin(np.maximum(DEFAULT_WINDOW - lost, 1.0), window)
+    low = np.where(own, np.where(bound, window / overshoot, np.where(first, held, window)), np.where(lossy, 0.0, sent))
+    high = np.where(own & ~bound, np.where(first, window * overshoot, window), np.where(own | ~lossy, np.inf, window))
     teaches = (window >= 1) & np.where(untouched, True, censored & ~(lossy & bound) & (sent >= 1))
     with np.errstate(divide="ignore"):
         return WindowLimits(np.log(low[teaches]), np.log(high[teaches]), np.flatnonzero(teaches))

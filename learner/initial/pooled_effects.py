@@ -28,6 +28,9 @@ FIRST_VARIANCE, LEAST_VARIANCE = 0.25, 1e-6
 REACH, LEAST_VOTERS = 1.345, 3
 # A square beyond so many of its level's variances counts as so many.
 MOST_SQUARES = 6.0
+# Groups of `FIRST_VARIANCE` that a level's variance is drawn towards: without them the first steps, when no effect is
+# found yet, make it small, and effects never grow again.
+GROUPS_BEFORE = 4.0
 # Connections of a prefix with which it has half of a vote's most weight, where votes weigh by connections.
 HALF_VOTE = 1.0
 
@@ -121,7 +124,8 @@ def _spread(former: Effects, effect: Floats, unsure: Floats, bounded: bool) -> f
     squares = effect[known] ** 2 + unsure[known]
     if bounded:
         squares = np.minimum(squares, MOST_SQUARES * former.spread)
-    return max(float(squares.mean()), LEAST_VARIANCE)
+    whole = float(squares.sum()) + GROUPS_BEFORE * FIRST_VARIANCE
+    return max(whole / (len(squares) + GROUPS_BEFORE), LEAST_VARIANCE)
 
 
 def own_effects(former: Effects, means: Floats, counts: Floats, noise: float, bounded: bool) -> Effects:

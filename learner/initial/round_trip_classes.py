@@ -10,11 +10,12 @@ Source     the bands of published live results (ALN), 10 to 600 ms
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 import numpy as np
 
+from configtron.learner.columns import Floats
 from configtron.learner.initial.end_states import EndStates
 from configtron.learner.initial.naive_bayes import network_around
 
@@ -40,14 +41,18 @@ def _medians(names: Sequence[str], values: Sequence[float]) -> dict[str, float]:
     return {name: median(some) for name, some in grouped.items()}
 
 
-def classes_of_clients(states: EndStates, medians: dict[str, float]) -> list[str]:
-    """Return the class of each row's client."""
+def round_trips_of(states: EndStates, medians: Mapping[str, float]) -> Floats:
+    """Return (n,) round trips of each row's client, ms: the median of its prefix, else the row's own, else its
+    network's; NaN where nothing is known."""
     unknown = float("nan")
-    of_prefix = {prefix: class_of(known) for prefix in set(states.prefix.tolist())
-                 if (known := medians.get(prefix, unknown)) == known}  # fmt: skip
     rows = zip(states.prefix.tolist(), states.min_rtt_ms.tolist(), strict=True)
-    return [
-        of_prefix[prefix] if prefix in of_prefix else
-        class_of(rtt if rtt == rtt else medians.get(network_around(prefix), unknown))
+    return np.array([
+        medians[prefix] if prefix in medians else
+        rtt if rtt == rtt else medians.get(network_around(prefix), unknown)
         for prefix, rtt in rows
-    ]  # fmt: skip
+    ])  # fmt: skip
+
+
+def classes_of_clients(states: EndStates, medians: Mapping[str, float]) -> list[str]:
+    """Return the class of each row's client."""
+    return [class_of(rtt) for rtt in round_trips_of(states, medians).tolist()]

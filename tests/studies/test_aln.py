@@ -215,17 +215,17 @@ def test_tables_have_as_many_cells_as_columns() -> None:
 
 
 def test_windows_of_paths_are_judged_by_the_world() -> None:
-    """Paths of 40 and 120 segments, which windows pass by a half; half of the transfers end at 15, before that."""
+    """Paths of 40 and 120 segments, which windows pass or miss by a third; half of the transfers end at 15, before."""
     limits = (40.0, 120.0)
     learned = [
         {"prefix": f"10.{at % 2}.{at % 6}.0/24", "at_s": 1.7e9, "packets_out": 50.0, "bound": bool(at // 2 % 2),
-         "max_cwnd": 15.0 if at // 2 % 2 else limits[at % 2] * (0.9, 1.2, 1.5, 1.8)[at // 4 % 4]}
+         "max_cwnd": 15.0 if at // 2 % 2 else limits[at % 2] * (0.75, 0.9, 1.1, 1.33)[at // 4 % 4]}
         for at in range(400)
     ]  # fmt: skip
     asked = of_rows([{"prefix": f"10.{at}.{at + 4}.0/24", "at_s": 1.7e9} for at in range(2)] * 5)
     true = np.array([*limits] * 5)
     rows = {row.model: row for row in quantile_rows(of_rows(learned), asked, true, np.ones(10, dtype=bool))}
-    assert rows[CENSORED].covered == 1.0 and rows[CENSORED].loss < 0.5 * rows[BAYES_BINS].loss
+    assert rows[CENSORED].covered == 1.0 and rows[CENSORED].loss < rows[BAYES_BINS].loss
     assert rows[SILENT].covered == 0.0 and rows[SILENT].loss > rows[AS_SEEN].loss > rows[CENSORED].loss
     assert rows[CENSORED].unseen_loss == rows[CENSORED].loss
     bounds = of_rows([row | {"bound": True} for row in learned])
