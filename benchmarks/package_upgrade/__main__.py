@@ -164,6 +164,17 @@ def findings(
         yield "a service was not restarted exactly once"
 
 
+def spells(moments: list[float], apart_s: float = 3.0) -> list[tuple[float, float]]:
+    """Return (first, last) of each run of moments that are no further apart than `apart_s`; they are in order."""
+    found: list[tuple[float, float]] = []
+    for at_s in moments:
+        if found and at_s - found[-1][1] <= apart_s:
+            found[-1] = (found[-1][0], at_s)
+        else:
+            found.append((at_s, at_s))
+    return found
+
+
 def strange_windows(windows: list[dict[str, Any]], server: Upgrade) -> Iterator[str]:
     """Yield what new connections had that was neither drawn nor Default; prints how long Default applied."""
     by_client = defaultdict(list)
@@ -172,7 +183,11 @@ def strange_windows(windows: list[dict[str, Any]], server: Upgrade) -> Iterator[
     drawn = {client: Counter(window for _, window in seen).most_common(1)[0][0] for client, seen in by_client.items()}
     away = sorted(at_s for client, seen in by_client.items() for at_s, window in seen if window != drawn[client])
     print(f"windows of {len(windows)} new connections of {len(drawn)} clients: {dict(Counter(drawn.values()))} drawn; "
-          f"{len(away)} had another one" + (f", within {away[-1] - away[0]:.1f} s" if away else ""))  # fmt: skip
+          f"{len(away)} had another one")  # fmt: skip
+    for first_s, last_s in spells(away):
+        print(
+            f"  from {first_s - server.begun_s:.1f} to {last_s - server.begun_s:.1f} s after the server's upgrade began"
+        )
     if set(drawn.values()) != {UNTOUCHED, WIDE}:
         yield "the map was not in force: clients do not have both windows"
     if any(each["window"] not in (UNTOUCHED, WIDE) for each in windows):
@@ -211,6 +226,7 @@ def main() -> int:
         print(f"{given.old.name} -> {given.new.name}; load {ran('cut', '-d ', '-f1', '/proc/loadavg').strip()}")
         bad = [*findings(notes(folder / "visits"), rows(manager), rejected(server), upgrades),
                *strange_windows(notes(folder / "windows"), first)]  # fmt: skip
+        print(server.run("journalctl -q -o short-precise -u configtron-agent | cut -d ' ' -f 3,5-"))
         print(*(bad or ["nothing lost, nothing doubled, no strange window"]), sep="\n")
         return 1 if bad else 0
 

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
-from configtron.model.errors import BadInput
+from configtron.model.errors import BadInput, Missing
 from configtron.service import campaign
 from configtron.service.progress import Event
 
@@ -45,6 +46,17 @@ def test_a_plan_sends_and_stores_nothing(tmp_path: Path) -> None:
 def test_a_bad_target_is_one_line_and_no_run(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no such list"):
         campaign.run(campaign.ProbeOptions(words=("@nowhere",)), tmp_path / "r.db")
+    with campaign.open_runs(tmp_path / "r.db") as store:
+        assert store.runs() == ()
+
+
+def test_a_lab_without_its_package_ends_before_anything_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kernel was built for ten minutes first, and then no server started."""
+    monkeypatch.setitem(sys.modules, "h2", None)  # as where it is not installed
+    with pytest.raises(Missing, match=r"this needs h2: pip install 'configtron\[lab\]'"):
+        campaign.run(LAB, tmp_path / "r.db")
     with campaign.open_runs(tmp_path / "r.db") as store:
         assert store.runs() == ()
 

@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 from configtron.lab.internet import draw as internet
@@ -25,6 +26,7 @@ from configtron.lab.uml import user_mode_linux as uml
 from configtron.lab.uml.kernel import ensure_kernel
 from configtron.model.errors import DONE, INTERRUPTED, UNWRITTEN, BadInput, ConfigtronError, Unwritten
 from configtron.model.nouns import Target, Vantage
+from configtron.model.packages import missing
 from configtron.model.records import Result, result_from_json
 from configtron.probe.vantages import choose
 from configtron.probe.wire.journal import JOURNAL, cut, ended
@@ -53,7 +55,14 @@ REAL_RATE_PER_S = 100.0
 
 
 def resolved(options: ProbeOptions, progress: Progress) -> ProbeOptions:
-    """Return the options with the backend that will be used; a notice names it and says why. Errors: `BadInput`."""
+    """Return the options with the backend that will be used; a notice names it and says why.
+
+    Errors: `BadInput`; `Missing` where the servers lack a package, before a kernel is built for them.
+    """
+    try:
+        import_module("h2")
+    except ModuleNotFoundError as error:
+        raise missing(error) from error
     backend, why = uml.pick(options.backend)
     progress(Event(0, 0, f"lab: {backend.name} ({why})"))
     return replace(options, backend=backend.name)
