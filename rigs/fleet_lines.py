@@ -27,14 +27,11 @@ class Named(NamedTuple):
 
 
 STEPPED = Named("this host's wall clock was stepped by", 3.0)
-REFUSED_DOCUMENT = Named("is refused", 1.0)
 NAMED = {
     "external change": Named("another program changed what is in force", float("inf"), own=False),
     "revoked": Named("is dropped: revoked", float("inf"), own=False),
     "agent's clock jumps": STEPPED,
     "manager's clock jumps": STEPPED,
-    "forged document": REFUSED_DOCUMENT,
-    "forged map": REFUSED_DOCUMENT,
 }
 
 

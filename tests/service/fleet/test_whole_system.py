@@ -20,7 +20,6 @@ from configtron.fleet.agent_session import AgentSession, ForgetRows
 from configtron.fleet.clock_steps import ClockSteps
 from configtron.fleet.manager_session import ManagerSession
 from configtron.service.fleet import applier as applying
-from configtron.service.fleet.agent_log import ApplierLog
 from configtron.service.fleet.applier import Applier
 from configtron.service.fleet.manager_core import ManagerCore
 from tests.support.simulated_fleet import ran
@@ -234,16 +233,12 @@ def is_silent_on_stepped_clocks(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ClockSteps, "step_s", lambda self, now_s, now_ns: 0.0)
 
 
-def is_silent_on_refused_documents(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ApplierLog, "loaded", lambda self, found, seconds: None)
-
-
 BROKEN: tuple[Patch, ...] = (
     forgets_rows_when_sent, acknowledges_without_room, names_rows_without_their_boot, stores_rows_again, obeys_any_term,
     applies_older_maps, hears_revoked_keys, believes_any_signature, renews_what_is_void, sends_rejected_versions_again,
     replaces_what_a_human_set, drops_rows_uncounted, gives_a_term_twice, draws_by_chance, keeps_the_epoch,
     changes_arms_within_the_epoch, changes_arms_when_started_again,
-    is_silent_on_stepped_clocks, is_silent_on_refused_documents,
+    is_silent_on_stepped_clocks,
 )  # fmt: skip
 
 
