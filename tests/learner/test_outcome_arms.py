@@ -59,9 +59,10 @@ def test_arms_that_lose_loads_break_the_ratio() -> None:
 def drawn_rows(seed: int, weights: Sequence[float], lost: float = 0.0) -> list[OutcomeRow]:
     """One load of each of 6000 clients, a tenth held back. lost: share of arm 1's loads that never come."""
     rng, found = np.random.default_rng(seed), []
+    drawn, chance = rng.choice(len(weights), size=6000, p=weights), rng.random((6000, 2))
     for client in range(6000):
-        held, arm = bool(rng.random() < 0.1), int(rng.choice(len(weights), p=weights))
-        if not held and arm == 1 and rng.random() < lost:
+        held, arm = bool(chance[client, 0] < 0.1), int(drawn[client])
+        if not held and arm == 1 and chance[client, 1] < lost:
             continue
         found.append(OutcomeRow(
             "web1", "b", client, client, "s", f"10.0.{client % 60}.0/24", f"{client}", 100.0, 1, 1, 5, "near",
