@@ -265,7 +265,7 @@ class Map:
         )
 
     @classmethod
-    def pinned(cls, path: Path) -> Map:
+    def pinned(cls, path: Path | str) -> Map:
         return cls(call("bpf_obj_get", str(path).encode()))
 
     def get(self, key: bytes) -> bytes | None:

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import mmap
 import struct
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 _POSITION, _HEAD = struct.Struct("=Q"), struct.Struct("=2I")
@@ -98,14 +97,41 @@ class RingBuffer:
     def _run(self, begin: int) -> RecordRun | None:
         """Return the complete records from a position on; None where there is none."""
         end = min(_POSITION.unpack_from(self._writers)[0], begin + _RUN)
-        first, at, places = mmap.PAGESIZE + (begin & (self._size - 1)), 0, defaultdict[int, list[int]](list)
-        with memoryview(self._writers).cast("I") as words:
-            while at < end - begin:
-                length = words[(first + at) >> 2]
-                if length & _BUSY:
-                    break
-                bare = length & ~_DISCARDED
-                if bare == length:
-                    places[bare].append(at + _HEAD.size)
-                at += (_HEAD.size + bare + 7) & ~7
-        return RecordRun(self._writers[first : first + at], places) if at else None
+        first, at = mmap.PAGESIZE + (begin & (self._size - 1)), 0
+        lengths = _Lengths()
+        # Heads are at multiples of 8 bytes: two words each, of which the first one is looked at.
+        with memoryview(self._writers)[first : first + max(end - begin, 0)].cast("I") as words:
+            try:
+                while at < len(words):
+                    step, note = lengths[words[at]]
+                    note(at)
+                    at += step
+            except _Busy:
+                pass
+        return RecordRun(self._writers[first : first + 4 * at], lengths.places()) if at else None
+
+
+class _Busy(Exception):
+    """A record that its writer still fills."""
+
+
+class _Lengths(dict[int, tuple[int, Callable[[int], None]]]):
+    """First word of a head -> words to the next head, and what notes the place of this one. Errors: `_Busy`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._noted: dict[int, list[int]] = {}
+
+    def __missing__(self, length: int) -> tuple[int, Callable[[int], None]]:
+        if length & _BUSY:
+            raise _Busy
+        bare = length & ~_DISCARDED
+        noted: list[int] = []
+        if bare == length:
+            self._noted[bare] = noted
+        self[length] = ((_HEAD.size + bare + 7) & ~7) >> 2, noted.append
+        return self[length]
+
+    def places(self) -> dict[int, list[int]]:
+        """Return length -> where the bytes of each record of that length begin."""
+        return {length: [4 * at + _HEAD.size for at in noted] for length, noted in self._noted.items()}

@@ -12,8 +12,10 @@ Named tuples, not dataclasses: a busy server makes ten thousand a second. A read
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 # How a connection ended: both sides closed it; the client reset it; this host reset it or gave up an orphaned socket;
@@ -26,6 +28,8 @@ VALIDATED, RETREATED, UNUSED = "validated", "retreated", "unused"
 RESUMPTIONS = (VALIDATED, RETREATED, UNUSED)
 # The ends of a connection: first address of the client's prefix as IPv6 writes it, local port, remote port.
 ENDS = struct.Struct("=16s2H")
+# Columns of `BadEndings`.
+_ADDRESS, _TIME = struct.Struct("=16s"), struct.Struct("=Q")
 # Before an IPv4 address in an IPv6 one (RFC 4291 2.5.5.2).
 MAPPED = bytes(10) + b"\xff\xff"
 
@@ -107,6 +111,47 @@ class Unpacker(Protocol):
         """Return the record of these bytes."""
 
 
+class BadEndings(NamedTuple):
+    """Connections that were reset, aborted, or timed out, as columns: of thousands a second few are asked for.
+
+    prefixes   first address of each client's prefix, as IPv6 writes it, 16 bytes each
+    times      when each ended, ns of CLOCK_BOOTTIME, 8 bytes each in this host's order
+    """
+
+    prefixes: bytes = b""
+    times: bytes = b""
+
+    @classmethod
+    def of(cls, *each: tuple[str, int]) -> BadEndings:
+        """Return the endings of (prefix, ns)."""
+        times = b"".join(_TIME.pack(end_ns) for _, end_ns in each)
+        return cls(b"".join(first_address(prefix) for prefix, _ in each), times)
+
+    @property
+    def number(self) -> int:
+        """Return how many there are."""
+        return len(self.times) // _TIME.size
+
+    def is_whole(self) -> bool:
+        """Return whether each has a prefix and a time."""
+        return len(self.times) % _TIME.size == 0 and len(self.prefixes) == self.number * _ADDRESS.size
+
+    def each(self) -> Iterator[tuple[bytes, int]]:
+        """Return first address and ns of each."""
+        addresses, times = _ADDRESS.iter_unpack(self.prefixes), _TIME.iter_unpack(self.times)
+        return zip(chain.from_iterable(addresses), chain.from_iterable(times), strict=True)
+
+    def since(self, first: int, number: int | None = None) -> BadEndings:
+        """Return those from a place on, at most so many."""
+        end = self.number if number is None else first + number
+        address, time = _ADDRESS.size, _TIME.size
+        return BadEndings(self.prefixes[first * address : end * address], self.times[first * time : end * time])
+
+    def and_then(self, later: BadEndings) -> BadEndings:
+        """Return these and then others."""
+        return BadEndings(self.prefixes + later.prefixes, self.times + later.times)
+
+
 class PackedRecords(NamedTuple):
     """Records as the kernel wrote them, but for clients' addresses, which are cut: cheap to keep until a log line asks.
 
@@ -117,7 +162,7 @@ class PackedRecords(NamedTuple):
     closed        its close record
     segments      how many it sent, as its close record has them
     until_ns      when the last of them ended
-    bad           ends of those that were reset, aborted or not answered any more, and when they ended, ns
+    bad           those that were reset, aborted or not answered any more
     unpacker      makes a record of the bytes of an open or a close record
     """
 
@@ -128,7 +173,7 @@ class PackedRecords(NamedTuple):
     closed: list[bytes]
     segments: list[int]
     until_ns: int
-    bad: list[tuple[bytes, int]]
+    bad: BadEndings
     unpacker: Unpacker
 
     @property
@@ -139,17 +184,18 @@ class PackedRecords(NamedTuple):
 
 def ends_of(prefix: str, local_port: int, remote_port: int) -> bytes:
     """Return the ends of a connection as bytes; `prefix` as records have it."""
-    return ENDS.pack(_first_address(prefix), local_port, remote_port)
+    return ENDS.pack(first_address(prefix), local_port, remote_port)
 
 
 @lru_cache(1 << 16)
-def _first_address(prefix: str) -> bytes:
+def first_address(prefix: str) -> bytes:
+    """Return the first address of a prefix, as IPv6 writes it."""
     packed = ip_address(prefix.partition("/")[0]).packed
     return MAPPED + packed if len(packed) == 4 else packed
 
 
 def prefix_of_ends(ends: bytes) -> str:
-    """Return the client's prefix, as records have it."""
+    """Return the client's prefix, as records have it; of its first address alone, too."""
     if ends.startswith(MAPPED):
         return f"{ends[12]}.{ends[13]}.{ends[14]}.0/24"
     return f"{IPv6Address(ends[:16])}/48"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import islice, repeat
 from typing import NamedTuple
 
 from configtron.model.close_records import PackedRecords, Unpacker
@@ -72,7 +72,8 @@ class PackedConnections:
         """Forget connections that ended by then."""
         while self._ended and self._ended[0][0] <= least_ns:
             _, ends, closed = self._ended.popleft()
-            for one, record in zip(ends, closed, strict=True):
+            if list(map(self._closed.get, ends)) != closed:
                 # Another connection may have these ends by now.
-                if self._closed.get(one) is record:
-                    del self._closed[one], self._opened[one]
+                ends = [one for one, record in zip(ends, closed, strict=True) if self._closed.get(one) is record]
+            for known in (self._closed, self._opened):
+                deque(map(known.pop, ends, repeat(None)), maxlen=0)

@@ -26,11 +26,11 @@ from configtron.model.close_records import (
     ABORTED,
     RESET,
     TIMED_OUT,
+    BadEndings,
     CloseRecord,
     OpenRecord,
     PackedRecords,
     ends_of,
-    prefix_of_ends,
 )
 
 # Largest difference between a line's own time and its arrival: it passes a local socket.
@@ -97,13 +97,6 @@ class EndedConnection(NamedTuple):
     moved: bool = False
 
 
-class BadEnding(NamedTuple):
-    """A connection that was reset, aborted, or timed out; ns of CLOCK_BOOTTIME."""
-
-    prefix: str
-    end_ns: int
-
-
 class RequestJoin:
     """Takes records and lines in any order, hands out requests whose connection is certain.
 
@@ -124,7 +117,7 @@ class RequestJoin:
         self._waiting: deque[tuple[int, int, RequestLine]] = deque()
         self._seen = RecentNames(MOST_SEEN)
         self._ended: list[EndedConnection] = []
-        self._bad: deque[BadEnding] = deque(maxlen=MOST_BAD)
+        self._bad = BadEndings()
 
     def record(self, record: OpenRecord | CloseRecord) -> None:
         """Take a connection's record."""
@@ -133,7 +126,7 @@ class RequestJoin:
             return
         lifetime = self.lifetimes.closed(record)
         if record.ending in BAD:
-            self._bad.append(BadEnding(record.opened.prefix, record.end_ns))
+            self._end_badly(BadEndings.of((record.opened.prefix, record.end_ns)))
         if lifetime.requests:
             self._ended.append(_ended(lifetime.number, record))
 
@@ -142,7 +135,11 @@ class RequestJoin:
         for lifetime in self.lifetimes.take(packed):
             if closed := lifetime.closed:
                 self._ended.append(_ended(lifetime.number, closed))
-        self._bad.extend(BadEnding(prefix_of_ends(ends), end_ns) for ends, end_ns in packed.bad)
+        self._end_badly(packed.bad)
+
+    def _end_badly(self, bad: BadEndings) -> None:
+        found = self._bad.and_then(bad)
+        self._bad = found.since(max(0, found.number - MOST_BAD))
 
     def datagram(self, data: bytes, arrival_ns: int, wall_ns: int) -> None:
         """Take a log line as it came, at that time of CLOCK_BOOTTIME and of the wall clock."""
@@ -183,10 +180,9 @@ class RequestJoin:
         ended, self._ended = self._ended, []
         return ended
 
-    def ended_badly(self) -> Sequence[BadEnding]:
+    def ended_badly(self) -> BadEndings:
         """Return the connections that ended badly since the last call."""
-        bad = list(self._bad)
-        self._bad.clear()
+        bad, self._bad = self._bad, BadEndings()
         return bad
 
     def _join(self, line: RequestLine, arrival_ns: int, back_ns: int) -> JoinedRequest | str:

@@ -9,9 +9,9 @@ import pytest
 
 from configtron.learner.pageloads.beacon_join import BeaconJoin
 from configtron.learner.pageloads.error_reports import FailedLoad
-from configtron.learner.pageloads.failure_join import FailureJoin
+from configtron.learner.pageloads.failure_join import MOST_WAITING, FailureJoin
 from configtron.learner.pageloads.plan_book import PLANS, DatedPlan, PlanBook, PrefixDraw, near_turn, unit
-from configtron.learner.pageloads.request_join import BadEnding
+from configtron.model.close_records import BadEndings
 from configtron.model.draw import Key, Mix, Plan, draw, unit_of
 from tests.support.pageloads import MS, PREFIX, T0, S, joined, opened
 
@@ -142,7 +142,7 @@ def test_a_client_whose_class_came_of_its_round_trip_is_unknown_to_reports() -> 
 
 def test_a_failure_that_a_record_confirms_teaches_once() -> None:
     join, _ = failures()
-    join.ended_badly([BadEnding(PREFIX, NOW - 2 * S)])
+    join.ended_badly(BadEndings.of((PREFIX, NOW - 2 * S)))
     first, second = (join.failed(CLIENT, FAILED, NOW, "phone", "www.example.org") for _ in range(2))
     assert first is not None and second is not None
     assert (first.failure, first.plt_ms, first.more, first.arm, first.teaches) == (
@@ -154,6 +154,29 @@ def test_a_failure_that_a_record_confirms_teaches_once() -> None:
     )
     assert (second.teaches, second.why_not) == (False, "uncorroborated"), "each record confirms one report"
     assert (first.sequence, second.sequence) == (1, 2)
+
+
+def test_of_endings_that_no_report_asked_for_the_latest_are_remembered() -> None:
+    for others, teaches in ((MOST_WAITING - 10, True), (MOST_WAITING + 10, False)):
+        join, _ = failures()
+        join.ended_badly(BadEndings.of((PREFIX, NOW)))
+        more = BadEndings.of(*[("192.0.2.0/24", NOW)] * 10)
+        for _ in range(others // 10):
+            join.ended_badly(more)
+        row = join.failed(CLIENT, FAILED, NOW, "", "")
+        assert row is not None and row.teaches == teaches
+
+
+def test_an_ending_confirms_no_failure_of_a_wider_prefix_that_begins_with_its_own() -> None:
+    """Where the draw is by prefix, a unit may be a wider one than records name."""
+    join, _ = failures()
+    join.ended_badly(BadEndings.of((PREFIX, NOW)))
+    drawn = join._drawn_of(CLIENT, NOW)
+    assert drawn is not None
+    wide = join.known(drawn._replace(prefix="198.51.100.0/22"), FAILED, NOW, "", "")
+    assert wide is not None and wide.why_not == "uncorroborated"
+    own = join.known(drawn, FAILED, NOW, "", "")
+    assert own is not None and own.teaches
 
 
 def test_a_page_of_the_same_client_confirms_too() -> None:
@@ -168,7 +191,7 @@ def test_a_page_of_the_same_client_confirms_too() -> None:
 
 def test_names_fail_before_any_transport() -> None:
     join, _ = failures()
-    join.ended_badly([BadEnding(PREFIX, NOW)])
+    join.ended_badly(BadEndings.of((PREFIX, NOW)))
     row = join.failed(CLIENT, FAILED._replace(failure="dns"), NOW, "", "")
     assert row is not None and (row.teaches, row.why_not) == (False, "not-by-transport")
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from configtron.learner.end_reports import EndReports
 from configtron.learner.pageloads.lifetimes import KEPT_ENDED_NS, MOST_UNPACKERS, Lifetimes
-from configtron.learner.pageloads.request_join import BadEnding, RequestJoin
+from configtron.learner.pageloads.request_join import RequestJoin
 from configtron.linux.ring_buffer import RecordRun
-from configtron.model.close_records import CloseRecord, PackedRecords, ends_of, prefix_of_ends
+from configtron.model.close_records import BadEndings, CloseRecord, PackedRecords, ends_of, prefix_of_ends
 from configtron.tune.drivers.bpf.connection_records import BEGINNING, ENDING, MOVED, RecordParser
 from configtron.tune.drivers.bpf.layout import MAPPED
 from configtron.tune.drivers.bpf.packed_records import packed
@@ -97,7 +97,7 @@ def test_packed_records_join_what_unpacked_ones_do(found: list[tuple[int, bytes]
                 join.datagram(data, at_ns, at_ns)
             requests = [one._replace(connection=0) for one in join.advance(now_ns, now_ns)]
             endings = sorted(one._replace(connection=0) for one in join.ended())
-            joined.append((requests, endings, sorted(join.ended_badly()), dict(join.counts)))
+            joined.append((requests, endings, sorted(join.ended_badly().each()), dict(join.counts)))
         assert joined[0] == joined[1]
         done_ns = now_ns
 
@@ -123,11 +123,11 @@ def test_no_address_is_kept() -> None:
 def test_endings_that_are_bad(state: int, known: int, error: int, bad: bool) -> None:
     opened = begun(1)
     found = pack(opened, ended(opened, T0 + S, state, known, error))
-    ends = ends_of("198.51.100.0/24", 443, 50_000)
-    assert found.bad == ([(ends, T0 + S)] if bad else [])
+    only = BadEndings.of(("198.51.100.0/24", T0 + S)) if bad else BadEndings()
+    assert found.bad == only
     join = RequestJoin(describe)
     join.packed(found)
-    assert join.ended_badly() == ([BadEnding("198.51.100.0/24", T0 + S)] if bad else [])
+    assert join.ended_badly() == only and join.ended_badly() == BadEndings()
 
 
 def test_memory_of_packed_connections_is_bounded() -> None:

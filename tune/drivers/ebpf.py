@@ -29,7 +29,7 @@ import os
 import socket
 import struct
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,7 +45,7 @@ from configtron.tune.drivers.bpf import controls, drawing, layout, objects, pins
 from configtron.tune.drivers.bpf.connection_records import RecordParser, as_moved
 from configtron.tune.drivers.bpf.drawing import Halves
 from configtron.tune.drivers.bpf.reach import REACHES, REFUSED
-from configtron.tune.drivers.bpf.tables import MANY, BpfMaps
+from configtron.tune.drivers.bpf.tables import MANY, NAMES, BpfMaps
 from configtron.tune.rules import after, check
 
 __all__ = ["REACHES", "REFUSED", "EbpfDriver"]
@@ -119,12 +119,12 @@ class EbpfDriver:
             return Rules(tables.profiles(), tables.prefixes(), tables.default())
 
     def mark(self) -> str:
-        here = self._in_force()
-        if here is None:
+        found = self._opened()
+        if found is None:
             return "nothing"
-        program, group = pins.link_state(here / pins.LINK)
-        ours = ",".join(sorted(controls.registered()))
-        with BpfMaps(here) as tables:
+        with found as tables:
+            program, group = pins.link_state(tables.folder / pins.LINK)
+            ours = ",".join(sorted(controls.registered()))
             return f"{program}:{group}:{ours}:{tables.mark()}"
 
     def revert(self, before: str) -> None:
@@ -236,7 +236,7 @@ class EbpfDriver:
 
     def _parser_now(self) -> RecordParser:
         """Return the parser that knows the names of now, the same one while they stay."""
-        with BpfMaps(pins.folder(self.place)) as tables:
+        with BpfMaps(pins.folder(self.place), NAMES) as tables:
             names = tables.names()
         if not self._parser.reads_as(names):
             self._parser = RecordParser(names, reach.ticks_per_second())
@@ -317,6 +317,14 @@ class EbpfDriver:
 
     def _in_force(self) -> Path | None:
         """Return the place's folder while its program is attached to this very group, for this very namespace."""
+        found = self._opened()
+        if found is None:
+            return None
+        with found as tables:
+            return tables.folder
+
+    def _opened(self) -> BpfMaps | None:
+        """Return the maps of that folder, open; None where nothing is in force."""
         if _no_means() or pins.BPFFS not in pins.mounts("bpf"):
             return None
         here = pins.folder(self.place)
@@ -327,11 +335,15 @@ class EbpfDriver:
         if not (here / pins.LINK).exists() or pins.link_state(here / pins.LINK)[1] != group:
             return None
         try:
-            with BpfMaps(here) as tables:
-                whole = tables.netns_cookie() == cookie and tables.listen() == self.place.listen
-                return here if whole else None
+            found = BpfMaps(here)
         except FileNotFoundError:  # a map's pin was removed: not whole
             return None
+        with ExitStack() as closing_it:
+            tables = closing_it.enter_context(found)
+            if tables.netns_cookie() == cookie and tables.listen() == self.place.listen:
+                closing_it.pop_all()
+                return tables
+        return None
 
     def _folder(self, prefixes: Collection[str]) -> Path:
         """Return the place's maps, made unless they are there; what a killed run or another version left is removed."""

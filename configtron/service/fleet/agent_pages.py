@@ -32,9 +32,9 @@ from configtron.service.outcomes.root_reader import (
     RootReader,
 )
 
-# Requests, and ended connections, of one datagram: some 15 kB, 50 kB with the longest names. Datagrams that wait: two
-# minutes of a busy site.
-OF_DATAGRAM, MOST_WAITING = 50, 8_000
+# Requests, and ended connections, of one datagram: some 15 kB, 50 kB with the longest names; connections that ended
+# badly, of which a datagram has no more bytes. Datagrams that wait: two minutes of a busy site.
+OF_DATAGRAM, OF_ENDINGS, MOST_WAITING = 50, 600, 8_000
 # Datagrams with questions that are read in a turn: of 50 clients each, 100 us a client that is drawn anew. What a
 # process sends beyond that waits in its socket.
 MOST_ASKED = 10
@@ -176,9 +176,11 @@ def _received(end: socket.socket | None) -> bytes:
 
 def _datagrams(batch: ReaderBatch) -> list[bytes]:
     """Return a batch in parts of one datagram each; none of an empty one."""
-    longest = max(map(len, (batch.joined, batch.ended, batch.bad, batch.states)))
+    longest = max(map(len, (batch.joined, batch.ended, batch.states)))
     cuts = (slice(at, at + OF_DATAGRAM) for at in range(0, longest, OF_DATAGRAM))
     # All records go before the answers, which they may confirm.
-    found = [ReaderBatch(batch.joined[cut], batch.ended[cut], batch.bad[cut], states=batch.states[cut]) for cut in cuts]
+    found = [ReaderBatch(batch.joined[cut], batch.ended[cut], states=batch.states[cut]) for cut in cuts]
+    cuts_of_bad = range(0, batch.bad.number, OF_ENDINGS)
+    found += [ReaderBatch(bad=batch.bad.since(at, OF_ENDINGS)) for at in cuts_of_bad]
     cuts = (slice(at, at + OF_DATAGRAM) for at in range(0, len(batch.known), OF_DATAGRAM))
     return [encoded(one) for one in (*found, *(ReaderBatch(known=batch.known[cut]) for cut in cuts))]

@@ -29,9 +29,12 @@ def encoded(batch: ReaderBatch) -> bytes:
 def decoded(data: bytes) -> ReaderBatch:
     """Return the batch of these bytes; every field has its type. Errors: `BadInput`."""
     try:
-        return _DECODER.decode(data)
+        found = _DECODER.decode(data)
     except msgspec.MsgspecError as error:
         raise BadInput(f"no batch of the root reader: {error}") from error
+    if not found.bad.is_whole():
+        raise BadInput("no batch of the root reader: its columns of endings differ in length")
+    return found
 
 
 def question(asked: Sequence[ClientAsked]) -> bytes:

@@ -15,10 +15,10 @@ from typing import NamedTuple, Protocol
 
 from configtron.learner.end_reports import EndReport, EndReports
 from configtron.learner.pageloads.plan_book import PlanBook
-from configtron.learner.pageloads.request_join import BadEnding, DrawnArm, EndedConnection, JoinedRequest, RequestJoin
+from configtron.learner.pageloads.request_join import DrawnArm, EndedConnection, JoinedRequest, RequestJoin
 from configtron.learner.receiving.ended_sockets import EndedSockets, boottime_ns
 from configtron.learner.receiving.log_socket import LogSocket
-from configtron.model.close_records import CloseRecord, OpenRecord, PackedRecords
+from configtron.model.close_records import BadEndings, CloseRecord, OpenRecord, PackedRecords
 from configtron.model.errors import Missing
 from configtron.model.protocols import Drawing, RecordPacker
 
@@ -107,7 +107,7 @@ class ReaderBatch(NamedTuple):
 
     joined: tuple[JoinedRequest, ...] = ()
     ended: tuple[EndedConnection, ...] = ()
-    bad: tuple[BadEnding, ...] = ()
+    bad: BadEndings = BadEndings()
     known: tuple[ClientKnown, ...] = ()
     states: tuple[EndReport, ...] = ()
 
@@ -136,7 +136,7 @@ class RootReader:
         self._read_records()
         self.read_lines()
         joined = self.join.advance(self._complete_ns, self._clock.boot_ns())
-        ended, bad = tuple(self.join.ended()), tuple(self.join.ended_badly())
+        ended, bad = tuple(self.join.ended()), self.join.ended_badly()
         return ReaderBatch(tuple(joined), ended, bad, states=tuple(self.ends.reports()))
 
     def read_lines(self) -> None:

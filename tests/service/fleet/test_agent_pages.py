@@ -13,11 +13,12 @@ import pytest
 from configtron.learner.pageloads.error_reports import FailedLoad
 from configtron.learner.pageloads.intake import Admitted
 from configtron.learner.pageloads.plan_book import DatedPlan, PrefixDraw
-from configtron.learner.pageloads.request_join import BadEnding, EndedConnection
+from configtron.learner.pageloads.request_join import EndedConnection
 from configtron.learner.receiving.ended_sockets import EndedSockets, boottime_ns
+from configtron.model.close_records import BadEndings
 from configtron.model.draw import Key, Mix, Plan
 from configtron.model.errors import BadInput
-from configtron.service.fleet.agent_pages import MOST_ASKED, MOST_WAITING, PageReading
+from configtron.service.fleet.agent_pages import MOST_ASKED, MOST_WAITING, OF_ENDINGS, PageReading
 from configtron.service.fleet.page_intake import MOST_QUESTIONS, PageIntake, PagesOptions, pages_options
 from configtron.service.fleet.spool import Spool
 from configtron.service.fleet.turns import TurnLog
@@ -38,7 +39,7 @@ def reading(tmp_path: Path) -> Any:
 
 def test_the_root_process_drops_and_counts_what_a_process_that_hangs_does_not_take(reading: PageReading) -> None:
     end, applier = reading.connected(), cast(Any, SimpleNamespace(drawing=None, turns=TurnLog()))
-    batch = ReaderBatch((), tuple(EndedConnection(at) for at in range(5_000)), (BadEnding("192.0.2.0/24", 1),))
+    batch = ReaderBatch((), tuple(EndedConnection(at) for at in range(5_000)), BadEndings.of(("192.0.2.0/24", 1)))
     reading.reader.turn = lambda: batch  # type: ignore[method-assign]
     for _ in range(MOST_WAITING // 100 + 10):
         reading.turn(applier)
@@ -126,13 +127,13 @@ def test_the_arm_of_a_failed_load_is_asked_of_the_process_with_rights_and_comes_
 ) -> None:
     end = reading.connected()
     in_force(reading)
-    bad = ReaderBatch(bad=(BadEnding("198.51.100.0/24", 1),) * 120)
+    bad = ReaderBatch(bad=BadEndings.of(*[("198.51.100.0/24", 1)] * (2 * OF_ENDINGS + 20)))
     reading.reader.turn = lambda: bad  # type: ignore[method-assign]
     now_ns = boottime_ns()
     end.send(question((ClientAsked(41, CLIENT, now_ns), ClientAsked(42, CLIENT, 0))))
     reading.turn(TURNS)
     batches = [end.recv(1 << 20) for _ in range(4)]
-    assert [len(decoded(one).bad) for one in batches] == [50, 50, 20, 0], "records go before answers"
+    assert [decoded(one).bad.number for one in batches] == [OF_ENDINGS, OF_ENDINGS, 20, 0], "records go before answers"
     one, before = decoded(batches[-1]).known
     assert one.drawn is not None
     assert (one.number, one.drawn.class_name, one.drawn.arm, one.drawn.profile) == (41, "slow", 1, "wide")
@@ -181,7 +182,7 @@ def test_a_failed_load_is_a_row_with_the_arm_that_was_in_force(reading: PageRead
     kept: list[Any] = []
     intake.pages._rows = kept.extend
     in_force(reading)
-    bad = ReaderBatch(bad=(BadEnding("198.51.100.0/24", boottime_ns()),))
+    bad = ReaderBatch(bad=BadEndings.of(("198.51.100.0/24", boottime_ns())))
     reading.reader.turn = lambda: bad  # type: ignore[method-assign]
     reported(intake)
     intake.turn()

@@ -7,13 +7,12 @@ Nothing else of a record is looked at but what finds it again: `RecordParser` un
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
 
 from configtron.linux.ring_buffer import RecordRun
-from configtron.model.close_records import ENDS, MAPPED, PackedRecords
+from configtron.model.close_records import ENDS, MAPPED, BadEndings, PackedRecords
 from configtron.tune.drivers.bpf.connection_records import BEGINNING, BOTH_CLOSED, ENDING, MOVED, RecordParser
 
 # struct beginning: eight numbers; remote, local_port, remote_port; arm, band; flags; the rest.
@@ -38,13 +37,16 @@ def packed(run: RecordRun, parser: RecordParser) -> PackedRecords:
     begun, end_ns = closed["begun"].copy(), closed["end_ns"].clip(1)
     begun["flags"] &= ~np.uint8(MOVED)
     bad = (closed["known"] != 0) & ((closed["error"] != 0) | ~_CLOSES[closed["state"].clip(0, len(_CLOSES) - 1)])
-    ends = begun["ends"].tolist()
     return PackedRecords(
-        opened["ends"].tolist(), _bytes(opened), ends, _bytes(begun), _bytes(closed),
+        opened["ends"].tolist(), _bytes(opened), begun["ends"].tolist(), _bytes(begun), _bytes(closed),
         closed["segments"].tolist(), int(end_ns.max(initial=0)),
-        list(compress(zip(ends, end_ns.tolist(), strict=True), bad.tolist())),
-        parser,
+        BadEndings(_first_addresses(begun["ends"][bad]), end_ns[bad].tobytes()), parser,
     )  # fmt: skip
+
+
+def _first_addresses(ends: NDArray[np.void]) -> bytes:
+    """Return the addresses of a row of ends, which begin with them."""
+    return np.frombuffer(ends.tobytes(), np.uint8).reshape(len(ends), ENDS.size)[:, : len(MAPPED) + 4].tobytes()
 
 
 def _bytes(rows: NDArray[np.void]) -> list[bytes]:

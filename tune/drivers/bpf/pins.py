@@ -43,8 +43,10 @@ def mounts(kind: str) -> list[Path]:
     found = []
     for line in _MOUNTS.read_text().splitlines():
         before, _, after = line.partition(" - ")
+        if not after.startswith(f"{kind} "):
+            continue
         words = before.split()
-        if after.split()[0] == kind and _device(Path(words[4])) == words[2]:
+        if _device(Path(words[4])) == words[2]:
             found.append(Path(words[4]))
     return found
 

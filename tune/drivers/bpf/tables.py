@@ -22,6 +22,8 @@ from configtron.model.tuning import Changes
 from configtron.tune.drivers.bpf import cells, layout, objects
 from configtron.tune.listeners import listeners_of, listeners_text
 
+# Those of the profiles' names.
+NAMES = ("current", "profiles")
 # From so many prefixes on the whole table is read back at once: a look-up each costs a system call each.
 MANY = 4096
 _NUMBER = struct.Struct("=I")
@@ -32,13 +34,13 @@ _HASH = 1
 
 
 class BpfMaps:
-    """Open for the length of a block."""
+    """Open for the length of a block. maps: those that are needed."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, maps: Iterable[str] = _MAPS) -> None:
+        self.folder = folder
         self._maps: dict[str, Map] = {}
-        for name in _MAPS:
-            self._maps[name] = Map.pinned(folder / name)
+        for name in maps:
+            self._maps[name] = Map.pinned(f"{folder}/{name}")
 
     def __enter__(self) -> BpfMaps:
         return self
@@ -250,7 +252,7 @@ class BpfMaps:
         """By the program that alone may write the prefixes."""
         if not staged:
             return
-        with Object(objects.compiled("write"), self._folder) as program:
+        with Object(objects.compiled("write"), self.folder) as program:
             program.resize("staged", len(staged))
             program.load()
             with closing(program.map("staged")) as stage:
