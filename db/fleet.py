@@ -20,7 +20,8 @@ import numpy as np
 
 from configtron.db.connection import Database
 from configtron.db.end_state_rows import INSERT_END_STATE, end_state_values
-from configtron.db.outcomes import INSERT
+from configtron.db.many_rows import Insertion, insert_rows
+from configtron.db.outcomes import OUTCOME_COLUMNS
 from configtron.learner.end_reports import state_of
 from configtron.learner.initial.end_states import checked, of_rows
 from configtron.model.bounds import check_text
@@ -46,10 +47,8 @@ FLEET_COLUMNS = (
     "epoch", "class", "arm", "profile", "propensity", "held", "failure", "teaches", "why_not", "device", "protocol",
     "rtt_ms", "bandwidth_kbps", "loss", "more",
 )  # fmt: skip
-INSERT_ROW = (
-    f"INSERT INTO fleet_outcome ({', '.join(FLEET_COLUMNS)}) VALUES (?{', ?' * (len(FLEET_COLUMNS) - 1)})"
-    " ON CONFLICT (stream, sequence) DO NOTHING"
-)
+OF_AGENTS = Insertion("fleet_outcome", FLEET_COLUMNS, "ON CONFLICT (stream, sequence) DO NOTHING")
+TAUGHT = Insertion("outcome", OUTCOME_COLUMNS)
 WORD_COLUMNS = [attrgetter(name) for name in ("site", "prefix", "class_name", "profile", "device")]
 SELECT_ROWS = (
     "SELECT fleet_outcome.id, agent, boot, sequence, at_ns, coalesce(site.text, ''), coalesce(prefix.text, ''), unit,"
@@ -266,7 +265,7 @@ class FleetStore(Database):
                 row.bandwidth_kbps, row.loss, canonical(dict(row.more)) if row.more else None,
             ))  # fmt: skip
             first += configuration is not None
-        self._connection.executemany(INSERT_ROW, values)
+        insert_rows(self._connection, OF_AGENTS, values)
         query = "SELECT seq FROM sqlite_sequence WHERE name = 'fleet_outcome'"
         self.added = rows, int(self._connection.execute(query).fetchone()[0])
 
@@ -275,7 +274,7 @@ class FleetStore(Database):
         query = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'outcome'), 0) + 1"
         (first,) = self._connection.execute(query).fetchone()
         log = self._log() if rows else 0
-        self._connection.executemany(INSERT, [(
+        insert_rows(self._connection, TAUGHT, [(
             log, row.at_ns, row.plt_ms, row.bandwidth_kbps, row.rtt_ms, row.loss, ids[row.site], ids[row.prefix],
             ids[row.device], ids[row.class_name], configuration, ids["default" if row.arm is None else "static"],
             row.propensity, None, None,
