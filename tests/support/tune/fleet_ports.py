@@ -33,9 +33,10 @@ from rigs.draws import settings
 WEB, SSH, NS = 8443, 8022, 10**9
 KEY = SigningKey(b"k" * 32)
 PROFILES = {"wide": Profile("wide", (("initcwnd", 20),))}
-# IPv4 clients by a prefix, all others by their round trip.
+# IPv4 clients by a prefix, all others by their round trip. Nothing renews the lease: it lasts for as long as a
+# look takes on a busy machine.
 MAP = FleetMap(1, 1, PROFILES, {"all": (("wide", 65_536),)}, {"127.0.0.0/8": "all"}, b"p" * 16, 0,
-               (Band(2**31, "all"),), epoch_s=86_400, ports=(WEB,))  # fmt: skip
+               (Band(2**31, "all"),), epoch_s=86_400, ports=(WEB,), lease_s=60.0)  # fmt: skip
 
 
 def window(port: int, address: str) -> int:
