@@ -45,8 +45,9 @@ from configtron.fleet.messages import (
     frame,
     from_agent,
     outcome_rows,
+    refused_count,
 )
-from configtron.model.fleet import OutcomeRow
+from configtron.model.fleet import ARM, OutcomeRow
 
 # Earlier tables that differences are made to: agents that were away for longer get the whole map.
 TABLES = 8
@@ -365,9 +366,14 @@ class ManagerSession:
         is_news = (message.refused, message.omitted) != (agent.refused, agent.omitted)
         agent.held, agent.refused, agent.omitted = place, message.refused, message.omitted
         found: list[ManagerEffect] = [AgentReport(name)]
-        if message.refused and is_news:
-            count = len(message.refused) + message.omitted
-            entry, reason = message.refused[0]
+        if not (message.refused and is_news):
+            return found
+        entry, reason = message.refused[0]
+        if not (count := refused_count(message.refused, message.omitted)):
+            count = len(message.refused)
+            found += self._remark(f"agent {name} has Default in place of {count} profiles of map {place[0]}.{place[1]},"
+                                  f" which its driver lacks, e.g. {entry.removeprefix(ARM)}")  # fmt: skip
+        else:
             found += self._remark(f"agent {name} leaves {count} entries of map {place[0]}.{place[1]} out, as of any"
                                   f" map until its operator allows them, e.g. {entry}: {reason}")  # fmt: skip
         return found

@@ -13,7 +13,7 @@ Source     ConfigTron (section 5: maps, reports, queries); xDS protocol (version
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import isfinite
 from typing import Annotated, NamedTuple, TypeVar
 
@@ -21,7 +21,7 @@ from msgspec import DecodeError, EncodeError, Meta, Raw, Struct
 from msgspec.msgpack import Decoder, Encoder
 
 from configtron.model.errors import BadInput
-from configtron.model.fleet import OutcomeRow
+from configtron.model.fleet import ARM, OutcomeRow
 
 T = TypeVar("T")
 
@@ -123,6 +123,11 @@ class MapResult(Struct, frozen=True, array_like=True, tag="applied"):
     omitted: Count = 0
     error: Line = ""
     seconds: float = 0.0
+
+
+def refused_count(listed: Iterable[tuple[str, str]], omitted: int) -> int:
+    """Return how many entries an agent leaves out, without arms that are Default there."""
+    return sum(not entry.startswith(ARM) for entry, _ in listed) + omitted
 
 
 class RowForm(Struct, frozen=True, array_like=True):

@@ -20,6 +20,13 @@ TURN_MARGIN_S = 3.0
 # The failure of a row that is no page load but a connection's end (`learner/end_reports.py`).
 END_STATE = "end-state"
 
+# Settings that a fleet uses though some drivers lack them (Careful Resume, which only kmod has). An arm with one of
+# them is the untouched stack there, under this name: the draw is the same on every server, and what was not applied is
+# not recorded as if it had been.
+OPTIONAL_KNOBS, NOT_HERE = frozenset(("resume_cwnd", "resume_rtt")), "not-here"
+# Before the name of such a profile, among what an agent reports as left out of a map.
+ARM = "arm "
+
 
 @dataclass(frozen=True, slots=True)
 class Band:

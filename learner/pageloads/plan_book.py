@@ -10,7 +10,8 @@ Method     Each plan has a period: from when it came into force until the next p
            another epoch.
 Stop when  `PLANS` periods are stored: a connection that began before the oldest is "undrawn".
 Reads as   `DrawnArm`.
-Fails as   a doubt: "turn" within 3 s of a change of epoch, "window-cut", "undrawn".
+Fails as   a doubt: "turn" within 3 s of a change of epoch, "window-cut", "undrawn"; "not-here" where this agent's
+           driver lacks what was drawn: all other arms keep their chances, and none is recorded that was not applied.
 Source     `model/draw.py`; RFC 7693 (BLAKE2b)
 """
 
@@ -27,7 +28,7 @@ from configtron.learner.pageloads.request_join import DrawnArm, prefix_of_client
 from configtron.learner.pageloads.wall_offsets import WallOffsets
 from configtron.model.close_records import OpenRecord
 from configtron.model.draw import Mix, Plan, draw, propensity, unit_of
-from configtron.model.fleet import TURN_MARGIN_S
+from configtron.model.fleet import NOT_HERE, TURN_MARGIN_S
 
 # Periods that open connections may have begun in: some hours of keep-alive.
 PLANS = 24
@@ -121,6 +122,7 @@ class PlanBook:
             return self._drawn(plan, record.prefix, client, start_ns)
         near = self._near(plan, start_ns) or self._is_outside(at, start_ns)
         name, doubt = record.class_name or "", "turn" if near else "window-cut" if record.window_cut else ""
+        doubt = doubt or (NOT_HERE if record.profile == NOT_HERE else "")
         mix = plan.mixes.get(name)
         if mix is not None and record.arm is not None and record.arm >= len(mix.weights):
             # It began under another plan of this epoch, whose class of that name has more arms.
@@ -176,7 +178,7 @@ class PlanBook:
         mix = plan.mixes.get(found.class_name)
         if self.kernel_draws:
             found = self._of_client(plan, mix, found, client)
-        doubt = "turn" if self._near(plan, start_ns) else ""
+        doubt = "turn" if self._near(plan, start_ns) else NOT_HERE if found.profile == NOT_HERE else ""
         if self.kernel_draws and mix is None and plan.plan.bands:
             # its class is by its handshake's round trip, which is not known without a record
             doubt = "undrawn"

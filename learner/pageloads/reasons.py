@@ -8,6 +8,8 @@ many of them is quarantined.
 
 from __future__ import annotations
 
+from configtron.model.fleet import NOT_HERE
+
 # Beacons, by their own content.
 BEACONS = {
     "unreadable": "neither our beacon nor boomerang's nor web-vitals', or a field of the wrong kind",
@@ -83,6 +85,7 @@ UNTAUGHT = {
     "undrawn": "the client's arm is not known",
     "window-cut": "the kernel reduced the initial window after retransmitted SYN-ACKs: not the arm's window",
     "moved": "the connection's profile was changed while it was open",
+    NOT_HERE: "its client drew a profile that this agent's driver lacks: it had the untouched stack",
 }
 ALL = {**BEACONS, **JOINS, **FLOODS, **LINES, **REPORTS, **UNTAUGHT}
 # Disproved by the client's own connection or token.

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Why a fleet may not use a profile: the bounds and the guard of each agent's operator, and its driver's reach."""
+"""Why a fleet may not use a profile: the bounds and the guard of each agent's operator, and its driver's reach.
+
+A bound of one operator holds for all agents, as does a driver's reach, but for `OPTIONAL_KNOBS`: a profile with one of
+them is used as soon as one driver has it, and agents without have the untouched stack in its place (`drawing.py`).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from configtron.fleet.messages import AgentHello
+from configtron.model.fleet import OPTIONAL_KNOBS
 from configtron.model.nouns import Profile
 from configtron.model.records import Json
 from configtron.model.tuning_json import value_text
@@ -45,15 +50,25 @@ def limits_form(found: AgentLimits) -> dict[str, Json]:
 
 
 def barred_by(agents: Mapping[str, AgentLimits], profile: Profile, learned: bool = False) -> str:
-    """Return why a profile may not be used: the first agent whose operator, guard or driver refuses it; "": none.
+    """Return why a profile may not be used: the first agent whose operator, guard or driver refuses it; "": none does,
+    or only some drivers lack an optional setting of it.
 
     learned  a learner chooses it, not a person
     """
+    lacking = []
     for name, (limits, reaches) in sorted(agents.items()):
         alone = unasked(profile, limits) if learned else ""
-        if why := next(guarded(profile, limits), "") or alone or _out_of_reach(profile, reaches):
+        if why := next(guarded(profile, limits), "") or alone:
             return f"agent {name}: {why}"
-    return ""
+        if why := _out_of_reach(profile, reaches):
+            lacking.append(f"agent {name}: {why}")
+    able = is_optional(profile) and len(lacking) < len(agents)
+    return lacking[0] if lacking and not able else ""
+
+
+def is_optional(profile: Profile) -> bool:
+    """Return whether agents whose driver lacks a profile have the untouched stack in its place."""
+    return any(knob in OPTIONAL_KNOBS for knob, _ in profile.settings)
 
 
 def _out_of_reach(profile: Profile, reaches: Mapping[str, Bound]) -> str:

@@ -21,7 +21,7 @@ from types import FrameType
 import zmq
 
 import configtron
-from configtron.fleet.messages import AgentHello
+from configtron.fleet.messages import AgentHello, refused_count
 from configtron.fleet.transport.agent_sockets import AgentSockets
 from configtron.fleet.transport.applier_link import (
     OF_APPLIER,
@@ -133,7 +133,7 @@ class NetworkLoop:
             if isinstance(message, StandingReport):
                 self._figures.standing = message
             elif isinstance(message, LoadReport):
-                self._figures.applied(len(message.result.refused) + message.result.omitted)
+                self._figures.applied(refused_count(message.result.refused, message.result.omitted))
             _send(self._sockets, _reported(self.core, message))
 
     def _connect(self, to: ManagerAddress) -> None:

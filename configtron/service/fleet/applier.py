@@ -28,7 +28,7 @@ from nacl.signing import VerifyKey
 
 from configtron.fleet.map_document import WRONG_BASE, HeadForm, MapRefused, OpenedMap, opened
 from configtron.fleet.map_table import MapTable, dropped_of, prefixes_of
-from configtron.fleet.messages import MOST_REFUSED, MapResult
+from configtron.fleet.messages import MapResult
 from configtron.model.errors import Busy, ConfigtronError, Refused, Unwritten
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Rules
@@ -36,6 +36,7 @@ from configtron.service.fleet.drawing import (
     DrawnMap,
     drawn_map,
     profiles_of,
+    refused_entries,
     used_profiles,
     valid_until_s,
     with_profiles,
@@ -211,7 +212,6 @@ class Applier:
     def _put(self, found: OpenedMap, document: bytes, now_s: float, now_ns: int, until_s: float) -> LoadResult:
         head = found.head
         place = (head.term, head.version)
-        barred = self._barred(head)
         fresh, left_out = self._classes(found)
         accepted, before = _Accepted(head, found.table, fresh, until_s), self._rules
         try:
@@ -228,12 +228,8 @@ class Applier:
         if document:
             self._kept.keep(document, place, found.change is None)
         self._kept.turned(self._drawn_place)
-        refused = [(f"profile {name}", reason) for name, reason in barred.items()]
-        refused += [(prefix, f"a human set {owner}") for prefix, owner in left_out.items()]
-        cut = tuple((entry[:255], reason[:1000]) for entry, reason in refused[:MOST_REFUSED])
-        return LoadResult(
-            MapResult(*place, head.digest, len(fresh), cut, max(len(refused) - MOST_REFUSED, 0)), self.held
-        )
+        listed, omitted = refused_entries(profiles_of(head), self._barred(head), left_out)
+        return LoadResult(MapResult(*place, head.digest, len(fresh), listed, omitted), self.held)
 
     def _drawn(self, head: HeadForm, now_ns: int) -> DrawnMap:
         return drawn_map(head, now_ns // 1_000_000_000 // head.epoch_s, self._barred(head))
@@ -319,10 +315,10 @@ class Applier:
         if self._enforcement.draws:
             prefixes = {prefix: name for prefix, name in classes.items() if name in drawing.mixes}
             # The kernel has two plans, the one in force and the one before or after it: it may draw what either names.
-            profiles = dict(drawing.profiles)
+            profiles = drawing.used
             for one in (self._before, self.drawing, drawing):
                 if one is not None:
-                    profiles = {**one.profiles, **{name: Profile(name) for name in one.mixes}} | profiles
+                    profiles = {**one.used, **{name: Profile(name) for name in one.mixes}} | profiles
         else:
             prefixes = without_needless(drawing.draw(classes), self._base)
             profiles = used_profiles(drawing.profiles, prefixes.values())

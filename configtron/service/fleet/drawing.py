@@ -17,11 +17,14 @@ import numpy as np
 
 from configtron.fleet.map_document import HeadForm
 from configtron.fleet.map_table import key4, key6
+from configtron.fleet.messages import MOST_REFUSED
 from configtron.learner.pageloads.plan_book import DatedPlan, PrefixDraw
 from configtron.model.draw import HELD, Key, Mix, Plan, draw, draws
+from configtron.model.fleet import ARM, NOT_HERE
 from configtron.model.nouns import Profile
 from configtron.model.records import pairs_of
 from configtron.model.tuning import Changes, Rules
+from configtron.service.fleet.agent_limits import is_optional
 from configtron.tune.plan import UNTOUCHED
 
 # s; the part of 2^16 above an IPv4 address in its unit (`model/draw.py`).
@@ -32,7 +35,10 @@ _RECORDED = {False: 24, True: 48}
 
 @dataclass(frozen=True)
 class DrawnMap:
-    """A map's mixes as they are drawn from in one epoch; classes with a refused profile are not among them."""
+    """A map's mixes as they are drawn from in one epoch; classes with a refused profile are not among them.
+
+    profiles  all of the map's, refused ones too, and `NOT_HERE`
+    """
 
     head: HeadForm
     epoch: int
@@ -57,6 +63,12 @@ class DrawnMap:
             names = {at: self.profile_of(profile) for at, profile in enumerate(mix.profiles)} | {HELD: UNTOUCHED}
             found.update(zip(members, (names[arm] for arm in arms.tolist()), strict=True))
         return found
+
+    @property
+    def used(self) -> dict[str, Profile]:
+        """Return the profiles that its mixes name."""
+        names = {name for mix in self.mixes.values() for name in mix.profiles}
+        return {name: self.profiles[name] for name in sorted(names)}
 
     def dated(self, prefixes: Mapping[str, str], since_ns: int) -> DatedPlan:
         """Return what the join of page loads needs; `since_ns`: CLOCK_BOOTTIME at which it came into force."""
@@ -112,14 +124,36 @@ def prefix_unit(prefix: str) -> int:
 
 
 def drawn_map(head: HeadForm, epoch: int, barred: Mapping[str, str]) -> DrawnMap:
-    """Return a head's mixes for an epoch without classes that have a barred profile; none where it names no port."""
+    """Return a head's mixes for an epoch without classes that have a barred profile; none where it names no port.
+
+    A barred profile with an optional setting is `NOT_HERE`, with its weight and its place: all other arms of its class
+    are drawn as on every server. A class in which nothing else is drawn is left out.
+    """
     profiles = profiles_of(head)
+    absent = {name for name in barred if is_optional(profiles[name])}
     mixes = {
-        name: Mix(tuple(profile for profile, _ in mix), tuple(weight for _, weight in mix))
+        name: Mix(tuple(NOT_HERE if profile in absent else profile for profile, _ in mix),
+                  tuple(weight for _, weight in mix))
         for name, mix in head.mixes.items()
-        if head.ports and not any(profile in barred for profile, _ in mix)
-    }
-    return DrawnMap(head, epoch, profiles, mixes)
+        if head.ports and not any(profile in barred and profile not in absent for profile, _ in mix)
+        and any(profile not in absent for profile, _ in mix)
+    }  # fmt: skip
+    return DrawnMap(head, epoch, {**profiles, NOT_HERE: Profile(NOT_HERE)}, mixes)
+
+
+def refused_entries(
+    profiles: Mapping[str, Profile], barred: Mapping[str, str], left_out: Mapping[str, str]
+) -> tuple[tuple[tuple[str, str], ...], int]:
+    """Return what an agent leaves out of a map, by name with the reason, and how many entries are beyond the list.
+
+    Profiles that are `NOT_HERE` come last and are not counted: their classes are in force.
+    """
+    absent = [name for name in barred if is_optional(profiles[name])]
+    entries = [(f"profile {name}", why) for name, why in barred.items() if name not in absent]
+    entries += [(prefix, f"a human set {owner}") for prefix, owner in left_out.items()]
+    arms = [(f"{ARM}{name}", f"Default here: {barred[name]}") for name in absent]
+    listed = tuple((entry[:255], reason[:1000]) for entry, reason in [*entries, *arms][:MOST_REFUSED])
+    return listed, max(len(entries) - MOST_REFUSED, 0)
 
 
 def profiles_of(head: HeadForm) -> dict[str, Profile]:

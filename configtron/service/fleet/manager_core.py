@@ -31,6 +31,7 @@ from configtron.fleet.manager_session import (
     StoreRows,
 )
 from configtron.fleet.map_document import MapRefused, document, opened, signed, signed_after, whole_map
+from configtron.fleet.messages import refused_count
 from configtron.model.errors import BadInput, Busy, Unwritten
 from configtron.model.fleet import FleetMap
 from configtron.model.nouns import Profile
@@ -333,7 +334,8 @@ class ManagerCore:
         saves, self._asked_again = now >= self._due.save, len(self._again)
         question = LearningAsk(
             now_ns, (self.term, self._version + 1), self._another_key(), self._span_ns(), self._map, dict(self._limits),
-            tuple(sorted(set(self.session.allowed.values()))), sum(len(one.refused) + one.omitted for one in held),
+            tuple(sorted(set(self.session.allowed.values()))),
+            sum(refused_count(one.refused, one.omitted) for one in held),
             len(held) * len(self._map.prefixes) if self._map is not None else 0, tuple(self._again), self._paused,
             self._recalled, saves,
         )  # fmt: skip
@@ -428,7 +430,7 @@ def _state_text(state: AgentState, before: str, now_ns: int) -> str:
     form |= {
         "heard_s": now_ns // 1_000_000_000, "held": f"{state.held[0]}.{state.held[1]}", "reason": state.reason,
         "rejected": f"{state.rejected[0]}.{state.rejected[1]}" if state.rejected else "",
-        "refused": len(state.refused) + state.omitted, "waiting": state.waiting, "dropped": state.dropped,
+        "refused": refused_count(state.refused, state.omitted), "waiting": state.waiting, "dropped": state.dropped,
         "skew_s": round(state.skew_s), "frozen": state.frozen,
     }  # fmt: skip
     if hello is not None:
