@@ -37,9 +37,9 @@ from configtron.studies.initial_states.live_strategies import (
     in_band,
     live_rows,
     live_transfers,
-    off_policy,
     orders_of,
 )
+from configtron.studies.initial_states.strategy_values import off_policy
 from configtron.studies.initial_states.stress import PENALTY, estimated, stressed, with_interval
 from configtron.studies.initial_states.transfer_orders import DoneTransfers, end_states_of, performed_transfers
 from configtron.studies.initial_states.window_quantiles import QuantileRow, quantile_rows

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""What each strategy made of the same transfers: speed-ups, harm, and its value from one log with known chances.
+"""What each strategy made of the same transfers: speed-ups and harm.
 
-Question   How much sooner do transfers end under each strategy than under Null, which are worse off, and does a log
-           in which each connection drew one strategy show the same?
+Question   How much sooner do transfers end under each strategy than under Null, and which are worse off?
 Method     Each transfer ran under every strategy, over the same path with the same seed, so a speed-up is of one
-           transfer: Null's seconds over the strategy's. Means have intervals of a bootstrap over prefixes. For the log
-           each transfer draws one strategy, by the kernel's hash of its address; self-normalised inverse propensities
-           give each strategy's mean of ln(s), which its own run gives exactly.
-Reads as   `LiveRow` by strategy and round-trip band, `OffPolicyRow` by strategy
-Differs    the paper compares connections with others that were not tuned; it has no propensities
-Source     Applied Learning Networks (ALN), Figures 20 to 24; Hesterberg (1995), for the weights
+           transfer: Null's seconds over the strategy's. Means have intervals of a bootstrap over prefixes.
+Reads as   `LiveRow` by strategy and round-trip band
+Differs    the paper compares connections with others that were not tuned. What one log of draws shows of each strategy
+           is in `strategy_values.py`.
+Source     Applied Learning Networks (ALN), Figures 20 to 24
 """
 
 from __future__ import annotations
@@ -21,7 +19,6 @@ import numpy as np
 
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.initial.initial_strategies import STRATEGIES, WindowClass
-from configtron.model.draw import HELD, Key, Plan, draws, unit_of
 from configtron.studies.initial_states.clients_world import Transfer
 from configtron.studies.initial_states.transfer_orders import Transferred
 
@@ -31,9 +28,6 @@ BEST_BAND = (100.0, 200.0)
 # A transfer is better or worse from here on: a tenth of a per cent is the clock's and the queue's last packet.
 SAME, HARMED = 0.001, 0.05
 RESAMPLES, WITHIN = 400, 95
-# Two-sided 95 % of the normal distribution.
-Z95 = 1.959964
-EPOCH = 7
 
 
 class LiveTransfers(NamedTuple):
@@ -78,25 +72,6 @@ class LiveRow(NamedTuple):
     harmed: float
     p95: float
     early: float
-
-
-class OffPolicyRow(NamedTuple):
-    """A strategy's mean of ln(s): from the log, with its 95 % interval, and from its own run.
-
-    drawn   connections; of none there is no estimate, NaN
-    """
-
-    strategy: str
-    drawn: int
-    estimate: float
-    low: float
-    high: float
-    own: float
-
-    @property
-    def agrees(self) -> bool:
-        """Return whether the interval holds the own run's."""
-        return self.low <= self.own <= self.high
 
 
 def live_transfers(
@@ -150,36 +125,3 @@ def in_band(live: LiveTransfers, band: tuple[float, float]) -> LiveTransfers:
     """Return the transfers whose path has such a round trip, ms."""
     trips = np.array([transfer.rtt_ms for transfer in live.transfers])
     return live.some(np.flatnonzero((trips >= band[0]) & (trips < band[1])))
-
-
-def drawn_log(live: LiveTransfers, seed: int) -> tuple[Codes, Floats]:
-    """Return the arm that each transfer drew, by the kernel's hash, and its propensity: (n,), (n,)."""
-    plan = Plan(Key(seed, seed + 1), EPOCH, not_after=1)
-    # hosts of a prefix come in turn
-    hosts = [unit_of(one.prefix.partition("/")[0]) + one.seed % 256 for one in live.transfers]
-    units = np.array(hosts, dtype=np.uint64)
-    arms, chances = np.zeros(len(units), dtype=np.int64), np.zeros(len(units))
-    for kind in set(live.classes):
-        mine = np.flatnonzero([one == kind for one in live.classes])
-        arms[mine], chances[mine] = draws(plan, kind.mix(), units[mine])
-    assert HELD not in arms, "a plan without a holdback"
-    return arms, chances
-
-
-def off_policy(live: LiveTransfers, seed: int) -> list[OffPolicyRow]:
-    """Return each strategy's value from one log of draws, beside its own run's."""
-    arms, chances = drawn_log(live, seed)
-    logs = np.log(live.seconds)
-    found = []
-    for at, strategy in enumerate(STRATEGIES):
-        weights = (arms == at) / chances
-        own = float(logs[:, at].mean())
-        if not weights.any():
-            found.append(OffPolicyRow(strategy, 0, np.nan, np.nan, np.nan, own))
-            continue
-        values = logs[np.arange(len(arms)), arms]
-        mean = float((weights * values).sum() / weights.sum())
-        error = float(np.sqrt((weights**2 * (values - mean) ** 2).sum()) / weights.sum())
-        drawn = int((arms == at).sum())
-        found.append(OffPolicyRow(strategy, drawn, mean, mean - Z95 * error, mean + Z95 * error, own))
-    return found

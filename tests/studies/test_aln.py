@@ -25,8 +25,17 @@ from configtron.studies.initial_states.live_strategies import (
     in_band,
     live_rows,
     live_transfers,
-    off_policy,
     orders_of,
+)
+from configtron.studies.initial_states.strategy_values import (
+    CONTROLS,
+    DR,
+    ESTIMATES,
+    IPS,
+    LESS_NULL,
+    SNIPS,
+    estimate_terms,
+    off_policy,
 )
 from configtron.studies.initial_states.transfer_orders import (
     Transferred,
@@ -140,18 +149,36 @@ def test_bands_have_the_transfers_of_their_round_trips() -> None:
     assert len(in_band(live, (100.0, 200.0)).transfers) == 5 and not in_band(live, (10.0, 50.0)).transfers
 
 
-def test_a_log_of_draws_shows_each_strategys_own_run() -> None:
-    """Of 20 worlds with five intervals of 95 % each, five miss in the mean; 3 standard deviations are 7."""
-    held = sum(row.agrees for seed in range(20)
-               for row in off_policy(planted([1.0, 1.3, 1.1, 0.8, 1.0], seed=seed), seed=1000 + 7 * seed))  # fmt: skip
-    assert 100 - 14 <= held <= 100
-    # a value that is not its own run's is seen
-    rows = off_policy(planted([1.0, 9.0, 1.0, 1.0, 1.0]), seed=3)
-    assert all(row.agrees for row in rows) and rows[1].high < rows[0].own
-    # one connection draws one strategy: of the others nothing is known
-    few = off_policy(planted([1.0] * 5, count=1), seed=3)
-    assert sorted(row.drawn for row in few) == [0, 0, 0, 0, 1]
-    assert [np.isnan(row.estimate) for row in few] == [not row.drawn for row in few]
+@pytest.mark.parametrize("estimate", ESTIMATES)
+def test_a_log_of_draws_shows_each_strategys_own_run(estimate: str) -> None:
+    """Of 20 worlds with nine intervals of 95 % each, nine miss in the mean; three standard deviations are nine more,
+    and intervals of eight prefixes are narrow."""
+    rows = [row for seed in range(20)
+            for row in off_policy(planted([1.0, 1.3, 1.1, 0.8, 1.0], seed=seed), seed=1000 + 7 * seed)
+            if row.estimate == estimate]  # fmt: skip
+    assert len(rows) == 180 and sum(row.agrees for row in rows) >= 180 - 30
+
+
+def test_a_control_that_knows_nothing_does_not_agree() -> None:
+    rows = off_policy(planted([1.0, 9.0, 3.0, 3.0, 3.0]), seed=3)
+    for name in CONTROLS:
+        assert not any(row.agrees for row in rows if row.estimate == name and row.value == LESS_NULL)
+    assert all(row.agrees for row in rows if row.estimate in (SNIPS, DR))
+
+
+def test_of_a_strategy_that_none_drew_nothing_is_known() -> None:
+    few = [row for row in off_policy(planted([1.0] * 5, count=1), seed=3) if row.estimate in ESTIMATES]
+    assert {row.drawn for row in few} == {0, 1} and not any(row.agrees for row in few if not row.drawn)
+    assert all(np.isnan(row.mean) for row in few if not row.drawn)
+
+
+def test_estimates_by_hand() -> None:
+    """Two arms of chances 0.8 and 0.2; outcomes 2 and 4 of the first, 10 of the second; the model answers 3 and 9."""
+    seen, arms, chances = np.array([2.0, 4.0, 10.0]), np.array([0, 0, 1]), np.array([[0.8, 0.2]] * 3)
+    terms = estimate_terms(seen, arms, chances, np.array([[3.0, 9.0]] * 3))
+    assert terms[IPS].mean(axis=0) == pytest.approx([6 / 0.8 / 3, 10 / 0.2 / 3])
+    assert terms[SNIPS].mean(axis=0) == pytest.approx([3.0, 10.0])
+    assert terms[DR].mean(axis=0) == pytest.approx([3.0, 9 + 1 / 0.2 / 3])
 
 
 def null_states(count: int = 200) -> EndStates:
