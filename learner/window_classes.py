@@ -46,6 +46,9 @@ CUTS = (10, 12, 15, 20, 25, 30, 40, 50, 64, 80, 100)
 # Segments of a saved window: a jump is half of it, and one that is no larger than the default window is none.
 RESUME_CUTS = (40, 80, 160, 320, 640, 1280, 2560, 5120)
 LEAST_RESUMED = 2 * DEFAULT_WINDOW + 1
+# Factor between windows of neighbouring bins, and a little more: predictions move by a bin with each hour's
+# connections, and a class that the version in force lacks has Default until it has passed the stages.
+NEAR_WINDOWS = 1.5
 
 Barred = Callable[[Profile], str]
 
@@ -100,6 +103,13 @@ class PathClass:
         """Return whether another class has no larger window than this one, in any strategy."""
         rows = zip(self.windows, other.windows, strict=True)
         return other.resumed <= self.resumed and all(its <= mine for mine, its in rows)
+
+    def stays(self, predicted: PathClass) -> bool:
+        """Return whether a prefix keeps this class though another one is predicted now: all windows are within
+        `NEAR_WINDOWS` of one another, round trips a rung apart at most."""
+        rows = [*zip(self.windows, predicted.windows, strict=True), (self.resumed, predicted.resumed)]
+        near = all(bool(mine) == bool(its) and max(mine, its) <= NEAR_WINDOWS * min(mine, its) for mine, its in rows)
+        return near and 0.4 <= self.rtt_ms / predicted.rtt_ms <= 2.5
 
     def apart(self, other: PathClass) -> float:
         """Return how far two classes are apart: e-foldings of windows and round trip."""

@@ -6,8 +6,9 @@ Method     Before each epoch the models learn the latest connections anew: naive
            Round), the hierarchy of lower bounds a quarter's quantile, which Careful Resume takes half of. The round
            trip is the median of the prefix. Prefixes share few classes (`window_classes.py`); what no prefix has gets
            the class of most prefixes in the band of its handshake's round trip, each with the same votes. A prefix that
-           opens many connections weighs no more than some fifty (`teaching.prefix_shares`). The strategies' shares are
-           the operator's, the same in each class, so that chances are known and no outcome moves them.
+           opens many connections weighs no more than some fifty (`teaching.prefix_shares`). A prefix keeps its class
+           while that is near what is predicted (`PathClass.stays`). The strategies' shares are the operator's, the same
+           in each class, so that chances are known and no outcome moves them.
 Stop when  never.
 Reads as   a `FleetMap` once an epoch, else None. Fewer than `LEAST_LEARNED` connections: a map without classes.
 Fails as   a class without a strategy that is barred, which `left_out` names
@@ -124,6 +125,7 @@ class WindowMapMaker:
         self._shares = checked_shares(shares)
         self._epoch, self._learned = -1, 0
         self._unlisted: dict[str, str] = {}
+        self._former: dict[str, PathClass] = {}
         self.moved: list[Moved] = []
         self.left_out: Mapping[str, str] = {}
 
@@ -144,7 +146,9 @@ class WindowMapMaker:
         paths = predicted_paths(every, (epoch + 0.5) * self._options.epoch_s)
         most = permitted(barred, FIXED_WINDOW)
         self.left_out = most.why
-        return self._map(paths, classes_within(paths, most), now_ns)
+        classes = classes_within(paths, most, self._former)
+        self._former = dict(zip(paths.prefixes, classes, strict=True))
+        return self._map(paths, classes, now_ns)
 
     def _map(self, paths: PredictedPaths, classes: Sequence[PathClass], now_ns: int) -> FleetMap:
         different, owned = sorted(set(classes), key=lambda one: one.name), self._options.owned_profiles
@@ -190,8 +194,10 @@ class WindowMapMaker:
             raise BadInput(OTHER_MAKER) from error
 
 
-def classes_within(paths: PredictedPaths, most: Permitted) -> list[PathClass]:
-    """Return the class of each prefix, within what is permitted."""
+def classes_within(paths: PredictedPaths, most: Permitted, former: Mapping[str, PathClass]) -> list[PathClass]:
+    """Return the class of each prefix, within what is permitted. former: of prefixes that keep it while it is near."""
     every = path_classes(paths.windows, paths.saved, paths.rtt_ms)
+    pairs = [(former.get(prefix), one) for prefix, one in zip(paths.prefixes, every, strict=True)]
+    every = [before if before is not None and before.stays(one) else one for before, one in pairs]
     cut = {one: cut_class(one, most) for one in set(every)}
     return joined_classes([cut[one] for one in every])

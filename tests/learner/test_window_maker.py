@@ -278,3 +278,21 @@ def test_a_persons_profile_of_a_strategys_name_stays_the_persons() -> None:
     found = made(states(dict([NEAR])), options=options)
     assert not {"null", "fixed-50"} & found.profiles.keys()
     assert set(arms(found, NEAR[0])) == set(DRAWN) and found.profiles["fixed-50-1"].settings == (("initcwnd", 50),)
+
+
+def test_a_prefix_keeps_its_class_while_that_is_near_and_windows_are_no_larger_than_half_more() -> None:
+    known = [states(NEARBY)]
+    one = WindowMapMaker(lambda: known[0], OPTIONS, bytes(16), SHARES)
+
+    def classes(epoch: int) -> dict[str, str]:
+        found = one.make(10**18 + epoch * EPOCH_S * 10**9, free)
+        assert found is not None
+        return dict(found.prefixes)
+
+    before = classes(0)
+    assert before == classes(1)
+    known[0] = states({prefix: (window * 1.3, rtt) for prefix, (window, rtt) in NEARBY.items()})
+    fresh, kept = dict(made(known[0]).prefixes), classes(2)
+    assert sum(kept[one] == before[one] for one in kept) > 2 * sum(fresh[one] == before[one] for one in kept)
+    known[0] = states(dict.fromkeys(NEARBY, (8.0, 12.0)))
+    assert set(classes(3).values()).isdisjoint(before.values())
