@@ -13,9 +13,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from configtron.schemes.allegro import Allegro
 from configtron.schemes.copa import Copa
+from configtron.schemes.gcc import Gcc
 from configtron.schemes.ledbat import Ledbat
 from configtron.schemes.scheme import Scheme
+from configtron.schemes.scream import Scream
+from configtron.schemes.sprout import Sprout
+from configtron.schemes.verus import Verus
+from configtron.schemes.vivace import Vivace
 
 
 class UserSpaceScheme(NamedTuple):
@@ -29,6 +35,12 @@ class UserSpaceScheme(NamedTuple):
 USER_SPACE_SCHEMES: tuple[UserSpaceScheme, ...] = (
     UserSpaceScheme("ledbat", lambda _: Ledbat(), "RFC 6817"),
     UserSpaceScheme("copa", lambda _: Copa(), "Arun and Balakrishnan, NSDI 2018"),
+    UserSpaceScheme("allegro", Allegro, "PCC: Dong and others, NSDI 2015"),
+    UserSpaceScheme("vivace", Vivace, "PCC Vivace: Dong and others, NSDI 2018"),
+    UserSpaceScheme("scream", lambda _: Scream(), "RFC 8298"),
+    UserSpaceScheme("sprout", lambda _: Sprout(), "Winstein and others, NSDI 2013"),
+    UserSpaceScheme("verus", lambda _: Verus(), "Zaki and others, SIGCOMM 2015"),
+    UserSpaceScheme("gcc", lambda _: Gcc(), "draft-ietf-rmcat-gcc-02"),
 )
 
 OF_USER_SPACE: tuple[str, ...] = tuple(row.name for row in USER_SPACE_SCHEMES)

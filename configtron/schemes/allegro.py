@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: MIT
+"""PCC Allegro: the rate that experiments favour, by a utility of throughput and loss.
+
+Question   Does a sender that compares rates by trying do better than one that takes a loss for a full queue?
+Method     Rates are tried for a monitor interval each. The utility, with x the rate, L the loss and T = x (1 - L) in
+           Mbit/s,
+               u = T / (1 + exp(100 (L - 0.05))) - x L
+           Starting: the rate doubles until the utility falls. Deciding: four intervals, two at r (1 + eps), two at r (1
+           - eps), in an order by chance; if both pairs agree the rate goes there, else eps grows by 1 % up to 5 %.
+           Moving:
+               r_n = r_(n-1) (1 + n eps dir)      until the utility falls; then back one step, and deciding again.
+Stop when  never.
+Reads as   losses below 5 % (where the sigmoid breaks off) leave the rate at the link's: a full queue, with a loss of
+           few per cent.
+Fails as   delay is not in the utility: a long queue fills unseen while the rate runs ahead, then loses tenths of what
+           is sent until the rate is back. Few packets an interval make the loss of one look like ten per cent: it stays
+           where it is slow.
+Differs    from the paper: the rate stays as it is until the four intervals' acknowledgements are in, as in its program;
+           an interval lasts two round trips (the paper: 1.7 to 2.2 by chance), ten packets at least.
+Source     Dong and others, NSDI 2015, sections 2.2 and 3
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from math import exp, inf
+
+import numpy as np
+
+from configtron.schemes.measured_rtt import SmoothedRtt
+from configtron.schemes.monitor_interval import MonitorInterval, MonitorIntervals
+from configtron.schemes.scheme import PACKET_BYTES, SendingLimit
+
+# The sigmoid: its steepness, and the loss where it breaks off.
+STEEPNESS, BORNE_LOSS = 100.0, 0.05
+LEAST_EPSILON, MOST_EPSILON = 0.01, 0.05
+ROUNDS, LEAST_PACKETS = 2.0, 10
+# A move does not grow without end: one step is at most half the rate.
+MOST_STEP = 0.5
+MBIT = 1e6 / 8
+FIRST_RATE, LEAST_RATE = 20.0 * PACKET_BYTES, 2.0 * PACKET_BYTES
+STARTING, DECIDING, MOVING = "starting", "deciding", "moving"
+
+
+def utility(mbit: float, loss: float) -> float:
+    """Of sending at a rate of which a share is lost."""
+    return mbit * (1 - loss) / (1 + exp(STEEPNESS * (loss - BORNE_LOSS))) - mbit * loss
+
+
+class Allegro:
+    """rate: bytes a second; state: starting, deciding, moving."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rate, self.state = FIRST_RATE, STARTING
+        self._rng = rng
+        self._rtt = SmoothedRtt()
+        self._intervals = MonitorIntervals()
+        self._epsilon = LEAST_EPSILON
+        self._sending = self.rate
+        # signs of the next intervals, and of those under way; 0 is an interval from which nothing is learned
+        self._planned: deque[int] = deque([1])
+        self._under_way: deque[int] = deque()
+        self._trials: list[tuple[int, float]] = []
+        self._best, self._direction, self._steps = -inf, 0, 0
+
+    def on_ack(self, now: float, rtt: float, delivered: int, bytes: int) -> None:
+        """Count it in its interval."""
+        del delivered
+        self._rtt.add(rtt)
+        self._intervals.acknowledged(now, rtt, bytes)
+
+    def on_loss(self, now: float, n: int) -> None:
+        """Count it in its interval."""
+        del now
+        self._intervals.lost(n)
+
+    def on_tick(self, now: float) -> SendingLimit:
+        """Learn from what is complete; begin the next interval when one is over. The rate is the only limit."""
+        for one in self._intervals.complete(now, self._rtt.smoothed_s):
+            if sign := self._under_way.popleft():
+                self._learn(sign, utility(one.rate / MBIT, one.loss), one)
+        if now >= self._intervals.ends:
+            sign = self._planned.popleft() if self._planned else 0
+            self._sending = self.rate * (1 + self._epsilon * sign if self.state == DECIDING else 1)
+            self._under_way.append(sign)
+            seconds = max(ROUNDS * self._rtt.smoothed_s, LEAST_PACKETS * PACKET_BYTES / self._sending)
+            self._intervals.begin(now, self._sending, seconds)
+        return SendingLimit(inf, self._sending)
+
+    def _learn(self, sign: int, found: float, one: MonitorInterval) -> None:
+        if self.state == DECIDING:
+            self._trials.append((sign, found))
+            if len(self._trials) == 4:
+                self._decide()
+        elif found >= self._best:
+            self._best = found
+            self._advance()
+        else:
+            step = 2.0 if self.state == STARTING else 1 + self._step()
+            self.rate = max(LEAST_RATE, one.rate / step)
+            self._deliberate()
+
+    def _decide(self) -> None:
+        """Go where both pairs point, each a trial of either sign in the order they ran."""
+        ups, downs = ([found for sign, found in self._trials if sign == which] for which in (1, -1))
+        better = [up > down for up, down in zip(ups, downs, strict=True)]
+        if better[0] != better[1]:
+            self._epsilon = min(MOST_EPSILON, self._epsilon + LEAST_EPSILON)
+            self._deliberate()
+            return
+        self._direction, self._steps = (1, 0) if better[0] else (-1, 0)
+        self._best, self.state = max(ups if better[0] else downs), MOVING
+        self._advance()
+
+    def _advance(self) -> None:
+        self._steps += 1
+        self.rate = max(LEAST_RATE, self.rate * (2.0 if self.state == STARTING else 1 + self._step()))
+        self._planned = deque([1])
+
+    def _step(self) -> float:
+        return self._direction * min(MOST_STEP, self._steps * self._epsilon)
+
+    def _deliberate(self) -> None:
+        self._epsilon = LEAST_EPSILON if self.state != DECIDING else self._epsilon
+        self.state, self._trials = DECIDING, []
+        pairs = [[1, -1] if self._rng.random() < 0.5 else [-1, 1] for _ in range(2)]
+        self._planned = deque([*pairs[0], *pairs[1]])

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: MIT
+"""PCC Vivace: gradient ascent on a utility of rate, delay's slope and loss.
+
+Question   Can a sender find its rate by trying, with a utility that many senders share fairly?
+Method     Rates are tried for a monitor interval of a round trip each. The utility of one, with x in Mbit/s,
+               u = x^0.9 - 900 * x * max(0, dRTT/dT) - 11.35 * x * L
+           Two intervals, at r * (1 + 0.05) and r * (1 - 0.05) in an order by chance, give the gradient
+               gamma = (u+ - u-) / (2 * 0.05 * r),   r += m * gamma   in Mbit/s
+           m grows while the sign stays the same (confidence: 1, 2, 3, then 2 m - 3), and a step is at most omega * r,
+           where omega starts at 0.05 and grows by 0.1 while steps are cut (dynamic change boundary).
+Stop when  never. At the start the rate doubles each interval until the utility falls, then half of that rate is taken.
+Reads as   a rate around the link's, because above it dRTT/dT > 0 (x > C: dRTT/dT = x / C - 1) and the gradient turns
+           negative: a queue that does not grow. Losses at random below 5 % are borne: 0.9 x^-0.1 > 11.35 L for x of 10
+           up to L of 6 %.
+Fails as   a large constant queue costs nothing (only its slope does), so what the start filled drains slowly.
+Differs    from the paper: the slope is of least squares over an interval's packets, and one below 1 % counts as none
+           (their programs filter noise likewise); losses are those of packets that left within three of the interval's
+           end.
+Source     Dong and others, NSDI 2018, sections 3 and 4
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from math import copysign, inf
+
+import numpy as np
+
+from configtron.schemes.measured_rtt import SmoothedRtt
+from configtron.schemes.monitor_interval import MonitorInterval, MonitorIntervals
+from configtron.schemes.scheme import PACKET_BYTES, SendingLimit
+
+# The utility: throughput's exponent, the weights of delay's slope and of loss.
+EXPONENT, SLOPE_WEIGHT, LOSS_WEIGHT = 0.9, 900.0, 11.35
+PROBE = 0.05
+# Mbit/s for a gradient of one.
+FIRST_STEP_MBIT = 1.0
+BOUNDARY, BOUNDARY_STEP = 0.05, 0.1
+# Steps in one direction after which confidence grows by two a step.
+SLOW_CONFIDENCE = 3
+LEAST_SLOPE = 0.01
+MBIT = 1e6 / 8
+# Two packets in a first guess of a round trip (100 ms): 0.24 Mbit/s; and the least: two packets a second.
+FIRST_RATE, LEAST_RATE = 20.0 * PACKET_BYTES, 2.0 * PACKET_BYTES
+# An interval has so many packets at least, or it says nothing of loss or slope.
+LEAST_PACKETS = 5
+
+
+def utility(mbit: float, slope: float, loss: float) -> float:
+    """Of sending at a rate, where round trips grow by `slope` seconds a second and a share is lost."""
+    return float(mbit**EXPONENT - SLOPE_WEIGHT * mbit * max(0.0, slope) - LOSS_WEIGHT * mbit * loss)
+
+
+class Vivace:
+    """rate: bytes a second, around which it tries."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rate = FIRST_RATE
+        self._rng = rng
+        self._rtt = SmoothedRtt()
+        self._intervals = MonitorIntervals()
+        self._starting, self._best = True, -inf
+        self._begun = False
+        self._planned: deque[int] = deque()
+        # signs of the probes whose intervals are under way, and what was found of the first of a pair
+        self._signs: deque[int] = deque()
+        self._pair: dict[int, float] = {}
+        self._sign, self._same, self._cut = 0, 0, 0
+        self._sending = self.rate
+
+    def on_ack(self, now: float, rtt: float, delivered: int, bytes: int) -> None:
+        """Count it in its interval; learn from those that are complete."""
+        del delivered
+        self._rtt.add(rtt)
+        self._intervals.acknowledged(now, rtt, bytes)
+
+    def on_loss(self, now: float, n: int) -> None:
+        """Count it in its interval."""
+        del now
+        self._intervals.lost(n)
+
+    def on_tick(self, now: float) -> SendingLimit:
+        """Learn from what is complete; begin the next interval when one is over. The rate is the only limit."""
+        for one in self._intervals.complete(now, self._rtt.smoothed_s):
+            self._learn(one)
+        if now >= self._intervals.ends:
+            self._begin(now)
+        return SendingLimit(inf, self._sending)
+
+    def _begin(self, now: float) -> None:
+        """Begin an interval: of the doubled rate, of a probe, or of the rate itself while probes are under way."""
+        sign = 0
+        if self._starting:
+            self._sending *= 2 if self._begun else 1
+        else:
+            if not self._planned and not any(self._signs):
+                first = 1 if self._rng.random() < 0.5 else -1
+                self._planned.extend((first, -first))
+            sign = self._planned.popleft() if self._planned else 0
+            self._sending = self.rate * (1 + PROBE * sign)
+        self._begun = True
+        self._signs.append(sign)
+        seconds = max(self._rtt.smoothed_s, LEAST_PACKETS * PACKET_BYTES / self._sending)
+        self._intervals.begin(now, self._sending, seconds)
+
+    def _learn(self, one: MonitorInterval) -> None:
+        sign = self._signs.popleft()
+        slope = one.rtt_gradient if abs(one.rtt_gradient) >= LEAST_SLOPE else 0.0
+        found = utility(one.rate / MBIT, slope, one.loss)
+        if self._starting:
+            if found < self._best:
+                self._starting, self.rate = False, max(LEAST_RATE, one.rate / 2)
+            self._best = found
+        elif sign:
+            self._pair[sign] = found
+            if len(self._pair) == 2:
+                self._step((self._pair[1] - self._pair[-1]) / (2 * PROBE * self.rate / MBIT))
+                self._pair = {}
+
+    def _step(self, gradient: float) -> None:
+        """Move the rate along the gradient (of utility over Mbit/s)."""
+        sign = int(copysign(1, gradient))
+        self._same, self._cut = (self._same + 1, self._cut) if sign == self._sign else (1, 0)
+        self._sign = sign
+        confidence = self._same if self._same <= SLOW_CONFIDENCE else 2 * self._same - SLOW_CONFIDENCE
+        step = confidence * FIRST_STEP_MBIT * gradient * MBIT
+        most = (BOUNDARY + self._cut * BOUNDARY_STEP) * self.rate
+        self._cut = self._cut + 1 if abs(step) > most else int(abs(step) / self.rate / BOUNDARY_STEP)
+        self.rate = max(LEAST_RATE, self.rate + copysign(min(abs(step), most), gradient))
