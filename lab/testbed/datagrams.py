@@ -4,7 +4,7 @@
     flow = DatagramFlow(made("copa", rng), sender, receiver)     two connected sockets that do not block
     flow.send()                                                  the first packets
     flow.take_acknowledgements(); flow.echo()                    when `sender`, or `receiver`, can be read
-    flow.send()                                                  not later than `flow.next_at`
+    flow.send()                                                  not later than `flow.next_ns`
 
 Question   What does a scheme that no kernel has make of a path, beside those that kernels have?
 Method     Each datagram has its number and the moment it left in its first bytes; the receiver sends these bytes back
@@ -23,7 +23,7 @@ import socket
 import struct
 import time
 from contextlib import suppress
-from math import inf
+from math import ceil
 
 from configtron.schemes.scheme import PACKET_BYTES, Scheme
 from configtron.schemes.sending import DatagramSender
@@ -41,26 +41,33 @@ SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
 
 
 class DatagramFlow:
-    """next_at: when `send` is due, on the monotonic clock."""
+    """next_ns: when `send` is due, on the monotonic clock; None before the first.
+
+    A scheme's clock begins with its flow, in whole nanoseconds: the same flow has the same numbers at any time of day.
+    """
 
     def __init__(self, scheme: Scheme, sender: socket.socket, receiver: socket.socket) -> None:
         self._state = DatagramSender(scheme)
         self._sender, self._receiver = sender, receiver
-        self.next_at = inf
+        self.next_ns: int | None = None
+        self._began_ns = 0
         for one in (sender, receiver):
             for option in (SO_SNDBUFFORCE, SO_RCVBUFFORCE):
                 one.setsockopt(socket.SOL_SOCKET, option, BUFFER_BYTES)
 
     def send(self) -> None:
-        """Send what may be sent now."""
+        """Send what may be sent now; the first time, begin."""
+        if self.next_ns is None:
+            self._began_ns = time.monotonic_ns()
         state, send, pack = self._state, self._sender.send, HEADER.pack
-        now = time.monotonic()
+        now = self._now()
         state.wake(now)
         while (due := state.due(now)) <= now:
             number = state.send(now)
             with suppress(BlockingIOError, ConnectionRefusedError):
                 send(pack(number % NUMBERS, now) + PADDING)
-        self.next_at = min(due, state.wake_by)
+        # not now: what is due by less than a nanosecond would be asked for again without an end
+        self.next_ns = self._began_ns + max(ceil(min(due, state.wake_by) * 1e9), round(now * 1e9) + 1)
 
     def take_acknowledgements(self) -> None:
         """Read those that are there, and send what they allow."""
@@ -70,8 +77,11 @@ class DatagramFlow:
                 number, sent_at = unpack(receive(HEADER.size))
                 # the number of 32 bits that is nearest below what was sent
                 sent = self._state.sent
-                acknowledge(time.monotonic(), sent - (sent - number) % NUMBERS, sent_at)
+                acknowledge(self._now(), sent - (sent - number) % NUMBERS, sent_at)
         self.send()
+
+    def _now(self) -> float:
+        return (time.monotonic_ns() - self._began_ns) / 1e9
 
     def echo(self) -> None:
         """Acknowledge each packet that has arrived."""

@@ -19,7 +19,6 @@ import struct
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -53,10 +52,12 @@ PROTOCOLS = (socket.IPPROTO_TCP, socket.IPPROTO_UDP)
 RESET = struct.pack("ii", 1, 0)
 # A tap's ring holds two seconds of the fastest link.
 LOOK_EVERY_S = 0.5
+SECOND_NS = 1_000_000_000
+LOOK_EVERY_NS = round(LOOK_EVERY_S * SECOND_NS)
 # Nothing arrives for so long: the path is empty. Longer than the longest gap of the slowest link.
 QUIET_S, PATIENCE_S = 1.5, 120.0
 # Flows begin anywhere within one tick of the kernel's clock (HZ is 100), as users do.
-TICK_S = 0.01
+TICK_NS = 10_000_000
 
 
 def perform(orders: str, folder: Path, means: Means) -> str:
@@ -124,12 +125,12 @@ class _Race:
         each = [tap for ends in taps for tap in ends]
         with self._open:
             starts = [self._prepare(number, flow) for number, flow in enumerate(self._trial.flows)]
-            began = _whole_second() + splitmix64(self._trial.seed) % 1000 / 1000 * TICK_S
-            self._drive(began, starts, each)
+            began_ns = _whole_second_ns() + splitmix64(self._trial.seed) % 1000 * TICK_NS // 1000
+            self._drive(began_ns, starts, each)
             self._ask()
         _await_quiet(each)
         logs = [np.concatenate([tap.close() for tap in ends]) for ends in taps]
-        return [self._flowed(number, logs, _since_epoch_ns(began)) for number in range(len(self._trial.flows))]
+        return [self._flowed(number, logs, _since_epoch_ns(began_ns)) for number in range(len(self._trial.flows))]
 
     def _prepare(self, number: int, flow: Flow) -> Callable[[], None]:
         """Open a flow's sockets; return what starts it."""
@@ -171,26 +172,28 @@ class _Race:
         self._ready.register(receiver, selectors.EVENT_READ, found.echo)
         return found.send
 
-    def _drive(self, began: float, begin: Sequence[Callable[[], None]], taps: Sequence[Tap]) -> None:
-        starts = sorted((flow.start_s, n) for n, flow in enumerate(self._trial.flows) if not self._reasons[n])
-        end, look = began + self._trial.duration_s, began + LOOK_EVERY_S
-        while (now := time.monotonic()) < end:
-            while starts and began + starts[0][0] <= now:
+    def _drive(self, began_ns: int, begin: Sequence[Callable[[], None]], taps: Sequence[Tap]) -> None:
+        flows = [(flow.start_s, number) for number, flow in enumerate(self._trial.flows) if not self._reasons[number]]
+        # whole nanoseconds: what is left to wait is the same number whenever the trial began
+        starts = [(began_ns + round(at * 1e9), number) for at, number in sorted(flows)]
+        end, look = began_ns + round(self._trial.duration_s * 1e9), began_ns + LOOK_EVERY_NS
+        while (now := time.monotonic_ns()) < end:
+            while starts and starts[0][0] <= now:
                 begin[starts.pop(0)[1]]()
             if look <= now:
-                look = now + LOOK_EVERY_S
+                look = now + LOOK_EVERY_NS
                 for tap in taps:
                     tap.read()
-            until = min([end, look, self._send_due(now), *(began + at for at, _ in starts[:1])])
-            for key, _ in self._ready.select(max(0.0, until - now)):
+            until = min([end, look, *self._sends_due(now), *(at for at, _ in starts[:1])])
+            for key, _ in self._ready.select(max(0, until - now) / 1e9):
                 key.data()
 
-    def _send_due(self, now: float) -> float:
-        """Let datagrams leave that are due; return when the next one is."""
+    def _sends_due(self, now_ns: int) -> list[int]:
+        """Let datagrams leave that are due; return when the next of each flow are."""
         for flow in self._datagrams.values():
-            if flow.next_at <= now:
+            if flow.next_ns is not None and flow.next_ns <= now_ns:
                 flow.send()
-        return min((flow.next_at for flow in self._datagrams.values()), default=inf)
+        return [flow.next_ns for flow in self._datagrams.values() if flow.next_ns is not None]
 
     def _connect(self, client: socket.socket, end: tuple[str, int]) -> None:
         client.connect_ex(end)
@@ -254,16 +257,17 @@ def _scheme_of(one: socket.socket) -> str:
     return one.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode()
 
 
-def _whole_second() -> float:
+def _whole_second_ns() -> int:
     """Wait for the next one of the guest's clock."""
-    now = time.monotonic()
-    time.sleep(1 - now % 1)
-    return now - now % 1 + 1
+    now = time.monotonic_ns()
+    left = SECOND_NS - now % SECOND_NS
+    time.sleep(left / 1e9)
+    return now + left
 
 
-def _since_epoch_ns(monotonic_s: float) -> int:
+def _since_epoch_ns(monotonic_ns: int) -> int:
     """A moment of the clock that taps stamp with."""
-    return time.time_ns() - round((time.monotonic() - monotonic_s) * 1e9)
+    return time.time_ns() - (time.monotonic_ns() - monotonic_ns)
 
 
 def _await_quiet(taps: Sequence[Tap]) -> None:
