@@ -27,8 +27,7 @@ from math import exp, inf
 
 import numpy as np
 
-from configtron.schemes.measured_rtt import SmoothedRtt
-from configtron.schemes.monitor_interval import MonitorInterval, MonitorIntervals
+from configtron.schemes.monitor_interval import MonitorInterval, RateTrials
 from configtron.schemes.scheme import PACKET_BYTES, SendingLimit
 
 # The sigmoid: its steepness, and the loss where it breaks off.
@@ -47,14 +46,13 @@ def utility(mbit: float, loss: float) -> float:
     return mbit * (1 - loss) / (1 + exp(STEEPNESS * (loss - BORNE_LOSS))) - mbit * loss
 
 
-class Allegro:
+class Allegro(RateTrials):
     """rate: bytes a second; state: starting, deciding, moving."""
 
     def __init__(self, rng: np.random.Generator) -> None:
+        super().__init__()
         self.rate, self.state = FIRST_RATE, STARTING
         self._rng = rng
-        self._rtt = SmoothedRtt()
-        self._intervals = MonitorIntervals()
         self._epsilon = LEAST_EPSILON
         self._sending = self.rate
         # signs of the next intervals, and of those under way; 0 is an interval from which nothing is learned
@@ -62,17 +60,6 @@ class Allegro:
         self._under_way: deque[int] = deque()
         self._trials: list[tuple[int, float]] = []
         self._best, self._direction, self._steps = -inf, 0, 0
-
-    def on_ack(self, now: float, rtt: float, delivered: int, bytes: int) -> None:
-        """Count it in its interval."""
-        del delivered
-        self._rtt.add(rtt)
-        self._intervals.acknowledged(now, rtt, bytes)
-
-    def on_loss(self, now: float, n: int) -> None:
-        """Count it in its interval."""
-        del now
-        self._intervals.lost(n)
 
     def on_tick(self, now: float) -> SendingLimit:
         """Learn from what is complete; begin the next interval when one is over. The rate is the only limit."""

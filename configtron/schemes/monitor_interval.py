@@ -18,6 +18,8 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from configtron.schemes.measured_rtt import SmoothedRtt
+
 # Silence for so many round trips after an interval's end: its packets are lost, its acknowledgements too.
 PATIENCE_ROUNDS = 3
 
@@ -95,3 +97,23 @@ class MonitorIntervals:
 
     def _of(self, left: float) -> MonitorInterval | None:
         return next((one for one in self._waiting if one.begins <= left < one.ends), None)
+
+
+class RateTrials:
+    """A scheme that compares rates by trying them: its round trip and intervals, which every acknowledgement and loss
+    counts for."""
+
+    def __init__(self) -> None:
+        self._rtt = SmoothedRtt()
+        self._intervals = MonitorIntervals()
+
+    def on_ack(self, now: float, rtt: float, delivered: int, bytes: int) -> None:
+        """Count it in its interval."""
+        del delivered
+        self._rtt.add(rtt)
+        self._intervals.acknowledged(now, rtt, bytes)
+
+    def on_loss(self, now: float, n: int) -> None:
+        """Count it in its interval."""
+        del now
+        self._intervals.lost(n)

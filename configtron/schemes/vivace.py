@@ -26,8 +26,7 @@ from math import copysign, inf
 
 import numpy as np
 
-from configtron.schemes.measured_rtt import SmoothedRtt
-from configtron.schemes.monitor_interval import MonitorInterval, MonitorIntervals
+from configtron.schemes.monitor_interval import MonitorInterval, RateTrials
 from configtron.schemes.scheme import PACKET_BYTES, SendingLimit
 
 # The utility: throughput's exponent, the weights of delay's slope and of loss.
@@ -51,14 +50,13 @@ def utility(mbit: float, slope: float, loss: float) -> float:
     return float(mbit**EXPONENT - SLOPE_WEIGHT * mbit * max(0.0, slope) - LOSS_WEIGHT * mbit * loss)
 
 
-class Vivace:
+class Vivace(RateTrials):
     """rate: bytes a second, around which it tries."""
 
     def __init__(self, rng: np.random.Generator) -> None:
+        super().__init__()
         self.rate = FIRST_RATE
         self._rng = rng
-        self._rtt = SmoothedRtt()
-        self._intervals = MonitorIntervals()
         self._starting, self._best = True, -inf
         self._begun = False
         self._planned: deque[int] = deque()
@@ -67,17 +65,6 @@ class Vivace:
         self._pair: dict[int, float] = {}
         self._sign, self._same, self._cut = 0, 0, 0
         self._sending = self.rate
-
-    def on_ack(self, now: float, rtt: float, delivered: int, bytes: int) -> None:
-        """Count it in its interval; learn from those that are complete."""
-        del delivered
-        self._rtt.add(rtt)
-        self._intervals.acknowledged(now, rtt, bytes)
-
-    def on_loss(self, now: float, n: int) -> None:
-        """Count it in its interval."""
-        del now
-        self._intervals.lost(n)
 
     def on_tick(self, now: float) -> SendingLimit:
         """Learn from what is complete; begin the next interval when one is over. The rate is the only limit."""
