@@ -85,6 +85,7 @@ def test_default_comes_back_when_the_validity_of_the_map_is_over(hosts: Hosts, t
         assert routes(hosts) == 50
         manager.send_signal(signal.SIGSTOP)
         void_s = until(lambda: routes(hosts) == 0, fleet.logs)
+        until(lambda: bool(fleet.lines("is void")), fleet.logs)
         (line,) = fleet.lines("is void")
         assert void_s < VALID_S + LEASE_S + BUSY_S
         time.sleep(LEASE_S)
