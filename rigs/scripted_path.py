@@ -4,10 +4,10 @@
     logs = run(ScriptedPath(mbit=10, delay_s=0.02, queue_packets=100), [Starting(Copa()), Starting(Copa(), 5.0)], 30.0)
     logs[0].between(10, 30).mbit, .queueing_s, .loss
 
-Question   Does a scheme settle where its paper's formula says, with nothing of the machine in between?
+Question   Does a scheme settle where its paper's formula puts it, on a path without a machine's noise?
 Method     Events in a heap. A packet joins a queue of whole packets, leaves at the bottleneck's rate of that moment,
-           arrives after the delay; its acknowledgement comes back after the same again, in order. Packets are lost
-           where the queue is full, and by number or moment where the script has it.
+           arrives after the delay; its acknowledgement comes back after the same delay, in order. Packets are lost
+           when the queue is full, and by number or moment as the script has it.
 Reads as   `FlowLog`: per acknowledged packet when it left, how long it queued, its round trip.
 Differs    from a real link: no cost of a packet, no jitter, acknowledgements never queue.
 """

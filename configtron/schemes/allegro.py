@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: MIT
-"""PCC Allegro: the rate that experiments favour, by a utility of throughput and loss.
+"""PCC Allegro: choose the sending rate by trials, with a utility of throughput and loss.
 
-Question   Does a sender that compares rates by trying do better than one that takes a loss for a full queue?
-Method     Rates are tried for a monitor interval each. The utility, with x the rate, L the loss and T = x (1 - L) in
-           Mbit/s,
+Question   Does a sender that compares rates by trials do better than one that takes each loss for a full queue?
+Method     The sender tries each rate for one monitor interval. An interval's utility, with x the rate, L the loss and
+           T = x (1 - L), both rates in Mbit/s, is
                u = T / (1 + exp(100 (L - 0.05))) - x L
-           Starting: the rate doubles until the utility falls. Deciding: four intervals, two at r (1 + eps), two at r (1
-           - eps), in an order by chance; if both pairs agree the rate goes there, else eps grows by 1 % up to 5 %.
-           Moving:
+           Starting: the rate doubles until the utility falls. Deciding: two pairs of intervals, each with one at
+           r (1 + eps) and one at r (1 - eps) in random order; if both pairs favour the same direction, the rate moves
+           that way, else eps grows by 1 %, up to 5 %. Moving:
                r_n = r_(n-1) (1 + n eps dir)      until the utility falls; then back one step, and deciding again.
 Stop when  never.
-Reads as   losses below 5 % (where the sigmoid breaks off) leave the rate at the link's: a full queue, with a loss of
-           few per cent.
-Fails as   delay is not in the utility: a long queue fills unseen while the rate runs ahead, then loses tenths of what
-           is sent until the rate is back. Few packets an interval make the loss of one look like ten per cent: it stays
-           where it is slow.
-Differs    from the paper: the rate stays as it is until the four intervals' acknowledgements are in, as in its program;
-           an interval lasts two round trips (the paper: 1.7 to 2.2 by chance), ten packets at least.
+Reads as   the link's rate, with a full queue and a loss of a few per cent: below 5 %, where the sigmoid drops, losses
+           cost little utility.
+Fails as   delay is not in the utility: the rate overshoots while a long queue fills, and then several tenths of the
+           packets are lost until the rate is back. In an interval of few packets one loss looks like ten per cent, so
+           that a slow flow stays slow.
+Differs    from the paper: the rate waits until the four intervals' acknowledgements are in, as in the authors' program;
+           an interval lasts two round trips (the paper: 1.7 to 2.2 at random), ten packets at least.
 Source     Dong and others, NSDI 2015, sections 2.2 and 3
 """
 
@@ -30,7 +30,7 @@ import numpy as np
 from configtron.schemes.monitor_interval import MonitorInterval, RateTrials
 from configtron.schemes.scheme import PACKET_BYTES, SendingLimit
 
-# The sigmoid: its steepness, and the loss where it breaks off.
+# The sigmoid: its steepness, and the loss at which it drops.
 STEEPNESS, BORNE_LOSS = 100.0, 0.05
 LEAST_EPSILON, MOST_EPSILON = 0.01, 0.05
 ROUNDS, LEAST_PACKETS = 2.0, 10
@@ -42,7 +42,7 @@ STARTING, DECIDING, MOVING = "starting", "deciding", "moving"
 
 
 def utility(mbit: float, loss: float) -> float:
-    """Of sending at a rate of which a share is lost."""
+    """Return the utility of a rate, Mbit/s, of which a share is lost."""
     return mbit * (1 - loss) / (1 + exp(STEEPNESS * (loss - BORNE_LOSS))) - mbit * loss
 
 
@@ -62,7 +62,7 @@ class Allegro(RateTrials):
         self._best, self._direction, self._steps = -inf, 0, 0
 
     def on_tick(self, now: float) -> SendingLimit:
-        """Learn from what is complete; begin the next interval when one is over. The rate is the only limit."""
+        """Learn from complete intervals; begin the next one when it is due. The rate is the only limit."""
         for one in self._intervals.complete(now, self._rtt.smoothed_s):
             if sign := self._under_way.popleft():
                 self._learn(sign, utility(one.rate / MBIT, one.loss), one)
@@ -88,7 +88,7 @@ class Allegro(RateTrials):
             self._deliberate()
 
     def _decide(self) -> None:
-        """Go where both pairs point, each a trial of either sign in the order they ran."""
+        """Move the rate the way that both pairs favour. A pair is one trial of each sign, in the order they ran."""
         ups, downs = ([found for sign, found in self._trials if sign == which] for which in (1, -1))
         better = [up > down for up, down in zip(ups, downs, strict=True)]
         if better[0] != better[1]:

@@ -2,19 +2,19 @@
 """Copa: a rate that is one over delta times the queueing delay.
 
 Question   Which rate is best for throughput and delay at once, and how do flows find it without an exchange?
-Method     Packets that arrive by chance at a queue make the best rate of log(throughput) - delta * log(delay)
+Method     With packets that arrive at a queue at random, log(throughput) - delta * log(delay) is greatest at the rate
                target = 1 / (delta * dq),   dq = standing RTT - least RTT
-           The standing RTT is the least of the last half round trip, the least RTT that of the last ten seconds. The
-           window moves by v / (delta * cwnd) packets on each acknowledgement, towards the target; the velocity v
-           doubles each round trip once the window has gone one way for three. Packets are paced at twice cwnd /
-           standing RTT.
+           The standing RTT is the least of the last half round trip, the least RTT is that of the last ten seconds. On
+           each acknowledgement the window moves by v / (delta * cwnd) packets towards the target. The velocity v
+           doubles each round trip once the window has moved one way for three. Packets are paced at twice
+           cwnd / standing RTT.
 Stop when  never. Slow start doubles the window each round trip until the rate reaches the target.
 Reads as   a queue that empties every five round trips and holds 2.5 / delta packets at most: with delta of 1/2, five.
-Fails as   other flows that never let the queue empty: then 1 / delta grows by one a round trip and halves on loss, so
-           Copa behaves like TCP (competitive mode), and returns when the queue is nearly empty again.
-Differs    from the paper: a queue below the default mode's own target counts as nearly empty too, or two Copa flows
-           that meet take each other for TCP and fill the queue together; the velocity also starts anew when the target
-           is crossed.
+Fails as   other flows that never let the queue empty: then Copa behaves like TCP (competitive mode), in which 1 / delta
+           grows by one a round trip and halves on loss. It leaves this mode when the queue is nearly empty again.
+Differs    from the paper: a queue below the default mode's own target counts as nearly empty too; otherwise two Copa
+           flows that meet take each other for TCP and fill the queue together. The velocity also starts anew when the
+           window crosses the target.
 Source     Arun and Balakrishnan, NSDI 2018, sections 2 and 3
 """
 
@@ -28,7 +28,7 @@ from configtron.schemes.scheme import INITIAL_CWND, LEAST_CWND, PACKET_BYTES, Se
 
 DEFAULT_DELTA = 0.5
 LEAST_RTT_SPAN_S = 10.0
-# The queue is nearly empty below this share of the largest queueing delay; it must be once in so many round trips.
+# Below this share of the largest queueing delay the queue is nearly empty; it has to be once in so many round trips.
 NEARLY_EMPTY, SPAN_ROUNDS = 0.1, 5
 # Round trips in one direction before the velocity doubles.
 STEADY_ROUNDS = 3
@@ -70,13 +70,13 @@ class Copa:
             self._end_round(now)
 
     def on_loss(self, now: float, n: int) -> None:
-        """Remember it: in competitive mode delta reacts to loss, otherwise nothing does."""
+        """End slow start, and note the loss: only competitive mode reacts to it, by delta."""
         del now, n
         self._slow_start = False
         self._round_lost = True
 
     def on_tick(self, now: float) -> SendingLimit:
-        """Return the window, and twice its rate."""
+        """Return the window, and a pacing rate of twice the window per standing RTT."""
         del now
         return SendingLimit(self.cwnd, 2 * self.cwnd / self._standing_s if self._standing_s < inf else inf)
 
@@ -87,7 +87,7 @@ class Copa:
         self.cwnd = max(LEAST_CWND, self.cwnd + sign * step)
 
     def _end_round(self, now: float) -> None:
-        """Once a round trip: the velocity, the mode, and in competitive mode delta."""
+        """Set velocity and mode, once a round trip; in competitive mode delta too."""
         went = 1 if self.cwnd > self._round_began_at else -1
         self._steady = self._steady + 1 if went == self._direction else 0
         self._velocity = 1.0 if not self._steady else self._velocity * (2 if self._steady >= STEADY_ROUNDS else 1)

@@ -7,18 +7,18 @@ Method     Packets that left within 5 ms are a group. Between groups, d = (arriv
            threshold gamma:
                m > gamma for 10 ms and not falling: overuse;   m < -gamma: underuse;   else normal
                gamma += dT * k * (|m| - gamma),  k = 0.01 above, 0.00018 below       (so that TCP does not starve it)
-           A state machine makes the rate of it: overuse decreases to 0.85 of the rate that arrived in the last half
-           second, underuse holds, normal increases: by 8 % a second far from the last decrease's rate, else by about
-           one packet a response time (100 ms + RTT). Loss: above 10 % of packets, rate *= 1 - L / 2; below 2 %, it may
-           grow by 5 %; the lower counts.
+           The signal sets the rate. Overuse: 0.85 of the rate that arrived in the last half second. Underuse: as it is.
+           Normal: it grows by 8 % a second far from the rate of former decreases, near it by half a packet a
+           second in each 100 ms + RTT. Loss limits it once a second: above 10 % of packets to rate * (1 - L / 2), from
+           2 % to the present rate, below 2 % not at all.
 Stop when  never.
 Reads as   an average queue of a few ms: overuse is found when the slope, not the delay, crosses gamma (12.5 ms at
            first); the rate swings between 0.85 of the link's and a little more.
-Fails as   no source is faster than 1.5 times what arrives, so a link that gets faster is found at 8 % a second.
-Differs    from the draft: arrivals are those of acknowledgements, since delays back are constant where nothing queues
-           there; m of a group is scaled by min(groups, 60) as WebRTC's code does, without which the draft's own gamma
-           is never crossed; loss is of the last second, not of RTCP's reports; it starts at 300 kbit/s and doubles each
-           second until the first overuse.
+Fails as   a link that gets faster: the rate follows by 8 % a second, and is at most 1.5 times what arrives.
+Differs    from the draft: arrivals are those of acknowledgements, whose way back adds a constant where nothing queues;
+           m of a group is scaled by min(groups, 60) as WebRTC's code does, otherwise m never crosses the draft's
+           gamma; loss is of the last second, not of RTCP's reports, and below 2 % sets no limit (the draft: growth by
+           5 %); the rate starts at 300 kbit/s and doubles each second until the first overuse.
 Source     draft-ietf-rmcat-gcc-02, sections 4 to 6; Carlucci and others, MMSys 2016
 """
 
@@ -33,11 +33,11 @@ from configtron.schemes.scheme import PACKET_BYTES, SendingLimit
 BURST_S = 0.005
 # The filter: noise of the state each group, and how fast its estimate of the measurements' noise follows.
 STATE_NOISE, CHI, FIRST_ERROR = 1e-3, 0.01, 0.1
-# The threshold, and the gains by which it follows, each ms.
+# The threshold, and the gains by which it follows |m|, per ms.
 GAMMA_MS, GAMMA_LEAST_MS, GAMMA_MOST_MS, K_UP, K_DOWN = 12.5, 6.0, 600.0, 0.01, 0.00018
 OVERUSE_MS, MOST_GROUPS = 10.0, 60
 BETA, ETA, RECEIVED_SPAN_S, LOSS_SPAN_S = 0.85, 1.08, 0.5, 1.0
-# Of the mean rate at decreases: within three deviations the link's rate is near.
+# Within three deviations of the mean rate at decreases, the link's rate is near.
 NEAR_DEVIATIONS, NEAR_WEIGHT = 3.0, 0.05
 FIRST_RATE, LEAST_RATE, FIRST_ETA = 3e5 / 8, 3e4 / 8, 2.0
 HIGH_LOSS, LOW_LOSS = 0.1, 0.02
@@ -53,7 +53,7 @@ class DelaySlope:
         self._groups, self._over_ms = 0, 0.0
 
     def add(self, d_ms: float, since_ms: float) -> None:
-        """Take in one group's delay variation, so long after the group before."""
+        """Add one group's delay variation; since_ms: between its arrival and that of the group before."""
         innovation = d_ms - self._m
         bounded = max(-3 * self._noise**0.5, min(3 * self._noise**0.5, innovation))
         self._noise = max(1.0, (1 - CHI) * self._noise + CHI * bounded * bounded)
@@ -84,12 +84,12 @@ class Gcc:
         self._arrived: deque[tuple[float, int]] = deque()
         self._counted: deque[tuple[float, int, int]] = deque()
         self._started, self._at = True, -inf
-        # mean and variance of the rate at which overuse was found; none known: 0
+        # mean and variance of the rate at which overuse was found; 0: none yet
         self._near, self._near_square = 0.0, 0.0
         self._loss_at = -inf
 
     def on_ack(self, now: float, rtt: float, delivered: int, bytes: int) -> None:
-        """Put it into its group; a new group is a measurement."""
+        """Put the packet into its group; each new group ends a measurement."""
         del delivered
         self._rtt.add(rtt)
         self._arrived.append((now, bytes))
@@ -104,11 +104,11 @@ class Gcc:
         self._before, self._group = self._group, (left, left, now)
 
     def on_loss(self, now: float, n: int) -> None:
-        """Count."""
+        """Count the losses."""
         self._counted.append((now, 0, n))
 
     def on_tick(self, now: float) -> SendingLimit:
-        """Move the rate by the time that has passed. The rate is the only limit, but for a second of silence."""
+        """Move the rate by the time that has passed. The window is what the rate sends in a second and a round trip."""
         since = min(1.0, now - self._at) if self._at > -inf else 0.0
         self._at = now
         while self._arrived and self._arrived[0][0] < now - RECEIVED_SPAN_S:
@@ -135,7 +135,7 @@ class Gcc:
             self.rate = max(self.rate, min(grown, 1.5 * received + PACKET_BYTES)) if received else self.rate
 
     def _consider_loss(self, now: float) -> None:
-        """Once a second, by the losses of that second."""
+        """Set the limit by loss, once a second, from the packets of that second."""
         if now < self._loss_at + LOSS_SPAN_S:
             return
         self._loss_at = now

@@ -2,8 +2,8 @@
 """LEDBAT: a background flow that adds a fixed delay to the queue and no more.
 
 Question   How can bulk data use what others leave, and yield when others come?
-Method     The least delay ever seen is that of the empty path. What is over it is queueing, and the window grows or
-           shrinks with its distance from a target:
+Method     The least delay of the last ten minutes is that of the empty path. Delay beyond it is queueing. The window
+           grows or shrinks with the distance of queueing from a target:
                off_target = (TARGET - queueing) / TARGET
                cwnd      += GAIN * off_target * acknowledged * MSS / cwnd       on each acknowledgement
                cwnd       = cwnd / 2                                            on loss, once a round trip
@@ -30,11 +30,11 @@ from configtron.schemes.scheme import LEAST_CWND, PACKET_BYTES, SendingLimit
 TARGET_S = 0.1
 # One packet a round trip at most, as TCP in congestion avoidance.
 GAIN = 1.0
-# The least delays of so many minutes are remembered: a route that gets longer is noticed after ten.
+# The least delay of each of so many minutes is remembered: a longer route is noticed after ten.
 BASE_HISTORY, MINUTE_S = 10, 60.0
 # The least of so many delays is the current one: noise only adds.
 CURRENT_FILTER = 4
-# Of the target: where slow start ends.
+# Share of the target at which slow start ends.
 SLOW_START_SHARE = 0.25
 
 

@@ -24,7 +24,7 @@ FIRST_TIMEOUT_S = 1.0
 
 
 class SmoothedRtt:
-    """latest_s, least_s: of all so far; `inf` before the first."""
+    """latest_s: of the newest packet; least_s: of all packets; `inf` before the first."""
 
     def __init__(self) -> None:
         self.latest_s = self.least_s = inf
@@ -32,7 +32,7 @@ class SmoothedRtt:
         self._variation_s = 0.0
 
     def add(self, rtt: float) -> None:
-        """Take in a packet's time."""
+        """Add a packet's round-trip time."""
         if self.latest_s == inf:
             self.smoothed_s, self._variation_s = rtt, rtt / 2
         else:
@@ -57,7 +57,7 @@ class WindowedMinimum:
         self._ascending: deque[tuple[float, float]] = deque()
 
     def add(self, now: float, value: float) -> float:
-        """Take one in, forget what is too old, return the least."""
+        """Add a value, forget those that are too old, return the least."""
         kept = self._ascending
         while kept and kept[-1][1] >= value:
             kept.pop()

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Monitor intervals, as both PCCs have them: what was sent within a span at one rate, and what became of it.
+"""Monitor intervals of PCC: what was sent at one rate within a span of time, and what became of it.
 
     intervals = MonitorIntervals()
-    intervals.begin(now, rate, seconds)          of what is sent from now on, at a rate
-    intervals.acknowledged(now, rtt, bytes)      counted where the packet left
-    for one in intervals.complete(now): one.rate, one.throughput, one.loss, one.rtt_gradient
+    intervals.begin(now, rate, seconds)          for what is sent from now on, at this rate
+    intervals.acknowledged(now, rtt, bytes)      counts in the interval in which the packet left
+    for one in intervals.complete(now, rtt): one.rate, one.throughput, one.loss, one.rtt_gradient
 
-An interval is complete when a packet that left after its end is acknowledged, or when none has been for long. A lost
-packet is counted where the packet left whose acknowledgement shows it: at most three packets later.
+An interval is complete when a packet that left after its end is acknowledged, or some round trips after its end. A
+lost packet counts in the interval of the packet whose acknowledgement shows the loss, which left a few packets later.
 
 Source     Dong and others, NSDI 2015, section 3.1; NSDI 2018, section 4.1
 """
@@ -20,13 +20,13 @@ from dataclasses import dataclass, field
 
 from configtron.schemes.measured_rtt import SmoothedRtt
 
-# Silence for so many round trips after an interval's end: its packets are lost, its acknowledgements too.
+# So many round trips after its end an interval is complete without an acknowledgement of a later packet.
 PATIENCE_ROUNDS = 3
 
 
 @dataclass
 class MonitorInterval:
-    """rate: bytes a second while it lasted."""
+    """What was sent at one rate, bytes a second. rtts: (departure, round trip) of each acknowledged packet, s."""
 
     rate: float
     begins: float
@@ -34,23 +34,21 @@ class MonitorInterval:
     arrived_bytes: int = 0
     packets: int = 0
     lost: int = 0
-    first_at: float = 0.0
-    last_at: float = 0.0
     rtts: list[tuple[float, float]] = field(default_factory=list)
 
     @property
     def throughput(self) -> float:
-        """Bytes a second that arrived of what was sent in it."""
+        """Return how much of what was sent in it arrived, bytes a second."""
         return self.arrived_bytes / (self.ends - self.begins)
 
     @property
     def loss(self) -> float:
-        """The share of its packets that is lost; all where none was acknowledged."""
+        """Return the share of its packets that was lost; 1 where none was acknowledged."""
         return self.lost / (self.lost + self.packets) if self.packets else 1.0
 
     @property
     def rtt_gradient(self) -> float:
-        """Seconds of round trip a second, by least squares over its packets; 0 for fewer than two."""
+        """Return the growth of round trips, s a second, by least squares over its packets; 0 for fewer than two."""
         count = len(self.rtts)
         mean_at, mean_rtt = (sum(values) / max(count, 1) for values in zip(*self.rtts or [(0.0, 0.0)], strict=True))
         spread = sum((at - mean_at) ** 2 for at, _ in self.rtts)
@@ -58,7 +56,7 @@ class MonitorInterval:
 
 
 class MonitorIntervals:
-    """Those that are under way, oldest first."""
+    """The intervals that are not complete, oldest first."""
 
     def __init__(self) -> None:
         self._waiting: deque[MonitorInterval] = deque()
@@ -66,16 +64,16 @@ class MonitorIntervals:
 
     @property
     def ends(self) -> float:
-        """When the newest ends; before everything if there is none."""
+        """Return when the newest interval ends; -1 if there is none."""
         return self._waiting[-1].ends if self._waiting else -1.0
 
     def begin(self, now: float, rate: float, seconds: float) -> MonitorInterval:
-        """Begin the next one."""
+        """Begin the next interval."""
         self._waiting.append(MonitorInterval(rate, now, now + seconds))
         return self._waiting[-1]
 
     def acknowledged(self, now: float, rtt: float, bytes: int) -> None:
-        """Count a packet."""
+        """Count an acknowledged packet."""
         left = now - rtt
         self._left = max(self._left, left)
         if one := self._of(left):
@@ -84,12 +82,12 @@ class MonitorIntervals:
             one.rtts.append((left, rtt))
 
     def lost(self, count: int) -> None:
-        """Count losses with the newest packet that was acknowledged, or, in silence, with the oldest interval."""
+        """Count losses in the interval of the newest acknowledged packet; if it is over, in the oldest interval."""
         if one := self._of(self._left) or (self._waiting[0] if self._waiting else None):
             one.lost += count
 
     def complete(self, now: float, rtt: float) -> Iterator[MonitorInterval]:
-        """Yield and forget those of which no more will come."""
+        """Yield and forget the complete intervals. rtt: a smoothed round trip, seconds."""
         while self._waiting and (
             self._left >= self._waiting[0].ends or now > self._waiting[0].ends + PATIENCE_ROUNDS * rtt
         ):
@@ -108,12 +106,12 @@ class RateTrials:
         self._intervals = MonitorIntervals()
 
     def on_ack(self, now: float, rtt: float, delivered: int, bytes: int) -> None:
-        """Count it in its interval."""
+        """Count the packet in its interval."""
         del delivered
         self._rtt.add(rtt)
         self._intervals.acknowledged(now, rtt, bytes)
 
     def on_loss(self, now: float, n: int) -> None:
-        """Count it in its interval."""
+        """Count the losses in their interval."""
         del now
         self._intervals.lost(n)

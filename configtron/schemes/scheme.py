@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""What a congestion control of user space is: three methods, and what they are called with.
+"""The interface of a congestion control of user space: three methods, and their arguments.
 
     scheme.on_ack(now, rtt, delivered, bytes)     a packet is acknowledged
     scheme.on_loss(now, n)                        so many packets are lost
-    scheme.on_tick(now) -> SendingLimit              how much may be under way, and how fast it may leave
+    scheme.on_tick(now) -> SendingLimit           how much may be under way, and how fast it may leave
 
 now        seconds of any clock that only goes forward; the same for all calls
 rtt        seconds between this packet's departure and its acknowledgement's arrival, so `now - rtt` is when it left
 delivered  bytes of this flow that have been acknowledged, this packet's included
 bytes      this packet's, IP's header included
 
-Acknowledgements come in the order of packets. A loss is seen by the acknowledgement of a later packet, so `on_loss`
-comes just before that packet's `on_ack`; or nothing has been acknowledged for long, and everything under way is given
-up. `on_tick` is called after these and at least every `TICK_S`; it may be called as often as the sender likes.
+Acknowledgements come in the order of packets. The acknowledgement of a later packet shows a loss, so the sender calls
+`on_loss` just before that packet's `on_ack`. When nothing was acknowledged for long, all that is under way is lost. The
+sender calls `on_tick` after these calls, at least every `TICK_S`, and as often as it likes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TICK_S = 0.005
 INITIAL_CWND = 10.0 * PACKET_BYTES
 # Two packets: with fewer, one acknowledgement cannot follow another.
 LEAST_CWND = 2.0 * PACKET_BYTES
-# Until there is a round-trip time; RFC 6298's first timeout is a second, but rates that begin need some guess.
+# Assumed until a round trip is measured: a first pacing rate needs one. RFC 6298 has only a first timeout, 1 s.
 FIRST_RTT_S = 0.1
 
 

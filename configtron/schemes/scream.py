@@ -7,16 +7,16 @@ Method     The window follows the distance of the queueing delay from a target, 
                off_target = (qdelay_target - qdelay) / qdelay_target
                cwnd      += gain * off_target * acknowledged * MSS / cwnd
            with a gain of 1. In fast increase, which lasts while there is no sign of congestion (a trend of the delay
-           below 0.2), the window grows by all that is acknowledged. A loss takes it to 0.8, once a round trip, and ends
-           the fast increase; it returns after five seconds without congestion.
+           below 0.2), the window grows by all that is acknowledged. A loss cuts it to 0.8, once a round trip, and ends
+           fast increase, which returns after five seconds without congestion.
 Stop when  never.
-Reads as   a standing queue of at most qdelay_target (100 ms), in the mean below it, because it is the trend that ends
-           the fast increase.
-Fails as   TCP in the same queue: the target grows up to 400 ms with the delay that others make, and shrinks again.
-Differs    from RFC 8298: no media, so none of its rate control (sections 4.1.3 to 4.1.5); the sender has always data,
+Reads as   a standing queue of at most qdelay_target (100 ms), and below it in the mean, because the trend ends fast
+           increase.
+Fails as   TCP in the same queue: the target grows with the delay that TCP makes, up to 400 ms, and shrinks again.
+Differs    from RFC 8298: no media, so none of its rate control (sections 4.1.3 to 4.1.5); the sender always has data,
            so the window is not held near what is in flight; round-trip times stand for one-way delays; packets are
-           paced at 1.25 times cwnd / RTT; the target's growth uses the mean and deviation of delays of each round trip,
-           not of fixed samples.
+           paced at 1.25 times cwnd / RTT; the target grows by the mean and deviation of the smoothed delay, sampled
+           every 50 ms.
 Source     RFC 8298, section 4.1.2
 """
 
@@ -30,13 +30,14 @@ from configtron.schemes.scheme import INITIAL_CWND, LEAST_CWND, PACKET_BYTES, Se
 
 QDELAY_TARGET_LO_S, QDELAY_TARGET_HI_S = 0.1, 0.4
 GAIN, BETA_LOSS = 1.0, 0.8
-# Of the delay as a share of the target: how fast its mean follows, and how many the trend is of.
+# The mean queueing delay: weight of a new value; number of its shares of the target that make the trend.
 QDELAY_WEIGHT, FRACTIONS = 0.1, 20
 QDELAY_TREND_TH, RESUME_FAST_INCREASE_S = 0.2, 5.0
 PACE_HEADROOM = 1.25
-# The trend is made anew this often.
+# The trend is computed this often.
 TREND_EVERY_S = 0.05
-# Others' queue: delays of so many such spans, above this mean, whose spread is below this share, raise the target.
+# A competing flow raises the target: so many samples of the delay, as shares of the least target, with a mean above
+# this and a deviation below this share of the mean.
 NORMS, COMPETING_NORM, STEADY_NORM = 200, 1.5, 0.5
 
 
@@ -72,19 +73,19 @@ class Scream:
         self.cwnd = max(self.cwnd, LEAST_CWND)
 
     def on_loss(self, now: float, n: int) -> None:
-        """Take the window back, once a round trip."""
+        """Cut the window, once a round trip."""
         del n
         self._fast_increase, self._congested_at = False, now
         if now >= self._reduced_at + self._rtt.smoothed_s:
             self.cwnd, self._reduced_at = max(self.cwnd * BETA_LOSS, LEAST_CWND), now
 
     def on_tick(self, now: float) -> SendingLimit:
-        """Return the window, and its rate with some room."""
+        """Return the window, and a pacing rate with some headroom."""
         del now
         return SendingLimit(self.cwnd, PACE_HEADROOM * self.cwnd / self._rtt.smoothed_s)
 
     def _measure_trend(self, now: float) -> None:
-        """The trend: the correlation of successive delay fractions, times the newest."""
+        """Compute the trend: the correlation of successive delay fractions, times the newest."""
         self._fractions.append(self._average / self.target_s)
         mean = sum(self._fractions) / len(self._fractions)
         away = [fraction - mean for fraction in self._fractions]
@@ -96,7 +97,7 @@ class Scream:
         self._adapt_target()
 
     def _adapt_target(self) -> None:
-        """Raise the target where others hold the queue above it for long; else let it fall."""
+        """Raise the target while other flows hold the queue above it for long; else let it fall."""
         self._norms.append(self._average / QDELAY_TARGET_LO_S)
         mean = sum(self._norms) / len(self._norms)
         spread = (sum((norm - mean) ** 2 for norm in self._norms) / len(self._norms)) ** 0.5

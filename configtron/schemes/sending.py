@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""A sender of datagrams with unlimited data under any scheme: when the next one may leave, which are lost. Pure.
+"""A sender of unlimited data in datagrams under any scheme: when the next one may leave, which are lost. Pure.
 
     sender = DatagramSender(scheme)
-    while sender.due(now) <= now: number = sender.send(now)     and put the packet onto the path
-    sender.acknowledge(now, number, sent_at)    what the receiver echoed
-    sender.wake(now)                        after acknowledgements, and not later than sender.wake_by
+    while sender.due(now) <= now: number = sender.send(now)     the caller sends this packet
+    sender.acknowledge(now, number, sent_at)                    for each packet that the receiver echoed
+    sender.wake(now)                                            after acknowledgements, and by sender.wake_by
 
-Question   What does a congestion control do on a path, apart from sockets?
-Method     Each datagram has a number of its own and none is sent twice. One that is three numbers behind an
-           acknowledged one is lost (RFC 9002, kPacketThreshold). When nothing is acknowledged for a timeout, all that
-           is under way is lost, and the next timeout is twice as long until something is. One packet may always be
-           under way.
-Reads as   `due`, `wake_by`: moments. A pacing rate divides the time between packets; a sender that is late catches up
-           by at most `CATCH_UP_S`, so that a timer's error does not lower the rate.
+Question   When may a flow send its next packet, and which packets are lost, under any scheme and without sockets?
+Method     Each datagram has a number of its own and none is sent twice. One that is more than three numbers
+           before an acknowledged one is lost (as by kPacketThreshold of RFC 9002, which takes three). When nothing is
+           acknowledged for a timeout, all that is under way is lost, and timeouts double until an acknowledgement
+           comes. One packet may always be under way.
+Reads as   `due`, `wake_by`: seconds of the caller's clock. The pacing rate sets the time between packets. A late sender
+           catches up by at most `CATCH_UP_S`, so that a timer's error does not lower the rate.
 Differs    from TCP: nothing is retransmitted; every packet is acknowledged by itself.
 Source     RFC 9002 section 6.1.1; RFC 6298 section 5
 """
@@ -25,16 +25,16 @@ from math import inf
 from configtron.schemes.measured_rtt import SmoothedRtt
 from configtron.schemes.scheme import PACKET_BYTES, TICK_S, Scheme
 
-# Packets acknowledged after one that is missing before it is taken for lost.
+# A missing packet is lost once three others after it, and then a later one, are acknowledged.
 REORDERED = 3
 # Timers of Linux are late by 50 us (PR_SET_TIMERSLACK); a busy program by more.
 CATCH_UP_S = 0.001
-# Timeouts double so often at most: 64 times the first.
+# Timeouts double so often at most, to 64 times the first.
 MOST_DOUBLED = 6
 
 
 class DatagramSender:
-    """One flow. sent, delivered, lost: packets, bytes, packets."""
+    """One flow. sent, lost: packets; delivered: bytes."""
 
     def __init__(self, scheme: Scheme, packet_bytes: int = PACKET_BYTES) -> None:
         self.scheme = scheme
@@ -48,7 +48,7 @@ class DatagramSender:
         self._next_tick = -inf
 
     def due(self, now: float) -> float:
-        """Return when the next packet may leave: not after `now` if at once, `inf` while the window is full."""
+        """Return when the next packet may leave: now or earlier means at once, `inf` that the window is full."""
         waiting = len(self._under_way)
         if waiting and (waiting + 1) * self._packet_bytes > self._cwnd:
             return inf
@@ -64,7 +64,7 @@ class DatagramSender:
         return self.sent - 1
 
     def acknowledge(self, now: float, number: int, sent_at: float) -> None:
-        """Take in an acknowledgement. One of a packet that was given up is ignored."""
+        """Count an acknowledgement; ignore one of a packet that was given up."""
         waiting = self._under_way
         lost = 0
         while waiting and waiting[0] < number - REORDERED:
@@ -80,7 +80,7 @@ class DatagramSender:
         self.scheme.on_ack(now, now - sent_at, self.delivered, self._packet_bytes)
 
     def wake(self, now: float) -> None:
-        """Give up what has waited too long; ask the scheme."""
+        """Give up all packets after a timeout; ask the scheme for its limits."""
         if self._under_way and now >= self._give_up_at:
             lost = len(self._under_way)
             self._under_way.clear()
@@ -104,7 +104,7 @@ class DatagramSender:
 
 
 def _removed(waiting: deque[int], number: int) -> bool:
-    """Take a number out; false if it is not there. Nearly always it is the first."""
+    """Remove a number; return false if it is not there. Nearly always it is the first."""
     if waiting[0] == number:
         waiting.popleft()
         return True

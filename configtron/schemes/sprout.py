@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: MIT
-"""Sprout: a window of what a cellular link will surely deliver within a tenth of a second.
+"""Sprout: a window of what a cellular link delivers within 100 ms with a chance of 95 %.
 
-Question   How much can be sent into a link whose rate wanders, so that it is delivered within 100 ms with 95 % chance?
+Question   How much may a sender put into a link whose rate wanders, if 95 % of the time all is to arrive within 100 ms?
 Method     The link's rate is a random walk: packets arrive as a Poisson process whose rate lambda drifts as Brownian
-           motion (200 packets a second in a root second), with outages that are left at one a second. Belief over
-           lambda is 256 bins of up to 1000 packets a second. Each 20 ms:
+           motion (200 packets a second in a root second), with outages that end at a rate of one a second. The belief
+           over lambda has 256 bins of up to 1000 packets a second. Each 20 ms:
                drift the belief;  multiply by the chance of the packets that were counted;  normalise
-           and forecast: for 1 to 8 ticks ahead, the 5th percentile of the packets delivered by then. The window is what
-           the forecast delivers within 100 ms, beyond what is under way now.
+           and forecast: for 1 to 5 ticks ahead, the 5th percentile of the packets delivered by then. The window is what
+           that rate delivers within 100 ms and a round trip without a queue.
 Stop when  never.
-Reads as   with a constant rate, lambda's belief settles around it, and the window gives a round trip that holds about
-           100 ms of queue at most: throughput below the link's by the caution of the 5th percentile.
+Reads as   with a constant rate the belief settles around it, and the window leaves a queue of about 100 ms at most;
+           throughput is below the link's by the caution of the 5th percentile.
 Fails as   links faster than 1000 packets a second (12 Mbit/s): the belief ends there.
 Differs    from the paper: the forecast is made where data is sent, out of acknowledgements, not by the receiver; a tick
-           without a full window counts as "at least so many" (the paper's sender marks such packets); the belief is
-           drifted on a grid by a Gaussian of a tick's width, and the delivered packets' distribution by the same steps,
-           both from tables.
+           without a queue counts as "at least so many" (the paper's sender marks such packets); the forecast has 5
+           ticks (8 there), and for the packets of all of them the rate of its last one; drift and counts are tables.
 Source     Winstein, Sivaraman and Balakrishnan, NSDI 2013, section 3
 """
 
@@ -41,7 +40,7 @@ Belief = NDArray[np.float64]
 
 
 def _drift() -> Belief:
-    """Chances of a bin after a tick, by the bin before: a Gaussian, cut at both ends; an outage is left at its rate."""
+    """Return the chances of each bin after a tick (columns) by the bin before (rows): a cut Gaussian; outages end."""
     away = (RATES[None, :] - RATES[:, None]) / (WANDER * SPROUT_TICK_S**0.5)
     table: Belief = np.exp(-away * away / 2)
     table[0] *= 0.0
@@ -52,7 +51,7 @@ def _drift() -> Belief:
 
 
 def _counts(mean: Belief) -> Belief:
-    """Chances of 0 to MOST_COUNT packets (columns) by the mean of a Poisson count (rows)."""
+    """Return the chances of 0 to MOST_COUNT packets (columns) by the mean of a Poisson count (rows)."""
     number = np.arange(MOST_COUNT + 1)
     logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, MOST_COUNT + 1)))])
     table: Belief = np.exp(number * np.log(np.maximum(mean, 1e-9))[:, None] - mean[:, None] - logs)
@@ -60,7 +59,7 @@ def _counts(mean: Belief) -> Belief:
 
 
 DRIFT, COUNTS = _drift(), _counts(RATES * SPROUT_TICK_S)
-# Of all packets within the first ticks of a forecast, at the rate that the belief has then.
+# By ticks ahead: chances of at most so many packets (columns) in all of them, by rate (rows).
 SUMS = tuple(np.cumsum(_counts(RATES * SPROUT_TICK_S * (ahead + 1)), 1) for ahead in range(WITHIN_TICKS))
 
 
@@ -74,13 +73,13 @@ class Sprout:
         self._tick_ends, self._packets = -inf, 0
 
     def on_ack(self, now: float, rtt: float, delivered: int, bytes: int) -> None:
-        """Count it."""
+        """Count the packet."""
         del now, delivered, bytes
         self._rtt.add(rtt)
         self._packets += 1
 
     def on_loss(self, now: float, n: int) -> None:
-        """Nothing: what is lost is not delivered, which is all that counts."""
+        """Do nothing: a lost packet is not delivered, and only deliveries count."""
 
     def on_tick(self, now: float) -> SendingLimit:
         """Learn from each tick that is over, and forecast."""
@@ -95,7 +94,7 @@ class Sprout:
         return SendingLimit(self.cwnd, inf)
 
     def _learn(self) -> None:
-        """One tick: drift, and the chance of what was counted."""
+        """Update the belief by one tick: drift, then the chance of what was counted."""
         count, self._packets = min(self._packets, MOST_COUNT), 0
         queueing = self._rtt.smoothed_s - self._rtt.least_s > SPROUT_TICK_S
         chances = COUNTS[:, count] if queueing else COUNTS[:, count:].sum(1)
@@ -104,7 +103,7 @@ class Sprout:
         self.belief = belief / total if total > 0 else np.full(BINS, 1 / BINS)
 
     def _forecast(self) -> float:
-        """Packets that may be under way: those of a round trip without queue and of 100 ms, at the cautious rate."""
+        """Return the packets of 100 ms and of a round trip without a queue, at the cautious rate."""
         belief, surely = self.belief, 0.0
         for ahead in range(WITHIN_TICKS):
             belief = belief @ DRIFT

@@ -2,7 +2,7 @@
 """Congestion controls of user space: one row each. To add one: its file in this folder, and its row here.
 
 name     as flows and studies call it; the kernel has none of that name
-make     an instance for one flow, from a generator of its own chance
+make     returns an instance for one flow; its argument is the flow's random generator
 source   where it is specified
 """
 
@@ -25,7 +25,7 @@ from configtron.schemes.vivace import Vivace
 
 
 class UserSpaceScheme(NamedTuple):
-    """A row."""
+    """A scheme's row."""
 
     name: str
     make: Callable[[np.random.Generator], Scheme]

@@ -1,24 +1,23 @@
 # SPDX-License-Identifier: MIT
 """Verus: a window read off a learned profile of delay by window.
 
-Question   Which window goes with the delay that we can afford, on a cellular link that changes faster than AIMD
-           follows?
-Method     Each packet's delay is learned at the window that it left under: the delay profile f(W). Each 5 ms (an
-           epoch), from the largest delay of the epoch, smoothed,
+Question   Which window keeps the delay bounded on a cellular link whose rate changes faster than AIMD can follow?
+Method     The sender learns each packet's delay by the window under which it left: the delay profile f(W). Each 5 ms
+           (an epoch) it takes the largest delay of the epoch, smoothed, and sets
                D_est -= 2 ms                  if D_max / D_min > R
                D_est  = max(D_min, D_est - 1 ms)   if the delay grew
                D_est += 2 ms                  else
-           and the window is f's inverse at D_est. The profile is made anew each second. On loss the window becomes half
-           of the one that the packet left under, grows by 1 / W on each acknowledgement (the profile rests), until
-           packets that left after the loss are acknowledged.
+           The window is f's inverse at D_est. The profile is computed anew each second. A loss sets the window to half
+           of the one under which the packet left. Then the window grows by 1 / W on each acknowledgement and the
+           profile rests, until packets that left after the loss are acknowledged.
 Stop when  never. Slow start doubles until a loss, or a delay of 15 times the least.
 Reads as   delays around R times the least (R = 2): the window whose round trip is D_min * R.
-Fails as   a profile out of an early, wrong moment holds the window until it is made anew; R lets delay stand at twice
-           the least where half of it would do.
+Fails as   a profile that was learned at a bad moment holds the window until it is computed anew; with R = 2 delay
+           stays at twice the least even where the least would do.
 Differs    from the paper: f is linear between learned points, made to ascend, and grows by the last slope beyond them
            (a spline there); points of five seconds ago are forgotten; D_est is R D_min at most, and a loss makes f
-           forget the windows above the half, or a queue that is too short for R would wind D_est up and make f flat; a
-           window is given instead of packets an epoch, which is the same once a round trip has passed.
+           forget the windows above the half: otherwise a queue too short for R would wind D_est up and flatten f; the
+           scheme gives a window instead of packets an epoch, which is the same once a round trip has passed.
 Source     Zaki and others, SIGCOMM 2015, section 4
 """
 
@@ -37,9 +36,9 @@ STEP_DOWN_S, STEP_S, MOST_RATIO = 0.001, 0.002, 2.0
 # Smoothing of an epoch's largest delay, and of the profile's points.
 DELAY_WEIGHT, PROFILE_WEIGHT = 0.3, 0.2
 SLOW_START_RATIO, AFTER_LOSS = 15.0, 0.5
-# A point that no packet confirms for so long is of another path than this.
+# A point that no packet confirmed for so long is forgotten: the path has changed.
 FRESH_S = 5.0
-# Windows of so many epochs are remembered: ten seconds; one epoch moves the window by at most this factor.
+# Windows of so many epochs are remembered: ten seconds; one epoch raises the window by at most this factor.
 EPOCHS, MOST_GROWTH = 2000, 1.25
 
 
@@ -59,7 +58,7 @@ class Verus:
         self._left = -inf
 
     def on_ack(self, now: float, rtt: float, delivered: int, bytes: int) -> None:
-        """Learn the delay of the window that the packet left under."""
+        """Learn the delay of the window under which the packet left."""
         del delivered, bytes
         self._left = now - rtt
         self._least_s = min(self._least_s, rtt)
@@ -76,7 +75,7 @@ class Verus:
         self._points[point] = (known + PROFILE_WEIGHT * (rtt - known), now)
 
     def on_loss(self, now: float, n: int) -> None:
-        """Half of the window that was lost under, once until it is recovered from."""
+        """Halve the window under which the packet left, once until recovery ends."""
         del n
         if self._left >= self._recovers_until:
             self._leave_slow_start(now)
@@ -85,7 +84,7 @@ class Verus:
             self._points = {point: known for point, known in self._points.items() if point <= self.window}
 
     def on_tick(self, now: float) -> SendingLimit:
-        """Once an epoch, the next window."""
+        """Choose the next window once an epoch; return the present one."""
         if now >= self._epoch_ends:
             self._epoch_ends = now + EPOCH_S
             if not self._slow_start and self._left >= self._recovers_until and self._epoch_most_s:
@@ -124,7 +123,7 @@ class Verus:
             self._profile = (windows, np.maximum.accumulate(delays))
 
     def _inverse(self, delay_s: float) -> float:
-        """Return the largest window whose delay is not above."""
+        """Return the largest window whose delay is at most this."""
         assert self._profile
         windows, delays = self._profile
         at = int(np.searchsorted(delays, delay_s, "right"))
@@ -136,7 +135,7 @@ class Verus:
         return float(windows[at - 1] + share * (windows[at] - windows[at - 1]))
 
     def _window_at(self, left: float) -> float:
-        """Return the window of that moment."""
+        """Return the window at the moment when a packet left."""
         for at, window in reversed(self._history):
             if at <= left:
                 return window

@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: MIT
-"""PCC Vivace: gradient ascent on a utility of rate, delay's slope and loss.
+"""PCC Vivace: gradient ascent of the sending rate, with a utility of rate, slope of the delay and loss.
 
-Question   Can a sender find its rate by trying, with a utility that many senders share fairly?
-Method     Rates are tried for a monitor interval of a round trip each. The utility of one, with x in Mbit/s,
+Question   Can senders find their rates by trials and share a link fairly, all with the same utility?
+Method     The sender tries each rate for one monitor interval, a round trip. An interval's utility, with x the rate in
+           Mbit/s and L the loss, is
                u = x^0.9 - 900 * x * max(0, dRTT/dT) - 11.35 * x * L
-           Two intervals, at r * (1 + 0.05) and r * (1 - 0.05) in an order by chance, give the gradient
+           Two intervals, at r * (1 + 0.05) and r * (1 - 0.05) in random order, give the gradient
                gamma = (u+ - u-) / (2 * 0.05 * r),   r += m * gamma   in Mbit/s
-           m grows while the sign stays the same (confidence: 1, 2, 3, then 2 m - 3), and a step is at most omega * r,
-           where omega starts at 0.05 and grows by 0.1 while steps are cut (dynamic change boundary).
+           m is 1, 2, 3 and then 2 n - 3 at the n-th step of the same sign (confidence). A step is at most omega * r;
+           omega starts at 0.05 and grows by 0.1 while steps are cut (dynamic change boundary).
 Stop when  never. At the start the rate doubles each interval until the utility falls, then half of that rate is taken.
 Reads as   a rate around the link's, because above it dRTT/dT > 0 (x > C: dRTT/dT = x / C - 1) and the gradient turns
-           negative: a queue that does not grow. Losses at random below 5 % are borne: 0.9 x^-0.1 > 11.35 L for x of 10
-           up to L of 6 %.
-Fails as   a large constant queue costs nothing (only its slope does), so what the start filled drains slowly.
+           negative: a queue that does not grow. It keeps its rate under random losses below 5 %: 0.9 x^-0.1 > 11.35 L
+           for x of 10 up to L of 6 %.
+Fails as   a large constant queue costs nothing (only its slope does), so the queue of the start drains slowly.
 Differs    from the paper: the slope is of least squares over an interval's packets, and one below 1 % counts as none
-           (their programs filter noise likewise); losses are those of packets that left within three of the interval's
-           end.
+           (the authors' program filters noise likewise); an interval has five packets at least; a loss counts in the
+           interval of the packet whose acknowledgement shows it, a few packets later (`monitor_interval.py`).
 Source     Dong and others, NSDI 2018, sections 3 and 4
 """
 
@@ -41,12 +42,12 @@ LEAST_SLOPE = 0.01
 MBIT = 1e6 / 8
 # Two packets in a first guess of a round trip (100 ms): 0.24 Mbit/s; and the least: two packets a second.
 FIRST_RATE, LEAST_RATE = 20.0 * PACKET_BYTES, 2.0 * PACKET_BYTES
-# An interval has so many packets at least, or it says nothing of loss or slope.
+# An interval has so many packets at least: fewer show neither loss nor slope.
 LEAST_PACKETS = 5
 
 
 def utility(mbit: float, slope: float, loss: float) -> float:
-    """Of sending at a rate, where round trips grow by `slope` seconds a second and a share is lost."""
+    """Return the utility of a rate, Mbit/s; slope: growth of round trips, seconds a second; loss: a share."""
     return float(mbit**EXPONENT - SLOPE_WEIGHT * mbit * max(0.0, slope) - LOSS_WEIGHT * mbit * loss)
 
 
@@ -60,14 +61,14 @@ class Vivace(RateTrials):
         self._starting, self._best = True, -inf
         self._begun = False
         self._planned: deque[int] = deque()
-        # signs of the probes whose intervals are under way, and what was found of the first of a pair
+        # signs of the probes whose intervals are under way; by sign, the utilities of a pair that are known
         self._signs: deque[int] = deque()
         self._pair: dict[int, float] = {}
         self._sign, self._same, self._cut = 0, 0, 0
         self._sending = self.rate
 
     def on_tick(self, now: float) -> SendingLimit:
-        """Learn from what is complete; begin the next interval when one is over. The rate is the only limit."""
+        """Learn from complete intervals; begin the next one when it is due. The rate is the only limit."""
         for one in self._intervals.complete(now, self._rtt.smoothed_s):
             self._learn(one)
         if now >= self._intervals.ends:
@@ -75,7 +76,7 @@ class Vivace(RateTrials):
         return SendingLimit(inf, self._sending)
 
     def _begin(self, now: float) -> None:
-        """Begin an interval: of the doubled rate, of a probe, or of the rate itself while probes are under way."""
+        """Begin an interval: at the doubled rate, as a probe, or at the rate itself while probes are under way."""
         sign = 0
         if self._starting:
             self._sending *= 2 if self._begun else 1

@@ -6,15 +6,14 @@
     flow.take_acknowledgements(); flow.echo()                    when `sender`, or `receiver`, can be read
     flow.send()                                                  not later than `flow.next_ns`
 
-Question   What does a scheme that no kernel has make of a path, beside those that kernels have?
-Method     Each datagram has its number and the moment it left in its first bytes; the receiver sends these bytes back
-           at once, one acknowledgement a packet. What to send when is `schemes/sending.py`; this file moves bytes and
-           reads the clock.
-Reads as   packets on the wire, which taps log as they log TCP's (`tap.py`): a packet of 1 500 bytes has its number
-           where a tap reads it.
+Question   What does a scheme of user space make of the same path and the same wire as the kernel's schemes?
+Method     The first bytes of each datagram are its number and the moment when it left. The receiver sends these bytes
+           back at once, one acknowledgement a packet. `schemes/sending.py` decides what to send when; this file moves
+           bytes and reads the clock.
+Reads as   packets of 1 500 bytes on the wire, which taps log as they log TCP's: a tap reads the number (`tap.py`).
 Fails as   a datagram that the socket does not take is lost like any other.
 Differs    from Pantheon's programs: one sender and one receiver for all schemes; the sender's clock is the receiver's.
-Source     Indigo's datagrams (Yan and others 2018) carry the same; udp(7)
+Source     Indigo's datagrams (Yan and others 2018), which carry the same fields; udp(7)
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ from math import ceil
 from configtron.schemes.scheme import PACKET_BYTES, Scheme
 from configtron.schemes.sending import DatagramSender
 
-# A packet's number, from which 32 bits count on; seconds of the monotonic clock.
+# A packet's number modulo 2^32; the moment when it left, seconds of the flow's clock.
 HEADER = struct.Struct("!Id")
 NUMBERS = 1 << 32
 # IP's and UDP's headers.
 HEADERS_BYTES = 28
 PADDING = bytes(PACKET_BYTES - HEADERS_BYTES - HEADER.size)
-# Room for two seconds at 100 Mbit/s: what waits for this program is not the path's loss.
+# Room for two seconds at 100 Mbit/s: packets that wait for this program must not count as losses of the path.
 BUFFER_BYTES = 1 << 25
 # asm-generic/socket.h: without the limits of net.core.
 SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
@@ -43,7 +42,7 @@ SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
 class DatagramFlow:
     """next_ns: when `send` is due, on the monotonic clock; None before the first.
 
-    A scheme's clock begins with its flow, in whole nanoseconds: the same flow has the same numbers at any time of day.
+    The clock of a flow begins with the flow, in whole nanoseconds: the same flow has the same times at any hour.
     """
 
     def __init__(self, scheme: Scheme, sender: socket.socket, receiver: socket.socket) -> None:
@@ -56,7 +55,7 @@ class DatagramFlow:
                 one.setsockopt(socket.SOL_SOCKET, option, BUFFER_BYTES)
 
     def send(self) -> None:
-        """Send what may be sent now; the first time, begin."""
+        """Send what may be sent now; the first call begins the flow."""
         if self.next_ns is None:
             self._began_ns = time.monotonic_ns()
         state, send, pack = self._state, self._sender.send, HEADER.pack
@@ -66,16 +65,16 @@ class DatagramFlow:
             number = state.send(now)
             with suppress(BlockingIOError, ConnectionRefusedError):
                 send(pack(number % NUMBERS, now) + PADDING)
-        # not now: what is due by less than a nanosecond would be asked for again without an end
+        # at least a nanosecond later: rounding must not make the caller ask again without end
         self.next_ns = self._began_ns + max(ceil(min(due, state.wake_by) * 1e9), round(now * 1e9) + 1)
 
     def take_acknowledgements(self) -> None:
-        """Read those that are there, and send what they allow."""
+        """Read the acknowledgements that have arrived, and send what they allow."""
         receive, unpack, acknowledge = self._sender.recv, HEADER.unpack, self._state.acknowledge
         with suppress(BlockingIOError, ConnectionRefusedError):
             while True:
                 number, sent_at = unpack(receive(HEADER.size))
-                # the number of 32 bits that is nearest below what was sent
+                # the newest number below what was sent that has these 32 bits
                 sent = self._state.sent
                 acknowledge(self._now(), sent - (sent - number) % NUMBERS, sent_at)
         self.send()

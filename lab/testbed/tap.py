@@ -51,7 +51,7 @@ Seen = NDArray[np.void]
 class Tap:
     """Sees packets from ports `first` to `last` on a device of a namespace. Read it before the ring is full.
 
-    protocol   TCP, or UDP: the datagrams of `datagrams.py`, whose own number stands for the sequence
+    protocol   TCP; or UDP for the datagrams of `datagrams.py`, whose number is read as the sequence number
     """
 
     def __init__(self, netns: str, device: str, first: int, last: int, protocol: int = socket.IPPROTO_TCP) -> None:
@@ -105,7 +105,7 @@ def _packets(frames: Seen, protocol: int) -> Seen:
     for name in COPIED:
         found[name] = frames[name]
     if protocol == socket.IPPROTO_UDP:
-        # behind the eight bytes of UDP's header, where TCP has what it acknowledges, a datagram has its number
+        # a datagram's number is right behind UDP's eight bytes, at the offset of TCP's acknowledgement number
         found["sequence"], found["payload"] = frames["acknowledged"], found["length"] - 28
         return found
     # the upper half of the byte: the TCP header's length in words

@@ -6,16 +6,16 @@ Question   Which window would a client's path carry, and how sure is that, where
 Method     ln(window) = ln(round trip) + class + hour + class in hour + network + prefix + noise; the class is the band
            of the round trip. Effects are drawn towards 0 by how much they vary (partial pooling), and how much they
            vary towards a prior. A bound counts as a value that lies somewhere beyond it (`censored_windows.py`). First
-           classes, hours and noise are fitted by steps of Newton's method, one effect after the other, made of
-           prefixes' votes, each of which is bounded (`pooled_effects.py`). Then each network and each prefix gets a
-           whole distribution (`path_posteriors.py`).
+           steps of Newton's method fit classes, hours and noise, one effect after the other; each is made of prefixes'
+           votes, which are bounded (`pooled_effects.py`). Then each network and each prefix gets a whole distribution
+           (`path_posteriors.py`).
 Stop when  `ROUNDS` rounds have passed
 Reads as   (n, quantiles) windows. A prefix never seen has its network's values and a prefix's variance besides; a
            network never seen has all networks', by the round trip of the handshake.
 Fails as   `BadInput` for no known window, or for lower bounds alone: these have no upper end
 Differs    from ALN, which takes a window that a short transfer reached for what the path carries. A window that met a
-           loss is its path's but for a factor of the path's own (`SLACK`), since short queues are met early and slow
-           start hears late; more connections do not show it.
+           loss differs from its path's by a factor that the path keeps (`SLACK`): short queues overflow early, and slow
+           start learns of a loss late. More connections do not show this factor.
 Source     Tobin, Estimation of relationships for limited dependent variables (1958); Dempster, Laird, Rubin (1977);
            Efron and Morris, Stein's estimation rule and its competitors (1973); Huber (1964)
 """
@@ -55,14 +55,14 @@ ROUNDS = 30
 LEAST_NEWS = 1e-4
 # Variance of ln(window) of one path's connections, at least: limits of some width would leave none.
 LEAST_NOISE = 0.01
-# Slow start doubles the window each round trip, and hears of a loss a round trip late.
+# Slow start doubles the window each round trip, and learns of a loss a round trip late.
 OVERSHOOT = 2.0
-# Standard deviation of a path's own factor between the window at a loss and what it carries, in parts of ln(overshoot):
+# Standard deviation of the factor between the window at a loss and what the path carries, in parts of ln(overshoot):
 # 0.3 of ln(window), measured in the lab between the paths of four worlds (seeds 1, 101, 102, 301: 0.24 to 0.36).
 SLACK = 0.43
 # Round trips beyond these show no more of a path's window, ms.
 TRIPS_MS = (1.0, 1000.0)
-# Steps of a normal distribution, equally likely; clients that are answered at once.
+# Equally likely steps of a normal distribution; clients that one block answers.
 NODES = np.array([NormalDist().inv_cdf((at + 0.5) / 11) for at in range(11)])
 AT_ONCE = 4096
 QUANTILES = (0.1, 0.5, 0.9)
@@ -163,7 +163,7 @@ class WindowModel:
     """A model that has learned. Errors: `BadInput`.
 
     censored    whether lower bounds count as such, or, as in ALN, as the windows themselves
-    overshoot   how far a connection may pass its path's window before it hears of a loss; 1: windows are exact
+    overshoot   factor by which a connection may pass its path's window before it learns of a loss; 1: windows are exact
     bounded     whether one prefix's influence on all others has an end
     """
 

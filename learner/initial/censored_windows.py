@@ -14,9 +14,9 @@ Method     WindowLimits by who chose the initial window, and by how the connecti
                chosen, a bound with losses        nothing: left out
 
            Slow start lets a window grow to twice the segments that were under way (Linux, tcp_is_cwnd_limited), so that
-           a window without a loss shows half of itself: overshoot 2; 1 where windows are what was under way. Both ends
-           of a chosen window teach, or windows that went well would be all that is heard. A value between limits has
-           the mean and variance of the normal distribution cut off there.
+           a window without a loss shows that the path holds half of it: overshoot 2. It is 1 where a window is what was
+           under way. Both ends of a chosen window teach; otherwise only windows that went well would count. A value
+           between limits has the mean and variance of the normal distribution cut off there.
 Reads as   `WindowLimits` of ln(window); -inf and inf where there is none
 Differs    from ALN, which learns from all alike. Untouched are the stack's own connections: Null's and the holdback's.
 Source     Tobin (1958); Rosett and Nelson, Estimation of the two-limit probit regression model (1975)

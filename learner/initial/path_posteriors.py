@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""What is known of each prefix's and each network's own window, as whole distributions on a grid.
+"""Posterior distributions of each prefix's and each network's window, on a grid.
 
-Question   Where may a path's window lie, where most connections show a lower bound, and some show a window that is
-           off by a factor of the path's own?
-Method     A network has a value, drawn from a t distribution around the level; a prefix its network's, by a normal
-           one; each on a grid of ln(window) beside what round trip, class and hour explain. A prefix's likelihood is
-           the product of its connections': a bound is the chance to lie beyond it, and known windows are one
-           measurement, their mean, which is off by the path's own factor (`slack`): so thousands of them do not make a
-           path surer than one factor. Networks hear of a prefix by what its likelihood says of them, with a chance of
-           `LIAR` that it says nothing, and no steeper than Huber's `PULL`. Spreads between networks and between
-           prefixes are fitted by expectation and maximisation, with a prior (`NETWORKS_BEFORE`, `PREFIXES_BEFORE`).
+Question   Where may a path's window lie, if most connections show a lower bound, and some show a window that is off
+           by a factor which the path keeps?
+Method     A network's value has a t distribution around the level, a prefix's value a normal one around its network's.
+           Both lie on a grid of ln(window), less what round trip, class and hour explain. A prefix's likelihood is the
+           product of its connections'. A bound counts as the chance to lie beyond it. Known windows count as one
+           measurement, their mean, with an error that the path keeps (`slack`): thousands of them do not make a path
+           surer than that. A prefix's likelihood reaches its network with a chance of `LIAR` that it is wrong, and no
+           steeper than Huber's `PULL`. Expectation maximisation fits the spreads between networks and between prefixes,
+           with a prior (`NETWORKS_BEFORE`, `PREFIXES_BEFORE`).
 Reads as   `PathPoints`: `POINTS` equally likely values a prefix and a network, and the spreads
-Fails as   nothing: a prefix without a connection that shows anything has its network's values
-Differs    from the mode and its curvature: of lower bounds alone the distribution above them is as wide as that of
-           other networks, where the curvature at its lower end is narrow.
+Fails as   nothing: a prefix whose connections show nothing has its network's values
+Differs    from a mode and its curvature (Laplace): with lower bounds alone the distribution above them is as wide as
+           that of other networks, where the curvature at its lower end would be narrow.
 Source     Efron and Morris (1973); Tukey, A survey of sampling from contaminated distributions (1960)
 """
 
@@ -29,21 +29,21 @@ from configtron.learner.initial.censored_windows import WindowLimits
 
 # The grid around the level, ln(window).
 REACH, STEP = 7.5, 0.125
-# Prior of a spread: so many groups of such a variance. Rates of networks differ by a hundred times, of prefixes by two.
+# Prior of a spread: (groups, variance). Rates differ by a factor of 100 between networks, of two between prefixes.
 NETWORKS_BEFORE, PREFIXES_BEFORE = (8.0, 1.8), (4.0, 0.1)
 # Degrees of freedom of networks' values.
 FREEDOM = 4.0
 LIAR, LEAST_CHANCE, PULL = 0.02, 1e-6, 1.345
 ROUNDS, POINTS = 10, 15
-# Prior of the variance of one path's connections: so many connections; and as how many a prefix counts.
+# Prior of the variance within one path: (connections, variance); a prefix counts as so many connections at most.
 CONNECTIONS_BEFORE, MOST_CONNECTIONS = (10.0, 0.05), 20.0
-# A prefix's square beyond so many variances counts as so many.
+# A squared deviation beyond so many variances counts as so many.
 MOST_SQUARES = 6.0
 
 
 class PathPoints(NamedTuple):
-    """prefixes (p, POINTS), networks (m, POINTS): equally likely values of ln(window); `level` is the networks' middle,
-    the others variances between networks and between a network's prefixes."""
+    """prefixes (p, POINTS), networks (m, POINTS): equally likely values of ln(window). level: the middle of networks;
+    between_networks, between_prefixes: variances, the latter within a network."""
 
     prefixes: Floats
     networks: Floats
@@ -54,8 +54,8 @@ class PathPoints(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Places:
-    """(p, grid) likelihoods of prefixes; (p,) network of each; (grid,) values; variance of a path's own factor;
-    whether a prefix's influence has an end."""
+    """like: (p, grid) likelihoods of prefixes; network: (p,) of each; grid: (grid,) values; slack: variance of the
+    factor that a path keeps; bounded: whether a prefix's influence is limited."""
 
     like: Floats
     network: Codes
@@ -64,7 +64,7 @@ class _Places:
     bounded: bool
 
     def heard(self, kernel: Floats, before: float) -> Floats:
-        """Return (p, grid) logarithms of what each prefix says of its network's value."""
+        """Return (p, grid) logarithms of the likelihood of its network's value by each prefix."""
         liar = LIAR if self.bounded else LEAST_CHANCE
         logs = np.log((1.0 - liar) * self.like @ kernel.T + liar * self.like.mean(axis=1, keepdims=True))
         return _gentle(logs, PULL / (before + self.slack) ** 0.5) if self.bounded else np.asarray(logs)
@@ -78,12 +78,12 @@ class _Places:
 
 def path_points(limits: WindowLimits, base: Floats, prefix: Codes, network: Codes, spare: tuple[float, float, float],
                 *, bounded: bool) -> PathPoints:  # fmt: skip
-    """Return what is known of all prefixes and networks.
+    """Return the posterior distributions of all prefixes and networks.
 
     base     (n,) of each connection: what its round trip, class and hour explain
     prefix   (n,) of each connection; network: (p,) of each prefix
-    spare    level to begin with, variance of a path's connections, variance of a path's own factor
-    bounded  whether one prefix's influence on its network has an end
+    spare    level to begin with, variance within a path, variance of the factor that a path keeps
+    bounded  whether one prefix's influence on its network is limited
     """
     level, noise, slack = spare
     grid = level + np.arange(-REACH, REACH + STEP / 2, STEP)
@@ -151,8 +151,8 @@ def _kernel(grid: Floats, variance: float) -> Floats:
 
 def _improved(places: _Places, level: float, networks: float, before: float
               ) -> tuple[Floats, Floats, float, float, float]:  # fmt: skip
-    """One round. Return (m, grid) chances of networks' values, (p, grid) those of each prefix's network by all others,
-    and level and spreads anew."""
+    """Run one round. Return (m, grid) chances of networks' values; (p, grid) those of each prefix's network, by all
+    other prefixes; the new level and spreads."""
     grid, kernel, size = places.grid, _kernel(places.grid, before), int(places.network.max()) + 1
     heard = places.heard(kernel, before)
     logs = np.tile(-(FREEDOM + 1.0) / 2.0 * np.log1p((grid - level) ** 2 / (networks * FREEDOM)), (size, 1))
@@ -172,8 +172,8 @@ def _spread(squares: Floats, prior: tuple[float, float]) -> float:
 
 
 def _gentle(logs: Floats, steepest: float) -> Floats:
-    """Return (p, grid) the least curves above these that change by no more than `steepest` per unit of the grid: one
-    prefix pulls at its network no harder than that."""
+    """Return (p, grid) the lowest curves that lie nowhere below these and are no steeper than `steepest`: a prefix
+    pulls at its network no harder than that."""
     found = logs.copy()
     for at in range(1, found.shape[1]):
         np.maximum(found[:, at], found[:, at - 1] - steepest * STEP, out=found[:, at])

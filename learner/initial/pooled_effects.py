@@ -28,8 +28,8 @@ FIRST_VARIANCE, LEAST_VARIANCE = 0.25, 1e-6
 REACH, LEAST_VOTERS = 1.345, 3
 # A square beyond so many of its level's variances counts as so many.
 MOST_SQUARES = 6.0
-# Groups of `FIRST_VARIANCE` that a level's variance is drawn towards: without them the first steps, when no effect is
-# found yet, make it small, and effects never grow again.
+# Prior of a level's variance: so many groups of `FIRST_VARIANCE`. Without it the first steps, before any effect is
+# found, make the variance small, and effects never grow again.
 GROUPS_BEFORE = 4.0
 # Connections of a prefix with which it has half of a vote's most weight, where votes weigh by connections.
 HALF_VOTE = 1.0

@@ -5,14 +5,14 @@ Question   What may a model learn of connections whose initial windows it chose 
 Method     Classifiers of bins learn what `EndStates.teaches`: the untouched, Null's and the holdback's among them, and
            validated jumps. A model that lowers Null's share where it is sure of itself would hear less of just those
            clients, and the answer for clients never seen would follow its own choices: so each counts one over the
-           chance that its strategy had, at most `MOST_WEIGHT`. Clients that no strategy was drawn for, those held back
-           among them, count once: Null's already stand for all clients that were drawn for.
+           chance that its strategy had, at most `MOST_WEIGHT`. Clients for whom no strategy was drawn count once,
+           held-back clients among them: Null's already stand for all clients for whom one was drawn.
            A prefix has at most `MOST_OF_PREFIX` in all, however many connections it opens (`prefix_shares`).
            `censored_windows.limits_of` is the other way: there chosen windows teach as bounds, and what is left of the
            choice is no news.
 Reads as   (n,) weights
-Differs    from Horvitz and Thompson: a held-back client of a class counts beside Null's, so classes with strategies
-           count as much more than others as the holdback's share, and where jumps are validated once more.
+Differs    from Horvitz and Thompson: held-back clients count beside Null's, so classes with strategies weigh more
+           than others, by the share of the holdback and by validated jumps.
 Source     Horvitz and Thompson, A generalization of sampling without replacement (1952)
 """
 

@@ -8,8 +8,8 @@
 Question   What does a congestion control make of a network when it has as much to send as the network takes?
 Method     Servers send to the client (`throttle.py`, in the guest); every packet is logged where it leaves its sender
            and where it arrives (`tap.py`), on one clock; `transits.py` makes figures of both logs. A scheme of the
-           kernel is set on the socket before the connection is there, at both ends, and asked back when data flows; one
-           of user space (`configtron/schemes`) sends datagrams of the same size (`datagrams.py`).
+           kernel is set on both ends' sockets before they connect, and read back at the end; one of user space
+           (`configtron/schemes`) sends datagrams of the same size (`datagrams.py`).
 Reads as   `TrialOutcome`, one a trial in the order asked, with one `FlowOutcome` a flow.
 Fails as   a flow has a reason: refused (the kernel has no such scheme), became-NAME (the kernel uses another, as DCTCP
            does without ECN), not-connected, no-packet-arrived. The study reports a part that failed as a whole.
@@ -34,7 +34,7 @@ from configtron.schemes.table import OF_USER_SPACE
 from configtron.studies.guests import parts
 from configtron.studies.registry.kinds import Arguments
 
-# Every congestion control of Linux 6.12, as schemes.fragment switches them on (reno is always there); user space's.
+# Linux 6.12's congestion controls, which schemes.fragment switches on (reno is always there), and those of user space.
 SCHEMES = (*OF_LINUX, *OF_USER_SPACE)
 # Beyond this the client's and the servers' buffers fill a guest's memory.
 MOST_FLOWS = 32
@@ -45,7 +45,7 @@ REFUSED, NOT_CONNECTED = "refused", "not-connected"
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """scheme: a congestion control; "" is the configuration's. rival: of another server, which stays as it is.
+    """scheme: a congestion control; "" takes the configuration's. rival: a competing flow, of an untuned server.
 
     start_s   after the trial's beginning; a flow lasts to the trial's end
     """
@@ -89,14 +89,14 @@ class FlowOutcome(FlowMetrics):
 
 @dataclass(frozen=True)
 class TrialOutcome:
-    """A trial's answer: its flows in order; `reason` is of the whole trial, when its stack was not as asked."""
+    """A trial's outcome: its flows in order; `reason`: why the whole trial is void, when its stack was not as asked."""
 
     flows: tuple[FlowOutcome, ...]
     reason: str = ""
 
 
 class Ran(NamedTuple):
-    """outcomes: by the name of the request, a `TrialOutcome` a trial; missing: of boots that failed, why."""
+    """outcomes: by the name of the request, a `TrialOutcome` a trial; missing: by name, why a boot failed."""
 
     outcomes: Mapping[str, Sequence[TrialOutcome]]
     missing: Mapping[str, str]
@@ -114,12 +114,12 @@ def run(arguments: Arguments, trials: Mapping[str, Sequence[Trial]]) -> Ran:
 
 
 def orders_of(trials: Sequence[Trial]) -> str:
-    """One line, the same for equal trials."""
+    """Return trials as one line of JSON, the same for equal trials."""
     return canonical([_trial_form(trial) for trial in trials])
 
 
 def trials_of(orders: str) -> list[Trial]:
-    """The inverse. Errors: `BadInput`."""
+    """Return the trials of such a line. Errors: `BadInput`."""
     try:
         return [_trial(form) for form in json.loads(orders)]
     except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -149,13 +149,13 @@ def _trial(form: dict[str, object]) -> Trial:
 
 
 def outcomes_text(outcomes: Sequence[TrialOutcome]) -> str:
-    """A line of JSON a trial. What is no number stands as null."""
+    """Return a line of JSON a trial; NaN is written as null."""
     forms: list[Json] = [{"reason": one.reason, "flows": [_flow_form(flow) for flow in one.flows]} for one in outcomes]
     return "".join(canonical(form) + "\n" for form in forms)
 
 
 def outcomes_of(text: str) -> list[TrialOutcome]:
-    """The inverse of `outcomes_text`. Errors: `BadInput`."""
+    """Return the outcomes of such lines. Errors: `BadInput`."""
     try:
         rows = [json.loads(line) for line in text.splitlines()]
         return [TrialOutcome(tuple(_flowed(form) for form in row["flows"]), row["reason"]) for row in rows]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Schemes' standings over paths: what Pantheon's pictures and sentences are made of. Pure.
+"""Rank schemes over paths: tables, plots and facts as Pantheon has them. Pure.
 
 Rules for this file: an entry is a scheme on a path with so many flows of it; a figure of an entry is the mean of its
 runs. With several flows of one scheme, throughput is their sum, delay and loss their mean.
@@ -31,14 +31,14 @@ from configtron.studies.output.results import (
     Table,
 )
 
-# Powers so near (a logarithm: one per cent of throughput or delay) are equal: less is a start within a tick.
+# Powers (logarithms) nearer than this are equal: flows start anywhere within a tick, which moves them by less than 1 %.
 TIE = 0.01
-# CT section 6: its schemes, and what it says of them.
+# CT section 6: its schemes, and the shares and factors that it states.
 CT_SCHEMES, CT_MOST_BEST, CT_WORSE = ("cubic", "reno", "vegas", "bbr"), 0.25, 3.0
 # Rankings of schemes on two paths that agree less than this have little to do with each other: half of the order's
 # variance would need 0.71.
 RELATED = 0.7
-# What is not slow start is all of a link, and slow start takes less than a tenth of the time on the longest path.
+# A flow fills its link after slow start, which takes less than a tenth of the time on the longest path.
 FULL = 0.9
 # "In many": a quarter of the networks, as CT counts elsewhere.
 MANY = 0.25
@@ -95,13 +95,13 @@ def capacity_mbit(path: str) -> float | None:
 
 
 def share(entry: Entry) -> float | None:
-    """Throughput of the link's rate."""
+    """Return throughput as a share of the link's rate."""
     full, got = capacity_mbit(entry.path), mean(entry.mbit)
     return got / full if full and got is not None else None
 
 
 def stretch(entry: Entry) -> float | None:
-    """Delay of the way's own: 1 is an empty queue."""
+    """Return delay over the path's own: 1 is an empty queue."""
     late, own = mean(entry.late_ms), named(entry.path).down.delay_ms
     return late / own if late is not None and own else None
 
@@ -116,7 +116,7 @@ def powers(entries: Sequence[Entry], count: int) -> dict[str, dict[str, float]]:
 
 
 def counts_of(entries: Sequence[Entry]) -> list[int]:
-    """The numbers of flows there are."""
+    """Return the numbers of flows, in order."""
     return sorted({entry.count for entry in entries})
 
 
@@ -228,7 +228,7 @@ def _scatter(path: str, count: int, entries: Sequence[Entry]) -> Scatter:
 
 
 def facts(entries: Sequence[Entry]) -> list[Fact]:
-    """What the papers say in words, held against powers of single flows."""
+    """Compare the papers' statements with the powers of single flows."""
     by_path = {path: row for path, row in powers(entries, 1).items() if len(row) > 1}
     if len(by_path) < 2:
         return [Fact("no scheme is best on every path", "Pantheon: in words", "-", UNKNOWN, "too few paths measured")]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What flows of a fairness trial got of each other: indices by case, their distribution, the paper's two shares. Pure.
+"""How flows of a fairness trial share a link: Jain's index by case, its distribution, the paper's two shares. Pure.
 
 Rules for this file: a case is a link and a tested configuration; its index is the mean of its runs' indices. The first
 flow of a trial is the tested one.
@@ -17,7 +17,7 @@ from configtron.studies.flows.flows import TrialOutcome
 from configtron.studies.flows.spread import jain, margin, mean
 from configtron.studies.output.results import ABSENT, HOLDS, UNKNOWN, Cell, Curve, Curves, Fact, Heat, Plot, Table
 
-# CT Figure 7: an index above this is fair; so many cases were, and without BBR.
+# CT Figure 7: an index above this is fair; share of cases that were, of all and without BBR.
 FAIR, PAPER_ALL, PAPER_WITHOUT = 0.95, 0.5, 0.9
 BBR = "bbr"
 # The configuration that the rivals have.
@@ -55,7 +55,7 @@ class Case:
 
     @property
     def gain(self) -> float | None:
-        """What the tested flow got, of what a rival got: 1 is an equal share."""
+        """Return the tested flow's throughput over a competing flow's: 1 is an equal share."""
         pairs = [(run.flows[0].mbit, fmean(flow.mbit for flow in run.flows[1:])) for run in self.valid]
         return mean([tested / rival for tested, rival in pairs if rival])
 
@@ -150,7 +150,7 @@ def _share(claim: str, bound: float, cases: Sequence[Case]) -> Fact:
 
 
 def _sides(cases: Sequence[Case]) -> str:
-    """An index does not say who suffers: whether an unfair tested flow took more than its rivals, or left them more."""
+    """Count the unfair cases in which the tested flow got less than a rival: an index does not show that."""
     unfair = [case.gain for case in cases if case.index is not None and case.index <= FAIR and case.gain is not None]
     less = sum(gain < 1 for gain in unfair)
     return f"of {len(unfair)} cases that are not fair the tested flow got less than a rival in {less}, more in others"

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""What a few runs of one thing say together: a mean with its interval, an ellipse, an index of shares. Pure.
+"""Figures over a few runs: a mean with its interval, an ellipse, an index of shares. Pure.
 
 Question   When a trial is run a few times, what is known of its mean, and how do two of its figures vary together?
 Method     Student's interval of the mean, at 95 %, from the runs' own spread. The ellipse is that of one standard
            deviation of the runs, along the axes of their covariance, as Pantheon draws it. Jain's index of n shares is
            (sum)^2 / (n sum of squares): 1 when all are equal, 1/n when one has all.
-Fails as   None where there is nothing to say: no run, an interval of one run, shares that are all zero.
+Fails as   None where there is no figure: no run, an interval of one run, shares that are all zero.
 Source     Student 1908; Jain, Chiu, Hawe 1984 (DEC-TR-301); Pantheon (Yan and others 2018), Figure 1
 """
 
@@ -19,9 +19,9 @@ import numpy as np
 
 from configtron.model.student import student
 
-# Of Student's t, as tables have it: what was printed stays as it was.
+# Digits of Student's t, as in printed tables: figures that were printed before stay as they are.
 DIGITS = 3
-# A round line to the eye.
+# Corners of an ellipse: it looks round.
 CORNERS = 36
 
 

@@ -4,11 +4,11 @@
 Question   How can thirty seconds of a hundred megabits be driven and logged for little more than the kernel's own work?
 Method     One thread and one selector for all flows: a server writes when a third of its buffer is free, the client
            reads when much has come (SO_RCVLOWAT), so no thread wakes for a packet. Competing flows are of a host of
-           their own behind the servers' (competing_host.py): a configuration of the servers' stack is none of theirs.
-           Schemes of user space send datagrams, packet by packet (datagrams.py), and the same selector waits for them.
+           their own behind the servers' (competing_host.py), so the servers' configuration does not reach them.
+           Schemes of user space send datagrams, packet by packet (datagrams.py); the same selector waits for them.
 Stop when  the trial's time is over: servers reset their connections. The logs go on until nothing arrives.
 Reads as   `flows.TrialOutcome` for each trial: the same seed in the same order gives the same text.
-Fails as   flows' reasons; a trial whose stack is not as asked has one for all; a link that is not as asked ends all.
+Fails as   flows' reasons; one reason for a trial whose stack is not as asked; a link that is not as asked ends all.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ COMPETING, COMPETING_ADDRESS, COMPETING_BEHIND = "competing", f"{ORIGINS_NET}.25
 # One port a flow, which distinguishes its packets.
 FIRST_PORT = 7000
 CHUNK, BIN = memoryview(bytes(1 << 20)), bytearray(1 << 20)
-# The client is woken for so much: forty a second at 10 Mbit/s; the least window that Linux advertises holds it.
+# The client wakes up for so many bytes, forty times a second at 10 Mbit/s; Linux's least advertised window holds them.
 LOW_WATER_BYTES = 1 << 15
-# What a flow's packets are: of a scheme of the kernel, of one of user space.
+# The protocol of a flow: by a scheme of the kernel, by one of user space.
 PROTOCOLS = (socket.IPPROTO_TCP, socket.IPPROTO_UDP)
 # SO_LINGER: on, 0 s; closing is a reset.
 RESET = struct.pack("ii", 1, 0)
@@ -54,7 +54,7 @@ RESET = struct.pack("ii", 1, 0)
 LOOK_EVERY_S = 0.5
 SECOND_NS = 1_000_000_000
 LOOK_EVERY_NS = round(LOOK_EVERY_S * SECOND_NS)
-# Nothing arrives for so long: the path is empty. Longer than the longest gap of the slowest link.
+# The path is empty when nothing arrives for so long: longer than the longest gap of the slowest link.
 QUIET_S, PATIENCE_S = 1.5, 120.0
 # Flows begin anywhere within one tick of the kernel's clock (HZ is 100), as users do.
 TICK_NS = 10_000_000
@@ -155,7 +155,7 @@ class _Race:
         return lambda: self._connect(client, end)
 
     def _prepare_datagrams(self, number: int, flow: Flow, end: tuple[str, int]) -> Callable[[], None]:
-        """Two sockets that are connected to each other: the kernel numbers the packets of a connected one in order."""
+        """Connect two sockets with each other: the kernel numbers the packets of a connected socket in order."""
         with inside(COMPETING if flow.rival else SERVERS):
             sender = self._open.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         with inside(CLIENT):
@@ -189,7 +189,7 @@ class _Race:
                 key.data()
 
     def _sends_due(self, now_ns: int) -> list[int]:
-        """Let datagrams leave that are due; return when the next of each flow are."""
+        """Send the datagrams that are due; return when each flow sends next."""
         for flow in self._datagrams.values():
             if flow.next_ns is not None and flow.next_ns <= now_ns:
                 flow.send()
@@ -214,7 +214,7 @@ class _Race:
         self._unless_over(client, lambda: client.recv_into(BIN, 0, socket.MSG_TRUNC))
 
     def _unless_over(self, one: socket.socket, act: Callable[[], int]) -> None:
-        """What the other end has given up is watched no more."""
+        """Call; stop watching a socket whose other end has closed."""
         with suppress(BlockingIOError):
             try:
                 if act():
@@ -224,7 +224,7 @@ class _Race:
             self._ready.unregister(one)
 
     def _ask(self) -> None:
-        """Which scheme each sender's kernel has, at the end; then the senders' connections are reset."""
+        """Read which scheme each connection had at the end, before the senders reset them."""
         for number, sender in self._senders.items():
             self._used[number] = _scheme_of(sender)
             asked = self._trial.flows[number].scheme
@@ -258,7 +258,7 @@ def _scheme_of(one: socket.socket) -> str:
 
 
 def _whole_second_ns() -> int:
-    """Wait for the next one of the guest's clock."""
+    """Wait for the next whole second of the guest's clock; return it."""
     now = time.monotonic_ns()
     left = SECOND_NS - now % SECOND_NS
     time.sleep(left / 1e9)
@@ -266,12 +266,12 @@ def _whole_second_ns() -> int:
 
 
 def _since_epoch_ns(monotonic_ns: int) -> int:
-    """A moment of the clock that taps stamp with."""
+    """Return a moment by the wall clock, which taps stamp with."""
     return time.time_ns() - (time.monotonic_ns() - monotonic_ns)
 
 
 def _await_quiet(taps: Sequence[Tap]) -> None:
-    """Until nothing arrives any more. Errors: `Mismatch` when that never ends."""
+    """Read until nothing arrives any more. Errors: `Mismatch` when that never ends."""
     quiet = 0.0
     deadline = time.monotonic() + PATIENCE_S
     while quiet < QUIET_S:

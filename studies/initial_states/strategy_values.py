@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""Each strategy's value from one log of draws, beside its own run, and what says nothing beside both.
+"""Each strategy's value from one log of draws, beside its own run and beside two controls.
 
 Question   Does a log in which each connection drew one strategy, with a known chance, show what each strategy's own run
-           shows, and would an estimate that knows nothing pass the same judgement?
+           shows, and would an estimate without information pass the same test?
 Method     For the log each transfer draws one strategy, by the kernel's hash of its address. Values are means of ln(s),
            and of ln(s) less Null's. Three estimates: inverse propensities (IPS), the same normalised by the weights'
-           sum (SNIPS), and DR: a model's answer for each transfer, corrected by the weighted errors of
-           it where the strategy was drawn. The model is a ridge regression of ln(s) on ln(bytes) and ln(round trip), a
-           strategy alone, learned from the other half of the prefixes. Two controls with the same judge: silence, which
-           has Null's value for every strategy, and a constant, the mean of the whole log. Intervals of 95 % are of
-           sums by prefix. The own run is of the same transfers and has no error.
+           sum (SNIPS), and DR: a model's answer for each transfer, corrected by its weighted errors where the strategy
+           was drawn. The model is a ridge regression of ln(s) on ln(bytes) and ln(round trip), one for each strategy,
+           learned from the other half of the prefixes. Two controls take the same test: silence, which has Null's value
+           for every strategy, and a constant, the mean of the whole log. Intervals of 95 % are of sums by prefix. The
+           own run is of the same transfers and has no error.
 Stop when  summed.
 Reads as   `OffPolicyRow` by strategy, estimate and value; `agrees`: the interval holds the own run's
 Fails as   NaN where no transfer drew the strategy

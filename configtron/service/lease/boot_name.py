@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """The name of this boot, the same for every process on the host.
 
-Question   The kernel's boot id distinguishes rules of this boot and an earlier one. In a container there are two: its
-           manager binds an id of the container's over the kernel's file, and a unit for which systemd mounts /proc anew
-           (ProtectControlGroups= is enough) reads the kernel's again. How do an agent and its operator's shell agree?
-Method     The first process that asks, and may, keeps what it read in /run; those after it take that. It is kept only
-           where /run is in memory, which no reboot survives; elsewhere each takes what it reads.
+Question   The kernel's boot id distinguishes rules of this boot from those of an earlier one. A container has two ids:
+           its manager binds the container's id over the kernel's file, but a unit for which systemd mounts /proc anew
+           (ProtectControlGroups= is enough) reads the kernel's id. How do an agent and its operator's shell agree?
+Method     The first process with the permission writes the id that it read to /run; later processes read it there. They
+           do so only where /run is in memory, so that no id outlives a boot; elsewhere each process uses what it reads.
 Source     systemd-nspawn(1), systemd.exec(5) (MountAPIVFS=), proc(5): mountinfo
 """
 
