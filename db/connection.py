@@ -77,7 +77,7 @@ class Database:
         self._connection.execute(f"PRAGMA busy_timeout = {round(patience_s * 1000)}")
 
     def outlast_power_cuts(self) -> None:
-        """Have each transaction on the disk before it counts as done, in place of within some seconds."""
+        """Write each transaction to the disk before it counts as done, not some seconds later."""
         self._connection.execute("PRAGMA synchronous = FULL")
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from functools import cache
 from itertools import chain
 from typing import Any, NamedTuple
 
-# Rows of a statement: 40 of 26 columns are 1040 values, and SQLite takes 32 766; more gain nothing.
+# Rows of a statement: 40 of 26 columns are 1040 values, and SQLite takes 32 766. More rows gain nothing.
 TOGETHER = 40
 
 

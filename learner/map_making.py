@@ -233,8 +233,8 @@ def _rtt_ms(context: Context) -> float:
 
 
 def listed(known: Sequence[PrefixClass], options: MapOptions, former: FleetMap | None) -> dict[str, str]:
-    """Return prefix -> class of those with clients enough that no human decides for. An agent may name what is no
-    prefix: one in a map would keep all of it from being published."""
+    """Return prefix -> class of those with clients enough that no human decides for. An agent may report an
+    invalid prefix; in a map it would keep the whole map from being published."""
     owned, before = _networks(options.owned), {} if former is None else former.prefixes
     able = [one for one in known if one.clients >= options.least_clients and _is_prefix(one.prefix)
             and not _within(one.prefix, owned)]  # fmt: skip

@@ -196,6 +196,6 @@ def _drawn_arms(
     drawn: Mapping[int, set[str]], chance: Mapping[int, float], held: float | None
 ) -> tuple[list[int], list[float]]:
     """Return units of a map's class and the arms' weights among clients that are not held back; held: the share of
-    those that are, None: unknown, so that arms without a row cannot be missed."""
+    those that are; None: unknown, so that arms without a row are not detected."""
     whole = sum(chance.values()) if held is None else max(1.0 - held, 1e-9)
     return [len(drawn[arm]) for arm in sorted(drawn)], [chance[arm] / max(whole, 1e-9) for arm in sorted(drawn)]

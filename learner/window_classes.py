@@ -46,7 +46,7 @@ CUTS = (10, 12, 15, 20, 25, 30, 40, 50, 64, 80, 100)
 # Segments of a saved window: a jump is half of it, and one that is no larger than the default window is none.
 RESUME_CUTS = (40, 80, 160, 320, 640, 1280, 2560, 5120)
 LEAST_RESUMED = 2 * DEFAULT_WINDOW + 1
-# Factor between windows of neighbouring bins, and a little more: predictions move by a bin with each hour's
+# A little more than the factor between neighbouring bins' windows: predictions move by a bin with each hour's
 # connections, and a class that the version in force lacks has Default until it has passed the stages.
 NEAR_WINDOWS = 1.5
 
@@ -118,7 +118,7 @@ class PathClass:
         return abs(log(mine / others)) + abs(saved) + abs(log(self.rtt_ms / other.rtt_ms))
 
 
-# What no other class stands for.
+# The class of prefixes that may join no other one.
 UNTOUCHED_CLASS = PathClass((0,) * len(STRATEGIES), 0, RTT_RUNGS_MS[0])
 
 

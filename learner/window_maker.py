@@ -4,11 +4,11 @@
 Question   From which initial windows is each client's drawn, with which chances?
 Method     Before each epoch the models learn the latest connections anew: naive Bayes the window (PredMean Low, High,
            Round), the hierarchy of lower bounds a quarter's quantile, which Careful Resume takes half of. The round
-           trip is the median of the prefix. Prefixes share few classes (`window_classes.py`); what no prefix has gets
-           the class of most prefixes in the band of its handshake's round trip, each with the same votes. A prefix that
-           opens many connections weighs no more than some fifty (`teaching.prefix_shares`). A prefix keeps its class
-           while that is near what is predicted (`PathClass.stays`). The strategies' shares are the operator's, the same
-           in each class, so that chances are known and no outcome moves them.
+           trip is the median of the prefix. Prefixes share few classes (`window_classes.py`); a client without a listed
+           prefix gets the class of most prefixes in the band of its handshake's round trip, each with the same votes.
+           A prefix that opens many connections weighs no more than some fifty (`teaching.prefix_shares`). A prefix
+           keeps its class while that is near what is predicted (`PathClass.stays`). The strategies' shares are the
+           operator's, the same in each class, so that chances are known and no outcome moves them.
 Stop when  never.
 Reads as   a `FleetMap` once an epoch, else None. Fewer than `LEAST_LEARNED` connections: a map without classes.
 Fails as   a class without a strategy that is barred, which `left_out` names
@@ -81,7 +81,7 @@ def teaching(every: EndStates) -> EndStates:
 def predicted_paths(every: EndStates, at_s: float) -> PredictedPaths:
     """Return what connections predict for each prefix of those that teach, at a time, s since 1970.
 
-    Windows to resume are learned from all: a jump that went badly is heard as well as one that went well.
+    Windows to resume are learned from all connections: jumps that went badly count as well as those that went well.
     """
     some = teaching(every)
     names, place, count = np.unique(some.prefix, return_inverse=True, return_counts=True)

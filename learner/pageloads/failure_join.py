@@ -25,8 +25,8 @@ from configtron.model.close_records import BadEndings, first_address, prefix_of_
 from configtron.model.fleet import OutcomeRow
 
 MOST = 50_000
-# Endings that no report asked for yet, 24 bytes each: of twenty seconds in which five thousand connections a second are
-# reset. They are sorted in 50 ms.
+# Endings for which no report has asked yet, 24 bytes each: twenty seconds of five thousand resets a second. They
+# are sorted in 50 ms.
 MOST_WAITING = 100_000
 
 

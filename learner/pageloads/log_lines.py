@@ -34,7 +34,7 @@ REMEMBERED = 20_000
 MAPPED = bytes(10) + b"\xff\xff"
 # Times of the years 1970 to 2262, and a request that took a day.
 MOST_NS, MOST_TOOK_NS = 2**63 - 1, 86_400_000_000_000
-# The longest round trip, us: that of a request that took a day.
+# The longest round trip, us: as long as the longest request, a day.
 MOST_RTT_US = MOST_TOOK_NS // 1000
 
 

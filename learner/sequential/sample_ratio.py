@@ -48,7 +48,7 @@ def by_strata(strata: Sequence[tuple[Sequence[int], Sequence[float]]]) -> tuple[
     """Return Pearson's p-value of several draws together, each of units (k,) with weights (k,), and the units that it
     rests on: 0 where no draw had enough of them.
 
-    Weights are shares of the whole draw: what they lack to 1 is the share of arms of which nothing came at all.
+    Weights are shares of the whole draw: if they sum to less than 1, the rest is the share of arms without any unit.
     """
     total, freedom, rests_on = 0.0, 0, 0
     for units, weights in strata:
@@ -61,8 +61,8 @@ def by_strata(strata: Sequence[tuple[Sequence[int], Sequence[float]]]) -> tuple[
 
 
 def _cells(counts: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Return units and expected units of a draw's cells: arms of few expected units are one cell with those of which
-    nothing came, so that one rare arm does not keep the others from being compared."""
+    """Return units and expected units of a draw's cells. Arms of few expected units and arms without any unit
+    share one cell, so that a rare arm does not keep the others from being compared."""
     expected = counts.sum() * weights / max(float(weights.sum()), 1.0)
     rare = expected < LEAST_EXPECTED
     rest = float(counts.sum() - expected[~rare].sum())

@@ -58,8 +58,8 @@ log = logging.getLogger("configtron.fleet")
 MODULE = "configtron.service.fleet.agent_network"
 # s between two turns without a message; until the network process is to have ended.
 TURN_S, END_S = 0.25, 5.0
-# s until a network process that reads nothing counts as ended, and until one that counts so has to have ended: both
-# together, and a renewal's second, are less than a lease, which no one renews meanwhile.
+# s until a network process that reads nothing counts as hung, and until a hung one is killed. No lease is renewed
+# meanwhile: both, with the second between two renewals, are shorter than a lease.
 PATIENCE_S, GONE_S = 1.0, 0.25
 # s between two readings of records, which wait in the kernel's buffers meanwhile: each opens the driver's tables, and
 # log lines wake the process hundreds of times a second.

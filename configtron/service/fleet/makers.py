@@ -105,8 +105,8 @@ class FileMapMaker:
         """Take rows; a map from a file learns nothing."""
 
     def make(self, now_ns: int, barred: Barred) -> FleetMap | None:
-        """Return the file's map once it has changed. A file that holds none, or that cannot be read, leaves the map as
-        it is, with a warning; the latter is tried again."""
+        """Return the file's map once it has changed. A file without a valid map, or that cannot be read, leaves the map
+        as it is, with a warning; one that cannot be read is tried again."""
         if abs(now_ns - self._failed_ns) >= AGAIN_NS:
             self._follow(now_ns)
         return self._maker.make(now_ns, barred)
