@@ -4,7 +4,9 @@
 Question   Which connections did clients open to these ports, and what did the kernel count until each ended?
 Method     The kernel reports each socket that it destroys (SKNLGRP_INET_TCP_DESTROY); every `EVERY_NS` all connections
            are dumped. A connection's start is the time of the dump before the first that has it: at most `EVERY_NS`
-           early. The start of a connection in the very first dump is 0.
+           early. The start of a connection in the very first dump is 0. A connection that no dump had may have ended
+           before the latest dump and be reported after it: its start is the time of the dump before that one, at most
+           twice `EVERY_NS` early.
            A connection that left the dump, and whose end was not reported within `GRACE_NS`, is counted as lost.
 Stop when  closed. Records are complete up to the latest dump (`complete_ns`).
 Reads as   `OpenRecord` at a connection's first dump, `CloseRecord` at its end; no class, arm or epoch: `PlanBook` draws
@@ -51,7 +53,7 @@ class EndedSockets:
         self._moved: set[int] = set()
         self._lost = 0
         self.complete_ns = boottime_ns()
-        self._listed_ns = 0
+        self._listed_ns = self._before_ns = 0
 
     def mark_moved(self, sockets: Mapping[int, int]) -> None:
         """Mark connections (SO_COOKIE) whose profile was changed while they were open."""
@@ -66,7 +68,7 @@ class EndedSockets:
             yield from self._begun(listed, now_ns)
             # connections that ended during the dump are in it, too
             yield from self._ended()
-            self._listed_ns = self.complete_ns = now_ns
+            self._before_ns, self._listed_ns, self.complete_ns = self._listed_ns, now_ns, now_ns
 
     def _begun(self, listed: dict[Flow, DiagSocket], now_ns: int) -> Iterator[OpenRecord]:
         for flow in [flow for flow in self._open if flow not in listed]:
@@ -89,7 +91,8 @@ class EndedSockets:
             if not (info.rtt_us or info.bytes_received):
                 continue
             missing = self._missing.pop(flow, None)
-            opened = self._open.pop(flow, None) or (missing[0] if missing else self._record(flow, one))
+            unlisted = self._record(flow, one)._replace(start_ns=self._before_ns)
+            opened = self._open.pop(flow, None) or (missing[0] if missing else unlisted)
             acked = field_of(one.attributes.get(INFO, b""), "bytes_acked")
             moved = one.cookie in self._moved
             self._moved.discard(one.cookie)
