@@ -66,7 +66,7 @@ def test_packets_are_paced_and_lateness_is_caught_up_to_a_limit() -> None:
     assert sender.due(first + 1) == pytest.approx(first + 1 - CATCH_UP_S + 0.01)
 
 
-def test_three_later_packets_make_a_loss() -> None:
+def test_more_than_three_later_packets_make_a_loss() -> None:
     scheme = Fixed()
     sender = started(scheme, 6)
     for number in (1, 2, 3):
