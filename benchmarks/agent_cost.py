@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """What an agent costs its server, and whether each connection is decided, at so many new connections a second.
 
-    python -m benchmarks.agent_cost [--rate 5000] [--seconds 20]     as root; needs clang, libbpf-dev, gcc
+    python -m benchmarks.agent_cost [--rate 5000] [--seconds 20] [--policy initial]
+                                                                     as root; needs clang, libbpf-dev, gcc
 
 Goals: every connection decided; the agent takes at most 5 % of a core at 5 000 new connections a second with records
 on (ALN, SIGCOMM 2023, decided one in ten connections at that rate).
@@ -14,6 +15,10 @@ in C and clients in C at 100 000 addresses, one connection each: question, answe
     cost      the agent with page loads (`tune agent --beacons`), thus with the reader of records and log lines:
               processor time and memory of its two processes, idle and under load; and how late the agent renews its
               lease under load, beyond the second between two renewals, by the kernel's own word
+
+The map has two classes of two arms; with `--policy initial` it is that policy's: as many classes as it makes at most,
+small windows more often than large ones, round trips drawn evenly in logarithms, and the strategies that the guard
+permits, of which this driver lacks `resume`.
 
 Every connection is reset by its client after the answer, which is the dearer end: the agent hands it on to the join of
 error reports. No web server logs here: what a log line costs is in `benchmarks.page_loads`.
@@ -41,10 +46,16 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
+import numpy as np
+
 from benchmarks.cpu_outside import family
 from benchmarks.loop import free_endpoint
 from benchmarks.tune import compiled
 from benchmarks.tune_inside import CLIENT_NET, LENGTHS, prefixes_of
+from configtron.learner.initial.initial_strategies import FIXED_WINDOW, MOST_INITIAL
+from configtron.learner.initial.quantisation import MAX_CWND
+from configtron.learner.window_classes import SHARES, cut_class, joined_classes, mix_of, path_classes, permitted
+from configtron.learner.window_maker import INITIAL
 from configtron.model.close_records import CloseRecord
 from configtron.model.errors import Missing
 from configtron.model.fleet import FleetMap
@@ -57,6 +68,7 @@ from configtron.service.fleet.manager import ManagerOptions, run_manager
 from configtron.service.fleet.map_maker import FixedMapMaker
 from configtron.tune.drivers.bpf import pins
 from configtron.tune.drivers.ebpf import EbpfDriver
+from configtron.tune.guard import Limits, barred, unasked
 from rigs import ROOT
 from rigs.children import child
 from rigs.isolation import apart
@@ -77,19 +89,39 @@ MIXES = {"near": (("fast", 40_000), ("off", 25_536)), "far": (("fast", 10_000), 
 USER = pwd.getpwuid(65_534).pw_name
 
 
-def map_of_clients() -> FleetMap:
-    """Return a map in which each client has a prefix of its own."""
-    names = tuple(MIXES)
-    prefixes = {prefix: names[at % 2] for at, prefix in enumerate(prefixes_of(PREFIXES))}
-    return FleetMap(0, 0, PROFILES, MIXES, prefixes, b"k" * 16, 1, holdback=3277, epoch_s=86_400, ports=(PORT,))
+def map_of_clients(policy: str) -> FleetMap:
+    """Return a map in which each client has a prefix of its own. policy: `INITIAL`, or "" for two classes."""
+    profiles, mixes, names = PROFILES, MIXES, list(MIXES)
+    if policy == INITIAL:
+        profiles, mixes, names = strategies()
+    prefixes = {prefix: names[at % len(names)] for at, prefix in enumerate(prefixes_of(PREFIXES))}
+    return FleetMap(0, 0, profiles, mixes, prefixes, b"k" * 16, 1, holdback=3277, epoch_s=86_400, ports=(PORT,))
+
+
+def strategies() -> tuple[dict[str, Profile], dict[str, Any], list[str]]:
+    """Return the profiles and mixes of `MOST_CLASSES` classes of the policy `initial`, and the class of each prefix, by
+    turns."""
+    rng = np.random.default_rng(1)
+    most = permitted(lambda profile: next(barred(profile, Limits()), "") or unasked(profile, Limits()), FIXED_WINDOW)
+    sizes = np.array([value for value in MAX_CWND.values if value <= MOST_INITIAL]).astype(np.int64)
+    low = np.minimum(rng.geometric(0.15, PREFIXES), len(sizes) - 1)
+    windows = np.stack([0 * low, 0 * low + FIXED_WINDOW, sizes[low - 1], sizes[low], sizes[low]], axis=1)
+    rtt_ms = np.exp(rng.uniform(np.log(5.0), np.log(640.0), PREFIXES))
+    every = path_classes(windows, 4 * sizes[low], rtt_ms)
+    cut = {one: cut_class(one, most) for one in set(every)}
+    found = joined_classes([cut[one] for one in every])
+    mixes = {one.name: mix_of(one, SHARES) for one in set(found)}
+    used = {name for mix in mixes.values() for name, _ in mix}
+    known = {one.name: one for each in set(found) for one in each.profiles.values() if one.name in used}
+    return known, mixes, [one.name for one in found]
 
 
 @contextmanager
-def managed(folder: Path) -> Iterator[str]:
+def managed(folder: Path, policy: str) -> Iterator[str]:
     """A manager's process; the line that an agent joins by."""
     options = ManagerOptions(folder / "m.db", folder / "keys", free_endpoint())
     line = enrolment.enroll(options.database, options.keys, "web1", options.endpoint).text
-    maker = FixedMapMaker(map_of_clients(), 86_400.0)
+    maker = FixedMapMaker(map_of_clients(policy), 86_400.0)
     process = multiprocessing.get_context("fork").Process(target=run_manager, args=(options, maker))
     process.start()
     try:
@@ -176,12 +208,12 @@ class Visits:
         self.process.wait()
 
 
-def decided(visits: Visits, seconds: float) -> dict[str, Any]:
+def decided(visits: Visits, seconds: float, given: FleetMap) -> dict[str, Any]:
     """Read the kernel's records of connections; count those with the class of their prefix and an arm, or held back."""
     driver = EbpfDriver(Place(cgroup=GROUP, listen=str(PORT)))
     list(driver.records())
     lost = driver.lost_records()
-    wide = {prefix.rpartition(".")[0] for prefix in map_of_clients().prefixes}
+    wide = {prefix.rpartition(".")[0] for prefix in given.prefixes}
     kinds: Counter[str] = Counter()
 
     def look() -> None:
@@ -191,7 +223,7 @@ def decided(visits: Visits, seconds: float) -> dict[str, Any]:
                 continue
             kinds["open records"] += 1
             known = record.prefix.removesuffix(".0/24") in wide
-            kinds["decided"] += known and record.class_name in MIXES and (record.arm is not None or record.held)
+            kinds["decided"] += known and record.class_name in given.mixes and (record.arm is not None or record.held)
             kinds["held back"] += record.held
 
     made = visits.made
@@ -260,7 +292,7 @@ def cost(process: subprocess.Popen[bytes], visits: Visits, seconds: float) -> di
     return {**shares, "names": names, "memory": memory, "lost": lost, "late_ms": renewals.late_ms()}
 
 
-def inside(rate: int, seconds: float) -> None:
+def inside(rate: int, seconds: float, policy: str) -> None:
     """Print one line of JSON; apart from the host."""
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     subprocess.run(["ip", "route", "add", "local", CLIENT_NET, "dev", "lo"], check=True)
@@ -268,11 +300,13 @@ def inside(rate: int, seconds: float) -> None:
         folder = Path(name)
         folder.chmod(0o755)
         compiled(folder)
-        with managed(folder) as line, served(folder) as server:
+        with managed(folder, policy) as line, served(folder) as server:
             with agent(folder, line):
                 visits = Visits(folder, server, rate)
                 visits.run(WARM_S)
-                found = {"decided": decided(visits, seconds / 2)}
+                given = map_of_clients(policy)
+                found = {"decided": decided(visits, seconds / 2, given), "classes": len(given.mixes),
+                         "profiles": len(given.profiles)}  # fmt: skip
             pages = ("--beacons", "127.0.0.1:9315", "--log-socket", str(folder / "lines"))
             with agent(folder, line, *pages) as process:
                 found["cost"] = cost(process, visits, seconds)
@@ -297,7 +331,8 @@ def report(found: dict[str, Any]) -> int:
     print(f"renewals of the lease under load: {len(late)}, late by {late[len(late) // 2]:.0f} ms in the median and"
           f" {p99:.0f} ms at p99, of a turn of {1e3 * PAGES_TURN_S:.0f} ms")  # fmt: skip
     parts = ", ".join(f"{name} {size:.0f} MB" for name, size in zip(spent["names"], spent["memory"], strict=True))
-    print(f"memory at most: {parts}, with a map of {PREFIXES} prefixes")
+    print(f"memory at most: {parts}, with a map of {PREFIXES} prefixes, {found['classes']} classes and"
+          f" {found['profiles']} profiles")  # fmt: skip
     print(f"load of this machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
     return 0 if seen.get("decided") == made and not spent["lost"] and under <= CPU_GOAL else 1
 
@@ -306,13 +341,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rate", type=int, default=5000)
     parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--policy", choices=(INITIAL,), default="")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.inside:
-        inside(options.rate, options.seconds)
+        inside(options.rate, options.seconds, options.policy)
         return 0
     again = [sys.executable, "-m", "benchmarks.agent_cost", "--inside", f"--rate={options.rate}",
-             f"--seconds={options.seconds}"]  # fmt: skip
+             f"--seconds={options.seconds}", *([f"--policy={options.policy}"] if options.policy else [])]  # fmt: skip
     done = subprocess.run(apart(again), cwd=ROOT, stdout=subprocess.PIPE, check=True)
     return report(json.loads(done.stdout))
 
