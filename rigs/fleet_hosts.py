@@ -344,7 +344,7 @@ class ManagerHost:
         self.world, self.name, self.path, self._salt = world, name, path, salt
         self.core: ManagerCore | None = None
         self.starts, self.terms, self.skew_ns = 0, list[int](), 0
-        self.begun_s: list[float] = []
+        self.begun_s, self.ended_s = list[float](), list[float]()
         self.published = set[tuple[int, int]]()
         self.maker = FixedMapMaker(self._wanted(), 40.0)
 
@@ -424,4 +424,5 @@ class ManagerHost:
     def kill(self) -> None:
         if self.core is not None:
             self.core.store._connection.close()
+            self.ended_s.append(self.world.now)
         self.core = None

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from rigs.fleet_hosts import ManagerHost
     from rigs.fleet_recovery import Planted
     from rigs.fleet_world import World
 
@@ -48,8 +49,17 @@ def _has_line(world: World, one: Planted, named: Named) -> bool:
                and (not named.own or line.process == one.process))  # fmt: skip
 
 
+def _had_ended(manager: ManagerHost, one: Planted) -> bool:
+    """Return whether a manager had ended before a line of the fault was due: an old one ends where it is refused."""
+    since_s = max((at_s for at_s in manager.begun_s if at_s <= one.at_s), default=float("inf"))
+    due_s = one.at_s + NAMED[one.kind].within_s
+    return since_s > one.at_s or any(since_s <= at_s <= due_s for at_s in manager.ended_s)
+
+
 def _was_restarted(world: World, one: Planted) -> bool:
     """Return whether the process did not run when it would have noticed, or had nothing in force to be changed."""
+    if any(_had_ended(manager, one) for manager in world.managers if manager.name == one.process):
+        return True
     host = world.hosts.get(one.process)
     begun = [at_s for at_s, _ in host.begun] if host is not None else []
     begun += [at_s for manager in world.managers if manager.name == one.process for at_s in manager.begun_s]
