@@ -139,6 +139,7 @@ def tables(found: RivalResults) -> list[Table]:
         [part, one.arm, one.transfers, *(None if value != value else round(value, 4) for value in one[2:])]
         for part, of in (*found.parts.items(), ("never seen", found.unseen)) for one in of
     ]  # fmt: skip
-    columns = ("transfers", "rival", "count", "speed-up", "low", "high", "better", "worse by 5 %", "low", "high",
-               "p95 speed-up", "first-flight loss more", "other loses", "low", "high")  # fmt: skip
+    columns = ("transfers", "rival", "count", "speed-up", "low", "high", "better", "worse by 5 %", "worse low",
+               "worse high", "p95 speed-up", "first-flight loss more", "other loses", "other low",
+               "other high")  # fmt: skip
     return [Table("rivals", "Rivals over Null", columns, rows, f"Rivals: {', '.join(ARMS)}.")]

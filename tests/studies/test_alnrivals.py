@@ -145,6 +145,7 @@ def test_verdicts_follow_the_results(gain: float, harmed: int, verdicts: list[st
     assert [fact.verdict for fact in rival_claims.facts(found)] == verdicts
     assert {BESIDE, BAND, "5-20 Mbit/s", "buffer 0.5-1"} <= set(found.parts)
     for table in rival_claims.tables(found):
+        assert len(set(table.columns)) == len(table.columns), "a reader of CSV finds each column by its name"
         assert table.rows and all(len(row) == len(table.columns) for row in table.rows)
 
 
