@@ -16,32 +16,28 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import UUID
 
+from configtron.linux.mounts import TABLE, device_of, mounts
+
 # Beside other daemons' runtime files; empty after a boot.
 RUNTIME = Path("/run/configtron-tune")
 _KERNEL = Path("/proc/sys/kernel/random/boot_id")
-_MOUNTS = Path("/proc/self/mountinfo")
 IN_MEMORY = frozenset({"tmpfs", "ramfs"})
 
 
-def this_boot(runtime: Path = RUNTIME, kernel: Path = _KERNEL, mounts: Path = _MOUNTS) -> str:
+def this_boot(runtime: Path = RUNTIME, kernel: Path = _KERNEL, table: Path = TABLE) -> str:
     """Return the name of this boot. Errors: `OSError` where the kernel's id cannot be read."""
     read = kernel.read_text().strip()
     with suppress(OSError, ValueError):
-        if _kind(runtime, mounts) in IN_MEMORY:
+        if _kind(runtime, table) in IN_MEMORY:
             _keep(runtime / "boot", read)
             return str(UUID((runtime / "boot").read_text()))
     return read
 
 
-def _kind(folder: Path, mounts: Path) -> str:
+def _kind(folder: Path, table: Path) -> str:
     """Return the kind of file system that a folder is on; "" if the table of mounts does not show it."""
-    number = folder.stat().st_dev
-    device = f"{os.major(number)}:{os.minor(number)}"
-    for line in mounts.read_text().splitlines():
-        before, _, after = line.partition(" - ")
-        if before.split()[2] == device:
-            return after.split()[0]
-    return ""
+    device = device_of(folder)
+    return next((one.kind for one in mounts(table=table) if one.device == device), "")
 
 
 def _keep(file: Path, name: str) -> None:

@@ -24,6 +24,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from configtron.linux import mounts as table
 from configtron.linux import netns
 from configtron.linux.libbpf import call, info
 from configtron.model.errors import BadInput, Missing
@@ -35,29 +36,16 @@ ROOT = BPFFS / "configtron"
 LINK = "link"
 # struct bpf_link_info: type and number, the program's number, the group's inode.
 _LINK_INFO = struct.Struct("=8xI4xQ")
-_MOUNTS = Path("/proc/self/mountinfo")
 
 
 def mounts(kind: str) -> list[Path]:
     """Where file systems of a kind are mounted, as this process sees them; one that another mount hides is not."""
     found = []
-    for line in _MOUNTS.read_text().splitlines():
-        before, _, after = line.partition(" - ")
-        if not after.startswith(f"{kind} "):
-            continue
-        words = before.split()
-        if _device(Path(words[4])) == words[2]:
-            found.append(Path(words[4]))
+    for one in table.mounts(kind):
+        with suppress(OSError):
+            if table.device_of(Path(one.folder)) == one.device:
+                found.append(Path(one.folder))
     return found
-
-
-def _device(path: Path) -> str:
-    """Return which file system stands at a path, as the table of mounts writes it; "" if there is no such path."""
-    try:
-        number = path.stat().st_dev
-    except OSError:
-        return ""
-    return f"{os.major(number)}:{os.minor(number)}"
 
 
 def group(place: Place) -> Path:
@@ -117,10 +105,9 @@ def private() -> str:
     command. Other mount namespaces are there on purpose: a container's, a test's.
     """
     name = ""
-    for line in _MOUNTS.read_text().splitlines():
-        before, _, after = line.partition(" - ")
-        if before.split()[4] == "/sys":
-            name = after.split()[1]
+    for one in table.mounts():
+        if one.folder == "/sys":
+            name = one.source
     if not name or netns.is_absent(name):
         return ""
     why = "what would stand in /sys here ends with the command, for `ip netns exec` mounts one for each"
