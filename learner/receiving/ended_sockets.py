@@ -79,7 +79,7 @@ class EndedSockets:
             self._lost += 1
         for flow, one in listed.items():
             if flow not in self._open:
-                record = self._open[flow] = self._record(flow, one)
+                record = self._open[flow] = self._record(flow, one, self._listed_ns)
                 yield record
 
     def _ended(self) -> Iterator[CloseRecord]:
@@ -91,8 +91,8 @@ class EndedSockets:
             if not (info.rtt_us or info.bytes_received):
                 continue
             missing = self._missing.pop(flow, None)
-            unlisted = self._record(flow, one)._replace(start_ns=self._before_ns)
-            opened = self._open.pop(flow, None) or (missing[0] if missing else unlisted)
+            listed = self._open.pop(flow, None) or (missing[0] if missing else None)
+            opened = listed or self._record(flow, one, self._before_ns)
             acked = field_of(one.attributes.get(INFO, b""), "bytes_acked")
             moved = one.cookie in self._moved
             self._moved.discard(one.cookie)
@@ -104,12 +104,12 @@ class EndedSockets:
             return None
         return one.local, one.local_port, one.remote, one.remote_port, one.cookie
 
-    def _record(self, flow: Flow, one: DiagSocket) -> OpenRecord:
+    def _record(self, flow: Flow, one: DiagSocket, start_ns: int) -> OpenRecord:
         """Return the record of a connection that the previous dump did not have."""
         info = info_of(one.attributes.get(INFO, b""))
         client = flow[2][12:] if flow[2].startswith(MAPPED) and len(flow[2]) == 16 else flow[2]
         return OpenRecord(
-            prefix_of_client(client), flow[1], flow[3], self._listed_ns, flow[4], None, None, False, "", None, None,
+            prefix_of_client(client), flow[1], flow[3], start_ns, flow[4], None, None, False, "", None, None,
             None, info.min_rtt_us, False,
         )  # fmt: skip
 
