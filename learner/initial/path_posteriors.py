@@ -26,6 +26,8 @@ import numpy as np
 
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.initial.censored_windows import WindowLimits
+from configtron.learner.initial.pooled_effects import MOST_SQUARES
+from configtron.learner.initial.pooled_effects import REACH as PULL
 
 # The grid around the level, ln(window).
 REACH, STEP = 7.5, 0.125
@@ -33,12 +35,10 @@ REACH, STEP = 7.5, 0.125
 NETWORKS_BEFORE, PREFIXES_BEFORE = (8.0, 1.8), (4.0, 0.1)
 # Degrees of freedom of networks' values.
 FREEDOM = 4.0
-LIAR, LEAST_CHANCE, PULL = 0.02, 1e-6, 1.345
+LIAR, LEAST_CHANCE = 0.02, 1e-6
 ROUNDS, POINTS = 10, 15
 # Prior of the variance within one path: (connections, variance); a prefix counts as so many connections at most.
 CONNECTIONS_BEFORE, MOST_CONNECTIONS = (10.0, 0.05), 20.0
-# A squared deviation beyond so many variances counts as so many.
-MOST_SQUARES = 6.0
 
 
 class PathPoints(NamedTuple):
