@@ -54,8 +54,8 @@ from benchmarks.tune import compiled
 from benchmarks.tune_inside import CLIENT_NET, LENGTHS, prefixes_of
 from configtron.learner.initial.initial_strategies import FIXED_WINDOW, MOST_INITIAL
 from configtron.learner.initial.quantisation import MAX_CWND
-from configtron.learner.window_classes import SHARES, cut_class, joined_classes, mix_of, path_classes, permitted
-from configtron.learner.window_maker import INITIAL
+from configtron.learner.window_classes import SHARES, cut_class, joined_classes, path_classes, permitted
+from configtron.learner.window_maker import INITIAL, profiles_and_mixes
 from configtron.model.close_records import CloseRecord
 from configtron.model.errors import Missing
 from configtron.model.fleet import FleetMap
@@ -110,18 +110,15 @@ def strategies() -> tuple[dict[str, Profile], dict[str, Any], list[str]]:
     every = path_classes(windows, 4 * sizes[low], rtt_ms)
     cut = {one: cut_class(one, most) for one in set(every)}
     found = joined_classes([cut[one] for one in every])
-    mixes = {one.name: mix_of(one, SHARES) for one in set(found)}
-    used = {name for mix in mixes.values() for name, _ in mix}
-    known = {one.name: one for each in set(found) for one in each.profiles.values() if one.name in used}
-    return known, mixes, [one.name for one in found]
+    return *profiles_and_mixes(found, SHARES), [one.name for one in found]
 
 
 @contextmanager
-def managed(folder: Path, policy: str) -> Iterator[str]:
+def managed(folder: Path, given: FleetMap) -> Iterator[str]:
     """A manager's process; the line that an agent joins by."""
     options = ManagerOptions(folder / "m.db", folder / "keys", free_endpoint())
     line = enrolment.enroll(options.database, options.keys, "web1", options.endpoint).text
-    maker = FixedMapMaker(map_of_clients(policy), 86_400.0)
+    maker = FixedMapMaker(given, 86_400.0)
     process = multiprocessing.get_context("fork").Process(target=run_manager, args=(options, maker))
     process.start()
     try:
@@ -300,11 +297,11 @@ def inside(rate: int, seconds: float, policy: str) -> None:
         folder = Path(name)
         folder.chmod(0o755)
         compiled(folder)
-        with managed(folder, policy) as line, served(folder) as server:
+        given = map_of_clients(policy)
+        with managed(folder, given) as line, served(folder) as server:
             with agent(folder, line):
                 visits = Visits(folder, server, rate)
                 visits.run(WARM_S)
-                given = map_of_clients(policy)
                 found = {"decided": decided(visits, seconds / 2, given), "classes": len(given.mixes),
                          "profiles": len(given.profiles)}  # fmt: skip
             pages = ("--beacons", "127.0.0.1:9315", "--log-socket", str(folder / "lines"))

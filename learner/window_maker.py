@@ -19,7 +19,7 @@ Source     Applied Learning Networks (ALN); RFC 9959
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -151,20 +151,14 @@ class WindowMapMaker:
         return self._map(paths, classes, now_ns)
 
     def _map(self, paths: PredictedPaths, classes: Sequence[PathClass], now_ns: int) -> FleetMap:
-        different, owned = sorted(set(classes), key=lambda one: one.name), self._options.owned_profiles
-        mixes = {one.name: tuple((free_name(name, owned), parts) for name, parts in mix_of(one, self._shares))
-                 for one in different}  # fmt: skip
-        used = {name for mix in mixes.values() for name, _ in mix}
-        known = {free_name(one.name, owned): one for each in different for one in each.profiles.values()}
-        profiles = {name: replace(one, name=name) for name, one in known.items() if name in used}
+        profiles, mixes = profiles_and_mixes(classes, self._shares, self._options.owned_profiles)
         rows = zip(paths.prefixes, classes, paths.connections.tolist(), paths.rtt_ms.tolist(), strict=True)
         of_prefix = [PrefixClass(prefix, one.name, count, rtt) for prefix, one, count, rtt in rows]
         prefixes = listed(of_prefix, self._options, None)
         self._unlisted = {one.prefix: one.class_name for one in of_prefix if one.prefix not in prefixes}
-        named = dict(sorted(profiles.items()))
         least = self._options.least_clients
         bands = bands_of([replace(one, clients=min(one.clients, least)) for one in of_prefix], list(mixes))
-        return assembled(self._options, (0, 0, self._key, now_ns), named, mixes, prefixes, bands)
+        return assembled(self._options, (0, 0, self._key, now_ns), profiles, mixes, prefixes, bands)
 
     def note(self, published: FleetMap, fresh: bool) -> None:
         """Draw by the published map's key from now on: a rollback has another one."""
@@ -192,6 +186,18 @@ class WindowMapMaker:
             raise BadInput(f"what was learned is {error.what}; to begin anew: --fresh") from error
         except (BadInput, ValueError, LookupError, TypeError, AttributeError) as error:
             raise BadInput(OTHER_MAKER) from error
+
+
+def profiles_and_mixes(
+    classes: Collection[PathClass], shares: Mapping[str, float], owned: Collection[str] = ()
+) -> tuple[dict[str, Profile], dict[str, tuple[tuple[str, int], ...]]]:
+    """Return the profiles and the mixes of classes, both by name. owned: names of profiles that a human has."""
+    different = sorted(set(classes), key=lambda one: one.name)
+    mixes = {one.name: tuple((free_name(name, owned), parts) for name, parts in mix_of(one, shares))
+             for one in different}  # fmt: skip
+    used = {name for mix in mixes.values() for name, _ in mix}
+    known = {free_name(one.name, owned): one for each in different for one in each.profiles.values()}
+    return {name: replace(known[name], name=name) for name in sorted(used)}, mixes
 
 
 def classes_within(paths: PredictedPaths, most: Permitted, former: Mapping[str, PathClass]) -> list[PathClass]:
