@@ -24,15 +24,14 @@ import time
 from contextlib import suppress
 from math import ceil
 
+from configtron.lab.testbed.tap import UDP_HEADERS_BYTES
 from configtron.schemes.scheme import PACKET_BYTES, Scheme
 from configtron.schemes.sending import DatagramSender
 
 # A packet's number modulo 2^32; the moment when it left, seconds of the flow's clock.
 HEADER = struct.Struct("!Id")
 NUMBERS = 1 << 32
-# IP's and UDP's headers.
-HEADERS_BYTES = 28
-PADDING = bytes(PACKET_BYTES - HEADERS_BYTES - HEADER.size)
+PADDING = bytes(PACKET_BYTES - UDP_HEADERS_BYTES - HEADER.size)
 # Room for two seconds at 100 Mbit/s: packets that wait for this program must not count as losses of the path.
 BUFFER_BYTES = 1 << 25
 # asm-generic/socket.h: without the limits of net.core.

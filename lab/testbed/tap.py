@@ -29,6 +29,8 @@ FRAMES = 1 << 15
 BLOCK_BYTES = 1 << 16
 FREE, OURS = 0, 1
 HEADERS_BYTES = 40
+# IP's and UDP's headers.
+UDP_HEADERS_BYTES = 28
 
 FRAME = np.dtype({
     "names": ["status", "second", "nanosecond", "length", "number", "source", "target", "port", "peer", "sequence",
@@ -106,7 +108,7 @@ def _packets(frames: Seen, protocol: int) -> Seen:
         found[name] = frames[name]
     if protocol == socket.IPPROTO_UDP:
         # a datagram's number is right behind UDP's eight bytes, at the offset of TCP's acknowledgement number
-        found["sequence"], found["payload"] = frames["acknowledged"], found["length"] - 28
+        found["sequence"], found["payload"] = frames["acknowledged"], found["length"] - UDP_HEADERS_BYTES
         return found
     # the upper half of the byte: the TCP header's length in words
     headers = 20 + 4 * (frames["offset"] >> 4)
