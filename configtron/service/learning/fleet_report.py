@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from configtron import __version__
-from configtron.db.fleet import FleetStore, MapRow
+from configtron.db.fleet import MapRow, manager_store
 from configtron.db.fleet_facts import agent_states
 from configtron.learner.outcome_arms import FleetLoads, fleet_loads, intervals, ratio_of
 from configtron.learner.rollout import Rollout, RolloutPlan, sees
@@ -59,10 +59,8 @@ class ReportOptions:
 
 def report(options: ReportOptions, now: datetime | None = None) -> ReportInputs:
     """Return the contents of a report. now: its date. Errors: `BadInput` without a database; `Missing`."""
-    if not options.db.is_file():
-        raise BadInput(f"{options.db}: no database here; name the manager's: configtron --db FILE learn report")
-    check_classes()
-    with FleetStore(options.db, read_only=True) as store:
+    with manager_store(options.db, read_only=True) as store:
+        check_classes()
         total, rows = store.latest_rows(options.rows)
         maps, facts, lost = store.maps(), store.facts(), sum(one.lost for one in store.streams())
         revoked = {one.name: bool(one.revoked_at) for one in store.enrolled()}
