@@ -19,6 +19,7 @@ from configtron.fingerprint.verdict import no, yes
 from configtron.model.nouns import SYN, Observation, Segment, Trace, Value
 
 PROBES = ("craft",)
+KNOBS = ("craft",)
 # Bits of the flags' byte, lowest first (RFC 9293 section 3.1, RFC 3168 section 6.1).
 FLAGS = "FSRPAUEC"
 # More answers than this make no line that can be read; `answers` counts them all.

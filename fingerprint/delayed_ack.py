@@ -23,6 +23,7 @@ from configtron.model.nouns import ACK, Observation, Packet, Trace, Value
 
 UNIT = "s"
 PROBES = ("delayed_ack",)
+KNOBS = ("delayed_ack",)
 # As in the probe: a tick of a 100 Hz kernel, twice; half of the shortest delay in use.
 LATE_S = 0.02
 # A piece of the request; whole requests are acknowledged by their answers.

@@ -19,6 +19,7 @@ from configtron.fingerprint.verdict import no, yes
 from configtron.model.nouns import ACK, CWR, ECE, SYN, Observation, Trace, Value
 
 PROBES = ("ecn", "signature")
+KNOBS = ("ecn",)
 
 
 def infer(trace: Trace) -> tuple[Observation, ...]:

@@ -22,6 +22,7 @@ from configtron.model.nouns import ACK, OPT_TIMESTAMPS, SYN, Observation, Segmen
 
 UNIT = "bytes"
 PROBES = ("rto", "icw", "rwin", "signature")
+KNOBS = ("rwin", "rwin_ts", "wscale", "rwin_first_ack")
 # The MSS that the paper's numbers are multiples of; a window read under another offer is another number.
 REFERENCE_MSS = 1460
 

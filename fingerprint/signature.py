@@ -19,6 +19,7 @@ from configtron.fingerprint.verdict import no, yes
 from configtron.model.nouns import ECE, OPT_TIMESTAMPS, PSH, URG, Observation, Packet, Trace
 
 PROBES = ("signature", "rto", "rwin")
+KNOBS = ("signature",)
 # Initial TTLs in use (RFC 1700 recommended 64; Windows 128; routers and Solaris 255; old stacks 32).
 INITIAL_TTLS = (32, 64, 128, 255)
 # p0f's names of the option kinds.

@@ -24,6 +24,7 @@ from configtron.fingerprint.verdict import AGREE_B, count_grade, no, over, seen,
 from configtron.model.nouns import ACK, RST, SYN, Observation, Packet, Trace, Value
 
 PROBES = ("icw", "rwin", "ecn", "delayed_ack", "idle")
+KNOBS = ("stack",)
 # The fastest clock of timestamps, ticks a second, with a tenth for clocks that differ; and so many ticks either way for
 # SYN cookies, which write into the low six bits (net/ipv4/syncookies.c, TSBITS).
 CLOCK_HZ, CLOCK_SLACK = 1.1e6, 64

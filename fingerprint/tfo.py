@@ -24,6 +24,7 @@ from configtron.fingerprint.window_proofs import SYNACK_LOST_S
 from configtron.model.nouns import ACK, OPT_FASTOPEN, RST, SYN, Observation, Trace, Value
 
 PROBES = ("tfo",)
+KNOBS = ("tfo",)
 
 
 def infer(trace: Trace) -> tuple[Observation, ...]:

@@ -7,13 +7,21 @@ A number that the capture does not show is left out (JSON), empty (CSV) or "-" (
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TextIO
 
 from rich.table import Table
 
 from configtron.fingerprint.merge import merge_all
-from configtron.fingerprint.passive.connection_report import ConnectionReport, address, ended, goodput_kbps, loss
+from configtron.fingerprint.passive.connection_report import (
+    SECONDS,
+    ConnectionReport,
+    address,
+    ended,
+    goodput_kbps,
+    loss,
+)
 from configtron.fingerprint.passive.summary import CONNECTION, SIDE, SIDES
 from configtron.model.nouns import Fingerprint, Observation, Target, Vantage
 from configtron.model.records import Json, Result, canonical, observation_form
@@ -27,6 +35,10 @@ SCHEMA = "configtron.connection/1"
 INNER = ("first_data", "last_data")
 # Parameters that have a column of their own in the CSV and the table.
 SHOWN = ("icw", "synack_rto", "http_version", "http_clear")
+# What each of them has a column for.
+VERDICT = ("", "_grade", "_reason")
+# Rows that are written together.
+TOGETHER = 1000
 TABLE = ("frame", "client", "server", "s", "rtt\n[ms]", "icw\n[segments]", "kB", "loss", "rto/tlp/fast", "order",
          "tls", "alpn or http", "end")  # fmt: skip
 SPARE = ("order", "tls", "frame", "s", "kB", "end", "alpn or http")
@@ -115,7 +127,7 @@ def columns() -> list[str]:
     plain = [name for name in CONNECTION if name not in ("frame", "started", "ended")]
     sides = [f"{side}_{name}" for side in SIDES for name in (*SIDE, "goodput_kbps", "loss") if name not in INNER]
     ends = [f"{side}_{name}" for side in SIDES for name in ("address", "port")]
-    verdicts = [f"{knob}{suffix}" for knob in SHOWN for suffix in ("", "_grade", "_reason")]
+    verdicts = [f"{knob}{suffix}" for knob in SHOWN for suffix in VERDICT]
     return [*times, *ends, *plain, *sides, "tls", "alpn", "server_name", *verdicts]
 
 
@@ -126,40 +138,78 @@ def write_csv(connections: Iterable[ConnectionReport], files: list[str], out: Te
     if header:
         writer.writerow(names)
     count = 0
-    for one in connections:
-        row = _row(one, files)
-        writer.writerow([row.get(name, "") for name in names])
-        count += 1
+    for some in _together(connections):
+        cells = _cells(some, files)
+        writer.writerows(zip(*(cells[name] for name in names), strict=True))
+        count += len(some)
     return count
 
 
-def _row(connection: ConnectionReport, files: list[str]) -> Mapping[str, object]:
-    row: dict[str, object] = {name: _cell(value) for name, value in connection.numbers.items()}
-    row |= {
-        "file": files[connection.file],
-        "frame": connection.frame,
-        "started_at": f"{connection.started_ns / 1e9:.9f}",
-        "duration": f"{connection.duration_s:.6f}",
-        "ended": ended(connection),
-        "captured_at": connection.place,
+def _together(connections: Iterable[ConnectionReport]) -> Iterator[list[ConnectionReport]]:
+    """Yield connections by the thousand; before an error, those that were read until then."""
+    more = iter(connections)
+    while True:
+        some: list[ConnectionReport] = []
+        failure: BaseException | None = None
+        try:
+            for one in islice(more, TOGETHER):
+                some.append(one)
+        except BaseException as error:
+            failure = error
+        if some:
+            yield some
+        if failure is not None:
+            raise failure
+        if len(some) < TOGETHER:
+            return
+
+
+def _cells(some: list[ConnectionReport], files: list[str]) -> Mapping[str, Sequence[object]]:
+    """Return the CSV's columns of these connections."""
+    numbers = zip(*(one.numbers.values() for one in some), strict=True)
+    cells: dict[str, Sequence[object]] = {
+        name: _number_cells(name, column) for name, column in zip(some[0].numbers, numbers, strict=True)
     }
-    for side, end in (("client", connection.client), ("server", connection.server)):
-        row |= {f"{side}_address": address(end), f"{side}_port": end.port}
-        goodput, lost = goodput_kbps(connection, side), loss(connection, side)
-        row[f"{side}_goodput_kbps"] = "" if goodput is None else round(goodput, 3)
-        row[f"{side}_loss"] = "" if lost is None else round(lost, 6)
-    row |= _names(connection)
-    for observation in connection.observations:
-        if observation.knob in SHOWN:
-            value = "" if observation.value is None else text(observation.value)
-            row[observation.knob] = f">= {value}" if observation.grade == "L" else value
-            row[f"{observation.knob}_grade"] = observation.grade
-            row[f"{observation.knob}_reason"] = observation.reason or ""
-    return row
+    cells |= {
+        "file": [files[one.file] for one in some],
+        "frame": [one.frame for one in some],
+        "started_at": [f"{one.started_ns / 1e9:.9f}" for one in some],
+        "duration": [f"{one.duration_s:.6f}" for one in some],
+        "ended": [ended(one) for one in some],
+        "captured_at": [one.place for one in some],
+    }
+    for side in SIDES:
+        ends = [one.client if side == "client" else one.server for one in some]
+        cells |= {f"{side}_address": [address(end) for end in ends], f"{side}_port": [end.port for end in ends]}
+        cells[f"{side}_goodput_kbps"] = [_rounded(goodput_kbps(one, side), 3) for one in some]
+        cells[f"{side}_loss"] = [_rounded(loss(one, side), 6) for one in some]
+    spoken = [_names(one) for one in some]
+    cells |= {name: [one[name] for one in spoken] for name in ("tls", "alpn", "server_name")}
+    return cells | _verdict_cells(some)
 
 
-def _cell(value: float | None) -> object:
-    return "" if value is None else _plain(value)
+def _verdict_cells(some: list[ConnectionReport]) -> dict[str, Sequence[object]]:
+    """Return value, grade and reason of each parameter shown; of several observations of one, the last."""
+    cells: dict[str, list[object]] = {f"{knob}{part}": [""] * len(some) for knob in SHOWN for part in VERDICT}
+    for row, one in enumerate(some):
+        for observation in one.observations:
+            knob = observation.knob
+            if knob in SHOWN:
+                value = "" if observation.value is None else text(observation.value)
+                cells[knob][row] = f">= {value}" if observation.grade == "L" else value
+                cells[f"{knob}_grade"][row] = observation.grade
+                cells[f"{knob}_reason"][row] = observation.reason or ""
+    return dict(cells)
+
+
+def _rounded(value: float | None, digits: int) -> object:
+    return "" if value is None else round(value, digits)
+
+
+def _number_cells(name: str, column: Sequence[float | None]) -> list[object]:
+    if name in SECONDS:
+        return ["" if value is None else _plain(value) for value in column]
+    return ["" if value is None else value for value in column]
 
 
 def _names(connection: ConnectionReport) -> dict[str, str]:
@@ -227,6 +277,11 @@ class Servers:
             verdicts = merge_all(self._seen[key])
             result = Result("", "capture", target, "", observations=tuple(self._seen[key]))
             yield TargetResult(site, Fingerprint(target, "capture", verdicts), (result,))
+
+
+def knobs_in(form: str) -> frozenset[str] | None:
+    """Return the knobs that connections show in that form; None: all."""
+    return None if form == "jsonl" else frozenset(SHOWN)
 
 
 def write_connections(

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from configtron.model.nouns import ACK, FIN, PSH, SYN
+from configtron.model.nouns import ACK, FIN, PSH, RST, SYN
 from configtron.probe.wire.frames import write_options
 
 PACKETS, SNAP = 200_000, 128
@@ -23,6 +23,8 @@ MSS = 1460
 PACE_US = 40
 MACS = bytes(range(12))
 IPV6_SHARE = 0.2
+# Of connections that no server takes, this share is refused; the others meet silence.
+ANSWERED = 0.75
 
 
 class Talk:
@@ -57,6 +59,12 @@ class Talk:
         yield self._segment(1, ACK | FIN, at, 401, 0)
         yield self._segment(0, ACK | FIN, 401, at + 1, 0)
         yield self._segment(1, ACK, at + 1, 402, 0)
+
+    def refused(self, chance: random.Random) -> list[bytes]:
+        """Return a SYN, and three times in four the reset that answers it."""
+        opening = ((2, MSS.to_bytes(2, "big")), (4, b""), (8, bytes(8)), (1, b""), (3, b"\x07"))
+        answer = [self._segment(1, RST | ACK, 0, 1, 0, ((1, b""), (1, b"")))] if chance.random() < ANSWERED else []
+        return [self._segment(0, SYN, 0, 0, 0, opening), *answer]
 
     def _segment(self, way: int, flags: int, seq: int, ack: int, size: int, options: tuple[tuple[int, bytes], ...] = ()
                  ) -> bytes:  # fmt: skip
@@ -98,3 +106,14 @@ def write(path: Path, packets: int = PACKETS, *, snap: int = 0, seed: int = 1, p
             file.write(struct.pack("<IIII", at // 1_000_000, at % 1_000_000, len(kept), len(segment)))
             file.write(kept)
             written += 1
+
+
+def write_refused(path: Path, connections: int, *, seed: int = 1, pace_us: int = PACE_US) -> None:
+    """Write a pcap of connections that were refused or met silence, as a scan leaves them."""
+    chance, at = random.Random(seed), 1_700_000_000_000_000
+    with path.open("wb") as file:
+        file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, 1))
+        for number in range(connections):
+            for segment in Talk(number, chance).refused(chance):
+                at += chance.randrange(pace_us)
+                file.write(struct.pack("<IIII", at // 1_000_000, at % 1_000_000, len(segment), len(segment)) + segment)

@@ -13,11 +13,11 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from configtron.fingerprint.passive.columns import FRAME_MASK
+from configtron.fingerprint.passive.columns import FRAME_MASK, Endpoint
 from configtron.fingerprint.passive.gathering import Batch
 from configtron.fingerprint.passive.retransmissions import CAUSES, KINDS, REORDERED, retransmissions, sent_by
 from configtron.fingerprint.passive.summary import SIDES
-from configtron.fingerprint.passive.traces import end_of
+from configtron.fingerprint.passive.traces import ends_of
 from rigs.read_capture import whole
 from rigs.tshark import Side, Stream, streams
 
@@ -112,8 +112,9 @@ def compare(path: Path) -> Compared:
     found = [Difference(frame, "connection", frame in theirs, frame in firsts) for frame in set(firsts) ^ set(theirs)]
     kinds: Counter[tuple[str, str]] = Counter()
     again = [_again(batch, number) for number in (0, 1)]
+    ends = ends_of(batch)
     for frame in sorted(set(firsts) & set(theirs)):
-        for case in _cases(batch, firsts[frame], theirs[frame], again):
+        for case in _cases(batch, firsts[frame], ends[firsts[frame]], theirs[frame], again):
             if case.theirs != case.ours:
                 rule = next((name for name, holds in RULES.items() if holds(case)), "")
                 found.append(Difference(frame, case.name, case.theirs, case.ours, rule))
@@ -124,10 +125,12 @@ def compare(path: Path) -> Compared:
     return Compared(len(set(firsts) | set(theirs)), tuple(found), kinds)
 
 
-def _cases(batch: Batch, place: int, stream: Stream, again: list[dict[int, dict[int, str]]]) -> Iterator[Case]:
+def _cases(
+    batch: Batch, place: int, ends: tuple[Endpoint, Endpoint], stream: Stream, again: list[dict[int, dict[int, str]]]
+) -> Iterator[Case]:
     columns = batch.summary.columns
     for number, name in enumerate(SIDES):
-        end = end_of(batch, place, server=bool(number))
+        end = ends[number]
         side = stream.sides[str(ip_address(end.address)), end.port]
         for field in ("packets", "payload", *PLAIN):
             ours = int(columns[f"{name}_{field}"][place])

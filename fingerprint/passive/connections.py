@@ -224,6 +224,13 @@ def latest(mask: Column, of: Column, begin: Column, rows: Column) -> Column:
     return np.where(found >= first[of[rows]], found, -1)
 
 
+def leader(of: Column, index: Column, count: int) -> Column:
+    """Return each connection's first of these rows; -1 if there is none."""
+    found = np.full(count, -1, np.int64)
+    found[of[index[::-1]]] = index[::-1]
+    return found
+
+
 def before(values: Column, of: Column, missing: int = NEVER) -> Column:
     """Return each row's predecessor's value within its connection; `missing` for the first."""
     found = np.empty_like(values)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from configtron.fingerprint.passive.columns import ABSENT, COUNTED, CUT, SACK_OK, STAMPED, Column
-from configtron.fingerprint.passive.connections import NEVER, Connections, Direction, latest, running
+from configtron.fingerprint.passive.connections import NEVER, Connections, Direction, latest, leader, running
 from configtron.fingerprint.passive.first_flight import DEFAULT_MSS, STAMP_BYTES, Flights, HandshakeFacts, first_flights
 from configtron.fingerprint.passive.retransmissions import KINDS, Retransmissions, Sent, retransmissions, sent_by
 from configtron.fingerprint.passive.round_trips import round_trips
@@ -172,7 +172,7 @@ def _trips(found: Connections, columns: dict[str, Column], opening: list[Column]
     np.maximum.at(last, of[answers], rows.at[answers])
     doubled = (columns["syns"] == 1) & (columns["synacks"] > 1) & (last - rows.at[answer] < DUPLICATE_NS)
     acks = np.flatnonzero((flags == ACK) & ~found.server & (found.ack >= 1))
-    third = _leader(of, acks, count)
+    third = leader(of, acks, count)
     there, back = rows.at[answer] - rows.at[syn], rows.at[np.maximum(third, 0)] - rows.at[answer]
     fine = doubled & (third >= 0) & (there >= 0) & (back >= 0)
     return np.where(fine, there + back, columns["rtt"]), np.where(fine, there, columns["rtt_server"])
@@ -192,12 +192,12 @@ def _opening(found: Connections, columns: dict[str, Column]) -> list[Column]:
     flags = rows.flags & (SYN | ACK | RST)
     syns = np.flatnonzero((flags == SYN) & ~found.server)
     answers = np.flatnonzero((flags == SYN | ACK) & found.server)
-    first = [_leader(of, syns, count), _leader(of, answers, count)]
+    first = [leader(of, syns, count), leader(of, answers, count)]
     # Data in the SYN (RFC 7413) that the SYN-ACK took moves the first ACK on.
     taken = np.where(first[1] >= 0, found.ack[np.maximum(first[1], 0)], 1)
     # A later segment that acknowledges the SYN-ACK ends the handshake too: the bare ACK may be lost, or overtaken.
     acks = np.flatnonzero((flags == ACK) & ~found.server & (found.ack == 1) & (found.seq >= taken[of]))
-    third = _leader(of, acks, count)
+    third = leader(of, acks, count)
     columns["syns"] = np.bincount(of[syns], minlength=count)
     columns["synacks"] = np.bincount(of[answers], minlength=count)
     # Karn's rule: a repeated segment gives no round trip.
@@ -215,13 +215,6 @@ def _opening(found: Connections, columns: dict[str, Column]) -> list[Column]:
     for name, bit in (("sack", SACK_OK), ("stamps", STAMPED)):
         columns[name] = np.where(both, (bits[0] & bits[1] & bit) != 0, ABSENT)
     return first
-
-
-def _leader(of: Column, index: Column, count: int) -> Column:
-    """Return each connection's first of these rows; -1 if there is none."""
-    found = np.full(count, -1, np.int64)
-    found[of[index[::-1]]] = index[::-1]
-    return found
 
 
 def _side(found: Connections, way: Direction, syn: Column, number: int, side: str, columns: dict[str, Column]) -> None:

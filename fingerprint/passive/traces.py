@@ -2,9 +2,8 @@
 """A foreign connection as a trace, so that the same inferences read it that read our own probes.
 
 Question   Which of our probes is this conversation like, and which trace would that probe have recorded?
-Method     One end is taken for us: its segments went "out". A handshake that was never completed is like `rto`; one in
-           which the server's first flight stayed unacknowledged until the server repeated itself, or long after, is
-           like `icw`; any other that was completed is like `rwin`. The clear parts of TLS and HTTP make a second trace.
+Method     One end is taken for us: its segments went "out". `likeness.py` finds the probe. The clear parts of TLS and
+           HTTP make a second trace.
 Reads as   traces whose packets have relative numbers, the options of SYNs, timestamps, and the heads of streams.
 Differs    from a trace of our own: SACK blocks and payloads beyond the heads were not kept; frames count from the
            connection's first.
@@ -17,10 +16,8 @@ from functools import lru_cache
 from ipaddress import ip_address
 from typing import NamedTuple
 
-import numpy as np
-
 from configtron.fingerprint.head import head_fields, head_status, status_version
-from configtron.fingerprint.passive.columns import DF, FRAME_MASK, STAMPED, Column, Endpoint
+from configtron.fingerprint.passive.columns import DF, STAMPED, Endpoint
 from configtron.fingerprint.passive.gathering import SPOKEN_MOST, Batch
 from configtron.fingerprint.passive.tls import hello
 from configtron.model.nouns import (
@@ -42,10 +39,6 @@ from configtron.model.nouns import (
 PACKETS_MOST = 600
 # Of a conversation like `rwin` only the opening is read: handshake, request, its first ACK, the answer's head.
 OPENING_MOST = 20
-# An ACK of data that waits longer than this many round trips, and longer than a delayed ACK ever does (200 ms, RFC 9293
-# 3.8.6.3 allows 500), was withheld; three segments are acknowledged at once.
-WITHHELD_RTTS, WITHHELD_S = 1.5, 0.06
-WITHHELD_SEGMENTS = 3
 # How HTTP/2 opens (RFC 9113 3.4), and how long its client preface is.
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 H2, HTTP1 = "h2", "http/1.1"
@@ -115,40 +108,32 @@ def packets_of(
     return tuple(packets)
 
 
-def traces_of(
-    batch: Batch, connection: int, streams: dict[str, bytes], *, file: str = "", secret: Sequence[DecryptedMessage] = ()
-) -> list[Trace]:
-    """Return the traces that a connection makes: of its segments, and of its clear text (`streams`) or decrypted
+def traces_of(trace: Trace, packets: tuple[Packet, ...], streams: dict[str, bytes],
+              secret: Sequence[DecryptedMessage] = ()) -> list[Trace]:  # fmt: skip
+    """Return the traces that a connection makes: `trace` with its packets; those of clear text (`streams`) or decrypted
     messages."""
-    columns = batch.summary.columns
-    number = int(columns["frame"][connection]) & FRAME_MASK
-    target = target_of(batch, connection)
-    params: tuple[tuple[str, Value], ...] = ()
-    probe = _likeness(batch, connection)
-    packets = packets_of(batch, connection, most=OPENING_MOST if probe == "rwin" else PACKETS_MOST)
-    if probe == "icw":
-        params = _asked(packets)
-    trace = Trace(f"{file}/{number}", target, "capture", probe, params, int(columns["started"][connection]), packets)
-    return [trace, *_spoken(trace, streams, secret)]
+    params = _asked(packets) if trace.probe == "icw" else ()
+    whole = Trace(trace.id, trace.target, trace.vantage, trace.probe, params, trace.started_at, packets)
+    return [whole, *_spoken(whole, streams, secret)]
 
 
-def options_cut(batch: Batch, connection: int) -> bool:
-    """Return whether the options of either SYN were not captured."""
-    return bool(batch.summary.columns["options_cut"][connection])
+def target_of(server: Endpoint) -> Target:
+    """Return the server's end as a target."""
+    name = address_text(server.address)
+    return Target(name, name, server.port)
 
 
-def target_of(batch: Batch, connection: int) -> Target:
-    """Return the server's end."""
-    address, port = end_of(batch, connection, server=True)
-    name = str(ip_address(address))
-    return Target(name, name, port)
+@lru_cache(maxsize=4096)
+def address_text(address: bytes) -> str:
+    """Return an address of 4 or 16 bytes as text."""
+    return str(ip_address(address))
 
 
-def end_of(batch: Batch, connection: int, *, server: bool) -> Endpoint:
-    """One end's address and port."""
+def ends_of(batch: Batch) -> list[tuple[Endpoint, Endpoint]]:
+    """Return client and server of each connection."""
     found = batch.found
-    ends = batch.ends[int(found.rows.pair[found.begin[connection]])]
-    return ends[int(found.client[connection]) ^ server]
+    pairs = (batch.ends[pair] for pair in found.rows.pair[found.begin].tolist())
+    return [(pair[client], pair[1 - client]) for pair, client in zip(pairs, found.client.tolist(), strict=True)]
 
 
 def spoken(batch: Batch, connection: int) -> dict[str, bytes]:
@@ -236,41 +221,3 @@ def _asked(packets: tuple[Packet, ...]) -> tuple[tuple[str, Value], ...]:
 
 def _sack(packets: tuple[Packet, ...]) -> bool:
     return bool(packets) and packets[0].segment.option(OPT_SACK_PERMITTED) is not None
-
-
-def _likeness(batch: Batch, connection: int) -> str:
-    """Return the probe that a conversation is like."""
-    found, columns = batch.found, batch.summary.columns
-    begin, end = int(found.begin[connection]), int(found.end[connection])
-    server, acks = found.server[begin:end], found.ack[begin:end]
-    answered = bool((~server & (acks >= 1)).any())
-    if not found.opened[connection, 0] or options_cut(batch, connection):
-        # Unknown: whether the client never answered or was not captured; without options, also the agreed ones.
-        return "rwin"
-    if not answered:
-        return "rto"
-    # A repeated SYN-ACK leaves no round trip by Karn's rule, but the first one still came no sooner than one.
-    first = int(np.argmax(server))
-    rtt_ns = int(columns["rtt"][connection])
-    if rtt_ns < 0:
-        rtt_ns = int(found.rows.at[begin + first] - found.rows.at[begin])
-    part = slice(begin, end)
-    rows = found.rows
-    withheld = _withheld(rows.at[part], server, acks, rows.length[part], found.seq[part], rtt_ns)
-    return "icw" if withheld else "rwin"
-
-
-def _withheld(at: Column, server: Column, acks: Column, length: Column, seq: Column, rtt_ns: int) -> bool:
-    """Return whether the first flight was left unacknowledged on purpose."""
-    data = np.flatnonzero(server & (length > 0))
-    # A segment of the client after data came, if it brings no data itself, acknowledges that data: duplicate ACKs too.
-    after = np.arange(len(at)) > (data[0] if len(data) else len(at))
-    heard = np.flatnonzero(~server & after & ((acks > 1) | (length == 0)))
-    if not len(data):
-        return False
-    flight = data[data < heard[0]] if len(heard) else data
-    repeated = int((seq[flight] == 1).sum()) > 1
-    if repeated or len(flight) < WITHHELD_SEGMENTS:
-        return repeated
-    waited = int(at[heard[0]] if len(heard) else at[-1]) - int(at[flight[0]])
-    return waited > max(WITHHELD_RTTS * rtt_ns, WITHHELD_S * 1e9)

@@ -31,7 +31,7 @@ def pcap(files: tuple[str, ...], form: str, output_file: str, servers: bool, str
     graded as in docs/grades.md. What cannot be read is counted on standard error; frames in tunnels are read by Scapy,
     if it is installed. Exit code 3: a file was cut or broken, or frames could not be read; 4: no TCP in it.
     """
-    from configtron.report.connections import counted, write_connections, write_servers
+    from configtron.report.connections import counted, knobs_in, write_connections, write_servers
     from configtron.report.files import opened
     from configtron.service.capture import CaptureReading
 
@@ -40,7 +40,8 @@ def pcap(files: tuple[str, ...], form: str, output_file: str, servers: bool, str
         if servers:
             write_servers(reading.connections(), form, out, color=settings().color)
         else:
-            write_connections(reading.connections(), reading.files, form, out, color=settings().color)
+            found = reading.connections(knobs_in(form))
+            write_connections(found, reading.files, form, out, color=settings().color)
     say(counted(reading.counts))
     for text in reading.warnings():
         say(f"configtron: {text}")

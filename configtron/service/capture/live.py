@@ -162,7 +162,10 @@ class InterfaceListener:
         for batch in batches:
             lost = self._gathering.counts["dropped-by-capture"] > 0
             stepped = self._ring.unsure > 0
-            found = list(report_connections(batch, [self._ring.interface], tainted=lost, stepped=stepped))
+            # the watch takes no observation; only who asked for connections does
+            wanted = frozenset[str]() if self._connections is None else None
+            names = [self._ring.interface]
+            found = list(report_connections(batch, names, tainted=lost, stepped=stepped, wanted=wanted))
             about = self._surroundings.about
             self._watch.keep([sighted(one, self._here, about, tainted=lost) for one in found])
             if self._connections is not None:

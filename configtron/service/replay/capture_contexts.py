@@ -30,7 +30,8 @@ def contexts_of(path: str) -> dict[str, list[tuple[float, Context]]]:
     """Return by client prefix the time [s] and the context of each connection. Errors: `BadInput` for no capture."""
     gathering, found = gathering_of(stream=False, trips=True), dict[str, list[tuple[float, Context]]]()
     for batch in batches_of(gathering, (path,), Dissector()):
-        for report in report_connections(batch, [path], tainted=gathering.counts["dropped-by-capture"] > 0):
+        lossy = gathering.counts["dropped-by-capture"] > 0
+        for report in report_connections(batch, [path], tainted=lossy, wanted=frozenset()):
             context = _context(report)
             found.setdefault(context.prefix, []).append((report.started_ns / 1e9, context))
     return found

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT
+"""Connections read for some knobs only, and connections that are read once because their segments are alike."""
+
+from __future__ import annotations
+
+import csv
+import io
+import struct
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from configtron.fingerprint import INFERENCES
+from configtron.fingerprint.capture.reading import read
+from configtron.fingerprint.capture.source import CaptureSource
+from configtron.fingerprint.passive.connection_report import ConnectionReport, report_connections
+from configtron.fingerprint.passive.gathering import Gathering
+from configtron.fingerprint.passive.headers import decode
+from configtron.model.nouns import ACK, RST, SYN
+from configtron.report.connections import knobs_in, write_csv
+from rigs import capture_bytes as write
+from tests.fingerprint.passive.test_fuzz import SEEDS, nonsense
+
+SACK, STAMPS = b"\x02\x04\x05\xb4\x04\x02\x01\x01", b"\x02\x04\x05\xb4\x08\x0a" + bytes(8) + b"\x01\x01"
+# (from the server, flags, options) of connections that have no answer, or that have one.
+OPENINGS = [
+    [(0, SYN, SACK)],
+    [(0, SYN, STAMPS)],
+    [(0, SYN, b"")],
+    [(0, SYN, SACK), (1, RST | ACK, b"")],
+    [(0, SYN, SACK), (0, SYN, SACK)],
+    [(0, SYN, SACK), (1, SYN | ACK, SACK)],
+    [(0, SYN, SACK), (1, SYN | ACK, SACK), (1, RST, b"")],
+]
+
+
+def reports(data: bytes, wanted: frozenset[str] | None = None) -> list[ConnectionReport]:
+    gathering = Gathering()
+    for frames in read(CaptureSource(io.BytesIO(data)), gathering.counts):
+        list(gathering.take(decode(frames, gathering.pairs, gathering.heads, gathering.counts)))
+    return [one for batch in gathering.finish() for one in report_connections(batch, ["x"], wanted=wanted)]
+
+
+def segment(client: int, way: int, flags: int, options: bytes) -> bytes:
+    ports, ends = (4000 + client, 80), (b"\x0a\0\0\1", b"\x0a\0\0\2")
+    size = 20 + len(options)
+    tcp = struct.pack("!HHIIBBHHH", ports[way], ports[1 - way], 7, 8 if flags & ACK else 0, size << 2, flags, 99, 0, 0)
+    head = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + size, 0, 0, 64, 6, 0, ends[way], ends[1 - way])
+    return head + tcp + options
+
+
+def capture(openings: list[int]) -> bytes:
+    """Return a capture of these `OPENINGS`, a client each, a second between segments."""
+    steps = [(client, step) for client, opening in enumerate(openings) for step in OPENINGS[opening]]
+    return write.pcap([(10**9 * at, segment(client, *step)) for at, (client, step) in enumerate(steps)], nano=True)
+
+
+def shown(report: ConnectionReport) -> list[object]:
+    return [replace(one, trace_id="", evidence=()) for one in report.observations]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.sampled_from(SEEDS), st.sets(st.sampled_from(sorted({k for row in INFERENCES.values() for k in row.knobs}))))
+def test_wanted_knobs_are_read_as_among_all(data: bytes, knobs: set[str]) -> None:
+    wanted = frozenset(knobs)
+    for whole, part in zip(reports(data), reports(data, wanted), strict=True):
+        assert part == whole._replace(observations=tuple(o for o in whole.observations if o.knob in wanted))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 63), st.integers(0, 4), st.integers(0, 4)), max_size=12))
+def test_nonsense_has_no_knob_that_its_reader_does_not_name(steps: list[tuple[int, int, int, int]]) -> None:
+    frames = [(at * 10**8, nonsense(way, flags, seq, ack, 100)) for at, (way, flags, seq, ack) in enumerate(steps)]
+    named = {knob for row in INFERENCES.values() for knob in row.knobs}
+    assert {o.knob for one in reports(write.pcap(frames, nano=True)) for o in one.observations} <= named
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(0, len(OPENINGS) - 1), min_size=1, max_size=12))
+def test_connections_alike_are_read_as_each_alone(openings: list[int]) -> None:
+    together = reports(capture(openings))
+    assert [shown(one) for one in together] == [shown(reports(capture([one]))[0]) for one in openings]
+    for one in together:
+        assert {o.trace_id for o in one.observations} == {f"x/{one.frame}"}
+
+
+def test_rows_read_before_an_error_are_written() -> None:
+    def broken() -> Iterator[ConnectionReport]:
+        yield from reports(capture([0, 3, 5]))
+        raise OSError("cut")
+
+    out = io.StringIO()
+    with pytest.raises(OSError, match="cut"):
+        write_csv(broken(), ["x"], out)
+    rows = list(csv.DictReader(io.StringIO(out.getvalue())))
+    assert [row["synack_rto_reason"] for row in rows] == ["no-synack", "refused", ""]
+
+
+def test_the_csv_needs_no_knob_that_it_does_not_show() -> None:
+    data = capture(list(range(len(OPENINGS))))
+    whole, part = io.StringIO(), io.StringIO()
+    write_csv(reports(data), ["x"], whole)
+    write_csv(reports(data, knobs_in("csv")), ["x"], part)
+    assert part.getvalue() == whole.getvalue()
