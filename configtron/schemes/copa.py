@@ -12,9 +12,10 @@ Stop when  never. Slow start doubles the window each round trip until the rate r
 Reads as   a queue that empties every five round trips and holds 2.5 / delta packets at most: with delta of 1/2, five.
 Fails as   other flows that never let the queue empty: then Copa behaves like TCP (competitive mode), in which 1 / delta
            grows by one a round trip and halves on loss. It leaves this mode when the queue is nearly empty again.
-Differs    from the paper: a queue below the default mode's own target counts as nearly empty too; otherwise two Copa
-           flows that meet take each other for TCP and fill the queue together. The velocity also starts anew when the
-           window crosses the target.
+Differs    from the paper: a queue below the default mode's own target counts as nearly empty too, where that is less
+           than half of the largest; otherwise even one Copa flow alone takes its own queue for TCP's and fills it. The
+           bound of a half keeps the test from following a flow that TCP starves: its own target grows as its window
+           shrinks. The velocity also starts anew when the window crosses the target.
 Source     Arun and Balakrishnan, NSDI 2018, sections 2 and 3
 """
 
@@ -30,6 +31,8 @@ DEFAULT_DELTA = 0.5
 LEAST_RTT_SPAN_S = 10.0
 # Below this share of the largest queueing delay the queue is nearly empty; it has to be once in so many round trips.
 NEARLY_EMPTY, SPAN_ROUNDS = 0.1, 5
+# A queue that never falls to this share of its largest is not Copa's: three Copa flows on a path empty it further.
+MOST_OF_LARGEST = 0.5
 # Round trips in one direction before the velocity doubles.
 STEADY_ROUNDS = 3
 
@@ -99,7 +102,8 @@ class Copa:
     def _choose_mode(self) -> None:
         largest, least = max(high for _, high in self._rounds), min(low for low, _ in self._rounds)
         wanted = PACKET_BYTES * self._standing_s / (self._default_delta * self.cwnd)
-        self.competes = len(self._rounds) == SPAN_ROUNDS and least > max(NEARLY_EMPTY * largest, wanted)
+        nearly_empty = max(NEARLY_EMPTY * largest, min(wanted, MOST_OF_LARGEST * largest))
+        self.competes = len(self._rounds) == SPAN_ROUNDS and least > nearly_empty
         patience = 1 / self.delta
         grown = patience / 2 if self._round_lost else patience + 1
         self.delta = min(self._default_delta, 1 / grown) if self.competes else self._default_delta
