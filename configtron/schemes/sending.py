@@ -7,10 +7,10 @@
     sender.wake(now)                                            after acknowledgements, and by sender.wake_by
 
 Question   When may a flow send its next packet, and which packets are lost, under any scheme and without sockets?
-Method     Each datagram has a number of its own and none is sent twice. One that is more than three numbers
-           before an acknowledged one is lost (as by kPacketThreshold of RFC 9002, which takes three). When nothing is
-           acknowledged for a timeout, all that is under way is lost, and timeouts double until an acknowledgement
-           comes. One packet may always be under way.
+Method     Each datagram has a number of its own and none is sent twice. One that is three numbers or more before an
+           acknowledged one is lost (kPacketThreshold of RFC 9002). When nothing is acknowledged for a timeout, all that
+           is under way is lost, and timeouts double until an acknowledgement comes. One packet may always be under
+           way.
 Reads as   `due`, `wake_by`: seconds of the caller's clock. The pacing rate sets the time between packets. A late sender
            catches up by at most `CATCH_UP_S`, so that a timer's error does not lower the rate.
 Differs    from TCP: nothing is retransmitted; every packet is acknowledged by itself.
@@ -25,7 +25,7 @@ from math import inf
 from configtron.schemes.measured_rtt import SmoothedRtt
 from configtron.schemes.scheme import PACKET_BYTES, TICK_S, Scheme
 
-# A missing packet is lost once three others after it, and then a later one, are acknowledged.
+# A missing packet is lost once one that many numbers later is acknowledged: kPacketThreshold.
 REORDERED = 3
 # Timers of Linux are late by 50 us (PR_SET_TIMERSLACK); a busy program by more.
 CATCH_UP_S = 0.001
@@ -67,7 +67,7 @@ class DatagramSender:
         """Count an acknowledgement; ignore one of a packet that was given up."""
         waiting = self._under_way
         lost = 0
-        while waiting and waiting[0] < number - REORDERED:
+        while waiting and waiting[0] <= number - REORDERED:
             waiting.popleft()
             lost += 1
         if lost:

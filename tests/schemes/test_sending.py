@@ -66,17 +66,18 @@ def test_packets_are_paced_and_lateness_is_caught_up_to_a_limit() -> None:
     assert sender.due(first + 1) == pytest.approx(first + 1 - CATCH_UP_S + 0.01)
 
 
-def test_more_than_three_later_packets_make_a_loss() -> None:
+def test_the_third_packet_after_it_makes_a_loss() -> None:
+    """RFC 9002: sent kPacketThreshold, three, packets before an acknowledged one."""
     scheme = Fixed()
     sender = started(scheme, 6)
-    for number in (1, 2, 3):
+    for number in (1, 2):
         sender.acknowledge(0.1, number, 0.0)
         assert scheme.losses == []
-    sender.acknowledge(0.2, 4, 0.0)
+    sender.acknowledge(0.2, 3, 0.0)
     assert scheme.losses == [(0.2, 1)] and sender.lost == 1
     # it comes after all, too late to count
     sender.acknowledge(0.3, 0, 0.0)
-    assert sender.delivered == 4 * PACKET_BYTES == scheme.acks[-1][2] and len(scheme.acks) == 4
+    assert sender.delivered == 3 * PACKET_BYTES == scheme.acks[-1][2] and len(scheme.acks) == 3
     assert scheme.acks[0] == (0.1, 0.1, PACKET_BYTES, PACKET_BYTES)
 
 
