@@ -8,15 +8,17 @@ Method     The sender tries each rate for one monitor interval. An interval's ut
            Starting: the rate doubles until the utility falls. Deciding: two pairs of intervals, each with one at
            r (1 + eps) and one at r (1 - eps) in random order; if both pairs favour the same direction, the rate moves
            that way, else eps grows by 1 %, up to 5 %. Moving:
-               r_n = r_(n-1) (1 + n eps dir)      until the utility falls; then back one step, and deciding again.
+               r_n = r_(n-1) (1 + 0.01 n dir)      until the utility falls; then back one step, and deciding again.
 Stop when  never.
 Reads as   the link's rate, with a full queue and a loss of a few per cent: below 5 %, where the sigmoid drops, losses
            cost little utility.
-Fails as   delay is not in the utility: the rate overshoots while a long queue fills, and then several tenths of the
-           packets are lost until the rate is back. In an interval of few packets one loss looks like ten per cent, so
+Fails as   delay is not in the utility: while a long queue fills the rate overshoots, and a tenth of the packets is lost
+           for some round trips until it is back. In an interval of few packets one loss looks like ten per cent, so
            that a slow flow stays slow.
-Differs    from the paper: the rate waits until the four intervals' acknowledgements are in, as in the authors' program;
-           an interval lasts two round trips (the paper: 1.7 to 2.2 at random), ten packets at least.
+Differs    from the paper: the rate waits until the four intervals' acknowledgements are in, as in the authors' program,
+           which also compares the first move with nothing: it repeats a trial's rate. An interval lasts two round trips
+           (the paper: 1.7 to 2.2 at random), ten packets at least; one of which nothing is to be learned ends when the
+           next rate is known.
 Source     Dong and others, NSDI 2015, sections 2.2 and 3
 """
 
@@ -66,6 +68,8 @@ class Allegro(RateTrials):
         for one in self._intervals.complete(now, self._rtt.smoothed_s):
             if sign := self._under_way.popleft():
                 self._learn(sign, utility(one.rate / MBIT, one.loss), one)
+        if self._planned and self._under_way and not self._under_way[-1]:
+            self._intervals.cut(now)
         if now >= self._intervals.ends:
             sign = self._planned.popleft() if self._planned else 0
             self._sending = self.rate * (1 + self._epsilon * sign if self.state == DECIDING else 1)
@@ -96,7 +100,7 @@ class Allegro(RateTrials):
             self._deliberate()
             return
         self._direction, self._steps = (1, 0) if better[0] else (-1, 0)
-        self._best, self.state = max(ups if better[0] else downs), MOVING
+        self._best, self.state = -inf, MOVING
         self._advance()
 
     def _advance(self) -> None:
@@ -105,7 +109,7 @@ class Allegro(RateTrials):
         self._planned = deque([1])
 
     def _step(self) -> float:
-        return self._direction * min(MOST_STEP, self._steps * self._epsilon)
+        return self._direction * min(MOST_STEP, self._steps * LEAST_EPSILON)
 
     def _deliberate(self) -> None:
         self._epsilon = LEAST_EPSILON if self.state != DECIDING else self._epsilon

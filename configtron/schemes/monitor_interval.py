@@ -72,6 +72,10 @@ class MonitorIntervals:
         self._waiting.append(MonitorInterval(rate, now, now + seconds))
         return self._waiting[-1]
 
+    def cut(self, now: float) -> None:
+        """End the newest interval now, if it is not over."""
+        self._waiting[-1].ends = min(now, self._waiting[-1].ends)
+
     def acknowledged(self, now: float, rtt: float, bytes: int) -> None:
         """Count an acknowledged packet."""
         left = now - rtt

@@ -59,6 +59,24 @@ def test_allegro_keeps_a_short_queues_loss_below_five_per_cent() -> None:
     assert found.mbit > 0.95 * 8.0 and 0 < found.loss < 0.05
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_allegro_keeps_a_long_queues_loss_below_five_per_cent(seed: int) -> None:
+    """Four times what the path holds: the rate overshoots while it fills, and is back before long."""
+    found = settled(Allegro, ScriptedPath(3.0, 0.02, 40), 20, 40, seed)
+    assert found.mbit > 0.99 * 3.0 and 0.005 < found.loss < 0.05
+
+
+def test_allegro_moves_by_the_least_step_and_not_by_that_of_its_trials() -> None:
+    scheme = Allegro(np.random.default_rng(1))
+    scheme.state, scheme._epsilon, scheme.rate = allegro.DECIDING, allegro.MOST_EPSILON, 1e6
+    scheme._trials = [(1, 2.0), (-1, 1.0), (-1, 1.0), (1, 2.0)]
+    scheme._decide()
+    assert scheme.state == allegro.MOVING and scheme.rate == pytest.approx(1.01e6)
+    # the trial's own rate once more: its utility is compared with none
+    scheme._learn(1, 0.5, MonitorIntervals().begin(0.0, scheme.rate, 1.0))
+    assert scheme.state == allegro.MOVING and scheme.rate == pytest.approx(1.01e6 * 1.02)
+
+
 def test_allegro_bears_one_per_cent_of_loss_and_not_ten() -> None:
     rates = {
         every: settled(Allegro, ScriptedPath(8.0, 0.02, 15, lambda number, _, n=every: number % n == 0), 10, 20).mbit  # type: ignore[misc]
@@ -83,3 +101,12 @@ def test_an_interval_is_of_what_left_in_it() -> None:
     # silence ends the second one too, long after its end; what was lost in it is all that is known
     intervals.lost(4)
     assert [two.loss for two in intervals.complete(3.0, 0.2)] == [pytest.approx(0.8)]
+
+
+def test_an_interval_ends_early_where_nothing_is_to_be_learned() -> None:
+    intervals = MonitorIntervals()
+    intervals.begin(0.0, 1000.0, 1.0)
+    intervals.cut(0.4)
+    assert intervals.ends == 0.4
+    intervals.cut(0.8)
+    assert intervals.ends == 0.4
