@@ -88,7 +88,7 @@ class FlowLog:
 
 
 @dataclass
-class _Link:
+class Link:
     """The bottleneck: departures of the packets that are in it."""
 
     path: ScriptedPath
@@ -109,7 +109,7 @@ class _Link:
 
 def run(path: ScriptedPath, flows: Sequence[Starting], until: float) -> list[FlowLog]:
     """Drive all flows over one bottleneck."""
-    link, logs = _Link(path), [FlowLog(DatagramSender(flow.scheme)) for flow in flows]
+    link, logs = Link(path), [FlowLog(DatagramSender(flow.scheme)) for flow in flows]
     # moment, order of events of one moment, flow, acknowledged packet's number or -1, its log's row
     events: list[tuple[float, int, int, int, AcknowledgedPacket | None]] = []
     pending = [flow.at for flow in flows]
