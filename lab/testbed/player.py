@@ -4,7 +4,8 @@
     player = TracePlayer(program, netns="client", near="play0", far="play1")
     player.put(condition, seed=3)
 
-The program is built outside the guest, which cannot write to the cache; a guest is handed its path.
+The program is built outside the guest, which cannot write to the cache; a guest is handed its path. Beside it lies the
+library of `datagrams.py`, built with it.
 """
 
 from __future__ import annotations
@@ -24,18 +25,25 @@ from configtron.lab.uml import kernel
 from configtron.model.errors import Mismatch, Missing
 
 SOURCES = (Path(__file__).with_name("player.c"), Path(__file__).with_name("played_way.h"))
+LIBRARY_SOURCE, LIBRARY = Path(__file__).with_name("datagrams.c"), "datagrams.so"
 WAYS = ("down", "up")
 BY_SEED = ("offset_us", "seed")
 
 
 def program() -> Path:
     """Return the player's path in the cache; compiled when it is not there. For the host."""
-    folder = kernel.cache_folder() / f"player-{kernel.key(*(source.read_bytes() for source in SOURCES))}"
+    sources = (*SOURCES, LIBRARY_SOURCE)
+    folder = kernel.cache_folder() / f"player-{kernel.key(*(source.read_bytes() for source in sources))}"
     if not kernel.is_whole(folder):
         with kernel.build_lock(lambda line: None, "player.lock"):
             if not kernel.is_whole(folder):
                 _build(folder)
     return folder / "player"
+
+
+def datagrams(program: Path) -> Path:
+    """Return the library of `datagrams.py` that lies beside a player."""
+    return program.with_name(LIBRARY)
 
 
 def _build(folder: Path) -> None:
@@ -45,6 +53,8 @@ def _build(folder: Path) -> None:
     work.mkdir(parents=True)
     log = kernel.cache_folder() / "player-build.log"
     kernel.run(["gcc", "-O2", "-Wall", "-o", str(work / "player"), str(SOURCES[0]), "-lm"], log)
+    library = str(datagrams(work / "player"))
+    kernel.run(["gcc", "-O2", "-Wall", "-shared", "-fPIC", "-o", library, str(LIBRARY_SOURCE)], log)
     kernel.keep(work, folder)
 
 

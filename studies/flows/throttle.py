@@ -5,7 +5,8 @@ Question   How can thirty seconds of a hundred megabits be driven and logged for
 Method     One thread and one selector for all flows: a server writes when a third of its buffer is free, the client
            reads when much has come (SO_RCVLOWAT), so no thread wakes for a packet. Competing flows are of a host of
            their own behind the servers' (competing_host.py), so the servers' configuration does not reach them.
-           Schemes of user space send datagrams, packet by packet (datagrams.py); the same selector waits for them.
+           Schemes of user space send datagrams, packet by packet, in a loop that waits for the selector too
+           (datagrams.py).
 Stop when  the trial's time is over: servers reset their connections. The logs go on until nothing arrives.
 Reads as   `flows.TrialOutcome` for each trial: the same seed in the same order gives the same text.
 Fails as   flows' reasons; one reason for a trial whose stack is not as asked; a link that is not as asked ends all.
@@ -25,8 +26,9 @@ import numpy as np
 
 from configtron.lab.internet.links import splitmix64
 from configtron.lab.testbed.competing_host import raise_host
-from configtron.lab.testbed.datagrams import DatagramFlow
+from configtron.lab.testbed.datagrams import DatagramFlow, DatagramLoop, connected_pair
 from configtron.lab.testbed.network import CLIENT, SERVERS, Testbed, raise_testbed
+from configtron.lab.testbed.player import datagrams
 from configtron.lab.testbed.stack import DEVICE, ServerStack
 from configtron.lab.testbed.tap import Seen, Tap
 from configtron.lab.testbed.transits import SILENT, flow_metrics, transits
@@ -88,8 +90,9 @@ class _Ground:
             self._configure(trial)
         except (Mismatch, BadInput) as error:
             return TrialOutcome((), str(error))
+        library = datagrams(Path(self._means.programs.player))
         with self.testbed.changing():
-            return TrialOutcome(tuple(_Race(self.testbed, self._competing, trial).run()))
+            return TrialOutcome(tuple(_Race(self.testbed, self._competing, trial, library).run()))
 
     def _configure(self, trial: Trial) -> None:
         if trial.configuration is not None:
@@ -103,16 +106,15 @@ class _Ground:
 class _Race:
     """One trial."""
 
-    def __init__(self, testbed: Testbed, competing: str, trial: Trial) -> None:
+    def __init__(self, testbed: Testbed, competing: str, trial: Trial, library: Path) -> None:
         self._testbed, self._competing, self._trial = testbed, competing, trial
         self._reasons = [""] * len(trial.flows)
         self._used = [""] * len(trial.flows)
         self._senders: dict[int, socket.socket] = {}
         self._datagrams: dict[int, DatagramFlow] = {}
         self._protocols = {PROTOCOLS[flow.scheme in OF_USER_SPACE] for flow in trial.flows}
-        # epoll's timeouts are whole milliseconds, too coarse for a paced packet; select's are microseconds
-        paced = socket.IPPROTO_UDP in self._protocols
-        self._ready: selectors.BaseSelector = selectors.SelectSelector() if paced else selectors.DefaultSelector()
+        self._loop = DatagramLoop(library) if socket.IPPROTO_UDP in self._protocols else None
+        self._ready = selectors.EpollSelector()
         self._open = ExitStack()
         self._open.callback(self._ready.close)
 
@@ -155,22 +157,14 @@ class _Race:
         return lambda: self._connect(client, end)
 
     def _prepare_datagrams(self, number: int, flow: Flow, end: tuple[str, int]) -> Callable[[], None]:
-        """Connect two sockets with each other: the kernel numbers the packets of a connected socket in order."""
-        with inside(COMPETING if flow.rival else SERVERS):
-            sender = self._open.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-        with inside(CLIENT):
-            receiver = self._open.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-        sender.bind(end)
-        receiver.connect(end)
-        sender.connect(receiver.getsockname())
-        sender.setblocking(False)
-        receiver.setblocking(False)
+        """Connect two sockets with each other, and give them to the loop."""
+        pair = connected_pair(COMPETING if flow.rival else SERVERS, CLIENT, end)
+        sender, receiver = (self._open.enter_context(one) for one in pair)
         scheme = made(flow.scheme, np.random.default_rng((self._trial.seed, number)))
-        found = self._datagrams[number] = DatagramFlow(scheme, sender, receiver)
+        assert self._loop
+        found = self._datagrams[number] = self._loop.add(scheme, sender, receiver)
         self._used[number] = flow.scheme
-        self._ready.register(sender, selectors.EVENT_READ, found.take_acknowledgements)
-        self._ready.register(receiver, selectors.EVENT_READ, found.echo)
-        return found.send
+        return found.begin
 
     def _drive(self, began_ns: int, begin: Sequence[Callable[[], None]], taps: Sequence[Tap]) -> None:
         flows = [(flow.start_s, number) for number, flow in enumerate(self._trial.flows) if not self._reasons[number]]
@@ -184,16 +178,15 @@ class _Race:
                 look = now + LOOK_EVERY_NS
                 for tap in taps:
                     tap.read()
-            until = min([end, look, *self._sends_due(now), *(at for at, _ in starts[:1])])
-            for key, _ in self._ready.select(max(0, until - now) / 1e9):
+            until = min([end, look, *(at for at, _ in starts[:1])])
+            for key, _ in self._wait(now, until):
                 key.data()
 
-    def _sends_due(self, now_ns: int) -> list[int]:
-        """Send the datagrams that are due; return when each flow sends next."""
-        for flow in self._datagrams.values():
-            if flow.next_ns is not None and flow.next_ns <= now_ns:
-                flow.send()
-        return [flow.next_ns for flow in self._datagrams.values() if flow.next_ns is not None]
+    def _wait(self, now_ns: int, until_ns: int) -> list[tuple[selectors.SelectorKey, int]]:
+        """Drive the datagrams until a moment, or until a connection's socket is ready; return those that are."""
+        if self._loop is None:
+            return self._ready.select(max(0, until_ns - now_ns) / 1e9)
+        return self._ready.select(0) if self._loop.run(until_ns, self._ready.fileno()) else []
 
     def _connect(self, client: socket.socket, end: tuple[str, int]) -> None:
         client.connect_ex(end)
