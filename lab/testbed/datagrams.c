@@ -5,15 +5,16 @@
  *     wait_for(flows, count, also, until_ns, &now_ns)     echo what arrives until an acknowledgement or the moment comes
  *     send_packets(flow, first, count, at_s)              packets `first` and those after it, which leave now
  *
- * `packet_loop.py` loads this file as a library and calls it. In User-Mode Linux a system call takes 15 us: a packet
- * that arrives costs three (wait, read all that there is, send the echoes), an acknowledgement three and its packet
- * one. Linux's ppoll() writes into its argument what is left of the time, so the clock is read for acknowledgements
- * only. Nothing is joined to larger packets (GSO, GRO): each packet is one on the wire and one for a tap.
+ * `datagrams.py` loads this file as a library and calls it. In User-Mode Linux a system call takes 15 us. An
+ * acknowledgement and the packet that it allows cost two, a wait and the packet's own: the kernel writes acknowledgements
+ * and their moments into a ring of memory (packet(7)), so neither they nor the clock are read by a call. Datagrams that
+ * arrive are echoed here where echo.bpf.c does not do it. Nothing is joined to larger packets (GSO, GRO): each packet is
+ * one on the wire and one for a tap.
  *
  * Fails as   a datagram that a socket does not take is lost like any other.
  */
 #define _GNU_SOURCE
-#include <errno.h>
+#include <linux/if_packet.h>
 #include <poll.h>
 #include <stdint.h>
 #include <string.h>
@@ -30,12 +31,19 @@
 #define PAYLOAD_BYTES 1472
 #define SECOND_NS 1000000000ll
 
-/* packet_loop.py has the same */
+/* IP's header without options, and UDP's */
+#define IP_BYTES 28
+
+/* datagrams.py has the same */
 struct flow {
-	int sender, receiver;
+	int sender, receiver, ring;
+	unsigned int frame_bytes, frames, next;
+	char *memory;
+	int64_t offset; /* of the clock that the ring has, to ours */
 	int64_t sent; /* packets */
 	int64_t count; /* acknowledgements of the last wait: */
 	int64_t number[BATCH];
+	int64_t at_ns[BATCH];
 	double sent_at[BATCH];
 };
 
@@ -121,17 +129,38 @@ static void echo(int receiver)
 		transmit(receiver, got, 0);
 }
 
+/* Take over what is in the ring, in order. */
 static int take_acknowledgements(struct flow *flow)
 {
-	flow->count = receive(flow->sender);
-	for (int i = 0; i < flow->count; i++)
-		flow->number[i] = read_header(headers[i], flow->sent, &flow->sent_at[i]);
+	while (flow->count < BATCH) {
+		char *frame = flow->memory + (size_t)flow->next * flow->frame_bytes;
+		struct tpacket2_hdr *head = (void *)frame;
+		int64_t i = flow->count;
+
+		if (!(__atomic_load_n(&head->tp_status, __ATOMIC_ACQUIRE) & TP_STATUS_USER))
+			break;
+		flow->at_ns[i] = head->tp_sec * SECOND_NS + head->tp_nsec - flow->offset;
+		flow->number[i] =
+			read_header(frame + head->tp_net + IP_BYTES, flow->sent, &flow->sent_at[i]);
+		flow->count++;
+		flow->next = (flow->next + 1) % flow->frames;
+		__atomic_store_n(&head->tp_status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);
+	}
 	return flow->count > 0;
+}
+
+static int64_t newest(struct flow **flows, int count, int64_t now)
+{
+	for (int i = 0; i < count; i++)
+		if (flows[i]->count && flows[i]->at_ns[flows[i]->count - 1] > now)
+			now = flows[i]->at_ns[flows[i]->count - 1];
+	return now;
 }
 
 /*
  * Echo what arrives, until there are acknowledgements, `also` can be read (-1: nothing else), or the moment has come.
- * Return 1 if `also` can be read; the flows' counts tell of acknowledgements, `now` the moment.
+ * Return 1 if `also` can be read; the flows' counts tell of acknowledgements. `now` becomes the moment when the newest of
+ * these arrived, or the clock's.
  */
 int wait_for(struct flow **flows, int count, int also, int64_t until, int64_t *now)
 {
@@ -141,7 +170,7 @@ int wait_for(struct flow **flows, int count, int also, int64_t until, int64_t *n
 
 	for (int i = 0; i < count; i++) {
 		ready[2 * i] = (struct pollfd){ flows[i]->receiver, POLLIN, 0 };
-		ready[2 * i + 1] = (struct pollfd){ flows[i]->sender, POLLIN, 0 };
+		ready[2 * i + 1] = (struct pollfd){ flows[i]->ring, POLLIN, 0 };
 		flows[i]->count = 0;
 	}
 	ready[2 * count] = (struct pollfd){ also, POLLIN, 0 };
@@ -157,7 +186,7 @@ int wait_for(struct flow **flows, int count, int also, int64_t until, int64_t *n
 				found |= take_acknowledgements(flows[i]);
 		}
 	} while (woken > 0 && !found && !ready[2 * count].revents);
-	*now = now_ns();
+	*now = found ? newest(flows, count, *now) : now_ns();
 	return woken > 0 && ready[2 * count].revents;
 }
 

@@ -4,8 +4,8 @@
     player = TracePlayer(program, netns="client", near="play0", far="play1")
     player.put(condition, seed=3)
 
-The program is built outside the guest, which cannot write to the cache; a guest is handed its path. Beside it lies the
-library of `datagrams.py`, built with it.
+The program is built outside the guest, which cannot write to the cache; a guest is handed its path. Beside it lie the
+library of `datagrams.py` and, where clang is, the program of `echo.py`, built with it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from configtron.lab.internet import bpf
 from configtron.lab.internet.links import splitmix64
 from configtron.lab.testbed import opportunities
 from configtron.lab.testbed.conditions import LinkDirection
@@ -26,13 +27,15 @@ from configtron.model.errors import Mismatch, Missing
 
 SOURCES = (Path(__file__).with_name("player.c"), Path(__file__).with_name("played_way.h"))
 LIBRARY_SOURCE, LIBRARY = Path(__file__).with_name("datagrams.c"), "datagrams.so"
+ECHO_SOURCE, ECHO = Path(__file__).with_name("echo.bpf.c"), "echo.o"
 WAYS = ("down", "up")
 BY_SEED = ("offset_us", "seed")
 
 
 def program() -> Path:
     """Return the player's path in the cache; compiled when it is not there. For the host."""
-    sources = (*SOURCES, LIBRARY_SOURCE)
+    # what is built depends on clang too
+    sources = (*SOURCES, LIBRARY_SOURCE, *([ECHO_SOURCE] if shutil.which("clang") else []))
     folder = kernel.cache_folder() / f"player-{kernel.key(*(source.read_bytes() for source in sources))}"
     if not kernel.is_whole(folder):
         with kernel.build_lock(lambda line: None, "player.lock"):
@@ -46,6 +49,11 @@ def datagrams(program: Path) -> Path:
     return program.with_name(LIBRARY)
 
 
+def echo(program: Path) -> Path:
+    """Return the program of `echo.py` that lies beside a player where clang was there to build it."""
+    return program.with_name(ECHO)
+
+
 def _build(folder: Path) -> None:
     kernel.require(kernel.absent_packages(kernel.INIT_PROGRAMS), "building the link's player")
     work = kernel.cache_folder() / "player-building"
@@ -55,6 +63,8 @@ def _build(folder: Path) -> None:
     kernel.run(["gcc", "-O2", "-Wall", "-o", str(work / "player"), str(SOURCES[0]), "-lm"], log)
     library = str(datagrams(work / "player"))
     kernel.run(["gcc", "-O2", "-Wall", "-shared", "-fPIC", "-o", library, str(LIBRARY_SOURCE)], log)
+    if shutil.which("clang"):
+        shutil.copyfile(bpf.compiled(ECHO_SOURCE, work), echo(work / "player"))
     kernel.keep(work, folder)
 
 

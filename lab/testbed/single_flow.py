@@ -5,21 +5,25 @@
     log = run_flow(testbed, player.datagrams(program), FixedWindow(80), duration_s=10)
     log.mbit(2.0), np.percentile(log.rtt_s, 95)
 
-Reads as   `FlowLog`: arrays, a row an acknowledgement, in the order they came. The scheme is any object with the methods
-           of `schemes/scheme.py`, which may keep a log of its own.
+Reads as   `FlowLog`: arrays, a row an acknowledgement, in the order they came. The scheme is any object with the
+           methods of `schemes/scheme.py`, which may keep a log of its own.
 """
 
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from configtron.lab.testbed.datagrams import DatagramLoop, connected_pair
+from configtron.lab.testbed.datagrams import DatagramLoop, open_ends
+from configtron.lab.testbed.echo import attach
 from configtron.lab.testbed.network import CLIENT, SERVERS, Testbed
+from configtron.lab.testbed.player import echo
+from configtron.lab.testbed.wires import CLIENT_DEVICE, FAR
 from configtron.schemes.scheme import PACKET_BYTES, Scheme, SendingLimit
 
 PORT = 7000
@@ -65,10 +69,11 @@ class _Noted:
 def run_flow(testbed: Testbed, library: Path, scheme: Scheme, duration_s: float) -> FlowLog:
     """Send for so many seconds of the guest's clock. The testbed's condition is as it is."""
     noted = _Noted(scheme)
-    sender, receiver = connected_pair(SERVERS, CLIENT, (next(iter(testbed.addresses.values())), PORT))
-    with sender, receiver:
+    played = testbed.condition is not None and testbed.condition.is_played
+    attach(echo(library), CLIENT, FAR if played else CLIENT_DEVICE)
+    with closing(open_ends(SERVERS, CLIENT, (next(iter(testbed.addresses.values())), PORT))) as ends:
         loop = DatagramLoop(library)
-        flow = loop.add(noted, sender, receiver)
+        flow = loop.add(noted, ends)
         with testbed.changing():
             flow.begin()
             loop.run(flow.next_ns + round(duration_s * 1e9))

@@ -60,7 +60,7 @@ class Tap:
         self._protocol = protocol
         with inside(netns):
             self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)
-        packet.attach_filter(self._socket, _filter(first, last, protocol))
+        packet.attach_filter(self._socket, packets_from(first, last, protocol))
         ring = struct.pack("IIII", BLOCK_BYTES, FRAMES * FRAME_BYTES // BLOCK_BYTES, FRAME_BYTES, FRAMES)
         self._memory = packet.receive_ring(self._socket, packet.TPACKET_V2, ring, FRAMES * FRAME_BYTES)
         self._frames = np.frombuffer(self._memory, FRAME)
@@ -116,8 +116,8 @@ def _packets(frames: Seen, protocol: int) -> Seen:
     return found
 
 
-def _filter(first: int, last: int, protocol: int) -> bytes:
-    """One protocol over IPv4 without options, from these ports."""
+def packets_from(first: int, last: int, protocol: int) -> bytes:
+    """Return a filter for one protocol over IPv4 without options, from these ports: the first bytes of each packet."""
     load_byte, load_half, equal, atleast, above, give = 0x30, 0x28, 0x15, 0x35, 0x25, 0x06
     steps = (
         # offsets are from the IP header: the socket is of the kind that has no link header

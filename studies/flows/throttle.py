@@ -26,9 +26,10 @@ import numpy as np
 
 from configtron.lab.internet.links import splitmix64
 from configtron.lab.testbed.competing_host import raise_host
-from configtron.lab.testbed.datagrams import DatagramFlow, DatagramLoop, connected_pair
+from configtron.lab.testbed.datagrams import DatagramFlow, DatagramLoop, open_ends
+from configtron.lab.testbed.echo import attach
 from configtron.lab.testbed.network import CLIENT, SERVERS, Testbed, raise_testbed
-from configtron.lab.testbed.player import datagrams
+from configtron.lab.testbed.player import datagrams, echo
 from configtron.lab.testbed.stack import DEVICE, ServerStack
 from configtron.lab.testbed.tap import Seen, Tap
 from configtron.lab.testbed.transits import SILENT, flow_metrics, transits
@@ -78,21 +79,26 @@ class _Ground:
 
     def __init__(self, testbed: Testbed, means: Means) -> None:
         self.testbed, self._means = testbed, means
+        self.player = Path(means.programs.player)
         self._stack: ServerStack | None = None
-        self._competing = ""
+        self.competing = ""
+
+    @property
+    def into(self) -> str:
+        """Return the device that packets reach the client by."""
+        return FAR if self.testbed.condition and self.testbed.condition.is_played else CLIENT_DEVICE
 
     def run(self, trial: Trial) -> TrialOutcome:
         self.testbed.change(trial.condition, seed=trial.seed)
-        if any(flow.rival for flow in trial.flows) and not self._competing:
+        if any(flow.rival for flow in trial.flows) and not self.competing:
             raise_host(COMPETING, [COMPETING_ADDRESS], COMPETING_BEHIND)
-            self._competing = COMPETING_ADDRESS
+            self.competing = COMPETING_ADDRESS
         try:
             self._configure(trial)
         except (Mismatch, BadInput) as error:
             return TrialOutcome((), str(error))
-        library = datagrams(Path(self._means.programs.player))
         with self.testbed.changing():
-            return TrialOutcome(tuple(_Race(self.testbed, self._competing, trial, library).run()))
+            return TrialOutcome(tuple(_Race(self, trial).run()))
 
     def _configure(self, trial: Trial) -> None:
         if trial.configuration is not None:
@@ -106,14 +112,14 @@ class _Ground:
 class _Race:
     """One trial."""
 
-    def __init__(self, testbed: Testbed, competing: str, trial: Trial, library: Path) -> None:
-        self._testbed, self._competing, self._trial = testbed, competing, trial
+    def __init__(self, ground: _Ground, trial: Trial) -> None:
+        self._ground, self._testbed, self._trial = ground, ground.testbed, trial
         self._reasons = [""] * len(trial.flows)
         self._used = [""] * len(trial.flows)
         self._senders: dict[int, socket.socket] = {}
         self._datagrams: dict[int, DatagramFlow] = {}
         self._protocols = {PROTOCOLS[flow.scheme in OF_USER_SPACE] for flow in trial.flows}
-        self._loop = DatagramLoop(library) if socket.IPPROTO_UDP in self._protocols else None
+        self._loop = DatagramLoop(datagrams(ground.player)) if socket.IPPROTO_UDP in self._protocols else None
         self._ready = selectors.EpollSelector()
         self._open = ExitStack()
         self._open.callback(self._ready.close)
@@ -121,8 +127,8 @@ class _Race:
     def run(self) -> list[FlowOutcome]:
         """Drive all flows to the end and read the logs."""
         last = FIRST_PORT + len(self._trial.flows) - 1
-        into = FAR if self._testbed.condition and self._testbed.condition.is_played else CLIENT_DEVICE
-        places = [(netns, device, FIRST_PORT, last) for netns, device in ((SERVERS, DEVICE), (CLIENT, into))]
+        ends = ((SERVERS, DEVICE), (CLIENT, self._ground.into))
+        places = [(netns, device, FIRST_PORT, last) for netns, device in ends]
         taps = [[Tap(*place, protocol) for protocol in sorted(self._protocols)] for place in places]
         each = [tap for ends in taps for tap in ends]
         with self._open:
@@ -136,7 +142,7 @@ class _Race:
 
     def _prepare(self, number: int, flow: Flow) -> Callable[[], None]:
         """Open a flow's sockets; return what starts it."""
-        address = self._competing if flow.rival else self._testbed.addresses[ORIGIN]
+        address = self._ground.competing if flow.rival else self._testbed.addresses[ORIGIN]
         end = (address, FIRST_PORT + number)
         if flow.scheme in OF_USER_SPACE:
             return self._prepare_datagrams(number, flow, end)
@@ -158,11 +164,12 @@ class _Race:
 
     def _prepare_datagrams(self, number: int, flow: Flow, end: tuple[str, int]) -> Callable[[], None]:
         """Connect two sockets with each other, and give them to the loop."""
-        pair = connected_pair(COMPETING if flow.rival else SERVERS, CLIENT, end)
-        sender, receiver = (self._open.enter_context(one) for one in pair)
-        scheme = made(flow.scheme, np.random.default_rng((self._trial.seed, number)))
         assert self._loop
-        found = self._datagrams[number] = self._loop.add(scheme, sender, receiver)
+        attach(echo(self._ground.player), CLIENT, self._ground.into)
+        ends = open_ends(COMPETING if flow.rival else SERVERS, CLIENT, end)
+        self._open.callback(ends.close)
+        scheme = made(flow.scheme, np.random.default_rng((self._trial.seed, number)))
+        found = self._datagrams[number] = self._loop.add(scheme, ends)
         self._used[number] = flow.scheme
         return found.begin
 
