@@ -1,30 +1,25 @@
 # SPDX-License-Identifier: MIT
-"""A flow of datagrams between two sockets, under a congestion control of user space.
+"""Flows of datagrams by Python alone, a call a packet: what `datagrams.py` of the testbed must do, written plainly.
 
-    flow = DatagramFlow(made("copa", rng), sender, receiver)     two connected sockets that do not block
-    flow.send()                                                  the first packets
-    flow.take_acknowledgements(); flow.echo()                    when `sender`, or `receiver`, can be read
-    flow.send()                                                  not later than `flow.next_ns`
+    log = run_plainly(testbed, scheme, duration_s=10)      as lab/testbed/single_flow.run_flow does
 
-Question   What does a scheme of user space make of the same path and the same wire as the kernel's schemes?
-Method     The first bytes of each datagram are its number and the moment when it left. The receiver sends these bytes
-           back at once, one acknowledgement a packet. `schemes/sending.py` decides what to send when; this file moves
-           bytes and reads the clock.
-Reads as   packets of 1 500 bytes on the wire, which taps log as they log TCP's: a tap reads the number (`tap.py`).
-Fails as   a datagram that the socket does not take is lost like any other.
-Differs    from Pantheon's programs: one sender and one receiver for all schemes; the sender's clock is the receiver's.
-Source     Indigo's datagrams (Yan and others 2018), which carry the same fields; udp(7)
+Differs    from the product's loop: the clock is read for each acknowledgement, and timers are whole microseconds.
 """
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
 import time
 from contextlib import suppress
 from math import ceil
 
+from configtron.lab.testbed.datagrams import BUFFER_BYTES, SO_RCVBUFFORCE, SO_SNDBUFFORCE
+from configtron.lab.testbed.network import CLIENT, SERVERS, Testbed
+from configtron.lab.testbed.single_flow import REST_S, FlowLog, NotedScheme
 from configtron.lab.testbed.tap import UDP_HEADERS_BYTES
+from configtron.linux.netns import inside
 from configtron.schemes.scheme import PACKET_BYTES, Scheme
 from configtron.schemes.sending import DatagramSender
 
@@ -32,13 +27,10 @@ from configtron.schemes.sending import DatagramSender
 HEADER = struct.Struct("!Id")
 NUMBERS = 1 << 32
 PADDING = bytes(PACKET_BYTES - UDP_HEADERS_BYTES - HEADER.size)
-# Room for two seconds at 100 Mbit/s: packets that wait for this program must not count as losses of the path.
-BUFFER_BYTES = 1 << 25
-# asm-generic/socket.h: without the limits of net.core.
-SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
+PORT = 7000
 
 
-class DatagramFlow:
+class PlainFlow:
     """next_ns: when `send` is due, on the monotonic clock; None before the first.
 
     The clock of a flow begins with the flow, in whole nanoseconds: the same flow has the same times at any hour.
@@ -81,9 +73,46 @@ class DatagramFlow:
     def _now(self) -> float:
         return (time.monotonic_ns() - self._began_ns) / 1e9
 
+    @property
+    def sent(self) -> int:
+        """Return how many packets left."""
+        return self._state.sent
+
     def echo(self) -> None:
         """Acknowledge each packet that has arrived."""
         receive, send = self._receiver.recv, self._receiver.send
         with suppress(BlockingIOError, ConnectionRefusedError):
             while True:
                 send(receive(HEADER.size))
+
+
+def run_plainly(testbed: Testbed, scheme: Scheme, duration_s: float) -> FlowLog:
+    """Send for so many seconds of the guest's clock."""
+    noted = NotedScheme(scheme)
+    with inside(SERVERS):
+        sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    with inside(CLIENT):
+        receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    with sender, receiver:
+        sender.bind((next(iter(testbed.addresses.values())), PORT))
+        receiver.connect(sender.getsockname())
+        sender.connect(receiver.getsockname())
+        for one in (sender, receiver):
+            one.setblocking(False)
+        flow = PlainFlow(noted, sender, receiver)
+        _drive(flow, sender, receiver, time.monotonic_ns() + round(duration_s * 1e9))
+        time.sleep(REST_S)
+    return noted.log(flow.sent, duration_s)
+
+
+def _drive(flow: PlainFlow, sender: socket.socket, receiver: socket.socket, end_ns: int) -> None:
+    while (now := time.monotonic_ns()) < end_ns:
+        if flow.next_ns is None or flow.next_ns <= now:
+            flow.send()
+        assert flow.next_ns is not None
+        until = min(end_ns, flow.next_ns)
+        ready, _, _ = select.select([sender, receiver], [], [], max(0, until - now) / 1e9)
+        if sender in ready:
+            flow.take_acknowledgements()
+        if receiver in ready:
+            flow.echo()

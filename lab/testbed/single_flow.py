@@ -46,8 +46,8 @@ class FlowLog:
         return float((self.at_s >= from_s).sum() * PACKET_BYTES * 8e-6 / (self.duration_s - from_s))
 
 
-class _Noted:
-    """A scheme whose calls are noted."""
+class NotedScheme:
+    """A scheme whose calls are noted, as a `FlowLog` has them."""
 
     def __init__(self, scheme: Scheme) -> None:
         self.scheme = scheme
@@ -65,10 +65,15 @@ class _Noted:
     def on_tick(self, now: float) -> SendingLimit:
         return self.scheme.on_tick(now)
 
+    def log(self, sent: int, duration_s: float) -> FlowLog:
+        """Return what was noted."""
+        at_s, rtt_s = np.array(self.acknowledged, np.float64).reshape(-1, 2).T
+        return FlowLog(at_s, rtt_s, np.array(self.lost_at, np.float64), sent, duration_s)
+
 
 def run_flow(testbed: Testbed, library: Path, scheme: Scheme, duration_s: float) -> FlowLog:
     """Send for so many seconds of the guest's clock. The testbed's condition is as it is."""
-    noted = _Noted(scheme)
+    noted = NotedScheme(scheme)
     played = testbed.condition is not None and testbed.condition.is_played
     attach(echo(library), CLIENT, FAR if played else CLIENT_DEVICE)
     with closing(open_ends(SERVERS, CLIENT, (next(iter(testbed.addresses.values())), PORT))) as ends:
@@ -78,5 +83,4 @@ def run_flow(testbed: Testbed, library: Path, scheme: Scheme, duration_s: float)
             flow.begin()
             loop.run(flow.next_ns + round(duration_s * 1e9))
         time.sleep(REST_S)
-    at_s, rtt_s = np.array(noted.acknowledged, np.float64).reshape(-1, 2).T
-    return FlowLog(at_s, rtt_s, np.array(noted.lost_at, np.float64), flow.state.sent, duration_s)
+    return noted.log(flow.state.sent, duration_s)
