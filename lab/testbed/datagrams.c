@@ -159,7 +159,7 @@ static int64_t newest(struct flow **flows, int count, int64_t now)
 
 /*
  * Echo what arrives, until there are acknowledgements, `also` can be read (-1: nothing else), or the moment has come.
- * Return 1 if `also` can be read; the flows' counts tell of acknowledgements. `now` becomes the moment when the newest of
+ * Return 1 if `also` can be read. A flow's count is that of its acknowledgements. `now` becomes the moment when the newest of
  * these arrived, or the clock's.
  */
 int wait_for(struct flow **flows, int count, int also, int64_t until, int64_t *now)
