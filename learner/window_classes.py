@@ -8,7 +8,8 @@ Method     A path's window is quantised as it was learned (`quantisation.MAX_CWN
            the fewest prefixes join the nearest of the others, by the logarithms of window and round trip, that has no
            larger window in any strategy; where there is none, the untouched stack's.
            Null is the first arm, so it has the weight of whatever may not be drawn. Windows are cut to the largest that
-           operators, guard and drivers permit; a strategy of which nothing is permitted is left out.
+           operators, guard and drivers permit, and left out below the smallest; so is a strategy of which nothing is
+           permitted.
 Stop when  each prefix has a class and each class a mix.
 Reads as   `PathClass`: name, profiles and mix. A profile's name has its strategy (`strategy_of`), and so have rows of
            connections.
@@ -24,10 +25,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import log
+from typing import NamedTuple
 
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.initial.end_states import DEFAULT_WINDOW, OTHER
-from configtron.learner.initial.initial_strategies import FIXED, NULL, PRED_LOW, STRATEGIES
+from configtron.learner.initial.initial_strategies import FIXED, MOST_INITIAL, NULL, PRED_LOW, STRATEGIES
 from configtron.model.bounds import check_number
 from configtron.model.draw import Mix
 from configtron.model.errors import BadInput
@@ -41,11 +43,10 @@ SHARES = {NULL: 0.5, **dict.fromkeys(DRAWN[1:], 0.1)}
 MOST_CLASSES = 48
 # ms, a factor of two apart; a shorter round trip gains nothing by a larger window.
 RTT_RUNGS_MS = (1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0)
-# Segments that a cut window may have; the first is what a class without a cut one is not below.
-CUTS = (10, 12, 15, 20, 25, 30, 40, 50, 64, 80, 100)
 # Segments of a saved window: a jump is half of it, and one that is no larger than the default window is none.
-RESUME_CUTS = (40, 80, 160, 320, 640, 1280, 2560, 5120)
-LEAST_RESUMED = 2 * DEFAULT_WINDOW + 1
+LEAST_RESUMED, MOST_RESUMED = 2 * DEFAULT_WINDOW + 1, 5120
+# Segments that must be permitted, or more, for a strategy to be used at all: a cut to less would slow clients down.
+WORTH_INITIAL, WORTH_RESUMED = DEFAULT_WINDOW, 40
 # A little more than the factor between neighbouring bins' windows: predictions move by a bin with each hour's
 # connections, and a class that the version in force lacks has Default until it has passed the stages.
 NEAR_WINDOWS = 1.5
@@ -149,46 +150,64 @@ def joined_classes(classes: Sequence[PathClass], most: int = MOST_CLASSES) -> li
     return [instead.get(one, one) for one in classes]
 
 
+class WindowRange(NamedTuple):
+    """The least and the most segments that may be used; 0, 0: none may."""
+
+    least: int
+    most: int
+
+    def cut(self, window: int) -> int:
+        """Return a window cut to the most; 0 where it is below the least, so that it is left out."""
+        return min(window, self.most) if window >= self.least else 0
+
+
 @dataclass(frozen=True, slots=True)
 class Permitted:
-    """The largest windows that may be used; 0: none may. why: strategy -> why it is left out."""
+    """The windows that may be used. why: strategy -> why it is left out."""
 
-    initial: int
-    resumed: int
+    initial: WindowRange
+    resumed: WindowRange
     fixed: bool
     why: Mapping[str, str] = field(default_factory=dict)
 
 
 def permitted(barred: Barred, fixed: int) -> Permitted:
-    """Return what operators, guard and drivers permit, by asking for each size from the smallest. fixed: segments."""
+    """Return what operators, guard and drivers permit, by asking for each size from the smallest: the first sizes
+    without a gap that reach what is worth using. fixed: segments."""
     why: dict[str, str] = {}
 
-    def largest(strategy: str, cuts: Sequence[int], settings: Callable[[int], Profile]) -> int:
-        found = 0
-        for cut in cuts:
-            if reason := barred(settings(cut)):
-                if not found:
-                    why[strategy] = reason
+    def found(strategy: str, sizes: range, worth: int, profile: Callable[[int], Profile]) -> WindowRange:
+        least = most = 0
+        for size in sizes:
+            if not barred(profile(size)):
+                least, most = least or size, size
+            elif most >= worth:
                 break
-            found = cut
-        return found
+            else:
+                least = most = 0
+        if most < worth:
+            why[strategy] = barred(profile(worth))
+            return WindowRange(0, 0)
+        return WindowRange(least, most)
 
-    initial = largest(PRED_LOW, CUTS, lambda cut: Profile(f"{PRED_LOW}-{cut}", (("initcwnd", cut),)))
-    resumed = largest(RESUME, RESUME_CUTS, lambda cut: PathClass((0,) * len(STRATEGIES), cut, 80.0).profiles[RESUME])
+    initial = found(PRED_LOW, range(1, MOST_INITIAL + 1), WORTH_INITIAL, lambda size: Profile(
+        f"{PRED_LOW}-{size}", (("initcwnd", size),)))  # fmt: skip
+    resumed = found(RESUME, range(LEAST_RESUMED, MOST_RESUMED + 1), WORTH_RESUMED, lambda size: PathClass(
+        (0,) * len(STRATEGIES), size, 80.0).profiles[RESUME])  # fmt: skip
     if reason := barred(Profile(f"{FIXED}-{fixed}", (("initcwnd", fixed),))):
         why[FIXED] = reason
     return Permitted(initial, resumed, FIXED not in why, why)
 
 
-def cut_class(one: PathClass, most: Permitted) -> PathClass:
+def cut_class(one: PathClass, within: Permitted) -> PathClass:
     """Return a class within what is permitted."""
     windows = [0] * len(STRATEGIES)
     for at, strategy in enumerate(STRATEGIES):
         if strategy == FIXED:
-            windows[at] = one.windows[at] if most.fixed else 0
+            windows[at] = one.windows[at] if within.fixed else 0
         elif strategy != NULL:
-            windows[at] = min(one.windows[at], most.initial)
-    return PathClass(tuple(windows), min(one.resumed, most.resumed), one.rtt_ms)
+            windows[at] = within.initial.cut(one.windows[at])
+    return PathClass(tuple(windows), within.resumed.cut(one.resumed), one.rtt_ms)
 
 
 def mix_of(one: PathClass, shares: Mapping[str, float]) -> tuple[tuple[str, int], ...]:

@@ -153,6 +153,11 @@ def test_a_prefix_never_seen_has_the_class_of_its_band_and_one_seldom_seen_that_
         ({"initcwnd": Bound(10, 10), "resume_cwnd": Bound(4, 160)}, {"null", "pred-low", "pred-high", "pred-round",
                                                                    RESUME}, 10),
         ({"initcwnd": Bound(1, 1)}, {"null", RESUME}, 0),
+        # bounds that begin above the default window of 10, and above the smallest jump
+        ({"initcwnd": Bound(12, 20)}, {"null", "pred-low", "pred-high", "pred-round", RESUME}, 20),
+        ({"initcwnd": Bound(13, 14), "resume_cwnd": Bound(100, 160)}, {"null", "pred-low", "pred-high", "pred-round",
+                                                                     RESUME}, 14),
+        ({"initcwnd": Bound(values=("24",))}, {"null", "pred-low", "pred-high", "pred-round", RESUME}, 24),
     ],
 )  # fmt: skip
 def test_windows_are_cut_to_what_operators_permit(bounds: dict[str, Bound], left: set[str], most: int) -> None:
@@ -171,6 +176,18 @@ def test_windows_are_cut_to_what_operators_permit(bounds: dict[str, Bound], left
     assert max((each.get("initcwnd", 0) for each, _ in found.values()), default=0) == most
     if RESUME in found and "resume_cwnd" in bounds:
         assert found[RESUME][0]["resume_cwnd"] == 160
+
+
+def test_a_prediction_below_the_operators_least_window_is_left_out() -> None:
+    """It is not raised to the bound: the path carries less. The class has Null instead."""
+    small, limits = ("10.3.0.0/24", (6.0, 20.0)), Limits({"initcwnd": Bound(20, 30)})
+
+    def barred(profile: Profile) -> str:
+        return next(guarded(profile, limits), "")
+
+    fleet_map = made(states(dict([FAR, small])), barred)
+    assert not any(barred(profile) for profile in fleet_map.profiles.values())
+    assert "pred-low" in arms(fleet_map, FAR[0]) and set(arms(fleet_map, small[0])) == {"null"}
 
 
 def test_a_driver_without_careful_resume_has_the_other_strategies() -> None:
