@@ -6,13 +6,15 @@ Question   What do initial windows of a learned rule gain and harm, beside const
 Method     The world of the study `aln`: round trips 10 to 600 ms, 1 to 100 Mbit/s, buffers of 0.25 to 2 times rate by
            round trip, web-like sizes, evenings that are slower. Transfers under Null teach; others, a quarter of them
            from prefixes that Null never saw, run under every rival (`rival_windows.py`) over the same path with the
-           same seed, and some of them beside a cubic flow too. The judges read seconds and packets of the guest; they
-           know nothing of the models.
+           same seed, and some of them beside a cubic flow too. Beside a flow one run shows little of harm, so that
+           Null and the rule run several times each (`repeated_trials.py`). The judges read seconds and packets of the
+           guest; they know nothing of the models.
 Stop when  all trials of the plan have run.
 Reads as   `RivalResults`, and the claims of `rival_claims.py`
 Fails as   a transfer with a trial that ended with a reason counts for no rival; a failed part is missing by name.
-Differs    the rule and its constants were found on worlds of the seeds 1, 101 and 102: judge it by others. Its windows
-           are paced by the socket and retreat by cubic's own rule, where RFC 9959 has one.
+Differs    the rule and its constants were found on worlds of the seeds 1, 101, 102, 301, 304 and 305: judge it by
+           others. Its windows are paced by the socket and retreat by cubic's own rule, where RFC 9959 has one. Beside a
+           flow models are asked by the round trip without a queue.
 Source     RFC 9959; Riptide (CoNEXT 2016); Applied Learning Networks (ALN)
 """
 
@@ -23,16 +25,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from configtron.learner.initial.end_states import EndStates, checked, places
+from configtron.learner.initial.end_states import DEFAULT_WINDOW, SEGMENT_BYTES, EndStates, checked, places
 from configtron.model.errors import BadInput
 from configtron.studies.initial_states import rival_claims
 from configtron.studies.initial_states.clients_world import CALM_S, Transfer, paths, transfers
 from configtron.studies.initial_states.live_strategies import BANDS
-from configtron.studies.initial_states.rival_claims import ALONE, BESIDE, RivalResults
+from configtron.studies.initial_states.repeated_trials import PHASES, REPEATED_ARMS, repeated_transfers, repeated_trials
+from configtron.studies.initial_states.rival_claims import ALONE, BESIDE, REPEATED, RivalResults
 from configtron.studies.initial_states.rival_rows import RivalRow, TriedTransfers, rival_rows, tried_transfers, within
 from configtron.studies.initial_states.rival_windows import ARMS, rival_windows, trials_of
 from configtron.studies.initial_states.transfer_orders import end_states_of, performed_transfers
-from configtron.studies.initial_states.trials import performed_trials
+from configtron.studies.initial_states.trials import RivalTrial, performed_trials
 from configtron.studies.initial_states.window_quantiles import quantile_rows
 from configtron.studies.output.results import Evaluated
 from configtron.studies.registry.kinds import Arguments, ClaimsStudy
@@ -44,18 +47,20 @@ RATES, BUFFERS = ((1.0, 5.0), (5.0, 20.0), (20.0, 101.0)), ((0.25, 0.5), (0.5, 1
 
 @dataclass(frozen=True)
 class RivalPlan:
-    """networks of `prefixes` prefixes each; transfers of Null that teach, under every rival alone, and beside."""
+    """networks of `prefixes` prefixes each; transfers of Null that teach, under every rival alone, and beside; under
+    Null and the rule beside a flow, at several phases."""
 
     networks: int
     prefixes: int
     null: int
     alone: int
     beside: int
+    repeated: int
 
 
-SMALL = RivalPlan(networks=16, prefixes=8, null=1800, alone=300, beside=60)
-WHOLE = RivalPlan(networks=16, prefixes=8, null=4800, alone=1600, beside=400)
-SMOKE = RivalPlan(networks=4, prefixes=4, null=64, alone=8, beside=2)
+SMALL = RivalPlan(networks=16, prefixes=8, null=1800, alone=300, beside=50, repeated=80)
+WHOLE = RivalPlan(networks=16, prefixes=8, null=4800, alone=1600, beside=100, repeated=240)
+SMOKE = RivalPlan(networks=4, prefixes=4, null=64, alone=8, beside=2, repeated=2)
 
 
 def run_plan(arguments: Arguments, name: str, plan: RivalPlan) -> Evaluated:
@@ -71,17 +76,24 @@ def run_plan(arguments: Arguments, name: str, plan: RivalPlan) -> Evaluated:
     states = checked(end_states_of(done.pairs), asked[-1].at_s + CALM_S)[0]
     states = states[states.teaches]
     fresh = transfers(world, plan.alone, plan.null, rng)
-    alone, first = _tried(arguments, states, fresh, beside=False)
-    beside, second = _tried(arguments, states, fresh[: plan.beside], beside=True)
-    found = results_of_rivals(states, alone, beside, fresh, {one.prefix for one in known}, arguments.seed)
+    long = [one for one in fresh if one.size > DEFAULT_WINDOW * SEGMENT_BYTES]
+    windows = rival_windows(states, clients_of(long))
+    some = slice(plan.beside)
+    alone, first = _tried(arguments, ALONE, trials_of(long, windows, states, beside=False))
+    beside, second = _tried(arguments, "beside", trials_of(long[some], windows[some], states, beside=True))
+    pairs, third = performed_trials(arguments, "repeated", repeated_trials(long, windows, states, plan.repeated))
+    ruled = len({one.transfer.seed for one, _ in pairs})
+    found = results_of_rivals(
+        states, alone, beside, fresh, {one.prefix for one in known}, arguments.seed, repeated_transfers(pairs)
+    )
     return Evaluated(
         name, "Initial windows by a learned rule and by its rivals", "Applied Learning Networks; RFC 9959",
         f"{plan.null} transfers under Null teach; {len(alone.transfers)} long ones under each of {len(ARMS)} rivals "
-        f"alone, {len(beside.transfers)} beside a cubic flow. Intervals are of 95 %. Seeds looked at while the rule "
-        "was made: 1, 101, 102.",
+        f"alone, {len(beside.transfers)} beside a cubic flow; {ruled} beside one under Null and it, {PHASES} times "
+        "each. Intervals are of 95 %. Seeds looked at while the rule was made: 1, 101, 102, 301, 304, 305.",
         rival_claims.tables(found), [], rival_claims.facts(found), DIFFERS,
         (("seed", str(arguments.seed)), ("prefixes", str(len(world))), ("transfers", str(plan.null + plan.alone))),
-        "; ".join(words for words in (done.missing, first, second) if words),
+        "; ".join(words for words in (done.missing, first, second, third) if words),
     )  # fmt: skip
 
 
@@ -91,11 +103,8 @@ DIFFERS = (
 )
 
 
-def _tried(
-    arguments: Arguments, states: EndStates, fresh: Sequence[Transfer], *, beside: bool
-) -> tuple[TriedTransfers, str]:
-    trials = trials_of(fresh, rival_windows(states, clients_of(fresh)), states, beside=beside)
-    pairs, missing = performed_trials(arguments, "beside" if beside else "alone", trials)
+def _tried(arguments: Arguments, name: str, trials: Sequence[RivalTrial]) -> tuple[TriedTransfers, str]:
+    pairs, missing = performed_trials(arguments, name, trials)
     return tried_transfers(trials, pairs), missing
 
 
@@ -107,15 +116,23 @@ def clients_of(fresh: Sequence[Transfer]) -> EndStates:
 
 def results_of_rivals(
     states: EndStates, alone: TriedTransfers, beside: TriedTransfers, fresh: Sequence[Transfer], known: set[str],
-    seed: int,
+    seed: int, repeated: TriedTransfers | None = None,
 ) -> RivalResults:  # fmt: skip
-    """Return all figures. fresh: all transfers that were asked about. Errors: `BadInput` for none that ended."""
+    """Return all figures.
+
+    fresh      all transfers that were asked about
+    repeated   those that ran beside a flow at several phases, with the columns of `REPEATED_ARMS`
+
+    Errors: `BadInput` for none that ended alone.
+    """
     if not alone.transfers:
         raise BadInput("no long transfer ended under every rival")
     rng = np.random.default_rng([seed, 2])
     parts = {ALONE: alone, BESIDE: beside} | _parts_of(alone)
     unseen = np.array([one.prefix not in known for one in alone.transfers])
     rows: dict[str, list[RivalRow]] = {name: rival_rows(part, rng) for name, part in parts.items() if part.transfers}
+    if repeated is not None and repeated.transfers:
+        rows[REPEATED] = rival_rows(repeated, rng, REPEATED_ARMS)
     strangers = np.array([one.prefix not in known for one in fresh])
     return RivalResults(
         rows, rival_rows(alone.some(np.flatnonzero(unseen)), rng) if unseen.any() else [],

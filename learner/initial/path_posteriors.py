@@ -6,11 +6,11 @@ Question   Where may a path's window lie, if most connections show a lower bound
 Method     A network's value has a t distribution around the level, a prefix's value a normal one around its network's.
            Both lie on a grid of ln(window), less what round trip, class and hour explain. A prefix's likelihood is the
            product of its connections'. A bound counts as the chance to lie beyond it. Known windows count as one
-           measurement, their mean, with an error that the path keeps (`slack`): thousands of them do not make a path
-           surer than that. A prefix's likelihood reaches its network with a chance of `LIAR` that it is wrong, and no
-           steeper than Huber's `PULL`. Expectation maximisation fits the spreads between networks and between prefixes,
-           with a prior (`NETWORKS_BEFORE`, `PREFIXES_BEFORE`).
-Reads as   `PathPoints`: `POINTS` equally likely values a prefix and a network, and the spreads
+           measurement, their mean, with an error that the path keeps (`path_variance`), which thousands of them do not
+           make smaller. A prefix's likelihood of its network's value allows for an outlier with the
+           chance `OUTLIER_CHANCE`, and is no steeper than Huber's constant permits. Expectation maximisation fits the
+           variances between networks and between prefixes, with a prior (`NETWORKS_PRIOR`, `PREFIXES_PRIOR`).
+Reads as   `PathPoints`: `POINTS` equally likely values a prefix and a network, and the variances between them
 Fails as   nothing: a prefix whose connections show nothing has its network's values
 Differs    from a mode and its curvature (Laplace): with lower bounds alone the distribution above them is as wide as
            that of other networks, where the curvature at its lower end would be narrow.
@@ -26,19 +26,19 @@ import numpy as np
 
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.initial.censored_windows import WindowLimits
-from configtron.learner.initial.pooled_effects import MOST_SQUARES
-from configtron.learner.initial.pooled_effects import REACH as PULL
+from configtron.learner.initial.pooled_effects import HUBER, MOST_SQUARES
 
 # The grid around the level, ln(window).
-REACH, STEP = 7.5, 0.125
-# Prior of a spread: (groups, variance). Rates differ by a factor of 100 between networks, of two between prefixes.
-NETWORKS_BEFORE, PREFIXES_BEFORE = (8.0, 1.8), (4.0, 0.1)
+HALF_WIDTH, STEP = 7.5, 0.125
+# Priors of variances: (groups, variance). Rates differ by a factor of 100 between networks, of two between prefixes.
+NETWORKS_PRIOR, PREFIXES_PRIOR = (8.0, 1.8), (4.0, 0.1)
 # Degrees of freedom of networks' values.
-FREEDOM = 4.0
-LIAR, LEAST_CHANCE = 0.02, 1e-6
-ROUNDS, POINTS = 10, 15
+DEGREES_OF_FREEDOM = 4.0
+# Chance that a prefix says nothing of its network (Tukey's contamination); the least likelihood of a bound.
+OUTLIER_CHANCE, LEAST_LIKELIHOOD = 0.02, 1e-6
+ITERATIONS, POINTS = 10, 15
 # Prior of the variance within one path: (connections, variance); a prefix counts as so many connections at most.
-CONNECTIONS_BEFORE, MOST_CONNECTIONS = (10.0, 0.05), 20.0
+CONNECTIONS_PRIOR, MOST_CONNECTIONS = (10.0, 0.05), 20.0
 
 
 class PathPoints(NamedTuple):
@@ -53,21 +53,28 @@ class PathPoints(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Places:
-    """like: (p, grid) likelihoods of prefixes; network: (p,) of each; grid: (grid,) values; slack: variance of the
-    factor that a path keeps; bounded: whether a prefix's influence is limited."""
+class _PrefixLikelihoods:
+    """Likelihoods of prefixes' values on the grid.
 
-    like: Floats
+    likelihood      (p, grid); network: (p,) of each prefix; grid: (grid,) values of ln(window)
+    path_variance   of the factor that a path keeps
+    bounded         whether a prefix's influence on its network is limited
+    """
+
+    likelihood: Floats
     network: Codes
     grid: Floats
-    slack: float
+    path_variance: float
     bounded: bool
 
-    def heard(self, kernel: Floats, before: float) -> Floats:
+    def network_logs(self, kernel: Floats, between_prefixes: float) -> Floats:
         """Return (p, grid) logarithms of the likelihood of its network's value by each prefix."""
-        liar = LIAR if self.bounded else LEAST_CHANCE
-        logs = np.log((1.0 - liar) * self.like @ kernel.T + liar * self.like.mean(axis=1, keepdims=True))
-        return _gentle(logs, PULL / (before + self.slack) ** 0.5) if self.bounded else np.asarray(logs)
+        outlier = OUTLIER_CHANCE if self.bounded else LEAST_LIKELIHOOD
+        mean = self.likelihood.mean(axis=1, keepdims=True)
+        logs = np.log((1.0 - outlier) * self.likelihood @ kernel.T + outlier * mean)
+        if not self.bounded:
+            return np.asarray(logs)
+        return _slope_limited(logs, HUBER / (between_prefixes + self.path_variance) ** 0.5)
 
     def points(self, chances: Floats) -> Floats:
         """Return (n, POINTS) equally likely values of (n, grid) chances."""
@@ -76,53 +83,58 @@ class _Places:
         return np.array([np.interp(shares * row[-1], row, self.grid + STEP / 2) for row in whole])
 
 
-def path_points(limits: WindowLimits, base: Floats, prefix: Codes, network: Codes, spare: tuple[float, float, float],
+def path_points(limits: WindowLimits, base: Floats, prefix: Codes, network: Codes, start: tuple[float, float, float],
                 *, bounded: bool) -> PathPoints:  # fmt: skip
     """Return the posterior distributions of all prefixes and networks.
 
     base     (n,) of each connection: what its round trip, class and hour explain
     prefix   (n,) of each connection; network: (p,) of each prefix
-    spare    level to begin with, variance within a path, variance of the factor that a path keeps
+    start    level to begin with, variance within a path, variance of the factor that a path keeps
     bounded  whether one prefix's influence on its network is limited
     """
-    level, noise, slack = spare
-    grid = level + np.arange(-REACH, REACH + STEP / 2, STEP)
-    places = _Places(_likelihoods(limits, base, prefix, grid, (noise, slack)), network, grid, slack, bounded)
-    networks, before = NETWORKS_BEFORE[1], PREFIXES_BEFORE[1]
-    for _ in range(ROUNDS):
-        of_networks, beside, level, networks, before = _improved(places, level, networks, before)
-    of_prefixes = beside @ _kernel(grid, before) * places.like
-    return PathPoints(places.points(of_prefixes), places.points(of_networks), level, networks, before)
+    level, noise, path_variance = start
+    grid = level + np.arange(-HALF_WIDTH, HALF_WIDTH + STEP / 2, STEP)
+    found = _likelihoods(limits, base, prefix, grid, (noise, path_variance))
+    prefixes = _PrefixLikelihoods(found, network, grid, path_variance, bounded)
+    variances = NETWORKS_PRIOR[1], PREFIXES_PRIOR[1]
+    for _ in range(ITERATIONS):
+        of_networks, by_others, level, variances = _improved(prefixes, level, *variances)
+    of_prefixes = by_others @ _kernel(grid, variances[1]) * prefixes.likelihood
+    return PathPoints(prefixes.points(of_prefixes), prefixes.points(of_networks), level, *variances)
 
 
 def noise_of(limits: WindowLimits, base: Floats, prefix: Codes) -> float:
     """Return the variance of ln(window) of one path's connections: of those whose window is known, within prefixes,
     with a prior; one prefix counts as `MOST_CONNECTIONS` connections and as `MOST_SQUARES` of the median at most."""
     known = limits.low == limits.high
-    rest, some = (limits.low - base)[known], prefix[known]
-    count = np.bincount(some, minlength=int(prefix.max()) + 1)
-    means = np.bincount(some, weights=rest, minlength=len(count)) / np.maximum(count, 1)
-    squares = np.bincount(some, weights=(rest - means[some]) ** 2, minlength=len(count))
-    free = count - 1.0
-    variance, weight = (squares / np.maximum(free, 1.0))[free > 0], np.minimum(free[free > 0], MOST_CONNECTIONS)
+    rest, places = (limits.low - base)[known], prefix[known]
+    count = np.bincount(places, minlength=int(prefix.max()) + 1)
+    means = np.bincount(places, weights=rest, minlength=len(count)) / np.maximum(count, 1)
+    squares = np.bincount(places, weights=(rest - means[places]) ** 2, minlength=len(count))
+    degrees = count - 1.0
+    some = degrees > 0
+    variance, weight = squares[some] / degrees[some], np.minimum(degrees[some], MOST_CONNECTIONS)
     if len(variance):
         variance = np.minimum(variance, MOST_SQUARES * np.median(variance))
-    before, prior = CONNECTIONS_BEFORE
-    return max(float(((variance * weight).sum() + before * prior) / (weight.sum() + before)), STEP**2)
+    count_before, variance_before = CONNECTIONS_PRIOR
+    total = (variance * weight).sum() + count_before * variance_before
+    return max(float(total / (weight.sum() + count_before)), STEP**2)
 
 
-def _likelihoods(limits: WindowLimits, base: Floats, prefix: Codes, grid: Floats, spare: tuple[float, float]) -> Floats:
-    noise, slack = spare
+def _likelihoods(limits: WindowLimits, base: Floats, prefix: Codes, grid: Floats,
+                 variances: tuple[float, float]) -> Floats:  # fmt: skip
+    """Return (p, grid) likelihoods. variances: within a path, of the factor that a path keeps."""
+    noise, path_variance = variances
     size, sd = int(prefix.max()) + 1, np.sqrt(noise)
     known = limits.low == limits.high
     ends = np.clip([limits.low - base, limits.high - base], grid[0], grid[-1])
     count = np.bincount(prefix[known], minlength=size)
     mean = np.bincount(prefix[known], weights=ends[0, known], minlength=size) / np.maximum(count, 1)
     # no narrower than the grid can show
-    variance = slack + noise / np.maximum(count, 1) + STEP**2 / 4.0
+    variance = path_variance + noise / np.maximum(count, 1) + STEP**2 / 4.0
     logs = np.where(count[:, None] > 0, -0.5 * (grid - mean[:, None]) ** 2 / variance[:, None], 0.0)
     logs += _bounds(limits, base, np.where(known, -1, prefix), grid, sd, size)
-    found: Floats = np.exp(logs - logs.max(axis=1, keepdims=True)) + LEAST_CHANCE**2
+    found: Floats = np.exp(logs - logs.max(axis=1, keepdims=True)) + LEAST_LIKELIHOOD**2
     return found
 
 
@@ -139,7 +151,7 @@ def _bounds(limits: WindowLimits, base: Floats, prefix: Codes, grid: Floats, sd:
     upper = np.isfinite(high)
     chance[upper] -= 1.0 - ndtr((high[upper, None] - grid) / sd)
     begins = np.flatnonzero(np.diff(prefix[order], prepend=-1))
-    found[prefix[order][begins]] = np.add.reduceat(np.log(chance + LEAST_CHANCE), begins, axis=0)
+    found[prefix[order][begins]] = np.add.reduceat(np.log(chance + LEAST_LIKELIHOOD), begins, axis=0)
     return found
 
 
@@ -149,31 +161,37 @@ def _kernel(grid: Floats, variance: float) -> Floats:
     return np.asarray(weight / weight.sum(axis=1, keepdims=True))
 
 
-def _improved(places: _Places, level: float, networks: float, before: float
-              ) -> tuple[Floats, Floats, float, float, float]:  # fmt: skip
-    """Run one round. Return (m, grid) chances of networks' values; (p, grid) those of each prefix's network, by all
-    other prefixes; the new level and spreads."""
-    grid, kernel, size = places.grid, _kernel(places.grid, before), int(places.network.max()) + 1
-    heard = places.heard(kernel, before)
-    logs = np.tile(-(FREEDOM + 1.0) / 2.0 * np.log1p((grid - level) ** 2 / (networks * FREEDOM)), (size, 1))
-    np.add.at(logs, places.network, heard)
-    chances, beside = _shares(logs), _shares(logs[places.network] - heard)
-    middle = chances @ grid
-    reach = MOST_SQUARES**0.5 * networks**0.5
-    moved = level + float(np.clip(middle - level, -reach, reach).mean())
-    squares = np.minimum((chances * (grid - moved) ** 2).sum(axis=1), MOST_SQUARES * networks)
-    away = ((beside @ (kernel * (grid[:, None] - grid) ** 2)) * places.like).sum(axis=1)
-    away = np.minimum(away / ((beside @ kernel) * places.like).sum(axis=1), MOST_SQUARES * before)
-    return chances, beside, moved, _spread(squares, NETWORKS_BEFORE), _spread(away, PREFIXES_BEFORE)
+def _improved(
+    prefixes: _PrefixLikelihoods, level: float, between_networks: float, between_prefixes: float
+) -> tuple[Floats, Floats, float, tuple[float, float]]:
+    """Run one iteration.
+
+    Return (m, grid) chances of networks' values; (p, grid) those of each prefix's network by all other prefixes; the
+    new level; the new variances between networks and between prefixes.
+    """
+    grid, kernel, size = prefixes.grid, _kernel(prefixes.grid, between_prefixes), int(prefixes.network.max()) + 1
+    by_prefix = prefixes.network_logs(kernel, between_prefixes)
+    squared = (grid - level) ** 2 / (between_networks * DEGREES_OF_FREEDOM)
+    logs = np.tile(-(DEGREES_OF_FREEDOM + 1.0) / 2.0 * np.log1p(squared), (size, 1))
+    np.add.at(logs, prefixes.network, by_prefix)
+    of_networks, by_others = _normalised(logs), _normalised(logs[prefixes.network] - by_prefix)
+    means = of_networks @ grid
+    most = (MOST_SQUARES * between_networks) ** 0.5
+    new_level = level + float(np.clip(means - level, -most, most).mean())
+    squares = np.minimum((of_networks * (grid - new_level) ** 2).sum(axis=1), MOST_SQUARES * between_networks)
+    joint = (by_others @ (kernel * (grid[:, None] - grid) ** 2)) * prefixes.likelihood
+    distances = joint.sum(axis=1) / ((by_others @ kernel) * prefixes.likelihood).sum(axis=1)
+    distances = np.minimum(distances, MOST_SQUARES * between_prefixes)
+    return of_networks, by_others, new_level, (_variance(squares, NETWORKS_PRIOR), _variance(distances, PREFIXES_PRIOR))
 
 
-def _spread(squares: Floats, prior: tuple[float, float]) -> float:
+def _variance(squares: Floats, prior: tuple[float, float]) -> float:
     return float((squares.sum() + prior[0] * prior[1]) / (len(squares) + prior[0]))
 
 
-def _gentle(logs: Floats, steepest: float) -> Floats:
-    """Return (p, grid) the lowest curves that lie nowhere below these and are no steeper than `steepest`: a prefix
-    pulls at its network no harder than that."""
+def _slope_limited(logs: Floats, steepest: float) -> Floats:
+    """Return (p, grid) the lowest curves that lie nowhere below these and are no steeper than `steepest`, which bounds
+    a prefix's influence on its network."""
     found = logs.copy()
     for at in range(1, found.shape[1]):
         np.maximum(found[:, at], found[:, at - 1] - steepest * STEP, out=found[:, at])
@@ -182,6 +200,6 @@ def _gentle(logs: Floats, steepest: float) -> Floats:
     return found
 
 
-def _shares(logs: Floats) -> Floats:
+def _normalised(logs: Floats) -> Floats:
     found = np.exp(logs - logs.max(axis=1, keepdims=True))
     return np.asarray(found / found.sum(axis=1, keepdims=True))

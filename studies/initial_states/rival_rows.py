@@ -85,8 +85,8 @@ def _row(of: Mapping[str, RivalTried]) -> list[tuple[float, float, float, float]
     return [(one.found.seconds, one.found.early, one.found.packets_out, one.beside_bytes) for one in found]
 
 
-def rival_rows(tried: TriedTransfers, rng: np.random.Generator) -> list[RivalRow]:
-    """Return a row an arm; Null's speed-up is 1 by definition."""
+def rival_rows(tried: TriedTransfers, rng: np.random.Generator, arms: Sequence[str] = ARMS) -> list[RivalRow]:
+    """Return a row an arm, Null's first; its speed-up is 1 by definition."""
     gains, lost = tried.seconds[:, :1] / tried.seconds, tried.early.sum(axis=0) / tried.packets.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         loses = 1.0 - tried.beside / tried.beside[:, :1]
@@ -97,7 +97,7 @@ def rival_rows(tried: TriedTransfers, rng: np.random.Generator) -> list[RivalRow
     mean, other = (_spans(values, picks) for values in (gains, loses))
     p95, count = np.percentile(tried.seconds, 95, axis=0), len(gains)
     found = []
-    for at, arm in enumerate(ARMS):
+    for at, arm in enumerate(arms):
         harmed = int((gains[:, at] < 1 / (1 + HARMED)).sum())
         found.append(RivalRow(
             arm, count, *mean[at], float((gains[:, at] > 1 + SAME).mean()), harmed / count, *wilson(harmed, count),

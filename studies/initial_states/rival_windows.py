@@ -9,7 +9,8 @@ Method     null          the untouched stack, 10 segments; what silence gets
            average       a moving average of the prefix's MaxCwnd, `SHARE` the newest, as Riptide
            tcp-metrics   Linux's own memory: an earlier transfer over the same path, of the size of the prefix's last
            pred-low      naive Bayes, its mean rounded low (ALN)
-           half-quantile the rule: half of the 25 % quantile, paced (`learner.initial.half_quantile`)
+           half-quantile the rule: half of the 25 % quantile, paced, less where the handshake shows a standing queue
+                         (`learner.initial.half_quantile`)
            All windows are at most `MOST_INITIAL`. A prefix never seen has null's window under the three rivals that
            remember prefixes.
 Reads as   `RivalTrial`s of each transfer, by the order of `ARMS`
@@ -28,10 +29,11 @@ import numpy as np
 from configtron.learner.columns import Codes
 from configtron.learner.initial.censored_hierarchy import WindowModel
 from configtron.learner.initial.end_states import DEFAULT_WINDOW, EndStates
-from configtron.learner.initial.half_quantile import windows_of_clients
+from configtron.learner.initial.half_quantile import saved_round_trips, windows_of_clients
 from configtron.learner.initial.initial_strategies import MOST_INITIAL, PRED_LOW, STRATEGIES, windows_of
 from configtron.learner.initial.naive_bayes import inputs_of, learned_from
 from configtron.learner.initial.quantisation import MAX_CWND, target_bins
+from configtron.learner.initial.round_trip_classes import medians_of
 from configtron.model.errors import BadInput
 from configtron.studies.initial_states.clients_world import Transfer
 from configtron.studies.initial_states.trials import RivalTrial
@@ -73,10 +75,18 @@ def rival_windows(states: EndStates, asked: EndStates) -> Codes:
 
 def trials_of(fresh: Sequence[Transfer], windows: Codes, states: EndStates, *, beside: bool) -> list[RivalTrial]:
     """Return the trials of each transfer that differ: what has null's window and no memory is null's."""
-    known, found = remembered(states), list[RivalTrial]()
+    known, found, saved = remembered(states), list[RivalTrial](), saved_ms(states, fresh)
     for transfer, row in zip(fresh, windows.tolist(), strict=True):
         for arm, window in zip(ARMS, row, strict=True):
             warm = known.get(transfer.prefix, (0, 0, 0))[2] * 1448 if arm == METRICS else 0
             if arm == SILENT or window or warm:
-                found.append(RivalTrial(transfer._replace(window=window), arm, arm in PACING, warm, beside))
+                trip = saved[transfer.prefix] if arm == RULE else 0.0
+                found.append(RivalTrial(transfer._replace(window=window), arm, arm in PACING, warm, beside, trip))
     return found
+
+
+def saved_ms(states: EndStates, fresh: Sequence[Transfer]) -> dict[str, float]:
+    """Return the saved round trip of each transfer's prefix, else of its network; 0 where neither is known."""
+    prefixes = sorted({one.prefix for one in fresh})
+    trips = np.nan_to_num(saved_round_trips(medians_of(states), prefixes))
+    return dict(zip(prefixes, np.round(trips, 3).tolist(), strict=True))

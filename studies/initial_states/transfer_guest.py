@@ -100,7 +100,8 @@ class Sending:
         self._transfer, self._server, self._client, self._began = transfer, server, client, began
         self._accepted = time.monotonic()
         self._wait_s = max(LEAST_WAIT_S, transfer.rtt_ms / 1e3 / READS_A_TRIP)
-        self._early_s = EARLY_TRIPS * transfer.rtt_ms / 1e3
+        info = server.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
+        self._early_s = EARLY_TRIPS * field_of(info, "rtt_us") / 1e6
         self._left, self._got, self._ended = transfer.size, 0, 0.0
         self._cwnd = self._rtt_us = self._early = 0
 

@@ -4,9 +4,11 @@
 Question   How long does a transfer take under a rival's first window, alone and beside a flow that was there before?
 Method     As `transfer_guest.py`, and besides: a paced window has SO_MAX_PACING_RATE of one window a round trip (the
            handshake's) until a round trip has passed; Linux's own stack then sends ten segments at once and paces the
-           others. Where tcp_metrics is the rival, a transfer goes before over the same path, its round trip, window and
-           ssthresh are kept, and flushed after the trial. A competing flow of the default stack fills the queue for
-           `WARM_TRIPS` round trips before the trial begins; its bytes count within the trial's horizon.
+           others. A route's window is in force before the handshake, so a connection that is opened and closed just
+           before shows the round trip of the handshake, by which the rule may shrink its window. Where tcp_metrics is
+           the rival, a transfer goes before over the same path, its round trip, window and ssthresh are kept, and
+           flushed after the trial. A competing flow of the default stack fills the queue for `WARM_TRIPS` round trips,
+           and the trial's phase, before the trial begins; its bytes count within the trial's horizon.
 Stop when  as there; the competing flow is cut off after the horizon
 Reads as   `RivalTried`; the same orders and seed give the same text
 Fails as   as there; a competing flow that does not connect ends the part
@@ -30,7 +32,7 @@ from pathlib import Path
 from configtron.fingerprint.tcp_info import field_of
 from configtron.lab.internet import links
 from configtron.lab.testbed.network import SERVERS, Testbed, raise_testbed
-from configtron.learner.initial.half_quantile import pacing_bytes_s
+from configtron.learner.initial.half_quantile import pacing_bytes_s, under_queue
 from configtron.studies.guests.parts import Means
 from configtron.studies.initial_states.clients_world import Transfer
 from configtron.studies.initial_states.transfer_guest import (
@@ -51,7 +53,7 @@ from configtron.studies.initial_states.trials import RivalTrial, RivalTried, ord
 SO_MAX_PACING_RATE, UNPACED = 47, 0xFFFFFFFF
 # The competing flow's way into the queue: round trips, and seconds besides.
 WARM_TRIPS, WARM_S = 10.0, 0.5
-BESIDE_PORT, STEP_S = PORT + 1, 0.25
+BESIDE_PORT, HANDSHAKE_PORT, STEP_S = PORT + 1, PORT + 2, 0.25
 SAVING = ("net/ipv4/tcp_no_metrics_save", "net/ipv4/tcp_no_ssthresh_metrics_save")
 NOTHING = Transferred(0.0, 0.0, 0.0, 0, 0, 0, 0, 0, 0.0, 0, NOT_CONNECTED)
 
@@ -72,12 +74,26 @@ def _tried(testbed: Testbed, trial: RivalTrial) -> RivalTried:
     with _remembering(testbed, trial):
         testbed.change(trial.transfer.condition, seed=trial.transfer.seed)
         if not trial.beside:
-            return RivalTried(_sent(address, trial))
+            return RivalTried(_sent(address, _shrunk(address, trial) if trial.saved_ms else trial))
         with _beside(address, trial) as flow:
+            # under every rival, so that all begin at the same time
+            trial = _shrunk(address, trial)
             flow.mark(trial.horizon_s)
             found = _sent(address, trial)
             flow.marked.wait()
             return RivalTried(found, flow.bytes)
+
+
+def _shrunk(address: str, trial: RivalTrial) -> RivalTrial:
+    """Return the trial with the window that a handshake before it leaves of its own."""
+    with connected(address, HANDSHAKE_PORT) as (server, _):
+        handshake_ms = 0.0 if server is None else _round_trip_us(server) / 1e3
+    window = under_queue(trial.transfer.window, trial.saved_ms, handshake_ms)
+    return trial._replace(transfer=trial.transfer._replace(window=window))
+
+
+def _round_trip_us(server: socket.socket) -> int:
+    return field_of(server.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES), "rtt_us")
 
 
 @contextmanager
@@ -118,7 +134,7 @@ class PacedSending(Sending):
 
     def __init__(self, transfer: Transfer, server: socket.socket, client: socket.socket, began: float) -> None:
         super().__init__(transfer, server, client, began)
-        rtt_us = field_of(server.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES), "rtt_us")
+        rtt_us = _round_trip_us(server)
         self._paced_until = time.monotonic() + rtt_us / 1e6
         self._pace(min(pacing_bytes_s(transfer.window, rtt_us / 1e3), UNPACED - 1))
 
@@ -175,7 +191,7 @@ def _beside(address: str, trial: RivalTrial) -> Iterator[CompetingFlow]:
             raise ConnectionError("the competing flow does not connect")
         flow = CompetingFlow(server, client)
         try:
-            time.sleep(WARM_S + WARM_TRIPS * trial.transfer.rtt_ms / 1e3)
+            time.sleep(WARM_S + WARM_TRIPS * trial.transfer.rtt_ms / 1e3 + trial.delay_s)
             yield flow
         finally:
             flow.end()

@@ -22,14 +22,18 @@ from configtron.studies.registry.kinds import Arguments
 GUEST = "configtron.studies.initial_states.trial_guest"
 # Trials of a boot; beside a competing flow each takes as long as some ten alone.
 EACH_ALONE, EACH_BESIDE = 600, 90
+# A step of the phase: seconds, and round trips besides, no whole number of them.
+PHASE_S, PHASE_TRIPS = 0.2, 1.37
 
 
 class RivalTrial(NamedTuple):
     """One transfer under one rival.
 
-    paced    its first window is sent over one round trip
-    warm     bytes of a transfer over the same path before it, which Linux's tcp_metrics remembers; 0: they are off
-    beside   a cubic flow goes on through the same queue
+    paced      its first window is sent over one round trip
+    warm       bytes of a transfer over the same path before it, which Linux's tcp_metrics remembers; 0: they are off
+    beside     a cubic flow goes on through the same queue
+    saved_ms   saved round trip: a longer handshake shrinks the window (`half_quantile.under_queue`); 0: none does
+    phase      how much later than the competing flow it begins, steps of `PHASE_S` and `PHASE_TRIPS`
     """
 
     transfer: Transfer
@@ -37,6 +41,13 @@ class RivalTrial(NamedTuple):
     paced: bool = False
     warm: int = 0
     beside: bool = False
+    saved_ms: float = 0.0
+    phase: float = 0.0
+
+    @property
+    def delay_s(self) -> float:
+        """Return for how long it waits beside the competing flow, which has filled the queue."""
+        return self.phase * (PHASE_S + PHASE_TRIPS * self.transfer.rtt_ms / 1e3)
 
     @property
     def horizon_s(self) -> float:

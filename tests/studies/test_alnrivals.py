@@ -15,7 +15,8 @@ from configtron.model.errors import BadInput
 from configtron.studies import alnrivals
 from configtron.studies.initial_states import rival_claims
 from configtron.studies.initial_states.clients_world import Transfer
-from configtron.studies.initial_states.rival_claims import BAND, BESIDE, rule_of
+from configtron.studies.initial_states.repeated_trials import AGAIN, REPEATED_ARMS, repeated_transfers, repeated_trials
+from configtron.studies.initial_states.rival_claims import BAND, BESIDE, REPEATED, rule_of
 from configtron.studies.initial_states.rival_rows import TriedTransfers, rival_rows, tried_transfers
 from configtron.studies.initial_states.rival_windows import (
     ARMS,
@@ -99,8 +100,49 @@ def test_trials_are_those_that_differ_from_null() -> None:
     assert {one.arm for one in trials if one.paced} == {PACED, RULE} and all(one.beside for one in trials)
 
 
+def test_only_the_rule_shrinks_by_what_is_saved_of_the_prefix() -> None:
+    states, fresh = nulls(), [transfer(0), transfer(7), Transfer("10.9.9.0/24", 1.7e9, 1e4, 150.0, 180_000, 100_000, 9)]
+    trials = trials_of(fresh, rival_windows(states, alnrivals.clients_of(fresh)), states, beside=True)
+    assert {one.saved_ms for one in trials if one.arm != RULE} == {0.0}
+    # of a prefix never seen its network's; nothing is saved of a network never seen
+    assert [one.saved_ms for one in trials if one.arm == RULE] == [150.0, 150.0, 0.0]
+
+
+def test_null_and_the_rule_run_at_the_same_phases_and_null_once_more_a_little_later() -> None:
+    states, fresh = nulls(), [transfer(at) for at in range(4)]
+    windows = rival_windows(states, alnrivals.clients_of(fresh))
+    windows[1, ARMS.index(RULE)] = 0
+    trials = repeated_trials(fresh, windows, states, 2)
+    assert {one.transfer.seed for one in trials} == {1, 3} and all(one.beside for one in trials)
+    phases = {arm: [one.phase for one in trials if one.arm == arm and one.transfer.seed == 1] for arm in REPEATED_ARMS}
+    assert phases[SILENT] == phases[RULE] == [0, 1, 2] and phases[AGAIN] == [0.3, 1.3, 2.3]
+    assert trials[1].delay_s == pytest.approx(0.2 + 1.37 * 0.15)
+    assert {one.paced for one in trials if one.arm == RULE} == {True}
+    assert {one.transfer.window for one in trials if one.arm != RULE} == {0}
+
+
+def test_harm_beside_a_flow_is_of_means_and_stands_beside_what_chance_makes() -> None:
+    """One run of three that takes twice as long is harm, one that takes a tenth longer is none."""
+    states, fresh = nulls(), [transfer(at) for at in range(4)]
+    trials = repeated_trials(fresh, rival_windows(states, alnrivals.clients_of(fresh)), states, 4)
+    slower = {(1, RULE): 2.0, (2, RULE): 1.1, (3, AGAIN): 2.0, (4, AGAIN): 2.0}
+    pairs = []
+    for one in trials:
+        factor = slower.get((one.transfer.seed, one.arm), 1.0) if one.phase < 1 else 1.0
+        pairs.append((one, RivalTried(DONE._replace(seconds=0.5 * factor, early=int(one.arm == RULE)), 1000)))
+    tried = repeated_transfers(pairs)
+    rows = {row.arm: row for row in rival_rows(tried, np.random.default_rng(1), REPEATED_ARMS)}
+    assert rows[RULE].harmed == 0.25 and rows[AGAIN].harmed == 0.5 and rows[SILENT].harmed == 0
+    assert rows[RULE].early == pytest.approx(1 / 70 - 0) and rows[RULE].loses == 0.0
+    assert [one.seed for one in repeated_transfers(pairs[1:]).transfers] == [2, 3, 4]
+    null = planted(1.0, 0)
+    found = alnrivals.results_of_rivals(nulls(), null, null, null.transfers, set(), 1, tried)
+    harm = next(fact for fact in rival_claims.facts(found) if REPEATED in fact.claim)
+    assert harm.verdict == ABSENT and "25.0%" in harm.ours and "null-again 50.0%" in harm.words
+
+
 def test_orders_and_results_survive_their_text() -> None:
-    trials = [RivalTrial(transfer(0), RULE, True, 7, True), RivalTrial(transfer(1), SILENT)]
+    trials = [RivalTrial(transfer(0), RULE, True, 7, True, 99.5, 1.3), RivalTrial(transfer(1), SILENT)]
     assert ordered_trials(trials_text(trials)) == trials
     assert tried_of(tried_text([RivalTried(DONE, 5)])) == [RivalTried(DONE, 5)]
     for text in ("{", "[[1]]", "3"):
@@ -166,13 +208,17 @@ def test_trials_in_a_guest_are_paced_remembered_and_beside_a_flow(tmp_path: Path
         RivalTrial(path, SILENT), RivalTrial(path._replace(window=60), LAST),
         RivalTrial(path._replace(window=60), RULE, paced=True),
         RivalTrial(path, METRICS, warm=600_000), RivalTrial(path, SILENT, beside=True),
+        RivalTrial(path._replace(window=90), RULE, paced=True, saved_ms=50.0),
+        RivalTrial(path._replace(window=31), RULE, paced=True), RivalTrial(path._replace(window=90), RULE, paced=True),
     ]  # fmt: skip
     arguments = replace(Arguments(tmp_path), worker="configtron.studies.guests.worker")
     pairs, missing = performed_trials(arguments, "one", trials)
     assert not missing and [trial for trial, _ in pairs] == trials
-    null, burst, paced, memory, beside = (result for _, result in pairs)
+    null, burst, paced, memory, beside, shrunk, plain, whole = (result for _, result in pairs)
     assert burst.found.early > 0 == paced.found.early and paced.found.seconds < null.found.seconds
     assert null.beside_bytes == 0 < beside.beside_bytes and beside.found.seconds > null.found.seconds
+    # a handshake of 100 ms, where 50 are saved, leaves 31 of 90 segments
+    assert shrunk.found == plain.found != whole.found
     # what was remembered ends slow start early, and is forgotten after its trial
     assert memory.found.max_cwnd < 0.85 * null.found.max_cwnd
     again, _ = performed_trials(arguments, "two", [trials[3], trials[0]])

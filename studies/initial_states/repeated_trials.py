@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+"""Null and the rule, each begun at several times beside a competing flow: harm beyond what chance makes.
+
+Question   Which transfers does the rule make worse beside a flow, where Null itself takes over 5 % longer in a sixth of
+           all transfers if it begins a third of a round trip later?
+Method     A transfer runs at `PHASES` phases of the competing flow (`RivalTrial.phase`) under Null and under the rule,
+           and under Null once more, `LATER` of a phase later. Its time under each is the mean of its phases. The rule
+           makes it worse where its mean is over 5 % longer than Null's; Null once more, judged alike, shows what chance
+           makes. Only transfers to which the rule gives a window run: all others are Null's.
+Reads as   `TriedTransfers` with the columns of `REPEATED_ARMS`, for `rival_rows`: mean seconds; sums of lost segments,
+           of packets, of the other flow's bytes
+Fails as   a transfer of which a phase failed is left out
+Differs    from one run each, where a queue that is full by chance counts as harm
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from configtron.learner.columns import Codes
+from configtron.learner.initial.end_states import DEFAULT_WINDOW, EndStates
+from configtron.studies.initial_states.clients_world import Transfer
+from configtron.studies.initial_states.rival_rows import TriedTransfers
+from configtron.studies.initial_states.rival_windows import ARMS, RULE, SILENT, saved_ms
+from configtron.studies.initial_states.trials import RivalTrial, RivalTried
+
+AGAIN = "null-again"
+REPEATED_ARMS = SILENT, AGAIN, RULE
+# Phases of each arm.
+PHASES = 3
+# Of a phase: some two fifths of a round trip, and 60 ms.
+LATER = 0.3
+
+
+def repeated_trials(fresh: Sequence[Transfer], windows: Codes, states: EndStates, most: int) -> list[RivalTrial]:
+    """Return the trials of the first `most` transfers to which the rule gives a window. windows: (n, arms)."""
+    saved, found = saved_ms(states, fresh), list[RivalTrial]()
+    ruled = [pair for pair in zip(fresh, windows[:, ARMS.index(RULE)].tolist(), strict=True) if pair[1]]
+    for transfer, window in ruled[:most]:
+        null = RivalTrial(transfer, SILENT, beside=True)
+        rule = RivalTrial(transfer._replace(window=window), RULE, True, 0, True, saved[transfer.prefix])
+        for one, later in ((null, 0.0), (null._replace(arm=AGAIN), LATER), (rule, 0.0)):
+            found += [one._replace(phase=phase + later) for phase in range(PHASES)]
+    return found
+
+
+def repeated_transfers(pairs: Sequence[tuple[RivalTrial, RivalTried]]) -> TriedTransfers:
+    """Return the long transfers of which every phase ended under every arm."""
+    by: dict[int, dict[str, list[RivalTried]]] = {}
+    transfers: dict[int, Transfer] = {}
+    for trial, result in pairs:
+        by.setdefault(trial.transfer.seed, {}).setdefault(trial.arm, []).append(result)
+        transfers[trial.transfer.seed] = trial.transfer._replace(window=0)
+    whole = [seed for seed, of in by.items() if all(len(of.get(arm, ())) == PHASES for arm in REPEATED_ARMS)]
+    whole = [seed for seed in whole if by[seed][SILENT][0].found.packets_out > DEFAULT_WINDOW]
+    rows = [[_sums(by[seed][arm]) for arm in REPEATED_ARMS] for seed in whole]
+    columns = np.array(rows, dtype=np.float64).reshape(len(rows), len(REPEATED_ARMS), 4)
+    return TriedTransfers([transfers[seed] for seed in whole], *(columns[:, :, at] for at in range(4)))
+
+
+def _sums(results: Sequence[RivalTried]) -> tuple[float, float, float, float]:
+    found = [one.found for one in results]
+    return (sum(one.seconds for one in found) / len(found), sum(one.early for one in found),
+            sum(one.packets_out for one in found), sum(one.beside_bytes for one in results))  # fmt: skip
