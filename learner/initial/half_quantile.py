@@ -28,8 +28,8 @@ from configtron.learner.initial.end_states import DEFAULT_WINDOW, SEGMENT_BYTES,
 from configtron.learner.initial.naive_bayes import network_around
 
 QUANTILE, PART, MOST_WINDOW = 0.25, 0.5, 100
-# Exponent by which a longer handshake shrinks the window; of 0, 1, 1.5 and 2 the least harm and loss beside a cubic flow
-# on the seeds 301 and 304 (decision 0047).
+# Exponent by which a longer handshake shrinks the window, found beside a cubic flow on the seeds 301 and 304 (decision
+# 0047).
 SHRINKING = 1.5
 
 
