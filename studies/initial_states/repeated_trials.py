@@ -8,7 +8,7 @@ Method     A transfer runs at `PHASES` phases of the competing flow (`RivalTrial
            makes it worse where its mean is over 5 % longer than Null's; Null once more, judged alike, shows what chance
            makes. Only transfers to which the rule gives a window run: all others are Null's.
 Reads as   `TriedTransfers` with the columns of `REPEATED_ARMS`, for `rival_rows`: mean seconds; sums of lost segments,
-           of packets, of the other flow's bytes
+           of packets, of the competing flow's bytes, of packets of the first flight
 Fails as   a transfer of which a phase failed is left out
 Differs    from one run each, where a queue that is full by chance counts as harm
 """
@@ -56,11 +56,12 @@ def repeated_transfers(pairs: Sequence[tuple[RivalTrial, RivalTried]]) -> TriedT
     whole = [seed for seed, of in by.items() if all(len(of.get(arm, ())) == PHASES for arm in REPEATED_ARMS)]
     whole = [seed for seed in whole if by[seed][SILENT][0].found.packets_out > DEFAULT_WINDOW]
     rows = [[_sums(by[seed][arm]) for arm in REPEATED_ARMS] for seed in whole]
-    columns = np.array(rows, dtype=np.float64).reshape(len(rows), len(REPEATED_ARMS), 4)
-    return TriedTransfers([transfers[seed] for seed in whole], *(columns[:, :, at] for at in range(4)))
+    columns = np.array(rows, dtype=np.float64).reshape(len(rows), len(REPEATED_ARMS), 5)
+    return TriedTransfers([transfers[seed] for seed in whole], *(columns[:, :, at] for at in range(5)))
 
 
-def _sums(results: Sequence[RivalTried]) -> tuple[float, float, float, float]:
+def _sums(results: Sequence[RivalTried]) -> tuple[float, ...]:
     found = [one.found for one in results]
     return (sum(one.seconds for one in found) / len(found), sum(one.early for one in found),
-            sum(one.packets_out for one in found), sum(one.beside_bytes for one in results))  # fmt: skip
+            sum(one.packets_out for one in found), sum(one.beside_bytes for one in results),
+            sum(one.early_out for one in found))  # fmt: skip

@@ -90,6 +90,7 @@ def _tail(name: str, rows: Sequence[RivalRow]) -> Fact:
 def _early(name: str, rows: Sequence[RivalRow]) -> Fact:
     one = rule_of(rows)
     others = ", ".join(f"{row.arm} {100 * row.early:+.2f}" for row in rows if row.arm not in (RULE, SILENT))
+    others += f". Of the segments sent in the first flight: {100 * one.early_rate:+.2f}"
     return Fact(f"loss in the first flight, {name}: at most {100 * MOST_EARLY:.1f} points above Null's", "-",
                 f"{100 * one.early:+.2f} points", HOLDS if one.early <= MOST_EARLY else ABSENT, others)  # fmt: skip
 
@@ -144,6 +145,6 @@ def tables(found: RivalResults) -> list[Table]:
         for part, of in (*found.parts.items(), ("never seen", found.unseen)) for one in of
     ]  # fmt: skip
     columns = ("transfers", "rival", "count", "speed-up", "low", "high", "better", "worse by 5 %", "worse low",
-               "worse high", "p95 speed-up", "first-flight loss more", "other loses", "other low",
-               "other high")  # fmt: skip
+               "worse high", "p95 speed-up", "first-flight loss more", "... of its segments", "other loses",
+               "other low", "other high")  # fmt: skip
     return [Table("rivals", "Rivals over Null", columns, rows, f"Rivals: {', '.join(ARMS)}.")]

@@ -25,13 +25,15 @@ from configtron.studies.initial_states.trials import RivalTrial, RivalTried
 
 
 class TriedTransfers(NamedTuple):
-    """Transfers that ran under every arm: (n, arms) seconds, losses of the first flight, packets, the other's bytes."""
+    """Transfers that ran under every arm: (n, arms) seconds, losses of the first flight, packets in all, bytes of the
+    competing flow, packets of the first flight."""
 
     transfers: Sequence[Transfer]
     seconds: Floats
     early: Floats
     packets: Floats
     beside: Floats
+    early_out: Floats
 
     def some(self, which: Codes) -> TriedTransfers:
         """Return these rows."""
@@ -45,7 +47,8 @@ class RivalRow(NamedTuple):
     better               share that took less than Null's time, by more than a thousandth
     harmed, _low, _high  share that took over 5 % longer
     p95                  95th percentile of Null's seconds over the arm's
-    early                segments of the first flight lost per segment sent, less Null's
+    early                losses of the first flight per segment sent in all, less Null's
+    early_rate           losses of the first flight per segment sent in it, less Null's
     loses, _low, _high   share of its bytes that the competing flow did not get; NaN where there is none
     """
 
@@ -60,6 +63,7 @@ class RivalRow(NamedTuple):
     harmed_high: float
     p95: float
     early: float
+    early_rate: float
     loses: float
     loses_low: float
     loses_high: float
@@ -76,18 +80,20 @@ def tried_transfers(asked: Sequence[RivalTrial], pairs: Sequence[tuple[RivalTria
         transfers[trial.transfer.seed] = trial.transfer._replace(window=0)
     whole = [seed for seed, of in by.items() if seed not in failed and of[ARMS[0]].found.packets_out > 10]
     rows = [_row(by[seed]) for seed in whole]
-    columns = np.array(rows, dtype=np.float64).reshape(len(rows), len(ARMS), 4)
-    return TriedTransfers([transfers[seed] for seed in whole], *(columns[:, :, at] for at in range(4)))
+    columns = np.array(rows, dtype=np.float64).reshape(len(rows), len(ARMS), 5)
+    return TriedTransfers([transfers[seed] for seed in whole], *(columns[:, :, at] for at in range(5)))
 
 
-def _row(of: Mapping[str, RivalTried]) -> list[tuple[float, float, float, float]]:
+def _row(of: Mapping[str, RivalTried]) -> list[tuple[float, ...]]:
     found = [of.get(arm, of[ARMS[0]]) for arm in ARMS]
-    return [(one.found.seconds, one.found.early, one.found.packets_out, one.beside_bytes) for one in found]
+    return [(one.found.seconds, one.found.early, one.found.packets_out, one.beside_bytes, one.found.early_out)
+            for one in found]  # fmt: skip
 
 
 def rival_rows(tried: TriedTransfers, rng: np.random.Generator, arms: Sequence[str] = ARMS) -> list[RivalRow]:
     """Return a row an arm, Null's first; its speed-up is 1 by definition."""
     gains, lost = tried.seconds[:, :1] / tried.seconds, tried.early.sum(axis=0) / tried.packets.sum(axis=0)
+    rate = tried.early.sum(axis=0) / np.maximum(tried.early_out.sum(axis=0), 1.0)
     with np.errstate(invalid="ignore", divide="ignore"):
         loses = 1.0 - tried.beside / tried.beside[:, :1]
     prefixes = np.array([one.prefix for one in tried.transfers])
@@ -101,7 +107,7 @@ def rival_rows(tried: TriedTransfers, rng: np.random.Generator, arms: Sequence[s
         harmed = int((gains[:, at] < 1 / (1 + HARMED)).sum())
         found.append(RivalRow(
             arm, count, *mean[at], float((gains[:, at] > 1 + SAME).mean()), harmed / count, *wilson(harmed, count),
-            float(p95[0] / p95[at]), float(lost[at] - lost[0]), *other[at],
+            float(p95[0] / p95[at]), float(lost[at] - lost[0]), float(rate[at] - rate[0]), *other[at],
         ))  # fmt: skip
     return found
 

@@ -103,7 +103,7 @@ class Sending:
         info = server.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
         self._early_s = EARLY_TRIPS * field_of(info, "rtt_us") / 1e6
         self._left, self._got, self._ended = transfer.size, 0, 0.0
-        self._cwnd = self._rtt_us = self._early = 0
+        self._cwnd = self._rtt_us = self._early = self._early_out = 0
 
     def run(self) -> Transferred:
         look = 0.0
@@ -136,7 +136,7 @@ class Sending:
         self._cwnd = max(self._cwnd, field_of(info, "snd_cwnd"))
         self._rtt_us = max(self._rtt_us, field_of(info, "rtt_us"))
         if now - self._accepted <= self._early_s:
-            self._early = field_of(info, "total_retrans")
+            self._early, self._early_out = (field_of(info, name) for name in ("total_retrans", "data_segs_out"))
         return info
 
     def _result(self, info: bytes, reason: str = "") -> Transferred:
@@ -146,5 +146,5 @@ class Sending:
             self._rtt_us / 1e3, self._cwnd, field_of(info, "segs_in"), field_of(info, "data_segs_out"),
             field_of(info, "total_retrans"), self._early,
             round(field_of(info, "rwnd_limited_us") / busy, 4) if busy else 0.0,
-            field_of(info, "bytes_acked"), reason,
+            field_of(info, "bytes_acked"), reason, self._early_out,
         )  # fmt: skip

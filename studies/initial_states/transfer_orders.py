@@ -30,7 +30,8 @@ class Transferred(NamedTuple):
 
     seconds      from the client's SYN until it has the last byte
     max_rtt_ms   the largest smoothed round trip that was seen
-    early        segments sent again until two and a half round trips after the handshake: losses of the first flight
+    early        segments sent again until two and a half of the handshake's round trips after it: losses of the first
+                 flight; early_out: data segments sent until then
     rwnd_limited share of the busy time in which the client's window was the limit
     """
 
@@ -45,6 +46,7 @@ class Transferred(NamedTuple):
     rwnd_limited: float
     bytes_acked: int
     reason: str = ""
+    early_out: int = 0
 
 
 class DoneTransfers(NamedTuple):

@@ -44,7 +44,7 @@ from configtron.studies.initial_states.trials import (
 from configtron.studies.output.results import ABSENT, HOLDS, PARTLY, UNKNOWN
 from configtron.studies.registry.kinds import Arguments
 
-DONE = Transferred(0.5, 99.0, 130.0, 40, 60, 70, 2, 1, 0.1, 100_000)
+DONE = Transferred(0.5, 99.0, 130.0, 40, 60, 70, 2, 1, 0.1, 100_000, early_out=35)
 
 
 def transfer(at: int, rtt_ms: float = 150.0) -> Transfer:
@@ -71,7 +71,7 @@ def planted(gain: float, harmed: int, count: int = 200, beside: float = 1.0) -> 
     other[:, ARMS.index(RULE)] *= beside
     other[:, ARMS.index("fixed-100")] *= 0.5
     return TriedTransfers([transfer(at) for at in range(count)], seconds, np.zeros(seconds.shape),
-                          np.full(seconds.shape, 50.0), other)  # fmt: skip
+                          np.full(seconds.shape, 50.0), other, np.full(seconds.shape, 25.0))  # fmt: skip
 
 
 def test_what_is_remembered_of_a_prefix() -> None:
@@ -133,7 +133,8 @@ def test_harm_beside_a_flow_is_of_means_and_stands_beside_what_chance_makes() ->
     tried = repeated_transfers(pairs)
     rows = {row.arm: row for row in rival_rows(tried, np.random.default_rng(1), REPEATED_ARMS)}
     assert rows[RULE].harmed == 0.25 and rows[AGAIN].harmed == 0.5 and rows[SILENT].harmed == 0
-    assert rows[RULE].early == pytest.approx(1 / 70 - 0) and rows[RULE].loses == 0.0
+    assert rows[RULE].early == pytest.approx(1 / 70) and rows[RULE].early_rate == pytest.approx(1 / 35)
+    assert rows[RULE].loses == 0.0
     assert [one.seed for one in repeated_transfers(pairs[1:]).transfers] == [2, 3, 4]
     null = planted(1.0, 0)
     found = alnrivals.results_of_rivals(nulls(), null, null, null.transfers, set(), 1, tried)
