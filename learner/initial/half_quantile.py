@@ -6,7 +6,8 @@ Method     Half of the 25 % quantile of the path's window (`censored_hierarchy.p
            at once, and only where that is more than the stack's own; else the stack is left alone. Careful Resume
            (RFC 9959) jumps to half of a saved window at most, paces it, validates it, and retreats on a loss; the
            quantile stands for what is saved. Where the handshake took longer than the prefix's round trip, a queue
-           stands: other flows fill the path, and the window shrinks as the round trip grew (`under_queue`).
+           stands: other flows fill the path, the window shrinks as the round trip grew (`under_queue`), and its rate is
+           kept for a round trip more, until all of it is acknowledged (`paced_round_trips`).
 Reads as   (n,) segments; 0: the untouched stack. `pacing_bytes_s` is the rate of the first round trip.
 Fails as   nothing: without a model there is no window
 Differs    from RFC 9959: what is saved is a prediction of a prefix, not a measurement of the same endpoint. The driver
@@ -28,9 +29,9 @@ from configtron.learner.initial.end_states import DEFAULT_WINDOW, SEGMENT_BYTES,
 from configtron.learner.initial.naive_bayes import network_around
 
 QUANTILE, PART, MOST_WINDOW = 0.25, 0.5, 100
-# Exponent by which a longer handshake shrinks the window, found beside a cubic flow on the seeds 301 and 304 (decision
-# 0047).
-SHRINKING = 1.5
+# Exponent by which a longer handshake shrinks the window, and over how many saved round trips a handshake says that a
+# queue stands: found beside a cubic flow on the seeds 301 and 304 (decision 0047).
+SHRINKING, QUEUED = 1.5, 1.15
 
 
 def windows_of_clients(model: WindowModel, clients: EndStates) -> Codes:
@@ -62,6 +63,12 @@ def under_queue(window: int, saved_ms: float, handshake_ms: float) -> int:
         return window
     left = int(window * (saved_ms / handshake_ms) ** SHRINKING)
     return left if left > DEFAULT_WINDOW else 0
+
+
+def paced_round_trips(saved_ms: float, handshake_ms: float) -> float:
+    """Return for how many of its handshake's round trips a connection keeps the first one's rate: 1 over an empty
+    queue, or where no round trip is saved (0 or NaN)."""
+    return 2.0 if saved_ms > 0 and handshake_ms > QUEUED * saved_ms else 1.0
 
 
 def pacing_bytes_s(window: int, rtt_ms: float) -> int:

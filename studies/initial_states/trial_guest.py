@@ -3,12 +3,13 @@
 
 Question   How long does a transfer take under a rival's first window, alone and beside a flow that was there before?
 Method     As `transfer_guest.py`, and besides: a paced window has SO_MAX_PACING_RATE of one window a round trip (the
-           handshake's) until a round trip has passed; Linux's own stack then sends ten segments at once and paces the
-           others. A route's window is in force before the handshake, so a connection that is opened and closed just
-           before shows the round trip of the handshake, by which the rule may shrink its window. Where tcp_metrics is
-           the rival, a transfer goes before over the same path, its round trip, window and ssthresh are kept, and
-           flushed after the trial. A competing flow of the default stack fills the queue for `WARM_TRIPS` round trips,
-           and the trial's phase, before the trial begins; its bytes count within the trial's horizon.
+           handshake's) until a round trip has passed, or two where the rule finds a queue; Linux's own stack then sends
+           ten segments at once and paces the others. A route's window is in force before the handshake, so a connection
+           that is opened and closed just before shows the round trip of the handshake, by which the rule may shrink its
+           window. Where tcp_metrics is the rival, a transfer goes before over the same path, its round trip, window and
+           ssthresh are kept, and flushed after the trial. A competing flow of the default stack fills the queue for
+           `WARM_TRIPS` round trips, and the trial's phase, before the trial begins; its bytes count within the trial's
+           horizon.
 Stop when  as there; the competing flow is cut off after the horizon
 Reads as   `RivalTried`; the same orders and seed give the same text
 Fails as   as there; a competing flow that does not connect ends the part
@@ -32,9 +33,8 @@ from pathlib import Path
 from configtron.fingerprint.tcp_info import field_of
 from configtron.lab.internet import links
 from configtron.lab.testbed.network import SERVERS, Testbed, raise_testbed
-from configtron.learner.initial.half_quantile import pacing_bytes_s, under_queue
+from configtron.learner.initial.half_quantile import paced_round_trips, pacing_bytes_s, under_queue
 from configtron.studies.guests.parts import Means
-from configtron.studies.initial_states.clients_world import Transfer
 from configtron.studies.initial_states.transfer_guest import (
     BIN,
     CHUNK,
@@ -122,21 +122,22 @@ def _sent(address: str, trial: RivalTrial) -> Transferred:
         with connected(address) as (server, client):
             if server is None:
                 return NOTHING
-            kind = PacedSending if trial.paced and window else Sending
-            return kind(trial.transfer, server, client, began).run()
+            if trial.paced and window:
+                return PacedSending(trial, server, client, began).run()
+            return Sending(trial.transfer, server, client, began).run()
     finally:
         if window:
             links.ip(SERVERS, [WAY_OUT])
 
 
 class PacedSending(Sending):
-    """A transfer whose first window takes one round trip."""
+    """A transfer whose first window takes one round trip; over a standing queue its rate stays for a second one."""
 
-    def __init__(self, transfer: Transfer, server: socket.socket, client: socket.socket, began: float) -> None:
-        super().__init__(transfer, server, client, began)
-        rtt_us = _round_trip_us(server)
-        self._paced_until = time.monotonic() + rtt_us / 1e6
-        self._pace(min(pacing_bytes_s(transfer.window, rtt_us / 1e3), UNPACED - 1))
+    def __init__(self, trial: RivalTrial, server: socket.socket, client: socket.socket, began: float) -> None:
+        super().__init__(trial.transfer, server, client, began)
+        rtt_ms = _round_trip_us(server) / 1e3
+        self._paced_until = time.monotonic() + paced_round_trips(trial.saved_ms, rtt_ms) * rtt_ms / 1e3
+        self._pace(min(pacing_bytes_s(trial.transfer.window, rtt_ms), UNPACED - 1))
 
     def _pace(self, bytes_s: int) -> None:
         self._server.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, struct.pack("I", bytes_s))

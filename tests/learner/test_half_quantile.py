@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from configtron.learner.initial.half_quantile import (
+    paced_round_trips,
     pacing_bytes_s,
     saved_round_trips,
     under_queue,
@@ -30,6 +31,11 @@ def test_a_window_shrinks_as_the_round_trip_grew_and_ends_at_the_stacks_own(hand
 def test_nothing_saved_shrinks_nothing() -> None:
     assert under_queue(64, 0.0, 100.0) == under_queue(64, float("nan"), 100.0) == under_queue(64, 100.0, 0.0) == 64
     assert under_queue(0, 100.0, 400.0) == 0
+
+
+def test_a_queue_is_what_lengthens_the_handshake_by_more_than_a_seventh() -> None:
+    assert [paced_round_trips(100.0, trip) for trip in (40.0, 114.0, 116.0, 900.0)] == [1.0, 1.0, 2.0, 2.0]
+    assert paced_round_trips(0.0, 900.0) == paced_round_trips(float("nan"), 900.0) == 1.0
 
 
 def test_the_saved_round_trip_is_of_the_prefix_else_of_its_network() -> None:
