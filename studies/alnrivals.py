@@ -30,9 +30,15 @@ from configtron.model.errors import BadInput
 from configtron.studies.initial_states import rival_claims
 from configtron.studies.initial_states.clients_world import CALM_S, Transfer, paths, transfers
 from configtron.studies.initial_states.live_strategies import BANDS
-from configtron.studies.initial_states.repeated_trials import PHASES, REPEATED_ARMS, repeated_transfers, repeated_trials
+from configtron.studies.initial_states.repeated_trials import PHASES, REPEATED_ARMS, compared_phases, repeated_trials
 from configtron.studies.initial_states.rival_claims import ALONE, BESIDE, REPEATED, RivalResults
-from configtron.studies.initial_states.rival_rows import RivalRow, TriedTransfers, rival_rows, tried_transfers, within
+from configtron.studies.initial_states.rival_rows import (
+    ComparedTransfers,
+    RivalRow,
+    compared_transfers,
+    rival_rows,
+    within,
+)
 from configtron.studies.initial_states.rival_windows import ARMS, rival_windows, trials_of
 from configtron.studies.initial_states.transfer_orders import end_states_of, performed_transfers
 from configtron.studies.initial_states.trials import RivalTrial, performed_trials
@@ -79,12 +85,12 @@ def run_plan(arguments: Arguments, name: str, plan: RivalPlan) -> Evaluated:
     long = [one for one in fresh if one.size > DEFAULT_WINDOW * SEGMENT_BYTES]
     windows = rival_windows(states, clients_of(long))
     some = slice(plan.beside)
-    alone, first = _tried(arguments, ALONE, trials_of(long, windows, states, beside=False))
-    beside, second = _tried(arguments, "beside", trials_of(long[some], windows[some], states, beside=True))
-    pairs, third = performed_trials(arguments, "repeated", repeated_trials(long, windows, states, plan.repeated))
+    alone, first = _compared(arguments, ALONE, trials_of(long, windows, states, competing=False))
+    pairs, second = performed_trials(arguments, "repeated", repeated_trials(long, windows, states, plan.repeated))
+    beside, third = _compared(arguments, "beside", trials_of(long[some], windows[some], states, competing=True))
     ruled = len({one.transfer.seed for one, _ in pairs})
     found = results_of_rivals(
-        states, alone, beside, fresh, {one.prefix for one in known}, arguments.seed, repeated_transfers(pairs)
+        states, alone, beside, fresh, {one.prefix for one in known}, arguments.seed, compared_phases(pairs)
     )
     return Evaluated(
         name, "Initial windows by a learned rule and by its rivals", "Applied Learning Networks; RFC 9959",
@@ -103,9 +109,9 @@ DIFFERS = (
 )
 
 
-def _tried(arguments: Arguments, name: str, trials: Sequence[RivalTrial]) -> tuple[TriedTransfers, str]:
+def _compared(arguments: Arguments, name: str, trials: Sequence[RivalTrial]) -> tuple[ComparedTransfers, str]:
     pairs, missing = performed_trials(arguments, name, trials)
-    return tried_transfers(trials, pairs), missing
+    return compared_transfers(trials, pairs), missing
 
 
 def clients_of(fresh: Sequence[Transfer]) -> EndStates:
@@ -115,8 +121,8 @@ def clients_of(fresh: Sequence[Transfer]) -> EndStates:
 
 
 def results_of_rivals(
-    states: EndStates, alone: TriedTransfers, beside: TriedTransfers, fresh: Sequence[Transfer], known: set[str],
-    seed: int, repeated: TriedTransfers | None = None,
+    states: EndStates, alone: ComparedTransfers, beside: ComparedTransfers, fresh: Sequence[Transfer], known: set[str],
+    seed: int, repeated: ComparedTransfers | None = None,
 ) -> RivalResults:  # fmt: skip
     """Return all figures.
 
@@ -140,7 +146,7 @@ def results_of_rivals(
     )  # fmt: skip
 
 
-def _parts_of(alone: TriedTransfers) -> dict[str, TriedTransfers]:
+def _parts_of(alone: ComparedTransfers) -> dict[str, ComparedTransfers]:
     """Return the transfers by bands of round trip, rate and buffer."""
     every = alone.transfers
     trips = np.array([one.rtt_ms for one in every])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Between which limits the window of a path lies, by how its connection ended; and its mean between them.
 
-Question   What does an ended connection show of the window that its path carries, if its own initial window is no news?
+Question   What does an ended connection show of its path's window, if its own initial window shows nothing?
 Method     WindowLimits by who chose the initial window, and by how the connection ended:
 
                untouched, met the path's limit    window: known, but for the path's own factor (`path_posteriors.py`)
@@ -33,7 +33,7 @@ from configtron.learner.initial.end_states import DEFAULT_WINDOW, UNTOUCHED, End
 from configtron.model.close_records import VALIDATED
 
 # A cut normal distribution further out than so many standard deviations is its nearer end.
-FAR = 30.0
+FAR_SDS = 30.0
 
 
 class WindowLimits(NamedTuple):
@@ -56,8 +56,8 @@ def limits_of(states: EndStates, *, censored: bool = True, overshoot: float = 1.
     own, bound = untouched | ((states.resumed == VALIDATED) & lossy), states.bound & censored
     sent, lost = np.fmin(window, states.packets_out), states.loss * states.packets_out
     first = untouched & censored & lossy & ~bound & (window < 2 * DEFAULT_WINDOW) & (overshoot > 1.0)
-    held = np.fmin(np.maximum(DEFAULT_WINDOW - lost, 1.0), window)
-    low = np.where(own, np.where(bound, window / overshoot, np.where(first, held, window)), np.where(lossy, 0.0, sent))
+    least = np.fmin(np.maximum(DEFAULT_WINDOW - lost, 1.0), window)
+    low = np.where(own, np.where(bound, window / overshoot, np.where(first, least, window)), np.where(lossy, 0.0, sent))
     high = np.where(own & ~bound, np.where(first, window * overshoot, window), np.where(own | ~lossy, np.inf, window))
     teaches = (window >= 1) & np.where(untouched, True, censored & ~(lossy & bound) & (sent >= 1))
     with np.errstate(divide="ignore"):
@@ -69,17 +69,17 @@ def completed(limits: WindowLimits, mean: Floats, variance: float) -> tuple[Floa
     from scipy.special import log_ndtr
 
     known = limits.low == limits.high
-    values, spare = limits.low.copy(), np.zeros(len(mean))
+    values, variances = limits.low.copy(), np.zeros(len(mean))
     middle, sd = mean[~known], np.sqrt(variance)
     low, high = (limits.low[~known] - middle) / sd, (limits.high[~known] - middle) / sd
-    # both tails are reckoned as the left one
-    turned = low > -high
-    left, right = np.where(turned, -high, low), np.where(turned, -low, high)
+    # the right tail is computed as its mirror image on the left
+    mirrored = low > -high
+    left, right = np.where(mirrored, -high, low), np.where(mirrored, -low, high)
     logs = log_ndtr(right) + np.log1p(-np.exp(np.minimum(log_ndtr(left) - log_ndtr(right), -1e-12)))
     at_left, at_right = (np.exp(-0.5 * cut**2 - 0.5 * np.log(2.0 * np.pi) - logs) for cut in (left, right))
-    inner = np.where(right < -FAR, right, at_left - at_right)
+    inner = np.where(right < -FAR_SDS, right, at_left - at_right)
     inner = np.clip(inner, left, right)
     ends = np.where(np.isfinite(left), left, 0.0) * at_left - np.where(np.isfinite(right), right, 0.0) * at_right
-    values[~known] = middle + sd * np.where(turned, -inner, inner)
-    spare[~known] = variance * np.where(right < -FAR, 0.0, np.clip(1.0 + ends - inner**2, 0.0, 1.0))
-    return values, spare
+    values[~known] = middle + sd * np.where(mirrored, -inner, inner)
+    variances[~known] = variance * np.where(right < -FAR_SDS, 0.0, np.clip(1.0 + ends - inner**2, 0.0, 1.0))
+    return values, variances

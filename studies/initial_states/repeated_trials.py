@@ -7,8 +7,7 @@ Method     A transfer runs at `PHASES` phases of the competing flow (`RivalTrial
            and under Null once more, `LATER` of a phase later. Its time under each is the mean of its phases. The rule
            makes it worse where its mean is over 5 % longer than Null's; Null once more, judged alike, shows what chance
            makes. Only transfers to which the rule gives a window run: all others are Null's.
-Reads as   `TriedTransfers` with the columns of `REPEATED_ARMS`, for `rival_rows`: mean seconds; sums of lost segments,
-           of packets, of the competing flow's bytes, of packets of the first flight
+Reads as   `ComparedTransfers` with the columns of `REPEATED_ARMS`, for `rival_rows`: mean seconds; sums of all else
 Fails as   a transfer of which a phase failed is left out
 Differs    from one run each, where a queue that is full by chance counts as harm
 """
@@ -22,12 +21,12 @@ import numpy as np
 from configtron.learner.columns import Codes
 from configtron.learner.initial.end_states import DEFAULT_WINDOW, EndStates
 from configtron.studies.initial_states.clients_world import Transfer
-from configtron.studies.initial_states.rival_rows import TriedTransfers
-from configtron.studies.initial_states.rival_windows import ARMS, RULE, SILENT, saved_ms
-from configtron.studies.initial_states.trials import RivalTrial, RivalTried
+from configtron.studies.initial_states.rival_rows import ComparedTransfers
+from configtron.studies.initial_states.rival_windows import ARMS, NULL, RULE, saved_ms
+from configtron.studies.initial_states.trials import RivalTrial, TrialResult
 
 AGAIN = "null-again"
-REPEATED_ARMS = SILENT, AGAIN, RULE
+REPEATED_ARMS = NULL, AGAIN, RULE
 # Phases of each arm.
 PHASES = 3
 # Of a phase: some two fifths of a round trip, and 60 ms.
@@ -39,29 +38,29 @@ def repeated_trials(fresh: Sequence[Transfer], windows: Codes, states: EndStates
     saved, found = saved_ms(states, fresh), list[RivalTrial]()
     ruled = [pair for pair in zip(fresh, windows[:, ARMS.index(RULE)].tolist(), strict=True) if pair[1]]
     for transfer, window in ruled[:most]:
-        null = RivalTrial(transfer, SILENT, beside=True)
+        null = RivalTrial(transfer, NULL, competing=True)
         rule = RivalTrial(transfer._replace(window=window), RULE, True, 0, True, saved[transfer.prefix])
         for one, later in ((null, 0.0), (null._replace(arm=AGAIN), LATER), (rule, 0.0)):
             found += [one._replace(phase=phase + later) for phase in range(PHASES)]
     return found
 
 
-def repeated_transfers(pairs: Sequence[tuple[RivalTrial, RivalTried]]) -> TriedTransfers:
+def compared_phases(pairs: Sequence[tuple[RivalTrial, TrialResult]]) -> ComparedTransfers:
     """Return the long transfers of which every phase ended under every arm."""
-    by: dict[int, dict[str, list[RivalTried]]] = {}
+    by: dict[int, dict[str, list[TrialResult]]] = {}
     transfers: dict[int, Transfer] = {}
     for trial, result in pairs:
         by.setdefault(trial.transfer.seed, {}).setdefault(trial.arm, []).append(result)
         transfers[trial.transfer.seed] = trial.transfer._replace(window=0)
     whole = [seed for seed, of in by.items() if all(len(of.get(arm, ())) == PHASES for arm in REPEATED_ARMS)]
-    whole = [seed for seed in whole if by[seed][SILENT][0].found.packets_out > DEFAULT_WINDOW]
+    whole = [seed for seed in whole if by[seed][NULL][0].found.packets_out > DEFAULT_WINDOW]
     rows = [[_sums(by[seed][arm]) for arm in REPEATED_ARMS] for seed in whole]
     columns = np.array(rows, dtype=np.float64).reshape(len(rows), len(REPEATED_ARMS), 5)
-    return TriedTransfers([transfers[seed] for seed in whole], *(columns[:, :, at] for at in range(5)))
+    return ComparedTransfers([transfers[seed] for seed in whole], *(columns[:, :, at] for at in range(5)))
 
 
-def _sums(results: Sequence[RivalTried]) -> tuple[float, ...]:
+def _sums(results: Sequence[TrialResult]) -> tuple[float, ...]:
     found = [one.found for one in results]
     return (sum(one.seconds for one in found) / len(found), sum(one.early for one in found),
-            sum(one.packets_out for one in found), sum(one.beside_bytes for one in results),
+            sum(one.packets_out for one in found), sum(one.competing_bytes for one in results),
             sum(one.early_out for one in found))  # fmt: skip

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from configtron.learner.initial.initial_strategies import MOST_INITIAL
 from configtron.studies.initial_states.aln_claims import COVERING
 from configtron.studies.initial_states.rival_rows import RivalRow
-from configtron.studies.initial_states.rival_windows import ARMS, RULE, SILENT
+from configtron.studies.initial_states.rival_windows import ARMS, NULL, RULE
 from configtron.studies.initial_states.window_quantiles import CENSORED, QuantileRow
 from configtron.studies.output.results import ABSENT, HOLDS, PARTLY, UNKNOWN, Cell, Fact, Table
 
@@ -65,7 +65,7 @@ def _harmed(name: str, rows: Sequence[RivalRow]) -> Fact:
     """Holds by the interval's upper end, in part by the share alone."""
     one = rule_of(rows)
     verdict = HOLDS if one.harmed_high <= MOST_HARMED else PARTLY if one.harmed <= MOST_HARMED else ABSENT
-    others = ", ".join(f"{row.arm} {row.harmed:.1%}" for row in rows if row.arm not in (RULE, SILENT))
+    others = ", ".join(f"{row.arm} {row.harmed:.1%}" for row in rows if row.arm not in (RULE, NULL))
     claim, ours = f"transfers made worse by more than 5 %, {name}: at most 5 %", _share(*one[6:9])
     return Fact(claim, "40-47 % worse at all", ours, verdict, f"{one.transfers} transfers. {others}")
 
@@ -89,7 +89,7 @@ def _tail(name: str, rows: Sequence[RivalRow]) -> Fact:
 
 def _early(name: str, rows: Sequence[RivalRow]) -> Fact:
     one = rule_of(rows)
-    others = ", ".join(f"{row.arm} {100 * row.early:+.2f}" for row in rows if row.arm not in (RULE, SILENT))
+    others = ", ".join(f"{row.arm} {100 * row.early:+.2f}" for row in rows if row.arm not in (RULE, NULL))
     others += f". Of the segments sent in the first flight: {100 * one.early_rate:+.2f}"
     return Fact(f"loss in the first flight, {name}: at most {100 * MOST_EARLY:.1f} points above Null's", "-",
                 f"{100 * one.early:+.2f} points", HOLDS if one.early <= MOST_EARLY else ABSENT, others)  # fmt: skip
@@ -120,7 +120,7 @@ def _ahead(name: str, rows: Sequence[RivalRow]) -> Fact:
 def _loses(rows: Sequence[RivalRow]) -> Fact:
     """The rule's cost to the other flow against the constant's that has its largest window."""
     one, large = rule_of(rows), rule_of(rows, f"fixed-{MOST_INITIAL}")
-    others = ", ".join(f"{row.arm} {row.loses:.1%}" for row in rows if row.arm not in (RULE, SILENT))
+    others = ", ".join(f"{row.arm} {row.loses:.1%}" for row in rows if row.arm not in (RULE, NULL))
     return Fact("a competing flow loses less than to a constant of 100", "-",
                 _share(one.loses, one.loses_low, one.loses_high), HOLDS if one.loses_high < large.loses_low else
                 PARTLY if one.loses < large.loses else ABSENT, f"Of its bytes beside Null. {others}")  # fmt: skip

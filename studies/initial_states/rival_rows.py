@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What each rival made of the same transfers: gain, harm, and what a flow beside them lost.
+"""Speed-up, harm and the loss of a competing flow, by rival, over the same transfers.
 
 Question   How much sooner do transfers end under each rival than under Null, how many are worse off, and who pays?
 Method     Each transfer ran under every rival, over the same path with the same seed. Speed-ups are of one transfer;
@@ -21,10 +21,10 @@ from configtron.learner.columns import Codes, Floats
 from configtron.studies.initial_states.clients_world import Transfer
 from configtron.studies.initial_states.live_strategies import HARMED, RESAMPLES, SAME
 from configtron.studies.initial_states.rival_windows import ARMS
-from configtron.studies.initial_states.trials import RivalTrial, RivalTried
+from configtron.studies.initial_states.trials import RivalTrial, TrialResult
 
 
-class TriedTransfers(NamedTuple):
+class ComparedTransfers(NamedTuple):
     """Transfers that ran under every arm: (n, arms) seconds, losses of the first flight, packets in all, bytes of the
     competing flow, packets of the first flight."""
 
@@ -32,12 +32,12 @@ class TriedTransfers(NamedTuple):
     seconds: Floats
     early: Floats
     packets: Floats
-    beside: Floats
+    competing: Floats
     early_out: Floats
 
-    def some(self, which: Codes) -> TriedTransfers:
+    def some(self, which: Codes) -> ComparedTransfers:
         """Return these rows."""
-        return TriedTransfers([self.transfers[at] for at in which.tolist()], *(one[which] for one in self[1:]))
+        return ComparedTransfers([self.transfers[at] for at in which.tolist()], *(one[which] for one in self[1:]))
 
 
 class RivalRow(NamedTuple):
@@ -69,11 +69,13 @@ class RivalRow(NamedTuple):
     loses_high: float
 
 
-def tried_transfers(asked: Sequence[RivalTrial], pairs: Sequence[tuple[RivalTrial, RivalTried]]) -> TriedTransfers:
+def compared_transfers(
+    asked: Sequence[RivalTrial], pairs: Sequence[tuple[RivalTrial, TrialResult]]
+) -> ComparedTransfers:
     """Return the long transfers whose every trial that was asked for ended; an arm without its own has Null's."""
     ended = {trial for trial, _ in pairs}
     failed = {trial.transfer.seed for trial in asked if trial not in ended}
-    by: dict[int, dict[str, RivalTried]] = {}
+    by: dict[int, dict[str, TrialResult]] = {}
     transfers: dict[int, Transfer] = {}
     for trial, result in pairs:
         by.setdefault(trial.transfer.seed, {})[trial.arm] = result
@@ -81,27 +83,27 @@ def tried_transfers(asked: Sequence[RivalTrial], pairs: Sequence[tuple[RivalTria
     whole = [seed for seed, of in by.items() if seed not in failed and of[ARMS[0]].found.packets_out > 10]
     rows = [_row(by[seed]) for seed in whole]
     columns = np.array(rows, dtype=np.float64).reshape(len(rows), len(ARMS), 5)
-    return TriedTransfers([transfers[seed] for seed in whole], *(columns[:, :, at] for at in range(5)))
+    return ComparedTransfers([transfers[seed] for seed in whole], *(columns[:, :, at] for at in range(5)))
 
 
-def _row(of: Mapping[str, RivalTried]) -> list[tuple[float, ...]]:
+def _row(of: Mapping[str, TrialResult]) -> list[tuple[float, ...]]:
     found = [of.get(arm, of[ARMS[0]]) for arm in ARMS]
-    return [(one.found.seconds, one.found.early, one.found.packets_out, one.beside_bytes, one.found.early_out)
+    return [(one.found.seconds, one.found.early, one.found.packets_out, one.competing_bytes, one.found.early_out)
             for one in found]  # fmt: skip
 
 
-def rival_rows(tried: TriedTransfers, rng: np.random.Generator, arms: Sequence[str] = ARMS) -> list[RivalRow]:
+def rival_rows(compared: ComparedTransfers, rng: np.random.Generator, arms: Sequence[str] = ARMS) -> list[RivalRow]:
     """Return a row an arm, Null's first; its speed-up is 1 by definition."""
-    gains, lost = tried.seconds[:, :1] / tried.seconds, tried.early.sum(axis=0) / tried.packets.sum(axis=0)
-    rate = tried.early.sum(axis=0) / np.maximum(tried.early_out.sum(axis=0), 1.0)
+    gains, lost = compared.seconds[:, :1] / compared.seconds, compared.early.sum(axis=0) / compared.packets.sum(axis=0)
+    rate = compared.early.sum(axis=0) / np.maximum(compared.early_out.sum(axis=0), 1.0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        loses = 1.0 - tried.beside / tried.beside[:, :1]
-    prefixes = np.array([one.prefix for one in tried.transfers])
+        loses = 1.0 - compared.competing / compared.competing[:, :1]
+    prefixes = np.array([one.prefix for one in compared.transfers])
     blocks = [np.flatnonzero(prefixes == one) for one in np.unique(prefixes)]
     picks = [np.concatenate([blocks[at] for at in rng.integers(len(blocks), size=len(blocks))])
              for _ in range(RESAMPLES)]  # fmt: skip
     mean, other = (_spans(values, picks) for values in (gains, loses))
-    p95, count = np.percentile(tried.seconds, 95, axis=0), len(gains)
+    p95, count = np.percentile(compared.seconds, 95, axis=0), len(gains)
     found = []
     for at, arm in enumerate(arms):
         harmed = int((gains[:, at] < 1 / (1 + HARMED)).sum())
@@ -119,6 +121,6 @@ def _spans(values: Floats, picks: Sequence[Codes]) -> list[tuple[float, float, f
     return list(zip(values.mean(axis=0).tolist(), low.tolist(), high.tolist(), strict=True))
 
 
-def within(tried: TriedTransfers, values: Floats, span: tuple[float, float]) -> TriedTransfers:
+def within(compared: ComparedTransfers, values: Floats, span: tuple[float, float]) -> ComparedTransfers:
     """Return the transfers whose value lies in a span."""
-    return tried.some(np.flatnonzero((values >= span[0]) & (values < span[1])))
+    return compared.some(np.flatnonzero((values >= span[0]) & (values < span[1])))

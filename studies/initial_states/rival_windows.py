@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The first windows of rivals: what each makes of the connections that went before.
+"""Initial windows of rivals by the connections that ended before.
 
 Question   Which window does a rival give a transfer, by what it knew when the transfer began?
-Method     null          the untouched stack, 10 segments; what silence gets
+Method     null          the untouched stack, 10 segments; no rival at all
            fixed-32, fixed-100   constants; fixed 10 is null
            paced-20      twice the stack's window over one round trip, as Rapid Start's first flight
            last-value    the last MaxCwnd of the prefix
@@ -38,7 +38,7 @@ from configtron.model.errors import BadInput
 from configtron.studies.initial_states.clients_world import Transfer
 from configtron.studies.initial_states.trials import RivalTrial
 
-SILENT, CONSTANT, LARGE, PACED, LAST, AVERAGE, METRICS, BAYES, RULE = ARMS = (
+NULL, CONSTANT, LARGE, PACED, LAST, AVERAGE, METRICS, BAYES, RULE = ARMS = (
     "null", "fixed-32", "fixed-100", "paced-20", "last-value", "average", "tcp-metrics", "pred-low", "half-quantile",
 )  # fmt: skip
 CONSTANTS = {CONSTANT: 32, LARGE: 100, PACED: 2 * DEFAULT_WINDOW}
@@ -73,15 +73,17 @@ def rival_windows(states: EndStates, asked: EndStates) -> Codes:
     return found
 
 
-def trials_of(fresh: Sequence[Transfer], windows: Codes, states: EndStates, *, beside: bool) -> list[RivalTrial]:
+def trials_of(fresh: Sequence[Transfer], windows: Codes, states: EndStates, *, competing: bool) -> list[RivalTrial]:
     """Return the trials of each transfer that differ: what has null's window and no memory is null's."""
     known, found, saved = remembered(states), list[RivalTrial](), saved_ms(states, fresh)
     for transfer, row in zip(fresh, windows.tolist(), strict=True):
         for arm, window in zip(ARMS, row, strict=True):
-            warm = known.get(transfer.prefix, (0, 0, 0))[2] * 1448 if arm == METRICS else 0
-            if arm == SILENT or window or warm:
+            warm_bytes = known.get(transfer.prefix, (0, 0, 0))[2] * 1448 if arm == METRICS else 0
+            if arm == NULL or window or warm_bytes:
                 trip = saved[transfer.prefix] if arm == RULE else 0.0
-                found.append(RivalTrial(transfer._replace(window=window), arm, arm in PACING, warm, beside, trip))
+                found.append(
+                    RivalTrial(transfer._replace(window=window), arm, arm in PACING, warm_bytes, competing, trip)
+                )
     return found
 
 

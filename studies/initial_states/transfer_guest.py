@@ -31,7 +31,7 @@ from configtron.studies.initial_states.clients_world import Transfer
 from configtron.studies.initial_states.transfer_orders import Transferred, ordered_transfers, results_text
 
 ORIGIN, PORT = "a.test", 7000
-CHUNK, BIN = memoryview(bytes(1 << 18)), bytearray(1 << 18)
+CHUNK, RECEIVED = memoryview(bytes(1 << 18)), bytearray(1 << 18)
 # Virtual seconds; 3 MB at 0.5 Mbit/s take 50.
 PATIENCE_S = 180.0
 # Reads of the socket's state in a round trip; not more often than so (s).
@@ -127,7 +127,7 @@ class Sending:
 
     def _receive(self) -> None:
         with suppress(BlockingIOError):
-            self._got += self._client.recv_into(BIN)
+            self._got += self._client.recv_into(RECEIVED)
         if self._got >= self._transfer.size:
             self._ended = time.monotonic()
 

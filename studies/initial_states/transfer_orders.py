@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Transfers as a guest's orders, and what each came to; `transfer_guest.py` runs them.
+"""Transfers as a guest's orders, and their results; `transfer_guest.py` runs them.
 
     found = performed_transfers(arguments, "null", transfers)     parts of `EACH` transfers, a boot each
 
@@ -26,7 +26,7 @@ EACH = 600
 
 
 class Transferred(NamedTuple):
-    """What a transfer came to. reason: "" or why it is void.
+    """Result of a transfer. reason: "" or why it is void.
 
     seconds      from the client's SYN until it has the last byte
     max_rtt_ms   the largest smoothed round trip that was seen

@@ -11,7 +11,7 @@ Method     As `transfer_guest.py`, and besides: a paced window has SO_MAX_PACING
            `WARM_TRIPS` round trips, and the trial's phase, before the trial begins; its bytes count within the trial's
            horizon.
 Stop when  as there; the competing flow is cut off after the horizon
-Reads as   `RivalTried`; the same orders and seed give the same text
+Reads as   `TrialResult`; the same orders and seed give the same text
 Fails as   as there; a competing flow that does not connect ends the part
 Differs    from RFC 9959: on a loss the stack's own congestion control retreats (cubic, to 0.7), not to half of what was
            acknowledged. A socket that was paced once stays so, by two windows a round trip in slow start. Linux keeps
@@ -36,52 +36,52 @@ from configtron.lab.testbed.network import SERVERS, Testbed, raise_testbed
 from configtron.learner.initial.half_quantile import paced_round_trips, pacing_bytes_s, under_queue
 from configtron.studies.guests.parts import Means
 from configtron.studies.initial_states.transfer_guest import (
-    BIN,
     CHUNK,
     NOT_CONNECTED,
     ORIGIN,
     PORT,
+    RECEIVED,
     TCP_INFO_BYTES,
     WAY_OUT,
     Sending,
     connected,
 )
 from configtron.studies.initial_states.transfer_orders import Transferred
-from configtron.studies.initial_states.trials import RivalTrial, RivalTried, ordered_trials, tried_text
+from configtron.studies.initial_states.trials import RivalTrial, TrialResult, trial_results_text, trials_of_text
 
 # <asm-generic/socket.h>; the rate that is none.
 SO_MAX_PACING_RATE, UNPACED = 47, 0xFFFFFFFF
 # The competing flow's way into the queue: round trips, and seconds besides.
 WARM_TRIPS, WARM_S = 10.0, 0.5
-BESIDE_PORT, HANDSHAKE_PORT, STEP_S = PORT + 1, PORT + 2, 0.25
-SAVING = ("net/ipv4/tcp_no_metrics_save", "net/ipv4/tcp_no_ssthresh_metrics_save")
-NOTHING = Transferred(0.0, 0.0, 0.0, 0, 0, 0, 0, 0, 0.0, 0, NOT_CONNECTED)
+COMPETING_PORT, HANDSHAKE_PORT, STEP_S = PORT + 1, PORT + 2, 0.25
+SAVING_METRICS = ("net/ipv4/tcp_no_metrics_save", "net/ipv4/tcp_no_ssthresh_metrics_save")
+NO_TRANSFER = Transferred(0.0, 0.0, 0.0, 0, 0, 0, 0, 0, 0.0, 0, NOT_CONNECTED)
 
 
 def perform(orders: str, folder: Path, means: Means) -> str:
-    """A part of a study (`guests/parts.py`): `trials_text` in, `tried_text` out."""
+    """A part of a study (`guests/parts.py`): `trials_text` in, `trial_results_text` out."""
     del folder
-    trials = ordered_trials(orders)
+    trials = trials_of_text(orders)
     testbed = raise_testbed(trials[0].transfer.condition, [ORIGIN], player=Path(means.programs.player))
     try:
-        return tried_text([_tried(testbed, trial) for trial in trials])
+        return trial_results_text([_performed(testbed, trial) for trial in trials])
     finally:
         testbed.close()
 
 
-def _tried(testbed: Testbed, trial: RivalTrial) -> RivalTried:
+def _performed(testbed: Testbed, trial: RivalTrial) -> TrialResult:
     address = testbed.addresses[ORIGIN]
-    with _remembering(testbed, trial):
+    with _tcp_metrics_kept(testbed, trial):
         testbed.change(trial.transfer.condition, seed=trial.transfer.seed)
-        if not trial.beside:
-            return RivalTried(_sent(address, _shrunk(address, trial) if trial.saved_ms else trial))
-        with _beside(address, trial) as flow:
+        if not trial.competing:
+            return TrialResult(_sent(address, _shrunk(address, trial) if trial.saved_ms else trial))
+        with _competing_flow(address, trial) as flow:
             # under every rival, so that all begin at the same time
             trial = _shrunk(address, trial)
             flow.mark(trial.horizon_s)
             found = _sent(address, trial)
             flow.marked.wait()
-            return RivalTried(found, flow.bytes)
+            return TrialResult(found, flow.bytes)
 
 
 def _shrunk(address: str, trial: RivalTrial) -> RivalTrial:
@@ -97,18 +97,18 @@ def _round_trip_us(server: socket.socket) -> int:
 
 
 @contextmanager
-def _remembering(testbed: Testbed, trial: RivalTrial) -> Iterator[None]:
+def _tcp_metrics_kept(testbed: Testbed, trial: RivalTrial) -> Iterator[None]:
     """While inside, tcp_metrics knows an earlier transfer, where the trial has one."""
-    if not trial.warm:
+    if not trial.warm_bytes:
         yield
         return
-    links.sysctl(SERVERS, [(name, "0") for name in SAVING])
+    links.sysctl(SERVERS, [(name, "0") for name in SAVING_METRICS])
     try:
         testbed.change(trial.transfer.condition, seed=trial.transfer.seed)
-        _sent(testbed.addresses[ORIGIN], trial._replace(transfer=trial.transfer._replace(size=trial.warm)))
+        _sent(testbed.addresses[ORIGIN], trial._replace(transfer=trial.transfer._replace(size=trial.warm_bytes)))
         yield
     finally:
-        links.sysctl(SERVERS, [(name, "1") for name in SAVING])
+        links.sysctl(SERVERS, [(name, "1") for name in SAVING_METRICS])
         links.ip(SERVERS, ["tcp_metrics flush all"])
 
 
@@ -121,7 +121,7 @@ def _sent(address: str, trial: RivalTrial) -> Transferred:
         began = time.monotonic()
         with connected(address) as (server, client):
             if server is None:
-                return NOTHING
+                return NO_TRANSFER
             if trial.paced and window:
                 return PacedSending(trial, server, client, began).run()
             return Sending(trial.transfer, server, client, began).run()
@@ -171,7 +171,7 @@ class CompetingFlow:
             with suppress(BlockingIOError, ConnectionError):
                 if free:
                     self._server.send(CHUNK)
-                got = self._client.recv_into(BIN) if ready else 0
+                got = self._client.recv_into(RECEIVED) if ready else 0
                 if self._from and not self.marked.is_set():
                     self.bytes += got
             if self._from and time.monotonic() >= self._until:
@@ -186,8 +186,8 @@ class CompetingFlow:
 
 
 @contextmanager
-def _beside(address: str, trial: RivalTrial) -> Iterator[CompetingFlow]:
-    with connected(address, BESIDE_PORT) as (server, client):
+def _competing_flow(address: str, trial: RivalTrial) -> Iterator[CompetingFlow]:
+    with connected(address, COMPETING_PORT) as (server, client):
         if server is None:
             raise ConnectionError("the competing flow does not connect")
         flow = CompetingFlow(server, client)

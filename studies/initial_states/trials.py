@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Transfers under rivals as a guest's orders, and what each came to; `trial_guest.py` runs them.
+"""Transfers under rivals as a guest's orders, and their results; `trial_guest.py` runs them.
 
     found = performed_trials(arguments, "alone", trials)     parts of `EACH` trials, a boot each
 
@@ -21,7 +21,7 @@ from configtron.studies.registry.kinds import Arguments
 
 GUEST = "configtron.studies.initial_states.trial_guest"
 # Trials of a boot; beside a competing flow each takes as long as some ten alone.
-EACH_ALONE, EACH_BESIDE = 600, 90
+EACH_ALONE, EACH_COMPETING = 600, 90
 # A step of the phase: seconds, and round trips besides, no whole number of them.
 PHASE_S, PHASE_TRIPS = 0.2, 1.37
 
@@ -29,18 +29,18 @@ PHASE_S, PHASE_TRIPS = 0.2, 1.37
 class RivalTrial(NamedTuple):
     """One transfer under one rival.
 
-    paced      its first window is sent over one round trip
-    warm       bytes of a transfer over the same path before it, which Linux's tcp_metrics remembers; 0: they are off
-    beside     a cubic flow goes on through the same queue
-    saved_ms   saved round trip: a longer handshake shrinks the window (`half_quantile.under_queue`); 0: none does
-    phase      how much later than the competing flow it begins, steps of `PHASE_S` and `PHASE_TRIPS`
+    paced        its first window is sent over one round trip
+    warm_bytes   of a transfer over the same path before it, which Linux's tcp_metrics remembers; 0: they are off
+    competing    a cubic flow sends through the same queue
+    saved_ms     saved round trip: a longer handshake shrinks the window (`half_quantile.under_queue`); 0: none does
+    phase        how much later than the competing flow it begins, steps of `PHASE_S` and `PHASE_TRIPS`
     """
 
     transfer: Transfer
     arm: str
     paced: bool = False
-    warm: int = 0
-    beside: bool = False
+    warm_bytes: int = 0
+    competing: bool = False
     saved_ms: float = 0.0
     phase: float = 0.0
 
@@ -56,11 +56,11 @@ class RivalTrial(NamedTuple):
         return min(20.0, max(0.5, 10.0 * rtt_s + 4.0 * sending_s))
 
 
-class RivalTried(NamedTuple):
-    """What a trial came to. beside_bytes: that the competing flow got within the horizon."""
+class TrialResult(NamedTuple):
+    """Result of a trial. competing_bytes: received from the competing flow within the horizon."""
 
     found: Transferred
-    beside_bytes: int = 0
+    competing_bytes: int = 0
 
 
 def trials_text(trials: Sequence[RivalTrial]) -> str:
@@ -68,7 +68,7 @@ def trials_text(trials: Sequence[RivalTrial]) -> str:
     return canonical([[list(one.transfer), *one[1:]] for one in trials])
 
 
-def ordered_trials(text: str) -> list[RivalTrial]:
+def trials_of_text(text: str) -> list[RivalTrial]:
     """Return the inverse of `trials_text`. Errors: `BadInput`."""
     try:
         return [RivalTrial(Transfer(*first), *rest) for first, *rest in json.loads(text)]
@@ -76,23 +76,23 @@ def ordered_trials(text: str) -> list[RivalTrial]:
         raise BadInput(f"no trials: {error}") from error
 
 
-def tried_text(results: Sequence[RivalTried]) -> str:
+def trial_results_text(results: Sequence[TrialResult]) -> str:
     """Return a line of JSON a trial."""
-    return "".join(canonical([list(one.found), one.beside_bytes]) + "\n" for one in results)
+    return "".join(canonical([list(one.found), one.competing_bytes]) + "\n" for one in results)
 
 
-def tried_of(text: str) -> list[RivalTried]:
-    """Return the inverse of `tried_text`. Errors: `BadInput`."""
+def trial_results_of(text: str) -> list[TrialResult]:
+    """Return the inverse of `trial_results_text`. Errors: `BadInput`."""
     try:
-        return [RivalTried(Transferred(*found), count) for found, count in map(json.loads, text.splitlines())]
+        return [TrialResult(Transferred(*found), count) for found, count in map(json.loads, text.splitlines())]
     except (ValueError, TypeError) as error:
         raise BadInput(f"no results of trials: {error}") from error
 
 
 def performed_trials(
     arguments: Arguments, name: str, trials: Sequence[RivalTrial]
-) -> tuple[list[tuple[RivalTrial, RivalTried]], str]:
+) -> tuple[list[tuple[RivalTrial, TrialResult]], str]:
     """Return each trial with its result, failed ones left out, and which parts failed. Errors: `Missing`."""
-    each = EACH_BESIDE if any(one.beside for one in trials) else EACH_ALONE
-    orders = GuestOrders(GUEST, "trials", trials_text, tried_of, lambda one: one.found.reason)
+    each = EACH_COMPETING if any(one.competing for one in trials) else EACH_ALONE
+    orders = GuestOrders(GUEST, "trials", trials_text, trial_results_of, lambda one: one.found.reason)
     return orders.performed(arguments, name, trials, each)

@@ -15,18 +15,18 @@ from configtron.model.errors import BadInput
 from configtron.studies import alnrivals
 from configtron.studies.initial_states import rival_claims
 from configtron.studies.initial_states.clients_world import Transfer
-from configtron.studies.initial_states.repeated_trials import AGAIN, REPEATED_ARMS, repeated_transfers, repeated_trials
+from configtron.studies.initial_states.repeated_trials import AGAIN, REPEATED_ARMS, compared_phases, repeated_trials
 from configtron.studies.initial_states.rival_claims import BAND, BESIDE, REPEATED, rule_of
-from configtron.studies.initial_states.rival_rows import TriedTransfers, rival_rows, tried_transfers
+from configtron.studies.initial_states.rival_rows import ComparedTransfers, compared_transfers, rival_rows
 from configtron.studies.initial_states.rival_windows import (
     ARMS,
     AVERAGE,
     CONSTANT,
     LAST,
     METRICS,
+    NULL,
     PACED,
     RULE,
-    SILENT,
     remembered,
     rival_windows,
     trials_of,
@@ -34,12 +34,12 @@ from configtron.studies.initial_states.rival_windows import (
 from configtron.studies.initial_states.transfer_orders import Transferred
 from configtron.studies.initial_states.trials import (
     RivalTrial,
-    RivalTried,
-    ordered_trials,
+    TrialResult,
     performed_trials,
+    trial_results_of,
+    trial_results_text,
+    trials_of_text,
     trials_text,
-    tried_of,
-    tried_text,
 )
 from configtron.studies.output.results import ABSENT, HOLDS, PARTLY, UNKNOWN
 from configtron.studies.registry.kinds import Arguments
@@ -61,7 +61,7 @@ def nulls(count: int = 160) -> EndStates:
     ])  # fmt: skip
 
 
-def planted(gain: float, harmed: int, count: int = 200, beside: float = 1.0) -> TriedTransfers:
+def planted(gain: float, harmed: int, count: int = 200, beside: float = 1.0) -> ComparedTransfers:
     """The rule gains so much but for so many transfers, which take twice as long; all rivals do as Null."""
     null = np.exp(0.5 * np.random.default_rng(1).standard_normal(count))
     seconds = np.tile(null[:, None], (1, len(ARMS)))
@@ -70,7 +70,7 @@ def planted(gain: float, harmed: int, count: int = 200, beside: float = 1.0) -> 
     other = np.full(seconds.shape, 1e6)
     other[:, ARMS.index(RULE)] *= beside
     other[:, ARMS.index("fixed-100")] *= 0.5
-    return TriedTransfers([transfer(at) for at in range(count)], seconds, np.zeros(seconds.shape),
+    return ComparedTransfers([transfer(at) for at in range(count)], seconds, np.zeros(seconds.shape),
                           np.full(seconds.shape, 50.0), other, np.full(seconds.shape, 25.0))  # fmt: skip
 
 
@@ -85,7 +85,7 @@ def test_each_rival_has_its_window() -> None:
     states = nulls()
     asked = alnrivals.clients_of([transfer(0), transfer(7)])
     known, stranger = (dict(zip(ARMS, row, strict=True)) for row in rival_windows(states, asked).tolist())
-    assert known[SILENT] == stranger[SILENT] == known[METRICS] == 0 and known[CONSTANT] == 32 and known[PACED] == 20
+    assert known[NULL] == stranger[NULL] == known[METRICS] == 0 and known[CONSTANT] == 32 and known[PACED] == 20
     assert known[LAST] == remembered(states)["10.0.0.0/24"][0] and known[AVERAGE] == pytest.approx(60, abs=12)
     # of a prefix never seen memories know nothing; the rule has half of what its network's paths hold
     assert stranger[LAST] == stranger[AVERAGE] == 0 and 15 <= stranger[RULE] <= known[RULE] + 5 <= 35
@@ -93,16 +93,16 @@ def test_each_rival_has_its_window() -> None:
 
 def test_trials_are_those_that_differ_from_null() -> None:
     states, fresh = nulls(), [transfer(0), transfer(7)]
-    trials = trials_of(fresh, rival_windows(states, alnrivals.clients_of(fresh)), states, beside=True)
+    trials = trials_of(fresh, rival_windows(states, alnrivals.clients_of(fresh)), states, competing=True)
     assert [one.arm for one in trials if one.transfer.seed == 1] == list(ARMS)
     assert {one.arm for one in trials if one.transfer.seed == 8} == set(ARMS) - {LAST, AVERAGE, METRICS}
-    assert [one.warm for one in trials if one.arm == METRICS] == [150 * 1448]
-    assert {one.arm for one in trials if one.paced} == {PACED, RULE} and all(one.beside for one in trials)
+    assert [one.warm_bytes for one in trials if one.arm == METRICS] == [150 * 1448]
+    assert {one.arm for one in trials if one.paced} == {PACED, RULE} and all(one.competing for one in trials)
 
 
 def test_only_the_rule_shrinks_by_what_is_saved_of_the_prefix() -> None:
     states, fresh = nulls(), [transfer(0), transfer(7), Transfer("10.9.9.0/24", 1.7e9, 1e4, 150.0, 180_000, 100_000, 9)]
-    trials = trials_of(fresh, rival_windows(states, alnrivals.clients_of(fresh)), states, beside=True)
+    trials = trials_of(fresh, rival_windows(states, alnrivals.clients_of(fresh)), states, competing=True)
     assert {one.saved_ms for one in trials if one.arm != RULE} == {0.0}
     # of a prefix never seen its network's; nothing is saved of a network never seen
     assert [one.saved_ms for one in trials if one.arm == RULE] == [150.0, 150.0, 0.0]
@@ -113,9 +113,9 @@ def test_null_and_the_rule_run_at_the_same_phases_and_null_once_more_a_little_la
     windows = rival_windows(states, alnrivals.clients_of(fresh))
     windows[1, ARMS.index(RULE)] = 0
     trials = repeated_trials(fresh, windows, states, 2)
-    assert {one.transfer.seed for one in trials} == {1, 3} and all(one.beside for one in trials)
+    assert {one.transfer.seed for one in trials} == {1, 3} and all(one.competing for one in trials)
     phases = {arm: [one.phase for one in trials if one.arm == arm and one.transfer.seed == 1] for arm in REPEATED_ARMS}
-    assert phases[SILENT] == phases[RULE] == [0, 1, 2] and phases[AGAIN] == [0.3, 1.3, 2.3]
+    assert phases[NULL] == phases[RULE] == [0, 1, 2] and phases[AGAIN] == [0.3, 1.3, 2.3]
     assert trials[1].delay_s == pytest.approx(0.2 + 1.37 * 0.15)
     assert {one.paced for one in trials if one.arm == RULE} == {True}
     assert {one.transfer.window for one in trials if one.arm != RULE} == {0}
@@ -129,40 +129,40 @@ def test_harm_beside_a_flow_is_of_means_and_stands_beside_what_chance_makes() ->
     pairs = []
     for one in trials:
         factor = slower.get((one.transfer.seed, one.arm), 1.0) if one.phase < 1 else 1.0
-        pairs.append((one, RivalTried(DONE._replace(seconds=0.5 * factor, early=int(one.arm == RULE)), 1000)))
-    tried = repeated_transfers(pairs)
-    rows = {row.arm: row for row in rival_rows(tried, np.random.default_rng(1), REPEATED_ARMS)}
-    assert rows[RULE].harmed == 0.25 and rows[AGAIN].harmed == 0.5 and rows[SILENT].harmed == 0
+        pairs.append((one, TrialResult(DONE._replace(seconds=0.5 * factor, early=int(one.arm == RULE)), 1000)))
+    compared = compared_phases(pairs)
+    rows = {row.arm: row for row in rival_rows(compared, np.random.default_rng(1), REPEATED_ARMS)}
+    assert rows[RULE].harmed == 0.25 and rows[AGAIN].harmed == 0.5 and rows[NULL].harmed == 0
     assert rows[RULE].early == pytest.approx(1 / 70) and rows[RULE].early_rate == pytest.approx(1 / 35)
     assert rows[RULE].loses == 0.0
-    assert [one.seed for one in repeated_transfers(pairs[1:]).transfers] == [2, 3, 4]
+    assert [one.seed for one in compared_phases(pairs[1:]).transfers] == [2, 3, 4]
     null = planted(1.0, 0)
-    found = alnrivals.results_of_rivals(nulls(), null, null, null.transfers, set(), 1, tried)
+    found = alnrivals.results_of_rivals(nulls(), null, null, null.transfers, set(), 1, compared)
     harm = next(fact for fact in rival_claims.facts(found) if REPEATED in fact.claim)
     assert harm.verdict == ABSENT and "25.0%" in harm.ours and "null-again 50.0%" in harm.words
 
 
 def test_orders_and_results_survive_their_text() -> None:
-    trials = [RivalTrial(transfer(0), RULE, True, 7, True, 99.5, 1.3), RivalTrial(transfer(1), SILENT)]
-    assert ordered_trials(trials_text(trials)) == trials
-    assert tried_of(tried_text([RivalTried(DONE, 5)])) == [RivalTried(DONE, 5)]
+    trials = [RivalTrial(transfer(0), RULE, True, 7, True, 99.5, 1.3), RivalTrial(transfer(1), NULL)]
+    assert trials_of_text(trials_text(trials)) == trials
+    assert trial_results_of(trial_results_text([TrialResult(DONE, 5)])) == [TrialResult(DONE, 5)]
     for text in ("{", "[[1]]", "3"):
         with pytest.raises(BadInput):
-            ordered_trials(text)
+            trials_of_text(text)
     with pytest.raises(BadInput):
-        tried_of("[1]\n")
+        trial_results_of("[1]\n")
 
 
 def test_a_transfer_with_a_failed_trial_counts_for_no_rival() -> None:
     trials = [
         RivalTrial(transfer(at)._replace(window=window), arm)
         for at in (0, 1)
-        for window, arm in ((0, SILENT), (32, CONSTANT))
+        for window, arm in ((0, NULL), (32, CONSTANT))
     ]
-    pairs = [(one, RivalTried(DONE._replace(seconds=1.0 + one.transfer.window))) for one in trials]
-    whole = tried_transfers(trials, pairs)
+    pairs = [(one, TrialResult(DONE._replace(seconds=1.0 + one.transfer.window))) for one in trials]
+    whole = compared_transfers(trials, pairs)
     assert whole.seconds[:, ARMS.index(CONSTANT)].tolist() == [33.0, 33.0] and whole.seconds[0, -1] == 1.0
-    assert [one.seed for one in tried_transfers(trials, pairs[:3]).transfers] == [1]
+    assert [one.seed for one in compared_transfers(trials, pairs[:3]).transfers] == [1]
 
 
 def test_gain_harm_and_the_others_loss_are_of_the_same_transfers() -> None:
@@ -182,9 +182,9 @@ def test_gain_harm_and_the_others_loss_are_of_the_same_transfers() -> None:
     ],
 )
 def test_verdicts_follow_the_results(gain: float, harmed: int, verdicts: list[str]) -> None:
-    tried = planted(gain, harmed)
+    compared = planted(gain, harmed)
     bounds = replace(nulls(), bound=np.ones(len(nulls()), dtype=bool))
-    found = alnrivals.results_of_rivals(bounds, tried, tried, tried.transfers, {"10.0.0.0/24"}, 1)
+    found = alnrivals.results_of_rivals(bounds, compared, compared, compared.transfers, {"10.0.0.0/24"}, 1)
     assert [fact.verdict for fact in rival_claims.facts(found)] == verdicts
     assert {BESIDE, BAND, "5-20 Mbit/s", "buffer 0.5-1"} <= set(found.parts)
     for table in rival_claims.tables(found):
@@ -206,9 +206,9 @@ def test_trials_in_a_guest_are_paced_remembered_and_beside_a_flow(tmp_path: Path
         pytest.skip(reason)
     path = Transfer("10.0.0.0/24", 1.7e9, 10_000.0, 100.0, 30_000, 150_000, 1)
     trials = [
-        RivalTrial(path, SILENT), RivalTrial(path._replace(window=60), LAST),
+        RivalTrial(path, NULL), RivalTrial(path._replace(window=60), LAST),
         RivalTrial(path._replace(window=60), RULE, paced=True),
-        RivalTrial(path, METRICS, warm=600_000), RivalTrial(path, SILENT, beside=True),
+        RivalTrial(path, METRICS, warm_bytes=600_000), RivalTrial(path, NULL, competing=True),
         RivalTrial(path._replace(window=90), RULE, paced=True, saved_ms=50.0),
         RivalTrial(path._replace(window=31), RULE, paced=True), RivalTrial(path._replace(window=90), RULE, paced=True),
     ]  # fmt: skip
@@ -217,7 +217,7 @@ def test_trials_in_a_guest_are_paced_remembered_and_beside_a_flow(tmp_path: Path
     assert not missing and [trial for trial, _ in pairs] == trials
     null, burst, paced, memory, beside, shrunk, plain, whole = (result for _, result in pairs)
     assert burst.found.early > 0 == paced.found.early and paced.found.seconds < null.found.seconds
-    assert null.beside_bytes == 0 < beside.beside_bytes and beside.found.seconds > null.found.seconds
+    assert null.competing_bytes == 0 < beside.competing_bytes and beside.found.seconds > null.found.seconds
     # a handshake of 100 ms, where 50 are saved, leaves 31 of 90 segments, which are paced for two round trips
     assert whole.found.seconds < shrunk.found.seconds and shrunk.found.early_out < plain.found.early_out
     # what was remembered ends slow start early, and is forgotten after its trial
