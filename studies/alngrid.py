@@ -17,6 +17,6 @@ STUDY = ClaimsStudy(
     "alngrid",
     "Applied Learning Networks; RFC 9959",
     "alnrivals with more transfers",
-    "some hours",
+    "an hour",
     run,
 )

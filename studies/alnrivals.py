@@ -65,7 +65,7 @@ class RivalPlan:
 
 
 SMALL = RivalPlan(networks=16, prefixes=8, null=1800, alone=300, beside=50, repeated=80)
-WHOLE = RivalPlan(networks=16, prefixes=8, null=4800, alone=1600, beside=100, repeated=240)
+WHOLE = RivalPlan(networks=16, prefixes=8, null=4800, alone=1200, beside=80, repeated=240)
 SMOKE = RivalPlan(networks=4, prefixes=4, null=64, alone=8, beside=2, repeated=2)
 
 
