@@ -11,8 +11,8 @@ Stop when  all transfers of the plan have run.
 Reads as   `AlnResults`, and the claims of `aln_claims.py`
 Fails as   a transfer that ended with a reason counts for no strategy; a failed part is missing by name.
 Differs    from ALN: no Web100 (close records instead, and MaxRTT and packets in of `struct tcp_info`); the place is the
-           prefix and its network, not latitude and longitude; windows are initial windows; the month is one. The
-           daemon's cost is `python -m benchmarks.tune`'s. Competing flows are not in this study.
+           prefix and its network, not latitude and longitude; windows are initial windows; the month is one.
+           Competing flows are not in this study.
 Source     Applied Learning Networks (ALN)
 """
 
@@ -30,7 +30,9 @@ from configtron.learner.initial.quantisation import MAX_CWND, TARGETS, target_bi
 from configtron.model.errors import BadInput
 from configtron.studies.initial_states import aln_claims
 from configtron.studies.initial_states.aln_claims import AlnResults
+from configtron.studies.initial_states.aln_figures import aln_figures
 from configtron.studies.initial_states.clients_world import CALM_S, Transfer, paths, transfers
+from configtron.studies.initial_states.daemon_cost import daemon_costs
 from configtron.studies.initial_states.live_strategies import (
     BANDS,
     LiveTransfers,
@@ -149,11 +151,13 @@ def results_of_aln(states: EndStates, live: LiveTransfers, null: EndStates, know
     unseen = np.flatnonzero([transfer.prefix not in known for transfer in live.transfers])
     bands = {band: part for band in BANDS if (part := in_band(live, band)).transfers}
     low = windows[:, STRATEGIES.index(PRED_LOW)]
+    shares = stressed(null, rng)
     return AlnResults(
-        _hits(states, seed), estimates, measured, stressed(null, rng), live_rows(live, rng),
+        _hits(states, seed), estimates, measured, shares, live_rows(live, rng),
         {band: live_rows(part, rng) for band, part in bands.items()},
         live_rows(live.some(unseen), rng) if len(unseen) else [],
         off_policy(live, seed), float((low / null.max_cwnd - 1.0).mean()), _path_windows(states, live, known),
+        aln_figures(null, live, shares, daemon_costs(states[states.is_long], seed), np.random.default_rng([seed, 3])),
     )  # fmt: skip
 
 

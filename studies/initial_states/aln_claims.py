@@ -13,6 +13,7 @@ from typing import NamedTuple
 from configtron.learner.initial.hit_ratios import BAYES, CONSTANT, MODELS, NETWORK, SILENCE, HitRatio, ratio_of
 from configtron.learner.initial.initial_strategies import FIXED, NULL, PRED_LOW, STRATEGIES
 from configtron.learner.initial.quantisation import PAPER_NAMES
+from configtron.studies.initial_states.aln_figures import AlnFigures, figure_tables
 from configtron.studies.initial_states.live_strategies import BEST_BAND, LiveRow
 from configtron.studies.initial_states.strategy_values import CONTROLS, ESTIMATES, OffPolicyRow
 from configtron.studies.initial_states.stress import PENALTY, EstimatedGain
@@ -38,6 +39,7 @@ class AlnResults(NamedTuple):
     live          by strategy: all transfers, those of each round-trip band, and of prefixes that were never seen
     off_policy    by strategy, estimate and value
     quantiles     by model: what is known of the paths' windows
+    figures       the content of each of the paper's figures
     under         mean of predicted (PredMean Low) over the measured MaxCwnd less 1, over Null's transfers
     """
 
@@ -51,6 +53,7 @@ class AlnResults(NamedTuple):
     off_policy: Sequence[OffPolicyRow]
     under: float
     quantiles: Sequence[QuantileRow]
+    figures: AlnFigures
 
 
 def facts(found: AlnResults) -> list[Fact]:
@@ -244,6 +247,7 @@ def tables(found: AlnResults) -> list[Table]:
               *interval, "own run"), off),
         Table("windows", "What is known of the paths' windows", ("model", "transfers", "pinball loss", "covered",
               "never seen, loss", "never seen, covered"), paths, "Of ln(window); 80 % intervals."),
+        *figure_tables(found.figures),
     ]  # fmt: skip
 
 

@@ -22,6 +22,9 @@ from configtron.learner.initial.gain_estimate import speed_up
 from configtron.learner.initial.initial_strategies import MOST_INITIAL, STRATEGIES, effective
 from configtron.learner.initial.quantisation import MAX_CWND, target_bins
 
+# What a prediction is multiplied by, and how many bins it is off.
+FACTORS = (0.125, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0, 8.0)
+BINS_OFF = (-4, -3, -2, -1, 0, 1, 2, 3, 4)
 SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 # Round trips: a lost first flight waits for one, and is sent in another.
 PENALTY = 2.0
@@ -58,14 +61,39 @@ def with_interval(name: str, penalty: float, gains: Floats, prefixes: Names, rng
 
 def stressed(states: EndStates, rng: np.random.Generator) -> list[EstimatedGain]:
     """Return the gain at each share of exact predictions, without and with a penalty."""
-    true, null = target_bins(states, MAX_CWND.name), np.full(len(states), float(DEFAULT_WINDOW))
+    true = target_bins(states, MAX_CWND.name)
     found = []
     for penalty in (0.0, PENALTY):
         for share in SHARES:
             bins = np.where(rng.random(len(states)) < share, true, rng.integers(len(MAX_CWND.values), size=len(states)))
             # the value of the true bin may lie above the true window, which is no mistake of the prediction
             values = np.where(bins == true, states.max_cwnd, MAX_CWND.of_bins(bins))
-            first = np.clip(np.rint(values), 1, MOST_INITIAL)
-            gains = speed_up(states.packets_out, null, first, states.max_cwnd, penalty)
-            found.append(with_interval(f"{share:.1f}", penalty, gains, states.prefix, rng))
+            found.append(_predicted(f"{share:.1f}", penalty, values, states, rng))
     return found
+
+
+def misscaled(states: EndStates, rng: np.random.Generator) -> list[EstimatedGain]:
+    """Return the gain where every prediction is MaxCwnd times one of `FACTORS`, without and with a penalty."""
+    return [
+        _predicted(f"{factor:g}", penalty, factor * states.max_cwnd, states, rng)
+        for penalty in (0.0, PENALTY) for factor in FACTORS
+    ]  # fmt: skip
+
+
+def misplaced(states: EndStates, rng: np.random.Generator) -> list[EstimatedGain]:
+    """Return the gain where every prediction is so many of `BINS_OFF` from the true bin, without and with a penalty."""
+    true, last = target_bins(states, MAX_CWND.name), len(MAX_CWND.values) - 1
+    found = []
+    for penalty in (0.0, PENALTY):
+        for off in BINS_OFF:
+            bins = np.clip(true + off, 0, last)
+            values = np.where(bins == true, states.max_cwnd, MAX_CWND.of_bins(bins))
+            found.append(_predicted(f"{off:+d}" if off else "0", penalty, values, states, rng))
+    return found
+
+
+def _predicted(name: str, penalty: float, values: Floats, states: EndStates, rng: np.random.Generator) -> EstimatedGain:
+    """Return the gain of connections that begin with these (n,) predicted windows."""
+    null, first = np.full(len(states), float(DEFAULT_WINDOW)), np.clip(np.rint(values), 1, MOST_INITIAL)
+    gains = speed_up(states.packets_out, null, first, states.max_cwnd, penalty)
+    return with_interval(name, penalty, gains, states.prefix, rng)

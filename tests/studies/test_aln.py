@@ -19,7 +19,16 @@ from configtron.model.errors import BadInput
 from configtron.studies import aln
 from configtron.studies.initial_states import aln_claims, stress
 from configtron.studies.initial_states.aln_claims import PAPER_HITS, AlnResults
+from configtron.studies.initial_states.aln_figures import AlnFigures, aln_figures, figure_tables
 from configtron.studies.initial_states.clients_world import RATE_MBIT, RTT_MS, SIZES, Transfer, paths, transfers
+from configtron.studies.initial_states.daemon_cost import (
+    LOOKED_UP,
+    RATES,
+    SINGLE,
+    WAYS,
+    DaemonCost,
+    daemon_costs,
+)
 from configtron.studies.initial_states.live_strategies import (
     LiveTransfers,
     in_band,
@@ -27,6 +36,7 @@ from configtron.studies.initial_states.live_strategies import (
     live_transfers,
     orders_of,
 )
+from configtron.studies.initial_states.parted_gains import hour_parts
 from configtron.studies.initial_states.strategy_values import (
     CONTROLS,
     DR,
@@ -201,6 +211,56 @@ def test_exact_predictions_are_never_penalised() -> None:
     assert by["0.0", stress.PENALTY][0] < by["0.0", 0.0][0] and by["0.3", 0.0][1] <= by["0.3", 0.0][2]
 
 
+def planted_figures(live: LiveTransfers) -> AlnFigures:
+    """Figures of planted transfers, their end states alike."""
+    rng = np.random.default_rng(2)
+    null = null_states(len(live.transfers))
+    costs = [DaemonCost(rate, way, 1.0, rate / 1e6, 1.0) for rate in (500, 5000) for way in WAYS]
+    return aln_figures(null, live, stress.stressed(null, rng), costs, rng)
+
+
+def test_every_figure_is_a_table_with_ours_beside_the_papers() -> None:
+    """Every transfer has a strategy's planted speed-up, so each part has."""
+    tables = {table.name: table for table in figure_tables(planted_figures(planted([1.0, 1.2, 1.1, 0.8, 1.0])))}
+    assert [row[0] for row in tables["figures"].rows] == [*range(10, 25), "daemon"]
+    assert all(table.rows and len(row) == len(table.columns) for table in tables.values() for row in table.rows)
+    by_trip = {(row[0], row[1]): row[2:] for row in tables["figure-21"].rows}
+    assert by_trip["100-200 ms", FIXED] == by_trip["50-100 ms", FIXED] == [200, 1.2, 1.2, 1.2]
+    assert {row[0] for row in tables["figure-21"].rows} == {"50-100 ms", "100-200 ms"}
+    (fixed,) = [row for row in tables["figure-10"].rows if row[1] == FIXED]
+    # Estimated: five trips to four (`test_estimates_are_of_nulls_transfers`).
+    assert fixed[3] == 1.25 and fixed[6] == 1.2
+    worse = {row[0]: row[10] for row in tables["figure-24"].rows}
+    assert worse[FIXED] == 0.0 and worse["pred-high"] == 1.0
+    assert "20-" not in str(tables["figure-22"].rows) and "100-300 segments" in str(tables["figure-22"].rows)
+
+
+def test_parts_of_the_day_pass_midnight() -> None:
+    """00:30, 04:59, 05:00, 18:00, 22:59 and 23:00 of January 5, 2026."""
+    at_s = np.array([1_767_571_200.0 + 3600 * hour for hour in (0.5, 4.99, 5.0, 18.0, 22.99, 23.0)])
+    found = {part: np.flatnonzero(inside).tolist() for part, inside in hour_parts(at_s).items()}
+    assert found == {"23-5 h": [0, 1, 5], "5-12 h": [2], "12-18 h": [], "18-23 h": [3, 4]}
+
+
+def test_a_wrong_prediction_costs_by_how_far_it_is_off() -> None:
+    """MaxCwnd 40, 150 packets: half of it (20) is as good as no less than the default; four times (cut at 100) is
+    beyond it, which the penalty alone minds."""
+    rows = {(row.name, row.penalty): row.mean for row in stress.misscaled(null_states(), np.random.default_rng(1))}
+    assert rows["1", 0.0] == rows["1", stress.PENALTY] == rows["4", 0.0] == 1.25
+    assert rows["4", stress.PENALTY] == pytest.approx(5 / 6) and rows["0.125", 0.0] < 1.0
+    off = {(row.name, row.penalty): row.mean for row in stress.misplaced(null_states(), np.random.default_rng(1))}
+    assert off["0", stress.PENALTY] == 1.25 and off["+3", stress.PENALTY] < 1.0 < off["+3", 0.0]
+    assert off["-4", 0.0] <= off["-1", 0.0] <= 1.25
+
+
+def test_a_map_is_cheaper_than_a_prediction_for_each_connection() -> None:
+    states = replace(null_states(), min_rtt_ms=np.full(200, 50.0))
+    rows = {(row.rate, row.way): row for row in daemon_costs(states, 1)}
+    for rate in RATES:
+        assert rows[rate, LOOKED_UP].us < rows[rate, SINGLE].us and rows[rate, LOOKED_UP].share == 1.0
+    assert rows[5000, SINGLE].core == pytest.approx(5000 * rows[5000, SINGLE].us / 1e6)
+
+
 def results(hits: float, models: float, speed_ups: list[float]) -> AlnResults:
     """Results in which the constant hits so often, both models so often, and strategies gain so much."""
     live = planted(speed_ups)
@@ -217,7 +277,8 @@ def results(hits: float, models: float, speed_ups: list[float]) -> AlnResults:
                       stress.stressed(null_states(), np.random.default_rng(1)), gains,
                       {(100.0, 200.0): gains}, [], off_policy(live, 3), -0.25,
                       [QuantileRow(BAYES_BINS, 100, 0.4, 0.3, np.nan, np.nan),
-                       QuantileRow(CENSORED, 100, 0.1, 0.8 if models > hits else 0.5, np.nan, np.nan)])  # fmt: skip
+                       QuantileRow(CENSORED, 100, 0.1, 0.8 if models > hits else 0.5, np.nan, np.nan)],
+                      planted_figures(live))  # fmt: skip
 
 
 def test_verdicts_follow_the_results() -> None:
