@@ -28,6 +28,7 @@ FIELDS = {
     "bytes_received": (128, "Q"), "segs_in": (140, "I"), "min_rtt_us": (148, "I"), "data_segs_out": (156, "I"),
     "delivery_rate": (160, "Q"), "bytes_sent": (200, "Q"), "bytes_retrans": (208, "Q"), "dsack_dups": (216, "I"),
     "snd_cwnd": (80, "I"), "reordering": (88, "I"), "bytes_acked": (120, "Q"), "snd_wnd": (228, "I"),
+    "snd_ssthresh": (76, "I"),
 }  # fmt: skip
 # The byte of bit-fields whose lowest bit says that the application, not the path, set the delivery rate.
 LIMITED = 7

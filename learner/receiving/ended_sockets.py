@@ -7,22 +7,27 @@ Method     The kernel reports each socket that it destroys (SKNLGRP_INET_TCP_DES
            early. The start of a connection in the very first dump is 0. A connection that no dump had may have ended
            before the latest dump and be reported after it: its start is the time of the dump before that one, at most
            twice `EVERY_NS` early.
+           The largest window and round trip are the largest that a dump or the end showed: the kernel keeps neither.
+           After a loss the window was at least the slow start threshold that it left.
            A connection that left the dump, and whose end was not reported within `GRACE_NS`, is counted as lost.
 Stop when  closed. Records are complete up to the latest dump (`complete_ns`).
 Reads as   `OpenRecord` at a connection's first dump, `CloseRecord` at its end; no class, arm or epoch: `PlanBook` draws
            them for the prefix. `moved`: its profile was changed while it was open (`mark_moved`). inet_diag does not
            show the socket's error, so a reset and a close look the same: `ending` is None.
 Fails as   `Missing` where the kernel does not report sockets; `lost_records` counts sockets.
-Differs    from records of the eBPF driver and kmod, which see the handshake and every change.
+Differs    from records of the eBPF driver and kmod, which see the handshake and every change, and from eBPF's, which
+           looks once a round trip: between two dumps a window may have been larger. A round trip is a smoothed one.
 Source     sock_diag(7); net/core/sock_diag.c (sock_diag_broadcast_destroy); include/uapi/linux/tcp.h
 """
 
 from __future__ import annotations
 
+import struct
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
-from configtron.fingerprint.tcp_info import INFO, TcpInfo, field_of, info_of
+from configtron.fingerprint.tcp_info import FIELDS, INFO, TcpInfo, field_of, info_of
 from configtron.learner.pageloads.log_lines import MAPPED
 from configtron.learner.pageloads.request_join import prefix_of_client
 from configtron.linux.sock_diag import Destroyed, Diag, DiagSocket, extensions
@@ -34,8 +39,33 @@ EVERY_NS = 1_000_000_000
 GRACE_NS = 2_000_000_000
 BUFFER_BYTES = 16 << 20
 
+# Of struct tcp_info: round trip, threshold and window (`tcp_info.FIELDS`), in one look at a connection of a dump.
+_PEAKS = struct.Struct("=I4x2I")
+_PEAKS_AT = FIELDS["rtt_us"][0]
+# TCP_INFINITE_SSTHRESH: no loss has set one.
+NO_THRESHOLD = 0x7FFF_FFFF
+
 # Local address and port, remote address and port, SO_COOKIE.
 Flow = tuple[bytes, int, bytes, int, int]
+
+
+class Peaks(NamedTuple):
+    """Largest window, segments, and largest smoothed round trip of a connection so far; 0: not known."""
+
+    window: int = 0
+    rtt_us: int = 0
+
+    def and_now(self, info: bytes) -> Peaks:
+        """Return these with another look at `struct tcp_info`."""
+        if len(info) < _PEAKS_AT + _PEAKS.size:
+            return self
+        rtt_us, threshold, window = _PEAKS.unpack_from(info, _PEAKS_AT)
+        if threshold < NO_THRESHOLD and field_of(info, "total_retrans"):
+            window = max(window, threshold)
+        return Peaks(max(self.window, window), max(self.rtt_us, rtt_us))
+
+
+_NO_PEAKS = Peaks()
 
 
 class EndedSockets:
@@ -51,6 +81,7 @@ class EndedSockets:
         self._open: dict[Flow, OpenRecord] = {}
         self._missing: dict[Flow, tuple[OpenRecord, int]] = {}
         self._moved: set[int] = set()
+        self._peaks: dict[Flow, Peaks] = {}
         self._lost = 0
         self.complete_ns = boottime_ns()
         self._listed_ns = self._before_ns = 0
@@ -75,9 +106,11 @@ class EndedSockets:
             self._missing[flow] = self._open.pop(flow), now_ns
         for flow in [flow for flow, (_, since_ns) in self._missing.items() if since_ns < now_ns - self._grace_ns]:
             del self._missing[flow]
+            self._peaks.pop(flow, None)
             self._moved.discard(flow[4])
             self._lost += 1
         for flow, one in listed.items():
+            self._peaks[flow] = self._peaks.get(flow, _NO_PEAKS).and_now(one.attributes.get(INFO, b""))
             if flow not in self._open:
                 record = self._open[flow] = self._record(flow, one, self._listed_ns)
                 yield record
@@ -87,16 +120,16 @@ class EndedSockets:
             flow = self._flow(one)
             if flow is None:
                 continue
-            info = info_of(one.attributes.get(INFO, b""))
+            data = one.attributes.get(INFO, b"")
+            info, peaks = info_of(data), self._peaks.pop(flow, _NO_PEAKS).and_now(data)
             if not (info.rtt_us or info.bytes_received):
                 continue
             missing = self._missing.pop(flow, None)
             listed = self._open.pop(flow, None) or (missing[0] if missing else None)
             opened = listed or self._record(flow, one, self._before_ns)
-            acked = field_of(one.attributes.get(INFO, b""), "bytes_acked")
             moved = one.cookie in self._moved
             self._moved.discard(one.cookie)
-            yield closed_record(opened, info, acked, boottime_ns(), moved)
+            yield closed_record(opened, info, data, peaks, boottime_ns(), moved)
 
     def _flow(self, one: DiagSocket) -> Flow | None:
         """Return the 4-tuple and cookie of a client's connection; None for a listener or another port."""
@@ -123,13 +156,16 @@ class EndedSockets:
         self._diag.close()
 
 
-def closed_record(opened: OpenRecord, info: TcpInfo, acked: int, end_ns: int, moved: bool | None = None) -> CloseRecord:
-    """Return the record of a connection's end by its last `struct tcp_info`."""
+def closed_record(
+    opened: OpenRecord, info: TcpInfo, data: bytes, peaks: Peaks, end_ns: int, moved: bool | None = None
+) -> CloseRecord:
+    """Return the record of a connection's end by its last `struct tcp_info`, parsed and as the kernel has it."""
     rwnd = info.rwnd_limited_us / info.busy_us if info.busy_us else None
     rate = None if info.app_limited or not info.delivery_rate else info.delivery_rate * 8 / 1e3
     return CloseRecord(
-        opened, end_ns, info.min_rtt_us, None, acked, info.bytes_received, info.data_segs_out, info.total_retrans,
-        None, rwnd, rate, None, moved,
+        opened, end_ns, info.min_rtt_us, peaks.window or None, field_of(data, "bytes_acked"), info.bytes_received,
+        info.data_segs_out, info.total_retrans, None, rwnd, rate, None, moved,
+        max(peaks.rtt_us, info.min_rtt_us or 0) or None, field_of(data, "segs_in") or None,
     )  # fmt: skip
 
 

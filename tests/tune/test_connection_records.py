@@ -48,9 +48,9 @@ def opened(begun: Begun) -> OpenRecord:
 
 
 def closed(begun: Begun = Begun(), lasted_ns: int = 10**9, rate: int = 0, min_rtt_us: int = 4000, known: int = 1,
-           busy: int = 50, rwnd: int = 25, state: int = LAST_ACK) -> CloseRecord:  # fmt: skip
+           busy: int = 50, rwnd: int = 25, state: int = LAST_ACK, max_rtt_us: int = 0) -> CloseRecord:  # fmt: skip
     counted = (begun.start_ns + lasted_ns, 5001, 101, rate, min_rtt_us, 44, 12, 2)
-    packed = ENDING.pack(*begun.fields(), *counted, state, known, 0, busy, rwnd)
+    packed = ENDING.pack(*begun.fields(), *counted, state, known, 0, busy, rwnd, max_rtt_us)
     (record,) = PARSER.all([packed])
     assert isinstance(record, CloseRecord)
     return record
@@ -58,6 +58,15 @@ def closed(begun: Begun = Begun(), lasted_ns: int = 10**9, rate: int = 0, min_rt
 
 def test_the_sizes_differ() -> None:
     assert (BEGINNING.size, ENDING.size) == (64, 136)
+
+
+def test_the_largest_round_trip_is_that_of_the_record() -> None:
+    """0: none was sampled, or an earlier program, pinned before an upgrade, wrote the record."""
+    assert closed().max_rtt_us is None
+    assert closed(max_rtt_us=90_000).max_rtt_us == 90_000
+    # a smoothed one that was rounded down
+    assert closed(min_rtt_us=4000, max_rtt_us=3999).max_rtt_us == 4000
+    assert closed(min_rtt_us=0xFFFF_FFFF, max_rtt_us=50).max_rtt_us == 50
 
 
 def test_an_arm() -> None:

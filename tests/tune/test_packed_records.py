@@ -35,7 +35,7 @@ def ended(opened: bytes, end_ns: int, state: int = LAST_ACK, known: int = 1, err
           ) -> bytes:  # fmt: skip
     fields = list(BEGINNING.unpack(opened))
     fields[12] |= MOVED * moved
-    return ENDING.pack(*fields, end_ns, 1000, 100, 0, 20_000, 44, 8 + fields[2] % 4, 2, state, known, error, 50, 25)
+    return ENDING.pack(*fields, end_ns, 1000, 100, 0, 20_000, 44, 8 + fields[2] % 4, 2, state, known, error, 50, 25, 0)
 
 
 def run_of(records: list[bytes]) -> RecordRun:

@@ -21,7 +21,7 @@ from configtron.model.draw import ARMS
 from configtron.tune.drivers.bpf.layout import MAPPED
 
 BEGINNING = struct.Struct("=3Q4I16s2H4B")
-ENDING = struct.Struct("=3Q4I16s2H4B4Q6Ii2I4x")
+ENDING = struct.Struct("=3Q4I16s2H4B4Q6Ii3I")
 # Of struct beginning: how many fields it has, and which of them has the flags.
 _BEGINNING_FIELDS, _FLAGS = 14, 12
 # Its flags.
@@ -92,7 +92,7 @@ class RecordParser:
         fields = ENDING.unpack(record)
         opened = self.opened(*fields[:_BEGINNING_FIELDS])
         (end_ns, acked, received, rate, min_rtt_us, max_cwnd, segments, retransmits,
-         state, known, error, busy_ticks, rwnd_ticks) = fields[_BEGINNING_FIELDS:]  # fmt: skip
+         state, known, error, busy_ticks, rwnd_ticks, max_rtt_us) = fields[_BEGINNING_FIELDS:]  # fmt: skip
         life_ticks = (end_ns - opened.start_ns) * self._ticks_per_s / _NS
         return CloseRecord(
             opened,
@@ -108,6 +108,8 @@ class RecordParser:
             rate * 8 / 1000 if rate else None,
             ending_of(state, error if known else None),
             bool(fields[_FLAGS] & MOVED),
+            # Of kernels before 6.10 it is a smoothed one, which may lie a microsecond below the smallest.
+            max(max_rtt_us, 0 if min_rtt_us == _NO_RTT else min_rtt_us) if max_rtt_us else None,
         )
 
 

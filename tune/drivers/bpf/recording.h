@@ -9,7 +9,8 @@
  * A record's size says which it is. What the kernel shows of a socket without its type information is in every record;
  * the rest (KERNEL_TYPES) is left out by a program that is loaded where there is none.
  *
- * The window and the delivery rate are seen once per round trip and at the end: the kernel keeps neither's largest.
+ * The window and the delivery rate are seen once per round trip and at the end, the round trip itself once per round
+ * trip: the kernel keeps the largest of none.
  */
 #ifndef CONFIGTRON_RECORDING_H
 #define CONFIGTRON_RECORDING_H
@@ -23,7 +24,7 @@ struct connection {
 	struct beginning begun;
 	__u64 rate; /* largest that the application did not limit, bytes/s; 0: none was seen */
 	__u32 max_cwnd;
-	__u32 filling;
+	__u32 max_rtt_us; /* 0: none was seen */
 };
 
 /* Times in ticks of the kernel's timers. */
@@ -42,7 +43,7 @@ struct ending {
 	__s32 error; /* of the socket */
 	__u32 busy_ticks;
 	__u32 rwnd_ticks;
-	__u32 filling;
+	__u32 max_rtt_us; /* 0: none was seen, or an earlier program wrote the record */
 };
 
 struct {
@@ -173,6 +174,7 @@ static __always_inline void record_open(struct bpf_sock_ops *ops, struct beginni
 	if (connection) {
 		connection->begun = *begun;
 		connection->max_cwnd = ops->snd_cwnd;
+		connection->max_rtt_us = 0;
 		bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags |
 						       BPF_SOCK_OPS_STATE_CB_FLAG |
 						       BPF_SOCK_OPS_RTT_CB_FLAG);
@@ -183,6 +185,15 @@ static __always_inline void record_open(struct bpf_sock_ops *ops, struct beginni
 		count_lost(LOST_OPEN);
 }
 
+/* Linux 6.10 and later hand over the sample; before that there is the smoothed round trip alone, in eighths. */
+static __always_inline void note_round_trip(struct bpf_sock_ops *ops, struct connection *connection)
+{
+	__u32 sample_us = ops->args[0], rtt_us = sample_us ? sample_us : ops->srtt_us >> 3;
+
+	if (rtt_us > connection->max_rtt_us)
+		connection->max_rtt_us = rtt_us;
+}
+
 static __always_inline void record_round_trip(struct bpf_sock_ops *ops)
 {
 	struct bpf_sock *sk = ops->sk;
@@ -191,8 +202,10 @@ static __always_inline void record_round_trip(struct bpf_sock_ops *ops)
 	if (!sk)
 		return;
 	connection = bpf_sk_storage_get(&connections, sk, 0, 0);
-	if (connection)
-		look_again(ops, sk, connection);
+	if (!connection)
+		return;
+	note_round_trip(ops, connection);
+	look_again(ops, sk, connection);
 }
 
 static __always_inline void record_end(struct bpf_sock_ops *ops)
@@ -226,7 +239,7 @@ static __always_inline void record_end(struct bpf_sock_ops *ops)
 	ending->error = 0;
 	ending->busy_ticks = 0;
 	ending->rwnd_ticks = 0;
-	ending->filling = 0;
+	ending->max_rtt_us = connection->max_rtt_us;
 	add_known(ending, sk);
 	bpf_ringbuf_submit(ending, BPF_RB_NO_WAKEUP);
 }
