@@ -30,7 +30,13 @@ from configtron.model.errors import BadInput
 from configtron.studies.initial_states import rival_claims
 from configtron.studies.initial_states.clients_world import CALM_S, Transfer, paths, transfers
 from configtron.studies.initial_states.live_strategies import BANDS
-from configtron.studies.initial_states.repeated_trials import PHASES, REPEATED_ARMS, compared_phases, repeated_trials
+from configtron.studies.initial_states.repeated_trials import (
+    PHASES,
+    REPEATED_ARMS,
+    clear_differences,
+    compared_phases,
+    repeated_trials,
+)
 from configtron.studies.initial_states.rival_claims import ALONE, BESIDE, REPEATED, RivalResults
 from configtron.studies.initial_states.rival_rows import (
     ComparedTransfers,
@@ -41,7 +47,7 @@ from configtron.studies.initial_states.rival_rows import (
 )
 from configtron.studies.initial_states.rival_windows import ARMS, rival_windows, trials_of
 from configtron.studies.initial_states.transfer_orders import end_states_of, performed_transfers
-from configtron.studies.initial_states.trials import RivalTrial, performed_trials
+from configtron.studies.initial_states.trials import RivalTrial, TrialResult, performed_trials
 from configtron.studies.initial_states.window_quantiles import quantile_rows
 from configtron.studies.output.results import Evaluated
 from configtron.studies.registry.kinds import Arguments, ClaimsStudy
@@ -89,9 +95,7 @@ def run_plan(arguments: Arguments, name: str, plan: RivalPlan) -> Evaluated:
     pairs, second = performed_trials(arguments, "repeated", repeated_trials(long, windows, states, plan.repeated))
     beside, third = _compared(arguments, "beside", trials_of(long[some], windows[some], states, competing=True))
     ruled = len({one.transfer.seed for one, _ in pairs})
-    found = results_of_rivals(
-        states, alone, beside, fresh, {one.prefix for one in known}, arguments.seed, compared_phases(pairs)
-    )
+    found = results_of_rivals(states, alone, beside, fresh, {one.prefix for one in known}, arguments.seed, pairs)
     return Evaluated(
         name, "Initial windows by a learned rule and by its rivals", "Applied Learning Networks; RFC 9959",
         f"{plan.null} transfers under Null teach; {len(alone.transfers)} long ones under each of {len(ARMS)} rivals "
@@ -122,12 +126,12 @@ def clients_of(fresh: Sequence[Transfer]) -> EndStates:
 
 def results_of_rivals(
     states: EndStates, alone: ComparedTransfers, beside: ComparedTransfers, fresh: Sequence[Transfer], known: set[str],
-    seed: int, repeated: ComparedTransfers | None = None,
+    seed: int, repeated: Sequence[tuple[RivalTrial, TrialResult]] = (),
 ) -> RivalResults:  # fmt: skip
     """Return all figures.
 
     fresh      all transfers that were asked about
-    repeated   those that ran beside a flow at several phases, with the columns of `REPEATED_ARMS`
+    repeated   `repeated_trials` beside a flow, with their results
 
     Errors: `BadInput` for none that ended alone.
     """
@@ -137,12 +141,14 @@ def results_of_rivals(
     parts = {ALONE: alone, BESIDE: beside} | _parts_of(alone)
     unseen = np.array([one.prefix not in known for one in alone.transfers])
     rows: dict[str, list[RivalRow]] = {name: rival_rows(part, rng) for name, part in parts.items() if part.transfers}
-    if repeated is not None and repeated.transfers:
-        rows[REPEATED] = rival_rows(repeated, rng, REPEATED_ARMS)
+    phases = compared_phases(repeated)
+    if phases.transfers:
+        rows[REPEATED] = rival_rows(phases, rng, REPEATED_ARMS)
     strangers = np.array([one.prefix not in known for one in fresh])
     return RivalResults(
         rows, rival_rows(alone.some(np.flatnonzero(unseen)), rng) if unseen.any() else [],
         quantile_rows(states, clients_of(fresh), np.array([one.capacity for one in fresh]), strangers),
+        clear_differences(repeated) if phases.transfers else {},
     )  # fmt: skip
 
 

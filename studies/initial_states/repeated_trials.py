@@ -6,8 +6,11 @@ Question   Which transfers does the rule make worse beside a flow, where Null it
 Method     A transfer runs at `PHASES` phases of the competing flow (`RivalTrial.phase`) under Null and under the rule,
            and under Null once more, `LATER` of a phase later. Its time under each is the mean of its phases. The rule
            makes it worse where its mean is over 5 % longer than Null's; Null once more, judged alike, shows what chance
-           makes. Only transfers to which the rule gives a window run: all others are Null's.
-Reads as   `ComparedTransfers` with the columns of `REPEATED_ARMS`, for `rival_rows`: mean seconds; sums of all else
+           makes. Only transfers to which the rule gives a window run: all others are Null's. Means of so few runs leave
+           much to chance; clearly worse is a transfer of which even the quickest run takes over 5 % longer than Null's
+           slowest (of two equal arms one in twenty would be so without the 5 %), clearly better the reverse.
+Reads as   `ComparedTransfers` with the columns of `REPEATED_ARMS`, for `rival_rows`: mean seconds; sums of all else.
+           `ClearDifference` by arm
 Fails as   a transfer of which a phase failed is left out
 Differs    from one run each, where a queue that is full by chance counts as harm
 """
@@ -15,12 +18,14 @@ Differs    from one run each, where a queue that is full by chance counts as har
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from configtron.learner.columns import Codes
 from configtron.learner.initial.end_states import DEFAULT_WINDOW, EndStates
 from configtron.studies.initial_states.clients_world import Transfer
+from configtron.studies.initial_states.live_strategies import HARMED
 from configtron.studies.initial_states.rival_rows import ComparedTransfers
 from configtron.studies.initial_states.rival_windows import ARMS, NULL, RULE, saved_ms
 from configtron.studies.initial_states.trials import RivalTrial, TrialResult
@@ -45,18 +50,45 @@ def repeated_trials(fresh: Sequence[Transfer], windows: Codes, states: EndStates
     return found
 
 
+class ClearDifference(NamedTuple):
+    """How many transfers of how many are clearly worse, and clearly better, under an arm than under Null."""
+
+    worse: int
+    better: int
+    transfers: int
+
+
 def compared_phases(pairs: Sequence[tuple[RivalTrial, TrialResult]]) -> ComparedTransfers:
     """Return the long transfers of which every phase ended under every arm."""
+    transfers = {trial.transfer.seed: trial.transfer._replace(window=0) for trial, _ in pairs}
+    by = _by_transfer(pairs)
+    rows = [[_sums(of[arm]) for arm in REPEATED_ARMS] for of in by.values()]
+    columns = np.array(rows, dtype=np.float64).reshape(len(rows), len(REPEATED_ARMS), 5)
+    return ComparedTransfers([transfers[seed] for seed in by], *(columns[:, :, at] for at in range(5)))
+
+
+def clear_differences(pairs: Sequence[tuple[RivalTrial, TrialResult]]) -> dict[str, ClearDifference]:
+    """Return by arm, the rule and Null once more, how many of these transfers clearly differ from Null's."""
+    by, found = _by_transfer(pairs), dict[str, ClearDifference]()
+    for arm in (RULE, AGAIN):
+        pairs_of = [(_seconds(of[NULL]), _seconds(of[arm])) for of in by.values()]
+        worse = sum(max(null) * (1 + HARMED) < min(own) for null, own in pairs_of)
+        better = sum(max(own) * (1 + HARMED) < min(null) for null, own in pairs_of)
+        found[arm] = ClearDifference(worse, better, len(pairs_of))
+    return found
+
+
+def _by_transfer(pairs: Sequence[tuple[RivalTrial, TrialResult]]) -> dict[int, dict[str, list[TrialResult]]]:
+    """Return seed -> arm -> results, of long transfers of which every phase ended under every arm."""
     by: dict[int, dict[str, list[TrialResult]]] = {}
-    transfers: dict[int, Transfer] = {}
     for trial, result in pairs:
         by.setdefault(trial.transfer.seed, {}).setdefault(trial.arm, []).append(result)
-        transfers[trial.transfer.seed] = trial.transfer._replace(window=0)
-    whole = [seed for seed, of in by.items() if all(len(of.get(arm, ())) == PHASES for arm in REPEATED_ARMS)]
-    whole = [seed for seed in whole if by[seed][NULL][0].found.packets_out > DEFAULT_WINDOW]
-    rows = [[_sums(by[seed][arm]) for arm in REPEATED_ARMS] for seed in whole]
-    columns = np.array(rows, dtype=np.float64).reshape(len(rows), len(REPEATED_ARMS), 5)
-    return ComparedTransfers([transfers[seed] for seed in whole], *(columns[:, :, at] for at in range(5)))
+    whole = {seed: of for seed, of in by.items() if all(len(of.get(arm, ())) == PHASES for arm in REPEATED_ARMS)}
+    return {seed: of for seed, of in whole.items() if of[NULL][0].found.packets_out > DEFAULT_WINDOW}
+
+
+def _seconds(results: Sequence[TrialResult]) -> list[float]:
+    return [one.found.seconds for one in results]
 
 
 def _sums(results: Sequence[TrialResult]) -> tuple[float, ...]:

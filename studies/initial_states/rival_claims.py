@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from configtron.fingerprint.diversity import wilson
 from configtron.learner.initial.initial_strategies import MOST_INITIAL
 from configtron.studies.initial_states.aln_claims import COVERING
+from configtron.studies.initial_states.repeated_trials import AGAIN, ClearDifference
 from configtron.studies.initial_states.rival_rows import RivalRow
 from configtron.studies.initial_states.rival_windows import ARMS, NULL, RULE
 from configtron.studies.initial_states.window_quantiles import CENSORED, QuantileRow
@@ -24,11 +26,12 @@ REPEATED = "beside a cubic flow, means of several runs"
 
 class RivalResults(NamedTuple):
     """parts: rows by arm of each part of the transfers, `ALONE`, `BESIDE` and `REPEATED` among them; unseen: of
-    prefixes never seen."""
+    prefixes never seen; clearly: beside a flow, of the rule and of Null once more."""
 
     parts: Mapping[str, Sequence[RivalRow]]
     unseen: Sequence[RivalRow]
     quantiles: Sequence[QuantileRow]
+    clearly: Mapping[str, ClearDifference]
 
 
 def rule_of(rows: Sequence[RivalRow], arm: str = RULE) -> RivalRow:
@@ -43,6 +46,7 @@ def facts(found: RivalResults) -> list[Fact]:
     judged = [REPEATED if name == BESIDE and found.parts.get(REPEATED) else name for name in parts]
     return [
         *(_harmed(name, found.parts[name]) for name in judged),
+        *([_clearly(found.clearly)] if found.clearly else []),
         _gain(found),
         *(_tail(name, found.parts[name]) for name in judged),
         *(_early(name, found.parts[name]) for name in judged),
@@ -68,6 +72,19 @@ def _harmed(name: str, rows: Sequence[RivalRow]) -> Fact:
     others = ", ".join(f"{row.arm} {row.harmed:.1%}" for row in rows if row.arm not in (RULE, NULL))
     claim, ours = f"transfers made worse by more than 5 %, {name}: at most 5 %", _share(*one[6:9])
     return Fact(claim, "40-47 % worse at all", ours, verdict, f"{one.transfers} transfers. {others}")
+
+
+def _clearly(found: Mapping[str, ClearDifference]) -> Fact:
+    """Holds by the interval's upper end, in part by the share alone."""
+    rule, again = (found[arm] for arm in (RULE, AGAIN))
+    span = wilson(rule.worse, rule.transfers)
+    share = rule.worse / rule.transfers
+    verdict = HOLDS if span[1] <= MOST_HARMED else PARTLY if share <= MOST_HARMED else ABSENT
+    chance = _share(again.worse / again.transfers, *wilson(again.worse, again.transfers))
+    claim = "transfers whose every run beside a cubic flow is over 5 % longer than Null's slowest: at most 5 %"
+    return Fact(claim, "-", _share(share, *span), verdict, 
+                f"{rule.transfers} transfers. {AGAIN} {chance}. The reverse, better in every run: "
+                f"{rule.better / rule.transfers:.1%}, {AGAIN} {again.better / again.transfers:.1%}")  # fmt: skip
 
 
 def _gain(found: RivalResults) -> Fact:

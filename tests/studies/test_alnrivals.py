@@ -15,7 +15,14 @@ from configtron.model.errors import BadInput
 from configtron.studies import alnrivals
 from configtron.studies.initial_states import rival_claims
 from configtron.studies.initial_states.clients_world import Transfer
-from configtron.studies.initial_states.repeated_trials import AGAIN, REPEATED_ARMS, compared_phases, repeated_trials
+from configtron.studies.initial_states.repeated_trials import (
+    AGAIN,
+    REPEATED_ARMS,
+    ClearDifference,
+    clear_differences,
+    compared_phases,
+    repeated_trials,
+)
 from configtron.studies.initial_states.rival_claims import BAND, BESIDE, REPEATED, rule_of
 from configtron.studies.initial_states.rival_rows import ComparedTransfers, compared_transfers, rival_rows
 from configtron.studies.initial_states.rival_windows import (
@@ -137,9 +144,22 @@ def test_harm_beside_a_flow_is_of_means_and_stands_beside_what_chance_makes() ->
     assert rows[RULE].loses == 0.0
     assert [one.seed for one in compared_phases(pairs[1:]).transfers] == [2, 3, 4]
     null = planted(1.0, 0)
-    found = alnrivals.results_of_rivals(nulls(), null, null, null.transfers, set(), 1, compared)
+    found = alnrivals.results_of_rivals(nulls(), null, null, null.transfers, set(), 1, pairs)
     harm = next(fact for fact in rival_claims.facts(found) if REPEATED in fact.claim)
     assert harm.verdict == ABSENT and "25.0%" in harm.ours and "null-again 50.0%" in harm.words
+    # one slow run of three is not clear
+    clear = next(fact for fact in rival_claims.facts(found) if "every run" in fact.claim)
+    assert clear.verdict == PARTLY and clear.ours.startswith("0.0%")
+
+
+def test_a_clear_difference_is_what_every_run_shows() -> None:
+    states, fresh = nulls(), [transfer(at) for at in range(4)]
+    trials = repeated_trials(fresh, rival_windows(states, alnrivals.clients_of(fresh)), states, 4)
+    factors = {(1, RULE): 1.2, (2, RULE): 1.04, (3, RULE): 0.5}
+    pairs = [(one, TrialResult(DONE._replace(seconds=0.5 * factors.get((one.transfer.seed, one.arm), 1.0))))
+             for one in trials]  # fmt: skip
+    assert clear_differences(pairs) == {RULE: ClearDifference(1, 1, 4), AGAIN: ClearDifference(0, 0, 4)}
+    assert clear_differences(pairs[1:])[RULE] == ClearDifference(0, 1, 3)
 
 
 def test_orders_and_results_survive_their_text() -> None:
