@@ -82,7 +82,7 @@ def _clearly(found: Mapping[str, ClearDifference]) -> Fact:
     verdict = HOLDS if span[1] <= MOST_HARMED else PARTLY if share <= MOST_HARMED else ABSENT
     chance = _share(again.worse / again.transfers, *wilson(again.worse, again.transfers))
     claim = "transfers whose every run beside a cubic flow is over 5 % longer than Null's slowest: at most 5 %"
-    return Fact(claim, "-", _share(share, *span), verdict, 
+    return Fact(claim, "-", _share(share, *span), verdict,
                 f"{rule.transfers} transfers. {AGAIN} {chance}. The reverse, better in every run: "
                 f"{rule.better / rule.transfers:.1%}, {AGAIN} {again.better / again.transfers:.1%}")  # fmt: skip
 
