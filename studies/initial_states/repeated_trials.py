@@ -3,12 +3,13 @@
 
 Question   Which transfers does the rule make worse beside a flow, where Null itself takes over 5 % longer in a sixth of
            all transfers if it begins a third of a round trip later?
-Method     A transfer runs at `PHASES` phases of the competing flow (`RivalTrial.phase`) under Null and under the rule,
-           and under Null once more, `LATER` of a phase later. Its time under each is the mean of its phases. The rule
-           makes it worse where its mean is over 5 % longer than Null's; Null once more, judged alike, shows what chance
-           makes. Only transfers to which the rule gives a window run: all others are Null's. Means of so few runs leave
-           much to chance; clearly worse is a transfer of which even the quickest run takes over 5 % longer than Null's
-           slowest (of two equal arms one in twenty would be so without the 5 %), clearly better the reverse.
+Method     A transfer runs at `PHASES` phases of the competing flow (`RivalTrial.phase`) under Null, under the rule, and
+           under Null once more. Its time under each is the mean of its phases. The rule makes it worse where its mean is
+           over 5 % longer than Null's; Null once more, judged alike, shows what chance makes: a guest's clock and
+           random numbers go on from trial to trial, so that no two runs meet the same queue. Only transfers to which
+           the rule gives a window run: all others are Null's. Means of so few runs leave much to chance; clearly worse
+           is a transfer of which even the quickest run takes over 5 % longer than Null's slowest (of two equal arms one
+           in twenty would be so without the 5 %), clearly better the reverse.
 Reads as   `ComparedTransfers` with the columns of `REPEATED_ARMS`, for `rival_rows`: mean seconds; sums of all else.
            `ClearDifference` by arm
 Fails as   a transfer of which a phase failed is left out
@@ -34,8 +35,6 @@ AGAIN = "null-again"
 REPEATED_ARMS = NULL, AGAIN, RULE
 # Phases of each arm.
 PHASES = 3
-# Of a phase: some two fifths of a round trip, and 60 ms.
-LATER = 0.3
 
 
 def repeated_trials(fresh: Sequence[Transfer], windows: Codes, states: EndStates, most: int) -> list[RivalTrial]:
@@ -45,8 +44,8 @@ def repeated_trials(fresh: Sequence[Transfer], windows: Codes, states: EndStates
     for transfer, window in ruled[:most]:
         null = RivalTrial(transfer, NULL, competing=True)
         rule = RivalTrial(transfer._replace(window=window), RULE, True, 0, True, saved[transfer.prefix])
-        for one, later in ((null, 0.0), (null._replace(arm=AGAIN), LATER), (rule, 0.0)):
-            found += [one._replace(phase=phase + later) for phase in range(PHASES)]
+        for one in (null, null._replace(arm=AGAIN), rule):
+            found += [one._replace(phase=phase) for phase in range(PHASES)]
     return found
 
 
