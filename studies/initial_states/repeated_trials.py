@@ -3,8 +3,8 @@
 
 Question   Which transfers does the rule make worse beside a flow, where Null itself takes over 5 % longer in a sixth of
            all transfers if it begins a third of a round trip later?
-Method     A transfer runs at `PHASES` phases of the competing flow (`RivalTrial.phase`) under Null, under the rule, and
-           under Null once more. Its time under each is the mean of its phases. The rule makes it worse where its mean is
+Method     A transfer runs at `PHASES` phases of the competing flow (`RivalTrial.phase`) under Null, the rule, and Null
+           once more. Its time under each is the mean of its phases. The rule makes it worse where its mean is
            over 5 % longer than Null's; Null once more, judged alike, shows what chance makes: a guest's clock and
            random numbers go on from trial to trial, so that no two runs meet the same queue. Only transfers to which
            the rule gives a window run: all others are Null's. Means of so few runs leave much to chance; clearly worse
