@@ -100,8 +100,9 @@ def _gain(found: RivalResults) -> Fact:
 
 def _tail(name: str, rows: Sequence[RivalRow]) -> Fact:
     one = rule_of(rows)
-    verdict = HOLDS if one.p95 >= 1.0 else ABSENT
-    return Fact(f"the 95th percentile is not slower, {name}", "-", f"{one.p95:.2f} times faster", verdict)
+    verdict = HOLDS if one.p95_low >= 1.0 else PARTLY if one.p95 >= 1.0 else ABSENT
+    ours = f"{_span(one.p95, one.p95_low, one.p95_high)} times faster"
+    return Fact(f"the 95th percentile is not slower, {name}", "-", ours, verdict)
 
 
 def _early(name: str, rows: Sequence[RivalRow]) -> Fact:
@@ -109,7 +110,9 @@ def _early(name: str, rows: Sequence[RivalRow]) -> Fact:
     others = ", ".join(f"{row.arm} {100 * row.early:+.2f}" for row in rows if row.arm not in (RULE, NULL))
     others += f". Of the segments sent in the first flight: {100 * one.early_rate:+.2f}"
     return Fact(f"loss in the first flight, {name}: at most {100 * MOST_EARLY:.1f} points above Null's", "-",
-                f"{100 * one.early:+.2f} points", HOLDS if one.early <= MOST_EARLY else ABSENT, others)  # fmt: skip
+                f"{100 * one.early:+.2f} [{100 * one.early_low:+.2f}, {100 * one.early_high:+.2f}] points",
+                HOLDS if one.early_high <= MOST_EARLY else PARTLY if one.early <= MOST_EARLY else ABSENT,
+                others)  # fmt: skip
 
 
 def _unseen(found: RivalResults) -> Fact:
@@ -162,6 +165,6 @@ def tables(found: RivalResults) -> list[Table]:
         for part, of in (*found.parts.items(), ("never seen", found.unseen)) for one in of
     ]  # fmt: skip
     columns = ("transfers", "rival", "count", "speed-up", "low", "high", "better", "worse by 5 %", "worse low",
-               "worse high", "p95 speed-up", "first-flight loss more", "... of its segments", "other loses",
-               "other low", "other high")  # fmt: skip
+               "worse high", "p95 speed-up", "p95 low", "p95 high", "first-flight loss more", "first-flight low",
+               "first-flight high", "... of its segments", "other loses", "other low", "other high")  # fmt: skip
     return [Table("rivals", "Rivals over Null", columns, rows, f"Rivals: {', '.join(ARMS)}.")]

@@ -11,7 +11,7 @@ Source     Wilson (1927); Efron (1979)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -46,8 +46,8 @@ class RivalRow(NamedTuple):
     mean, low, high      of the speed-up, with a 95 % interval
     better               share that took less than Null's time, by more than a thousandth
     harmed, _low, _high  share that took over 5 % longer
-    p95                  95th percentile of Null's seconds over the arm's
-    early                losses of the first flight per segment sent in all, less Null's
+    p95, _low, _high     95th percentile of Null's seconds over the arm's
+    early, _low, _high   losses of the first flight per segment sent in all, less Null's
     early_rate           losses of the first flight per segment sent in it, less Null's
     loses, _low, _high   share of its bytes that the competing flow did not get; NaN where there is none
     """
@@ -62,7 +62,11 @@ class RivalRow(NamedTuple):
     harmed_low: float
     harmed_high: float
     p95: float
+    p95_low: float
+    p95_high: float
     early: float
+    early_low: float
+    early_high: float
     early_rate: float
     loses: float
     loses_low: float
@@ -94,7 +98,7 @@ def _row(of: Mapping[str, TrialResult]) -> list[tuple[float, ...]]:
 
 def rival_rows(compared: ComparedTransfers, rng: np.random.Generator, arms: Sequence[str] = ARMS) -> list[RivalRow]:
     """Return a row an arm, Null's first; its speed-up is 1 by definition."""
-    gains, lost = compared.seconds[:, :1] / compared.seconds, compared.early.sum(axis=0) / compared.packets.sum(axis=0)
+    gains = compared.seconds[:, :1] / compared.seconds
     rate = compared.early.sum(axis=0) / np.maximum(compared.early_out.sum(axis=0), 1.0)
     with np.errstate(invalid="ignore", divide="ignore"):
         loses = 1.0 - compared.competing / compared.competing[:, :1]
@@ -103,13 +107,15 @@ def rival_rows(compared: ComparedTransfers, rng: np.random.Generator, arms: Sequ
     picks = [np.concatenate([blocks[at] for at in rng.integers(len(blocks), size=len(blocks))])
              for _ in range(RESAMPLES)]  # fmt: skip
     mean, other = (_spans(values, picks) for values in (gains, loses))
-    p95, count = np.percentile(compared.seconds, 95, axis=0), len(gains)
+    tails = _resampled(_tails, (compared.seconds,), picks)
+    early = _resampled(_early, (compared.early, compared.packets), picks)
+    count = len(gains)
     found = []
     for at, arm in enumerate(arms):
         harmed = int((gains[:, at] < 1 / (1 + HARMED)).sum())
         found.append(RivalRow(
             arm, count, *mean[at], float((gains[:, at] > 1 + SAME).mean()), harmed / count, *wilson(harmed, count),
-            float(p95[0] / p95[at]), float(lost[at] - lost[0]), float(rate[at] - rate[0]), *other[at],
+            *tails[at], *early[at], float(rate[at] - rate[0]), *other[at],
         ))  # fmt: skip
     return found
 
@@ -119,6 +125,24 @@ def _spans(values: Floats, picks: Sequence[Codes]) -> list[tuple[float, float, f
     means = np.array([values[pick].mean(axis=0) for pick in picks])
     low, high = np.percentile(means, [2.5, 97.5], axis=0)
     return list(zip(values.mean(axis=0).tolist(), low.tolist(), high.tolist(), strict=True))
+
+
+def _resampled(
+    figures: Callable[..., Floats], columns: Sequence[Floats], picks: Sequence[Codes]
+) -> list[tuple[float, float, float]]:
+    """Return a figure of each arm with its interval. figures: of columns, (n, arms) each."""
+    low, high = np.percentile([figures(*(one[pick] for one in columns)) for pick in picks], [2.5, 97.5], axis=0)
+    return list(zip(figures(*columns).tolist(), low.tolist(), high.tolist(), strict=True))
+
+
+def _tails(seconds: Floats) -> Floats:
+    p95 = np.percentile(seconds, 95, axis=0)
+    return np.asarray(p95[0] / p95)
+
+
+def _early(early: Floats, packets: Floats) -> Floats:
+    lost = early.sum(axis=0) / packets.sum(axis=0)
+    return np.asarray(lost - lost[0])
 
 
 def within(compared: ComparedTransfers, values: Floats, span: tuple[float, float]) -> ComparedTransfers:
