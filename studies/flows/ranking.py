@@ -16,6 +16,7 @@ from statistics import fmean, median
 
 from configtron.lab.testbed.families import named
 from configtron.studies.flows.flows import FlowOutcome, TrialOutcome
+from configtron.studies.flows.published import agreement_fact
 from configtron.studies.flows.spread import agreement, ellipse, jain, margin, mean, ranks
 from configtron.studies.output.results import (
     ABSENT,
@@ -232,7 +233,17 @@ def facts(entries: Sequence[Entry]) -> list[Fact]:
     by_path = {path: row for path, row in powers(entries, 1).items() if len(row) > 1}
     if len(by_path) < 2:
         return [Fact("no scheme is best on every path", "Pantheon: in words", "-", UNKNOWN, "too few paths measured")]
-    return [_nowhere_best(by_path), _varies(by_path), _share_of_best(by_path), _bbr(entries), _full(entries)]
+    stated = agreement_fact(delays(entries, 1))
+    return [_nowhere_best(by_path), _varies(by_path), _share_of_best(by_path), _bbr(entries), _full(entries), stated]
+
+
+def delays(entries: Sequence[Entry], count: int) -> dict[str, dict[str, float]]:
+    """Mean of the 95th percentiles of one-way delay by path and scheme, ms, of so many flows."""
+    found: dict[str, dict[str, float]] = {}
+    for entry in entries:
+        if entry.count == count and (late := mean(entry.late_ms)) is not None:
+            found.setdefault(entry.path, {})[entry.scheme] = late
+    return found
 
 
 def _full(entries: Sequence[Entry]) -> Fact:

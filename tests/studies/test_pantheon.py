@@ -89,13 +89,15 @@ def test_the_overview_is_a_point_a_scheme() -> None:
 
 def test_facts_are_counted() -> None:
     of = found()
-    nowhere, varies, quarter, bbr, full = of.facts
+    nowhere, varies, quarter, bbr, full, stated = of.facts
     assert nowhere.verdict == HOLDS and nowhere.ours == "vegas on 2 of 3 paths"
     assert varies.verdict == HOLDS
     assert quarter.verdict == ABSENT and quarter.ours == "vegas on 67%"
     assert bbr.verdict == HOLDS and bbr.ours == "on 1 of 3 paths" and "pantheon:3" in bbr.words
     # 10, 10 of 12 Mbit/s are less than nine tenths, 3 of 3.04 are not
     assert full.verdict == PARTLY and full.ours == "on 1 of 3 paths" and "pantheon:16 (83%)" in full.words
+    # copa was not measured
+    assert stated.verdict == UNKNOWN
 
 
 def test_a_scheme_that_is_best_everywhere_makes_the_fact_absent() -> None:
