@@ -116,7 +116,7 @@ class WindowMapMaker:
     """known: returns the connections to learn from, in order of their beginning; shares: of strategies, by name.
 
     moved     empty: windows are of new connections
-    left_out  strategy -> why it is in no class of the latest map
+    left_out  strategy with a share -> why it is in no class of the latest map
     """
 
     def __init__(self, known: Callable[[], EndStates], options: MapOptions, key: bytes,
@@ -145,7 +145,7 @@ class WindowMapMaker:
             return assembled(self._options, (0, 0, self._key, now_ns), {}, {}, {}, ())
         paths = predicted_paths(every, (epoch + 0.5) * self._options.epoch_s)
         most = permitted(barred, FIXED_WINDOW)
-        self.left_out = most.why
+        self.left_out = {name: why for name, why in most.why.items() if self._shares.get(name)}
         classes = classes_within(paths, most, self._former)
         self._former = dict(zip(paths.prefixes, classes, strict=True))
         return self._map(paths, classes, now_ns)

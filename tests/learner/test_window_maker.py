@@ -200,6 +200,12 @@ def test_a_driver_without_careful_resume_has_the_other_strategies() -> None:
     assert one.left_out == {RESUME: "out of reach"}
 
 
+def test_of_strategies_without_a_share_none_is_named_as_left_out() -> None:
+    one = maker(states(dict([FAR])), {"null": 0.5, RESUME: 0.5})
+    assert one.make(10**18, lambda profile: "out of reach" if profile.settings else "") is not None
+    assert one.left_out == {RESUME: "out of reach"} and "pred" not in one.learned()
+
+
 def test_one_strategy_alone_and_a_share_of_nothing() -> None:
     found = arms(made(states(dict([FAR])), shares={RESUME: 1.0}), FAR[0])
     assert {name: share for name, (_, share) in found.items()} == {RESUME: 1.0}
