@@ -20,15 +20,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 
 from configtron.lab.testbed.families import named
 from configtron.model.samples import digest
+from configtron.studies.archive import site
+from configtron.studies.archive.manifest import chosen
 from configtron.studies.flows import flows
 from configtron.studies.flows import ranking as standings
 from configtron.studies.flows.flows import SCHEMES, Flow, Trial, TrialOutcome
 from configtron.studies.flows.ranking import Entry
 from configtron.studies.output.results import Evaluated
-from configtron.studies.registry.kinds import Arguments, ClaimsStudy
+from configtron.studies.registry.kinds import Archive, Arguments, ClaimsStudy
 
 PATHS = tuple(f"pantheon:{number}" for number in range(1, 19))
 # Flows of one trial and how far apart they start, as Pantheon's experiments have them.
@@ -81,17 +84,30 @@ def seed_of(seed: int, path: str, run: int) -> int:
 
 def run(arguments: Arguments) -> Evaluated:
     """The study. Errors: `Missing`."""
-    plan = SMOKE if arguments.smoke else PantheonPlan()
-    ran = flows.run(arguments, plan.parts(arguments.seed))
+    plan = _plan(arguments)
+    ran = flows.run(arguments, chosen(plan.parts(arguments.seed), arguments.only))
     return evaluated(plan, ran.outcomes, ran.missing, arguments.seed)
+
+
+def _plan(arguments: Arguments) -> PantheonPlan:
+    return SMOKE if arguments.smoke else PantheonPlan()
+
+
+def _estimate(arguments: Arguments) -> str:
+    return site.estimate(arguments, _plan(arguments).parts(arguments.seed))
+
+
+def _write_site(arguments: Arguments, folder: Path, name: str) -> int:
+    return site.write(arguments, folder, name, _plan(arguments).parts(arguments.seed))
 
 
 def entries(plan: PantheonPlan, outcomes: Mapping[str, Sequence[TrialOutcome]]) -> list[Entry]:
     """What was found by path, scheme and number of flows; runs in order, without those that are missing."""
     found = []
     for path, count, (at, scheme) in product(plan.paths, plan.counts, enumerate(plan.schemes)):
-        names = [part_name(path, count, number) for number in range(plan.runs)]
-        found.append(Entry(path, scheme, count, tuple(outcomes[name][at] for name in names if name in outcomes)))
+        mine = [outcomes.get(part_name(path, count, number), ()) for number in range(plan.runs)]
+        # a part of which only some runs were asked for ends earlier
+        found.append(Entry(path, scheme, count, tuple(part[at] for part in mine if at < len(part))))
     return found
 
 
@@ -126,4 +142,5 @@ STUDY = ClaimsStudy(
     "every congestion control over emulated paths: throughput, delay, loss",
     "hours",
     run,
+    archive=Archive(_estimate, _write_site),
 )

@@ -59,9 +59,14 @@ def scrolled(inner: Element, label: str, class_: str = "wide") -> Element:
     return el("div", inner, class_=class_, tabindex=0, role="region", aria_label=label)
 
 
-def document(title: str, body: Sequence[Element], *, refresh_s: int = 0) -> str:
-    """Return a whole page. refresh_s: after so long a browser asks for it again; 0: it does not."""
+def document(title: str, body: Sequence[Element], *, refresh_s: int = 0, rules: str = "") -> str:
+    """Return a whole page. refresh_s: after so long a browser asks for it again; 0: it does not.
+
+    rules   more rules for the style sheet, written as they are: our own words and numbers, no text of a stranger
+    """
     again = [el("meta", http_equiv="refresh", content=str(refresh_s))] if refresh_s else []
+    sheet = Element(SHEET)
+    sheet.text = rules
     head = el(
         "head",
         el("meta", charset="utf-8"),
@@ -70,7 +75,7 @@ def document(title: str, body: Sequence[Element], *, refresh_s: int = 0) -> str:
         el("meta", name="viewport", content="width=device-width, initial-scale=1"),
         el("meta", name="color-scheme", content="light dark"),
         el("title", title),
-        Element(SHEET),
+        sheet,
     )
     page = el("html", head, el("body", *body), lang="en")
     return f"<!DOCTYPE html>\n{written(page)}\n"
@@ -79,7 +84,7 @@ def document(title: str, body: Sequence[Element], *, refresh_s: int = 0) -> str:
 def written(element: Element) -> str:
     """The element as HTML; every word is escaped, but for the style sheet, which is ours."""
     if element.tag == SHEET:
-        return f"<style>\n{STYLE.read_text(encoding='utf-8')}</style>"
+        return f"<style>\n{STYLE.read_text(encoding='utf-8')}{element.text or ''}</style>"
     attributes = "".join(f' {name}="{escape(value)}"' for name, value in element.items())
     if element.tag in VOID:
         return f"<{element.tag}{attributes}>"

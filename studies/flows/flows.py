@@ -38,8 +38,8 @@ from configtron.studies.registry.kinds import Arguments
 SCHEMES = (*OF_LINUX, *OF_USER_SPACE)
 # Beyond this the client's and the servers' buffers fill a guest's memory.
 MOST_FLOWS = 32
-# Whose `perform` a guest calls.
-GUEST = "configtron.studies.flows.throttle"
+# Whose `perform` a guest calls; the second one's leaves each trial's packets beside the text.
+GUEST, LOGGING_GUEST = "configtron.studies.flows.throttle", "configtron.studies.flows.logged"
 REFUSED, NOT_CONNECTED = "refused", "not-connected"
 
 
@@ -107,7 +107,8 @@ def run(arguments: Arguments, trials: Mapping[str, Sequence[Trial]]) -> Ran:
 
     Errors: `Missing` for what no boot can do without.
     """
-    wanted = [parts.Part(name, GUEST, orders_of(asked)) for name, asked in trials.items()]
+    modules = (LOGGING_GUEST,) if arguments.archive else (GUEST, LOGGING_GUEST)
+    wanted = [parts.Part(name, modules[0], orders_of(asked), modules[-1], True) for name, asked in trials.items()]
     done = parts.performed(arguments, wanted)
     outcomes = {one.part.name: outcomes_of(one.text) for one in done if not one.why}
     return Ran(outcomes, {one.part.name: one.why for one in done if one.why})

@@ -20,6 +20,7 @@ import struct
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,7 @@ from configtron.lab.testbed.network import CLIENT, SERVERS, Testbed, raise_testb
 from configtron.lab.testbed.player import datagrams, echo
 from configtron.lab.testbed.stack import DEVICE, ServerStack
 from configtron.lab.testbed.tap import Seen, Tap
-from configtron.lab.testbed.transits import SILENT, flow_metrics, transits
+from configtron.lab.testbed.transits import SILENT, Transits, flow_metrics, transits
 from configtron.lab.testbed.wires import CLIENT_DEVICE, FAR, ORIGINS_NET
 from configtron.linux.netns import inside
 from configtron.model.errors import BadInput, Mismatch
@@ -63,13 +64,22 @@ QUIET_S, PATIENCE_S = 1.5, 120.0
 TICK_NS = 10_000_000
 
 
+# (number of the trial, its flows' packets, its beginning on their clock)
+Log = Callable[[int, Sequence[Transits], int], None]
+
+
 def perform(orders: str, folder: Path, means: Means) -> str:
     """A part of a study (`guests/parts.py`): `flows.orders_of` in, `flows.outcomes_text` out."""
+    return performed(orders, means, lambda number, packets, began_ns: None)
+
+
+def performed(orders: str, means: Means, log: Log) -> str:
+    """Run the trials; call `log` after each."""
     trials = flows.trials_of(orders)
     testbed = raise_testbed(trials[0].condition, [ORIGIN], player=Path(means.programs.player))
     try:
         ground = _Ground(testbed, means)
-        return flows.outcomes_text([ground.run(trial) for trial in trials])
+        return flows.outcomes_text([ground.run(trial, partial(log, number)) for number, trial in enumerate(trials)])
     finally:
         testbed.close()
 
@@ -88,7 +98,7 @@ class _Ground:
         """Return the device that packets reach the client by."""
         return FAR if self.testbed.condition and self.testbed.condition.is_played else CLIENT_DEVICE
 
-    def run(self, trial: Trial) -> TrialOutcome:
+    def run(self, trial: Trial, log: Callable[[Sequence[Transits], int], None]) -> TrialOutcome:
         self.testbed.change(trial.condition, seed=trial.seed)
         if any(flow.rival for flow in trial.flows) and not self.competing:
             raise_host(COMPETING, [COMPETING_ADDRESS], COMPETING_BEHIND)
@@ -98,7 +108,10 @@ class _Ground:
         except (Mismatch, BadInput) as error:
             return TrialOutcome((), str(error))
         with self.testbed.changing():
-            return TrialOutcome(tuple(_Race(self, trial).run()))
+            race = _Race(self, trial)
+            outcome = TrialOutcome(tuple(race.run()))
+        log(race.packets, race.began_ns)
+        return outcome
 
     def _configure(self, trial: Trial) -> None:
         if trial.configuration is not None:
@@ -123,6 +136,9 @@ class _Race:
         self._ready = selectors.EpollSelector()
         self._open = ExitStack()
         self._open.callback(self._ready.close)
+        # of each flow, and the beginning on the taps' clock: once it has run
+        self.packets: list[Transits] = []
+        self.began_ns = 0
 
     def run(self) -> list[FlowOutcome]:
         """Drive all flows to the end and read the logs."""
@@ -138,7 +154,9 @@ class _Race:
             self._ask()
         _await_quiet(each)
         logs = [np.concatenate([tap.close() for tap in ends]) for ends in taps]
-        return [self._flowed(number, logs, _since_epoch_ns(began_ns)) for number in range(len(self._trial.flows))]
+        self.began_ns = _since_epoch_ns(began_ns)
+        self.packets = [self._transits(number, logs) for number in range(len(self._trial.flows))]
+        return [self._flowed(number) for number in range(len(self._trial.flows))]
 
     def _prepare(self, number: int, flow: Flow) -> Callable[[], None]:
         """Open a flow's sockets; return what starts it."""
@@ -231,12 +249,15 @@ class _Race:
             if asked and self._used[number] != asked:
                 self._reasons[number] = f"became-{self._used[number]}"
 
-    def _flowed(self, number: int, logs: Sequence[Seen], began_ns: int) -> FlowOutcome:
-        flow = self._trial.flows[number]
+    def _transits(self, number: int, logs: Sequence[Seen]) -> Transits:
         sent, arrived = (log[(log["port"] == FIRST_PORT + number) & (log["payload"] > 0)] for log in logs)
+        return transits(sent, arrived)
+
+    def _flowed(self, number: int) -> FlowOutcome:
+        flow = self._trial.flows[number]
         from_s = max(flow.start_s, self._trial.counted_from_s)
-        from_ns, to_ns = (began_ns + round(at * 1e9) for at in (from_s, self._trial.duration_s))
-        found = flow_metrics(transits(sent, arrived), from_ns, to_ns)
+        from_ns, to_ns = (self.began_ns + round(at * 1e9) for at in (from_s, self._trial.duration_s))
+        found = flow_metrics(self.packets[number], from_ns, to_ns)
         absent = NOT_CONNECTED if number not in {*self._senders, *self._datagrams} else SILENT if found.reason else ""
         return FlowOutcome(
             round(found.mbit, 6), round(found.late_ms, 6), round(found.loss, 9), found.bytes, found.sent,

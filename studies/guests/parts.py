@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -46,11 +46,17 @@ LOOK_EVERY_S = 0.1
 
 @dataclass(frozen=True)
 class Part:
-    """One boot. name: a word, its folder is called after it; module: whose `perform` the guest calls; orders: JSON."""
+    """One boot. name: a word, its folder is called after it; module: whose `perform` the guest calls; orders: JSON.
+
+    as_good  another module whose text is the same, beside which it leaves more
+    lists    the orders are a list with a line of text for each: a longer stored list that begins so is as good
+    """
 
     name: str
     module: str
     orders: str
+    as_good: str = ""
+    lists: bool = False
 
     def to_json(self, seed: int) -> str:
         """Return the orders for the guest, JSON."""
@@ -101,12 +107,25 @@ def performed(arguments: Arguments, wanted: Sequence[Part]) -> list[PartResult]:
 def kept(arguments: Arguments, part: Part) -> str:
     """What this part found in an earlier run with the same orders and seed; "" if that is not there whole."""
     folder = arguments.folder / part.name
-    earlier = replace(part, module=EARLIER_MODULES.get(part.module, part.module))
-    orders = (part.to_json(arguments.seed), earlier.to_json(arguments.seed))
     try:
-        return (folder / FOUND).read_text() if (folder / ORDERS).read_text() in orders else ""
+        if not _answers((folder / ORDERS).read_text(), arguments.seed, part):
+            return ""
+        text = (folder / FOUND).read_text()
     except (OSError, UnicodeDecodeError):
         return ""
+    return "".join(text.splitlines(keepends=True)[: len(json.loads(part.orders))]) if part.lists else text
+
+
+def _answers(stored: str, seed: int, part: Part) -> bool:
+    """Whether a part that was stored with these orders answers this one."""
+    try:
+        form = json.loads(stored)
+        module, orders, other = str(form["module"]), str(form["orders"]), form["seed"]
+    except (ValueError, KeyError, TypeError):
+        return False
+    modules = {part.module, part.as_good, EARLIER_MODULES.get(part.module)}
+    begins = part.lists and orders.startswith(f"{part.orders[:-1]},")
+    return other == seed and module in modules and (orders == part.orders or begins)
 
 
 def _run(arguments: Arguments, parts: Sequence[Part]) -> Iterator[PartResult]:

@@ -42,7 +42,8 @@ Notice = Callable[[str], None]
 @dataclass(frozen=True)
 class ClaimsOptions:
     """db: the database, which holds measurements; folder: of parts, FILE.studies beside the database where None; jobs:
-    guests at once, one a CPU where None; tensor, measurement: what the studies of a tensor read."""
+    guests at once, one a CPU where None; tensor, measurement: what the studies of a tensor read. archive, only: as
+    `Arguments` has them; site: the folder of the static pages of all runs, or None."""
 
     db: Path
     tensor: Path | None = None
@@ -51,6 +52,9 @@ class ClaimsOptions:
     seed: int = 1
     jobs: int | None = None
     folder: Path | None = None
+    archive: bool = False
+    only: str = ""
+    site: Path | None = None
 
 
 def evaluate(names: Sequence[str], options: ClaimsOptions, progress: Progress, notice: Notice) -> list[Evaluated]:
@@ -86,6 +90,13 @@ def _check(rows: Sequence[ClaimsStudy], options: ClaimsOptions) -> None:
         raise BadInput(f"--tensor and --measurement are for studies of a tensor; {others} measures for itself")
     if options.tensor and options.measurement is not None:
         raise BadInput("--tensor is a measurement by itself; leave --measurement out")
+    if options.archive or options.only or options.site:
+        if without := [row.name for row in rows if row.archive is None]:
+            raise BadInput(
+                f"--archive, --only and --site are for studies whose runs are archived, not for {without[0]}"
+            )
+        if options.site and len(rows) > 1:
+            raise BadInput("--site is for one study; run a command for each")
 
 
 def _source(options: ClaimsOptions) -> tuple[str, Tensor]:
@@ -118,11 +129,15 @@ def _one(
     jobs = options.jobs or len(os.sched_getaffinity(0))
     used: Counter[Pairs] = Counter()
     arguments = Arguments(folder, options.seed, jobs, options.smoke, WORKER, partial(progress, name),
-                          partial(_count, used), tensor, source)  # fmt: skip
+                          partial(_count, used), tensor, source, options.archive, options.only)  # fmt: skip
     if row.needs == TENSOR:
         return row.run(arguments)
     with locked(folder, options.seed, f"study {name} with seed"):
+        if row.archive and options.archive:
+            notice(f"{name}: {row.archive.estimate(arguments)}")
         found = row.run(arguments)
+        if row.archive and options.site:
+            notice(f"{options.site / 'index.html'}: {row.archive.write(arguments, options.site, row.name)} runs")
     if len(used) > 1:
         notice(f"{name}: its parts ran on {len(used)} different softwares; for one alone, remove {folder}")
     counted = enumerate(sorted(used.items()), 1)

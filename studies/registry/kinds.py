@@ -40,6 +40,8 @@ class Arguments:
     progress  called after each step
     used      called with the software of each complete part
     tensor    a measured tensor, for the studies that read one; `source` names it
+    archive   keep every packet of each run beside its figures
+    only      a pattern of names of runs (`PART/SCHEME`), as a shell's; "" is all
     """
 
     folder: Path
@@ -51,6 +53,19 @@ class Arguments:
     used: Callable[[Pairs], None] = lambda software: None
     tensor: Tensor | None = None
     source: str = ""
+    archive: bool = False
+    only: str = ""
+
+
+class Archive(NamedTuple):
+    """What a study whose runs can be archived offers.
+
+    estimate  arguments -> how large the packets of all its runs will be, in words
+    write     arguments, folder, the study's name -> write the site of the runs that are complete; return how many
+    """
+
+    estimate: Callable[[Arguments], str]
+    write: Callable[[Arguments, Path, str], int]
 
 
 @dataclass(frozen=True)
@@ -63,6 +78,7 @@ class ClaimsStudy:
     duration  how long it takes, roughly, in words
     run       arguments -> results; errors: `BadInput`, `Missing`
     needs     TENSOR or LAB
+    archive   how its runs become a site, where it can
     """
 
     name: str
@@ -71,3 +87,4 @@ class ClaimsStudy:
     duration: str
     run: Callable[[Arguments], Evaluated]
     needs: str = LAB
+    archive: Archive | None = None

@@ -57,6 +57,20 @@ def test_what_is_whole_is_not_done_again(tmp_path: Path) -> None:
     assert done_so_often(tmp_path / "part-a") == 3
 
 
+def test_a_longer_list_and_a_module_as_good_answer_too(tmp_path: Path) -> None:
+    """The text has a line for each of the orders; the first lines are asked for."""
+    folder, given = tmp_path / "p", Arguments(tmp_path)
+    folder.mkdir()
+    (folder / "part.json").write_text(Part("p", "more", '[{"a":1},{"a":12}]').to_json(1))
+    (folder / FOUND).write_text("first\nsecond\n")
+    assert kept(given, Part("p", "less", '[{"a":1},{"a":12}]', "more", lists=True)) == "first\nsecond\n"
+    assert kept(given, Part("p", "less", '[{"a":1}]', "more", lists=True)) == "first\n"
+    for other in ('[{"a":12}]', '[{"a":1},{"a":1}]', '[{"a":1},{"a":12},{"a":3}]'):
+        assert kept(given, Part("p", "less", other, "more", lists=True)) == ""
+    assert kept(given, Part("p", "less", '[{"a":1}]', "more")) == "", "its text is of no list"
+    assert kept(given, Part("p", "less", '[{"a":1},{"a":12}]', lists=True)) == "", "another module leaves less"
+
+
 @pytest.mark.usefixtures("pretended")
 def test_the_software_of_parts_is_reported(tmp_path: Path) -> None:
     """Of those that were kept too, and of none that failed."""

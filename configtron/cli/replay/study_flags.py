@@ -14,7 +14,7 @@ NEEDS = ("tensor", "lab", "sessions")
 SESSIONS = "sessions"
 # The options that a study of claims takes, one of simulated sessions, --resume, and --list.
 EVERYWHERE = ("names", "every", "smoke", "seed", "html", "form", "output_file")
-OF_CLAIMS = (*EVERYWHERE, "tensor", "measurement", "jobs", "folder", "fail_on_absent")
+OF_CLAIMS = (*EVERYWHERE, "tensor", "measurement", "jobs", "folder", "fail_on_absent", "archive", "only", "site")
 OF_SESSIONS = (*EVERYWHERE, "tensor", "count", "seeds")
 OF_RESUME = ("resume", "html", "form", "output_file")
 OF_LIST = ("listed", "form", "output_file")
@@ -60,6 +60,13 @@ study_options = with_options(
     click.option("--seeds", type=click.IntRange(2), default=None, metavar="N",
                  help="Of simulated sessions: worlds that intervals are taken over, from --seed on.  [default: 3]"),
     CLAIMS_OPTIONS,
+    click.option("--archive", is_flag=True,
+                 help="Of pantheon and pantheon-changes: keep every packet of each run, about 4 bytes a packet."),
+    click.option("--only", default="", metavar="RUN",
+                 help="Of these: run no more than runs of this name, PART/SCHEME, which may be a pattern with *."),
+    click.option("--site", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
+                 help="Of these: write static pages of all complete runs there, with filters by path and scheme, and"
+                      " with the command that makes each run again."),
     click.option("--resume", default=None, is_flag=False, flag_value="last", metavar="[N]",
                  help="Resume interrupted studies of simulated sessions: a replay's number, or the latest."),
 )
