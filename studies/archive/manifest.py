@@ -77,8 +77,8 @@ class StudyRun:
 
 
 def scheme_of(trial: Trial) -> str:
-    """Return a trial's schemes, each once."""
-    return "+".join(dict.fromkeys(flow.scheme for flow in trial.flows))
+    """Return the schemes of a trial's flows, each once; competing flows do not count."""
+    return "+".join(dict.fromkeys(flow.scheme for flow in trial.flows if not flow.rival))
 
 
 def chosen(parts: Mapping[str, Sequence[Trial]], only: str) -> dict[str, list[Trial]]:

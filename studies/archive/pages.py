@@ -29,8 +29,8 @@ Figures = tuple[float, float, float]
 
 
 def figures(run: StudyRun) -> Figures | None:
-    """Return Mbit/s of all flows, mean delay in ms, mean loss; None where a flow has none."""
-    flows = run.outcome.flows
+    """Return Mbit/s of all flows, mean delay in ms, mean loss; None where a flow has none. Without competing flows."""
+    flows = [one for one, asked in zip(run.outcome.flows, run.trial.flows, strict=False) if not asked.rival]
     if not flows or any(flow.reason for flow in flows):
         return None
     return sum(flow.mbit for flow in flows), fmean(flow.late_ms for flow in flows), fmean(flow.loss for flow in flows)

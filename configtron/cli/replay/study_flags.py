@@ -61,7 +61,7 @@ study_options = with_options(
                  help="Of simulated sessions: worlds that intervals are taken over, from --seed on.  [default: 3]"),
     CLAIMS_OPTIONS,
     click.option("--archive", is_flag=True,
-                 help="Of pantheon and pantheon-changes: keep every packet of each run, about 4 bytes a packet."),
+                 help="Of pantheon and pantheonchanges: keep every packet of each run, about 4 bytes a packet."),
     click.option("--only", default="", metavar="RUN",
                  help="Of these: run no more than runs of this name, PART/SCHEME, which may be a pattern with *."),
     click.option("--site", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
