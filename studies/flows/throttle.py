@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -89,26 +90,20 @@ class _Ground:
 
     def __init__(self, testbed: Testbed, means: Means) -> None:
         self.testbed, self._means = testbed, means
-        self.player = Path(means.programs.player)
         self._stack: ServerStack | None = None
-        self.competing = ""
-
-    @property
-    def into(self) -> str:
-        """Return the device that packets reach the client by."""
-        return FAR if self.testbed.condition and self.testbed.condition.is_played else CLIENT_DEVICE
+        self._competing = ""
 
     def run(self, trial: Trial, log: Callable[[Sequence[Transits], int], None]) -> TrialOutcome:
         self.testbed.change(trial.condition, seed=trial.seed)
-        if any(flow.rival for flow in trial.flows) and not self.competing:
+        if any(flow.rival for flow in trial.flows) and not self._competing:
             raise_host(COMPETING, [COMPETING_ADDRESS], COMPETING_BEHIND)
-            self.competing = COMPETING_ADDRESS
+            self._competing = COMPETING_ADDRESS
         try:
             self._configure(trial)
         except (Mismatch, BadInput) as error:
             return TrialOutcome((), str(error))
         with self.testbed.changing():
-            race = _Race(self, trial)
+            race = _Race(self.testbed, Path(self._means.programs.player), self._competing, trial)
             outcome = TrialOutcome(tuple(race.run()))
         log(race.packets, race.began_ns)
         return outcome
@@ -122,17 +117,47 @@ class _Ground:
             self._stack = None
 
 
+class Ends(NamedTuple):
+    """Where flows begin and end: the servers' address, and the devices that are tapped, theirs and the client's."""
+
+    address: str
+    sending: str
+    receiving: str
+
+
+class Raced(NamedTuple):
+    """A trial that has run: what it found, its flows' packets, its beginning on their clock."""
+
+    outcomes: Sequence[FlowOutcome]
+    packets: Sequence[Transits]
+    began_ns: int
+
+
+def into(testbed: Testbed) -> str:
+    """Return the device that packets reach the client by."""
+    return FAR if testbed.condition and testbed.condition.is_played else CLIENT_DEVICE
+
+
+def race(testbed: Testbed, player: Path, trial: Trial, ends: Ends | None = None) -> Raced:
+    """Run a trial without competing flows and without a configuration. Errors: `Mismatch`."""
+    testbed.change(trial.condition, seed=trial.seed)
+    with testbed.changing():
+        running = _Race(testbed, player, "", trial, ends)
+        return Raced(running.run(), running.packets, running.began_ns)
+
+
 class _Race:
     """One trial."""
 
-    def __init__(self, ground: _Ground, trial: Trial) -> None:
-        self._ground, self._testbed, self._trial = ground, ground.testbed, trial
+    def __init__(self, testbed: Testbed, player: Path, competing: str, trial: Trial, ends: Ends | None = None) -> None:
+        self._testbed, self._player, self._competing, self._trial = testbed, player, competing, trial
+        self._ends = ends or Ends(testbed.addresses[ORIGIN], DEVICE, into(testbed))
         self._reasons = [""] * len(trial.flows)
         self._used = [""] * len(trial.flows)
         self._senders: dict[int, socket.socket] = {}
         self._datagrams: dict[int, DatagramFlow] = {}
         self._protocols = {PROTOCOLS[flow.scheme in OF_USER_SPACE] for flow in trial.flows}
-        self._loop = DatagramLoop(datagrams(ground.player)) if socket.IPPROTO_UDP in self._protocols else None
+        self._loop = DatagramLoop(datagrams(player)) if socket.IPPROTO_UDP in self._protocols else None
         self._ready = selectors.EpollSelector()
         self._open = ExitStack()
         self._open.callback(self._ready.close)
@@ -143,8 +168,8 @@ class _Race:
     def run(self) -> list[FlowOutcome]:
         """Drive all flows to the end and read the logs."""
         last = FIRST_PORT + len(self._trial.flows) - 1
-        ends = ((SERVERS, DEVICE), (CLIENT, self._ground.into))
-        places = [(netns, device, FIRST_PORT, last) for netns, device in ends]
+        devices = ((SERVERS, self._ends.sending), (CLIENT, self._ends.receiving))
+        places = [(netns, device, FIRST_PORT, last) for netns, device in devices]
         taps = [[Tap(*place, protocol) for protocol in sorted(self._protocols)] for place in places]
         each = [tap for ends in taps for tap in ends]
         with self._open:
@@ -160,7 +185,7 @@ class _Race:
 
     def _prepare(self, number: int, flow: Flow) -> Callable[[], None]:
         """Open a flow's sockets; return what starts it."""
-        address = self._ground.competing if flow.rival else self._testbed.addresses[ORIGIN]
+        address = self._competing if flow.rival else self._ends.address
         end = (address, FIRST_PORT + number)
         if flow.scheme in OF_USER_SPACE:
             return self._prepare_datagrams(number, flow, end)
@@ -183,7 +208,9 @@ class _Race:
     def _prepare_datagrams(self, number: int, flow: Flow, end: tuple[str, int]) -> Callable[[], None]:
         """Connect two sockets with each other, and give them to the loop."""
         assert self._loop
-        attach(echo(self._ground.player), CLIENT, self._ground.into)
+        # a tunnel's device comes and goes: there `datagrams.c` echoes
+        if self._ends.receiving in (CLIENT_DEVICE, FAR):
+            attach(echo(self._player), CLIENT, self._ends.receiving)
         ends = open_ends(COMPETING if flow.rival else SERVERS, CLIENT, end)
         self._open.callback(ends.close)
         scheme = made(flow.scheme, np.random.default_rng((self._trial.seed, number)))
