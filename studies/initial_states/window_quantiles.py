@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What models say a path's window is, against the world's own: pinball loss and coverage of 80 % intervals.
+"""Predicted windows of paths against the world's own: pinball loss and coverage of 80 % intervals.
 
 Question   Does it help to know which windows are lower bounds, and to pool prefixes by network, class and hour?
 Method     Models learn Null's transfers; asked for is the window that the path of each later transfer holds, rate times
@@ -42,15 +42,15 @@ class QuantileRow(NamedTuple):
 
 def quantile_rows(states: EndStates, asked: EndStates, true: Floats, unseen: Flags) -> list[QuantileRow]:
     """Return a row a model. states: learned from; asked: (n,) places and times; true: (n,) windows of their paths."""
-    some = states[states.is_long]
+    long = states[states.is_long]
     found = {
         SILENT: np.full((len(asked), len(QUANTILES)), float(DEFAULT_WINDOW)),
-        CONSTANT_QUANTILES: np.tile(np.quantile(some.max_cwnd, QUANTILES), (len(asked), 1)),
-        BAYES_BINS: _of_bins(some, asked),
+        CONSTANT_QUANTILES: np.tile(np.quantile(long.max_cwnd, QUANTILES), (len(asked), 1)),
+        BAYES_BINS: _of_bins(long, asked),
     }
     for name, censored in ((AS_SEEN, False), (CENSORED, True)):
         try:
-            found[name] = WindowModel(some, censored=censored, overshoot=OVERSHOOT if censored else 1.0).quantiles(
+            found[name] = WindowModel(long, censored=censored, overshoot=OVERSHOOT if censored else 1.0).quantiles(
                 asked
             )
         except BadInput:
@@ -58,15 +58,15 @@ def quantile_rows(states: EndStates, asked: EndStates, true: Floats, unseen: Fla
     return [_row(name, quantiles, true, unseen) for name, quantiles in found.items()]
 
 
-def _of_bins(some: EndStates, asked: EndStates) -> Floats:
+def _of_bins(long: EndStates, asked: EndStates) -> Floats:
     """Return the values of the bins in which a predicted distribution reaches each quantile."""
-    model = learned_from(some, target_bins(some, MAX_CWND.name), len(MAX_CWND.values))
+    model = learned_from(long, target_bins(long, MAX_CWND.name), len(MAX_CWND.values))
     reached = np.cumsum(model.predict(inputs_of(asked)), axis=1)
     return np.column_stack([MAX_CWND.of_bins((reached >= share - 1e-9).argmax(axis=1)) for share in QUANTILES])
 
 
 def _row(name: str, quantiles: Floats, true: Floats, unseen: Flags) -> QuantileRow:
-    logs, logs_true, few = np.log(quantiles), np.log(true), (float("nan"), float("nan"))
+    logs, logs_true, of_unseen = np.log(quantiles), np.log(true), (float("nan"), float("nan"))
     if unseen.any():
-        few = pinball(logs[unseen], logs_true[unseen]), coverage(quantiles[unseen], true[unseen])
-    return QuantileRow(name, len(true), pinball(logs, logs_true), coverage(quantiles, true), *few)
+        of_unseen = pinball(logs[unseen], logs_true[unseen]), coverage(quantiles[unseen], true[unseen])
+    return QuantileRow(name, len(true), pinball(logs, logs_true), coverage(quantiles, true), *of_unseen)
