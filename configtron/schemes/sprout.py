@@ -11,7 +11,10 @@ Method     The link's rate is a random walk: packets arrive as a Poisson process
 Stop when  never.
 Reads as   with a constant rate the belief settles around it, and the window leaves a queue of about 100 ms at most;
            throughput is below the link's by the caution of the 5th percentile.
-Fails as   links faster than 1000 packets a second (12 Mbit/s): the belief ends there.
+Fails as   links faster than 1000 packets a second (12 Mbit/s): the belief ends there. Two flows in one queue: each
+           takes its own share for the link, and the forecast is a smaller part of a slower rate (a tenth at 100 packets
+           a second, three quarters at 900), so the slower one ends at two packets. A cellular link has a queue for each
+           user.
 Differs    from the paper: the forecast is made where data is sent, out of acknowledgements, not by the receiver; a tick
            without a queue counts as "at least so many" (the paper's sender marks such packets); the forecast has 5
            ticks (8 there), and for the packets of all of them the rate of its last one; drift and counts are tables.

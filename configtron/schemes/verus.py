@@ -13,7 +13,8 @@ Method     The sender learns each packet's delay by the window under which it le
 Stop when  never. Slow start doubles until a loss, or a delay of 15 times the least.
 Reads as   delays around R times the least (R = 2): the window whose round trip is D_min * R.
 Fails as   a profile that was learned at a bad moment holds the window until it is computed anew; with R = 2 delay
-           stays at twice the least even where the least would do.
+           stays at twice the least even where the least would do. Two flows in one queue learn the delay of both, so
+           any two windows that make it are at rest: only losses bring their shares nearer to each other.
 Differs    from the paper: f is linear between learned points, made to ascend, and grows by the last slope beyond them
            (a spline there); points of five seconds ago are forgotten; D_est is R D_min at most, and a loss makes f
            forget the windows above the half: otherwise a queue too short for R would wind D_est up and flatten f; the

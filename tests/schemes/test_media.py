@@ -9,7 +9,7 @@ import pytest
 from configtron.schemes.gcc import NORMAL, OVERUSE, UNDERUSE, DelaySlope, Gcc
 from configtron.schemes.scheme import PACKET_BYTES
 from configtron.schemes.scream import Scream
-from configtron.schemes.sprout import RATES, Sprout
+from configtron.schemes.sprout import MOST_RATE, RATES, SPROUT_TICK_S, WITHIN_TICKS, Sprout
 from configtron.schemes.verus import Verus
 from rigs.scripted_path import ScriptedPath, Starting, run
 
@@ -95,6 +95,48 @@ def test_sprout_lets_no_queue_grow_beyond_its_tenth_of_a_second() -> None:
 def test_sprout_is_cautious_where_packets_are_few() -> None:
     found = run(ScriptedPath(1.0, 0.02, 60), [Starting(Sprout())], 12.0)[0].between(4, 12)
     assert 0.3 < found.mbit < 0.9
+
+
+@pytest.mark.parametrize("rate", [200.0, 500.0, 800.0])
+def test_sprouts_forecast_arrives_in_time_nineteen_times_of_twenty(rate: float) -> None:
+    """The paper's walk, 200 packets a second in a root second, played many times: how many arrive within 100 ms."""
+    scheme = Sprout()
+    scheme.belief[:] = RATES == RATES[np.abs(RATES - rate).argmin()]
+    forecast, rng = scheme._forecast(), np.random.default_rng(7)
+    rates, arrived = np.full(20_000, rate), np.zeros(20_000)
+    for _ in range(WITHIN_TICKS):
+        rates = np.clip(rates + rng.normal(0, 200 * SPROUT_TICK_S**0.5, rates.size), 0, MOST_RATE)
+        arrived += rng.poisson(rates * SPROUT_TICK_S)
+    assert 0.95 < np.mean(arrived >= forecast) < 0.995
+
+
+def test_a_slower_sprout_dares_a_smaller_share_of_its_rate() -> None:
+    """So of two in one queue the slower one gets slower still, down to two packets: Sprout's own, not a mistake."""
+
+    def dared(rate: float) -> float:
+        scheme = Sprout()
+        scheme.belief[:] = np.exp(-((RATES - rate) ** 2) / (2 * 60.0**2))
+        scheme.belief /= scheme.belief.sum()
+        return scheme._forecast() / (rate * WITHIN_TICKS * SPROUT_TICK_S)
+
+    shares = [dared(rate) for rate in (100.0, 200.0, 400.0, 800.0)]
+    assert shares == sorted(shares) and shares[0] < 0.3 < 0.6 < shares[-1]
+    flows = [Starting(Sprout()), Starting(Sprout(), 1.0)]
+    rates = sorted(log.between(6, 12).mbit for log in run(ScriptedPath(4.0, 0.02, 200), flows, 12.0))
+    assert rates[0] < 0.1 * sum(rates)
+
+
+@pytest.mark.parametrize(("mbit", "delay_s"), [(4.0, 0.02), (2.0, 0.05)])
+def test_verus_learns_the_delay_of_each_window(mbit: float, delay_s: float) -> None:
+    """A window of W packets waits W packets long, where they are more than the path holds."""
+    scheme, packet_s = Verus(), 12e-3 / mbit
+    run(ScriptedPath(mbit, delay_s, 200), [Starting(scheme)], 12.0)
+    assert scheme._profile
+    windows, delays = scheme._profile
+    expected = np.maximum(windows * packet_s, 2 * delay_s + packet_s)
+    near = np.abs(windows / scheme.window - 1) < 0.3
+    assert near.sum() >= 3 and np.abs(delays[near] / expected[near] - 1).max() < 0.15
+    assert scheme._inverse(float(delays[near][-1])) == pytest.approx(windows[near][-1], rel=0.1)
 
 
 @pytest.mark.parametrize(("mbit", "delay_s"), [(4.0, 0.02), (2.0, 0.05)])
