@@ -5,7 +5,7 @@
 
 Fetches each from its package registry, builds it in ~/.cache/configtron/oracles (cargo, npm and g++, go) and runs it in
 virtual time. Prints both answers. `--write` stores theirs in tests/schemes/oracle_answers.json, with their versions.
-An oracle that cannot be had here is skipped, with the reason. Exit code 1 if one does not agree.
+An oracle that cannot be had here is skipped, with the reason. Exit code 1 if one does not agree, or none was had.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def main() -> int:
     parser.add_argument("--write", action="store_true")
     wanted = parser.parse_args()
     kept = json.loads(STORE.read_text()) if STORE.exists() else {}
-    bad = []
+    bad, compared = [], []
     for name in wanted.names or ORACLES:
         judge, origin = ORACLES[name]
         try:
@@ -104,6 +104,7 @@ def main() -> int:
         except Unavailable as reason:
             print(f"{name}: skipped: {reason}")
             continue
+        compared.append(name)
         bad += [] if good else [name]
         kept[name] = {
             "of": origin,
@@ -112,8 +113,8 @@ def main() -> int:
         }
     if wanted.write:
         STORE.write_text(json.dumps(kept, separators=(",", ":")) + "\n")
-    print(f"do not agree: {', '.join(bad) or 'none'}")
-    return bool(bad)
+    print(f"compared: {', '.join(compared) or 'none'}; do not agree: {', '.join(bad) or 'none'}")
+    return bool(bad or not compared)
 
 
 if __name__ == "__main__":
