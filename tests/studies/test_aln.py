@@ -230,8 +230,8 @@ def test_every_figure_is_a_table_with_ours_beside_the_papers() -> None:
     (fixed,) = [row for row in tables["figure-10"].rows if row[1] == FIXED]
     # Estimated: five trips to four (`test_estimates_are_of_nulls_transfers`).
     assert fixed[3] == 1.25 and fixed[6] == 1.2
-    worse = {row[0]: row[10] for row in tables["figure-24"].rows}
-    assert worse[FIXED] == 0.0 and worse["pred-high"] == 1.0
+    shares = {row[0]: (row[7], row[10]) for row in tables["figure-24"].rows}
+    assert shares[FIXED] == (1.0, 0.0) and shares["pred-high"] == (0.0, 1.0)
     assert "20-" not in str(tables["figure-22"].rows) and "100-300 segments" in str(tables["figure-22"].rows)
 
 
