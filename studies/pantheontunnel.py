@@ -46,8 +46,8 @@ class TunnelPlan:
 
     paths: tuple[str, ...] = ("pantheon:2", "pantheon:16")
     schemes: tuple[str, ...] = ("cubic", "vegas")
-    runs: int = 20
-    duration_s: float = 10.0
+    runs: int = 12
+    duration_s: float = 6.0
 
     def parts(self, seed: int) -> list[parts.Part]:
         """A boot a path and scheme."""
