@@ -16,8 +16,8 @@ from statistics import fmean, median
 
 from configtron.lab.testbed.families import named
 from configtron.studies.flows.flows import FlowOutcome, TrialOutcome
-from configtron.studies.flows.published import agreement_fact
 from configtron.studies.flows.spread import agreement, ellipse, jain, margin, mean, ranks
+from configtron.studies.flows.stated_pairs import agreement_fact
 from configtron.studies.output.results import (
     ABSENT,
     HOLDS,

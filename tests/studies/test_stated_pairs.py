@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import kendalltau
 
 from configtron.studies.flows.flows import FlowOutcome, TrialOutcome
-from configtron.studies.flows.published import PUBLISHED, StatedPair, agreement_fact, interval, tau
 from configtron.studies.flows.ranking import Entry, delays, facts
+from configtron.studies.flows.stated_pairs import PUBLISHED, StatedPair, agreement_fact, interval, tau
 from configtron.studies.output.results import ABSENT, HOLDS, PARTLY, UNKNOWN
 
 AS_STATED = {"copa": 30.0, "vivace": 40.0, "verus": 50.0, "bbr": 60.0, "cubic": 80.0, "allegro": 90.0}
