@@ -26,7 +26,7 @@ from configtron.studies.archive import site
 from configtron.studies.archive.manifest import chosen
 from configtron.studies.flows import flows
 from configtron.studies.flows.changing import CHANGING, DIRECTIONS, MOMENTS, STEADY, ChangingPath
-from configtron.studies.flows.effects import DRAWS, Effect, Figures, balanced, effects
+from configtron.studies.flows.effects import DRAWS, Figures, VarianceShare, balanced, effects
 from configtron.studies.flows.flows import FlowOutcome, Trial, TrialOutcome
 from configtron.studies.output.results import ABSENT, HOLDS, UNKNOWN, Cell, Evaluated, Fact, Table
 from configtron.studies.pantheon import seed_of
@@ -145,7 +145,7 @@ def evaluated(
     )  # fmt: skip
 
 
-def _by_path(plan: ChangesPlan, power: Figures, chance: np.random.Generator) -> dict[str, list[Effect]]:
+def _by_path(plan: ChangesPlan, power: Figures, chance: np.random.Generator) -> dict[str, list[VarianceShare]]:
     """The effects within each path alone."""
     parts = [balanced(power[n : n + 1]) for n in range(len(plan.paths))]
     return {
@@ -155,24 +155,24 @@ def _by_path(plan: ChangesPlan, power: Figures, chance: np.random.Generator) -> 
     }  # fmt: skip
 
 
-EFFECT_COLUMNS = ("effect", "share %", "low", "high", "shuffled", "at most")
+VARIANCE_COLUMNS = ("effect", "share %", "low", "high", "shuffled", "at most")
 
 
-def _cells(effect: Effect) -> list[Cell]:
+def _cells(effect: VarianceShare) -> list[Cell]:
     return [effect.name, *(None if math.isnan(value) else round(100 * value, 2) for value in effect[1:])]
 
 
-def _effects_table(pooled: Mapping[str, Sequence[Effect]], words: str) -> Table:
+def _effects_table(pooled: Mapping[str, Sequence[VarianceShare]], words: str) -> Table:
     rows = [[name, *_cells(effect)] for name, found in pooled.items() for effect in found]
     title = "Shares of variance over the paths that change"
     intervals = "low, high: 95 % over runs; shuffled, at most: mean and 97.5 % of labels without meaning. "
-    return Table("effects", title, ("measure", *EFFECT_COLUMNS), rows, intervals + words)
+    return Table("effects", title, ("measure", *VARIANCE_COLUMNS), rows, intervals + words)
 
 
-def _paths_table(each: Mapping[str, Sequence[Effect]]) -> Table:
+def _paths_table(each: Mapping[str, Sequence[VarianceShare]]) -> Table:
     rows = [[name, *_cells(effect)] for name, found in each.items() for effect in found if "path" not in effect.name]
     words = "Of power, within each path; the steady one has neither a time nor a direction of its own."
-    return Table("paths", "Shares of variance within a path", ("path", *EFFECT_COLUMNS), rows, words)
+    return Table("paths", "Shares of variance within a path", ("path", *VARIANCE_COLUMNS), rows, words)
 
 
 def _means_table(plan: ChangesPlan, whole: Mapping[str, Figures]) -> Table:
@@ -195,7 +195,7 @@ def _exp(value: float | None) -> float | None:
     return None if value is None else math.exp(value)
 
 
-def _facts(pooled: Sequence[Effect] | None, steady: Sequence[Effect] | None) -> list[Fact]:
+def _facts(pooled: Sequence[VarianceShare] | None, steady: Sequence[VarianceShare] | None) -> list[Fact]:
     """Each of the paper's three effects, whether the order of schemes changes with it, and the steady path."""
     paper = "Pantheon: in words"
     if pooled is None:
@@ -206,17 +206,17 @@ def _facts(pooled: Sequence[Effect] | None, steady: Sequence[Effect] | None) -> 
     return [*plain, *orders, _nothing(steady)]
 
 
-def _percent(effect: Effect) -> str:
+def _percent(effect: VarianceShare) -> str:
     return f"{100 * effect.share:.1f} [{100 * effect.low:.1f}, {100 * effect.high:.1f}] % of the variance of power"
 
 
-def _varies(claim: str, paper: str, effect: Effect) -> Fact:
+def _varies(claim: str, paper: str, effect: VarianceShare) -> Fact:
     verdict = HOLDS if effect.is_seen else ABSENT
     words = f"shuffled labels have {100 * effect.null:.1f} %, at most {100 * effect.null_high:.1f} % (97.5 %)"
     return Fact(claim, paper, _percent(effect), verdict, words)
 
 
-def _nothing(steady: Sequence[Effect] | None) -> Fact:
+def _nothing(steady: Sequence[VarianceShare] | None) -> Fact:
     """The judge's own test: on a path that never changes no effect may be seen."""
     claim = "a path that never changes has neither direction nor time"
     if steady is None:

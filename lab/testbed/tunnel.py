@@ -42,7 +42,7 @@ TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 1, 0x1000
 QUEUE_PACKETS = 10_000
 
 
-class _End(NamedTuple):
+class _TunnelEnd(NamedTuple):
     """One end: its device, its socket on the wire."""
 
     device: int
@@ -73,7 +73,7 @@ class Tunnel:
         os.close(self._woken)
         self._open.close()
 
-    def _raise(self, netns: str, inner: str, outer: str) -> _End:
+    def _raise(self, netns: str, inner: str, outer: str) -> _TunnelEnd:
         with inside(netns):
             device = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
             self._open.callback(os.close, device)
@@ -85,7 +85,7 @@ class Tunnel:
             f"addr add {inner}/24 dev {DEVICE}",
             f"link set {DEVICE} mtu {PACKET_BYTES - OVERHEAD_BYTES} txqueuelen {QUEUE_PACKETS} up",
         ])  # fmt: skip
-        return _End(device, wire)
+        return _TunnelEnd(device, wire)
 
     def _carry(self) -> None:
         """Carry packets until the end; each end counts its own."""
@@ -99,7 +99,7 @@ class Tunnel:
                 if end.wire in ready:
                     self._in(end)
 
-    def _out(self, end: _End, number: int) -> int:
+    def _out(self, end: _TunnelEnd, number: int) -> int:
         """Send what waits on the device; return the next number. What the wire has no room for is lost."""
         with suppress(BlockingIOError):
             while True:
@@ -109,7 +109,7 @@ class Tunnel:
                 number = (number + 1) % (1 << 32)
         return number
 
-    def _in(self, end: _End) -> None:
+    def _in(self, end: _TunnelEnd) -> None:
         with suppress(BlockingIOError, ConnectionError):
             while True:
                 os.write(end.device, end.wire.recv(PACKET_BYTES)[NUMBER.size :])

@@ -11,8 +11,8 @@ Method     Analysis of variance of a balanced design: path x direction x moment 
            whole with all below it: runs among the moments of a direction, moments among a path's directions,
            directions among paths, and the schemes of a run. A share of the null is what labels without meaning
            explain, of an interaction too.
-Reads as   `Effect`: share, interval, the null's mean and its 97.5 % quantile. An effect is there when its share is
-           above that quantile, a test by permutation; the interval says how far other runs would move the share.
+Reads as   `VarianceShare`: share, interval, the null's mean and its 97.5 % quantile. An effect is there when its share
+           is above that quantile, a test by permutation; the interval says how far other runs would move the share.
 Fails as   a run without a figure takes the mean of its place's other runs, and is counted; a scheme that has no figure
            at some place is left out, and is named: the design stays balanced.
 Differs    from Pantheon, which shows the three in plots and states them in words. Runs that are drawn twice make places
@@ -40,7 +40,7 @@ TINY = 1e-12
 Figures = NDArray[np.float64]
 
 
-class Effect(NamedTuple):
+class VarianceShare(NamedTuple):
     """One share of the variance: 0 to 1; its interval; what labels without meaning have."""
 
     name: str
@@ -108,7 +108,7 @@ def _nested(means: Figures, size: int) -> tuple[float, float, float]:
     )
 
 
-def effects(figures: Figures, chance: np.random.Generator, draws: int = DRAWS) -> list[Effect]:
+def effects(figures: Figures, chance: np.random.Generator, draws: int = DRAWS) -> list[VarianceShare]:
     """Return every effect with its interval and its null; runs have none."""
     found = shares(figures)
     drawn = np.array([shares(_drawn(figures, chance)) for _ in range(draws)])
@@ -116,7 +116,7 @@ def effects(figures: Figures, chance: np.random.Generator, draws: int = DRAWS) -
     wider = np.sqrt(figures.shape[RUN] / max(figures.shape[RUN] - 1, 1))
     low, high = np.clip(found + (np.percentile(drawn, ENDS, axis=0) - drawn.mean(axis=0)) * wider, 0, 1)
     rows = (found, low, high, null.mean(axis=0), np.percentile(null, ENDS[1], axis=0))
-    return [Effect(name, *map(float, row)) for name, row in zip(EFFECTS, np.transpose(rows), strict=True)]
+    return [VarianceShare(name, *map(float, row)) for name, row in zip(EFFECTS, np.transpose(rows), strict=True)]
 
 
 def _drawn(figures: Figures, chance: np.random.Generator) -> Figures:
