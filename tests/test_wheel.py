@@ -83,6 +83,8 @@ RUNS: dict[str, tuple[tuple[str, ...], set[int]]] = {
     "learn initial train": (("learn", "initial", "train", str(CAPTURE)), {0, 2, 4}),
     "learn initial predict": (("learn", "initial", "predict", "192.0.2.1"), {0, 2}),
     "learn initial evaluate": (("learn", "initial", "evaluate"), {2}),
+    "learn indigo train": (("learn", "indigo", "train", "--folder", "indigo", "--rounds", "0"), {2}),
+    "learn indigo show": (("learn", "indigo", "show"), {0}),
     "learn manager run": (("learn", "manager", "run"), {2}),
     "learn manager enroll": (("learn", "manager", "enroll", "web1", "--address", "tcp://127.0.0.1:5560"), {0, 2}),
     "learn manager revoke": (("learn", "manager", "revoke", "web9"), {4}),

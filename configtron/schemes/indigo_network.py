@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Indigo's network: what it reads of a flow each step, one LSTM layer, and the action that it chooses.
 
+    weights = shipped()                       those that are part of this package (`configtron learn indigo show`)
     choose = LearnedAction(weights)           one a flow: the layer's memory begins at zero with the flow
     ACTIONS[choose(state)](window)
 
@@ -10,6 +11,8 @@ Units of the inputs are logarithms, so that half a window too few looks alike at
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from importlib.resources import files
 from typing import NamedTuple
 
 import numpy as np
@@ -29,8 +32,12 @@ NO_CHANGE = 2
 # Beyond one packet nothing can be sent; the other is the largest window that Indigo's inputs were scaled to.
 LEAST_WINDOW, MOST_WINDOW = 2.0, 5000.0
 UNITS = 32
+# By gate: a sigmoid is half a tanh of half the sum; the forget gate's sum has one more (Jozefowicz and others 2015).
+HALVED = np.repeat(np.array([0.5, 1.0, 0.5, 0.5], np.float32), UNITS)
+FORGET_BIAS = np.repeat(np.array([0.0, 0.0, 0.5, 0.0], np.float32), UNITS)
 # One of each number of a step, and the last action's place among the actions.
 INPUTS = 4 + len(ACTIONS)
+WEIGHTS_FILE = "indigo.npz"
 
 
 class StepState(NamedTuple):
@@ -69,9 +76,10 @@ def _level(mbit: Floats) -> Floats:
 
 def gates(sums: Floats, memory: Floats) -> tuple[Floats, Floats]:
     """Return the layer's new memory and its output, by the gates' sums."""
-    of_input, candidate, forget, output = np.split(sums, 4, -1)
-    memory = memory * sigmoid(forget + 1) + sigmoid(of_input) * np.tanh(candidate)
-    return memory, np.tanh(memory) * sigmoid(output)
+    opened = np.tanh(sums * HALVED + FORGET_BIAS)
+    of_input, candidate, forget, output = (opened[..., at : at + UNITS] for at in range(0, 4 * UNITS, UNITS))
+    memory = 0.5 * (memory * (1 + forget) + (1 + of_input) * candidate)
+    return memory, 0.5 * np.tanh(memory) * (1 + output)
 
 
 def sigmoid(values: Floats) -> Floats:
@@ -93,3 +101,10 @@ class LearnedAction:
         sums = inputs @ weights.inputs + self._output @ weights.hidden + weights.bias
         self._memory, self._output = gates(sums, self._memory)
         return int(np.argmax(self._output @ weights.readout + weights.readout_bias))
+
+
+@cache
+def shipped() -> IndigoWeights:
+    """Return the weights that are part of this package: how they were trained is in docs/indigo.md."""
+    with files("configtron.schemes").joinpath(WEIGHTS_FILE).open("rb") as file, np.load(file) as stored:
+        return IndigoWeights(*(stored[name].astype(np.float64) for name in IndigoWeights._fields))

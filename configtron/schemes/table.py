@@ -16,6 +16,8 @@ import numpy as np
 from configtron.schemes.allegro import Allegro
 from configtron.schemes.copa import Copa
 from configtron.schemes.gcc import Gcc
+from configtron.schemes.indigo import Indigo
+from configtron.schemes.indigo_network import LearnedAction, shipped
 from configtron.schemes.ledbat import Ledbat
 from configtron.schemes.scheme import Scheme
 from configtron.schemes.scream import Scream
@@ -40,6 +42,7 @@ USER_SPACE_SCHEMES: tuple[UserSpaceScheme, ...] = (
     UserSpaceScheme("scream", lambda _: Scream(), "RFC 8298"),
     UserSpaceScheme("sprout", lambda _: Sprout(), "Winstein and others, NSDI 2013"),
     UserSpaceScheme("verus", lambda _: Verus(), "Zaki and others, SIGCOMM 2015"),
+    UserSpaceScheme("indigo", lambda _: Indigo(LearnedAction(shipped())), "Yan and others, USENIX ATC 2018"),
     UserSpaceScheme("gcc", lambda _: Gcc(), "draft-ietf-rmcat-gcc-02"),
 )
 

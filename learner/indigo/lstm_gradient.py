@@ -23,7 +23,7 @@ DECAY = 1e-4
 ACTION_COUNT = 5
 
 
-class Batch(NamedTuple):
+class SequenceBatch(NamedTuple):
     """inputs: steps x sequences x `INPUTS`; actions: the expert's, steps x sequences; counts: which steps there are."""
 
     inputs: Floats
@@ -66,14 +66,14 @@ def scores(weights: IndigoWeights, inputs: Floats) -> Floats:
     return _readout(weights, _forward(weights, inputs))
 
 
-def objective(weights: IndigoWeights, batch: Batch) -> float:
+def objective(weights: IndigoWeights, batch: SequenceBatch) -> float:
     """Return what the gradient is of."""
     squares = sum(float((part**2).sum()) for part in _decayed(weights))
     chances = _softmax(scores(weights, batch.inputs))
     return _cross_entropy(chances, batch) + DECAY / 2 * squares
 
 
-def gradient(weights: IndigoWeights, batch: Batch) -> Gradient:
+def gradient(weights: IndigoWeights, batch: SequenceBatch) -> Gradient:
     """Return loss and derivatives."""
     passed = _forward(weights, batch.inputs)
     chances = _softmax(_readout(weights, passed))
@@ -121,35 +121,33 @@ def _softmax(answers: Floats) -> Floats:
     return found
 
 
-def _chosen(chances: Floats, batch: Batch) -> Floats:
+def _chosen(chances: Floats, batch: SequenceBatch) -> Floats:
     return np.take_along_axis(chances, batch.actions[..., None], -1)
 
 
-def _cross_entropy(chances: Floats, batch: Batch) -> float:
+def _cross_entropy(chances: Floats, batch: SequenceBatch) -> float:
     least = np.finfo(chances.dtype).tiny
     return float(-np.log(np.maximum(_chosen(chances, batch)[..., 0], least))[batch.counts].mean(dtype=np.float64))
 
 
 def _backward(weights: IndigoWeights, passed: _Passed, errors: Floats) -> Floats:
-    """Return the derivatives by the gates' sums."""
-    found = np.empty_like(passed.sums)
-    by_output = np.zeros_like(passed.outputs[0])
-    by_memory = np.zeros_like(by_output)
-    for at in reversed(range(len(found))):
-        by_output += errors[at] @ weights.readout.T
-        by_memory = _gates_backward(found[at], passed, at, by_output, by_memory)
-        by_output = found[at] @ weights.hidden.T
-    return found
-
-
-def _gates_backward(found: Floats, passed: _Passed, at: int, by_output: Floats, by_memory: Floats) -> Floats:
-    """Fill in one step's derivatives; return those by the memory before it."""
-    of_input, candidate, forget, output = np.split(passed.sums[at], 4, -1)
+    """Return the derivatives by the gates' sums. What no later step changes is made for all steps before the loop."""
+    of_input, candidate, forget, output = np.split(passed.sums, 4, -1)
     of_input, candidate, forget, output = sigmoid(of_input), np.tanh(candidate), sigmoid(forget + 1), sigmoid(output)
-    shown = np.tanh(passed.memories[at + 1])
-    by_memory = by_memory + by_output * output * (1 - shown * shown)
-    found[:, :UNITS] = by_memory * candidate * of_input * (1 - of_input)
-    found[:, UNITS : 2 * UNITS] = by_memory * of_input * (1 - candidate * candidate)
-    found[:, 2 * UNITS : 3 * UNITS] = by_memory * passed.memories[at] * forget * (1 - forget)
-    found[:, 3 * UNITS :] = by_output * shown * output * (1 - output)
-    return by_memory * forget
+    shown = np.tanh(passed.memories[1:])
+    to_memory, to_output = output * (1 - shown * shown), shown * output * (1 - output)
+    to_gates = np.concatenate([
+        candidate * of_input * (1 - of_input), of_input * (1 - candidate * candidate),
+        passed.memories[:-1] * forget * (1 - forget),
+    ], -1).reshape(*of_input.shape[:2], 3, UNITS)  # fmt: skip
+    given, back = errors @ weights.readout.T, np.ascontiguousarray(weights.hidden.T)
+    found = np.empty_like(passed.sums).reshape(*of_input.shape[:2], 4, UNITS)
+    by_output, by_memory = np.zeros_like(given[0]), np.zeros_like(given[0])
+    for at in reversed(range(len(found))):
+        by_output = by_output + given[at]
+        by_memory = by_memory + by_output * to_memory[at]
+        np.multiply(by_memory[:, None], to_gates[at], out=found[at, :, :3])
+        np.multiply(by_output, to_output[at], out=found[at, :, 3])
+        by_memory = by_memory * forget[at]
+        by_output = found[at].reshape(len(by_memory), -1) @ back
+    return found.reshape(passed.sums.shape)

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from configtron.model.errors import ConfigtronError
+from configtron.model.errors import ConfigtronError, Missing
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Place, Rules
 from configtron.service import campaign, capture, learning, lease, replay
@@ -177,6 +177,9 @@ def of_learning(files: Files) -> dict[str, Iterator[tuple[str, Call]]]:
     def taught(**options: Any) -> object:
         return learning.run(learning.LearnOptions(db, policy="mab_nc", fresh=True, **options))
 
+    def no_lab() -> Any:
+        raise Missing("no lab here")
+
     making = learning.PolicyOptions(classes="2")
     return {
         "import_file": itertools.chain(
@@ -201,6 +204,10 @@ def of_learning(files: Files) -> dict[str, Iterator[tuple[str, Call]]]:
         ),
         "train_initial": with_options(learning.train_initial, learning.InitialOptions(files.new()), files),
         "predict_initial": with_options(learning.predict_initial, learning.WindowsOptions(db, "192.0.2.1"), files),
+        "train_indigo": with_options(
+            lambda how: learning.train_indigo(how, make_flows=no_lab), learning.IndigoOptions(files.new()), files
+        ),
+        "show_indigo": with_values(learning.show_indigo, Path, files),
         "evaluate_initial": with_options(learning.evaluate_initial, learning.HitOptions(db), files),
         # A study that is none: no guest is started.
         "fill": with_options(

@@ -19,6 +19,7 @@ ROWS = {
     "export": "Write a policy as rules, and what it costs to do so.",
     "report": "Write what a fleet's map gains as a page.",
     "initial": "Learn initial windows from the ends of connections.",
+    "indigo": "Train a congestion control by imitation.",
     "serve": "Tune this host's clients by what their page loads show.",
     "manager": "Give many hosts their maps, and learn from their outcomes.",
     "drop": "Forget a policy and its decisions.",

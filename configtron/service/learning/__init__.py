@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from configtron.service.learning.explaining import Explained, ExplainOptions, explain
     from configtron.service.learning.exporting import Exported, ExportOptions, export
     from configtron.service.learning.importing import Imported, import_file
+    from configtron.service.learning.indigo import IndigoOptions, IndigoTrained, show_indigo, train_indigo
     from configtron.service.learning.initial import (
         HitOptions,
         InitialOptions,
@@ -46,6 +47,7 @@ __all__ = [
     "Status", "LearnResult", "drop", "evaluate", "explain", "export", "fill", "import_file", "knobs_of_policy",
     "knobs_of_tensor", "restored_policy", "run", "saved", "status", "HitOptions", "InitialOptions", "InitialTraining",
     "InitialWindows", "WindowsOptions", "evaluate_initial", "predict_initial", "train_initial",
+    "IndigoOptions", "IndigoTrained", "show_indigo", "train_indigo",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
@@ -56,6 +58,7 @@ if not TYPE_CHECKING:
             **dict.fromkeys(("Explained", "ExplainOptions", "explain"), "explaining"),
             **dict.fromkeys(("Exported", "ExportOptions", "export"), "exporting"),
             **dict.fromkeys(("Imported", "import_file"), "importing"),
+            **dict.fromkeys(("IndigoOptions", "IndigoTrained", "show_indigo", "train_indigo"), "indigo"),
             **dict.fromkeys(
                 (
                     "HitOptions",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from configtron.learner.indigo.adam import AdamState, adam_step
-from configtron.learner.indigo.lstm_gradient import Batch, drawn_weights, gradient, objective, scores
+from configtron.learner.indigo.lstm_gradient import SequenceBatch, drawn_weights, gradient, objective, scores
 from configtron.schemes.indigo_network import (
     ACTIONS,
     INPUTS,
@@ -30,14 +30,14 @@ def weights_of(seed: int) -> IndigoWeights:
     return IndigoWeights(*(part + rng.normal(0, 0.2, part.shape) for part in drawn))
 
 
-def batch_of(seed: int, steps: int = 5, count: int = 3) -> Batch:
+def batch_of(seed: int, steps: int = 5, count: int = 3) -> SequenceBatch:
     rng = np.random.default_rng(seed)
     counts = np.ones((steps, count), bool)
     counts[steps - 2 :, 0] = False
-    return Batch(rng.normal(size=(steps, count, INPUTS)), rng.integers(0, len(ACTIONS), (steps, count)), counts)
+    return SequenceBatch(rng.normal(size=(steps, count, INPUTS)), rng.integers(0, len(ACTIONS), (steps, count)), counts)
 
 
-def difference(weights: IndigoWeights, batch: Batch, part: int, at: tuple[int, ...]) -> float:
+def difference(weights: IndigoWeights, batch: SequenceBatch, part: int, at: tuple[int, ...]) -> float:
     values = []
     for sign in (1, -1):
         moved = [one.copy() for one in weights]
@@ -120,7 +120,7 @@ def test_a_network_learns_what_needs_memory() -> None:
     actions = np.roll(signs, 2, axis=0)
     counts = np.ones((12, 30), bool)
     counts[:2] = False
-    batch, weights = Batch(inputs, actions, counts), drawn_weights(rng)
+    batch, weights = SequenceBatch(inputs, actions, counts), drawn_weights(rng)
     state, first = AdamState.begun(weights), gradient(weights, batch)
     for _ in range(120):
         weights, state = adam_step(weights, gradient(weights, batch).parts, state, 0.02)

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: MIT
+"""Flows of Indigo's training in the lab's guest: best windows, steps, and the same bytes again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from configtron.learner.indigo.lstm_gradient import drawn_weights
+from configtron.learner.indigo.window_search import best_window
+from configtron.schemes.indigo_network import IndigoWeights
+from configtron.service.learning.indigo_flows import FlowFound, FlowOrder, RunFlows, found_bytes, in_guest
+from configtron.service.learning.indigo_paths import on_paths
+
+pytestmark = [pytest.mark.lab, pytest.mark.root]
+LINK = "emulated:4/20/0/300"
+# 4 Mbit/s times 40 ms, and half of the packet at the bottleneck, which is on its way or not.
+HOLDS = 4e6 * 0.04 / 8 / 1500 + 0.5
+
+
+@pytest.fixture(scope="module")
+def run() -> RunFlows:
+    return in_guest()
+
+
+def both(orders: Sequence[FlowOrder], run: RunFlows, weights: IndigoWeights) -> tuple[list[FlowFound], list[FlowFound]]:
+    """The lab's answer and the pure path's."""
+    return run(orders, weights), on_paths()(orders, weights)
+
+
+def test_the_lab_and_the_path_agree(run: RunFlows) -> None:
+    weights = drawn_weights(np.random.default_rng(1))
+    orders = [
+        FlowOrder("search", LINK, 1.0, 1),
+        FlowOrder("expert", LINK, 2.0, 1, 14.0),
+        FlowOrder("learned", LINK, 1.0, 1),
+    ]
+    lab, path = both(orders, run, weights)
+    assert [best_window(found[0].tried) for found in (lab, path)] == pytest.approx([HOLDS, HOLDS], abs=1.0)
+    for expert in (lab[1].steps, path[1].steps):
+        later = expert[len(expert) // 2 :]
+        assert (np.abs(later[:, 3] - 14) <= 5).all() and later[:, 1].mean() == pytest.approx(4.0, rel=0.12)
+    assert 0.8 < len(lab[1].steps) / len(path[1].steps) < 1.25
+    assert len(lab[2].steps) > 10
+    # virtual time, and chance by the orders' seeds
+    assert found_bytes(run(orders[1:], weights)) == found_bytes(lab[1:])
