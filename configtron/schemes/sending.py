@@ -12,7 +12,8 @@ Method     Each datagram has a number of its own and none is sent twice. One tha
            is under way is lost, and timeouts double until an acknowledgement comes. One packet may always be under
            way.
 Reads as   `due`, `wake_by`: seconds of the caller's clock. The pacing rate sets the time between packets. A late sender
-           catches up by at most `CATCH_UP_S`, so that a timer's error does not lower the rate.
+           catches up by at most `CATCH_UP_S`, so that a timer's error does not lower the rate. No flow is faster than
+           its host's line.
 Differs    from TCP: nothing is retransmitted; every packet is acknowledged by itself.
 Source     RFC 9002 section 6.1.1; RFC 6298 section 5
 """
@@ -29,6 +30,9 @@ from configtron.schemes.scheme import PACKET_BYTES, TICK_S, Scheme
 REORDERED = 3
 # Timers of Linux are late by 50 us (PR_SET_TIMERSLACK); a busy program by more.
 CATCH_UP_S = 0.001
+# A host's own line: 400 Mbit/s, several times the fastest path. Without it a scheme that finds no queue (Copa behind a
+# policer) has no bound at all. Shorter bursts than `CATCH_UP_S` of it, 33 packets, leave at once.
+LINE_RATE = 5e7
 # Timeouts double so often at most, to 64 times the first.
 MOST_DOUBLED = 6
 
@@ -86,7 +90,8 @@ class DatagramSender:
             self._under_way.clear()
             self._doubled = min(self._doubled + 1, MOST_DOUBLED)
             self._lose(now, lost)
-        self._cwnd, self._pacing_rate = self.scheme.on_tick(now)
+        self._cwnd, pacing_rate = self.scheme.on_tick(now)
+        self._pacing_rate = min(pacing_rate, LINE_RATE)
         self._next_tick = now + TICK_S
 
     @property

@@ -57,8 +57,9 @@ __all__ = ["CLIENT", "CLIENT_ADDRESS", "CLIENT_PREFIX", "SERVERS", "Testbed", "q
 FRAME_BYTES = PACKET_BYTES + 14
 # tbf lets one frame go at once, whatever its rate; a little more, so that a frame is not held for a rounded byte.
 BURST_BYTES = FRAME_BYTES + 86
-# What was under way is gone by then, or something goes on sending: 426 packets at 0.1 Mbit/s take 51 s.
-PATIENCE_S = 120.0
+# What was under way is gone by then, or something goes on sending: 426 packets at 0.1 Mbit/s take 51 s; a flood's
+# acknowledgements, each by itself over 0.12 Mbit/s, some minutes.
+PATIENCE_S = 600.0
 # At rest is what sends nothing for so long: longer than a first retransmission waits on most of the paths. Seconds cost
 # nothing in virtual time; each look does.
 QUIET_S = 1.0

@@ -55,12 +55,11 @@ LOW_WATER_BYTES = 1 << 15
 PROTOCOLS = (socket.IPPROTO_TCP, socket.IPPROTO_UDP)
 # SO_LINGER: on, 0 s; closing is a reset.
 RESET = struct.pack("ii", 1, 0)
-# A tap's ring holds two seconds of the fastest link.
-LOOK_EVERY_S = 0.5
+# A tap's ring holds two seconds of the fastest link, and a tenth of a second of nine senders at their lines' rate.
+LOOK_EVERY_S, FLOOD_LOOK_S = 0.5, 0.1
 SECOND_NS = 1_000_000_000
-LOOK_EVERY_NS = round(LOOK_EVERY_S * SECOND_NS)
 # The path is empty when nothing arrives for so long: longer than the longest gap of the slowest link.
-QUIET_S, PATIENCE_S = 1.5, 120.0
+QUIET_S, PATIENCE_S = 1.5, 600.0
 # Flows begin anywhere within one tick of the kernel's clock (HZ is 100), as users do.
 TICK_NS = 10_000_000
 
@@ -222,12 +221,13 @@ class _Race:
         flows = [(flow.start_s, number) for number, flow in enumerate(self._trial.flows) if not self._reasons[number]]
         # whole nanoseconds: what is left to wait is the same number whenever the trial began
         starts = [(began_ns + round(at * 1e9), number) for at, number in sorted(flows)]
-        end, look = began_ns + round(self._trial.duration_s * 1e9), began_ns + LOOK_EVERY_NS
+        every_ns = round(SECOND_NS * (FLOOD_LOOK_S if self._datagrams else LOOK_EVERY_S))
+        end, look = began_ns + round(self._trial.duration_s * 1e9), began_ns + every_ns
         while (now := time.monotonic_ns()) < end:
             while starts and starts[0][0] <= now:
                 begin[starts.pop(0)[1]]()
             if look <= now:
-                look = now + LOOK_EVERY_NS
+                look = now + every_ns
                 for tap in taps:
                     tap.read()
             until = min([end, look, *(at for at, _ in starts[:1])])
