@@ -151,6 +151,8 @@ ROWS = (
     PaperRow("ALN", "seconds of CPU to learn 60 000 records anew", "-", "python -m benchmarks.initial_windows",
              several(("classifiers", found(r"classifiers, saved +(\S+)")),
                      ("model of lower bounds", found(r"lower bounds +(\S+)")))),  # fmt: skip
+    PaperRow("ALN", "connections decided by the kernel at 5 000 a second", "10 %",
+             "python -m benchmarks.agent_cost --policy initial", found(r"^decided: (\d+ of \d+) connections"), LONG),
     PaperRow("-", "where that distance comes from", "-", "python -m benchmarks.regret", found(r"([^\n]+)\n*\Z"), LONG),
     PaperRow("CT 5", "what exported rules lose", "-", "python -m benchmarks.exported", found(r"([^\n]+)\n*\Z"), LONG),
     PaperRow("-", "outside bandits on the same sessions", "-", "python -m benchmarks.rivals",

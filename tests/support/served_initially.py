@@ -3,9 +3,9 @@
 
     python -m tests.support.served_initially FOLDER DRIVER SECONDS
 
-as root in namespaces of its own (`rigs/isolation.py`); prints what was seen as JSON. Clients of some prefixes fetch the
-same bytes again and again over a path of 60 ms that loses a packet in some hundred. Each connection's initial window is
-read of the server's socket when it was accepted.
+as root in namespaces of its own (`rigs/isolation.py`); prints what was seen as JSON. SECONDS is the longest wait for
+the first learned window. Clients of some prefixes fetch the same bytes again and again over a path of 60 ms that loses
+a packet in some hundred. Each connection's initial window is read of the server's socket when it was accepted.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PREFIXES, CLIENTS, DEFAULT = 6, 4, 10
 DELAY_S, LOSS, EPOCH_S = 0.03, 0.001, 15
 # s after a kill by which the lease of three seconds, and its watchdog's, has ended; for which windows are looked at;
 # at most until another start has a map in force.
-AFTER_S, LOOKS_S, AGAIN_S = 8.0, 10.0, 60.0
+AFTER_S, LOOKS_S, AGAIN_S = 8.0, 10.0, 180.0
 
 
 class Fetched(NamedTuple):
@@ -108,6 +108,12 @@ class Traffic:
     def windows(self, since_s: float) -> Counter[int]:
         """Return how many connections that began since then had each initial window."""
         return Counter(one.window for one in tuple(self.done) if one.at_s >= since_s)
+
+    def wait_for_larger(self, since_s: float, at_most_s: float) -> None:
+        """Return when a connection that began since then had a larger window than the untouched stack's."""
+        until = time.monotonic() + at_most_s
+        while time.monotonic() < until and not set(self.windows(since_s)) - {DEFAULT}:
+            time.sleep(1.0)
 
     def look(self) -> Counter[int]:
         """Return the windows of connections that begin within the next seconds."""
@@ -182,18 +188,16 @@ def main(folder: Path, driver: str, seconds: float) -> None:
         before, serving = state_of(path), Serving(path, folder, driver)
         traffic = stack.enter_context(Traffic(path))
         seen: dict[str, Any] = {"before": traffic.look()}
-        process = serving.start()
+        began_s, process = time.monotonic(), serving.start()
         stack.callback(lambda: process.kill())
-        time.sleep(seconds)
+        traffic.wait_for_larger(began_s, seconds)
         seen |= {"during": traffic.look(), "state during": state_of(path) != before, "running": process.poll()}
         process.send_signal(signal.SIGKILL)
         process.wait()
         time.sleep(AFTER_S)
         seen |= {"killed": traffic.look(), "state killed": _other_lines(before, state_of(path))}
-        process = serving.start()
-        began_s = time.monotonic()
-        while time.monotonic() < began_s + AGAIN_S and not set(traffic.windows(began_s)) - {DEFAULT}:
-            time.sleep(1.0)
+        began_s, process = time.monotonic(), serving.start()
+        traffic.wait_for_larger(began_s, AGAIN_S)
         seen |= {"again": traffic.windows(began_s), "again_s": time.monotonic() - began_s}
         process.send_signal(signal.SIGTERM)
         seen["code"] = process.wait(30)
