@@ -159,8 +159,11 @@ def test_the_whole_study_is_every_scheme_on_every_path() -> None:
     assert plan.paths == PATHS and len(PATHS) == 18 and plan.schemes == SCHEMES
     parts = plan.parts(1)
     assert len(parts) == 18 * 2 * plan.runs and all(len(trials) == len(SCHEMES) for trials in parts.values())
-    three = parts[part_name("pantheon:4", 3, 1)][0]
-    assert [flow.start_s for flow in three.flows] == [0.0, 10.0, 20.0] and three.counted_from_s == 20.0
+    slow, three = (parts[part_name(path, 3, 1)][0] for path in ("pantheon:7", "pantheon:4"))
+    assert [flow.start_s for flow in slow.flows] == [0.0, 10.0, 20.0] and slow.counted_from_s == 20.0
+    # a fifth of that on a path of 100 Mbit/s
+    assert [flow.start_s for flow in three.flows] == [0.0, 2.0, 4.0] and three.counted_from_s == 4.0
+    assert (slow.duration_s, three.duration_s) == (30.0, 6.0)
     # common chance for all schemes, another for each run and path
     seeds = {trial.seed for trial in parts[part_name("pantheon:4", 1, 1)]}
     assert seeds == {seed_of(1, "pantheon:4", 1)} == {three.seed}
