@@ -14,13 +14,13 @@ from configtron.studies.registry.kinds import PartsProgress
 class Steps(ProgressDisplay):
     """Show how far a study is."""
 
-    _before = -1
+    _before, _parts = 0, -1
 
     def update(self, done: int, parts: int, now: str = "") -> None:
         """So many of so many parts are done; `now`: the last one, or what is done now."""
-        if self._before < 0:
-            # parts of an earlier run took no time of this one
-            self._before, self._began = done, self._clock()
+        if parts != self._parts or done < self._before:
+            # a study has several rounds of parts; parts of an earlier run took no time of this one
+            self._before, self._parts, self._began = done, parts, self._clock()
         here, elapsed = done - self._before, self._clock() - self._began
         left = lasting(elapsed * (parts - done) / here if here else None)
         if not self._drawn(parts, done, f"{left} {now}"):
