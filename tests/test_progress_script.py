@@ -9,7 +9,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from rigs.children import default_signals
+from rigs.children import child, default_signals
 
 SCRIPT = Path(__file__).parent.parent / ".ci" / "progress"
 OUTPUT = """Reading package lists...
@@ -49,8 +49,8 @@ def test_a_silent_phase_is_a_line_now_and_then(tmp_path: Path) -> None:
     wait = "while ! [ -e {} ]; do sleep 0.05; done; "
     first, last = tmp_path / "first", tmp_path / "last"
     words = ["sh", "-c", wait.format(first) + f"printf '{printed}'; " + wait.format(last) + "echo Setting up b"]
-    with subprocess.Popen([SCRIPT, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          env={**os.environ, "PROGRESS_EVERY_S": "0.2"}) as running:  # fmt: skip
+    with child([str(SCRIPT), *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+               env={**os.environ, "PROGRESS_EVERY_S": "0.2"}) as running:  # fmt: skip
         assert running.stdout is not None and running.stderr is not None
         lines = []
         for line in running.stdout:
@@ -60,14 +60,14 @@ def test_a_silent_phase_is_a_line_now_and_then(tmp_path: Path) -> None:
                 first.touch()
             if lines.count("  setting up: 1 of 2 packages") == 2:
                 last.touch()
-        complaint = running.stderr.read()
+        complaint, code = running.stderr.read(), running.wait()
     seen = list(dict.fromkeys(lines))
     # a line may be due between the packages, and after the last
     assert [one for one in seen if one not in ("  unpacking: 1 of 2 packages", "  unpacking: 2 of 2 packages")][:4] == [
         "  sh", "  unpacking", "  setting up", "  setting up: 1 of 2 packages",
     ]  # fmt: skip
     assert seen[-1] in ("  setting up: 1 of 2 packages", "  setting up: 2 of 2 packages")
-    assert running.returncode == 0 and complaint == ""
+    assert code == 0 and complaint == ""
 
 
 def test_nothing_is_left_behind_and_no_pipe_stays_open(tmp_path: Path) -> None:

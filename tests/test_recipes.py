@@ -46,7 +46,7 @@ def steps(recipe: str) -> list[Step]:
 def copy(folder: Path) -> None:
     for name in COPIED:
         if (ROOT / name).is_dir():
-            ignored = shutil.ignore_patterns("__pycache__", "*.pcapng.gz", "*.npz")
+            ignored = shutil.ignore_patterns("__pycache__", "*.pcapng.gz")
             shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=ignored)
         else:
             shutil.copy(ROOT / name, folder / name)
