@@ -134,6 +134,7 @@ def of_campaign(files: Files) -> dict[str, Iterator[tuple[str, Call]]]:
         "changes": with_values(lambda n: on_store(lambda store: campaign.changes(store, n, n)), int, files),
         "locked": with_values(lambda path: campaign.locked(path, 1), Path, files),
         "write_run": with_options(write, probe, files),
+        "campaign_cost": with_options(campaign.campaign_cost, campaign.PlanOptions(10), files),
     }
 
 

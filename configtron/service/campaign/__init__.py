@@ -19,6 +19,7 @@ from configtron.service.lazily import lazily
 if TYPE_CHECKING:
     from configtron.service.campaign.comparison import changes
     from configtron.service.campaign.conditions import parse_conditions
+    from configtron.service.campaign.cost import PlanOptions, campaign_cost
     from configtron.service.campaign.dry_run import PlannedTargets, planned_targets
     from configtron.service.campaign.inputs import blocklist_of, calls_each, read_template, vantages_of
     from configtron.service.campaign.layout import RunLayout
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from configtron.service.campaign.tally import RunProgress
 
 __all__ = [
-    "RUNS_COLUMNS", "RUNS_SCHEMA", "run_rows",
+    "RUNS_COLUMNS", "RUNS_SCHEMA", "run_rows", "PlanOptions", "campaign_cost",
     "SUMMARY", "LabScore", "PlannedTargets", "ProbeOptions", "RunLayout", "RunProgress", "RunResult", "RunSummary",
     "WrittenRun",    "baseline_of", "blocklist_of", "calls_each", "changes", "find_run", "judged", "locked",
     "open_runs", "parse_conditions", "planned", "planned_targets", "read_template", "records_of",
@@ -56,6 +57,7 @@ if not TYPE_CHECKING:
         __name__,
         {
             "changes": "comparison",
+            **dict.fromkeys(("PlanOptions", "campaign_cost"), "cost"),
             "parse_conditions": "conditions",
             **dict.fromkeys(("blocklist_of", "calls_each", "read_template", "vantages_of"), "inputs"),
             **dict.fromkeys(("PlannedTargets", "planned_targets"), "dry_run"),
