@@ -128,6 +128,13 @@ class Store(Database):
                 return found
         raise BadInput(f"run {number}: not in {self.path}; `configtron probe show` lists the runs")
 
+    def first_trace(self, run: int) -> tuple[str, int]:
+        """Return the name and beginning (ns) of the run's trace that was stored first; ("", 0) without any."""
+        query = "SELECT trace_id, started_at FROM trace WHERE run = ? ORDER BY id LIMIT 1"
+        with self._clear():
+            row: tuple[str, int] | None = self._connection.execute(query, (run,)).fetchone()
+        return row or ("", 0)
+
     def evidence_files(self, run: int) -> list[str]:
         """Return the names of the files that a run's packets are in."""
         query = "SELECT DISTINCT evidence_file FROM trace WHERE run = ? AND frames > 0 ORDER BY evidence_file"

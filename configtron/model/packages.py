@@ -35,6 +35,7 @@ PACKAGES: dict[str, Package] = {
     "h2": Package("h2", "lab", "python3-h2"),
     "scipy": Package("scipy", "learn", "python3-scipy"),
     "sklearn": Package("scikit-learn", "learn", "python3-sklearn"),
+    "pyarrow": Package("pyarrow", "parquet"),
     "distributed": Package("distributed", "dask"),
     "GPyOpt": Package("GPyOpt", "gpyopt"),
     "zmq": Package("pyzmq", "fleet", "python3-zmq"),

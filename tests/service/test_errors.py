@@ -18,10 +18,12 @@ from typing import Any
 
 import pytest
 
+from configtron.db.store import Store
 from configtron.model.errors import ConfigtronError, Missing
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Place, Rules
 from configtron.service import campaign, capture, learning, lease, replay
+from tests.support import sample_results
 
 RECORDING = Path(__file__).parents[2] / "fixtures/icw/10/trace.pcapng.gz"
 PACKAGES = ("campaign", "capture", "learning", "lease", "replay")
@@ -52,8 +54,6 @@ class Files:
         learning.run(learning.LearnOptions(self.learned, "mab_nc", policy_options=learning.PolicyOptions(classes="2")))
         lease.set_profile(self.tuned, "web", ["initcwnd=20"])
         lease.set_prefixes(self.tuned, {"192.0.2.0/24": "web"})
-        from configtron.db.store import Store
-
         Store(self.runs).close()
 
     def new(self) -> Path:
@@ -116,6 +116,12 @@ def of_campaign(files: Files) -> dict[str, Iterator[tuple[str, Call]]]:
     def write(options: campaign.ProbeOptions) -> object:
         return campaign.write_run(options, campaign.RunResult(1, "done", files.folder), files.runs, color=False)
 
+    def parquet(folder: Path) -> object:
+        with Store(files.new()) as store:
+            number = store.begin_run("{}")
+            store.record(number, sample_results.run())
+            return campaign.export_parquet(store, store.run(number), folder)
+
     return {
         "run": itertools.chain(
             with_options(lambda options: campaign.run(options, files.new(), **stop), probe, files),
@@ -134,6 +140,12 @@ def of_campaign(files: Files) -> dict[str, Iterator[tuple[str, Call]]]:
         "changes": with_values(lambda n: on_store(lambda store: campaign.changes(store, n, n)), int, files),
         "locked": with_values(lambda path: campaign.locked(path, 1), Path, files),
         "write_run": with_options(write, probe, files),
+        "merge": itertools.chain(
+            with_options(lambda how: campaign.merge(how, files.new()), campaign.MergeOptions((files.runs,)), files),
+            with_values(lambda path: campaign.merge(campaign.MergeOptions((path,)), files.new()), Path, files),
+            with_values(lambda db: campaign.merge(campaign.MergeOptions((files.runs,)), db), Path, files),
+        ),
+        "export_parquet": with_values(parquet, Path, files),
         "campaign_cost": with_options(campaign.campaign_cost, campaign.PlanOptions(10), files),
     }
 

@@ -15,6 +15,7 @@ ROWS = {
     "show": "Show what a run found; without RUN, list the runs.",
     "diff": "Compare the verdicts of two runs.",
     "export": "Write a run for other programs.",
+    "merge": "Add the runs of other machines.",
     "validate": "Score a lab run against the truth.",
 }
 

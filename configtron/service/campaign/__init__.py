@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from configtron.service.campaign.dry_run import PlannedTargets, planned_targets
     from configtron.service.campaign.inputs import blocklist_of, calls_each, read_template, vantages_of
     from configtron.service.campaign.layout import RunLayout
+    from configtron.service.campaign.merging import MergedRun, MergeOptions, merge
+    from configtron.service.campaign.parquet_export import export_parquet
     from configtron.service.campaign.run_options import ProbeOptions
     from configtron.service.campaign.run_report import WrittenRun, write_run
     from configtron.service.campaign.running import RunResult, planned, run
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RUNS_COLUMNS", "RUNS_SCHEMA", "run_rows", "PlanOptions", "campaign_cost",
+    "MergedRun", "MergeOptions", "merge", "export_parquet",
     "SUMMARY", "LabScore", "PlannedTargets", "ProbeOptions", "RunLayout", "RunProgress", "RunResult", "RunSummary",
     "WrittenRun",    "baseline_of", "blocklist_of", "calls_each", "changes", "find_run", "judged", "locked",
     "open_runs", "parse_conditions", "planned", "planned_targets", "read_template", "records_of",
@@ -62,6 +65,8 @@ if not TYPE_CHECKING:
             **dict.fromkeys(("blocklist_of", "calls_each", "read_template", "vantages_of"), "inputs"),
             **dict.fromkeys(("PlannedTargets", "planned_targets"), "dry_run"),
             "RunLayout": "layout",
+            **dict.fromkeys(("MergedRun", "MergeOptions", "merge"), "merging"),
+            "export_parquet": "parquet_export",
             **dict.fromkeys(("WrittenRun", "write_run"), "run_report"),
             "ProbeOptions": "run_options",
             **dict.fromkeys(("RunResult", "planned", "run"), "running"),

@@ -28,6 +28,7 @@ from configtron.service.campaign.inputs import calls_each
 from configtron.service.campaign.layout import RunLayout, layout_of, load_layout, save_layout
 from configtron.service.campaign.opt_out import OptOut
 from configtron.service.campaign.run_config import host_facts, options_of, run_config
+from configtron.service.campaign.run_identity import check_resumable
 from configtron.service.campaign.run_options import ProbeOptions
 from configtron.service.campaign.runs import find_run, locked, run_folder
 from configtron.service.campaign.tally import RunTally
@@ -140,6 +141,7 @@ def _resumed(
     """Resume a run with the options that it was begun with, but for where results go, when to end and opt-outs."""
     del argv
     found = find_run(store, options.resume)
+    check_resumable(found)
     begun = options_of(found.config)
     now = resumed_options(begun, options, found.id)
     folder = run_folder(store, found.id)

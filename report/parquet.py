@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: MIT
+"""A run as Parquet: two tables, readings and verdicts, partitioned by day and region, in bounded memory.
+
+    DIR/readings/day=2026-11-24/region=Europe/run-NAME.parquet     a row a single reading
+    DIR/verdicts/day=2026-11-24/region=Europe/run-NAME.parquet     a row a verdict on a target from a vantage
+
+NAME identifies the run, on whatever machine it was made: the same run written again replaces its files. A file appears
+under its name when it is whole; a killed export leaves hidden files that end in `.part`, which the next one replaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
+
+from configtron.model.errors import cannot_write
+from configtron.model.nouns import Observation, Value, Vantage
+from configtron.model.packages import missing
+from configtron.model.records import Result, canonical, value_form
+from configtron.report.target_results import TargetResult
+
+if TYPE_CHECKING:
+    import pyarrow
+
+SCHEMA = "configtron.readings/1"
+# Rows that wait in memory for all partitions together, some 60 MB; the fullest partition is written first.
+MOST_ROWS_IN_MEMORY = 100_000
+# Column -> type, by pyarrow's names. `value` is JSON; `number` is the value where it is a number.
+TARGET_COLUMNS = {
+    "run": "string", "machine": "string", "vantage": "string", "site": "string", "address": "string", "port": "int32",
+    "path": "string", "provider": "string", "tag": "string",
+}  # fmt: skip
+READING_COLUMNS = {
+    "knob": "string", "value": "string", "number": "float64", "reason": "string", "unit": "string", "method": "string",
+    "grade": "string",
+}  # fmt: skip
+READINGS = {
+    **TARGET_COLUMNS, "started_at": "timestamp", "trace_id": "string", "probe": "string", "ending": "string",
+    "tainted": "bool", **READING_COLUMNS, "evidence_file": "string", "first_frame": "int64", "frames": "int64",
+}  # fmt: skip
+VERDICTS = {**TARGET_COLUMNS, "started_at": "timestamp", **READING_COLUMNS, "trials": "int32"}
+Row = tuple[object, ...]
+
+
+class RunSource(NamedTuple):
+    """The run that rows come from: its name, the machine that made it, its vantages by name."""
+
+    name: str
+    machine: str
+    vantages: Mapping[str, Vantage]
+
+
+class WrittenParquet(NamedTuple):
+    """Rows of both tables, and the files that hold them."""
+
+    readings: int
+    verdicts: int
+    files: tuple[Path, ...]
+
+
+def write_parquet(
+    found: Iterable[TargetResult], source: RunSource, folder: Path, most_rows: int = MOST_ROWS_IN_MEMORY
+) -> WrittenParquet:
+    """Write both tables of a run, read one target at a time. Errors: `Missing`, `BadInput`, `Unwritten`."""
+    try:
+        readings = _ParquetTable(folder / "readings", source.name, READINGS, most_rows)
+        verdicts = _ParquetTable(folder / "verdicts", source.name, VERDICTS, most_rows)
+    except ModuleNotFoundError as error:
+        raise missing(error) from error
+    try:
+        with readings, verdicts:
+            for item in found:
+                _write(item, source, readings, verdicts)
+    except OSError as error:
+        raise cannot_write(error.filename or folder, error) from error
+    return WrittenParquet(readings.rows, verdicts.rows, (*readings.files, *verdicts.files))
+
+
+def _write(item: TargetResult, source: RunSource, readings: _ParquetTable, verdicts: _ParquetTable) -> None:
+    began = min((result.started_at for result in item.evidence), default=0)
+    vantage = source.vantages.get(item.vantage)
+    region = vantage.region if vantage is not None and vantage.region else item.vantage
+    whom = _target(item, source)
+    for verdict in item.verdicts.values():
+        verdicts.add(began, region, (*whom, began // 1000, *_reading(verdict), len(verdict.trials)))
+    for result in item.evidence:
+        for reading in result.observations:
+            row = (*whom, *_trace(result), *_reading(reading), result.evidence_file, result.first_frame, result.frames)
+            readings.add(result.started_at, region, row)
+
+
+def _target(item: TargetResult, source: RunSource) -> Row:
+    target = item.fingerprint.target
+    return (
+        source.name, source.machine, item.vantage, item.site, target.address, target.port, target.path,
+        target.provider, target.tag,
+    )  # fmt: skip
+
+
+def _trace(result: Result) -> Row:
+    return result.started_at // 1000, result.trace_id, result.probe, result.ending, bool(result.tainted)
+
+
+def _reading(one: Observation) -> Row:
+    value = None if one.value is None else canonical(value_form(one.value))
+    return one.knob, value, _number(one.value), one.reason, one.unit, one.method, one.grade
+
+
+def _number(value: Value | None) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+class _ParquetTable:
+    """One table: rows wait by partition, and the fullest is written once there are too many in all."""
+
+    def __init__(self, folder: Path, run: str, columns: Mapping[str, str], most_rows: int) -> None:
+        import pyarrow
+        import pyarrow.parquet
+
+        types: dict[str, Any] = {"timestamp": pyarrow.timestamp("us", tz="UTC"), "bool": pyarrow.bool_()}
+        fields = [(name, types.get(kind) or getattr(pyarrow, kind)()) for name, kind in columns.items()]
+        self._schema: pyarrow.Schema = pyarrow.schema(fields, metadata={"configtron.schema": SCHEMA})
+        self._table: Callable[..., pyarrow.Table] = pyarrow.Table.from_arrays
+        self._array, self._writer = pyarrow.array, pyarrow.parquet.ParquetWriter
+        self._folder, self._run, self._most = folder, run, most_rows
+        self._waiting: dict[Path, list[Row]] = {}
+        self._writers: dict[Path, Any] = {}
+        self._in_memory = self.rows = 0
+        self.files: tuple[Path, ...] = ()
+
+    def add(self, started_at_ns: int, region: str, row: Row) -> None:
+        """Keep a row for its partition."""
+        day = datetime.fromtimestamp(started_at_ns // 10**9, UTC).date().isoformat()
+        place = self._folder / f"day={day}" / f"region={quote(region, safe=' ')}"
+        self._waiting.setdefault(place, []).append(row)
+        self.rows += 1
+        self._in_memory += 1
+        if self._in_memory >= self._most:
+            self._flush(max(self._waiting, key=lambda one: len(self._waiting[one])))
+
+    def _flush(self, place: Path) -> None:
+        rows = self._waiting.pop(place)
+        self._in_memory -= len(rows)
+        if place not in self._writers:
+            place.mkdir(parents=True, exist_ok=True)
+            self._writers[place] = self._writer(self._part(place), self._schema)
+        columns = zip(*rows, strict=True)
+        arrays = [self._array(column, field.type) for column, field in zip(columns, self._schema, strict=True)]
+        self._writers[place].write_table(self._table(arrays, schema=self._schema))
+
+    def _part(self, place: Path) -> Path:
+        return place / f".run-{self._run}.parquet.part"
+
+    def __enter__(self) -> _ParquetTable:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Give the files their names; after an error, remove what was written."""
+        if kind is None:
+            for place in list(self._waiting):
+                self._flush(place)
+        for place, writer in self._writers.items():
+            writer.close()
+            if kind is not None:
+                self._part(place).unlink()
+        if kind is None:
+            self.files = tuple(self._part(place).rename(place / f"run-{self._run}.parquet") for place in self._writers)

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: MIT
+"""A run as Parquet: every reading and verdict once, by day and region, with few rows in memory."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from configtron.db.store import Store
+from configtron.model.nouns import Vantage
+from configtron.model.records import Result, canonical
+from configtron.report import parquet
+from configtron.report.parquet import RunSource, WrittenParquet, write_parquet
+from configtron.report.target_results import found_in
+from configtron.service import campaign
+from rigs import ROOT
+from tests.support.sample_results import VANTAGES, run
+
+pyarrow = pytest.importorskip("pyarrow")
+dataset = pytest.importorskip("pyarrow.dataset")
+
+DAY_NS = 86400 * 10**9
+SOURCE = RunSource("r1", "host", VANTAGES)
+
+
+def over_days() -> list[Result]:
+    """The sample's connections, the second trial of each a day later."""
+    return [one._replace(started_at=one.started_at + DAY_NS * (one.trace_id[-1] == "2")) for one in run()]
+
+
+def rows(folder: Path, table: str) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = (
+        dataset.dataset(folder / table, format="parquet", partitioning="hive").to_table().to_pylist()
+    )
+    return found
+
+
+def test_every_reading_is_a_row_in_its_days_and_regions_folder(tmp_path: Path) -> None:
+    done = write_parquet(found_in(over_days()), SOURCE, tmp_path)
+    found = rows(tmp_path, "readings")
+    expected = [(r.trace_id, o.knob, o.reason, o.grade) for r in over_days() for o in r.observations]
+    assert sorted((r["trace_id"], r["knob"], r["reason"], r["grade"]) for r in found) == sorted(expected, key=str)
+    assert done.readings == len(found) == 16
+    for row in found:
+        assert row["day"] == row["started_at"].date().isoformat() or row["day"] == row["started_at"].date()
+        assert row["region"] == VANTAGES[str(row["vantage"])].region and row["run"] == "r1"
+    folders = {str(file.parent.relative_to(tmp_path / "readings")) for file in done.files if "readings" in file.parts}
+    day = datetime.fromtimestamp(10**9, UTC).date().isoformat()
+    assert f"day={day}/region=North America" in folders and len(folders) == 4
+
+
+def test_values_are_json_and_numbers_are_numbers(tmp_path: Path) -> None:
+    write_parquet(found_in(run()), SOURCE, tmp_path)
+    found = {(r["site"], r["vantage"]): r for r in rows(tmp_path, "verdicts") if r["knob"] == "icw"}
+    assert (found["a.example", "na"]["value"], found["a.example", "na"]["number"]) == ("10", 10.0)
+    assert found["b.example", "na"]["grade"] == "L" and found["a.example", "na"]["trials"] == 2
+    short = found["b.example", "eu"]
+    assert (short["value"], short["number"], short["reason"]) == (None, None, "too-short")
+
+
+@pytest.mark.parametrize("most", [1, 5, 100])
+def test_few_rows_wait_in_memory_whatever_their_order(
+    tmp_path: Path, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[int] = []
+
+    class Watched(parquet._ParquetTable):
+        def add(self, *row: object) -> None:
+            super().add(*row)  # type: ignore[arg-type]
+            held.append(self._in_memory)
+
+    monkeypatch.setattr(parquet, "_ParquetTable", Watched)
+    done = write_parquet(found_in(over_days()), SOURCE, tmp_path, most_rows=most)
+    assert max(held) <= most and done.readings == len(rows(tmp_path, "readings")) == 16
+
+
+def test_a_broken_export_leaves_no_file_under_its_name(tmp_path: Path) -> None:
+    def broken() -> object:
+        yield from found_in(run())
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_parquet(broken(), SOURCE, tmp_path, most_rows=2)  # type: ignore[arg-type]
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    left = tmp_path / "readings" / "day=2001-09-09" / "region=Europe" / ".run-r1.parquet.part"
+    left.write_bytes(b"of a killed one")
+    assert write_parquet(found_in(run()), SOURCE, tmp_path).readings == len(rows(tmp_path, "readings")) == 16
+    assert not left.exists()
+
+
+def test_a_region_with_strange_letters_is_one_folder(tmp_path: Path) -> None:
+    vantages = {"eu": Vantage("eu", "a/../b=c"), "na": Vantage("na", "")}
+    done = write_parquet(found_in(run()), RunSource("r", "", vantages), tmp_path)
+    assert {file.parent.name for file in done.files} == {"region=a%2F..%2Fb%3Dc", "region=na"}
+    assert {row["region"] for row in rows(tmp_path, "verdicts")} == {"a/../b=c", "na"}
+
+
+def exported(folder: Path, machine: str) -> WrittenParquet:
+    """The sample as a machine's run, in the folder `measured`."""
+    with Store(folder / f"{machine}.db") as store:
+        places = [{"name": one.name, "region": one.region} for one in VANTAGES.values()]
+        number = store.begin_run(canonical({"host": machine, "vantages": places}))
+        store.record(number, run())
+        return campaign.export_parquet(store, store.run(number), folder / "measured")
+
+
+def test_runs_of_machines_lie_beside_each_other_and_again_is_the_same(tmp_path: Path) -> None:
+    exported(tmp_path, "one")
+    before = rows(tmp_path / "measured", "readings")
+    (tmp_path / "one.db").rename(tmp_path / "moved.db")
+    with campaign.open_runs(tmp_path / "moved.db") as store:
+        campaign.export_parquet(store, store.run(1), tmp_path / "measured")
+    assert rows(tmp_path / "measured", "readings") == before
+    exported(tmp_path, "two")
+    found = rows(tmp_path / "measured", "readings")
+    assert len(found) == 32 and {row["machine"] for row in found} == {"one", "two"}
+
+
+def test_the_documents_queries_run_in_duckdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    exported(tmp_path, "one")
+    monkeypatch.chdir(tmp_path)
+    verdicts, readings = re.findall(r"```sql\n(.*?)```", (ROOT / "docs/probe.md").read_text(), re.S)
+    found = duckdb.sql(verdicts.replace("('A', 'B')", "('A', 'B', 'C')")).fetchall()
+    graded = [r for r in rows(tmp_path / "measured", "verdicts") if r["knob"] == "icw" and str(r["grade"]) in "ABC"]
+    assert sum(row[2] for row in found) == len(graded) == 2
+    assert [row[2:] for row in duckdb.sql(readings).fetchall()] == [("too-short", 2)]
