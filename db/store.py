@@ -150,6 +150,14 @@ class Store(Database):
             for _, group in groupby(rows, key=itemgetter(0)):
                 yield result_of([row[1:] for row in group])
 
+    def results_of(self, run: int, vantage: str, sites: Sequence[str]) -> list[Result]:
+        """Return a run's results on some sites from one vantage."""
+        marks = ", ".join("?" * len(sites))
+        query = SELECT_RESULTS.replace("WHERE run = ?", f"WHERE run = ? AND vantage = ? AND site IN ({marks})")
+        with self._clear():
+            rows = self._connection.execute(query, (run, vantage, *sites))
+            return [result_of([row[1:] for row in group]) for _, group in groupby(rows, key=itemgetter(0))]
+
     def done(self, run: int) -> dict[str, tuple[Observation, ...]]:
         """Return the observations that need no new trial, by trace id."""
         return {result.trace_id: result.observations for result in self.results(run)}

@@ -65,7 +65,7 @@ def layout_of(options: ProbeOptions, place: Path) -> Iterator[RunLayout]:
     with tempfile.TemporaryDirectory(prefix="targets-", dir=place) as folder:
         path = Path(folder) / TARGETS
         listing = write_listing(targets_of(options), path, options.seed)
-        vantages = local_vantages(options, listing)
+        vantages = vantages_of(options) if options.cluster else local_vantages(options, listing)
         yield RunLayout(options, vantages, [shard_of(options, HERE, (), vantages)], listing.size, path)
 
 

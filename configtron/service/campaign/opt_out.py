@@ -25,13 +25,21 @@ class OptOut:
         self._checked_at = float("-inf")
         self._stamps: object = None
         self._list = Blocklist(special=False)
+        self._sources: list[Source] = []
+        # Raised by each change of the lists.
+        self.version = 0
 
     def why(self, host: str, address: str) -> str:
         """Return why a host or address must not be probed; "" if it may be."""
+        self.sources()
+        return self._list.host(host) or self._list.address(address)
+
+    def sources(self) -> list[Source]:
+        """Return the lists as they are now."""
         if self._paths and self._clock() >= self._checked_at + CHECK_EVERY_S:
             self._checked_at = self._clock()
             self._reload()
-        return self._list.host(host) or self._list.address(address)
+        return self._sources
 
     def _reload(self) -> None:
         """Read changed files again. A file that cannot be read, half-written perhaps, leaves the list as it was."""
@@ -40,6 +48,6 @@ class OptOut:
             if state != self._stamps:
                 sources = [Source(str(path), path.read_text("utf-8")) for path in self._paths]
                 self._list = Blocklist(sources, special=False)
-                self._stamps = state
+                self._stamps, self._sources, self.version = state, sources, self.version + 1
         except (OSError, UnicodeDecodeError, BadInput) as error:
             LOG.warning("opt-out files not read again: %s; the entries read earlier still hold", error)

@@ -19,6 +19,10 @@ IP_VERSIONS = (4, 6)
 MOST_PERCENT = 50
 
 
+# More targets at once would be lost with a worker, and take long to hand out.
+MOST_SHARD_TARGETS = 500
+
+
 @dataclass(frozen=True, slots=True)
 class ProbeOptions:
     """The options of `probe run`; `inputs.py` makes targets, vantages and a blocklist of them.
@@ -36,6 +40,8 @@ class ProbeOptions:
     resume              number of the run to go on with; 0 begins a new one
     contact             URL or mail address for the operators of probed servers; stands in every request
     crafted             the user's own packets (`probe/craft.py`), in place of the profile's probes
+    cluster             address of a Dask scheduler whose workers probe, each from its region; "": this host probes
+    shard_targets       targets that a worker of the cluster is given at once
     lab, sites, backend raise the lab internet, with the first `sites` names of the list (0: all), on that backend
     lab_troubles, ...   make its sites difficult, its links lossy, its packets overtake each other
     """
@@ -73,6 +79,8 @@ class ProbeOptions:
     fail_on: tuple[str, ...] = ()
     contact: str = ""
     crafted: str = ""
+    cluster: str = ""
+    shard_targets: int = 200
     lab: bool = False
     sites: int = 0
     backend: str = ""
@@ -99,6 +107,11 @@ class ProbeOptions:
             check_number("max_targets", self.max_targets, 1, whole=True, beside=", or None for all")
         check_number("shards", self.shards, 1, whole=True)
         check_number("shard", self.shard, 0, self.shards - 1, whole=True)
+        check_number("shard_targets", self.shard_targets, 1, MOST_SHARD_TARGETS, whole=True)
+        if self.cluster and not self.cluster.startswith("tls://"):
+            raise BadInput(f"cluster {self.cluster}: name it tls://HOST:8786; without TLS anyone may run code on it")
+        if self.cluster and (self.lab or self.crafted):
+            raise BadInput("--cluster probes by workers that stand elsewhere; leave --lab and --craft out")
         if not self.lab and (self.sites or self.backend):
             raise BadInput("--sites and --backend belong to --lab")
         if not self.lab and (self.lab_troubles or self.lab_loss or self.lab_reorder or self.lab_duplicate):

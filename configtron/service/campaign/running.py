@@ -24,6 +24,7 @@ from configtron.model.errors import BadInput, cannot_write
 from configtron.probe.wire.journal import batches, journal
 from configtron.probe.wire.shard import Shard, perform
 from configtron.service.campaign import lab_run
+from configtron.service.campaign.cluster import perform_cluster
 from configtron.service.campaign.inputs import calls_each
 from configtron.service.campaign.layout import RunLayout, layout_of, load_layout, save_layout
 from configtron.service.campaign.opt_out import OptOut
@@ -131,6 +132,7 @@ def resumed_options(begun: ProbeOptions, options: ProbeOptions, number: int) -> 
         status_updates_file=options.status_updates_file,
         save_pcap=options.save_pcap,
         max_runtime_s=options.max_runtime_s,
+        cluster=options.cluster or begun.cluster,
         opt_out_files=tuple(dict.fromkeys((*begun.opt_out_files, *options.opt_out_files))),
     )
 
@@ -190,6 +192,8 @@ def _perform(
         try:
             if options.lab:
                 lab_run.perform_lab(options, shards, folder, tally, progress)
+            elif options.cluster:
+                perform_cluster(options, shards[0], size, folder, store, number, tally)
             else:
                 _perform_here(options, shards, folder, tally)
             status = DONE

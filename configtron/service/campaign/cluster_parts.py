@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT
+"""The parts of a campaign on a cluster: so many targets of the list, from one vantage.
+
+Part p is targets [n * each, (n + 1) * each) from vantage v, p being n * vantages + v: so all vantages go through the
+list together. A session's place in the run is that of a run on this machine (`probe/wire/journal.py`), and so is the
+file of the places that have ended; nothing else is needed to go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from configtron.model.nouns import Target
+from configtron.probe.wire.journal import Ended
+from configtron.probe.wire.listing import listed
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The list, how many targets it has and a part has, and how many vantages there are."""
+
+    listing: Path
+    size: int
+    vantages: int
+    each: int
+
+    @property
+    def count(self) -> int:
+        """Return the number of parts."""
+        return -(-self.size // self.each) * self.vantages
+
+    def vantage(self, part: int) -> int:
+        """Return the number of a part's vantage."""
+        return part % self.vantages
+
+    def places(self, part: int) -> range:
+        """Return the places of a part's sessions, in the order of its targets."""
+        first = part // self.vantages * self.each
+        last = min(first + self.each, self.size)
+        return range(first * self.vantages + part % self.vantages, last * self.vantages, self.vantages)
+
+    def targets(self, part: int) -> list[Target]:
+        """Return the targets of a part."""
+        first = part // self.vantages * self.each
+        return list(islice(listed(self.listing), first, first + self.each))
+
+    def unfinished(self, vantage: int, ended: Ended) -> Iterator[int]:
+        """Yield the parts of a vantage, in order, of which sessions have not ended when their turn comes."""
+        first = ended.low // self.vantages // self.each * self.vantages + vantage
+        return (part for part in range(first, self.count, self.vantages) if not self.done(part, ended))
+
+    def done(self, part: int, ended: Ended) -> bool:
+        """Return whether all sessions of a part have ended."""
+        return all(place in ended for place in self.places(part))

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: MIT
+"""A Dask cluster as two ends of a line: the coordinator's, and a task's on a worker.
+
+Everything travels over connections that workers open themselves, so a worker behind NAT is as good as any: messages by
+`log_event` (`gather` would connect to the worker), orders by the scheduler's metadata, which a task reads. Frames of
+both are msgpack, no pickle.
+
+Dask runs what its clients send: a program that reaches the scheduler owns the workers. So nothing but TLS is spoken,
+with the certificates of Dask's own configuration (`distributed.comm.tls`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from configtron.model.errors import BadInput, Missing
+
+# A scheduler that does not answer by then is not there.
+PATIENCE_S = 20.0
+# The resource by which a worker says where it stands: `--resources region:NAME=1`.
+REGION = "region:"
+SETTINGS = (
+    "set distributed.comm.tls (ca-file, client.cert, client.key) in ~/.config/dask, or by"
+    " DASK_DISTRIBUTED__COMM__TLS__CA_FILE and so on"
+)
+Message = dict[str, Any]
+
+
+def check_address(address: str) -> None:
+    """Refuse an address of a scheduler that is not reached by TLS. Errors: `BadInput`."""
+    if not address.startswith("tls://"):
+        raise BadInput(
+            f"--cluster {address}: name it as tls://HOST:8786; without TLS anyone may run code on its workers"
+        )
+
+
+class ClusterLink:
+    """The coordinator's end. `events` holds the messages of tasks that were not taken yet."""
+
+    def __init__(self, address: str, topic: str, patience_s: float = PATIENCE_S) -> None:
+        """Connect. Errors: `Missing` without the package; `BadInput` where no scheduler answers."""
+        check_address(address)
+        try:
+            dask = import_module("distributed")
+        except ImportError as error:
+            raise Missing("--cluster needs the package distributed; run: pip install 'configtron[dask]'") from error
+        try:
+            security = dask.Security(require_encryption=True)
+            self._client = dask.Client(address, timeout=patience_s, security=security, set_as_default=False)
+        except (OSError, ValueError, TypeError, RuntimeError) as error:
+            why = " ".join(str(error).split())
+            raise BadInput(f"--cluster {address}: no scheduler answers ({why}); {SETTINGS}") from error
+        self._topic = topic
+        self._events: SimpleQueue[Message] = SimpleQueue()
+        self._client.subscribe_topic(topic, lambda event: self._events.put(event[1]))
+
+    def waiting(self) -> int:
+        """Return how many messages wait."""
+        return self._events.qsize()
+
+    def next_event(self, timeout_s: float) -> Message | None:
+        """Return the next message, or None if none comes within so long."""
+        try:
+            return self._events.get(timeout=timeout_s)
+        except Empty:
+            return None
+
+    def slots(self) -> dict[str, int]:
+        """Return how many tasks the live workers of each region can run at once, by the region's name."""
+        found: dict[str, int] = {}
+        for worker in self._client.scheduler_info()["workers"].values():
+            for name, amount in worker.get("resources", {}).items():
+                if name.startswith(REGION):
+                    region = name.removeprefix(REGION)
+                    found[region] = found.get(region, 0) + min(int(amount), int(worker.get("nthreads", 1)))
+        return found
+
+    def submit(self, function: Callable[..., None], region: str, *arguments: object) -> Any:
+        """Have a function run by a worker of that region; return what `fate` takes."""
+        return self._client.submit(
+            function, *arguments, pure=False, retries=0, resources={f"{REGION}{region}": 1}, key=None
+        )
+
+    def fate(self, task: Any) -> str | None:
+        """Return None while a task waits or runs, "" once it is over, or why it failed."""
+        if task.status == "pending":
+            return None
+        fault = task.exception() if task.status == "error" else None
+        return "" if fault is None else " ".join(f"{type(fault).__name__}: {fault}".split())
+
+    def cancel(self, tasks: Sequence[Any]) -> None:
+        """Have tasks not run, those that wait."""
+        self._client.cancel(list(tasks), force=True)
+
+    def publish(self, name: str, value: object) -> None:
+        """Let tasks read a value by that name."""
+        self._client.set_metadata(f"{self._topic}-{name}", value)
+
+    def close(self) -> None:
+        """Disconnect; what was published stays, since tasks may still read that they are done."""
+        self._client.close()
+
+
+class TaskLink:
+    """A task's end, on a worker."""
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+        self._worker = import_module("distributed").get_worker()
+
+    def send(self, message: Message) -> None:
+        """Send a message to the coordinator; do not wait."""
+        self._worker.log_event(self._topic, message)
+
+    def read(self, name: str, timeout_s: float) -> Any:
+        """Return what the coordinator published by that name, or None. Errors: `OSError` if no answer comes."""
+        asked = self._worker.scheduler.get_metadata(keys=[f"{self._topic}-{name}"], default=None)
+        try:
+            return asyncio.run_coroutine_threadsafe(_within(asked, timeout_s), self._worker.loop.asyncio_loop).result()
+        except TimeoutError as error:
+            raise OSError("the scheduler does not answer") from error
+
+
+async def _within(asked: Any, timeout_s: float) -> Any:
+    return await asyncio.wait_for(asked, timeout_s)
