@@ -27,6 +27,7 @@ import idna
 
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Target
+from configtron.probe.lots import LotSet
 
 # A /16: the largest block that is likely to be meant. More needs a number from the user.
 MOST_UNASKED = 65536
@@ -66,8 +67,7 @@ def read(sources: Iterable[Source], *, most: int | None = None, path: str = "/")
     kept by name, port and path, so a name with two addresses is refused as well.
     """
     # A lot of 64 bits stands for the target itself, which would be ten times as large.
-    seen: set[int] = set()
-    given: set[int] = set()
+    seen, given = LotSet(), LotSet()
     for place, target in _all(sources, path):
         if len(seen) == most:
             break
