@@ -22,6 +22,8 @@ from typing import NamedTuple, Protocol
 from configtron.model.nouns import Target
 from configtron.probe.target_session import Answer, Call, NameLookup, ParallelStep, Readings, TargetSession, name_of
 
+Place = tuple[str, str, bool]  # vantage, address, whether the call holds a handshake
+
 
 class Finished(NamedTuple):
     """A call that came back: its name within the run, the request and the readings."""
@@ -69,8 +71,30 @@ class Spacer(Protocol):
         """Note that the admitted start had gone by then."""
 
 
+class Places(Protocol):
+    """Addresses with a connection under way that other processes know of: one call at a time for each place."""
+
+    def claim(self, place: Place) -> bool:
+        """Take a place, or keep it; False while another process is there."""
+
+    def release(self, place: Place) -> None:
+        """Leave a place."""
+
+
+class Alone:
+    """No other process."""
+
+    def claim(self, place: Place) -> bool:
+        return True
+
+    def release(self, place: Place) -> None:
+        return
+
+
 LookUp = Callable[[str, str], Answer | None]  # (vantage, host) -> the answer, or None while it is still being asked
 
+# Where another process has a connection to an address, look again this often: a connection lasts a tenth of a second.
+CLAIM_AGAIN_S = 0.01
 # While names are being asked for elsewhere, look again this often: a name server answers in tens of milliseconds.
 ASK_AGAIN_S = 0.02
 
@@ -119,7 +143,7 @@ class _Chain:
             return beside
 
     @property
-    def place(self) -> tuple[str, str, bool]:
+    def place(self) -> Place:
         """Return the place that holds one call at a time: the held handshake, or the other connection, to an address
         from a vantage."""
         assert self.call is not None
@@ -130,12 +154,19 @@ class _Loop:
     """Chains in five places: ready to start, waiting for a time, for an address, in flight, asking for a name."""
 
     def __init__(
-        self, worker: CallWorker, spacer: Spacer, done: Mapping[str, Readings], look_up: LookUp, on_end: OnEnd
+        self,
+        worker: CallWorker,
+        spacer: Spacer,
+        done: Mapping[str, Readings],
+        look_up: LookUp,
+        on_end: OnEnd,
+        places: Places,
     ) -> None:
         self._worker, self._spacer, self._done, self._look_up, self._on_end = worker, spacer, done, look_up, on_end
+        self._places = places
         self._ready: list[tuple[bool, int, _Chain]] = []
         self._waiting: list[tuple[float, int, _Chain]] = []
-        self._queued: dict[tuple[str, str, bool], deque[_Chain]] = {}
+        self._queued: dict[Place, deque[_Chain]] = {}
         self._flying: dict[str, _Chain] = {}
         self._asking: list[_Chain] = []
         self._order = count()
@@ -191,6 +222,7 @@ class _Loop:
 
     def _leave(self, walk: _Chain) -> None:
         """Free the address for the next call."""
+        self._places.release(walk.place)
         others = self._queued[walk.place]
         if others:
             self._make_ready(others.popleft())
@@ -209,7 +241,8 @@ class _Loop:
             walk = heapq.heappop(self._ready)[2]
             assert walk.call is not None
             trace_id, call = walk.call
-            again = self._spacer.admit(call.target.address, now)
+            claimed = self._places.claim(walk.place)
+            again = self._spacer.admit(call.target.address, now) if claimed else now + CLAIM_AGAIN_S
             if again > 0.0:
                 heapq.heappush(self._waiting, (again, next(self._order), walk))
                 continue
@@ -240,13 +273,14 @@ def run(
     *,
     concurrency: int,
     on_end: OnEnd = lambda vantage, target: None,
+    places: Places = Alone(),  # noqa: B008 - it has no state
 ) -> None:
     """Drive sessions to their ends, at most `concurrency` at once, starting calls as the spacer admits them.
 
     `done` are the readings of calls that an interrupted run finished, by trace id. A None among the sessions stands for
     one that is not ready yet.
     """
-    loop = _Loop(worker, spacer, done, look_up, on_end)
+    loop = _Loop(worker, spacer, done, look_up, on_end, places)
     for begun in sessions:
         if begun is None:
             loop.turn()

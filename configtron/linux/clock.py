@@ -45,21 +45,28 @@ class Span(NamedTuple):
 
 
 class SteadyClock:
-    """Nanoseconds since the epoch that never go back, even if the wall clock is set. Not thread-safe."""
+    """Nanoseconds since the epoch that never go back, even if the wall clock is set. Not thread-safe.
+
+    base_ns   what this clock adds to the monotonic one; clocks of the same base, in any process, show the same time
+    """
 
     def __init__(
-        self, monotonic_ns: Callable[[], int] = time.monotonic_ns, wall_ns: Callable[[], int] = time.time_ns
+        self,
+        monotonic_ns: Callable[[], int] = time.monotonic_ns,
+        wall_ns: Callable[[], int] = time.time_ns,
+        *,
+        base_ns: int | None = None,
     ) -> None:
         self._monotonic_ns, self._wall_ns = monotonic_ns, wall_ns
-        self._base_ns = 0
+        self.base_ns = 0
         self._spans = [Span(*self._measured(), -inf)]
-        self._base_ns = self._spans[0].offset_ns
+        self.base_ns = self._spans[0].offset_ns if base_ns is None else base_ns
         # When the newest measurement began: a step that the next one finds came after it.
         self._measured_ns = self.now_ns()
 
     def now_ns(self) -> int:
         """Return the time (ns since the epoch)."""
-        return self._monotonic_ns() + self._base_ns
+        return self._monotonic_ns() + self.base_ns
 
     def measure(self) -> bool:
         """Measure the wall clock's offset; return whether the wall clock was stepped since the last call.
@@ -92,11 +99,11 @@ class SteadyClock:
     def shift_ns(self, since_ns: float) -> int | None:
         """Return what to add to timestamps made after `since_ns` (ns); None if the wall clock was stepped since."""
         newest = self._spans[-1]
-        return self._base_ns - newest.offset_ns if newest.first_ns <= since_ns - GRACE_NS else None
+        return self.base_ns - newest.offset_ns if newest.first_ns <= since_ns - GRACE_NS else None
 
     def _within(self, span: Span, stamp_ns: int, since_ns: float) -> int | None:
         """Return the timestamp converted by the offset of a span (ns); None if that time is outside the span."""
-        at_ns = stamp_ns - span.offset_ns + self._base_ns
+        at_ns = stamp_ns - span.offset_ns + self.base_ns
         first, last = max(since_ns, span.first_ns), min(span.last_ns, self.now_ns())
         return at_ns if first - GRACE_NS <= at_ns <= last + GRACE_NS else None
 

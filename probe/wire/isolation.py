@@ -95,7 +95,8 @@ def sweep_tables(netns: str) -> list[str]:
     listed = [line.split() for line in _nft(netns, "list tables inet").splitlines()]
     left = [words[-1] for words in listed if words and abandoned(words[-1])]
     for table in left:
-        _nft(netns, f"delete table inet {table}")
+        # Added first: another start may have swept it meanwhile, and what is absent cannot be deleted.
+        _nft(netns, f"add table inet {table}\ndelete table inet {table}")
     return left
 
 

@@ -145,9 +145,12 @@ def _listening(vantage: Vantage, ports: range) -> socket.socket:
 
 def expression(vantage: Vantage, ports: range) -> str:
     """Return the capture filter: TCP to our address and port range. libpcap cannot follow IPv6 extension headers; the
-    codec does."""
-    four = f"(ip and tcp and dst host {vantage.source_address} and dst portrange {ports.start}-{ports.stop - 1})"
-    six = f"(ip6 and dst host {vantage.source_address6})"
+    codec does, so packets with any pass."""
+    low, high = ports.start, ports.stop - 1
+    four = f"(ip and tcp and dst host {vantage.source_address} and dst portrange {low}-{high})"
+    # Next header at byte 6; behind 40 bytes of header TCP's destination port at 2.
+    mine = f"ip6[6] != 6 or (ip6[42:2] >= {low} and ip6[42:2] <= {high})"
+    six = f"(ip6 and dst host {vantage.source_address6} and ({mine}))"
     return " or ".join(e for e, wanted in ((four, vantage.source_address), (six, vantage.source_address6)) if wanted)
 
 

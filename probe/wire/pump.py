@@ -71,9 +71,16 @@ class Pump:
     """Players of many probes over the sockets of several vantages. See the contract of each method."""
 
     def __init__(
-        self, vantages: Sequence[Vantage], *, ports: range, seed: int, agent: str, turns: Turns | None = None
+        self,
+        vantages: Sequence[Vantage],
+        *,
+        ports: range,
+        seed: int,
+        agent: str,
+        turns: Turns | None = None,
+        clock: SteadyClock | None = None,
     ) -> None:
-        self._clock = SteadyClock()
+        self._clock = clock or SteadyClock()
         self._agent = agent
         self._turns: Turns = turns or AtOnce()
         self._random = Random(seed)

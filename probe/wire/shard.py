@@ -16,11 +16,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
+from configtron.linux.clock import SteadyClock
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Target, Vantage
 from configtron.probe.blocklist import Blocklist
-from configtron.probe.pacing import run
+from configtron.probe.pacing import Alone, run
 from configtron.probe.spacing import Spacing
 from configtron.probe.target_session import TargetSession, name_of, target_session
 from configtron.probe.targets import Source, order
@@ -29,6 +31,7 @@ from configtron.probe.wire.journal import JOURNAL, Ended, Memory
 from configtron.probe.wire.listing import listed
 from configtron.probe.wire.pump import Pump
 from configtron.probe.wire.recorder import Forbidden, Recorder, Sink
+from configtron.probe.wire.shared_spacing import SharedSpacing
 
 # The targets of a shard that names none itself: a file in its folder.
 TARGETS = "targets.jsonl"
@@ -83,6 +86,13 @@ def shard_from_json(text: str) -> Shard:
         raise BadInput(f"not a shard: {type(error).__name__}: {error}") from error
 
 
+class Beside(NamedTuple):
+    """The limits and places that processes of a campaign share, and a clock that shows the same time to all."""
+
+    spacing: SharedSpacing
+    clock: SteadyClock
+
+
 def perform(
     shard: Shard,
     folder: Path,
@@ -90,6 +100,7 @@ def perform(
     on_end: Callable[[int], None] = lambda ended: None,
     go_on: Callable[[], bool] = lambda: True,
     forbidden: Forbidden = lambda host, address: "",
+    beside: Beside | None = None,
 ) -> None:
     """Make the missing calls of a shard.
 
@@ -97,14 +108,16 @@ def perform(
     on_end     called with the number of ended sessions, whenever one ends
     go_on      called before a target begins; False lets only those under way finish
     forbidden  called before every connection; its answer, unless "", is the reason to refuse it
+    beside     what this process shares with others that perform shards of the same campaign, each its own
     """
     folder.mkdir(parents=True, exist_ok=True)
     blocklist = Blocklist(shard.blocked, allowed=shard.allowed, special=shard.special)
-    spacing = Spacing(shard.rate, shard.host_rate, shard.network_rate)
+    spacing = beside.spacing if beside else Spacing(shard.rate, shard.host_rate, shard.network_rate)
     ports = range(shard.first_port, shard.last_port + 1)
     # Connections of a killed run may still stand at the servers: a resumed one uses other ports and numbers.
     stored = (folder / JOURNAL).stat().st_size if (folder / JOURNAL).exists() else 0
-    pump = Pump(shard.vantages, ports=ports, seed=shard.seed + stored, agent=shard.agent, turns=spacing)
+    pump = Pump(shard.vantages, ports=ports, seed=shard.seed + stored, agent=shard.agent, turns=spacing,
+                clock=beside and beside.clock)  # fmt: skip
     ended, addresses = Ended(folder), Addresses(shard.vantages, shard.versions, blocklist)
     unfinished = _unfinished(shard, folder, ended)
     memory = Memory(folder, unfinished.__contains__)
@@ -114,7 +127,7 @@ def perform(
     try:
         sessions = _TargetSessions(shard, folder, ended, addresses, memory, worker, on_end, go_on)
         run(sessions.begun(), worker, spacing, memory.readings, addresses.look_up, concurrency=shard.concurrency,
-            on_end=sessions.end)  # fmt: skip
+            on_end=sessions.end, places=beside.spacing if beside else Alone())  # fmt: skip
     finally:
         addresses.close()
         pump.close()

@@ -52,6 +52,8 @@ run_options = with_options(
     _number("--per-host-rate host_rate_per_s", 0, "The same for each address.  [default: 2, --lab: 0]"),
     _number("--per-network-rate network_rate_per_s", 0, "The same for each /24 (IPv6: /48).  [default: 10, --lab: 0]"),
     _count("-c --concurrency", 1, "Targets under way at once.", default=1000, show_default=True),
+    _count("-j --jobs", 1, "Worker processes that share the rates; more than one above some 1000 a second.", default=1,
+           show_default=True),
     _switch("-4 only4", "IPv4 only (the default)."),
     _switch("-6 only6", "IPv6 only; with -4: IPv4 first."),
     _text("--interface", "Send by this device."),

@@ -10,7 +10,9 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 from shutil import move
 from typing import NamedTuple
@@ -28,14 +30,14 @@ from configtron.service.campaign.shards import shard_of
 
 # The shards of a run, within its folder.
 SHARDS = "targets.json"
-# The one shard of a run outside the lab.
+# The shard of a run outside the lab; with several worker processes the first one's.
 HERE = "here"
 
 
 class RunLayout(NamedTuple):
     """Options without open choices, vantages, shards, and the number of targets.
 
-    `listing` is the file of the targets of the first shard, or None if the shards name theirs.
+    `listing` is the file of the targets of all shards, or None if the shards name theirs.
     """
 
     options: ProbeOptions
@@ -66,7 +68,23 @@ def layout_of(options: ProbeOptions, place: Path) -> Iterator[RunLayout]:
         path = Path(folder) / TARGETS
         listing = write_listing(targets_of(options), path, options.seed)
         vantages = vantages_of(options) if options.cluster else local_vantages(options, listing)
-        yield RunLayout(options, vantages, [shard_of(options, HERE, (), vantages)], listing.size, path)
+        shards = _parted(shard_of(options, HERE, (), vantages), options.jobs)
+        yield RunLayout(options, vantages, shards, listing.size, path)
+
+
+def _parted(shard: Shard, jobs: int) -> list[Shard]:
+    """Return the shard of each worker process: its name, its source ports, its part of the concurrency."""
+    each = (shard.last_port + 1 - shard.first_port) // jobs
+    return [
+        replace(
+            shard,
+            name=f"{HERE}-{n + 1}" if n else HERE,
+            first_port=shard.first_port + n * each,
+            last_port=shard.first_port + (n + 1) * each - 1,
+            concurrency=-(-shard.concurrency // jobs),
+        )
+        for n in range(jobs)
+    ]
 
 
 def local_vantages(options: ProbeOptions, listing: Listing) -> tuple[Vantage, ...]:
@@ -79,11 +97,23 @@ def save_layout(layout: RunLayout, folder: Path) -> None:
     """Write everything that a resumed run needs, or nothing."""
     folder.mkdir(parents=True, exist_ok=True)
     if layout.listing is not None:
-        (folder / HERE).mkdir(exist_ok=True)
-        move(layout.listing, folder / HERE / TARGETS)
+        _deal(layout.listing, [folder / shard.name for shard in layout.shards])
     fresh = folder / f"{SHARDS}.new"
     fresh.write_text(json.dumps({"size": layout.size, "shards": [shard.to_json() for shard in layout.shards]}))
     fresh.rename(folder / SHARDS)
+
+
+def _deal(listing: Path, folders: list[Path]) -> None:
+    """Give each shard its targets: every n-th line of the file, in its order."""
+    for folder in folders:
+        folder.mkdir(exist_ok=True)
+    if len(folders) == 1:
+        move(listing, folders[0] / TARGETS)
+        return
+    with ExitStack() as stack:
+        parts = [stack.enter_context((folder / TARGETS).open("wb")) for folder in folders]
+        for part, line in zip(cycle(parts), stack.enter_context(listing.open("rb")), strict=False):
+            part.write(line)
 
 
 def load_layout(folder: Path, number: int) -> tuple[list[Shard], int]:

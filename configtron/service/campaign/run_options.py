@@ -15,6 +15,8 @@ from configtron.model.errors import BadInput
 IP_VERSIONS = (4, 6)
 
 
+# Each worker process has source ports of its own, and needs hundreds.
+MOST_JOBS = 16
 # The largest share of packets that the lab loses, reorders or duplicates; beyond it no connection ends.
 MOST_PERCENT = 50
 
@@ -35,6 +37,7 @@ class ProbeOptions:
     allow               addresses and blocks: an allowlist on the command line
     tests               keys of `configtron.probe.profiles.TESTS`; empty: all of the profile's
     rates               connections started per second; 0 is no limit
+    jobs                worker processes that share the rates; outside the lab
     max_runtime_s       start nothing new after so long; 0 is no limit
     versions            IP versions to ask for, best first
     resume              number of the run to go on with; 0 begins a new one
@@ -71,6 +74,7 @@ class ProbeOptions:
     seed: int = 1
     shards: int = 1
     shard: int = 0
+    jobs: int = 1
     resume: int = 0
     dry_run: bool = False
     metadata_file: Path | None = None
@@ -106,12 +110,15 @@ class ProbeOptions:
         if self.max_targets is not None:
             check_number("max_targets", self.max_targets, 1, whole=True, beside=", or None for all")
         check_number("shards", self.shards, 1, whole=True)
+        check_number("jobs", self.jobs, 1, MOST_JOBS, whole=True)
         check_number("shard", self.shard, 0, self.shards - 1, whole=True)
         check_number("shard_targets", self.shard_targets, 1, MOST_SHARD_TARGETS, whole=True)
         if self.cluster and not self.cluster.startswith("tls://"):
             raise BadInput(f"cluster {self.cluster}: name it tls://HOST:8786; without TLS anyone may run code on it")
-        if self.cluster and (self.lab or self.crafted):
-            raise BadInput("--cluster probes by workers that stand elsewhere; leave --lab and --craft out")
+        if self.cluster and (self.lab or self.crafted or self.jobs > 1):
+            raise BadInput("--cluster probes by workers that stand elsewhere; leave --lab, --craft and --jobs out")
+        if self.lab and self.jobs > 1:
+            raise BadInput("--jobs is for probing from this host; the lab's vantages are processes of their own")
         if not self.lab and (self.sites or self.backend):
             raise BadInput("--sites and --backend belong to --lab")
         if not self.lab and (self.lab_troubles or self.lab_loss or self.lab_reorder or self.lab_duplicate):

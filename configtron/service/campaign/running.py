@@ -33,6 +33,7 @@ from configtron.service.campaign.run_identity import check_resumable
 from configtron.service.campaign.run_options import ProbeOptions
 from configtron.service.campaign.runs import find_run, locked, run_folder
 from configtron.service.campaign.tally import RunTally
+from configtron.service.campaign.workers import Kept, WorkersKilled, perform_together
 from configtron.service.progress import Cancelled, Event, Progress, never, unheard
 
 LOG = logging.getLogger("configtron.probe")
@@ -195,8 +196,11 @@ def _perform(
             elif options.cluster:
                 perform_cluster(options, shards[0], size, folder, store, number, tally)
             else:
-                _perform_here(options, shards, folder, tally)
+                _perform_here(options, shards, folder, tally, Kept(number, store.path))
             status = DONE
+        except WorkersKilled as lost:
+            _notice(progress, str(lost))
+            status = INTERRUPTED
         except KeyboardInterrupt:
             status = INTERRUPTED
         finally:
@@ -210,20 +214,27 @@ def _perform(
     return RunResult(number, status, folder)
 
 
-def _perform_here(options: ProbeOptions, shards: list[Shard], folder: Path, tally: RunTally) -> None:
-    until = time.monotonic() + options.max_runtime_s if options.max_runtime_s else float("inf")
-    opted_out = OptOut(options.opt_out_files)
+def _perform_here(options: ProbeOptions, shards: list[Shard], folder: Path, tally: RunTally, kept: Kept) -> None:
     for shard in shards:
         for batch in batches(journal(folder / shard.name)):
             tally.keep(batch)
-        perform(
-            shard,
-            folder / shard.name,
-            lambda results: tally.keep(list(results)),
-            tally.ended,
-            lambda: time.monotonic() < until,
-            opted_out.why,
-        )
+    if len(shards) > 1:
+        perform_together(options, shards, folder, kept, tally)
+    else:
+        _perform_alone(options, shards[0], folder, tally)
+
+
+def _perform_alone(options: ProbeOptions, shard: Shard, folder: Path, tally: RunTally) -> None:
+    until = time.monotonic() + options.max_runtime_s if options.max_runtime_s else float("inf")
+    opted_out = OptOut(options.opt_out_files)
+    perform(
+        shard,
+        folder / shard.name,
+        lambda results: tally.keep(list(results)),
+        tally.ended,
+        lambda: time.monotonic() < until,
+        opted_out.why,
+    )
 
 
 def _copy_evidence(folder: Path, to: Path, shards: list[Shard]) -> None:

@@ -44,6 +44,7 @@ class RunTally:
         self._total, self._store, self._run, self._progress = total, store, run, progress
         self._steps, self._cancelled = total * calls_each, cancelled
         self._calls = self._failed = self._ended = 0
+        self._of_workers = 0, 0
 
     def keep(self, results: list[Result]) -> None:
         """Store and count a batch of results, perhaps empty. Errors: `KeyboardInterrupt` if cancelled."""
@@ -63,7 +64,17 @@ class RunTally:
         self._ended = sessions
         self.report()
 
+    def of_workers(self, calls: int, failed: int, sessions: int) -> None:
+        """Count what worker processes have stored: so many connections, so many without answer; and all the finished
+        targets (times vantages). Errors: `KeyboardInterrupt` if cancelled.
+        """
+        self._of_workers = calls, failed
+        self.ended(sessions)
+        if self._cancelled():
+            raise KeyboardInterrupt
+
     def report(self, *, last: bool = False) -> None:
         """Report the counts; `last`: the run has ended."""
-        counts = (self._calls, self._failed, self._steps)
+        calls, failed = self._of_workers
+        counts = (self._calls + calls, self._failed + failed, self._steps)
         self._progress(RunProgress(self._ended, self._total, f"run {self._run}", *counts, last))

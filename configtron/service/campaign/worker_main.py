@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: MIT
+"""The program of one worker process of a run (`workers.py`): perform one shard, store its results, report counts.
+
+    python3 -m configtron.service.campaign.worker_main
+
+Its orders come by standard input. Each line on standard output is a JSON object: the counts so far, or why it ends.
+SIGTERM ends it: it resets open connections, keeps the results, and exits with code 130. SIGINT is blocked: on Ctrl-C
+the parent sends SIGTERM.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import FrameType
+
+from configtron.db.store import Store
+from configtron.linux.clock import SteadyClock
+from configtron.linux.parent import end_with_parent
+from configtron.model.errors import DONE, INTERRUPTED, ConfigtronError
+from configtron.model.records import Result
+from configtron.probe.wire.shard import Beside, perform
+from configtron.probe.wire.shared_spacing import SharedSpacing
+from configtron.service.campaign.layout import load_layout
+from configtron.service.campaign.opt_out import OptOut
+from configtron.service.campaign.tally import RunProgress, RunTally
+from configtron.service.campaign.worker_forms import Counts, Fault, Orders, line_of
+from configtron.service.progress import Event
+
+# Results stored at once, and how long one waits for others, s: less than a hundredth of a second of work, and so few
+# transactions that workers seldom wait for the database's lock.
+BATCH, BATCH_S = 64, 0.25
+# Counts are reported so often, s.
+REPORT_S = 0.2
+
+
+def main(orders: Orders) -> int:
+    """Perform the shard; return the exit code."""
+    try:
+        end_with_parent(orders.parent)
+        _perform(orders)
+        return DONE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except ConfigtronError as error:
+        _say(Fault(error.code, str(error)))
+        return error.code
+
+
+def _perform(orders: Orders) -> None:
+    folder, spacing = Path(orders.folder), SharedSpacing.joined(orders.descriptor, orders.limits, orders.worker)
+    shard = load_layout(folder, orders.run)[0][orders.worker]
+    with Store(Path(orders.db)) as store:
+        progress = _Progress()
+        keeping = _Keeping(RunTally(0, store, orders.run, progress).keep)
+        try:
+            perform(
+                shard,
+                folder / shard.name,
+                keeping.take,
+                progress.ended,
+                lambda: not orders.until_s or time.monotonic() < orders.until_s,
+                OptOut([Path(path) for path in orders.opt_out_files]).why,
+                Beside(spacing, SteadyClock(base_ns=orders.base_ns)),
+            )
+        finally:
+            keeping.flush()
+            progress.report()
+
+
+class _Keeping:
+    """Results gathered into batches for the database; the journal has each at once."""
+
+    def __init__(self, keep: Callable[[list[Result]], None]) -> None:
+        self._keep, self._batch, self._kept_s = keep, list[Result](), time.monotonic()
+
+    def take(self, results: Sequence[Result]) -> None:
+        """Keep results, now or soon."""
+        self._batch += results
+        if len(self._batch) >= BATCH or time.monotonic() - self._kept_s >= BATCH_S:
+            self.flush()
+
+    def flush(self) -> None:
+        """Keep what waits."""
+        batch, self._batch, self._kept_s = self._batch, [], time.monotonic()
+        if batch:
+            self._keep(batch)
+
+
+class _Progress:
+    """Counts of this worker, reported every `REPORT_S`."""
+
+    def __init__(self) -> None:
+        self._calls = self._failed = self._ended = 0
+        self._reported_s = 0.0
+
+    def __call__(self, event: Event) -> None:
+        assert isinstance(event, RunProgress)
+        self._calls, self._failed = event.calls, event.failed
+        self._report_soon()
+
+    def ended(self, sessions: int) -> None:
+        """So many sessions have ended."""
+        self._ended = sessions
+        self._report_soon()
+
+    def report(self) -> None:
+        """Report now."""
+        self._reported_s = time.monotonic()
+        _say(Counts(self._calls, self._failed, self._ended))
+
+    def _report_soon(self) -> None:
+        if time.monotonic() - self._reported_s >= REPORT_S:
+            self.report()
+
+
+def _say(form: Counts | Fault) -> None:
+    sys.stdout.write(line_of(form))
+    sys.stdout.flush()
+
+
+def _interrupt(signum: int, frame: FrameType | None) -> None:
+    # Once: what it interrupts may be the end itself.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _interrupt)
+    sys.exit(main(Orders.from_json(sys.stdin.read())))

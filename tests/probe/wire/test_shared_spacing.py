@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: MIT
+"""Limits and places that several processes share: those of one process, whatever the others do, killed or not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from os import dup
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from configtron.probe.spacing import Spacing
+from configtron.probe.wire import shared_spacing
+from configtron.probe.wire.shared_spacing import Limits, SharedSpacing
+from rigs.children import child
+
+# As `time.time()` gives them: the steps of binary fractions are coarsest there.
+EPOCH_S = 1.8e9
+HERE, THERE = ("host", "192.0.2.1", False), ("host", "192.0.2.2", False)
+
+
+@contextmanager
+def shared(*limits: float, workers: int = 2) -> Iterator[list[SharedSpacing]]:
+    """The table as each of the workers sees it."""
+    every = Limits(*limits, workers)
+    with ExitStack() as stack:
+        table = SharedSpacing.made(every)
+        stack.callback(table.close)
+        others = [SharedSpacing.joined(dup(table.descriptor), every, n) for n in range(1, workers)]
+        for other in others:
+            stack.callback(other.close)
+        yield [table, *others]
+
+
+def most_in_one_second(times: Sequence[float]) -> int:
+    return max((bisect_left(times, at + 1) - n for n, at in enumerate(times)), default=0)
+
+
+@given(
+    st.sampled_from([1.0, 2.5, 30.0, 500.0]),
+    st.sampled_from([0.0, 2.0, 40.0]),
+    st.lists(st.tuples(st.floats(0, 0.4), st.floats(0, 0.05), st.sampled_from("ab"), st.booleans()), max_size=60),
+)
+@settings(deadline=None)
+def test_one_process_starts_when_it_would_without_a_table(
+    rate: float, of_a_host: float, acts: list[tuple[float, float, str, bool]]
+) -> None:
+    plain, now = Spacing(rate, of_a_host, of_a_host / 2), EPOCH_S
+    with shared(rate, of_a_host, of_a_host / 2, workers=1) as (table,):
+        for pause, hold_up, host, repeat in acts:
+            now += pause
+            if repeat:
+                assert table.book(host_of(host), now) == (at := plain.book(host_of(host), now))
+                now = max(now, at) + hold_up
+                for limits in (plain, table):
+                    limits.settled(now)
+                continue
+            again = plain.admit(host_of(host), now)
+            assert table.admit(host_of(host), now) == again
+            if not again:
+                now += hold_up
+                for limits in (plain, table):
+                    limits.left(now)
+
+
+@given(st.integers(1, 6), st.lists(st.floats(0, 3), min_size=1, max_size=20), st.integers(0, 5))
+@settings(deadline=None)
+def test_starts_that_are_noted_out_of_order_count_at_their_times(rate: int, times: list[float], open_ones: int) -> None:
+    """A process may be held up between reading the clock and taking the lock."""
+    plain = Spacing(rate)
+    with shared(rate, 0, 0, workers=1) as (table,):
+        for limits in (plain, table):
+            for _ in range(len(times) + min(open_ones, rate - 1)):
+                limits.book("192.0.2.1", EPOCH_S - 1000)
+            for at in times:
+                limits.settled(EPOCH_S + at)
+        assert table.open_at() == plain.open_at()
+
+
+def host_of(name: str) -> str:
+    return {"a": "192.0.2.1", "b": "192.0.2.2"}[name]
+
+
+@given(
+    st.sampled_from([1.0, 2.0, 7.5, 50.0]),
+    st.lists(st.tuples(st.integers(0, 2), st.floats(0, 0.05), st.sampled_from(("admit", "book", "go"))), max_size=150),
+)
+@settings(deadline=None)
+def test_no_second_holds_more_than_the_rate_over_all_processes(rate: float, acts: list[tuple[int, float, str]]) -> None:
+    """Each process is held up between its admission and the wire, while the others go on."""
+    now, arrived = EPOCH_S, []
+    with shared(rate, 0, 0, workers=3) as tables:
+        owed: list[list[float]] = [[], [], []]
+        for worker, pause, act in acts:
+            now += pause
+            table, due = tables[worker], owed[worker]
+            if act == "admit" and table.admit("192.0.2.1", now) == 0.0:
+                due.append(now)
+            elif act == "book":
+                due.append(table.book("192.0.2.1", now))
+            elif due and min(due) <= now:
+                due.remove(min(due))
+                arrived.append(now)
+                table.settled(now)
+    assert most_in_one_second(arrived) <= max(1, rate)
+
+
+def test_a_refused_process_is_to_ask_again_soon() -> None:
+    """Its turn hangs on a start of another process, whose time it cannot know."""
+    with shared(1, 0, 0) as (one, other):
+        assert one.admit("192.0.2.1", EPOCH_S) == 0.0
+        again = other.admit("192.0.2.2", EPOCH_S + 5)
+        assert EPOCH_S + 5 < again < EPOCH_S + 5.1 and other.open_at() == again
+        one.left(EPOCH_S)
+        assert other.admit("192.0.2.2", again) == 0.0
+
+
+def test_hosts_and_networks_are_those_of_all_processes() -> None:
+    with shared(0, 1, 2) as (one, other):
+        assert one.admit("192.0.2.1", EPOCH_S) == 0.0
+        assert other.admit("192.0.2.1", EPOCH_S + 0.7) == pytest.approx(EPOCH_S + 1, abs=1e-4)
+        assert other.admit("192.0.2.9", EPOCH_S + 0.3) == pytest.approx(EPOCH_S + 0.5, abs=1e-4)
+        assert other.admit("198.51.100.1", EPOCH_S + 0.3) == 0.0
+
+
+def test_an_address_has_one_process_at_a_time() -> None:
+    with shared(0, 0, 0) as (one, other):
+        assert one.claim(HERE) and one.claim(HERE) and other.claim(THERE)
+        assert not other.claim(HERE) and not one.claim(THERE)
+        # A handshake that is held has a place of its own.
+        assert other.claim((*HERE[:2], True))
+        # What was not taken is not left.
+        other.release(HERE)
+        assert not other.claim(HERE)
+        one.release(HERE)
+        assert other.claim(HERE)
+
+
+def test_addresses_of_one_cell_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_spacing, "_cell", lambda place: 0)
+    with shared(0, 0, 0) as (one, other):
+        assert one.claim(HERE) and not one.claim(THERE) and not other.claim(THERE)
+        one.release(THERE)
+        assert not other.claim(HERE)
+
+
+def test_a_dead_process_leaves_neither_places_nor_promises() -> None:
+    with shared(2, 0, 0) as (one, other):
+        assert other.claim(HERE) and one.claim(THERE)
+        assert other.admit("192.0.2.1", EPOCH_S) == 0.0
+        at = other.book("192.0.2.1", EPOCH_S)
+        assert at < EPOCH_S + 1 < one.admit("192.0.2.2", EPOCH_S + 1)
+        one.bury(1, EPOCH_S + 1)
+        assert one.claim(HERE) and not other.claim(THERE)
+        # Whether they had gone is not known: they count as gone when the process was found dead.
+        assert one.admit("192.0.2.2", EPOCH_S + 1.9) > EPOCH_S + 2
+        assert one.admit("192.0.2.2", EPOCH_S + 2.1) == 0.0
+
+
+# A process that starts as fast as it may, and prints when; or takes the lock, and keeps it.
+OTHER = """
+import sys, time
+from configtron.probe.wire.shared_spacing import Limits, SharedSpacing
+from configtron.probe.wire import shared_spacing
+limits = Limits(float(sys.argv[3]), 0, 0, 3)
+table = SharedSpacing.joined(int(sys.argv[1]), limits, int(sys.argv[2]))
+if sys.argv[4] == "lock":
+    with table._memory:
+        table._pace.take(time.monotonic())
+        print("locked", flush=True)
+        time.sleep(600)
+starts = []
+while len(starts) < int(sys.argv[4]):
+    now = time.monotonic()
+    again = table.admit("192.0.2.1", now)
+    if again:
+        time.sleep(max(again - now, 0))
+        continue
+    now = time.monotonic()
+    table.left(now)
+    starts.append(now)
+print(*starts)
+"""
+
+
+def command(table: SharedSpacing, worker: int, rate: int, what: str) -> list[str]:
+    return [sys.executable, "-c", OTHER, str(table.descriptor), str(worker), str(rate), what]
+
+
+def test_processes_that_start_at_once_keep_the_rate() -> None:
+    rate, each = 200, 150
+    with shared(rate, 0, 0, workers=3) as (table, *_), ExitStack() as stack:
+        words = [command(table, worker, rate, str(each)) for worker in (0, 1, 2)]
+        options = {"pass_fds": [table.descriptor], "stdout": subprocess.PIPE, "text": True}
+        running = [stack.enter_context(child(word, **options)) for word in words]
+        starts = sorted(float(start) for one in running for start in one.communicate()[0].split())
+    assert len(starts) == 3 * each
+    assert most_in_one_second(starts) <= rate
+
+
+def test_a_process_that_was_killed_with_the_lock_stops_none() -> None:
+    with shared(1, 0, 0, workers=3) as (table, *_):
+        options = {"pass_fds": [table.descriptor], "stdout": subprocess.PIPE, "text": True}
+        with child(command(table, 1, 1, "lock"), **options) as other:
+            assert other.stdout is not None and other.stdout.readline() == "locked\n"
+        now = time.monotonic()
+        # Its half of a change allows less, not more.
+        assert table.admit("192.0.2.1", now + 2) > now + 2
+        table.bury(1, now)
+        assert table.admit("192.0.2.1", now + 2) == 0.0
