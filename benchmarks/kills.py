@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Claim: a campaign that is killed at any moment, and resumed, measures every target once and leaves nothing behind.
 
-    python -m benchmarks.kills [COUNT]      as root
+    python -m benchmarks.kills [COUNT] [--jobs N]      as root; worker processes, one by default
 
 Campaigns against a town are killed by SIGKILL and resumed, until COUNT kills have been survived: at random moments, and
-in turn with that when a random amount more of evidence has been written, so that some fall deep into runs. The
+in turn with that when a random amount more of evidence has been written, so that some fall deep into runs. With several
+worker processes each second of those kills hits one worker alone, while the others go on. The
 vantage's source address is its kernel's, so that each start adds a firewall table. After each campaign: the database is
 whole, its calls are those of a campaign without an interruption, each once (`wrong_calls`); each has its packets in the
 pcapng file, once; no table is left in the vantage's namespace, and no other namespace on this host.
@@ -12,6 +13,7 @@ pcapng file, once; no table is left in the vantage's namespace, and no other nam
 
 from __future__ import annotations
 
+import argparse
 import os
 import random
 import signal
@@ -40,9 +42,9 @@ LOOK_S = 0.002
 WORDS = ("--profile", "quick", "--tests", "icw,signature,http", "-r", "100", "-o", "/dev/null")
 
 
-def campaign(standing: Town, folder: Path, rng: random.Random, kills: int) -> int:
+def campaign(standing: Town, folder: Path, rng: random.Random, kills: int, jobs: int) -> int:
     """Begin one, kill and resume it until it is through; how many kills that took, `kills` at most."""
-    begin = command(folder, standing, [dark(0), *(lit(n) for n in range(TARGETS - 1))], *WORDS)
+    begin = command(folder, standing, [dark(0), *(lit(n) for n in range(TARGETS - 1))], *WORDS, "--jobs", str(jobs))
     database = folder / "town.db"
     survived = 0
     while True:
@@ -50,13 +52,25 @@ def campaign(standing: Town, folder: Path, rng: random.Random, kills: int) -> in
         words = [*begin[:8], "--resume", "1", "-o", "/dev/null"] if begun else begin
         running = subprocess.Popen(words, start_new_session=True, stderr=subprocess.DEVNULL)
         if survived < kills and _lived_until(running, folder, rng, deep=survived % 2 == 1):
-            os.killpg(running.pid, signal.SIGKILL)
+            workers = children(running.pid) if survived % 4 == 3 else []
+            if workers:
+                os.kill(rng.choice(workers), signal.SIGKILL)
+            else:
+                os.killpg(running.pid, signal.SIGKILL)
             running.wait()
             survived += 1
             continue
         code = running.wait()
         assert code in (DONE, PARTIAL), code
         return survived
+
+
+def children(pid: int) -> list[int]:
+    """Processes that a process has started."""
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
 
 
 def _lived_until(running: subprocess.Popen[bytes], folder: Path, rng: random.Random, *, deep: bool) -> bool:
@@ -133,7 +147,7 @@ def left_behind(standing: Town, before: set[str]) -> list[str]:
     )
 
 
-def main(count: int) -> int:
+def main(count: int, jobs: int = 1) -> int:
     """Print a line a campaign; 1 if anything was measured twice, missing, damaged or left behind."""
     rng, kills, bad = random.Random(1), 0, 0
     with town() as standing:
@@ -142,13 +156,13 @@ def main(count: int) -> int:
         standing = replace(standing, vantages=(replace(standing.vantages[0], source_address=own),))
         before = {path.name for path in Path("/run/netns").iterdir()}
         with tempfile.TemporaryDirectory(prefix="kills-") as name:
-            campaign(standing, Path(name), rng, 0)
+            campaign(standing, Path(name), rng, 0, jobs)
             wanted = calls_of(Path(name))
         print(f"uninterrupted: {len(wanted)} calls, {sum(wanted.values()) - len(wanted)} of them twice", flush=True)
         while kills < count:
             with tempfile.TemporaryDirectory(prefix="kills-") as name:
                 began = time.monotonic()
-                survived = campaign(standing, Path(name), rng, count - kills)
+                survived = campaign(standing, Path(name), rng, count - kills, jobs)
                 found = calls_of(Path(name))
                 left = left_behind(standing, before)
                 differ = wrong_calls(found, wanted)
@@ -162,4 +176,8 @@ def main(count: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 100))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("count", nargs="?", type=int, default=100)
+    parser.add_argument("--jobs", type=int, default=1)
+    given = parser.parse_args()
+    sys.exit(main(given.count, given.jobs))

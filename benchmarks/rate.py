@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Claim: no second holds more SYNs than the rate allows, over all vantages together, seen where they arrive.
 
-    python -m benchmarks.rate [RATE...]      as root
+    python -m benchmarks.rate [RATE...] [--jobs N]      as root; worker processes, one by default
 
 The program probes a town of which a tenth is dark (no host answers there, so that SYNs are repeated) from three
 vantages at once. A socket in the *server's* namespace records the kernel's time of each SYN that arrives. Printed: the
@@ -10,6 +10,7 @@ fullest window of one second, the mean rate while the run was at it, and what th
 
 from __future__ import annotations
 
+import argparse
 import socket
 import struct
 import subprocess
@@ -61,7 +62,7 @@ def fullest(times: Sequence[float]) -> int:
     return max((bisect_left(times, at + 1) - n for n, at in enumerate(times)), default=0)
 
 
-def measured(rate: int) -> list[float]:
+def measured(rate: int, jobs: int) -> list[float]:
     """When the SYNs of a run at that rate arrived."""
     # A target that answers gets five connections from `quick`'s icw and http tests, from each vantage.
     count = max(rate * SECONDS // (5 * VANTAGES), 10)
@@ -71,7 +72,19 @@ def measured(rate: int) -> list[float]:
         listener = Thread(target=lambda: found.extend(arrivals(standing, ready, over)))
         listener.start()
         ready.wait()
-        words = ("--profile", "quick", "--tests", "icw,http", "-r", str(rate), "-o", "/dev/null", "-c", "5000")
+        words: tuple[str, ...] = (
+            "--profile",
+            "quick",
+            "--tests",
+            "icw,http",
+            "-r",
+            str(rate),
+            "-o",
+            "/dev/null",
+            "-c",
+            "5000",
+        )
+        words = (*words, "--jobs", str(jobs))
         try:
             subprocess.run(command(Path(name), standing, addresses, *words), check=False)
         finally:
@@ -80,12 +93,12 @@ def measured(rate: int) -> list[float]:
         return sorted(found)
 
 
-def main(rates: Sequence[int]) -> int:
+def main(rates: Sequence[int], jobs: int = 1) -> int:
     """A row a rate; 1 if a window held more than the rate and one per cent."""
     print(f"{'rate':>6} {'SYNs':>7} {'fullest second':>15} {'allowed':>8} {'mean rate':>10}")
     holds = True
     for rate in rates:
-        times = measured(rate)
+        times = measured(rate, jobs)
         # The mean over the busy part: the end waits for the last hosts' answers.
         busy = times[: len(times) // 2]
         mean = (len(busy) - 1) / (busy[-1] - busy[0]) if len(busy) > 1 else 0.0
@@ -95,4 +108,8 @@ def main(rates: Sequence[int]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main([int(word) for word in sys.argv[1:]] or RATES))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("rates", nargs="*", type=int)
+    parser.add_argument("--jobs", type=int, default=1)
+    given = parser.parse_args()
+    sys.exit(main(given.rates or RATES, given.jobs))

@@ -20,7 +20,7 @@ from types import FrameType
 from configtron.db.store import Store
 from configtron.linux.clock import SteadyClock
 from configtron.linux.parent import end_with_parent
-from configtron.model.errors import DONE, INTERRUPTED, ConfigtronError
+from configtron.model.errors import CANNOT_WRITE, DONE, INTERRUPTED, UNWRITTEN, ConfigtronError, cannot_write
 from configtron.model.records import Result
 from configtron.probe.wire.shard import Beside, perform
 from configtron.probe.wire.shared_spacing import SharedSpacing
@@ -48,6 +48,11 @@ def main(orders: Orders) -> int:
     except ConfigtronError as error:
         _say(Fault(error.code, str(error)))
         return error.code
+    except OSError as error:
+        if error.errno not in CANNOT_WRITE:
+            raise
+        _say(Fault(UNWRITTEN, str(cannot_write(error.filename or orders.folder, error))))
+        return UNWRITTEN
 
 
 def _perform(orders: Orders) -> None:
