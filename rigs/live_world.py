@@ -15,9 +15,10 @@ from hashlib import blake2b
 import numpy as np
 
 from configtron.learner.columns import Codes, Floats
-from configtron.model.draw import HELD, Key, Mix, Plan, Words, draws, is_held
+from configtron.model.draw import HELD, Key, Mix, Plan, draws, is_held
 from configtron.model.fleet import FleetMap, OutcomeRow
 from configtron.model.nouns import Profile
+from configtron.model.siphash import Words
 from configtron.model.tensor import Tensor
 
 # Rate and round trip of a prefix, and each sample of it, are off by so much, ln.

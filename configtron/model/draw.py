@@ -22,24 +22,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from itertools import accumulate
-from typing import NamedTuple
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, NamedTuple
 
 from configtron.model.errors import BadInput
 
-Words = npt.NDArray[np.uint64]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from configtron.model.siphash import Words
 
 # The numbers of kmod/draw.h.
 ARMS, BANDS, PARTS = 8, 4, 1 << 16
 HELD_EPOCH = (1 << 64) - 1
 # The arm of a client that is held back, in `draws`.
 HELD = -1
-# SipHash's initial state: "somepseudorandomlygeneratedbytes".
-_STATE = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
-# The last word that is hashed: the message's length in bytes, two words, in the highest byte.
-_LENGTH = 16 << 56
 _WORD = (1 << 64) - 1
 
 
@@ -163,8 +160,13 @@ def unit_of(address: str | IPv4Address | IPv6Address) -> int:
 
 def siphash(key: Key, first: int, second: int) -> int:
     """Return SipHash-2-4 of two words of 64 bits, siphash_2u64()."""
+    # numpy takes longer to load than a command of `tune` that draws nothing may take
+    import numpy as np
+
+    from configtron.model.siphash import hashes
+
     words = np.array([second & _WORD], dtype=np.uint64)
-    return int(_hashes(key, first, words)[0])
+    return int(hashes((key.first, key.second), first, words)[0])
 
 
 def propensity(plan: Plan, mix: Mix, arm: int | None) -> float:
@@ -175,6 +177,8 @@ def propensity(plan: Plan, mix: Mix, arm: int | None) -> float:
 
 def draw(plan: Plan, mix: Mix, unit: int) -> Drawn:
     """Draw for one unit."""
+    import numpy as np
+
     arms, propensities = draws(plan, mix, np.array([unit], dtype=np.uint64))
     held = int(arms[0]) == HELD
     return Drawn(None if held else int(arms[0]), float(propensities[0]), held)
@@ -182,7 +186,9 @@ def draw(plan: Plan, mix: Mix, unit: int) -> Drawn:
 
 def draws(plan: Plan, mix: Mix, units: Words) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float64]]:
     """Draw for many units, (n,): the arm of each, `HELD` where it is held back, and its propensity."""
-    slices = _hashes(plan.key, plan.epoch, units) & np.uint64(PARTS - 1)
+    import numpy as np
+
+    slices = _slices(plan.key, plan.epoch, units)
     arms = np.searchsorted(np.array(mix.upto[: ARMS - 1]), slices.astype(np.int64)).astype(np.int8)
     chosen = np.array([propensity(plan, mix, arm) for arm in range(len(mix.weights))])
     held = is_held(plan, units)
@@ -192,8 +198,18 @@ def draws(plan: Plan, mix: Mix, units: Words) -> tuple[npt.NDArray[np.int8], npt
 
 def is_held(plan: Plan, units: Words) -> npt.NDArray[np.bool_]:
     """Return which of the units, (n,), are held back: the same in all epochs of a key."""
-    slices = _hashes(plan.key, HELD_EPOCH, units) & np.uint64(PARTS - 1)
-    return slices < np.uint64(plan.holdback)
+    import numpy as np
+
+    return _slices(plan.key, HELD_EPOCH, units) < np.uint64(plan.holdback)
+
+
+def _slices(key: Key, epoch: int, units: Words) -> Words:
+    """Return the slices of units in an epoch, (n,)."""
+    import numpy as np
+
+    from configtron.model.siphash import hashes
+
+    return hashes((key.first, key.second), epoch, units) & np.uint64(PARTS - 1)
 
 
 def _rounded(shares: Sequence[float]) -> list[int]:
@@ -207,37 +223,3 @@ def _rounded(shares: Sequence[float]) -> list[int]:
     for i in by_remainder[: PARTS - sum(weights)]:
         weights[i] += 1
     return weights
-
-
-def _hashes(key: Key, first: int, seconds: Words) -> Words:
-    """Return SipHash-2-4 of (first, second) for each second, (n,); uint64 wraps as in C."""
-    states = zip(_STATE, (key.first, key.second) * 2, strict=True)
-    v0, v1, v2, v3 = (np.full(len(seconds), of ^ word, dtype=np.uint64) for of, word in states)
-    for word in (np.uint64(first), seconds, np.uint64(_LENGTH)):
-        v3 ^= word
-        v0, v1, v2, v3 = _round(*_round(v0, v1, v2, v3))
-        v0 ^= word
-    v2 ^= np.uint64(0xFF)
-    for _ in range(4):
-        v0, v1, v2, v3 = _round(v0, v1, v2, v3)
-    return v0 ^ v1 ^ v2 ^ v3
-
-
-def _round(v0: Words, v1: Words, v2: Words, v3: Words) -> tuple[Words, Words, Words, Words]:
-    """Return the state after one SipRound."""
-    v0 = v0 + v1
-    v1 = _turned(v1, 13) ^ v0
-    v0 = _turned(v0, 32)
-    v2 = v2 + v3
-    v3 = _turned(v3, 16) ^ v2
-    v0 = v0 + v3
-    v3 = _turned(v3, 21) ^ v0
-    v2 = v2 + v1
-    v1 = _turned(v1, 17) ^ v2
-    v2 = _turned(v2, 32)
-    return v0, v1, v2, v3
-
-
-def _turned(words: Words, bits: int) -> Words:
-    """Return the words rotated left."""
-    return words << np.uint64(bits) | words >> np.uint64(64 - bits)
