@@ -8,22 +8,20 @@ rows, and with them all that they describe: nothing that a driver sets outlives 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from secrets import token_hex
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
-from zlib import compress, decompress
 
-from configtron.db.retuned import RetunedRows
+from configtron.db.changed_prefixes import ChangedPrefixes
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile
-from configtron.model.records import canonical, pairs_form, pairs_of
-from configtron.model.tuning import Place, Rules
-from configtron.model.tuning_json import changes_of, place_of, place_text, rules_of, rules_text
-from configtron.tune.journal import IN_FORCE, OPEN, UNDOING, UNDONE, WRITING, Transaction
+from configtron.model.records import canonical, pairs_form
+from configtron.model.tuning import Changes, Place, Rules
+from configtron.model.tuning_json import changes_of, changes_text, place_of, place_text, rules_of, rules_text
+from configtron.tune.journal import IN_FORCE, OPEN, Transaction
 from configtron.tune.rules import after, inside
 
 # Enough that an observer of the prefixes that are held back cannot compute which others would be.
@@ -40,27 +38,20 @@ FIELD = {"keeper": "watchdog"}
 FIELDS = tuple(FIELD.get(name, name) for name in ACT_COLUMNS)
 SELECT_ACT = f"SELECT {', '.join(ACT_COLUMNS)} FROM act"
 BEGIN_ACT = f"INSERT INTO act ({', '.join(ACT_COLUMNS)}) VALUES (?{', ?' * (len(ACT_COLUMNS) - 1)})"
+# The same with the rules of another act.
+BEGIN_OVER = (
+    f"INSERT INTO act ({', '.join(ACT_COLUMNS)}) SELECT"
+    f" {', '.join('rules' if name == 'rules' else '?' for name in ACT_COLUMNS)} FROM act WHERE id = ?"
+)
+COPY_CHANGES = "INSERT INTO act_change SELECT ?, number, changes FROM act_change WHERE act = ?"
+ADD_CHANGE = "INSERT INTO act_change SELECT ?, coalesce(max(number), 0) + 1, ? FROM act_change WHERE act = ?"
 # What changes in the life of an act. Its rules do not: a hundred thousand prefixes are megabytes, written once.
 CHANGING = ("status", "lease_s", "expires_s", "over", "keeper", "why")
 PUT_ACT = f"UPDATE act SET {', '.join(f'{name} = :{name}' for name in CHANGING)} WHERE id = :id"
 SELECT_BARE = SELECT_ACT.replace(" rules,", f" '{rules_text(Rules())}',")
 EMPTY_ACT = "UPDATE act SET rules = ?, before = '' WHERE id = ?"
 NO_RULES = rules_text(Rules())
-SELECT_STANDING = (
-    f"{SELECT_ACT} WHERE driver = ? AND place = ? AND space = ? AND status IN {OPEN} ORDER BY id DESC LIMIT 1"
-)
-
-
-# Changes of what is in force that are remembered: years of daily ones.
-DEPLOYMENTS = 2000
-
-
-class Deployed(NamedTuple):
-    """Rules in force from one moment to another, ns since the epoch (until None: still); None: half written."""
-
-    since: int
-    until: int | None
-    rules: Rules | None
+STANDING = f" WHERE driver = ? AND place = ? AND space = ? AND status IN {OPEN} ORDER BY id DESC LIMIT 1"
 
 
 class Frozen(NamedTuple):
@@ -85,7 +76,7 @@ class Left(NamedTuple):
 NOTHING: Mapping[str, float] = MappingProxyType({})
 
 
-class Tuning(RetunedRows):
+class Tuning(ChangedPrefixes):
     """The database as tuning sees it."""
 
     def __enter__(self) -> Tuning:
@@ -99,15 +90,14 @@ class Tuning(RetunedRows):
     def wanted(self) -> Rules:
         """Profiles, prefixes and default as they were asked for."""
         with self._clear():
-            rows = self._connection.execute("SELECT name, settings FROM profile ORDER BY name").fetchall()
             prefixes = dict(self._connection.execute("SELECT prefix, profile FROM prefix"))
-        profiles = {name: Profile(name, pairs_of(json.loads(settings))) for name, settings in rows}
-        return Rules(profiles, prefixes, self._fact("default"))
+        return replace(self.wanted_profiles(), prefixes=prefixes)
 
     def set_profiles(self, profiles: Iterable[Profile]) -> None:
         """Keep profiles as a human's; one of the same name is replaced."""
         profiles = list(profiles)
         with self._clear(), self._transaction():
+            self._forget_base()
             self._put_profiles(profiles)
             self._disown("profile", [profile.name for profile in profiles])
 
@@ -140,6 +130,9 @@ class Tuning(RetunedRows):
             " AND profile <> ?"
         )
         with self._clear():
+            # the query reads all prefixes
+            if not self._connection.execute("SELECT EXISTS (SELECT 1 FROM learned_damage)").fetchone()[0]:
+                return {}
             return dict(self._connection.execute(query, (self._fact("default") or "",)))
 
     def hand_over(
@@ -149,6 +142,7 @@ class Tuning(RetunedRows):
         prefix that a human set there is no learned one. damage: of a profile, where it was measured. Returns the
         prefixes that were left."""
         with self._clear(), self._transaction():
+            self._forget_base()
             before, mine = self.wanted(), self.learned("prefix")
             humans = {prefix for prefix in before.prefixes if prefix not in mine}
             own = {prefix for prefix in prefixes if prefix in humans}
@@ -195,6 +189,7 @@ class Tuning(RetunedRows):
             if used or self._fact("default") == name:
                 whose = f"{used} prefixes have" if used else "the default is"
                 raise BadInput(f"profile {name}: {whose} it; give them another first (configtron tune prefix set)")
+            self._forget_base()
             self._disown("profile", [name])
             return self._connection.execute("DELETE FROM profile WHERE name = ?", (name,)).rowcount > 0
 
@@ -210,8 +205,10 @@ class Tuning(RetunedRows):
                 raise BadInput(f"no profile is called {absent[0]!r} (there is: {there}); {make}")
             (before,) = self._connection.execute("SELECT count(*) FROM prefix").fetchone()
             if whole:
+                self._forget_base()
                 self._connection.execute("DELETE FROM prefix")
                 self._connection.execute("DELETE FROM learned WHERE kind = 'prefix'")
+            self._note_changed(prefixes)
             self._disown("prefix", prefixes)
             self._connection.executemany("INSERT OR REPLACE INTO prefix VALUES (?, ?)", prefixes.items())
             (now,) = self._connection.execute("SELECT count(*) FROM prefix").fetchone()
@@ -221,6 +218,7 @@ class Tuning(RetunedRows):
         """Forget prefixes; how many there were."""
         with self._clear(), self._transaction():
             prefixes = list(prefixes)
+            self._note_changed(prefixes)
             self._disown("prefix", prefixes)
             cursor = self._connection.executemany("DELETE FROM prefix WHERE prefix = ?", ((p,) for p in prefixes))
             return cursor.rowcount
@@ -230,16 +228,12 @@ class Tuning(RetunedRows):
         with self._clear(), self._transaction():
             if name and not self._connection.execute("SELECT 1 FROM profile WHERE name = ?", (name,)).fetchone():
                 raise BadInput(f"no profile is called {name!r}; make it: configtron tune profile set {name} KNOB=VALUE")
+            self._forget_base()
             self._connection.execute("INSERT OR REPLACE INTO tuning VALUES ('default', ?)", (name,))
 
     def salt(self) -> str:
         """Return the salt that decides which prefixes a share holds; drawn once, with the first profile."""
         return self._fact("salt")
-
-    def _fact(self, name: str) -> str:
-        with self._clear():
-            row = self._connection.execute("SELECT value FROM tuning WHERE name = ?", (name,)).fetchone()
-        return row[0] if row else ""
 
     # Muted advice.
 
@@ -268,6 +262,20 @@ class Tuning(RetunedRows):
             cursor = self._connection.execute(BEGIN_ACT, (None, *_act_row(act)[1:]))
         return replace(act, id=cast(int, cursor.lastrowid))
 
+    def begin_over(self, act: Transaction, base: int, changes: Changes) -> Transaction:
+        """Write a new act whose rules are those of another and these changes; it without rules, with number and date.
+
+        The rules pass through no program: of a hundred thousand prefixes they are megabytes.
+        """
+        act = replace(act, begun_at=self._now(), rules=Rules())
+        with self._clear(), self._transaction():
+            cursor = self._connection.execute(BEGIN_OVER, (None, *_act_row(act)[1:8], *_act_row(act)[9:], base))
+            act = replace(act, id=cast(int, cursor.lastrowid))
+            self._connection.execute(COPY_CHANGES, (act.id, base))
+            self._connection.execute(ADD_CHANGE, (act.id, changes_text(changes), act.id))
+            self._begin_over(act.id, base)
+        return act
+
     def put(self, *acts: Transaction) -> None:
         """Write the new status of transactions, all or none; the rules of one that is over are dropped."""
         with self._clear(), self._transaction():
@@ -278,38 +286,6 @@ class Tuning(RetunedRows):
                 if not act.before:
                     self._connection.execute(EMPTY_ACT, (NO_RULES, act.id))
                     self._connection.execute("DELETE FROM act_change WHERE act = ?", (act.id,))
-
-    def _deploy(self, act: Transaction) -> None:
-        """Keep from when to when an act's rules are in force, and when they are half written: an import asks."""
-        now = round(self._clock().timestamp() * 1e6) * 1000
-        ask = "SELECT id, rules IS NOT NULL FROM deployment WHERE act = ? AND until_ns IS NULL"
-        open_ = self._connection.execute(ask, (act.id,)).fetchone()
-        wholly, moving = act.status in IN_FORCE, act.status in (WRITING, UNDOING)
-        if open_ is not None and (not (wholly or moving) or bool(open_[1]) != wholly):
-            # in force and then over without having been undone: the host was restarted at an unknown time
-            lost = ", rules = NULL" if open_[1] and act.status == UNDONE else ""
-            self._connection.execute(f"UPDATE deployment SET until_ns = ?{lost} WHERE id = ?", (now, open_[0]))
-            open_ = None
-        if open_ is None and (wholly or moving):
-            (text,) = self._connection.execute("SELECT rules FROM act WHERE id = ?", (act.id,)).fetchone()
-            rules = compress(text.encode()) if wholly else None
-            self._connection.execute("INSERT INTO deployment (act, since_ns, rules) VALUES (?, ?, ?)",
-                                     (act.id, now, rules))  # fmt: skip
-            query = "DELETE FROM deployment WHERE id <= (SELECT max(id) FROM deployment) - ?"
-            self._connection.execute(query, (DEPLOYMENTS,))
-
-    def history(self) -> tuple[list[Deployed], int]:
-        """What was in force when, oldest first; and since when all of it is kept, ns since the epoch, 0: ever."""
-        gaps = "SELECT EXISTS (SELECT 1 FROM act WHERE id NOT IN (SELECT act FROM deployment) AND status <> 'begun')"
-        with self._clear():
-            query = "SELECT since_ns, until_ns, rules, id FROM deployment ORDER BY id"
-            rows = self._connection.execute(query).fetchall()
-            (older,) = self._connection.execute(gaps).fetchone()
-        history = [Deployed(since, until, rules_of(decompress(rules).decode()) if rules else None)
-                   for since, until, rules, _ in rows]  # fmt: skip
-        if older or (rows and rows[0][3] > 1):
-            return history, rows[0][0] if rows else 2**63 - 1
-        return history, 0
 
     def acts(self, *statuses: str, bare: bool = False) -> list[Transaction]:
         """Acts, oldest first; only those of these statuses, if any is named. `bare`: without their rules."""
@@ -325,11 +301,14 @@ class Tuning(RetunedRows):
             row = self._connection.execute(query, (number,)).fetchone()
             return None if row is None else _act_of(row) if bare else self._changed(_act_of(row))
 
-    def open_act(self, driver: str, place: Place, space: str) -> Transaction | None:
-        """Return the open act of a driver at a place."""
+    def open_act(self, driver: str, place: Place, space: str, *, bare: bool = False) -> Transaction | None:
+        """Return the open act of a driver at a place; `bare`: without its rules."""
         with self._clear():
-            row = self._connection.execute(SELECT_STANDING, (driver, place_text(place), space)).fetchone()
-            return self._changed(_act_of(row)) if row else None
+            query = f"{SELECT_BARE if bare else SELECT_ACT}{STANDING}"
+            row = self._connection.execute(query, (driver, place_text(place), space)).fetchone()
+            if row is None:
+                return None
+            return _act_of(row) if bare else self._changed(_act_of(row))
 
     def _changed(self, act: Transaction) -> Transaction:
         query = "SELECT changes FROM act_change WHERE act = ? ORDER BY number"

@@ -12,6 +12,7 @@ Not every driver can do everything. An optional ability is a protocol of its own
     RefusalCounter  count the settings that the kernel refused at single connections
     Trier           find out by a trial whether it can act
     Asker           ask the kernel which route and metrics a client would get
+    Stamper         show by a few calls whether anything in force was changed
     Original        read the kernel's values without our profiles
     Inventory       list its own state by marks in the kernel
     Drawing         draw each client's profile from its class's mix, and record its connections
@@ -154,6 +155,14 @@ class Asker(Protocol):
 
     def ask(self, rules: Rules) -> Answers:
         """Return the kernel's answers for clients of these rules. Write nothing and send no packet."""
+
+
+@runtime_checkable
+class Stamper(Protocol):
+    """A driver that shows whether anything in force was changed by a few calls, however many prefixes there are."""
+
+    def stamp(self) -> str:
+        """Return text that differs once anything in force was changed since, by any program and process."""
 
 
 @runtime_checkable

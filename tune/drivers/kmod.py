@@ -147,6 +147,10 @@ class KmodDriver:
             loaded = LOADED.stat().st_ino if LOADED.exists() else 0
             return f"{loaded}:{device.status()['generation']}:{self._control()}"
 
+    def stamp(self) -> str:
+        """Return the mark: it is a few calls."""
+        return self.mark()
+
     def revert(self, before: str) -> None:
         """Restore the default first: from then on no new connection uses the module, even if its tables have rules."""
         old = json.loads(before).get("tcp_congestion_control", "")

@@ -16,17 +16,17 @@ from configtron.model.bounds import check_number
 from configtron.model.errors import ConfigtronError, Mismatch
 from configtron.model.protocols import Driver, Follower
 from configtron.model.tuning import Place, Rules
-from configtron.service.lease import ownership, watchdog_process
+from configtron.service.lease import few_changes, ownership, watchdog_process
 from configtron.service.lease.context import LeaseContext, context_of
 from configtron.service.lease.kernel_rules import in_force, write
 from configtron.service.lease.lock import exclusive_lock
 from configtron.service.lease.options import LEASE_S, LeaseOptions, Notice, OnNotice, ignore
 from configtron.service.lease.plan_file import saved
-from configtron.service.lease.planner import DUE, FROZEN, Planned, guard, judged, planned, usable
+from configtron.service.lease.planner import DUE, FROZEN, Planned, guard, judged, usable
 from configtron.service.lease.recovery import recover_due
 from configtron.service.lease.undo import note_obstacle, undo
 from configtron.tune.journal import BEGUN, KEPT, LEASED, REPLACED, WRITING, Transaction
-from configtron.tune.plan import follow
+from configtron.tune.plan import changes, follow
 from configtron.tune.pools import for_kernel
 
 # s; a transaction that is to be kept has no lease, and one that is not complete after so long hangs.
@@ -91,7 +91,7 @@ def apply(
 
 def _plan(context: LeaseContext, options: LeaseOptions, plan_file: Path | None) -> tuple[Place, Planned]:
     if plan_file is None:
-        return options.place, planned(context, options)
+        return options.place, few_changes.planned(context, options) or few_changes.whole(context, options)
     return _saved_plan(context, plan_file)
 
 
@@ -104,7 +104,8 @@ def _saved_plan(context: LeaseContext, path: Path) -> tuple[Place, Planned]:
     have = in_force(driver, [current.rules, want] if current else [want])
     advices = [(advice, DUE) for advice in found.advices]
     damage = context.journal.measured_damage()
-    return found.place, Planned(driver, have, follow(have, found.advices), advices, found.held, damage=damage)
+    target = follow(have, found.advices)
+    return found.place, Planned(driver, have, target, advices, found.held, damage=damage, prefixes=len(target.prefixes))
 
 
 def _is_lost(found: Planned) -> bool:
@@ -117,18 +118,29 @@ def _apply(
 ) -> Transaction | None:
     """Apply a plan; where nothing is due, renew the lease of the rules in force, if there are any."""
     guard(found.driver, found.target, judged(found, options.limits))
-    current = context.journal.open_act(found.driver.name, place, context.namespace_of(place))
+    current = context.journal.open_act(found.driver.name, place, context.namespace_of(place), bare=True)
     if found.due():
-        transaction = apply_rules(context, found.driver, place, found.have, found.target, lease_s, found.held)
+        transaction = apply_rules(
+            context, found.driver, place, found.have, found.target, lease_s, found.held, found.over
+        )
         if current is not None:
             watchdog_process.dismiss(current)
-        return transaction
-    if current is None or current.status != LEASED:
+    elif current is None:
+        return None
+    else:
+        transaction = _renewed(context, current, lease_s)
+    few_changes.remember(context, found, transaction)
+    return few_changes.with_rules(context, found, transaction)
+
+
+def _renewed(context: LeaseContext, current: Transaction, lease_s: float) -> Transaction:
+    """Give the rules in force another lease, or none."""
+    if current.status != LEASED:
         return current
     if not lease_s:
         return keep_transaction(context, current)
     context.journal.renew(current.id, context.now_s() + lease_s, lease_s)
-    return context.journal.act(current.id)
+    return context.journal.act(current.id, bare=True) or current
 
 
 def _report_in_force(context: LeaseContext, place: Place, found: Planned, on_notice: OnNotice) -> None:
@@ -139,22 +151,32 @@ def _report_in_force(context: LeaseContext, place: Place, found: Planned, on_not
 
 
 def apply_rules(
-    context: LeaseContext, driver: Driver, place: Place, have: Rules, target: Rules, lease_s: float, held: int = 0
+    context: LeaseContext,
+    driver: Driver,
+    place: Place,
+    have: Rules,
+    target: Rules,
+    lease_s: float,
+    held: int = 0,
+    over: int = 0,
 ) -> Transaction:
     """Change the rules in force to the target, for `lease_s`; 0 keeps it. Callers hold the lock.
+
+    over   as `Planned` has it: then the transaction is returned without its rules
 
     All rules come into force, or the earlier state is restored. The lease counts from the moment all are in force.
     Errors: the driver's; `Refused` where another database has rules in force at that place; `Mismatch` where the
     written rules do not read back.
     """
     space = context.namespace_of(place)
-    current = context.journal.open_act(driver.name, place, space)
+    current = context.journal.open_act(driver.name, place, space, bare=True)
     before = current.before if current else driver.before()
-    over = 0 if current is None else current.id if current.status == KEPT else current.over
-    new = Transaction(driver.name, place, space, context.boot, BEGUN, before, target, lease_s=lease_s, over=over,
+    below = 0 if current is None else current.id if current.status == KEPT else current.over
+    new = Transaction(driver.name, place, space, context.boot, BEGUN, before, target, lease_s=lease_s, over=below,
                       held=held, expires_s=context.now_s() + (lease_s or HANG_S))  # fmt: skip
     with ownership.owned(context, driver.name, place):
-        new = context.journal.begin(new)
+        begin = context.journal.begin
+        new = context.journal.begin_over(new, over, changes(have, target)) if over else begin(new)
     # A kept transaction has no end, but until it is complete a watchdog must be there to undo it.
     new = replace(new, watchdog=watchdog_process.start(context, new.id), status=WRITING)
     context.journal.put(new, *_replaced(current, new))

@@ -42,6 +42,10 @@ class Planned:
     held       prefixes that are held back
     untouched  what the kernel has of itself, by knob, where the driver can read it
     damage     what neighbours lose by profiles of `learn export`, where that was measured; the guard judges by it
+    over       number of the transaction in force that `have` and `target` are a part of, with the prefixes that differ
+               alone; 0: they are whole
+    prefixes   how many prefixes the target has in all
+    expected   the journal's word for what was wanted when it was read; "": only a share of it is planned
     """
 
     driver: Driver
@@ -51,6 +55,9 @@ class Planned:
     held: int
     untouched: Mapping[str, Value] = field(default_factory=dict)
     damage: Mapping[str, float] = field(default_factory=dict)
+    over: int = 0
+    prefixes: int = 0
+    expected: str = ""
 
     def due(self) -> list[Advice]:
         """Return the advice that an apply would follow."""
@@ -109,13 +116,14 @@ def planned(context: LeaseContext, options: LeaseOptions) -> Planned:
     have = in_force_here(context, options, driver, want)
     holdback = PrefixShare("holdback", journal.salt(), options.holdback)
     target = aim(have, want, holdback, PrefixShare("canary", journal.salt(), options.canary))
-    muted, frozen = journal.acknowledged(), _frozen_scopes(context, options, driver)
+    muted, frozen = journal.acknowledged(), frozen_scopes(context, options, driver)
     advices = [(advice, _state(advice, muted, frozen)) for advice in advise(driver.name, have, target)]
     held = sum(map(holdback.holds, want.prefixes)) if holdback.fraction else 0
     if any(state != DUE for _, state in advices):
         target = follow(have, (advice for advice, state in advices if state == DUE))
     untouched = driver.untouched() if isinstance(driver, Original) else {}
-    return Planned(driver, have, target, advices, held, untouched, journal.measured_damage())
+    damage = journal.measured_damage()
+    return Planned(driver, have, target, advices, held, untouched, damage, prefixes=len(target.prefixes))
 
 
 def _one_holdback(driver: Driver, options: LeaseOptions) -> None:
@@ -134,7 +142,8 @@ def in_force_here(context: LeaseContext, options: LeaseOptions, driver: Driver, 
     return in_force(driver, [current.rules, want] if current else [want])
 
 
-def _frozen_scopes(context: LeaseContext, options: LeaseOptions, driver: Driver) -> set[str]:
+def frozen_scopes(context: LeaseContext, options: LeaseOptions, driver: Driver) -> set[str]:
+    """Return the scopes that the driver leaves alone at the place of the options."""
     return {frozen.scope for frozen in frozen_here(context, options) if frozen.driver == driver.name}
 
 

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: MIT
+"""Plan a few changed prefixes without reading all the others: neither those that are wanted nor the kernel's.
+
+Question   One prefix among a hundred thousand was changed. What does an apply have to read?
+Method     After an apply that left in force exactly what is wanted, the journal keeps a base (`db.changed_prefixes`):
+           the transaction and the driver's stamp of the kernel. While the stamp is the same, no program has written
+           to the kernel, and the journal knows which wanted prefixes were written: the plan is made of these alone.
+Reads as   A `Planned` whose rules are a part of those in force (`over`); the journal begins its transaction over the
+           one in force.
+Fails as   None, and all is read: no base, another program's write (the stamp differs), a removal (which no driver
+           reads back by itself), shares of prefixes, frozen scopes, acknowledged advice, too many steps since a
+           transaction that has its rules whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from configtron.db.changed_prefixes import AppliedBase
+from configtron.db.tuning import Tuning
+from configtron.model.nouns import Profile
+from configtron.model.protocols import Driver, Stamper
+from configtron.model.tuning import Rules
+from configtron.service.lease.context import LeaseContext
+from configtron.service.lease.options import LeaseOptions
+from configtron.service.lease.planner import DUE, Planned, chosen, frozen_scopes
+from configtron.service.lease.planner import planned as read_all
+from configtron.tune.journal import IN_FORCE, Transaction
+from configtron.tune.plan import advise
+from configtron.tune.pools import for_kernel
+from configtron.tune.rules import check
+
+# Changes over one transaction's whole rules: reading it back takes a step each.
+MOST_STEPS = 64
+
+
+def planned(context: LeaseContext, options: LeaseOptions) -> Planned | None:
+    """Return the plan from what is in force to what is wanted; None where all must be read. Errors: as `plan`."""
+    found = context.journal.base() if _is_whole(options) else None
+    if found is None:
+        return None
+    base, expected = found
+    if not base.prefixes or base.prefixes > options.limits.max_prefixes - len(base.was):
+        return None
+    driver = chosen(context, options, Rules())
+    current = context.journal.open_act(driver.name, options.place, context.namespace_of(options.place), bare=True)
+    if current is None or not _is_base(context, base, current, driver):
+        return None
+    if frozen_scopes(context, options, driver) or context.journal.acknowledged():
+        return None
+    part = _planned(context.journal, base, driver)
+    return part and replace(part, expected=expected)
+
+
+def _is_whole(options: LeaseOptions) -> bool:
+    """Return whether all that is wanted is to come into force."""
+    return not options.holdback and options.canary >= 1
+
+
+def _is_base(context: LeaseContext, base: AppliedBase, current: Transaction, driver: Driver) -> bool:
+    """Return whether a transaction in force is the base's, and the kernel as it was then."""
+    if current.id != base.act or current.status not in IN_FORCE or current.boot != context.boot:
+        return False
+    return isinstance(driver, Stamper) and driver.stamp() == base.stamp
+
+
+def _planned(journal: Tuning, base: AppliedBase, driver: Driver) -> Planned | None:
+    now, used = journal.wanted_profile_of(base.was), journal.profiles_in_use()
+    if base.was.keys() - now.keys() or set(base.profiles) - used or journal.steps(base.act) >= MOST_STEPS:
+        return None
+    profiles = for_kernel(journal.wanted_profiles())
+    before = {prefix: name for prefix, name in base.was.items() if name is not None}
+    have = check(replace(profiles, profiles=_of(profiles, base.profiles), prefixes=before))
+    target = check(replace(profiles, profiles=_of(profiles, used), prefixes=now))
+    advices = [(advice, DUE) for advice in advise(driver.name, have, target)]
+    count = journal.prefix_count()
+    return Planned(driver, have, target, advices, 0, {}, journal.measured_damage(), base.act, count)
+
+
+def _of(rules: Rules, names: Iterable[str]) -> dict[str, Profile]:
+    return {name: rules.profiles[name] for name in sorted(names)}
+
+
+def remember(context: LeaseContext, found: Planned, transaction: Transaction) -> None:
+    """Keep a base, if a transaction has in force exactly what was wanted, and the driver has a stamp."""
+    everything = found.expected and all(state == DUE for _, state in found.advices)
+    if everything and isinstance(found.driver, Stamper) and transaction.status in IN_FORCE:
+        names = tuple(sorted(found.target.profiles))
+        base = AppliedBase(transaction.id, found.driver.stamp(), names, found.prefixes, {})
+        context.journal.set_base(base, found.expected)
+
+
+def with_rules(context: LeaseContext, found: Planned, transaction: Transaction) -> Transaction:
+    """Return a transaction with its rules; after a plan of few changes, prefixes that are read when they are used."""
+    if found.over:
+        prefixes = StoredPrefixes(context.journal.path, transaction.id, found.prefixes)
+        return replace(transaction, rules=replace(found.target, prefixes=prefixes))
+    return transaction if transaction.rules.profiles else context.journal.act(transaction.id) or transaction
+
+
+def whole(context: LeaseContext, options: LeaseOptions) -> Planned:
+    """Return the plan by reading all. Errors: as `plan`."""
+    expected = context.journal.expect_base() if _is_whole(options) else ""
+    return replace(read_all(context, options), expected=expected)
+
+
+@dataclass(frozen=True, eq=False)
+class StoredPrefixes(Mapping[str, str]):
+    """The prefixes of a transaction, so many, which are read from its database at their first use."""
+
+    database: Path
+    transaction: int
+    count: int
+
+    @cached_property
+    def _read(self) -> Mapping[str, str]:
+        with Tuning(self.database, read_only=True) as journal:
+            found = journal.act(self.transaction)
+        return found.rules.prefixes if found else {}
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read)
+
+    def __getitem__(self, prefix: str) -> str:
+        return self._read[prefix]
