@@ -37,6 +37,8 @@ HALVED = np.repeat(np.array([0.5, 1.0, 0.5, 0.5], np.float32), UNITS)
 FORGET_BIAS = np.repeat(np.array([0.0, 0.0, 0.5, 0.0], np.float32), UNITS)
 # One of each number of a step, and the last action's place among the actions.
 INPUTS = 4 + len(ACTIONS)
+# Of the arrays of `IndigoWeights`, in their order.
+SHAPES = ((INPUTS, 4 * UNITS), (UNITS, 4 * UNITS), (4 * UNITS,), (UNITS, len(ACTIONS)), (len(ACTIONS),))
 WEIGHTS_FILE = "indigo.npz"
 
 

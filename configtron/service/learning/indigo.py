@@ -1,20 +1,22 @@
 # SPDX-License-Identifier: MIT
 """`learn indigo`: training of the scheme `indigo` in the lab, and what a training came to.
 
-A training owns a folder: the best windows as they are found (`windows.json`), each round's flows (`round-007.npz`), the
-weights and all that the next round depends on (`state.npz`), and at the end `indigo.npz`. Each is renamed into place
-when it is whole. A training that was killed goes on where it was, by the same command, and comes to the same bytes.
+A training owns a folder: its options (`training.json`), the best windows as they are found (`windows.json`), each
+round's flows (`round-007.npz`), the weights and all that the next round depends on (`state.npz`), and at the end
+`indigo.npz`. Each is renamed into place when it is whole. A training that was killed goes on where it was, by the same
+command, and comes to the same bytes.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -38,12 +40,16 @@ from configtron.service.learning.indigo_flows import (
     found_bytes,
     found_of,
     in_guest,
+    weights_in,
     weights_of,
 )
 from configtron.service.learning.indigo_paths import on_paths
 from configtron.service.progress import Progress, StepProgress, unheard
 
-WINDOWS, STATE = "windows.json", "state.npz"
+OPTIONS, WINDOWS, STATE = "training.json", "windows.json", "state.npz"
+Read = TypeVar("Read")
+# What makes one training another.
+SAME = ("seed", "rounds", "lab_rounds", "smoke")
 MOST_ROUNDS = 1000
 # The links that are not learned from are tried after every so many rounds, and after the last.
 TRY_EVERY = 5
@@ -105,7 +111,19 @@ def show_indigo(folder: Path | None = None) -> IndigoTrained:
     done, begun = folder / WEIGHTS_FILE, folder / STATE
     if not done.exists() and not begun.exists():
         raise BadInput(f"{folder}: no training has ended a round there: configtron learn indigo train --folder FOLDER")
-    return _trained_of((done if done.exists() else begun).read_bytes())
+    path = done if done.exists() else begun
+    return _whole(path, lambda: _trained_of(path.read_bytes()))
+
+
+def _whole(path: Path, read: Callable[[], Read]) -> Read:
+    """Return what `read` makes of a file. Errors: `BadInput` for one that is damaged, with its name and the way on."""
+    try:
+        return read()
+    except (BadInput, ValueError, KeyError, TypeError, AttributeError) as error:
+        why = error if isinstance(error, BadInput) else f"{type(error).__name__}: {error}"
+        raise BadInput(f"{path}: damaged ({why}); train in another folder") from error
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror}") from error
 
 
 def _trained_of(data: bytes) -> IndigoTrained:
@@ -121,6 +139,16 @@ def _about(data: bytes) -> Any:
         return json.loads(arrays_of(data)["about"].tobytes())
     except (KeyError, ValueError) as error:
         raise BadInput(f"weights without an account of their training: {error}") from error
+
+
+def _state_of(data: bytes) -> _State:
+    """Return a stored state. Errors: `BadInput`, `KeyError` for what is none."""
+    about, arrays = _about(data), arrays_of(data)
+    weights, means, squares = (
+        IndigoWeights(*(part.astype(np.float32) for part in weights_in(arrays, prefix)))
+        for prefix in ("", "mean_", "square_")
+    )
+    return _State(Learned(weights, AdamState(means, squares, about["steps"])), about["rows"])
 
 
 class _Training:
@@ -141,6 +169,7 @@ class _Training:
 
     def run(self) -> IndigoTrained:
         """Find windows, then the rounds that are missing."""
+        self._begin()
         state = self._stored()
         self._find_windows()
         rounds = self._options.rounds
@@ -156,23 +185,30 @@ class _Training:
     def _report(self, what: str, done: int, total: int, things: str) -> None:
         self._progress(StepProgress(done, total, what, things))
 
+    def _begin(self) -> None:
+        """Note the options of a training that begins. Errors: `BadInput` for another training's folder."""
+        path, own = self._folder / OPTIONS, {name: getattr(self._options, name) for name in SAME}
+        if path.exists():
+            there = _whole(path, lambda: {name: json.loads(path.read_text())[name] for name in SAME})
+        elif (self._folder / STATE).exists():
+            # a folder of a version that noted them in the state alone
+            there = _whole(self._folder / STATE, lambda: {name: _about(self._state_bytes())[name] for name in SAME})
+        else:
+            _write(path, canonical(own).encode())
+            return
+        if other := [f"{name.replace('_', '-')} {there[name]}" for name in SAME if there[name] != own[name]]:
+            words = ", ".join(other)
+            raise BadInput(f"{self._folder}: a training with {words} is there; go on with it, or name another folder")
+
+    def _state_bytes(self) -> bytes:
+        return (self._folder / STATE).read_bytes()
+
     def _stored(self) -> _State:
-        """Return the last whole state; the first if there is none. Errors: `BadInput` for another training's."""
-        if not (self._folder / STATE).exists():
-            weights = drawn_weights(np.random.default_rng(self._options.seed))
-            return _State(Learned(weights, AdamState.begun(weights)), [])
-        data = (self._folder / STATE).read_bytes()
-        about, arrays = _about(data), arrays_of(data)
-        options = self._options
-        names = ("seed", "rounds", "lab_rounds", "smoke")
-        if other := [name for name in names if about[name] != getattr(options, name)]:
-            there = ", ".join(f"{name.replace('_', '-')} {about[name]}" for name in other)
-            raise BadInput(f"{self._folder}: a training with {there} is there; go on with it, or name another folder")
-        weights, means, squares = (
-            IndigoWeights(*(arrays[prefix + name].astype(np.float32) for name in IndigoWeights._fields))
-            for prefix in ("", "mean_", "square_")
-        )
-        return _State(Learned(weights, AdamState(means, squares, about["steps"])), about["rows"])
+        """Return the last whole state; the first if there is none. Errors: `BadInput` for a damaged one."""
+        if (self._folder / STATE).exists():
+            return _whole(self._folder / STATE, lambda: _state_of(self._state_bytes()))
+        weights = drawn_weights(np.random.default_rng(self._options.seed))
+        return _State(Learned(weights, AdamState.begun(weights)), [])
 
     def _bytes(self, state: _State, *, with_adam: bool) -> bytes:
         about: dict[str, Json] = {
@@ -192,8 +228,7 @@ class _Training:
         smoke = self._options.smoke
         path, every = self._folder / WINDOWS, [*links(smoke), *other_links(smoke)]
         if path.exists():
-            stored = json.loads(path.read_text())
-            self._windows = {link: {int(one): power for one, power in tried.items()} for link, tried in stored.items()}
+            self._windows = _whole(path, lambda: _windows_of(path.read_text()))
         self._report("best windows", len(self._windows), len(every), "links")
         waiting = [link for link in every if link.name not in self._windows]
         for at in range(0, len(waiting), SEARCHED_AT_ONCE):
@@ -252,10 +287,20 @@ class _Training:
         return self._folder / f"round-{number:03}.npz"
 
     def _read(self, number: int) -> list[Driven]:
-        return [self._of(one) for one in found_of(self._of_round(number).read_bytes())]
+        path = self._of_round(number)
+        return _whole(path, lambda: [self._of(one) for one in found_of(path.read_bytes())])
 
     def _of(self, found: FlowFound) -> Driven:
         return Driven(found.link, self._best(found.link), found.steps)
+
+
+def _windows_of(text: str) -> dict[str, dict[int, float]]:
+    """Return power by window, by link. Errors: `ValueError`, `AttributeError`, `TypeError` for what is none."""
+    stored = json.loads(text)
+    found = {link: {int(one): float(power) for one, power in tried.items()} for link, tried in stored.items()}
+    if not all(tried and all(map(math.isfinite, tried.values())) for tried in found.values()):
+        raise ValueError("a link without a window, or without its power")
+    return found
 
 
 def _figures(kind: str, flows: Sequence[Driven]) -> dict[str, Json]:

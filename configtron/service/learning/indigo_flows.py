@@ -24,7 +24,7 @@ from configtron.lab.testbed import measure
 from configtron.lab.uml import user_mode_linux as uml
 from configtron.model.errors import DONE, PRIVILEGE, BadInput, ConfigtronError, Missing
 from configtron.model.records import canonical
-from configtron.schemes.indigo_network import IndigoWeights
+from configtron.schemes.indigo_network import SHAPES, IndigoWeights
 
 ORDERS, WEIGHTS, FOUND = "orders.json", "weights.npz", "found.npz"
 # The module that a guest runs.
@@ -98,11 +98,19 @@ def weights_bytes(weights: IndigoWeights) -> bytes:
 
 def weights_of(data: bytes) -> IndigoWeights:
     """Return the weights of such a file. Errors: `BadInput`."""
-    arrays = arrays_of(data)
+    return weights_in(arrays_of(data))
+
+
+def weights_in(arrays: Mapping[str, NDArray[Any]], prefix: str = "") -> IndigoWeights:
+    """Return the weights among arrays, by names that begin so. Errors: `BadInput` for other shapes, or no numbers."""
     try:
-        return IndigoWeights(*(arrays[name] for name in IndigoWeights._fields))
+        parts = [arrays[prefix + name] for name in IndigoWeights._fields]
     except KeyError as error:
         raise BadInput(f"no weights: {error}") from error
+    for name, part, shape in zip(IndigoWeights._fields, parts, SHAPES, strict=True):
+        if part.shape != shape or not np.issubdtype(part.dtype, np.floating) or not np.isfinite(part).all():
+            raise BadInput(f"no weights: {name} is no array of {' x '.join(map(str, shape))} finite numbers")
+    return IndigoWeights(*parts)
 
 
 def arrays_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:

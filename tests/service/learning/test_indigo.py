@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,16 @@ from configtron.schemes.indigo_network import IndigoWeights
 from configtron.service.campaign.runs import locked
 from configtron.service.learning import indigo
 from configtron.service.learning.indigo import IndigoOptions, show_indigo, train_indigo
-from configtron.service.learning.indigo_flows import FlowFound, FlowOrder, RunFlows, found_bytes, found_of, orders_of
+from configtron.service.learning.indigo_flows import (
+    FlowFound,
+    FlowOrder,
+    RunFlows,
+    arrays_bytes,
+    arrays_of,
+    found_bytes,
+    found_of,
+    orders_of,
+)
 from configtron.service.learning.indigo_paths import on_paths
 from configtron.service.progress import Event, StepProgress
 
@@ -34,7 +44,7 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> IndigoOptions:
     return found
 
 
-def weights_in(folder: Path) -> bytes:
+def weights_file(folder: Path) -> bytes:
     return (folder / "indigo.npz").read_bytes()
 
 
@@ -52,7 +62,7 @@ def test_a_training_shows_windows_and_a_row_a_round(options: IndigoOptions) -> N
 def test_the_same_seed_gives_the_same_bytes_and_another_gives_others(options: IndigoOptions, tmp_path: Path) -> None:
     for name, seed in (("again", 7), ("other", 8)):
         train_indigo(replace(options, folder=tmp_path / name, seed=seed), make_flows=on_paths)
-    assert weights_in(tmp_path / "again") == weights_in(options.folder) != weights_in(tmp_path / "other")
+    assert weights_file(tmp_path / "again") == weights_file(options.folder) != weights_file(tmp_path / "other")
 
 
 def test_a_training_that_is_killed_anywhere_ends_in_the_same_bytes(
@@ -78,16 +88,16 @@ def test_a_training_that_is_killed_anywhere_ends_in_the_same_bytes(
             continue
     # a start ended in the first search, others within the rounds, before and after a round's flows were stored
     assert starts == len(died) + 1 >= 2 * FEW + 2
-    assert weights_in(folder) == weights_in(options.folder)
+    assert weights_file(folder) == weights_file(options.folder)
 
 
 def test_what_has_ended_runs_no_flow(options: IndigoOptions) -> None:
     def none() -> RunFlows:
         raise AssertionError("flows were asked for")
 
-    before = weights_in(options.folder)
+    before = weights_file(options.folder)
     assert train_indigo(options, make_flows=none).rows == show_indigo(options.folder).rows
-    assert weights_in(options.folder) == before
+    assert weights_file(options.folder) == before
 
 
 def test_another_training_in_the_folder_is_refused(options: IndigoOptions) -> None:
@@ -98,6 +108,68 @@ def test_another_training_in_the_folder_is_refused(options: IndigoOptions) -> No
             train_indigo(other, make_flows=on_paths)
     with locked(options.folder, 1), pytest.raises(Refused):
         train_indigo(options, make_flows=on_paths)
+
+
+def begun(options: IndigoOptions, folder: Path) -> IndigoOptions:
+    """A training that was killed after the flows of its first round, in a folder of its own."""
+    shutil.copytree(options.folder, folder)
+    for name in ("state.npz", "indigo.npz", "round-001.npz", "round-002.npz"):
+        (folder / name).unlink()
+    return replace(options, folder=folder)
+
+
+def test_another_seed_is_refused_before_a_round_has_ended(options: IndigoOptions, tmp_path: Path) -> None:
+    mine = begun(options, tmp_path / "begun")
+    with pytest.raises(BadInput, match="with seed 7 is there"):
+        train_indigo(replace(mine, seed=8), make_flows=on_paths)
+    train_indigo(mine, make_flows=on_paths)
+    assert weights_file(mine.folder) == weights_file(options.folder)
+
+
+def test_a_folder_without_noted_options_goes_on_by_its_state(options: IndigoOptions, tmp_path: Path) -> None:
+    shutil.copytree(options.folder, tmp_path / "earlier")
+    (tmp_path / "earlier" / "training.json").unlink()
+    mine = replace(options, folder=tmp_path / "earlier")
+    with pytest.raises(BadInput, match="with seed 7 is there"):
+        train_indigo(replace(mine, seed=8), make_flows=on_paths)
+    assert train_indigo(mine, make_flows=on_paths).seed == 7
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[1]", "{", '{"seed": 7}', '{"x": {}}', '{"x": {"a": 1}}', '{"x": {"4": "b"}}', '{"x": {"4": NaN}}']
+)
+def test_damaged_windows_or_options_are_named(options: IndigoOptions, tmp_path: Path, text: str) -> None:
+    for name in ("windows.json", "training.json"):
+        mine = begun(options, tmp_path / name / "folder")
+        (mine.folder / name).write_text(text)
+        with pytest.raises(BadInput, match=rf"{name}: damaged \(.*train in another folder"):
+            train_indigo(mine, make_flows=on_paths)
+
+
+def test_a_damaged_round_or_state_is_named(options: IndigoOptions, tmp_path: Path) -> None:
+    whole = (options.folder / "state.npz").read_bytes()
+    for number, data in enumerate((b"", whole[:5000], weights_file(options.folder), whole.replace(b"bias", b"bies"))):
+        folder = tmp_path / str(number)
+        shutil.copytree(options.folder, folder)
+        (folder / "state.npz").write_bytes(data)
+        with pytest.raises(BadInput, match=r"state.npz: damaged"):
+            train_indigo(replace(options, folder=folder), make_flows=on_paths)
+    mine = begun(options, tmp_path / "round")
+    (mine.folder / "round-000.npz").write_bytes(weights_file(options.folder))
+    with pytest.raises(BadInput, match=r"round-000.npz: damaged"):
+        train_indigo(mine, make_flows=on_paths)
+
+
+def test_weights_of_other_shapes_or_without_numbers_are_refused(options: IndigoOptions, tmp_path: Path) -> None:
+    arrays = arrays_of(weights_file(options.folder))
+    for name, part in {
+        "hidden": np.zeros((2, 2)),
+        "bias": np.full(128, np.nan),
+        "readout_bias": np.zeros(5, int),
+    }.items():
+        (tmp_path / "indigo.npz").write_bytes(arrays_bytes({**arrays, name: part}))
+        with pytest.raises(BadInput, match=rf"indigo.npz: damaged \(no weights: {name}"):
+            show_indigo(tmp_path)
 
 
 def test_progress_counts_links_then_rounds(options: IndigoOptions, tmp_path: Path) -> None:
