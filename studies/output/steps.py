@@ -14,15 +14,16 @@ from configtron.studies.registry.kinds import PartsProgress
 class Steps(ProgressDisplay):
     """Show how far a study is."""
 
-    _before, _parts = 0, -1
+    _before, _last = -1, (0, 0)
 
     def update(self, done: int, parts: int, now: str = "") -> None:
         """So many of so many parts are done; `now`: the last one, or what is done now."""
-        if parts != self._parts or done < self._before:
-            # a study has several rounds of parts; parts of an earlier run took no time of this one
-            self._before, self._parts, self._began = done, parts, self._clock()
+        if self._before < 0 or parts != self._last[1] or done < self._last[0]:
+            # parts of an earlier run took no time of this one; a study's next lot of parts begins anew
+            self._before, self._began = done, self._clock()
+        self._last = done, parts
         here, elapsed = done - self._before, self._clock() - self._began
-        left = lasting(elapsed * (parts - done) / here if here else None)
+        left = lasting(elapsed * (parts - done) / here if here else None if done < parts else 0.0)
         if not self._drawn(parts, done, f"{left} {now}"):
             self.say(f"{self._what}: {done}/{parts} parts, {left}{f' ({now})' if now else ''}")
 
