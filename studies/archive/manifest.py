@@ -44,6 +44,8 @@ SCHEMA = "configtron.run/1"
 PACKETS, MANIFEST = "packets.csv.gz", "manifest.json"
 # Where a run is made again: folders that the study of a database does not use.
 AGAIN = "again"
+# The way on where a run's packets are damaged or gone.
+ANEW = "remove its folder and run again with --archive"
 
 
 @dataclass(frozen=True)
@@ -168,7 +170,7 @@ def read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise BadInput(f"{path}: {error.strerror}; remove its folder and run again with --archive") from error
+        raise BadInput(f"{path}: {error.strerror}; {ANEW}") from error
 
 
 def _file(data: bytes) -> Json:

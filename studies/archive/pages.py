@@ -11,12 +11,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from statistics import fmean
 from xml.etree.ElementTree import Element
 
+from configtron.lab.testbed.transits import Transits
+from configtron.model.errors import BadInput
 from configtron.report.page.markup import add, document, el, scrolled
 from configtron.studies.archive.figures import over_time
-from configtron.studies.archive.manifest import MANIFEST, PACKETS, StudyRun, again, command, manifest, read
+from configtron.studies.archive.manifest import ANEW, MANIFEST, PACKETS, StudyRun, again, command, manifest, read
 from configtron.studies.flows.packet_log import unpacked
 from configtron.studies.flows.spread import ellipse
 from configtron.studies.output.axes import BELOW, LEFT, Axes
@@ -47,7 +50,7 @@ def run_page(run: StudyRun) -> str:
     add(body, _compare(run), scrolled(_flows(run), "Figures of each flow", "card wide"))
     if run.packets:
         names = [f"{flow.scheme} {number}" for number, flow in enumerate(run.trial.flows, 1)]
-        for plot in over_time(unpacked(read(run.packets)), names, run.trial.duration_s):
+        for plot in over_time(_packets(run.packets), names, run.trial.duration_s):
             figure = el("figure", el("figcaption", el("b", plot.title)), drawn(plot))
             add(body, scrolled(figure, plot.title, "card wide"))
     add(body, _manifest(run))
@@ -56,6 +59,15 @@ def run_page(run: StudyRun) -> str:
              el("a", f"Path {run.path}", href=f"{up}paths/{slug(run.path)}.html"))  # fmt: skip
     header = el("header", el("h1", f"{run.scheme} over {run.path}"), el("p", _lead(run), class_="lead"), nav)
     return document(f"{run.name}: {run.study}", [header, body, el("footer", NOTHING_LOADED)])
+
+
+def _packets(path: Path) -> list[Transits]:
+    """Return the packets of each flow. Errors: `BadInput`, which names the file and the way on."""
+    data = read(path)
+    try:
+        return unpacked(data)
+    except BadInput as error:
+        raise BadInput(f"{path}: {error}; {ANEW}") from error
 
 
 def _lead(run: StudyRun) -> str:

@@ -47,7 +47,7 @@ def write(arguments: Arguments, folder: Path, study: str, parts: Mapping[str, Se
             (folder / "paths" / f"{pages.slug(path)}.html").write_text(pages.path_page(path, mine))
         (folder / "index.html").write_text(pages.index_page(study, found))
     except OSError as error:
-        raise BadInput(f"{error.filename}: {error.strerror}; name a folder that can be written") from error
+        raise BadInput(f"{error.filename or folder}: {error.strerror}; name a folder that can be written") from error
     return len(found)
 
 

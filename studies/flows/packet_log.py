@@ -17,6 +17,7 @@ Equal packets give equal bytes: the compressed file has no time and no name in i
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -51,7 +52,7 @@ def unpacked(data: bytes) -> list[Transits]:
         if head != PACKET_LOG_COLUMNS:
             raise ValueError(f"its first line is {head[:40]!r}, not {PACKET_LOG_COLUMNS!r}")
         rows = np.array([_numbers(line) for line in lines], np.int64).reshape(-1, 4)
-    except (OSError, EOFError, ValueError) as error:
+    except (OSError, EOFError, ValueError, OverflowError, zlib.error) as error:
         raise BadInput(f"no log of packets: {error}") from error
     return [_flow(rows[rows[:, 0] == number]) for number in range(int(rows[:, 0].max(initial=-1)) + 1)]
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import errno
+import gzip
 import hashlib
 import json
 import math
@@ -150,6 +152,32 @@ def test_a_part_that_is_changed_or_absent_has_no_runs(tmp_path: Path) -> None:
     assert archive.runs(Arguments(tmp_path, seed=2), "pantheon", PLAN.parts(2)) == []
     with pytest.raises(BadInput, match="no run is complete"):
         site.write(Arguments(tmp_path, seed=2), tmp_path / "site", "pantheon", PLAN.parts(2))
+
+
+def test_damaged_packets_are_named(tmp_path: Path) -> None:
+    """Cut off, one byte turned anywhere, other text in it, gone."""
+    arguments = stored(tmp_path / "parts")
+    file = log_path(arguments.folder / next(iter(PLAN.parts(1))), 0)
+    whole = file.read_bytes()
+    turned = [bytes([*whole[:at], whole[at] ^ 0xFF, *whole[at + 1 :]]) for at in range(10, len(whole))]
+    huge = gzip.compress(gzip.decompress(whole) + b"0,99999999999999999999,1,1\n")
+    for data in (b"", whole[:-9], gzip.compress(b"words"), huge, *turned):
+        file.write_bytes(data)
+        with pytest.raises(BadInput, match=f"{re.escape(str(file))}: no log of packets.*run again with --archive"):
+            site.write(arguments, tmp_path / "site", "pantheon", PLAN.parts(1))
+    file.unlink()
+    with pytest.raises(BadInput, match=f"{re.escape(str(file))}: No such file.*run again with --archive"):
+        site.write(arguments, tmp_path / "site", "pantheon", PLAN.parts(1))
+
+
+def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, text: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    arguments = stored(tmp_path / "parts")
+    with monkeypatch.context() as patch, pytest.raises(BadInput, match=r"site: No space left"):
+        patch.setattr(Path, "write_text", full)
+        site.write(arguments, tmp_path / "site", "pantheon", PLAN.parts(1))
 
 
 def test_a_manifest_changes_with_what_it_is_of(tmp_path: Path) -> None:
