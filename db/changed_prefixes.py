@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping
 from secrets import token_hex
 from typing import NamedTuple
 
-from configtron.db.deployments import DeploymentRows
+from configtron.db.deployments import WHOLE, DeploymentRows
 from configtron.model.nouns import Profile
 from configtron.model.records import canonical, pairs_of
 from configtron.model.tuning import Rules
@@ -87,7 +87,7 @@ class ChangedPrefixes(DeploymentRows):
     def steps(self, act: int) -> int:
         """Return how many changes an act's rules have over those that are written whole."""
         with self._clear():
-            query = "SELECT count(*) FROM act_change WHERE act = ?"
+            query = f"SELECT count(*) FROM act_change WHERE act = ? AND number <> {WHOLE}"
             return int(self._connection.execute(query, (act,)).fetchone()[0])
 
     def prefix_count(self) -> int:

@@ -20,6 +20,8 @@ from configtron.tune.rules import after
 
 # Changes of what is in force that are remembered: years of daily ones.
 DEPLOYMENTS = 2000
+# The number of the change that is all rules of an act, where they are not in its row.
+WHOLE = 0
 # Of `zlib`, whose fastest level makes rules a tenth larger in half the time.
 FASTEST = 1
 # The first byte of changes, which are JSON as it is; compressed rules begin with another.
@@ -57,12 +59,14 @@ class DeploymentRows(RetunedRows):
 
     def _deployed(self, act: int) -> bytes:
         """Return an act's rules for its row: the changes since another row, if it was begun so (`begin_over`)."""
-        query = "SELECT changes FROM act_change WHERE act = ? ORDER BY number"
+        query = f"SELECT changes FROM act_change WHERE act = ? AND number <> {WHOLE} ORDER BY number"
         changes = [json.loads(text) for (text,) in self._connection.execute(query, (act,))]
         root = self._root(act)
         if root and changes:
             return canonical({"after": root, "changes": changes}).encode()
-        (text,) = self._connection.execute("SELECT rules FROM act WHERE id = ?", (act,)).fetchone()
+        beside = f"SELECT changes FROM act_change WHERE act = id AND number = {WHOLE}"
+        query = f"SELECT coalesce(({beside}), rules) FROM act WHERE id = ?"
+        (text,) = self._connection.execute(query, (act,)).fetchone()
         if changes:
             text = rules_text(_after_all(rules_of(text), changes))
         return compress(text.encode(), FASTEST)

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 from configtron.db.changed_prefixes import ChangedPrefixes
+from configtron.db.deployments import WHOLE
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile
 from configtron.model.records import canonical, pairs_form
@@ -38,6 +39,13 @@ FIELD = {"keeper": "watchdog"}
 FIELDS = tuple(FIELD.get(name, name) for name in ACT_COLUMNS)
 SELECT_ACT = f"SELECT {', '.join(ACT_COLUMNS)} FROM act"
 BEGIN_ACT = f"INSERT INTO act ({', '.join(ACT_COLUMNS)}) VALUES (?{', ?' * (len(ACT_COLUMNS) - 1)})"
+AT_RULES = ACT_COLUMNS.index("rules")
+# Rules of more bytes stand beside their act's row, as its first change: SQLite writes all of a row anew with each
+# status, and rules are written once.
+LONG_BYTES = 1 << 16
+# What makes rules as JSON the change from none to them.
+NONE_DROPPED = ',"dropped_prefixes":[],"dropped_profiles":[]}'
+PUT_WHOLE = f"INSERT INTO act_change VALUES (?, {WHOLE}, ?)"
 # The same with the rules of another act.
 BEGIN_OVER = (
     f"INSERT INTO act ({', '.join(ACT_COLUMNS)}) SELECT"
@@ -45,7 +53,7 @@ BEGIN_OVER = (
 )
 COPY_CHANGES = "INSERT INTO act_change SELECT ?, number, changes FROM act_change WHERE act = ?"
 ADD_CHANGE = "INSERT INTO act_change SELECT ?, coalesce(max(number), 0) + 1, ? FROM act_change WHERE act = ?"
-# What changes in the life of an act. Its rules do not: a hundred thousand prefixes are megabytes, written once.
+# What changes in the life of an act.
 CHANGING = ("status", "lease_s", "expires_s", "over", "keeper", "why")
 PUT_ACT = f"UPDATE act SET {', '.join(f'{name} = :{name}' for name in CHANGING)} WHERE id = :id"
 SELECT_BARE = SELECT_ACT.replace(" rules,", f" '{rules_text(Rules())}',")
@@ -257,10 +265,14 @@ class Tuning(ChangedPrefixes):
 
     def begin(self, act: Transaction) -> Transaction:
         """Write a new act; it as kept, with its number and date."""
-        act = replace(act, begun_at=self._now())
-        with self._clear():
-            cursor = self._connection.execute(BEGIN_ACT, (None, *_act_row(act)[1:]))
-        return replace(act, id=cast(int, cursor.lastrowid))
+        act, text = replace(act, begun_at=self._now()), rules_text(act.rules)
+        long = len(text) > LONG_BYTES
+        with self._clear(), self._transaction():
+            row = _act_row(act, NO_RULES if long else text)
+            number = cast(int, self._connection.execute(BEGIN_ACT, (None, *row[1:])).lastrowid)
+            if long:
+                self._connection.execute(PUT_WHOLE, (number, text[:-1] + NONE_DROPPED))
+        return replace(act, id=number)
 
     def begin_over(self, act: Transaction, base: int, changes: Changes) -> Transaction:
         """Write a new act whose rules are those of another and these changes; it without rules, with number and date.
@@ -269,7 +281,8 @@ class Tuning(ChangedPrefixes):
         """
         act = replace(act, begun_at=self._now(), rules=Rules())
         with self._clear(), self._transaction():
-            cursor = self._connection.execute(BEGIN_OVER, (None, *_act_row(act)[1:8], *_act_row(act)[9:], base))
+            row = _act_row(act, NO_RULES)
+            cursor = self._connection.execute(BEGIN_OVER, (None, *row[1:AT_RULES], *row[AT_RULES + 1 :], base))
             act = replace(act, id=cast(int, cursor.lastrowid))
             self._connection.execute(COPY_CHANGES, (act.id, base))
             self._connection.execute(ADD_CHANGE, (act.id, changes_text(changes), act.id))
@@ -311,10 +324,10 @@ class Tuning(ChangedPrefixes):
             return _act_of(row) if bare else self._changed(_act_of(row))
 
     def _changed(self, act: Transaction) -> Transaction:
-        query = "SELECT changes FROM act_change WHERE act = ? ORDER BY number"
+        query = "SELECT number, changes FROM act_change WHERE act = ? ORDER BY number"
         rules = act.rules
-        for (text,) in self._connection.execute(query, (act.id,)).fetchall():
-            rules = after(rules, changes_of(text))
+        for number, text in self._connection.execute(query, (act.id,)).fetchall():
+            rules = rules_of(text) if number == WHOLE else after(rules, changes_of(text))
         return act if rules is act.rules else replace(act, rules=rules)
 
     def fleet_act(self) -> int:
@@ -380,10 +393,10 @@ class Tuning(ChangedPrefixes):
             return self._connection.executemany(f"{query} AND scope = ?", rows).rowcount
 
 
-def _act_row(act: Transaction) -> tuple[str | int | float, ...]:
+def _act_row(act: Transaction, rules: str) -> tuple[str | int | float, ...]:
     return (
         act.id, act.driver, place_text(act.place), act.space, act.boot, act.begun_at, act.status, act.before,
-        rules_text(act.rules), act.lease_s, act.expires_s, act.over, act.held, act.watchdog, act.why,
+        rules, act.lease_s, act.expires_s, act.over, act.held, act.watchdog, act.why,
     )  # fmt: skip
 
 

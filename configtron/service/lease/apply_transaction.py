@@ -117,7 +117,7 @@ def _apply(
     context: LeaseContext, options: LeaseOptions, place: Place, found: Planned, lease_s: float
 ) -> Transaction | None:
     """Apply a plan; where nothing is due, renew the lease of the rules in force, if there are any."""
-    guard(found.driver, found.target, judged(found, options.limits))
+    (few_changes.guard if found.over else guard)(found.driver, found.target, judged(found, options.limits))
     current = context.journal.open_act(found.driver.name, place, context.namespace_of(place), bare=True)
     if found.due():
         transaction = apply_rules(
@@ -181,7 +181,7 @@ def apply_rules(
     new = replace(new, watchdog=watchdog_process.start(context, new.id), status=WRITING)
     context.journal.put(new, *_replaced(current, new))
     try:
-        write(driver, have, target)
+        write(driver, have, target, named=bool(over))
     except BaseException as error:
         _take_back(context, new, error)
         raise
@@ -221,6 +221,6 @@ def _replaced(current: Transaction | None, by: Transaction) -> list[Transaction]
 def keep_transaction(context: LeaseContext, leased: Transaction) -> Transaction:
     """Keep a transaction without a lease, until a rollback to the untouched stack."""
     kept = replace(leased, status=KEPT, lease_s=0.0, expires_s=0.0, over=0, watchdog="")
-    before = context.journal.act(leased.over) if leased.over else None
+    before = context.journal.act(leased.over, bare=True) if leased.over else None
     context.journal.put(kept, *([before.closed(REPLACED, f"act {leased.id}")] if before else []))
     return kept

@@ -7,31 +7,31 @@ Method     After an apply that left in force exactly what is wanted, the journal
            to the kernel, and the journal knows which wanted prefixes were written: the plan is made of these alone.
 Reads as   A `Planned` whose rules are a part of those in force (`over`); the journal begins its transaction over the
            one in force.
-Fails as   None, and all is read: no base, another program's write (the stamp differs), a removal (which no driver
-           reads back by itself), shares of prefixes, frozen scopes, acknowledged advice, too many steps since a
-           transaction that has its rules whole.
+Fails as   None, and all is read: no base; another program's write (the stamp differs); a removal, which no driver
+           reads back by itself; a profile that comes or goes; shares of prefixes, frozen scopes, acknowledged advice;
+           too many steps since a transaction that has its rules whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from configtron.db.changed_prefixes import AppliedBase
 from configtron.db.tuning import Tuning
-from configtron.model.nouns import Profile
+from configtron.model.errors import Refused
 from configtron.model.protocols import Driver, Stamper
 from configtron.model.tuning import Rules
 from configtron.service.lease.context import LeaseContext
 from configtron.service.lease.options import LeaseOptions
-from configtron.service.lease.planner import DUE, Planned, chosen, frozen_scopes
+from configtron.service.lease.planner import DUE, NAMED, Planned, chosen, frozen_scopes
 from configtron.service.lease.planner import planned as read_all
+from configtron.tune.guard import Limits, barred
 from configtron.tune.journal import IN_FORCE, Transaction
 from configtron.tune.plan import advise
 from configtron.tune.pools import for_kernel
-from configtron.tune.rules import check
 
 # Changes over one transaction's whole rules: reading it back takes a step each.
 MOST_STEPS = 64
@@ -69,19 +69,24 @@ def _is_base(context: LeaseContext, base: AppliedBase, current: Transaction, dri
 
 def _planned(journal: Tuning, base: AppliedBase, driver: Driver) -> Planned | None:
     now, used = journal.wanted_profile_of(base.was), journal.profiles_in_use()
-    if base.was.keys() - now.keys() or set(base.profiles) - used or journal.steps(base.act) >= MOST_STEPS:
+    if base.was.keys() - now.keys() or set(base.profiles) != used or journal.steps(base.act) >= MOST_STEPS:
         return None
     profiles = for_kernel(journal.wanted_profiles())
     before = {prefix: name for prefix, name in base.was.items() if name is not None}
-    have = check(replace(profiles, profiles=_of(profiles, base.profiles), prefixes=before))
-    target = check(replace(profiles, profiles=_of(profiles, used), prefixes=now))
+    in_use = {name: profiles.profiles[name] for name in base.profiles}
+    have = replace(profiles, profiles=in_use, prefixes=before)
+    target = replace(have, prefixes=now)
     advices = [(advice, DUE) for advice in advise(driver.name, have, target)]
     count = journal.prefix_count()
     return Planned(driver, have, target, advices, 0, {}, journal.measured_damage(), base.act, count)
 
 
-def _of(rules: Rules, names: Iterable[str]) -> dict[str, Profile]:
-    return {name: rules.profiles[name] for name in sorted(names)}
+def guard(_: Driver, target: Rules, limits: Limits) -> None:
+    """Ask the guard. The driver has these very profiles in force, so it reaches them: the operator's limits may be
+    others. Errors: `Refused`, with its first reasons."""
+    wrong = [why for profile in target.profiles.values() for why in barred(profile, limits)]
+    if wrong:
+        raise Refused("; ".join(wrong[:NAMED]) + (f"; and {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""))
 
 
 def remember(context: LeaseContext, found: Planned, transaction: Transaction) -> None:

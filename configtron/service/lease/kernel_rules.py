@@ -9,6 +9,7 @@ from configtron.model.errors import Mismatch
 from configtron.model.protocols import Driver
 from configtron.model.tuning import Rules
 from configtron.tune.plan import advise, changes, recognised
+from configtron.tune.rules import difference
 
 
 def in_force(driver: Driver, known: Iterable[Rules]) -> Rules:
@@ -16,12 +17,14 @@ def in_force(driver: Driver, known: Iterable[Rules]) -> Rules:
     return recognised(driver.read(), known)
 
 
-def write(driver: Driver, have: Rules, target: Rules) -> None:
+def write(driver: Driver, have: Rules, target: Rules, *, named: bool = False) -> None:
     """Change the rules in force to the target and compare the rules read back with it.
+
+    named   the driver has the profiles of all changed prefixes in force by their names: none is written again
 
     A driver reads back the changed rules; after a removal it reads all rules. Errors: the driver's; `Mismatch`.
     """
-    todo = changes(have, target)
+    todo = difference(have, target) if named else changes(have, target)
     back = driver.apply(todo)
     if todo.dropped_profiles or todo.dropped_prefixes:
         found = in_force(driver, [target])
