@@ -5,7 +5,7 @@ Question   One prefix among a hundred thousand is changed. How does an apply fin
 Method     An apply that leaves in force exactly what is wanted keeps a *base*: its act, the driver's stamp of the
            kernel's state (`Stamper`), the profiles in use. Every write to wanted prefixes then notes, in the same
            transaction, the profile that each had in that base; any other write to what is wanted drops the base.
-Reads as   `base()`: the act, the stamp, and the prefixes with their earlier profiles.
+Reads as   `applied()`: the act, the stamp, and the prefixes with their earlier profiles.
 Fails as   None: no base, too many changes, or a number of prefixes that the notes do not explain. Then all is read.
 """
 
@@ -27,7 +27,7 @@ TOKEN_BYTES = 8
 MOST = 1000
 
 
-class AppliedBase(NamedTuple):
+class AppliedState(NamedTuple):
     """The state in which all that was wanted was in force.
 
     act       its number
@@ -47,23 +47,23 @@ class AppliedBase(NamedTuple):
 class ChangedPrefixes(DeploymentRows):
     """The database as the difference between what is wanted and what was put in force."""
 
-    def expect_base(self) -> str:
+    def expect_applied(self) -> str:
         """Return a word for the state of what is wanted, before it is read: every later write voids it."""
         with self._clear():
-            expected = AppliedBase(0, token_hex(TOKEN_BYTES), (), 0, {})
-            self._put_base(expected)
+            expected = AppliedState(0, token_hex(TOKEN_BYTES), (), 0, {})
+            self._put_applied(expected)
             return _text(expected)
 
-    def set_base(self, base: AppliedBase, expected: str) -> None:
+    def set_applied(self, base: AppliedState, expected: str) -> None:
         """Keep that all that was wanted is in force, unless something was written to it since that word was given."""
         with self._clear():
             query = "UPDATE tuning SET value = ? WHERE name = 'base' AND value = ?"
             self._connection.execute(query, (_text(base), expected))
 
-    def base(self) -> tuple[AppliedBase, str] | None:
+    def applied(self) -> tuple[AppliedState, str] | None:
         """Return the last such state, if the notes since then explain their number; and the word for what is wanted."""
         with self._clear():
-            found = self._base()
+            found = self._applied()
             if found is None or not found.act:
                 return None
             now = self.wanted_profile_of(found.was)
@@ -103,27 +103,27 @@ class ChangedPrefixes(DeploymentRows):
 
     def _note_changed(self, prefixes: Collection[str]) -> None:
         """Note the profiles of prefixes before they are written; a part of the writer's transaction."""
-        base = self._base()
+        base = self._applied()
         if base is None:
             return
         if len(base.was) + len(prefixes) > MOST:
-            self._forget_base()
+            self._forget_applied()
             return
         before = self.wanted_profile_of(prefixes)
         was = {prefix: before.get(prefix) for prefix in prefixes if prefix not in base.was}
-        self._put_base(base._replace(was={**base.was, **was}))
+        self._put_applied(base._replace(was={**base.was, **was}))
 
-    def _base(self) -> AppliedBase | None:
+    def _applied(self) -> AppliedState | None:
         text = self._fact("base")
         if not text:
             return None
         act, stamp, profiles, prefixes, was = json.loads(text)
-        return AppliedBase(act, stamp, tuple(profiles), prefixes, was)
+        return AppliedState(act, stamp, tuple(profiles), prefixes, was)
 
-    def _put_base(self, base: AppliedBase) -> None:
+    def _put_applied(self, base: AppliedState) -> None:
         self._connection.execute("INSERT OR REPLACE INTO tuning VALUES ('base', ?)", (_text(base),))
 
-    def _forget_base(self) -> None:
+    def _forget_applied(self) -> None:
         """Drop the base: another write than of prefixes; a part of the writer's transaction."""
         self._connection.execute("DELETE FROM tuning WHERE name = 'base'")
 
@@ -133,6 +133,6 @@ class ChangedPrefixes(DeploymentRows):
         return row[0] if row else ""
 
 
-def _text(base: AppliedBase) -> str:
+def _text(base: AppliedState) -> str:
     act, stamp, profiles, prefixes, was = base
     return canonical([act, stamp, list(profiles), prefixes, dict(was)])

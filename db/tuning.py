@@ -105,7 +105,7 @@ class Tuning(ChangedPrefixes):
         """Keep profiles as a human's; one of the same name is replaced."""
         profiles = list(profiles)
         with self._clear(), self._transaction():
-            self._forget_base()
+            self._forget_applied()
             self._put_profiles(profiles)
             self._disown("profile", [profile.name for profile in profiles])
 
@@ -150,7 +150,7 @@ class Tuning(ChangedPrefixes):
         prefix that a human set there is no learned one. damage: of a profile, where it was measured. Returns the
         prefixes that were left."""
         with self._clear(), self._transaction():
-            self._forget_base()
+            self._forget_applied()
             before, mine = self.wanted(), self.learned("prefix")
             humans = {prefix for prefix in before.prefixes if prefix not in mine}
             own = {prefix for prefix in prefixes if prefix in humans}
@@ -197,7 +197,7 @@ class Tuning(ChangedPrefixes):
             if used or self._fact("default") == name:
                 whose = f"{used} prefixes have" if used else "the default is"
                 raise BadInput(f"profile {name}: {whose} it; give them another first (configtron tune prefix set)")
-            self._forget_base()
+            self._forget_applied()
             self._disown("profile", [name])
             return self._connection.execute("DELETE FROM profile WHERE name = ?", (name,)).rowcount > 0
 
@@ -213,7 +213,7 @@ class Tuning(ChangedPrefixes):
                 raise BadInput(f"no profile is called {absent[0]!r} (there is: {there}); {make}")
             (before,) = self._connection.execute("SELECT count(*) FROM prefix").fetchone()
             if whole:
-                self._forget_base()
+                self._forget_applied()
                 self._connection.execute("DELETE FROM prefix")
                 self._connection.execute("DELETE FROM learned WHERE kind = 'prefix'")
             self._note_changed(prefixes)
@@ -236,7 +236,7 @@ class Tuning(ChangedPrefixes):
         with self._clear(), self._transaction():
             if name and not self._connection.execute("SELECT 1 FROM profile WHERE name = ?", (name,)).fetchone():
                 raise BadInput(f"no profile is called {name!r}; make it: configtron tune profile set {name} KNOB=VALUE")
-            self._forget_base()
+            self._forget_applied()
             self._connection.execute("INSERT OR REPLACE INTO tuning VALUES ('default', ?)", (name,))
 
     def salt(self) -> str:

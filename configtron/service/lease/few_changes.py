@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from configtron.db.changed_prefixes import AppliedBase
+from configtron.db.changed_prefixes import AppliedState
 from configtron.db.tuning import Tuning
 from configtron.model.errors import Refused
 from configtron.model.protocols import Driver, Stamper
@@ -39,7 +39,7 @@ MOST_STEPS = 64
 
 def planned(context: LeaseContext, options: LeaseOptions) -> Planned | None:
     """Return the plan from what is in force to what is wanted; None where all must be read. Errors: as `plan`."""
-    found = context.journal.base() if _is_whole(options) else None
+    found = context.journal.applied() if _is_whole(options) else None
     if found is None:
         return None
     base, expected = found
@@ -47,7 +47,7 @@ def planned(context: LeaseContext, options: LeaseOptions) -> Planned | None:
         return None
     driver = chosen(context, options, Rules())
     current = context.journal.open_act(driver.name, options.place, context.namespace_of(options.place), bare=True)
-    if current is None or not _is_base(context, base, current, driver):
+    if current is None or not _is_as_applied(context, base, current, driver):
         return None
     if frozen_scopes(context, options, driver) or context.journal.acknowledged():
         return None
@@ -60,14 +60,14 @@ def _is_whole(options: LeaseOptions) -> bool:
     return not options.holdback and options.canary >= 1
 
 
-def _is_base(context: LeaseContext, base: AppliedBase, current: Transaction, driver: Driver) -> bool:
+def _is_as_applied(context: LeaseContext, base: AppliedState, current: Transaction, driver: Driver) -> bool:
     """Return whether a transaction in force is the base's, and the kernel as it was then."""
     if current.id != base.act or current.status not in IN_FORCE or current.boot != context.boot:
         return False
     return isinstance(driver, Stamper) and driver.stamp() == base.stamp
 
 
-def _planned(journal: Tuning, base: AppliedBase, driver: Driver) -> Planned | None:
+def _planned(journal: Tuning, base: AppliedState, driver: Driver) -> Planned | None:
     now, used = journal.wanted_profile_of(base.was), journal.profiles_in_use()
     if base.was.keys() - now.keys() or set(base.profiles) != used or journal.steps(base.act) >= MOST_STEPS:
         return None
@@ -94,8 +94,8 @@ def remember(context: LeaseContext, found: Planned, transaction: Transaction) ->
     everything = found.expected and all(state == DUE for _, state in found.advices)
     if everything and isinstance(found.driver, Stamper) and transaction.status in IN_FORCE:
         names = tuple(sorted(found.target.profiles))
-        base = AppliedBase(transaction.id, found.driver.stamp(), names, found.prefixes, {})
-        context.journal.set_base(base, found.expected)
+        base = AppliedState(transaction.id, found.driver.stamp(), names, found.prefixes, {})
+        context.journal.set_applied(base, found.expected)
 
 
 def with_rules(context: LeaseContext, found: Planned, transaction: Transaction) -> Transaction:
@@ -108,7 +108,7 @@ def with_rules(context: LeaseContext, found: Planned, transaction: Transaction) 
 
 def whole(context: LeaseContext, options: LeaseOptions) -> Planned:
     """Return the plan by reading all. Errors: as `plan`."""
-    expected = context.journal.expect_base() if _is_whole(options) else ""
+    expected = context.journal.expect_applied() if _is_whole(options) else ""
     return replace(read_all(context, options), expected=expected)
 
 
