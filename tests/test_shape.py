@@ -71,7 +71,7 @@ NEWER_COMMANDS = (
     "learn report", "tune agent", "learn manager run", "learn manager enroll", "learn manager revoke",
     "learn manager agents", "learn manager maps", "learn manager rollback", "learn manager rotate-key", "learn serve",
     "learn initial train", "learn initial predict", "learn initial evaluate",
-    "learn indigo train", "learn indigo show", "probe plan", "probe merge",
+    "learn indigo train", "learn indigo show", "probe plan", "probe merge", "probe resolve",
 )  # fmt: skip
 MOST_LINES_OF_CLI = 3500 + 40 * len(NEWER_COMMANDS)
 

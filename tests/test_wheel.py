@@ -34,6 +34,7 @@ CAPTURE = next((ROOT / "fixtures" / "icw").rglob("*.pcap*"))
 # 0 done, 1 a condition, 2 input, 3 in part, 4 nothing there, 5 something is absent, 6 refused.
 RUNS: dict[str, tuple[tuple[str, ...], set[int]]] = {
     "probe run": (("probe", "run", "127.0.0.1", "--dry-run"), {0, 6}),
+    "probe resolve": (("probe", "resolve", "127.0.0.1", "-o", "resolved.csv"), {0}),
     "probe plan": (("probe", "plan", "--top", "1000"), {0}),
     "probe lists": (("probe", "lists"), {0}),
     "probe regions": (("probe", "regions"), {0, 4}),

@@ -9,8 +9,9 @@ order in an answer is the server's whim.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from ipaddress import ip_address
+from itertools import islice
 
 import dns.asyncresolver
 import dns.exception
@@ -54,6 +55,41 @@ def asker(resolver: str, lifetime_s: float) -> dns.asyncresolver.Resolver:
     # Names are complete: a search list would turn a missing name into another host's.
     made.search, made.ndots = [], 0
     return made
+
+
+def resolve_stream(
+    names: Iterable[str], vantage: Vantage, *, versions: Sequence[int] = (4,), at_once: int = AT_ONCE,
+    lifetime_s: float = LIFETIME_S,
+) -> Iterator[tuple[str, Answer]]:  # fmt: skip
+    """Yield addresses or a reason for each name, as answers come; a slow one holds up no other. Names are taken as
+    there is room, so any number of them takes the same memory. The best IP version that a name has is asked for.
+    """
+    asked, rest = asker(vantage.resolver, lifetime_s), iter(names)
+    loop = asyncio.new_event_loop()
+    flying: set[asyncio.Task[tuple[str, Answer]]] = set()
+    try:
+        while True:
+            flying |= {loop.create_task(_best(name, asked, versions)) for name in islice(rest, at_once - len(flying))}
+            if not flying:
+                return
+            with inside(vantage.netns):
+                ended, flying = loop.run_until_complete(asyncio.wait(flying, return_when=asyncio.FIRST_COMPLETED))
+            yield from (task.result() for task in ended)
+    finally:
+        for task in flying:
+            task.cancel()
+        if flying:
+            loop.run_until_complete(asyncio.wait(flying))
+        loop.close()
+
+
+async def _best(name: str, asked: dns.asyncresolver.Resolver, versions: Sequence[int]) -> tuple[str, Answer]:
+    answers = []
+    for version in versions:
+        answers.append(await _one(name, asked, RECORDS[version]))
+        if answers[-1].addresses:
+            return name, answers[-1]
+    return name, answers[0]
 
 
 async def _all(names: Iterable[str], asked: dns.asyncresolver.Resolver, record: str) -> list[Answer]:

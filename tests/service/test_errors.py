@@ -108,6 +108,7 @@ def used(found: object) -> None:
 def of_campaign(files: Files) -> dict[str, Iterator[tuple[str, Call]]]:
     probe = campaign.ProbeOptions(words=("127.0.0.1",))
     stop = {"cancelled": lambda: True}
+    resolving = campaign.ResolveOptions(probe, files.new())
 
     def on_store(function: Callable[[Any], object]) -> object:
         with campaign.open_runs(files.runs) as store:
@@ -146,6 +147,7 @@ def of_campaign(files: Files) -> dict[str, Iterator[tuple[str, Call]]]:
             with_values(lambda db: campaign.merge(campaign.MergeOptions((files.runs,)), db), Path, files),
         ),
         "export_parquet": with_values(parquet, Path, files),
+        "resolve_targets": with_options(campaign.resolve_targets, resolving, files),
         "campaign_cost": with_options(campaign.campaign_cost, campaign.PlanOptions(10), files),
     }
 

@@ -9,6 +9,7 @@ from configtron.cli.lazy import LazyGroup
 
 ROWS = {
     "run": "Probe targets; the command meant when none is named.",
+    "resolve": "Look up the names of a list.",
     "plan": "Show what a campaign would cost.",
     "lists": "Show the bundled target lists.",
     "regions": "Show the vantages to look from.",

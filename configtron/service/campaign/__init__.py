@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from configtron.service.campaign.layout import RunLayout
     from configtron.service.campaign.merging import MergedRun, MergeOptions, merge
     from configtron.service.campaign.parquet_export import export_parquet
+    from configtron.service.campaign.resolving import ResolvedNames, ResolveOptions, resolve_targets
     from configtron.service.campaign.run_options import ProbeOptions
     from configtron.service.campaign.run_report import WrittenRun, write_run
     from configtron.service.campaign.running import RunResult, planned, run
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RUNS_COLUMNS", "RUNS_SCHEMA", "run_rows", "PlanOptions", "campaign_cost",
+    "ResolvedNames", "ResolveOptions", "resolve_targets",
     "MergedRun", "MergeOptions", "merge", "export_parquet",
     "SUMMARY", "LabScore", "PlannedTargets", "ProbeOptions", "RunLayout", "RunProgress", "RunResult", "RunSummary",
     "WrittenRun",    "baseline_of", "blocklist_of", "calls_each", "changes", "find_run", "judged", "locked",
@@ -67,6 +69,7 @@ if not TYPE_CHECKING:
             "RunLayout": "layout",
             **dict.fromkeys(("MergedRun", "MergeOptions", "merge"), "merging"),
             "export_parquet": "parquet_export",
+            **dict.fromkeys(("ResolvedNames", "ResolveOptions", "resolve_targets"), "resolving"),
             **dict.fromkeys(("WrittenRun", "write_run"), "run_report"),
             "ProbeOptions": "run_options",
             **dict.fromkeys(("RunResult", "planned", "run"), "running"),

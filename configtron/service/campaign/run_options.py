@@ -114,7 +114,7 @@ class ProbeOptions:
         check_number("shard", self.shard, 0, self.shards - 1, whole=True)
         check_number("shard_targets", self.shard_targets, 1, MOST_SHARD_TARGETS, whole=True)
         if self.cluster and not self.cluster.startswith("tls://"):
-            raise BadInput(f"cluster {self.cluster}: name it tls://HOST:8786; without TLS anyone may run code on it")
+            raise BadInput(f"cluster {self.cluster!r}: name it tls://HOST:8786; without TLS anyone may run code on it")
         if self.cluster and (self.lab or self.crafted or self.jobs > 1):
             raise BadInput("--cluster probes by workers that stand elsewhere; leave --lab, --craft and --jobs out")
         if self.lab and self.jobs > 1:
