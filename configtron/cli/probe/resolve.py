@@ -13,9 +13,8 @@ from configtron.cli.output import event_lines, say
 
 @click.command(short_help="Look up the names of a list.")
 @click.argument("words", metavar="[TARGET|@LIST]...", nargs=-1)
-@click.option(
-    "-i", "--input-file", "files", type=FILE, multiple=True, help="Targets, one a line, as `probe run` reads."
-)
+@click.option("-i", "--input-file", "files", type=FILE, multiple=True,
+              help="Targets, one a line, as `probe run` reads.")  # fmt: skip
 @click.option("-o", "--output-file", "output", type=FILE, required=True,
               help="Add lines to this file; what it has is not asked for again.")  # fmt: skip
 @click.option("--resolver", default="", metavar="ADDRESS[:PORT]", help="Ask this server; else /etc/resolv.conf's.")
@@ -31,12 +30,9 @@ def resolve(words: tuple[str, ...], files: tuple[Path, ...], output: Path, resol
     """
     from configtron.service import campaign
 
+    versions = (6,) if only6 else (4,)
     targets = campaign.ProbeOptions(
-        words=words,
-        input_files=files,
-        max_targets=max_targets,
-        versions=(6,) if only6 else (4,),
-        blocklist_files=blocked,
+        words=words, input_files=files, max_targets=max_targets, versions=versions, blocklist_files=blocked
     )
     done = campaign.resolve_targets(campaign.ResolveOptions(targets, output, resolver, at_once), progress=event_lines())
     say(f"{output}: {done.found} with an address, {done.missing} without, {done.known} known before")

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 # What a resumed run takes from today's command line; all else it keeps as it was begun (service/campaign/running.py).
 TODAYS = {
     "resume", "output_file", "form", "fail_on", "metadata_file", "status_updates_file", "save_pcap", "max_runtime_s",
-    "opt_out_files", "cluster",
-    "words", "dry_run",
+    "opt_out_files", "cluster", "words", "dry_run",
 }  # fmt: skip
 
 
