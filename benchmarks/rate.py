@@ -72,19 +72,8 @@ def measured(rate: int, jobs: int) -> list[float]:
         listener = Thread(target=lambda: found.extend(arrivals(standing, ready, over)))
         listener.start()
         ready.wait()
-        words: tuple[str, ...] = (
-            "--profile",
-            "quick",
-            "--tests",
-            "icw,http",
-            "-r",
-            str(rate),
-            "-o",
-            "/dev/null",
-            "-c",
-            "5000",
-        )
-        words = (*words, "--jobs", str(jobs))
+        words = ["--profile", "quick", "--tests", "icw,http", "-r", str(rate), "-o", "/dev/null", "-c", "5000"]
+        words += ["--jobs", str(jobs)]
         try:
             subprocess.run(command(Path(name), standing, addresses, *words), check=False)
         finally:

@@ -36,6 +36,9 @@ CONTEXT_COLUMNS = (
     "queue_ms", "loss_run", "window_bytes", "delivery_share", "ack_gap_ms", "reordering", "unknown",
 )  # fmt: skip
 
+# Canonical JSON of what most readings lack.
+NO_ITEMS, NO_PAIRS = "[]", "{}"
+
 Row = tuple[str | int | float | None, ...]
 
 
@@ -45,8 +48,8 @@ def trace_row(result: Result) -> Row:
     return (
         result.trace_id, result.vantage, result.site, target.host, target.address, target.port, target.path,
         target.provider, target.tag, result.probe, canonical(pairs_form(result.params)), result.started_at,
-        result.ending, canonical(list(result.tainted)), result.evidence_file, result.evidence_offset,
-        result.evidence_end, result.first_frame, result.frames,
+        result.ending, canonical(list(result.tainted)) if result.tainted else NO_ITEMS,
+        result.evidence_file, result.evidence_offset, result.evidence_end, result.first_frame, result.frames,
     )  # fmt: skip
 
 
@@ -60,9 +63,9 @@ def observation_row(observation: Observation) -> Row:
         observation.method,
         observation.grade,
         observation.trace_id,
-        canonical(list(observation.evidence)),
-        canonical([observation_form(trial) for trial in observation.trials]),
-        canonical(pairs_form(observation.details)),
+        canonical(list(observation.evidence)) if observation.evidence else NO_ITEMS,
+        canonical([observation_form(trial) for trial in observation.trials]) if observation.trials else NO_ITEMS,
+        canonical(pairs_form(observation.details)) if observation.details else NO_PAIRS,
     )
 
 

@@ -71,7 +71,7 @@ class Spacer(Protocol):
         """Note that the admitted start had gone by then."""
 
 
-class Places(Protocol):
+class ClaimedPlaces(Protocol):
     """Addresses with a connection under way that other processes know of: one call at a time for each place."""
 
     def claim(self, place: Place) -> bool:
@@ -160,7 +160,7 @@ class _Loop:
         done: Mapping[str, Readings],
         look_up: LookUp,
         on_end: OnEnd,
-        places: Places,
+        places: ClaimedPlaces,
     ) -> None:
         self._worker, self._spacer, self._done, self._look_up, self._on_end = worker, spacer, done, look_up, on_end
         self._places = places
@@ -273,7 +273,7 @@ def run(
     *,
     concurrency: int,
     on_end: OnEnd = lambda vantage, target: None,
-    places: Places = Alone(),  # noqa: B008 - it has no state
+    places: ClaimedPlaces = Alone(),  # noqa: B008 - it has no state
 ) -> None:
     """Drive sessions to their ends, at most `concurrency` at once, starting calls as the spacer admits them.
 

@@ -119,11 +119,11 @@ def encode(recording: Recording) -> tuple[bytes, int]:
         return b"", 0
     out = [pcapng.secrets(trace.session.keylog)] if trace.session and trace.session.keylog else []
     count = len(frames) + len(trace.messages)
-    places = _places(trace.packets, frames)
+    places = _places(trace.packets, frames) if any(frame.segments > 1 for frame in frames) else {}
     for ordinal, frame in enumerate(frames):
         comments = [_header(trace, count)] if ordinal == 0 else []
         if frame.gso_size:
-            comments.append(json.dumps({"gso_size": frame.gso_size}))
+            comments.append(f'{{"gso_size": {frame.gso_size}}}')
         if ordinal in places:
             comments.append(json.dumps({"index": places[ordinal]}))
         captured = pcapng.Captured(_WIRE, frame.at_ns, frame.data, frame.length, frame.way, tuple(comments))

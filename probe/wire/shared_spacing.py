@@ -30,7 +30,7 @@ LOOK_AGAIN_S = 0.005
 MOST_WORKERS = 255
 
 
-class Limits(NamedTuple):
+class SharedLimits(NamedTuple):
     """Starts per second (0: no limit) of all processes together, and how many processes there are."""
 
     rate_per_s: float
@@ -56,7 +56,12 @@ class SharedPace:
     """
 
     def __init__(
-        self, limits: Limits, promised: memoryview[float], head: memoryview[float], left: memoryview[float], worker: int
+        self,
+        limits: SharedLimits,
+        promised: memoryview[float],
+        head: memoryview[float],
+        left: memoryview[float],
+        worker: int,
     ) -> None:
         self._interval_s, self._most, self._worker = interval_s(limits.rate_per_s), limits.starts, worker
         # head: when the next start is allowed; how many have left. left: a ring, in the order of time.
@@ -135,7 +140,7 @@ class SharedSpacing:
     Times are seconds of one clock of all processes.
     """
 
-    def __init__(self, memory: SharedMemory, limits: Limits, worker: int) -> None:
+    def __init__(self, memory: SharedMemory, limits: SharedLimits, worker: int) -> None:
         self._memory, self._limits, self._worker = memory, limits, worker
         at, promised = 0, memory.doubles(0, limits.workers)
         at += limits.workers * DOUBLE_BYTES
@@ -149,7 +154,7 @@ class SharedSpacing:
         self._refused_at = 0.0
 
     @classmethod
-    def made(cls, limits: Limits) -> Self:
+    def made(cls, limits: SharedLimits) -> Self:
         """Make the table, for the process that starts the others."""
         return cls(SharedMemory.made(limits.size), limits, 0)
 
@@ -159,7 +164,7 @@ class SharedSpacing:
         return self._memory.descriptor
 
     @classmethod
-    def joined(cls, descriptor: int, limits: Limits, worker: int) -> Self:
+    def joined(cls, descriptor: int, limits: SharedLimits, worker: int) -> Self:
         """Open the table that another process has made."""
         return cls(SharedMemory(descriptor, limits.size), limits, worker)
 

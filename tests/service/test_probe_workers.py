@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A run in several processes against real servers: the verdicts of one process, each call once, whoever is killed."""
+"""A run in several processes against real servers: the verdicts of one process, each call once, killed or not."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ from configtron.service.campaign.run_identity import check_resumable
 from configtron.service.campaign.run_options import ProbeOptions
 from configtron.service.campaign.runs import find_run, locked, run_folder
 from configtron.service.campaign.tally import RunTally
-from configtron.service.campaign.workers import Kept, WorkersKilled, perform_together
+from configtron.service.campaign.workers import ResultStore, WorkersKilled, perform_together
 from configtron.service.progress import Cancelled, Event, Progress, never, unheard
 
 LOG = logging.getLogger("configtron.probe")
@@ -196,7 +196,7 @@ def _perform(
             elif options.cluster:
                 perform_cluster(options, shards[0], size, folder, store, number, tally)
             else:
-                _perform_here(options, shards, folder, tally, Kept(number, store.path))
+                _perform_here(options, shards, folder, tally, ResultStore(number, store.path))
             status = DONE
         except WorkersKilled as lost:
             _notice(progress, str(lost))
@@ -214,7 +214,7 @@ def _perform(
     return RunResult(number, status, folder)
 
 
-def _perform_here(options: ProbeOptions, shards: list[Shard], folder: Path, tally: RunTally, kept: Kept) -> None:
+def _perform_here(options: ProbeOptions, shards: list[Shard], folder: Path, tally: RunTally, kept: ResultStore) -> None:
     for shard in shards:
         for batch in batches(journal(folder / shard.name)):
             tally.keep(batch)

@@ -6,10 +6,10 @@ from __future__ import annotations
 import json
 from typing import NamedTuple, Self
 
-from configtron.probe.wire.shared_spacing import Limits
+from configtron.probe.wire.shared_spacing import SharedLimits
 
 
-class Orders(NamedTuple):
+class WorkerOrders(NamedTuple):
     """What a worker is to do.
 
     folder, run  the run's folder and number; db: its database
@@ -26,7 +26,7 @@ class Orders(NamedTuple):
     worker: int
     parent: int
     descriptor: int
-    limits: Limits
+    limits: SharedLimits
     base_ns: int
     until_s: float
     opt_out_files: tuple[str, ...]
@@ -39,11 +39,11 @@ class Orders(NamedTuple):
     def from_json(cls, text: str) -> Self:
         """Return the orders that `to_json` wrote."""
         row = json.loads(text)
-        row["limits"], row["opt_out_files"] = Limits(*row["limits"]), tuple(row["opt_out_files"])
+        row["limits"], row["opt_out_files"] = SharedLimits(*row["limits"]), tuple(row["opt_out_files"])
         return cls(**row)
 
 
-class Counts(NamedTuple):
+class WorkerCounts(NamedTuple):
     """What a worker has done since it began: connections, those without an answer; and all sessions that have ended."""
 
     calls: int = 0
@@ -51,19 +51,19 @@ class Counts(NamedTuple):
     ended: int = 0
 
 
-class Fault(NamedTuple):
+class WorkerFault(NamedTuple):
     """Why a worker ends: the code of a `ConfigtronError`, and its text."""
 
     code: int
     error: str
 
 
-def line_of(form: Counts | Fault) -> str:
+def line_of(form: WorkerCounts | WorkerFault) -> str:
     """Return a message as a line."""
     return json.dumps(form._asdict()) + "\n"
 
 
-def form_of(line: bytes) -> Counts | Fault:
+def form_of(line: bytes) -> WorkerCounts | WorkerFault:
     """Return the message of a line."""
     row = json.loads(line)
-    return Fault(**row) if "error" in row else Counts(**row)
+    return WorkerFault(**row) if "error" in row else WorkerCounts(**row)

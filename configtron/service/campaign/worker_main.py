@@ -27,17 +27,17 @@ from configtron.probe.wire.shared_spacing import SharedSpacing
 from configtron.service.campaign.layout import load_layout
 from configtron.service.campaign.opt_out import OptOut
 from configtron.service.campaign.tally import RunProgress, RunTally
-from configtron.service.campaign.worker_forms import Counts, Fault, Orders, line_of
+from configtron.service.campaign.worker_forms import WorkerCounts, WorkerFault, WorkerOrders, line_of
 from configtron.service.progress import Event
 
 # Results stored at once, and how long one waits for others, s: less than a hundredth of a second of work, and so few
 # transactions that workers seldom wait for the database's lock.
 BATCH, BATCH_S = 64, 0.25
-# Counts are reported so often, s.
+# WorkerCounts are reported so often, s.
 REPORT_S = 0.2
 
 
-def main(orders: Orders) -> int:
+def main(orders: WorkerOrders) -> int:
     """Perform the shard; return the exit code."""
     try:
         end_with_parent(orders.parent)
@@ -46,20 +46,20 @@ def main(orders: Orders) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except ConfigtronError as error:
-        _say(Fault(error.code, str(error)))
+        _say(WorkerFault(error.code, str(error)))
         return error.code
     except OSError as error:
         if error.errno not in CANNOT_WRITE:
             raise
-        _say(Fault(UNWRITTEN, str(cannot_write(error.filename or orders.folder, error))))
+        _say(WorkerFault(UNWRITTEN, str(cannot_write(error.filename or orders.folder, error))))
         return UNWRITTEN
 
 
-def _perform(orders: Orders) -> None:
+def _perform(orders: WorkerOrders) -> None:
     folder, spacing = Path(orders.folder), SharedSpacing.joined(orders.descriptor, orders.limits, orders.worker)
     shard = load_layout(folder, orders.run)[0][orders.worker]
     with Store(Path(orders.db)) as store:
-        progress = _Progress()
+        progress = _WorkerProgress()
         keeping = _Keeping(RunTally(0, store, orders.run, progress).keep)
         try:
             perform(
@@ -95,8 +95,8 @@ class _Keeping:
             self._keep(batch)
 
 
-class _Progress:
-    """Counts of this worker, reported every `REPORT_S`."""
+class _WorkerProgress:
+    """WorkerCounts of this worker, reported every `REPORT_S`."""
 
     def __init__(self) -> None:
         self._calls = self._failed = self._ended = 0
@@ -115,14 +115,14 @@ class _Progress:
     def report(self) -> None:
         """Report now."""
         self._reported_s = time.monotonic()
-        _say(Counts(self._calls, self._failed, self._ended))
+        _say(WorkerCounts(self._calls, self._failed, self._ended))
 
     def _report_soon(self) -> None:
         if time.monotonic() - self._reported_s >= REPORT_S:
             self.report()
 
 
-def _say(form: Counts | Fault) -> None:
+def _say(form: WorkerCounts | WorkerFault) -> None:
     sys.stdout.write(line_of(form))
     sys.stdout.flush()
 
@@ -135,4 +135,4 @@ def _interrupt(signum: int, frame: FrameType | None) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, _interrupt)
-    sys.exit(main(Orders.from_json(sys.stdin.read())))
+    sys.exit(main(WorkerOrders.from_json(sys.stdin.read())))

@@ -24,10 +24,10 @@ from configtron.linux.clock import SteadyClock
 from configtron.model import errors
 from configtron.probe.wire.journal import ended
 from configtron.probe.wire.shard import Shard
-from configtron.probe.wire.shared_spacing import Limits, SharedSpacing
+from configtron.probe.wire.shared_spacing import SharedLimits, SharedSpacing
 from configtron.service.campaign.run_options import ProbeOptions
 from configtron.service.campaign.tally import RunTally
-from configtron.service.campaign.worker_forms import Counts, Fault, Orders, form_of
+from configtron.service.campaign.worker_forms import WorkerCounts, WorkerFault, WorkerOrders, form_of
 
 MODULE = "configtron.service.campaign.worker_main"
 # Look for a cancellation at least so often, s.
@@ -43,20 +43,22 @@ class WorkersKilled(Exception):
     """Workers were killed; the others have ended their shards. The text names them."""
 
 
-class Kept(NamedTuple):
+class ResultStore(NamedTuple):
     """Where results are stored: the run's number, the database."""
 
     run: int
     db: Path
 
 
-def perform_together(options: ProbeOptions, shards: Sequence[Shard], folder: Path, kept: Kept, tally: RunTally) -> None:
+def perform_together(
+    options: ProbeOptions, shards: Sequence[Shard], folder: Path, kept: ResultStore, tally: RunTally
+) -> None:
     """Perform the shards, each in a process.
 
     Errors: `ConfigtronError` of a worker, `KeyboardInterrupt` if interrupted or cancelled, `WorkersKilled`; all workers
     have ended then.
     """
-    limits = Limits(options.rate_per_s, options.host_rate_per_s, options.network_rate_per_s, len(shards))
+    limits = SharedLimits(options.rate_per_s, options.host_rate_per_s, options.network_rate_per_s, len(shards))
     clock, until_s = SteadyClock(), time.monotonic() + options.max_runtime_s if options.max_runtime_s else 0.0
     with ExitStack() as stack:
         table = SharedSpacing.made(limits)
@@ -64,7 +66,7 @@ def perform_together(options: ProbeOptions, shards: Sequence[Shard], folder: Pat
         opt_outs = tuple(str(path.resolve()) for path in options.opt_out_files)
         workers = []
         for number, shard in enumerate(shards):
-            orders = Orders(str(folder.resolve()), kept.run, str(kept.db.resolve()), number, os.getpid(),
+            orders = WorkerOrders(str(folder.resolve()), kept.run, str(kept.db.resolve()), number, os.getpid(),
                             table.descriptor, limits, clock.base_ns, until_s, opt_outs)  # fmt: skip
             workers.append(_Worker(orders, ended(folder / shard.name)))
             stack.callback(workers[-1].close)
@@ -99,8 +101,8 @@ def _watch(workers: Sequence[_Worker], table: SharedSpacing, clock: SteadyClock,
 class _Worker:
     """A worker process, as its parent sees it."""
 
-    def __init__(self, orders: Orders, ended: int) -> None:
-        self.number, self.counts, self._fault = orders.worker, Counts(ended=ended), Fault(0, "")
+    def __init__(self, orders: WorkerOrders, ended: int) -> None:
+        self.number, self.counts, self._fault = orders.worker, WorkerCounts(ended=ended), WorkerFault(0, "")
         self._rest = b""
         # Ctrl-C is meant for all processes of a terminal; the workers wait for their parent's word.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -124,7 +126,7 @@ class _Worker:
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             form = form_of(line)
-            if isinstance(form, Fault):
+            if isinstance(form, WorkerFault):
                 self._fault = form
             else:
                 self.counts = form

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Limits and places that several processes share: those of one process, whatever the others do, killed or not."""
+"""SharedLimits and places that several processes share: those of one process, whatever the others do, killed or not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from configtron.probe.spacing import Spacing
 from configtron.probe.wire import shared_spacing
-from configtron.probe.wire.shared_spacing import Limits, SharedSpacing
+from configtron.probe.wire.shared_spacing import SharedLimits, SharedSpacing
 from rigs.children import child
 
 # As `time.time()` gives them: the steps of binary fractions are coarsest there.
@@ -28,7 +28,7 @@ HERE, THERE = ("host", "192.0.2.1", False), ("host", "192.0.2.2", False)
 @contextmanager
 def shared(*limits: float, workers: int = 2) -> Iterator[list[SharedSpacing]]:
     """The table as each of the workers sees it."""
-    every = Limits(*limits, workers)
+    every = SharedLimits(*limits, workers)
     with ExitStack() as stack:
         table = SharedSpacing.made(every)
         stack.callback(table.close)
@@ -166,9 +166,9 @@ def test_a_dead_process_leaves_neither_places_nor_promises() -> None:
 # A process that starts as fast as it may, and prints when; or takes the lock, and keeps it.
 OTHER = """
 import sys, time
-from configtron.probe.wire.shared_spacing import Limits, SharedSpacing
+from configtron.probe.wire.shared_spacing import SharedLimits, SharedSpacing
 from configtron.probe.wire import shared_spacing
-limits = Limits(float(sys.argv[3]), 0, 0, 3)
+limits = SharedLimits(float(sys.argv[3]), 0, 0, 3)
 table = SharedSpacing.joined(int(sys.argv[1]), limits, int(sys.argv[2]))
 if sys.argv[4] == "lock":
     with table._memory:
