@@ -225,7 +225,8 @@ def prefix_of(address: str) -> str:
 
 
 def checked(states: EndStates, now_s: float) -> tuple[EndStates, Counter[str]]:
-    """Return the rows in bounds, and how many are left out, by the first of `REASONS` that holds. NaN windows stay."""
+    """Return the rows in bounds, and how many are left out, by the first of `REASONS` that holds. Unknown windows
+    stay; a place that is not on Earth becomes unknown."""
     with np.errstate(invalid="ignore"):
         faults = (
             np.array([not _is_prefix(prefix) for prefix in states.prefix.tolist()], dtype=bool),
@@ -242,7 +243,7 @@ def checked(states: EndStates, now_s: float) -> tuple[EndStates, Counter[str]]:
     for number in range(len(faults) - 1, -1, -1):
         first[faults[number]] = number
     left_out = Counter({REASONS[at]: int((first == at).sum()) for at in range(len(faults)) if (first == at).any()})
-    return states[first == len(faults)], left_out
+    return _without_false_places(states[first == len(faults)]), left_out
 
 
 def _is_prefix(text: str) -> bool:
@@ -250,9 +251,17 @@ def _is_prefix(text: str) -> bool:
     return text.endswith("/48" if ":" in text else "/24") and prefix_of(text) == text
 
 
+def _without_false_places(states: EndStates) -> EndStates:
+    """Return the same without places that are not on Earth; infinities among them."""
+    with np.errstate(invalid="ignore"):
+        known = (np.abs(states.latitude) <= 90) & (np.abs(states.longitude) <= 180)
+    return replace(
+        states, latitude=np.where(known, states.latitude, np.nan), longitude=np.where(known, states.longitude, np.nan)
+    )
+
+
 def placed(states: EndStates, locate: Callable[[str], tuple[float, float] | None]) -> EndStates:
     """Return the same with latitude and longitude by prefix, where `locate` knows them and they are on Earth."""
     known = {prefix: locate(prefix) for prefix in set(states.prefix.tolist())}
     places = np.array([known[prefix] or (np.nan, np.nan) for prefix in states.prefix.tolist()]).reshape(-1, 2)
-    places[(np.abs(places[:, 0]) > 90) | (np.abs(places[:, 1]) > 180)] = np.nan
-    return replace(states, latitude=places[:, 0], longitude=places[:, 1])
+    return _without_false_places(replace(states, latitude=places[:, 0], longitude=places[:, 1]))

@@ -49,7 +49,7 @@ def inputs_of(states: EndStates) -> list[list[str]]:
 
 
 def _degrees(values: Floats) -> list[str]:
-    return ["" if np.isnan(value) else str(int(value // DEGREES)) for value in values.tolist()]
+    return [str(int(value // DEGREES)) if np.isfinite(value) else "" for value in values.tolist()]
 
 
 def network_around(prefix: str) -> str:

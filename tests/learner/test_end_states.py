@@ -21,6 +21,7 @@ from configtron.learner.initial.end_states import (
     placed,
     prefix_of,
 )
+from configtron.learner.initial.naive_bayes import inputs_of
 from configtron.model.close_records import RETREATED, VALIDATED, CloseRecord
 from configtron.model.errors import BadInput
 from tests.support.end_state_records import record
@@ -145,6 +146,19 @@ def test_a_place_file_that_lies_gives_no_place() -> None:
     places = {"192.0.2.0/24": (52.0, 13.0), "198.51.100.0/24": (912.0, 13.0)}
     states = placed(of_rows([GOOD | {"prefix": one} for one in (*places, "203.0.113.0/24")]), places.get)
     assert states.latitude[0] == 52.0 and np.isnan(states.latitude[1:]).all() and np.isnan(states.longitude[1:]).all()
+
+
+@pytest.mark.parametrize("place", [(math.inf, -1e300), (999.0, 13.0), (52.0, -181.0), (52.0, None), (-math.inf, 13.0)])
+def test_a_record_that_lies_about_its_place_has_none(place: tuple[float, float | None]) -> None:
+    rows = [
+        GOOD | {"latitude": 52.0, "longitude": 13.0},
+        GOOD | dict(zip(("latitude", "longitude"), place, strict=True)),
+    ]
+    good, left_out = checked(of_rows(rows), NOW_S)
+    assert not left_out and good.latitude[0] == 52.0 and good.longitude[0] == 13.0
+    assert np.isnan([good.latitude[1], good.longitude[1]]).all()
+    # one that an earlier version stored stops no learning
+    assert len(inputs_of(of_rows(rows))) == len(inputs_of(good))
 
 
 def test_addresses_are_cut_to_prefixes() -> None:

@@ -199,7 +199,13 @@ def _of_line(line: bytes, where: str) -> EndStates:
 def _known(row: dict[str, Any]) -> dict[str, Any]:
     if strange := [name for name in row if name not in (*NAMES, *MARKS)]:
         raise BadInput(f"an end state has no {strange[0][:SHOWN]!r}; it has {', '.join(NAMES)}")
-    return {name: value for name, value in row.items() if name in NAMES}
+    known = {name: value for name, value in row.items() if name in NAMES}
+    # a column of texts is as wide as its longest
+    if long := [name for name, value in known.items() if isinstance(value, str) and len(value) > SHOWN]:
+        raise BadInput(f"{long[0]} of an end state has more than {SHOWN} characters")
+    if bad := [name for name, value in known.items() if isinstance(value, str) and not value.isprintable()]:
+        raise BadInput(f"{bad[0]} of an end state has characters that cannot be printed")
+    return known
 
 
 def predict_initial(options: WindowsOptions, clock: Callable[[], float] = time.time) -> InitialWindows:

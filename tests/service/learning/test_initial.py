@@ -132,6 +132,9 @@ def test_hits_are_of_later_connections(tmp_path: Path) -> None:
     [
         ("{", "line 2: no JSON"),
         ("[1]", "line 2: no JSON object"),
+        ('{"strategy": "' + "x" * 61 + '"}', "line 2: strategy of an end state has more than 60 characters"),
+        ('{"strategy": "\\ud800"}', "line 2: strategy of an end state has characters that cannot be printed"),
+        ('{"prefix": "1\\u0000"}', "line 2: prefix of an end state has characters that cannot be printed"),
         ('{"max_cwnd": "many"}', "line 2: max_cwnd"),
         ('{"window": 3}', "line 2: an end state has no 'window'"),
         ('{"at_s": NaN, "prefix": 7}', "line 2: prefix"),
