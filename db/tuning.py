@@ -125,6 +125,8 @@ class Tuning(ChangedPrefixes):
             return frozenset(name for (name,) in rows)
 
     def _disown(self, kind: str, names: Iterable[str]) -> None:
+        if not self._connection.execute("SELECT EXISTS (SELECT 1 FROM learned WHERE kind = ?)", (kind,)).fetchone()[0]:
+            return
         rows = ((kind, name) for name in names)
         self._connection.executemany("DELETE FROM learned WHERE (kind, name) = (?, ?)", rows)
 
@@ -218,7 +220,9 @@ class Tuning(ChangedPrefixes):
                 self._connection.execute("DELETE FROM learned WHERE kind = 'prefix'")
             self._note_changed(prefixes)
             self._disown("prefix", prefixes)
-            self._connection.executemany("INSERT OR REPLACE INTO prefix VALUES (?, ?)", prefixes.items())
+            # in the order of the table's index, whose pages are then written once each
+            rows = sorted(prefixes.items())
+            self._connection.executemany("INSERT OR REPLACE INTO prefix VALUES (?, ?)", rows)
             (now,) = self._connection.execute("SELECT count(*) FROM prefix").fetchone()
             return int(now - before)
 

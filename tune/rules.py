@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import TypeVar
@@ -13,6 +14,8 @@ from configtron.model.tuning import Changes, Rules
 
 T = TypeVar("T")
 
+# Digits as `ipaddress` prints them: none in front that could be read as octal.
+IPV4 = re.compile(r"(0|[1-9][0-9]{0,2})\.(0|[1-9][0-9]{0,2})\.(0|[1-9][0-9]{0,2})\.(0|[1-9][0-9]{0,2})/(0|[1-9][0-9]?)")
 # ::ffff:0:0/96, IPv4 inside IPv6 (RFC 4291 section 2.5.5.2).
 MAPPED_BITS = 96
 
@@ -23,6 +26,8 @@ def canonical(prefix: str) -> str:
     Errors: `BadInput` for text that is no prefix, and for one with bits below its length, which is ambiguous. A
     zone (RFC 4007, fe80::%eth0) is an interface's name, thus any text, and belongs to no table of prefixes.
     """
+    if _is_canonical(prefix):
+        return prefix
     try:
         if "%" in prefix:
             raise ValueError("it names a zone")
@@ -34,6 +39,17 @@ def canonical(prefix: str) -> str:
         if inner is not None:
             return str(IPv4Network((inner, network.prefixlen - MAPPED_BITS)))
     return str(network)
+
+
+def _is_canonical(prefix: str) -> bool:
+    """Return whether text is an IPv4 prefix as rules write it: a file has a million, and `ipaddress` is slow."""
+    found = IPV4.fullmatch(prefix)
+    if found is None:
+        return False
+    one, two, three, four, length = map(int, found.groups())
+    if one > 255 or two > 255 or three > 255 or four > 255 or length > 32:
+        return False
+    return not (one << 24 | two << 16 | three << 8 | four) & (0xFFFF_FFFF >> length)
 
 
 def check(rules: Rules) -> Rules:

@@ -43,6 +43,21 @@ def test_a_prefix_is_written_one_way(written: str, meant: str) -> None:
     assert canonical(written) == meant
 
 
+@given(
+    st.lists(st.sampled_from(["0", "00", "01", "1", "128", "255", "256", "\u0663"]), min_size=4, max_size=4),
+    st.sampled_from(["0", "08", "8", "16", "24", "31", "32", "33", ""]),
+)
+def test_the_short_way_to_a_prefix_is_that_of_ipaddress(octets: list[str], length: str) -> None:
+    written = f"{'.'.join(octets)}/{length}"
+    try:
+        meant = str(ip_network(written))
+    except ValueError:
+        with pytest.raises(BadInput):
+            canonical(written)
+    else:
+        assert canonical(written) == meant
+
+
 @pytest.mark.parametrize(
     "written",
     ["192.0.2.1/24", "example.org", "", "192.0.2.0/33", "2001:db8::1/48", "fe80::%eth0", "fe80::%x;\nevil;#/128"],

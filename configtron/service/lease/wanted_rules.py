@@ -117,9 +117,9 @@ def set_prefixes(database: Path, prefixes: Mapping[str, str], *, whole: bool = F
     nothing is stored.
     """
     named: dict[str, str] = {}
-    for prefix, name in prefixes.items():
-        if prefix != DEFAULT and named.setdefault(canonical(prefix), name) != name:
-            raise BadInput(f"prefix {canonical(prefix)} has two profiles, {named[canonical(prefix)]} and {name}")
+    for written, name in prefixes.items():
+        if written != DEFAULT and named.setdefault(prefix := canonical(written), name) != name:
+            raise BadInput(f"prefix {prefix} has two profiles, {named[prefix]} and {name}")
     default = prefixes.get(DEFAULT, "")
     with Tuning(database) as journal:
         new = journal.set_prefixes(named, whole=whole)

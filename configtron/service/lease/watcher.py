@@ -30,6 +30,8 @@ RENEW_BELOW = 2 / 3
 # s; an external change is reported within a second: three quarters of it are left for reading a hundred thousand routes
 # back. A turn without news costs 3 ms.
 TURN_S = 0.25
+# Up to so many prefixes that were changed alike are events of their own.
+SINGLY = 8
 
 
 EVENT_COLUMNS = ("at", "event", "act", "driver", "scope", "was", "found")
@@ -218,14 +220,18 @@ class Watcher:
     def _foreign(self, one: _InForce, wanted: Rules, found: Rules, wide: Collection[str] = ()) -> list[WatchEvent]:
         """Freeze what another program changed, and return one event a scope; each change is reported once.
 
-        What was lost together is one scope: a program detached at a hundred thousand prefixes is one event.
+        What was lost together is one scope: a program detached at a hundred thousand prefixes is one event. So are many
+        prefixes that were changed alike: a storm is one event.
         """
         transaction, journal = one.transaction, self._context.journal
         scopes = _changed_scopes(transaction, wanted, recognised(found, [transaction.rules]), wide)
         known = journal.known(transaction.id)
         fresh = {scope: pair for scope, pair in scopes.items() if (scope, pair[1]) not in known}
         journal.freeze(transaction, fresh)
-        return [WatchEvent("foreign", transaction, scope, *pair) for scope, pair in fresh.items()]
+        alike: dict[tuple[str, str], list[str]] = {}
+        for scope, pair in fresh.items():
+            alike.setdefault(pair, []).append(scope)
+        return [event for ends, each in alike.items() for event in _events(transaction, each, ends)]
 
 
 def _changed_scopes(
@@ -240,6 +246,13 @@ def _changed_scopes(
         before = scopes.get(wrong.scope, ("", ""))
         scopes[wrong.scope] = (f"{before[0]} {was}".strip(), f"{before[1]} {now}".strip())
     return scopes
+
+
+def _events(transaction: Transaction, scopes: list[str], ends: tuple[str, str]) -> list[WatchEvent]:
+    """Return an event for each scope that was changed alike; for more than `SINGLY` of them one."""
+    if len(scopes) > SINGLY:
+        return [WatchEvent("foreign", transaction, _scopes_text(scopes), *ends)]
+    return [WatchEvent("foreign", transaction, scope, *ends) for scope in scopes]
 
 
 def _scopes_text(scopes: list[str]) -> str:

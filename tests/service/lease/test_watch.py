@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from configtron.model.tuning import Changes, Place, Rules
 from configtron.service.lease.context import LeaseContext, context_of
 from configtron.service.lease.watcher import Watcher
 from configtron.tune.drivers.memory import MemoryDriver
-from configtron.tune.journal import KEPT, Transaction
+from configtron.tune.journal import KEPT, REPLACED, Transaction
 from tests.support.memory_stack import Stack, stack
 
 __all__ = ["stack"]
@@ -92,3 +93,26 @@ def test_what_could_not_be_written_down_is_not_lost(
         disk.setattr(Tuning, "freeze", full)
         assert scopes(watcher) == [("failed", "")]
     assert scopes(watcher) == [("foreign", SCOPE)]
+
+
+def test_a_storm_is_one_event_by_one_reading(here: LeaseContext, recorder: EventRecorder) -> None:
+    many = {f"10.3.{n}.0/24": "web" for n in range(200)}
+    recorder.stack.driver.apply(Changes(prefixes=many))
+    rules = Rules(RULES.profiles, {**RULES.prefixes, **many})
+    here.journal.put(replace(here.journal.acts(KEPT)[0], status=REPLACED))
+    number = here.journal.begin(Transaction("memory", Place(), here.namespace, here.boot, KEPT, "{}", rules)).id
+    watcher = Watcher(here)
+    assert scopes(watcher) == []
+    recorder.stack.driver.apply(Changes(dropped_prefixes=frozenset(many)))
+    recorder.written |= many.keys()
+    asked, kept = [0], recorder.news
+
+    def news(driver: MemoryDriver) -> tuple[frozenset[str], Rules]:
+        asked[0] += 1
+        return kept(driver)
+
+    recorder.news = news  # type: ignore[method-assign]
+    (event,) = watcher.turn()
+    assert event.scope.startswith("200 prefixes, e.g. 10.3.") and asked == [1]
+    assert {frozen.scope for frozen in here.journal.frozen()} == many.keys()
+    assert len(here.journal.known(number)) == 200 and watcher.turn() == []
