@@ -93,10 +93,10 @@ def test_a_worker_that_is_killed_leaves_its_targets_to_resume(tmp_path: Path) ->
     db = tmp_path / "runs.db"
     with raised(SERVERS) as standing:
         # So slow that there are calls to come when the first ones are reported.
-        options = options_of(standing, tmp_path, jobs=2, rate_per_s=10.0)
+        options = options_of(standing, tmp_path, jobs=2, rate_per_s=4.0)
         begun = campaign.run(options, db, progress=kill_one)
         assert begun.cancelled and killed and not children()
-        assert any("worker 1 was killed by signal 9" in notice for notice in notices), notices
+        assert any("was killed by signal 9" in notice for notice in notices), notices
         done = campaign.run(replace(options, resume=1), db)
         assert done.status == "done"
     found = results(db)
@@ -115,7 +115,7 @@ def test_a_cancelled_run_ends_its_workers(tmp_path: Path) -> None:
             calls.append(event.calls)
 
     with raised(SERVERS) as standing:
-        options = options_of(standing, tmp_path, jobs=2, rate_per_s=10.0)
+        options = options_of(standing, tmp_path, jobs=2, rate_per_s=4.0)
         ended = campaign.run(options, tmp_path / "runs.db", progress=count, cancelled=lambda: max(calls) >= 3)
         assert ended.cancelled and not children()
         assert campaign.run(replace(options, resume=1), tmp_path / "runs.db").status == "done"
