@@ -1,27 +1,102 @@
 # SPDX-License-Identifier: MIT
-"""Draws of a posterior: the fastest configuration of each, and their excess over Default. Arrays are ln(ms)."""
+"""Draws of a posterior: the fastest configuration of each that may be served, and its excess over Default.
+
+Arrays are ln(ms); draws are by row: (rows, draws, candidates).
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from configtron.learner.columns import Codes, Floats
+from configtron.learner.reached import Mask
+
+# Rows that are judged at a time: their draws stay within a core's cache.
+ROWS_AT_ONCE = 64
 
 
-def fastest_of(drawn: Floats, default: int) -> Codes:
-    """Return (rows, draws) the fastest of each draw (draws, rows, candidates); Default where nothing is left."""
-    best = drawn.argmin(axis=2)
-    nothing = np.isinf(np.take_along_axis(drawn, best[:, :, None], axis=2)[:, :, 0])
-    found: Codes = np.where(nothing, default, best).T
-    return found
+@dataclass(frozen=True, slots=True, eq=False)
+class DrawLimits:
+    """What draws may choose, beside Default; masks are (rows, candidates).
+
+    out            what no draw may choose: dropped, or never loaded
+    unloaded       (candidates,) what no guarded draw may choose either
+    may            what a bound on damage lets rows have; None: anything
+    guard_ln, guard_sigmas, boldness   as in `thompson.ThompsonOptions`
+    default        its position among the candidates
+    """
+
+    out: Mask
+    unloaded: Mask
+    may: Mask | None
+    guard_ln: float | None
+    guard_sigmas: float
+    boldness: float
+    default: int
+
+    def guarded(self, drawn: Floats, mean: Floats, unguarded: int) -> Codes:
+        """Return (rows, draws) the fastest of each draw after the first `unguarded` that passes the guardrail, which
+        judges by all of them."""
+        return np.concatenate([
+            self._fastest(drawn[rows, unguarded:], mean[rows], self._barred(drawn[rows], mean[rows], rows), rows)
+            for rows in blocks(len(drawn))
+        ])  # fmt: skip
+
+    def free(self, drawn: Floats, mean: Floats, near: Mask | None = None) -> Codes:
+        """Return (rows, draws) the fastest of each draw without a guardrail; near (candidates,): only of those."""
+        return np.concatenate([
+            self._fastest(drawn[rows], mean[rows], self.out[rows], rows, near) for rows in blocks(len(drawn))
+        ])  # fmt: skip
+
+    def _barred(self, drawn: Floats, mean: Floats, rows: slice) -> Mask:
+        """Return (rows, candidates) what no guarded draw may choose."""
+        out = self.out[rows] | self.unloaded
+        if self.guard_ln is None:
+            return out
+        deviation = (drawn - drawn[:, :, self.default, None]).std(axis=1) / max(self.boldness, 1e-9)
+        over = mean - mean[:, self.default, None] + self.guard_sigmas * deviation
+        risky = ~(over <= self.guard_ln)
+        risky[:, self.default] = False
+        found: Mask = out | risky
+        return found
+
+    def _fastest(self, drawn: Floats, mean: Floats, out: Mask, rows: slice, near: Mask | None = None) -> Codes:
+        served = np.where(out[:, None], np.inf, drawn)
+        if self.may is not None:
+            served = within_bound(served, mean, self.may[rows])
+        if near is not None:
+            served[:, :, ~near] = np.inf
+        best = served.argmin(axis=2)
+        nothing = np.isinf(np.take_along_axis(served, best[:, :, None], axis=2)[:, :, 0])
+        return np.where(nothing, self.default, best)
 
 
-def excess_at_full_width(drawn: Floats, mean: Floats, boldness: float, default: int, picks: Codes) -> Floats:
-    """Return (draws, rows) the excess of picks (rows,) over Default in each draw (draws, rows, candidates).
+def within_bound(drawn: Floats, mean: Floats, may: Mask) -> Floats:
+    """Return draws in which configurations that may not be served are at infinity, in place.
+
+    Where that leaves nothing of a draw, since a guardrail passes nothing else, the draw is replaced by the posterior
+    mean (rows, candidates) of the allowed ones.
+    """
+    np.copyto(drawn, np.inf, where=~may[:, None])
+    stuck = np.isinf(drawn).all(axis=2)
+    drawn[stuck] = np.broadcast_to(np.where(may, mean, np.inf)[:, None], drawn.shape)[stuck]
+    return drawn
+
+
+def excess_at_full_width(drawn: Floats, mean: Floats, boldness: float, default: int, row: Codes, pick: Codes) -> Floats:
+    """Return (draws, m) the excess over Default, in each draw, of m pairs of row and pick, (m,) each.
 
     The posterior's own deviations count, in place of those times `boldness`; mean (rows, candidates).
     """
-    rows = np.arange(len(picks))
-    usual = mean[rows, picks] - mean[:, default]
-    found: Floats = (drawn[:, rows, picks] - drawn[:, :, default] - usual) / max(boldness, 1e-9) + usual
+    usual = mean[row, pick] - mean[row, default]
+    over = drawn[row, :, pick] - drawn[row, :, default] - usual[:, None]
+    found: Floats = (over / max(boldness, 1e-9) + usual[:, None]).T
     return found
+
+
+def blocks(rows: int) -> Iterator[slice]:
+    """Return slices of so many rows, a few rows each; one slice of none where there is none."""
+    return (slice(at, at + ROWS_AT_ONCE) for at in range(0, max(rows, 1), ROWS_AT_ONCE))

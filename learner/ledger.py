@@ -35,7 +35,7 @@ from configtron.learner.columns import Codes, Floats
 from configtron.learner.state import keep_without
 
 # Picks (rows,) -> (draws, rows) their excess over Default in each draw of the model, ln; 0 for Default.
-Excess = Callable[[Codes], Floats]
+Excess = Callable[[Codes, Codes], Floats]
 
 # Standard errors that an upper estimate is above the mean.
 UPPER_ERRORS = 1.0
@@ -252,13 +252,15 @@ def share_of_cost(over_ln: Floats, expected_ln: Floats) -> Floats:
 def part_cost(picks: Codes, weight: Floats, excess_ln: Excess, optimism_ln: float) -> float:
     """Return an upper estimate of ms over Default per session of a part of the table. picks (rows, m), each alike
     often; weight (rows,): share of sessions times Default's ms."""
-    found: Floats = np.zeros(1)
-    for column in picks.T:
-        drawn = excess_ln(column)
-        # Exactly 0 is Default itself, of which no model is too hopeful.
-        hopeful = np.where((drawn == 0.0).all(axis=0), 0.0, optimism_ln)
-        found = found + np.expm1(np.clip(drawn + hopeful, -MOST_EXCESS_LN, MOST_EXCESS_LN)) @ weight
-    found = found / max(picks.shape[1], 1)
+    rows, many = np.arange(len(picks))[:, None], int(picks.max(initial=0)) + 1
+    # Most draws of a row pick the same few.
+    pair, times = np.unique(rows * many + picks, return_counts=True)
+    row, pick = np.divmod(pair, many)
+    drawn = excess_ln(row, pick)
+    # Exactly 0 is Default itself, of which no model is too hopeful.
+    hopeful = np.where((drawn == 0.0).all(axis=0), 0.0, optimism_ln)
+    each = np.expm1(np.clip(drawn + hopeful, -MOST_EXCESS_LN, MOST_EXCESS_LN))
+    found: Floats = each @ (weight[row] * times) / max(picks.shape[1], 1)
     return float(found.mean() + PLAN_ERRORS * found.std())
 
 

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from configtron.learner.columns import Codes, Floats
+from configtron.learner.drawn import blocks
 from configtron.learner.state import keep
 
 # Precision of a cell's level: e-folds of freedom, so that a cell with one load is not taken to know its level.
@@ -71,24 +72,40 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SufficientStatistics:
-    """Sufficient statistics of each cell's f effects once its level is integrated out, by class.
+class CellSums:
+    """Sums of each cell alone, (cells, ...), in which no other cell's loads matter.
 
-    precision (classes, places, f, f), shift (classes, places, f): of T g(cell) + u(class), the cell's own effects
-    integrated out, too; raw_precision (cells, f, f), raw_shift (cells, f): of the sum of all three.
+    precision (., f, f), shift (., f): of T g(cell) + u(class), the cell's level and own effects integrated out;
+    centre (., f), carry (., f, f): its own effects and those above it are centre + (those above) carry, on average;
+    factor (., f, f): lower Cholesky factor of their covariance;
+    total, weighted_ln (.): precision of the level, weighted sum of its loads; of_features (., f): weighted features.
     """
 
     precision: Floats
     shift: Floats
-    raw_precision: Floats
-    raw_shift: Floats
-    own_covariance: Floats
-    spread: Spread
+    centre: Floats
+    carry: Floats
+    factor: Floats
+    total: Floats
+    weighted_ln: Floats
+    of_features: Floats
 
-    def of_class(self) -> Floats:
-        """Return (classes, f, f): Cholesky factors of the precision of each class's own effects, given T."""
-        found: Floats = np.linalg.cholesky(self.precision.sum(axis=1) + np.linalg.inv(self.spread.of_class))
-        return found
+
+class SufficientStatistics:
+    """Sufficient statistics of all cells' f effects, by class: sums (cells in order), places of each class, and what
+    follows for classes.
+
+    of_class (classes, f, f): inverse of the lower Cholesky factor of the precision of each class's own effects, given
+    T; shift (classes, f): sum over its cells.
+    """
+
+    def __init__(self, sums: CellSums, places: int, spread: Spread):
+        self.sums, self.places, self.spread = sums, places, spread
+        f = sums.shift.shape[1]
+        together = sums.precision.reshape(-1, places, f, f).sum(axis=1)
+        self.seen = np.trace(together, axis1=1, axis2=2) > 0
+        self.of_class: Floats = np.linalg.inv(np.linalg.cholesky(together + np.linalg.inv(spread.of_class)))
+        self.shift: Floats = sums.shift.reshape(-1, places, f).sum(axis=1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,6 +137,25 @@ def symmetric(n: int) -> tuple[Codes, Codes, Codes]:
     return one, two, place
 
 
+def cell_sums(weight: Floats, mean_ln: Floats, features: Floats, spread: Spread) -> CellSums:
+    """Return the sums of each cell. weight, mean_ln (cells, configurations); features (configurations, f)."""
+    one, two, place = symmetric(features.shape[1])
+    wy, total, s = weight * mean_ln, weight.sum(axis=1) + LEVEL_PRECISION, weight @ features
+    weighted_ln = wy.sum(axis=1)
+    precision = (weight @ (features[:, one] * features[:, two])).take(place, axis=1)
+    precision -= (s / total[:, None])[:, :, None] * s[:, None, :]
+    shift = wy @ features - (weighted_ln / total)[:, None] * s
+    inverse = np.linalg.inv(spread.of_cell)
+    own = np.linalg.inv(precision + inverse)
+    lost = precision @ own
+    left = lost @ precision
+    np.subtract(precision, left, out=left)
+    rest = shift - (lost @ shift[:, :, None])[:, :, 0]
+    centre = (own @ shift[:, :, None])[:, :, 0]
+    factor: Floats = np.asarray(np.linalg.cholesky(own), dtype=np.float64)
+    return CellSums(left, rest, centre, inverse @ own, factor, total, weighted_ln, s)
+
+
 def sufficient_statistics(
     weight: Floats, mean_ln: Floats, features: Floats, places: int, spread: Spread
 ) -> SufficientStatistics:
@@ -127,42 +163,31 @@ def sufficient_statistics(
 
     weight, mean_ln (cells, configurations); features (configurations, f).
     """
-    f = features.shape[1]
-    one, two, place = symmetric(f)
-    wy, total, s = weight * mean_ln, weight.sum(axis=1) + LEVEL_PRECISION, weight @ features
-    precision = (weight @ (features[:, one] * features[:, two])).take(place, axis=1)
-    precision -= (s / total[:, None])[:, :, None] * s[:, None, :]
-    shift = wy @ features - (wy.sum(axis=1) / total)[:, None] * s
-    own = np.linalg.inv(precision + np.linalg.inv(spread.of_cell))
-    lost = precision @ own
-    left = lost @ precision
-    np.subtract(precision, left, out=left)
-    rest = shift - (lost @ shift[:, :, None])[:, :, 0]
-    return SufficientStatistics(
-        left.reshape(-1, places, f, f), rest.reshape(-1, places, f), precision, shift, own, spread
-    )
+    return SufficientStatistics(cell_sums(weight, mean_ln, features, spread), places, spread)
 
 
 def evidence(seen: SufficientStatistics, cells: Floats) -> Evidence:
     """Return the evidence about T. cells (cells, q). Classes that saw nothing would add nothing but time."""
-    classes, places, f, _ = seen.precision.shape
-    q = cells.shape[1]
-    g, factor = cells.reshape(classes, places, q), seen.of_class()
+    f, q, places = seen.shift.shape[1], cells.shape[1], seen.places
+    g = cells.reshape(-1, places, q)
     one, two, place = symmetric(q)
-    precision, shift = np.zeros((f * f, len(one))), np.einsum("ksf,ksq->fq", seen.shift, g).ravel()
+    down, across, where = symmetric(f)
+    matrix, own_shift = seen.sums.precision.reshape(-1, places, f, f), seen.sums.shift
+    precision, shift = np.zeros((len(down), len(one))), (own_shift.T @ cells).ravel()
     lost, more = np.zeros((f * q, f * q)), np.empty((f * q, f * q))
-    used = np.flatnonzero(np.trace(seen.precision.sum(axis=1), axis1=1, axis2=2) > 0)
+    used = np.flatnonzero(seen.seen)
     for start in range(0, len(used), CLASSES_AT_ONCE):
         k = used[start : start + CLASSES_AT_ONCE]
-        flat, here = seen.precision[k].reshape(len(k), places, f * f), g[k]
+        mine, here = matrix[k], g[k]
         cell = here.reshape(-1, q)
-        precision += flat.reshape(-1, f * f).T @ (cell[:, one] * cell[:, two])
-        cross = (flat.transpose(0, 2, 1) @ here).reshape(len(k), f, f * q)
-        both = np.concatenate((cross, seen.shift[k].sum(axis=1)[:, :, None]), axis=2)
-        found = np.linalg.solve(factor[k], both).reshape(len(k) * f, f * q + 1)
+        precision += mine[:, :, down, across].reshape(-1, len(down)).T @ (cell[:, one] * cell[:, two])
+        cross = (mine.reshape(len(k), places, f * f).transpose(0, 2, 1) @ here).reshape(len(k), f, f * q)
+        both = np.concatenate((cross, seen.shift[k][:, :, None]), axis=2)
+        found = (seen.of_class[k] @ both).reshape(len(k) * f, f * q + 1)
         lost += np.matmul(found[:, :-1].T, found[:, :-1], out=more)
         shift -= found[:, :-1].T @ found[:, -1]
-    ordered = precision.take(place, axis=1).reshape(f, f, q, q).transpose(0, 2, 1, 3).reshape(f * q, f * q)
+    # From pairs of effects and pairs of a cell's features to the order of T's: effect by effect.
+    ordered = precision[where[:, None, :, None], place[None, :, None, :]].reshape(f * q, f * q)
     ordered -= lost
     return Evidence(ordered, shift)
 
@@ -189,11 +214,7 @@ class Model:
     ):
         self.features, self.cells, self._seen = features, cells, seen
         mean_ln, self._usual_ln = mean_ln - usual_ln, np.broadcast_to(usual_ln, mean_ln.shape[1:])
-        self._factor, self._centre = known.factor, known.centre
-        self._of_class, self._own_factor = seen.of_class(), np.linalg.cholesky(seen.own_covariance)
-        weight = weights(count, noise_ln, residual_ln)
-        self._mean_ln, self._total = mean_ln, weight.sum(axis=1) + LEVEL_PRECISION
-        self._s, self._wy = weight @ features, (weight * mean_ln).sum(axis=1)
+        self._factor, self._centre, self._mean_ln = known.factor, known.centre, mean_ln
         self._shrink = count * residual_ln**2 / (noise_ln**2 + count * residual_ln**2)
         # Variance of the residual once seen `count` times.
         self.residual_variance = residual_ln**2 * (1.0 - self._shrink)
@@ -201,40 +222,41 @@ class Model:
         self._mean: Floats | None = None
 
     def effects(self, shared: Floats, rng: np.random.Generator | None = None, boldness: float = 0.0) -> Floats:
-        """Return (n, cells, f) effects of each cell for n T's (n, f x q), the class's and the cell's own at their means
+        """Return (cells, n, f) effects of each cell for n T's (n, f x q), the class's and the cell's own at their means
         given T; with a generator they are drawn, deviations times `boldness`."""
-        classes, places, f = self._seen.shift.shape
-        of_cell = (self.cells @ shared.reshape(len(shared) * f, -1).T).reshape(classes * places, len(shared), f)
-        by_class = of_cell.transpose(0, 2, 1).reshape(classes, places, f, -1)
-        rest = self._seen.shift[..., None] - self._seen.precision @ by_class
-        right = np.linalg.solve(self._of_class, rest.sum(axis=1))
+        seen, sums = self._seen, self._seen.sums
+        (classes, f), n, cells = seen.shift.shape, len(shared), len(sums.shift)
+        above = (self.cells @ shared.reshape(n * f, -1).T).reshape(cells, n, f)
+        shown = (above @ sums.precision).reshape(classes, -1, n, f).sum(axis=1)
+        right = (seen.shift[:, None] - shown) @ seen.of_class.transpose(0, 2, 1)
         if rng is not None:
-            right += boldness * rng.standard_normal(right.shape)
-        of_class = np.linalg.solve(self._of_class.transpose(0, 2, 1), right)
-        above = (by_class + of_class[:, None]).reshape(classes * places, f, -1)
-        own = self._seen.own_covariance @ (self._seen.raw_shift[:, :, None] - self._seen.raw_precision @ above)
+            right += boldness * rng.standard_normal((classes, f, n)).transpose(0, 2, 1)
+        above.reshape(classes, -1, n, f)[...] += (right @ seen.of_class)[:, None]
+        found: Floats = above @ sums.carry
+        found += sums.centre[:, None]
         if rng is not None:
-            own += boldness * (self._own_factor @ rng.standard_normal(own.shape))
-        return np.ascontiguousarray((above + own).transpose(2, 0, 1))
-
-    def level(self, effects: Floats) -> Floats:
-        """Return (n, cells) ln(ms) of Default, given the effects; meaningless for a cell that saw nothing."""
-        found: Floats = (self._wy - (self._s * effects).sum(axis=2)) / self._total
+            own = rng.standard_normal((cells, f, n)).transpose(0, 2, 1) @ sums.factor.transpose(0, 2, 1)
+            own *= boldness
+            found += own
         return found
 
-    def table(self, effects: Floats, among: Codes | slice = slice(None)) -> Floats:
-        """Return (n, cells, configurations), perhaps some only: the effects' excess plus each cell's shrunken
-        residual."""
-        level, found = self.level(effects), np.empty((len(effects), *self._mean_ln[:, among].shape))
-        features, mean_ln, shrink = self.features[among].T, self._mean_ln[:, among], self._shrink[:, among]
-        # One by one: the arrays of a draw stay within a core's cache.
-        for one, out, base in zip(effects, found, level, strict=True):
-            linear = one @ features
-            np.subtract(mean_ln, base[:, None], out=out)
-            out -= linear
-            out *= shrink
-            out += linear
-            out += self._usual_ln[among]
+    def level(self, effects: Floats) -> Floats:
+        """Return (cells, n) ln(ms) of Default, given the effects; meaningless for a cell that saw nothing."""
+        sums = self._seen.sums
+        shown = (effects @ sums.of_features[:, :, None])[:, :, 0]
+        found: Floats = (sums.weighted_ln[:, None] - shown) / sums.total[:, None]
+        return found
+
+    def table(self, effects: Floats, among: Codes | slice = slice(None), more_ln: Floats | float = 0.0) -> Floats:
+        """Return (cells, n, configurations), perhaps some only: the effects' excess plus each cell's shrunken residual;
+        more_ln is added to each configuration."""
+        features, shrink = np.ascontiguousarray(self.features[among].T), self._shrink[:, among]
+        seen = shrink * self._mean_ln[:, among] + self._usual_ln[among] + more_ln
+        level, found = self.level(effects), np.empty((*effects.shape[:2], features.shape[1]))
+        for rows in blocks(len(found)):
+            out = np.matmul(effects[rows], features, out=found[rows])
+            out -= shrink[rows, None] * (out + level[rows, :, None])
+            out += seen[rows, None]
         return found
 
     def shared(self) -> Floats:
@@ -246,24 +268,33 @@ class Model:
         """Return (cells, configurations) posterior mean of the excess over the cell's level, ln(ms); computed once, not
         to be changed."""
         if self._mean is None:
-            self._mean = self.table(self._mean_effects)[0]
+            self._mean = self.table(self._mean_effects)[:, 0]
         return self._mean
 
     def levels(self) -> Floats:
         """Return (cells,) expected ln(ms) of the cell's level; NaN for a cell that saw nothing."""
-        return np.where(self._total > LEVEL_PRECISION, self.level(self._mean_effects)[0], np.nan)
+        known = self._seen.sums.total > LEVEL_PRECISION
+        return np.where(known, self.level(self._mean_effects)[:, 0], np.nan)
 
-    def draws(self, n: int, rng: np.random.Generator, boldness: float, among: Codes | slice = slice(None)) -> Floats:
-        """Return (n, cells, configurations), perhaps some only: tables from the posterior, deviations times
-        `boldness`."""
+    def draws(
+        self,
+        n: int,
+        rng: np.random.Generator,
+        boldness: float,
+        among: Codes | slice = slice(None),
+        more_ln: Floats | float = 0.0,
+    ) -> Floats:
+        """Return (cells, n, configurations), perhaps some only: tables from the posterior, deviations times `boldness`;
+        more_ln is added to each configuration."""
         from scipy.linalg import solve_triangular
 
         normal = rng.standard_normal((len(self._centre), n))
         shared = self._centre + boldness * solve_triangular(self._factor, normal, lower=True, trans=1).T
-        found = self.table(self.effects(shared, rng, boldness), among)
-        deviation, noise = boldness * np.sqrt(self.residual_variance[:, among]), np.empty(found.shape[1:])
-        for one in found:
+        found = self.table(self.effects(shared, rng, boldness), among, more_ln)
+        deviation = boldness * np.sqrt(self.residual_variance[:, among])
+        noise = np.empty(deviation.shape)
+        for draw in range(n):
             rng.standard_normal(out=noise)
             noise *= deviation
-            one += noise
+            found[:, draw] += noise
         return found

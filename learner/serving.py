@@ -11,6 +11,7 @@ import numpy as np
 
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.damage import DamageBound, bounded
+from configtron.learner.drawn import within_bound
 from configtron.learner.parts import Partition
 from configtron.learner.reached import Mask, tied_configurations
 from configtron.learner.served import Served, always, within
@@ -56,17 +57,15 @@ class ServedTable:
         assert self.bound is not None, "a table with a bound"
         return self.cells.allowed(self.bound), self.cells.class_of_row()
 
-    def only_allowed(self, mean: Floats, drawn: Floats, candidates: Codes) -> Floats:
-        """Return draws (n, rows, candidates); configurations that may not be served are at infinity.
-
-        Where that leaves nothing of a draw, since a guardrail passes nothing else, the draw is replaced by the
-        posterior mean (rows, candidates) of the allowed ones.
-        """
+    def may(self, candidates: Codes) -> Mask | None:
+        """Return (rows, candidates) which of these may be served by the bound on damage; None: no bound."""
         if self.bound is None:
-            return drawn
+            return None
         allowed, of_row = self.allowed()
-        may = allowed[of_row][:, candidates]
-        drawn[:, ~may] = np.inf
-        stuck = np.isinf(drawn).all(axis=2)
-        drawn[stuck] = np.broadcast_to(np.where(may, mean, np.inf), drawn.shape)[stuck]
-        return drawn
+        found: Mask = allowed[of_row][:, candidates]
+        return found
+
+    def only_allowed(self, mean: Floats, wanted: Floats, candidates: Codes) -> Floats:
+        """Return values (rows, candidates), the less the better, as `drawn.within_bound` does; mean as there."""
+        may = self.may(candidates)
+        return wanted if may is None else within_bound(wanted[:, None].copy(), mean, may)[:, 0]

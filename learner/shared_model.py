@@ -141,6 +141,8 @@ class SharedModel:
         # Solved already: the shared effects as `shared_` and `trust_` stand, and each belief before any load.
         self._known: tuple[Evidence, tuple[float, float], Known] | None = None
         self._before_loads_ln: dict[tuple[float, float], float] = {}
+        # The evidence by which beliefs were judged last.
+        self._judged: Evidence | None = None
         if warm is not None:
             mine = mapped(warm, grid, self.sites)
             self._warm = emulated(mine, knob_sd, options.warm_loads, len(self.sites), classes.axes)
@@ -175,12 +177,11 @@ class SharedModel:
     def _posterior(self, seen: SufficientStatistics) -> Model:
         cells, _ = cell_features(self.cells.classes_.centroid, self.rounds_ln_, self.cells.classes_.axes)
         count, mean = self.cells.tally_.count, np.nan_to_num(self.cells.tally_.mean())
-        noise = self.cells.tally_.noise_ln(FIRST_NOISE_LN)
         # A distrusted warm start gets no weight at all: then the start is a cold one.
         trust = 0.0 if self._warm is not None and self.distrusted else self.trust_
         known = self._solved(trust, self.scale_)
         self._known = self.shared_, (trust, self.scale_), known
-        how = {"noise_ln": noise, "residual_ln": self.options.residual_ln}
+        how = {"noise_ln": self.cells.tally_.noise_ln(FIRST_NOISE_LN), "residual_ln": self.options.residual_ln}
         return Model(known, seen, self._features, cells, count, mean, usual_ln=self._usual_excess_ln(), **how)
 
     def _look(self, seen: SufficientStatistics) -> None:
@@ -202,11 +203,10 @@ class SharedModel:
         return own if self._warm is None else own.plus(self._warm.evidence.times(trust))
 
     def _statistics(self) -> SufficientStatistics:
-        noise, places = self.cells.tally_.noise_ln(FIRST_NOISE_LN), len(self.sites) + 1
-        weight = weights(self.cells.tally_.count, noise, self.options.residual_ln)
+        weight = weights(self.cells.tally_.count, self.cells.tally_.noise_ln(FIRST_NOISE_LN), self.options.residual_ln)
         spread = self._plain if self._warm is None or self.distrusted else self._warm.spread
         beyond_usual = np.nan_to_num(self.cells.tally_.mean()) - self._usual_excess_ln()
-        return sufficient_statistics(weight, beyond_usual, self._features, places, spread)
+        return sufficient_statistics(weight, beyond_usual, self._features, len(self.sites) + 1, spread)
 
     def _usual_excess_ln(self) -> Floats:
         """Return (configurations,) excess over Default, ln, that is expected before anything is seen."""
@@ -240,7 +240,9 @@ class SharedModel:
         now_and_then = early or updates % JUDGE_EVERY == 0
         if not now_and_then:
             return False
-        before = self.distrusted
+        if self._judged is self.shared_:
+            return False
+        before, self._judged = self.distrusted, self.shared_
         if self._warm is not None:
             self.trust_ = max(TRUSTS, key=lambda trust: self._likelihood_ln(trust, 1.0))
         if self.distrusted and self.options.humble:

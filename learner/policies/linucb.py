@@ -51,8 +51,8 @@ class LinUcb(TablePolicy):
     def _table(self, model: Model) -> Served:
         mean, candidates = model.mean(), self.model.candidates_
         drawn = model.draws(DRAWS, self.rng, 1.0, candidates)
-        hopeful = mean[:, candidates] - self.width * drawn.std(axis=0)
-        hopeful = self.table.only_allowed(mean[:, candidates], hopeful[None], candidates)[0]
+        hopeful = mean[:, candidates] - self.width * drawn.std(axis=1)
+        hopeful = self.table.only_allowed(mean[:, candidates], hopeful, candidates)
         picks = candidates[hopeful.argmin(axis=1)]
         expected = np.exp(mean[np.arange(self.cells.rows), picks] + model.levels())
         return always(picks, "linucb", self.grid.default, expected)

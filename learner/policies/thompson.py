@@ -28,7 +28,7 @@ import numpy as np
 
 from configtron.learner.class_cells import ClassCells
 from configtron.learner.columns import ARM, Codes, Contexts, Decisions, Floats
-from configtron.learner.drawn import excess_at_full_width, fastest_of
+from configtron.learner.drawn import DrawLimits, excess_at_full_width
 from configtron.learner.dropping import Dropping
 from configtron.learner.linear import Model, weights
 from configtron.learner.observed import Seen
@@ -55,8 +55,6 @@ MOST_UNGUARDED_SHARE = 0.25
 NEAR_SHARE = 0.05
 # Deviation of a configuration from its features' prediction, in all cells alike: standard deviation, ln.
 OWN_LN = 0.1
-# Cells that are judged at a time: their draws stay within a core's cache.
-ROWS_AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,14 +139,12 @@ class Thompson(TablePolicy):
         own = self._own_effects(model)[candidates]
         mean = model.mean()[:, candidates] + own
         unguarded = self.spending.draws(self.updates_)
-        drawn = model.draws(unguarded + options.draws, self.rng, options.boldness, candidates)
-        drawn += own
-        default = self._default_at()
+        drawn = model.draws(unguarded + options.draws, self.rng, options.boldness, candidates, own)
+        default, limits = self._default_at(), self._limits()
         excess = partial(excess_at_full_width, drawn, mean, options.boldness, default)
-        served, free = self._passing(mean, drawn, unguarded)
-        guarded, level_ms = fastest_of(served[unguarded:], default), self._default_ms(model.levels())
-        free[:, :, ~self._near(guarded)] = np.inf
-        parts = [guarded, fastest_of(free, default), fastest_of(served[:unguarded], default)]
+        guarded, level_ms = limits.guarded(drawn, mean, unguarded), self._default_ms(model.levels())
+        free = drawn[:, :unguarded]
+        parts = [guarded, limits.free(free, mean, self._near(guarded)), limits.free(free, mean)]
         plan = self.spending.plan(parts, excess, level_ms, default)
         if plan.limit_ms is not None:
             self.dropping.purse_ = purse(plan.limit_ms)
@@ -161,34 +157,15 @@ class Thompson(TablePolicy):
         weight = np.concatenate([np.full(n, share / n) for n, share in each])
         return self._with_default(candidates[picks], weight, expected, level_ms)
 
-    def _passing(self, mean: Floats, drawn: Floats, unguarded: int) -> tuple[Floats, Floats]:
-        """Return (draws, rows, candidates) of all parts, and of the unguarded one before the guardrail; configurations
-        that may not be served are at infinity: dropped, never loaded, too risky, or harmful to neighbours."""
-        candidates, count = self.model.candidates_, self.cells.tally_.count
-        served = drawn.copy()
-        served[:, self.dropping.out()[:, candidates]] = np.inf
-        asked = self.spending.asked_
-        never, unloaded = barred(self.grid.positions, count.sum(axis=0), asked, self.grid.default)
-        served[:, :, never[candidates]] = np.inf
-        free = served[:unguarded].copy()
-        if self.options.guard_ln is not None:
-            self._guard(mean, served, self.options.guard_ln, unguarded)
-        served[unguarded:, :, unloaded[candidates]] = np.inf
-        within = self.table.only_allowed
-        return within(mean, served, candidates), within(mean, free, candidates)
-
-    def _guard(self, mean: Floats, drawn: Floats, guard_ln: float, unguarded: int) -> None:
-        """Put configurations that are too risky at infinity, but for the first `unguarded` draws, in place."""
-        default, options = self._default_at(), self.options
-        for at in range(0, self.cells.rows, ROWS_AT_ONCE):
-            rows = slice(at, at + ROWS_AT_ONCE)
-            with np.errstate(invalid="ignore"):
-                excess = drawn[:, rows] - drawn[:, rows, default, None]
-                deviation = excess.std(axis=0) / max(options.boldness, 1e-9)
-                risky = ~(mean[rows] - mean[rows, default, None] + options.guard_sigmas * deviation <= guard_ln)
-            risky[:, default] = False
-            for one in drawn[unguarded:, rows]:
-                one[risky] = np.inf
+    def _limits(self) -> DrawLimits:
+        """Return what may be served: nothing that is dropped, never loaded, or harmful to neighbours; as guarded,
+        nothing too risky."""
+        candidates, options = self.model.candidates_, self.options
+        loads = self.cells.tally_.count.sum(axis=0)
+        never, unloaded = barred(self.grid.positions, loads, self.spending.asked_, self.grid.default)
+        out = self.dropping.out()[:, candidates] | never[candidates]
+        guard = (options.guard_ln, options.guard_sigmas, options.boldness)
+        return DrawLimits(out, unloaded[candidates], self.table.may(candidates), *guard, self._default_at())
 
     def _default_at(self) -> int:
         """Return Default's position among the candidates."""

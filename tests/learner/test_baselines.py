@@ -94,7 +94,7 @@ def test_what_a_pair_showed_itself_counts() -> None:
 def test_linucb_hopes_and_squarecb_spreads() -> None:
     hopeful, spread = made("linucb"), made("squarecb")
     model = hopeful.model.model()  # type: ignore[attr-defined]
-    sure = model.draws(200, np.random.default_rng(1), 1.0).var(axis=0)
+    sure = model.draws(200, np.random.default_rng(1), 1.0).var(axis=1)
     some = hopeful.model.candidates_  # type: ignore[attr-defined]
     rows = np.arange(hopeful.cells.rows)  # type: ignore[attr-defined]
     picks = hopeful.served_.configuration[:, 0]

@@ -104,13 +104,13 @@ def test_draws_spread_as_one_big_regression_says() -> None:
     blind = small_model(features, cells, 0 * count, 0 * mean)
     _, spread = written_out(features, cells, 0 * count, 0 * mean)
     drawn = blind.draws(4000, np.random.default_rng(1), 1.0)
-    assert np.allclose(drawn.var(axis=0)[:, 1:], spread[:, 1:], rtol=0.15) and np.allclose(
-        drawn.mean(axis=0), 0, atol=0.1
+    assert np.allclose(drawn.var(axis=1)[:, 1:], spread[:, 1:], rtol=0.15) and np.allclose(
+        drawn.mean(axis=1), 0, atol=0.1
     )
     informed = small_model(features, cells, count, mean)
     some = informed.draws(4000, np.random.default_rng(1), 1.0, np.array([2, 4]))
-    assert np.allclose(some.mean(axis=0), informed.mean()[:, [2, 4]], atol=0.03)
-    assert (some.var(axis=0) < drawn.var(axis=0)[:, [2, 4]]).all()
+    assert np.allclose(some.mean(axis=1), informed.mean()[:, [2, 4]], atol=0.03)
+    assert (some.var(axis=1) < drawn.var(axis=1)[:, [2, 4]]).all()
 
 
 def test_default_has_no_excess() -> None:
