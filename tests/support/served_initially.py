@@ -78,7 +78,9 @@ class Traffic:
             while True:
                 served, (_, port) = self._listener.accept()
                 info = served.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 232)
-                self._windows[port] = field_of(info, "snd_cwnd")
+                # A connection whose SYN-ACK was sent again begins with one segment, whatever is in force.
+                if not field_of(info, "total_retrans"):
+                    self._windows[port] = field_of(info, "snd_cwnd")
                 threading.Thread(target=_answer, args=(served,), daemon=True).start()
 
     def _fetch_all(self, prefix: int) -> None:

@@ -20,6 +20,7 @@ from configtron.learner.pageloads.flood import FloodLimits
 from configtron.learner.pageloads.plan_book import PlanBook, PlanPeriod
 from configtron.learner.pageloads.request_join import JoinedRequest, RequestJoin
 from configtron.model import draw as drawing
+from configtron.model import siphash
 from configtron.model.draw import PARTS, Plan
 from configtron.service.fleet.applier import Applier
 from configtron.service.fleet.drawing import DrawnMap
@@ -109,14 +110,13 @@ def forgets_the_holdback_in_propensities(patch: pytest.MonkeyPatch) -> None:
 
 
 def draws_by_another_hash(patch: pytest.MonkeyPatch) -> None:
-    once = drawing._round
-    patch.setattr(drawing, "_round", lambda v0, v1, v2, v3: once(v0, v1, v2, v3 ^ np.uint64(1)))
+    once = siphash._round
+    patch.setattr(siphash, "_round", lambda v0, v1, v2, v3: once(v0, v1, v2, v3 ^ np.uint64(1)))
 
 
 def holds_back_anew_each_epoch(patch: pytest.MonkeyPatch) -> None:
     def broken(plan: Plan, units: Any) -> Any:
-        slices = drawing._hashes(plan.key, plan.epoch + 1, units) & np.uint64(PARTS - 1)
-        return slices < np.uint64(plan.holdback)
+        return drawing._slices(plan.key, plan.epoch + 1, units) < np.uint64(plan.holdback)
 
     patch.setattr(drawing, "is_held", broken)
 

@@ -34,15 +34,16 @@ def test_the_lab_and_the_path_agree(run: RunFlows) -> None:
     weights = drawn_weights(np.random.default_rng(1))
     orders = [
         FlowOrder("search", LINK, 1.0, 1),
-        FlowOrder("expert", LINK, 2.0, 1, 14.0),
+        FlowOrder("expert", LINK, 2.0, 1, 20.0),
         FlowOrder("learned", LINK, 1.0, 1),
     ]
     lab, path = both(orders, run, weights)
     assert [best_window(found[0].tried) for found in (lab, path)] == pytest.approx([HOLDS, HOLDS], abs=1.0)
     for expert in (lab[1].steps, path[1].steps):
         later = expert[len(expert) // 2 :]
-        assert (np.abs(later[:, 3] - 14) <= 5).all() and later[:, 1].mean() == pytest.approx(4.0, rel=0.12)
+        # ten packets and ten more: six too many for the link, which is full then
+        assert (later[:, 3] == 20).all() and later[:, 1].mean() == pytest.approx(4.0, rel=0.12)
     assert 0.8 < len(lab[1].steps) / len(path[1].steps) < 1.25
     assert len(lab[2].steps) > 10
-    # virtual time, and chance by the orders' seeds
-    assert found_bytes(run(orders[1:], weights)) == found_bytes(lab[1:])
+    # Virtual time, and chance by the orders' seeds. A boot's flows share its clock, so that all orders are repeated.
+    assert found_bytes(run(orders, weights)) == found_bytes(lab)
