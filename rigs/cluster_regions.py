@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -32,6 +33,8 @@ from rigs.servers import SERVERS, running
 LIT = "198.19.0.0/17"
 PORT = 8786
 WORKER_PORT = 9000
+# What a worker writes when the scheduler knows it; s that it may take on a busy machine.
+JOINED, PATIENCE_S = "Registered to", 180.0
 
 
 class Region(NamedTuple):
@@ -72,7 +75,8 @@ class Regions(NamedTuple):
 
     @contextmanager
     def worker(self, region: Region, disk: str = "", site: Path | None = None) -> Iterator[subprocess.Popen[Any]]:
-        """Run a worker in a region; `disk` names its cache folder, `site` a folder whose modules come first."""
+        """Run a worker in a region, from when the scheduler knows it; `disk` names its cache folder, `site` a folder
+        whose modules come first."""
         disk = disk or region.name
         port = WORKER_PORT + int.from_bytes(disk.encode()[-2:], "big") % 1000
         words = [
@@ -81,9 +85,14 @@ class Regions(NamedTuple):
             "--no-dashboard", "--memory-limit", "0", "--local-directory", str(self.folder / "scratch" / disk),
         ]  # fmt: skip
         environment = self.environment(disk) | ({"PYTHONPATH": str(site)} if site else {})
-        with (self.folder / f"worker-{disk}.log").open("ab") as log:
-            command = self.within(region.netns, *words)
+        path = self.folder / f"worker-{disk}.log"
+        with path.open("ab") as log:
+            command, before = self.within(region.netns, *words), path.read_text().count(JOINED)
             with child(command, stdout=log, stderr=log, cwd=self.folder, env=environment) as process:
+                until_s = time.monotonic() + PATIENCE_S
+                while path.read_text().count(JOINED) == before and process.poll() is None:
+                    assert time.monotonic() < until_s, path.read_text()[-2000:]
+                    time.sleep(0.1)
                 yield process
 
     def probe(self, db: Path, *words: str) -> list[str]:

@@ -35,6 +35,7 @@ from rigs.impaired_path import Rig, rig
 SERVER, PORT, SIZE, BEACONS = "10.99.0.2", 8080, 60_000, "127.0.0.1:9315"
 PREFIXES, CLIENTS, DEFAULT = 6, 4, 10
 DELAY_S, LOSS, EPOCH_S = 0.03, 0.001, 15
+STRATEGIES = {"null", "pred-round"}
 # s after a kill by which the lease of three seconds, and its watchdog's, has ended; for which windows are looked at;
 # at most until another start has a map in force.
 AFTER_S, LOOKS_S, AGAIN_S = 8.0, 10.0, 180.0
@@ -193,6 +194,7 @@ def main(folder: Path, driver: str, seconds: float) -> None:
         began_s, process = time.monotonic(), serving.start()
         stack.callback(lambda: process.kill())
         traffic.wait_for_larger(began_s, seconds)
+        wait_for_ends(serving.database, began_s + seconds)
         seen |= {"during": traffic.look(), "state during": state_of(path) != before, "running": process.poll()}
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -206,6 +208,15 @@ def main(folder: Path, driver: str, seconds: float) -> None:
         seen |= {"ended": traffic.look(), "state ended": _other_lines(before, state_of(path))}
         seen["seconds"] = traffic.seconds()
         print(json.dumps({**seen, **stored(serving.database), "log": serving.log.read_text()}))
+
+
+def wait_for_ends(database: Path, until_s: float) -> None:
+    """Return when connections of both strategies have ended and are rows, or it is that late."""
+    while time.monotonic() < until_s:
+        with EndStateRows(database) as rows:
+            if STRATEGIES <= set(rows.latest(MOST_LEARNED, MOST_OF_ONE).strategy.tolist()):
+                return
+        time.sleep(1.0)
 
 
 def _other_lines(before: str, after: str) -> list[str]:
