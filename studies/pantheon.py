@@ -112,7 +112,7 @@ def entries(plan: PantheonPlan, outcomes: Mapping[str, Sequence[TrialOutcome]]) 
     found = []
     for path, count, (at, scheme) in product(plan.paths, plan.counts, enumerate(plan.schemes)):
         mine = [outcomes.get(part_name(path, count, number), ()) for number in range(plan.runs)]
-        # a part of which only some runs were asked for ends earlier
+        # a part that is missing has no runs
         found.append(Entry(path, scheme, count, tuple(part[at] for part in mine if at < len(part))))
     return found
 

@@ -2,9 +2,9 @@
 """Runs of a study of flows: which there are, which are chosen, and the manifest by which one is made again.
 
 Question   What must be written down, so that a run can be made again bit for bit, and so that it shows that it was?
-Method     A run is one trial of one boot. A guest's later trials do not reach back to its earlier ones, so a run is the
-           boot's trials up to its own: the study, its seed and the run's name make all of them. The manifest has these
-           with the trial's orders, the software, the figures, and a hash of the packets.
+Method     A run is one trial of one boot. All trials of a boot share its clock, and how many are ordered moves it by
+           nanoseconds, so a run is made again with its whole boot: the study, its seed and the run's name make all of
+           it. The manifest has these with the trial's orders, the software, the figures, and a hash of the packets.
 Reads as   `StudyRun`; `manifest` gives JSON, the same bytes for the same run; `command` makes it again.
 Fails as   a part that is not complete has no runs; one that was run without `--archive` has runs without packets.
 Differs    from Pantheon: its archives name the commit and the log of each run and leave chance to the internet.
@@ -84,15 +84,10 @@ def scheme_of(trial: Trial) -> str:
 
 
 def chosen(parts: Mapping[str, Sequence[Trial]], only: str) -> dict[str, list[Trial]]:
-    """Return the parts that have runs of these names, each with the trials up to the last of them.
-
-    Errors: `BadInput` when there is none.
-    """
-    found = {}
-    for part, trials in parts.items():
-        ends = [n for n, trial in enumerate(trials, 1) if is_chosen(part, trial, only)]
-        if ends:
-            found[part] = list(trials[: ends[-1]])
+    """Return the parts that have runs of these names, each whole. Errors: `BadInput` when there is none."""
+    found = {
+        part: list(trials) for part, trials in parts.items() if any(is_chosen(part, trial, only) for trial in trials)
+    }
     if not found:
         example = next(f"{part}/{scheme_of(trials[0])}" for part, trials in parts.items())
         raise BadInput(f"--only {only}: the study has no run of that name; one is {example}")

@@ -76,7 +76,7 @@ def test_a_pattern_names_runs() -> None:
     assert chosen(parts, "") == parts
     one = chosen(parts, "pantheon-2-flows1-run0/vegas")
     # the trials before it are run too: a guest's later trials stand on its earlier ones
-    assert [[archive.scheme_of(trial) for trial in trials] for trials in one.values()] == [["cubic", "vegas"]]
+    assert [[archive.scheme_of(trial) for trial in trials] for trials in one.values()] == [["cubic", "vegas", "copa"]]
     assert len(chosen(parts, "pantheon-16-*/cubic")) == 4
     with pytest.raises(BadInput, match="one is pantheon-2-flows1-run0/cubic"):
         chosen(parts, "pantheon:2")
