@@ -6,7 +6,8 @@ Method     A run is one trial of one boot. All trials of a boot share its clock,
            nanoseconds, so a run is made again with its whole boot: the study, its seed and the run's name make all of
            it. The manifest has these with the trial's orders, the software, the figures, and a hash of the packets.
 Reads as   `StudyRun`; `manifest` gives JSON, the same bytes for the same run; `command` makes it again.
-Fails as   a part that is not complete has no runs; one that was run without `--archive` has runs without packets.
+Fails as   a part that is not complete has no runs; one that was run without `--archive` has runs without packets. In
+           another folder or by other sources the same schemes may have other packets; the manifest names the sources.
 Differs    from Pantheon: its archives name the commit and the log of each run and leave chance to the internet.
 Source     Pantheon (Yan and others 2018), section 3.1
 """

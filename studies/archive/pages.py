@@ -76,7 +76,7 @@ def _lead(run: StudyRun) -> str:
 
 
 def _compare(run: StudyRun) -> Element:
-    words = "The same version and kernel give the same files: compare with "
+    words = "The same installation and kernel give the same files: compare with "
     return el("p", words, el("code", f"diff -r runs/{run.name} again-site/runs/{run.name}"), class_="soft")
 
 
