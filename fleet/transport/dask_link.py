@@ -39,7 +39,7 @@ def check_address(address: str) -> None:
 
 
 class ClusterLink:
-    """The coordinator's end. `events` holds the messages of tasks that were not taken yet."""
+    """The coordinator's end, by `topic`. `events` holds the messages of tasks that were not taken yet."""
 
     def __init__(self, address: str, topic: str, patience_s: float = PATIENCE_S) -> None:
         """Connect. Errors: `Missing` without the package; `BadInput` where no scheduler answers."""
@@ -54,7 +54,7 @@ class ClusterLink:
         except (OSError, ValueError, TypeError, RuntimeError) as error:
             why = " ".join(str(error).split())
             raise BadInput(f"--cluster {address}: no scheduler answers ({why}); {SETTINGS}") from error
-        self._topic = topic
+        self.topic = topic
         self._events: SimpleQueue[Message] = SimpleQueue()
         self._client.subscribe_topic(topic, lambda event: self._events.put(event[1]))
 
@@ -98,7 +98,7 @@ class ClusterLink:
 
     def publish(self, name: str, value: object) -> None:
         """Let tasks read a value by that name."""
-        self._client.set_metadata(f"{self._topic}-{name}", value)
+        self._client.set_metadata(f"{self.topic}-{name}", value)
 
     def close(self) -> None:
         """Disconnect; what was published stays, since tasks may still read that they are done."""

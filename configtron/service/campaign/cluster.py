@@ -87,8 +87,7 @@ def perform_cluster(
     options: ProbeOptions, shard: Shard, size: int, folder: Path, store: Store, run: int, tally: RunTally
 ) -> None:
     """Probe the targets of a run from the workers of a cluster. Errors: `BadInput`, `Missing`, `Refused`."""
-    topic = _topic(folder)
-    link = ClusterLink(options.cluster, topic)
+    link = ClusterLink(options.cluster, _topic(folder))
     ended = Ended(folder / shard.name)
     try:
         campaign = ClusterCampaign(options, shard, size, folder, store, run, tally, link, ended)
@@ -114,7 +113,7 @@ class ClusterCampaign:
         link: ClusterLink, ended: Ended,
     ) -> None:  # fmt: skip
         self._shard, self._folder, self._store, self._run, self._tally = shard, folder / shard.name, store, run, tally
-        self._link, self._ended, self._topic = link, ended, _topic(folder)
+        self._link, self._ended = link, ended
         self._parts = Parts(self._folder / TARGETS, size, len(shard.vantages), options.shard_targets)
         self._left = [self._parts.unfinished(n, ended) for n in range(len(shard.vantages))]
         self._names = [vantage.name for vantage in shard.vantages]
@@ -167,7 +166,7 @@ class ClusterCampaign:
 
     def _send_part(self, part: int) -> None:
         name = self._names[self._parts.vantage(part)]
-        self._state.tasks[part] = _Task(self._link.submit(perform_part, name, self._topic, part, __version__))
+        self._state.tasks[part] = _Task(self._link.submit(perform_part, name, self._link.topic, part, __version__))
 
     def _beat(self, now: float) -> None:
         """Publish who may probe; expire leases and grant new ones."""
