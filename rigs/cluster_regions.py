@@ -103,7 +103,7 @@ class Regions(NamedTuple):
 @contextmanager
 def cluster_regions(names: Sequence[str], folder: Path) -> Iterator[Regions]:
     """Raise hub, regions, web server and scheduler; all are gone on every exit path."""
-    _write_certificate(folder)
+    write_certificate(folder)
     with ExitStack() as stack:
         hub = stack.enter_context(throwaway("hub"))
         ip("link", "set", "lo", "up", netns=hub)
@@ -135,7 +135,7 @@ def _region(stack: ExitStack, hub: str, name: str, number: int) -> Region:
     return Region(name, netns, address, there)
 
 
-def _write_certificate(folder: Path) -> None:
+def write_certificate(folder: Path) -> None:
     """Write one key and its own certificate, which all trust and all show."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "regions")])

@@ -9,7 +9,6 @@ opt-out-file = "/etc/configtron/opt-out"
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,9 @@ def load(path: Path | None, command: click.Command, ctx: click.Context) -> dict[
         path = default_config()
         if not path.is_file():
             return {}
+    # Without a file no parser is loaded.
+    import tomllib
+
     ctx.meta[CONFIG_FILE] = path
     try:
         with path.open("rb") as file:

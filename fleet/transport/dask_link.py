@@ -4,9 +4,6 @@
 Everything travels over connections that workers open themselves, so a worker behind NAT is as good as any: messages by
 `log_event` (`gather` would connect to the worker), orders by the scheduler's metadata, which a task reads. Frames of
 both are msgpack, no pickle.
-
-Dask runs what its clients send: a program that reaches the scheduler owns the workers. So nothing but TLS is spoken,
-with the certificates of Dask's own configuration (`distributed.comm.tls`).
 """
 
 from __future__ import annotations
@@ -17,25 +14,17 @@ from importlib import import_module
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from configtron.model.errors import BadInput, Missing
+from configtron.fleet.transport.dask_client import (
+    PATIENCE_S,
+    LiveWorkers,
+    check_address,
+    dask_client,
+    scheduler_answers,
+)
 
-# A scheduler that does not answer by then is not there.
-PATIENCE_S = 20.0
 # The resource by which a worker says where it stands: `--resources region:NAME=1`.
 REGION = "region:"
-SETTINGS = (
-    "set distributed.comm.tls (ca-file, client.cert, client.key) in ~/.config/dask, or by"
-    " DASK_DISTRIBUTED__COMM__TLS__CA_FILE and so on"
-)
 Message = dict[str, Any]
-
-
-def check_address(address: str) -> None:
-    """Refuse an address of a scheduler that is not reached by TLS. Errors: `BadInput`."""
-    if not address.startswith("tls://"):
-        raise BadInput(
-            f"--cluster {address}: name it as tls://HOST:8786; without TLS anyone may run code on its workers"
-        )
 
 
 class ClusterLink:
@@ -44,17 +33,8 @@ class ClusterLink:
     def __init__(self, address: str, topic: str, patience_s: float = PATIENCE_S) -> None:
         """Connect. Errors: `Missing` without the package; `BadInput` where no scheduler answers."""
         check_address(address)
-        try:
-            dask = import_module("distributed")
-        except ImportError as error:
-            raise Missing("--cluster needs the package distributed; run: pip install 'configtron[dask]'") from error
-        try:
-            security = dask.Security(require_encryption=True)
-            self._client = dask.Client(address, timeout=patience_s, security=security, set_as_default=False)
-        except (OSError, ValueError, TypeError, RuntimeError) as error:
-            why = " ".join(str(error).split())
-            raise BadInput(f"--cluster {address}: no scheduler answers ({why}); {SETTINGS}") from error
-        self.topic = topic
+        self._client = dask_client(address, patience_s)
+        self.address, self.topic, self._workers = address, topic, LiveWorkers(self._client, address)
         self._events: SimpleQueue[Message] = SimpleQueue()
         self._client.subscribe_topic(topic, lambda event: self._events.put(event[1]))
 
@@ -70,9 +50,9 @@ class ClusterLink:
             return None
 
     def slots(self) -> dict[str, int]:
-        """Return how many tasks the live workers of each region can run at once, by the region's name."""
+        """Return how many tasks the live workers of each region can run at once. Errors: `SchedulerLost`."""
         found: dict[str, int] = {}
-        for worker in self._client.scheduler_info()["workers"].values():
+        for worker in self._workers.now().values():
             for name, amount in worker.get("resources", {}).items():
                 if name.startswith(REGION):
                     region = name.removeprefix(REGION)
@@ -80,10 +60,13 @@ class ClusterLink:
         return found
 
     def submit(self, function: Callable[..., None], region: str, *arguments: object) -> Any:
-        """Have a function run by a worker of that region; return what `fate` takes."""
-        return self._client.submit(
-            function, *arguments, pure=False, retries=0, resources={f"{REGION}{region}": 1}, key=None
-        )
+        """Have a function run by a worker of that region; return what `fate` takes. Errors: `SchedulerLost`."""
+        with scheduler_answers(self.address):
+            if self._client.status in ("closing", "closed"):
+                raise RuntimeError(f"the client is {self._client.status}")
+            return self._client.submit(
+                function, *arguments, pure=False, retries=0, resources={f"{REGION}{region}": 1}, key=None
+            )
 
     def fate(self, task: Any) -> str | None:
         """Return None while a task waits or runs, "" once it is over, or why it failed."""
@@ -97,8 +80,9 @@ class ClusterLink:
         self._client.cancel(list(tasks), force=True)
 
     def publish(self, name: str, value: object) -> None:
-        """Let tasks read a value by that name."""
-        self._client.set_metadata(f"{self.topic}-{name}", value)
+        """Let tasks read a value by that name. Errors: `SchedulerLost`."""
+        with scheduler_answers(self.address):
+            self._client.set_metadata(f"{self.topic}-{name}", value)
 
     def close(self) -> None:
         """Disconnect; what was published stays, since tasks may still read that they are done."""

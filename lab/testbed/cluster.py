@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The same shards on a Dask cluster: each worker runs whole ones, on its own kernel, and sends their lines.
+"""The same shards on a cluster: each worker runs whole ones, on its own kernel, and sends their lines.
 
 A worker needs what this machine needs: root, configtron of the same version, its Debian packages; a lab kernel is built
 at the first shard. Start it with as many threads as it has cores:
@@ -9,38 +9,39 @@ at the first shard. Start it with as many threads as it has cores:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from importlib import import_module
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Protocol
 
 from configtron.lab.testbed.measure import ShardResult, guests, perform_one
 from configtron.lab.testbed.shard import Orders
-from configtron.model.errors import BadInput, ConfigtronError, Missing
-
-# A scheduler that does not answer by then is not there.
-PATIENCE_S = 20
+from configtron.model.errors import ConfigtronError
 
 
-def perform_away(
-    shards: Sequence[Orders], address: str, module: str, patience_s: float = PATIENCE_S
-) -> Iterator[ShardResult]:
-    """Run shards on a cluster and hand on each as it ends. Errors: `Missing`, `BadInput`."""
-    try:
-        cluster = import_module("distributed")
-    except ImportError as error:
-        raise Missing("--dask needs the package distributed; run: pip install 'configtron[dask]'") from error
-    try:
-        client = cluster.Client(address, timeout=patience_s)
-    except (OSError, ValueError) as error:
-        raise BadInput(f"--dask {address}: no scheduler answers ({error}); start one: dask scheduler") from error
-    with client:
-        # shards are not pure to Dask: the same one again is measured again, and a lost one is sent to another worker
-        names = {client.submit(one_away, one.to_json(), module, pure=False): one.condition.name for one in shards}
-        for future in cluster.as_completed(list(names)):
-            fault = future.exception()
-            lost = f"its worker was lost: {fault!r}"
-            yield future.result() if fault is None else ShardResult(names[future], "", (), 0.0, lost)
+class ShardEnd(Protocol):
+    """A shard that ended on a worker; why: the reason where there is no result."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def result(self) -> ShardResult: ...
+    @property
+    def why(self) -> str: ...
+
+
+class Cluster(Protocol):
+    """Something that runs a function on workers, with each of these arguments (`fleet/transport/dask_tasks.py`)."""
+
+    def ended(
+        self, function: Callable[..., ShardResult], arguments: Mapping[str, tuple[object, ...]]
+    ) -> Iterator[ShardEnd]: ...
+
+
+def perform_away(shards: Sequence[Orders], cluster: Cluster, module: str) -> Iterator[ShardResult]:
+    """Run shards on a cluster and hand on each as it ends. Errors: the cluster's."""
+    for end in cluster.ended(one_away, {one.condition.name: (one.to_json(), module) for one in shards}):
+        yield ShardResult(end.name, "", (), 0.0, end.why) if end.why else end.result
 
 
 def one_away(orders: str, module: str) -> ShardResult:

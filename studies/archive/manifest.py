@@ -37,7 +37,8 @@ from configtron.studies.flows.flows import (
     outcomes_text,
 )
 from configtron.studies.flows.logged import log_path
-from configtron.studies.guests.parts import ORDERS, Part, kept
+from configtron.studies.guests.part_boot import ORDERS
+from configtron.studies.guests.parts import Part, kept
 from configtron.studies.registry.kinds import Arguments
 
 # What a line of the manifest's fields calls itself; raised when a field changes its meaning.

@@ -23,18 +23,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from configtron.lab.testbed import measure
 from configtron.lab.testbed.shard import Programs
 from configtron.lab.testbed.stack import Loader
-from configtron.lab.uml import user_mode_linux as uml
-from configtron.model.errors import DONE, PRIVILEGE, BadInput, Missing
+from configtron.model.errors import BadInput, cannot_write
 from configtron.model.records import canonical
+from configtron.studies.guests.part_boot import FOUND, ORDERS, BootedPart, boot
 from configtron.studies.registry.kinds import Arguments, PartsProgress
 
-# In a part's folder: its orders, its result.
-ORDERS, FOUND = "part.json", "found.txt"
 # Names that modules had when parts were stored by version 0.1.0: those parts are still complete.
 EARLIER_MODULES = {
     "configtron.studies.flows.throttle": "configtron.lab.bed.throttle",
@@ -80,13 +78,6 @@ class PartResult(NamedTuple):
     why: str = ""
 
 
-class _Guest(NamedTuple):
-    part: Part
-    folder: Path
-    running: uml.Running
-    core: IO[bytes]
-
-
 def performed(arguments: Arguments, wanted: Sequence[Part]) -> list[PartResult]:
     """All of these, in their order. Errors: `Missing` for what no part can do without; else it is a part's `why`."""
     if len({part.name for part in wanted}) < len(wanted):
@@ -94,7 +85,8 @@ def performed(arguments: Arguments, wanted: Sequence[Part]) -> list[PartResult]:
     found = {part.name: PartResult(part, arguments.folder / part.name, kept(arguments, part)) for part in wanted}
     waiting = [part for part in wanted if not found[part.name].text]
     arguments.progress(PartsProgress(len(wanted) - len(waiting), len(wanted)))
-    for ended in _run(arguments, waiting) if waiting else ():
+    run = _run_away if arguments.cluster else _run
+    for ended in run(arguments, waiting) if waiting else ():
         found[ended.part.name] = ended
         left = sum(not (one.text or one.why) for one in found.values())
         arguments.progress(PartsProgress(len(wanted) - left, len(wanted), ended.part.name))
@@ -130,45 +122,39 @@ def _answers(stored: str, seed: int, part: Part) -> bool:
 
 def _run(arguments: Arguments, parts: Sequence[Part]) -> Iterator[PartResult]:
     guests = measure.guests(arguments.worker)
-    waiting, running = list(reversed(parts)), list[_Guest]()
+    waiting, running = list(reversed(parts)), list[tuple[Part, BootedPart]]()
     try:
         while waiting or running:
             while waiting and len(running) < arguments.jobs:
-                running.append(_boot(arguments, waiting.pop(), guests))
-            for one in [one for one in running if one.running.poll() is not None]:
+                part = waiting.pop()
+                booted = boot(arguments.folder / part.name, part.to_json(arguments.seed), arguments.seed, guests)
+                running.append((part, booted))
+            for one in [one for one in running if one[1].running.poll() is not None]:
                 running.remove(one)
-                yield _ended(one)
+                yield _result(one[0], one[1].folder, *one[1].ended())
             time.sleep(LOOK_EVERY_S)
     finally:
-        for one in running:
-            one.running.kill()
-            one.core.close()
+        for _, booted in running:
+            booted.close()
 
 
-def _boot(arguments: Arguments, part: Part, guests: measure.Guests) -> _Guest:
-    folder = arguments.folder / part.name
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / FOUND).unlink(missing_ok=True)
-    (folder / measure.SOFTWARE).write_text(canonical(dict(guests.software)))
-    (folder / ORDERS).write_text(part.to_json(arguments.seed))
-    number, core = measure.claimed_core()
-    job = uml.GuestJob((*guests.command, uml.GUEST_OUTPUT), folder, arguments.seed, number, measure.MEMORY_MB)
-    try:
-        return _Guest(part, folder, guests.backend.boot(job), core)
-    except BaseException:
-        core.close()
-        raise
+def _run_away(arguments: Arguments, parts: Sequence[Part]) -> Iterator[PartResult]:
+    # a guest imports this module too, and needs no cluster
+    from configtron.studies.guests.away import performed_away, write_folder
+
+    by_name = {part.name: part for part in parts}
+    orders = {part.name: part.to_json(arguments.seed) for part in parts}
+    for name, done in performed_away(arguments.cluster, orders, arguments.seed, arguments.worker):
+        folder = arguments.folder / name
+        try:
+            write_folder(folder, done.files)
+        except OSError as error:
+            raise cannot_write(folder, error) from error
+        yield _result(by_name[name], folder, "" if done.why else (folder / FOUND).read_text(), done.why)
 
 
-def _ended(one: _Guest) -> PartResult:
-    one.core.close()
-    code = one.running.poll()
-    if code == DONE and (one.folder / FOUND).exists():
-        return PartResult(one.part, one.folder, (one.folder / FOUND).read_text())
-    words = measure.last_words(one.running)
-    if code == PRIVILEGE:
-        raise Missing(f"{one.part.name}: {words}")
-    return PartResult(one.part, one.folder, "", f"its guest ended with exit code {code}: {words}; see {one.folder}")
+def _result(part: Part, folder: Path, text: str, why: str) -> PartResult:
+    return PartResult(part, folder, text, f"{why}; see {folder}" if why and folder.exists() else why)
 
 
 def perform(folder: Path, load: Loader, programs: Programs) -> None:

@@ -35,7 +35,8 @@ from configtron.studies.flows.flows import (
 )
 from configtron.studies.flows.logged import log_path
 from configtron.studies.flows.packet_log import packed, unpacked
-from configtron.studies.guests.parts import FOUND, ORDERS, Part
+from configtron.studies.guests.part_boot import FOUND, ORDERS
+from configtron.studies.guests.parts import Part
 from configtron.studies.pantheon import PantheonPlan
 from configtron.studies.registry.kinds import Arguments
 from tests.support.headless import HeadlessPage

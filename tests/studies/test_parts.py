@@ -14,7 +14,8 @@ import pytest
 from configtron.lab.testbed import measure
 from configtron.model.errors import BadInput
 from configtron.model.samples import Pairs
-from configtron.studies.guests.parts import FOUND, Part, kept, performed
+from configtron.studies.guests.part_boot import FOUND
+from configtron.studies.guests.parts import Part, kept, performed
 from configtron.studies.registry.kinds import Arguments, PartsProgress
 from rigs import ROOT
 from tests.support.lab import pretended_guest as pretend

@@ -45,7 +45,8 @@ def _looks(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
               help="The same seed gives the same loads, bit for bit.  [default: 1]")  # fmt: skip
 @click.option("--server", type=click.Choice(SERVERS), default=None, help="Web server of the pages.  [default: nginx]")
 @click.option("-j", "--jobs", type=click.IntRange(1), default=None, help="Guests at once.  [default: one a CPU]")
-@click.option("--dask", metavar="ADDRESS", help="Measure on the workers of this Dask scheduler, as in tcp://host:8786.")
+@click.option("--cluster", metavar="ADDRESS", help="Measure on the workers of this Dask scheduler (tls://HOST:8786).")
+@click.option("--dask", hidden=True, metavar="ADDRESS", help="The earlier spelling of --cluster.")
 @click.option("--resume", type=int, metavar="NUMBER", help="Resume a measurement; -1 is the last one.")
 @click.option("--fail-on-unknown", is_flag=True, help="Exit with 1 if a median is not known as well as it should be.")
 @click.option("--tensor", type=FILE, metavar="FILE",

@@ -88,6 +88,8 @@ def _write_tensor(
         "server": layout.server,
         "looks": ",".join(map(str, layout.rule.looks)),
         "known": f"{tally.known} of {layout.cells} medians",
+        "loads": str(sum(shard.loads for shard in shards)),
+        "virtual_s": f"{sum(shard.virtual_s for shard in shards):.0f}",
         "software": software_of(shards),
     }
     features = {shard.condition: shard.features for shard in shards}

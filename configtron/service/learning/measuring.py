@@ -17,7 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from configtron.db.measuring import Measuring, ShardRow
+from configtron.fleet.transport.dask_client import SchedulerLost
+from configtron.fleet.transport.dask_tasks import ClusterTasks, check_cluster
 from configtron.lab.testbed import measure
+from configtron.lab.testbed.cluster import perform_away
 from configtron.lab.testbed.layout import Layout, laid_out
 from configtron.lab.testbed.shard import Orders
 from configtron.lab.testbed.studies import STUDIES, study_of
@@ -39,8 +42,8 @@ ALL, SOME, STOPPED, FAILED = "done", "partial", "interrupted", "failed"
 class MeasureOptions:
     """study: a name of `STUDIES`, narrowed to conditions and sites where any are named; looks: after how many loads of
     a cell it is asked whether its median is known; resume: the number of a measurement that goes on, of which nothing
-    else counts then but jobs and dask; jobs: guests at once, 0 for one a CPU; dask: a scheduler's address; argv: kept
-    with a new measurement, as its provenance."""
+    else counts then but jobs and cluster; jobs: guests at once, 0 for one a CPU; cluster: a scheduler's address; argv:
+    kept with a new measurement, as its provenance."""
 
     db: Path
     study: str = "smoke"
@@ -51,7 +54,7 @@ class MeasureOptions:
     server: str = "nginx"
     resume: int | None = None
     jobs: int = 0
-    dask: str = ""
+    cluster: str = ""
     argv: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -61,17 +64,20 @@ class MeasureOptions:
         check_number("jobs", self.jobs, 0, whole=True)
         for look in self.looks:
             check_number("looks", look, 1, whole=True)
+        if self.cluster:
+            check_cluster(self.cluster, self.jobs)
 
 
 def options_of(
     db: Path, argv: tuple[str, ...], *, study: str | None, smoke: bool, seed: int | None, server: str | None,
-    jobs: int | None, dask: str | None, resume: int | None, **what: Any,
+    jobs: int | None, cluster: str | None, dask: str | None, resume: int | None, **what: Any,
 ) -> MeasureOptions:  # fmt: skip
-    """Return the options of `learn measure`; None: not given. Errors: `BadInput` for those that contradict others."""
+    """Return the options of `learn measure`; None: not given; dask: the earlier spelling of cluster. Errors: `BadInput`
+    for those that contradict others."""
     if smoke and study not in (None, "smoke"):
         raise BadInput("--smoke is a study of its own; leave --study out")
     name = "smoke" if smoke else study
-    how: dict[str, Any] = {"jobs": jobs or 0, "dask": dask or ""}
+    how: dict[str, Any] = {"jobs": jobs or 0, "cluster": cluster or dask or ""}
     if resume is not None:
         if name or any(what.values()) or seed is not None or server:
             raise BadInput("--resume goes on as it was begun: leave out the seed and every option of what to measure")
@@ -108,7 +114,7 @@ def fill(options: MeasureOptions, progress: Progress) -> Measurement:
     layout = laid_out(study_of(options.study).narrowed(options.conditions, options.sites, options.looks), options.seed,
                       options.server)  # fmt: skip
     # before anything is kept: a machine that cannot measure is refused at once
-    guests = None if options.dask else measure.guests(WORKER)
+    guests = None if options.cluster else measure.guests(WORKER)
     with Measuring(options.db) as store:
         here: dict[str, Json] = {"host": platform.node(), "python": platform.python_version()}
         config = canonical({"layout": json.loads(layout.to_json()), "argv": list(options.argv), **here})
@@ -120,7 +126,7 @@ def _resumed(number: int, options: MeasureOptions, progress: Progress) -> Measur
         found = store.measurement(number)
         layout = layout_of(found.config)
         open_still = {one.condition for one in store.shards(found.id)} != {one.name for one in layout.conditions}
-        guests = measure.guests(WORKER) if open_still and not options.dask else None
+        guests = measure.guests(WORKER) if open_still and not options.cluster else None
         return _Filler(store, found.id, layout, options, guests, progress).fill()
 
 
@@ -165,6 +171,9 @@ class _Filler:
             try:
                 self._perform()
                 status = SOME if self.why else ALL
+            except SchedulerLost as lost:
+                self._notice(str(lost))
+                status = STOPPED
             except KeyboardInterrupt:
                 status = STOPPED
             finally:
@@ -219,10 +228,9 @@ class _Filler:
             done = min(self.at.done + seen.cells, self.at.cells)
             self._report(self.at._replace(done=done, loads=self.at.loads + seen.loads))
 
-        if todo and self.options.dask:
-            from configtron.lab.testbed.cluster import perform_away
-
-            yield from perform_away([orders for orders, _ in todo], self.options.dask, WORKER)
+        if todo and self.options.cluster:
+            with ClusterTasks(self.options.cluster) as cluster:
+                yield from perform_away([orders for orders, _ in todo], cluster, WORKER)
         elif todo:
             assert self.guests is not None, "something is to be measured"
             yield from measure.perform(todo, self.guests, self.options.jobs or len(os.sched_getaffinity(0)), report)

@@ -28,7 +28,18 @@ def perform(orders: str, folder: Path, means: Means) -> str:
     counter.write_text(counter.read_text() + "x" if counter.exists() else "x")
     if orders == "slow":
         time.sleep(60)
+    if orders.startswith("wait:"):
+        _wait(Path(orders.removeprefix("wait:")))
     return f"{orders} {means.seed}"
+
+
+def _wait(path: Path) -> None:
+    """Add a letter to `path`.begun, and wait for `path`."""
+    with path.with_name(f"{path.name}.begun").open("a") as begun:
+        begun.write("x")
+    until = time.monotonic() + 60
+    while not path.exists() and time.monotonic() < until:
+        time.sleep(0.05)
 
 
 def guests(*_: object) -> Guests:

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: MIT
+"""Parts of a study on a Dask cluster of this host: the same files; a killed worker's part is done again, no other."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from configtron.fleet.transport.dask_client import SchedulerLost
+from configtron.lab.testbed import measure
+from configtron.model.errors import INTERRUPTED, BadInput, Refused
+from configtron.model.samples import Pairs
+from configtron.studies.guests.part_boot import FOUND
+from configtron.studies.guests.parts import Part, PartResult, performed
+from configtron.studies.registry.kinds import Arguments, PartsProgress
+from tests.support.lab import pretended_guest as pretend
+from tests.support.local_cluster import PATIENCE_S, scheduler, worker
+from tests.support.studies import echo
+
+pytest.importorskip("distributed")
+MODULE = "tests.support.studies.echo"
+
+
+@pytest.fixture
+def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(measure, "guests", echo.guests)
+    with scheduler(tmp_path / "scratch") as made:
+        yield made
+
+
+def parts(*orders: str) -> list[Part]:
+    return [Part(f"part-{one}", MODULE, one) for one in orders]
+
+
+def arguments(folder: Path, local: Any, **more: Any) -> Arguments:
+    return Arguments(folder, seed=7, worker="unused", cluster=local.scheduler_address, **more)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def begun(path: Path) -> str:
+    """A letter for each time that a part was begun which waits for this file."""
+    mark = path.with_name(f"{path.name}.begun")
+    return mark.read_text() if mark.exists() else ""
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while not true():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def test_a_cluster_leaves_the_files_that_this_host_leaves(local: Any, tmp_path: Path) -> None:
+    steps: list[PartsProgress] = []
+    used: list[Pairs] = []
+    with worker(local, tmp_path / "scratch"):
+        given = arguments(tmp_path / "away", local, progress=steps.append, used=used.append)
+        away = performed(given, parts("a", "fail", "b"))
+    here = performed(Arguments(tmp_path / "here", seed=7, jobs=2), parts("a", "fail", "b"))
+    assert [one.text for one in away] == [one.text for one in here] == ["a 7", "", "b 7"]
+    assert files(tmp_path / "away") == files(tmp_path / "here")
+    assert away[1].why == here[1].why.replace("/here/", "/away/") and "asked to fail" in away[1].why
+    assert [step.done for step in steps] == [0, 1, 2, 3] and used == [pretend.SOFTWARE] * 2
+    # what is whole is not done again, and needs no cluster
+    assert performed(given, parts("a", "b"))[0].text == "a 7"
+    assert performed(Arguments(tmp_path / "away", seed=7), parts("b"))[0].text == "b 7"
+
+
+def test_a_killed_workers_part_is_done_again_and_no_other(local: Any, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    wanted = [Part(path.name, MODULE, f"wait:{path}") for path in (first, second)]
+    found: list[PartResult] = []
+    study = threading.Thread(target=lambda: found.extend(performed(arguments(tmp_path / "away", local), wanted)))
+    with ExitStack() as stack:
+        killed = stack.enter_context(worker(local, tmp_path / "scratch"))
+        study.start()
+        first.touch()
+        wait_until(lambda: begun(second) == "x" and (tmp_path / "away" / "first" / FOUND).exists())
+        killed.kill()
+        stack.enter_context(worker(local, tmp_path / "scratch"))
+        wait_until(lambda: begun(second) == "xx")
+        second.touch()
+        study.join(PATIENCE_S)
+    assert [one.text for one in found] == [f"wait:{first} 7", f"wait:{second} 7"]
+    assert begun(first) == "x", "its result was taken before its worker was killed"
+
+
+def test_a_worker_of_another_version_is_refused(local: Any, tmp_path: Path) -> None:
+    with worker(local, tmp_path / "scratch", "0.0.9"), pytest.raises(Refused, match=r"has configtron 0\.0\.9, this"):
+        performed(arguments(tmp_path / "away", local), parts("a"))
+    assert not (tmp_path / "away" / "part-a").exists()
+
+
+def test_a_cluster_without_workers_is_refused(local: Any, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="it has no worker; start one: dask worker tcp://127"):
+        performed(arguments(tmp_path / "away", local), parts("a"))
+
+
+def test_a_scheduler_that_is_lost_ends_the_study_in_one_line(local: Any, tmp_path: Path) -> None:
+    mark, raised = tmp_path / "first", list[BaseException]()
+
+    def study() -> None:
+        with pytest.raises(SchedulerLost) as caught:
+            performed(arguments(tmp_path / "away", local), [Part("first", MODULE, f"wait:{mark}")])
+        raised.append(caught.value)
+
+    running = threading.Thread(target=study)
+    with worker(local, tmp_path / "scratch"):
+        running.start()
+        wait_until(lambda: begun(mark) == "x")
+        local.close()
+        running.join(PATIENCE_S)
+    assert "the scheduler is lost" in str(raised[0]) and SchedulerLost.code == INTERRUPTED
