@@ -49,7 +49,7 @@ def campaign(standing: Town, folder: Path, rng: random.Random, kills: int, jobs:
     survived = 0
     while True:
         begun = database.exists() and bool(asked(database, "SELECT count(*) FROM run")[0][0])
-        words = [*begin[:8], "--resume", "1", "-o", "/dev/null"] if begun else begin
+        words = resumed(begin) if begun else begin
         running = subprocess.Popen(words, start_new_session=True, stderr=subprocess.DEVNULL)
         if survived < kills and _lived_until(running, folder, rng, deep=survived % 2 == 1):
             workers = children(running.pid) if survived % 4 == 3 else []
@@ -63,6 +63,11 @@ def campaign(standing: Town, folder: Path, rng: random.Random, kills: int, jobs:
         code = running.wait()
         assert code in (DONE, PARTIAL), code
         return survived
+
+
+def resumed(begin: list[str]) -> list[str]:
+    """Return the words that resume the run that a command began."""
+    return [*begin[:8], "--resume", "1", "-o", "/dev/null"]
 
 
 def children(pid: int) -> list[int]:
@@ -128,14 +133,21 @@ def wrong_calls(found: Counter[str], wanted: Counter[str]) -> list[str]:
     the same: they may be there or not, but a target's trials are numbered without a gap.
     """
     asked_of = Counter(call.rpartition("/")[2] for call in wanted)
-    always = {call for call in wanted if asked_of[call.rpartition("/")[2]] >= TARGETS - 1}
     targets = {call.rpartition("/")[0] for call in wanted}
+    always = {call for call in wanted if asked_of[call.rpartition("/")[2]] >= len(targets) - 1}
     wrong = [call for call, times in found.items() if times > 1 or call.rpartition("/")[0] not in targets]
     for call in found:
         probe, _, trial = call.rpartition(".")
         if trial.isdigit() and int(trial) > 1 and f"{probe}.{int(trial) - 1}" not in found:
             wrong.append(call)
     return wrong + sorted(always - set(found))
+
+
+def with_own_address(standing: Town) -> Town:
+    """The town, seen from the first vantage's kernel's own address, instead of one that it does not know."""
+    vantage = standing.vantages[0]
+    own = vantage.source_address.rpartition(".")[0] + ".2"
+    return replace(standing, vantages=(replace(vantage, source_address=own),))
 
 
 def left_behind(standing: Town, before: set[str]) -> list[str]:
@@ -151,9 +163,7 @@ def main(count: int, jobs: int = 1) -> int:
     """Print a line a campaign; 1 if anything was measured twice, missing, damaged or left behind."""
     rng, kills, bad = random.Random(1), 0, 0
     with town() as standing:
-        # The kernel's own address there, instead of one that it does not know.
-        own = standing.vantages[0].source_address.rpartition(".")[0] + ".2"
-        standing = replace(standing, vantages=(replace(standing.vantages[0], source_address=own),))
+        standing = with_own_address(standing)
         before = {path.name for path in Path("/run/netns").iterdir()}
         with tempfile.TemporaryDirectory(prefix="kills-") as name:
             campaign(standing, Path(name), rng, 0, jobs)

@@ -31,7 +31,14 @@ def statement(into: Insertion, number: int) -> str:
 
 def insert_rows(connection: sqlite3.Connection, into: Insertion, rows: Sequence[tuple[Any, ...]]) -> None:
     """Insert rows in their order, within the caller's transaction. Errors: `sqlite3.Error`."""
-    whole = len(rows) - len(rows) % TOGETHER
-    some = (tuple(chain.from_iterable(rows[at : at + TOGETHER])) for at in range(0, whole, TOGETHER))
-    connection.executemany(statement(into, TOGETHER), some)
-    connection.executemany(statement(into, 1), rows[whole:])
+    insert_values(connection, into, list(chain.from_iterable(rows)))
+
+
+def insert_values(connection: sqlite3.Connection, into: Insertion, values: Sequence[Any]) -> None:
+    """Insert rows whose values stand in one list, within the caller's transaction. Errors: `sqlite3.Error`."""
+    width = len(into.columns)
+    together = TOGETHER * width
+    whole = len(values) - len(values) % together
+    connection.executemany(statement(into, TOGETHER), (values[at : at + together] for at in range(0, whole, together)))
+    rest = range(whole, len(values), width)
+    connection.executemany(statement(into, 1), (values[at : at + width] for at in rest))

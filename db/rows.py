@@ -57,13 +57,13 @@ def observation_row(observation: Observation) -> Row:
     """Return an observation's row, without its trace and position."""
     return (
         observation.knob,
-        None if observation.value is None else canonical(value_form(observation.value)),
+        None if observation.value is None else _value_text(observation.value),
         observation.reason,
         observation.unit,
         observation.method,
         observation.grade,
         observation.trace_id,
-        canonical(list(observation.evidence)) if observation.evidence else NO_ITEMS,
+        _numbers_text(observation.evidence),
         canonical([observation_form(trial) for trial in observation.trials]) if observation.trials else NO_ITEMS,
         canonical(pairs_form(observation.details)) if observation.details else NO_PAIRS,
     )
@@ -107,8 +107,24 @@ def _observation_of(row: tuple[str, ...]) -> Observation:
     )
 
 
-# Most texts of a run are the same few (no details, no trials, the values of one kind of server): parsed once.
+# Most texts of a run are the same few (no details, no trials, the values of one kind of server): written and parsed
+# once.
 REMEMBERED = 4096
+
+
+# Typed: 1, 1.0 and True are equal, and three texts. A tuple's items have no types there.
+def _value_text(value: Value) -> str:
+    return canonical(value_form(value)) if isinstance(value, tuple) else _plain_text(value)
+
+
+@lru_cache(REMEMBERED, typed=True)
+def _plain_text(value: Value) -> str:
+    return canonical(value_form(value))
+
+
+@lru_cache(REMEMBERED)
+def _numbers_text(numbers: tuple[int, ...]) -> str:
+    return canonical(list(numbers))
 
 
 @lru_cache(REMEMBERED)

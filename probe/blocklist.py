@@ -14,11 +14,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import NamedTuple
 
 from configtron.probe.special import SPECIAL
 from configtron.probe.targets import Source, SourceLine, hostname
+
+# A connection's address is looked up in several lists, and for several connections: so many are remembered as numbers,
+# as a campaign has under way.
+ADDRESSES = 4096
 
 
 class Range(NamedTuple):
@@ -45,12 +50,19 @@ class Ranges:
 
     def find(self, address: str) -> Range | None:
         """Return the range that address is in."""
-        parsed = ip_address(address)
-        place = bisect_right(self._starts, (parsed.version, int(parsed))) - 1
+        version, number = parsed = numbered(address)
+        place = bisect_right(self._starts, parsed) - 1
         if place < 0:
             return None
         found = self._disjoint[place]
-        return found if found.version == parsed.version and int(parsed) <= found.last else None
+        return found if found.version == version and number <= found.last else None
+
+
+@lru_cache(ADDRESSES)
+def numbered(address: str) -> tuple[int, int]:
+    """Return an address's version and number. Errors: `ValueError`."""
+    parsed = ip_address(address)
+    return parsed.version, int(parsed)
 
 
 class Blocklist:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from bisect import insort
 from dataclasses import dataclass, field
+from functools import lru_cache
 from ipaddress import ip_address, ip_network
 from math import floor, inf
 
@@ -45,6 +46,7 @@ def interval_s(rate_per_s: float) -> float:
     return 1 / (floor(rate_per_s) if rate_per_s >= 1 else rate_per_s) + CLOCK_GRAIN_S
 
 
+@lru_cache(SWEEP_ABOVE)
 def network_of(address: str) -> str:
     """Return the /24 or /48 that address is in."""
     parsed = ip_address(address)
@@ -127,7 +129,6 @@ class Spacing:
         self._all = Pace(rate_per_s)
         self._hosts = Circle(interval_s(host_rate_per_s))
         self._networks = Circle(interval_s(network_rate_per_s))
-        self._known: dict[str, str] = {}
 
     def open_at(self) -> float:
         """Return the earliest time at which any connection may start."""
@@ -169,11 +170,4 @@ class Spacing:
         self._networks.take(self._network(address), at)
 
     def _network(self, address: str) -> str:
-        if not self._networks.interval_s:
-            return ""
-        network = self._known.get(address)
-        if network is None:
-            if len(self._known) > SWEEP_ABOVE:
-                self._known.clear()
-            network = self._known[address] = network_of(address)
-        return network
+        return network_of(address) if self._networks.interval_s else ""

@@ -11,6 +11,7 @@ under its name when it is whole; a killed export leaves hidden files that end in
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -160,12 +161,24 @@ class _ParquetTable:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         """Give the files their names; after an error, remove what was written."""
-        if kind is None:
-            for place in list(self._waiting):
-                self._flush(place)
-        for place, writer in self._writers.items():
+        try:
+            if kind is None:
+                self._finish()
+        finally:
+            self._discard()
+
+    def _finish(self) -> None:
+        for place in list(self._waiting):
+            self._flush(place)
+        for writer in self._writers.values():
             writer.close()
-            if kind is not None:
-                self._part(place).unlink()
-        if kind is None:
-            self.files = tuple(self._part(place).rename(place / f"run-{self._run}.parquet") for place in self._writers)
+        self.files = tuple(self._part(place).rename(place / f"run-{self._run}.parquet") for place in self._writers)
+        self._writers = {}
+
+    def _discard(self) -> None:
+        for place, writer in self._writers.items():
+            with suppress(OSError):
+                writer.close()
+            # a writer that could not be closed would try again at its end, and print why not
+            writer.is_open = False
+            self._part(place).unlink(missing_ok=True)

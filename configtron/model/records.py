@@ -11,7 +11,8 @@ vantage, described by `report/probe.schema.json`; its field "schema" has its nam
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import NamedTuple, cast
 
 from configtron.model.errors import BadInput
@@ -23,7 +24,10 @@ SCHEMA = "configtron.probe/1"
 DECIMALS = 6
 
 # Built once: `json.dumps` would build an encoder for each of a connection's dozen texts.
-_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+# Forms are trees that the functions below have just made, so none is looked at for a cycle.
+_CANONICAL = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, check_circular=False
+)
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
@@ -94,21 +98,19 @@ def pairs_of(form: Json) -> tuple[tuple[str, Value], ...]:
 
 def observation_form(observation: Observation) -> dict[str, Json]:
     """An observation as a JSON object; empty fields are left out."""
-    return _without_empty(
-        {
-            "knob": observation.knob,
-            "value": value_form(observation.value),
-            "reason": observation.reason,
-            "unit": observation.unit,
-            "method": observation.method,
-            "grade": observation.grade,
-            "trace_id": observation.trace_id,
-            "evidence": list(observation.evidence),
-            "trials": [observation_form(trial) for trial in observation.trials],
-            "details": pairs_form(observation.details),
-        },
-        keep=("value", "reason") if observation.value is None else ("value",),
-    )
+    o = observation
+    form: dict[str, Json] = {"value": value_form(o.value)}
+    if o.value is None:
+        form["reason"] = o.reason
+    texts = (("knob", o.knob), ("unit", o.unit), ("method", o.method), ("grade", o.grade), ("trace_id", o.trace_id))
+    form.update([named for named in texts if named[1]])
+    if o.evidence:
+        form["evidence"] = list(o.evidence)
+    if o.trials:
+        form["trials"] = [observation_form(trial) for trial in o.trials]
+    if o.details:
+        form["details"] = pairs_form(o.details)
+    return form
 
 
 def observation_of(form: Json) -> Observation:
@@ -144,7 +146,7 @@ def observation_from_json(text: str) -> Observation:
 def result_to_json(result: Result) -> str:
     """One result, one line."""
     form: dict[str, Json] = {
-        **{name: cast(Json, getattr(result, name)) for name in _PLAIN},
+        **dict(zip(_PLAIN, _plain_of(result), strict=True)),
         "target": target_form(result.target),
         "params": pairs_form(result.params),
         "tainted": list(result.tainted),
@@ -171,7 +173,7 @@ def result_from_json(text: str) -> Result:
 
 def target_form(target: Target) -> dict[str, Json]:
     """A target as a JSON object."""
-    return {name: cast(Json, getattr(target, name)) for name in _TARGET}
+    return dict(zip(_TARGET, _fields_of(target), strict=True))
 
 
 def target_of(form: Json) -> Target:
@@ -241,10 +243,8 @@ _PLAIN: dict[str, type[str] | type[int]] = {
     "trace_id": str, "vantage": str, "probe": str, "started_at": int, "ending": str, "evidence_file": str,
     "evidence_offset": int, "evidence_end": int, "first_frame": int, "frames": int,
 }  # fmt: skip
-
-
-def _without_empty(form: dict[str, Json], keep: tuple[str, ...]) -> dict[str, Json]:
-    return {name: value for name, value in form.items() if name in keep or value not in ("", None, [], {})}
+_fields_of: Callable[[Target], tuple[Json, ...]] = attrgetter(*_TARGET)
+_plain_of: Callable[[Result], tuple[Json, ...]] = attrgetter(*_PLAIN)
 
 
 def _parsed(text: str) -> Json:

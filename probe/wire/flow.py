@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from configtron.model.nouns import Packet, Segment, Target, Trace, Value
@@ -37,6 +37,36 @@ class Recording(NamedTuple):
     frames: tuple[Frame, ...]
 
 
+class Sender:
+    """Our half of a conversation: segments as frames, on the wire and in the record.
+
+    An object of its own: a flow that its player knew would be a cycle, which only a search for cycles frees.
+    """
+
+    def __init__(self, about: Trace, say: Say, envelope: Envelope, isn: int) -> None:
+        self.numbers = Numbers(isn)
+        self.frames: list[Frame] = []
+        # Packets put on the wire.
+        self.sent = 0
+        self._began_ns, self._address, self._envelope, self._say = about.started_at, about.target.address, envelope, say
+        # For an ident of 0 the kernel would put in its own (raw(7)), and the record would differ from the packet sent.
+        self._ident = isn & 0x3FFF
+
+    def transmit(self, segment: Segment, tos: int = 0) -> Packet:
+        """Send a segment and return it as it was sent. Errors: `OSError`."""
+        seq, ack = self.numbers.absolute(segment)
+        self._ident = self._ident + 1 & 0x7FFF or 1
+        envelope = Envelope(*self._envelope[:5], tos, self._ident)
+        data = build(envelope, segment, seq, ack)
+        at_ns = self._say(data, self._address)
+        self.sent += 1
+        self.frames.append(Frame(at_ns, "out", data, len(data)))
+        at = (at_ns - self._began_ns) / 1e9
+        six = len(envelope.source) == 16
+        version, ident, df = (6, 0, False) if six else (4, self._ident, True)
+        return Packet(at, "out", segment, len(self.frames) - 1, version, envelope.ttl, tos, ident, df)
+
+
 class ProbeFlow:
     """A player on a wire. The owner of sockets and clock calls `start`, `arrive` and `lapse`."""
 
@@ -51,22 +81,22 @@ class ProbeFlow:
         log: StreamLog | None = None,
     ) -> None:
         self.about = about
-        self.envelope = envelope
-        self.numbers = Numbers(isn)
-        self.frames: list[Frame] = []
+        self._sender = Sender(about, say, envelope, isn)
+        self.numbers = self._sender.numbers
+        self.frames = self._sender.frames
         self.tainted: list[str] = []
         self.log = log
-        self.player = Player(script, self._transmit)
-        self._say = say
-        # For an ident of 0 the kernel would put in its own (raw(7)), and the record would differ from the packet sent.
-        self._ident = isn & 0x3FFF
+        self.player = Player(script, self._sender.transmit)
         self._lapsed_ns = 0
         # When the pump's heap will look at this flow; None while it is not in there.
         self.queued_ns: int | None = None
         # When a repeated SYN has its turn; 0 while none waits for one.
         self.turn_ns = 0
-        # Packets put on the wire.
-        self.sent = 0
+
+    @property
+    def sent(self) -> int:
+        """Return how many packets were put on the wire."""
+        return self._sender.sent
 
     @property
     def due_ns(self) -> int:
@@ -99,9 +129,13 @@ class ProbeFlow:
         at = (at_ns - self.about.started_at) / 1e9
         packets = heard(found, data, gso_size, self.numbers, at, len(self.frames))
         self.frames.append(Frame(at_ns, "in", data[: found.payload_end], length, gso_size, len(packets)))
+        self._guarded(self._hear, packets)
+
+    def _hear(self, packets: Iterable[Packet]) -> None:
+        player = self.player
         for packet in packets:
-            self._guarded(self.player.hear, packet)
-            if self.player.ending is not None:
+            player.hear(packet)
+            if player.ending is not None:
                 return
 
     def taint(self, why: str) -> None:
@@ -115,7 +149,7 @@ class ProbeFlow:
             self.player.ending = why
             packets = [p for p in self.player.packets if p.way == "out"]
             try:
-                self._transmit(reset(max((p.segment.end for p in packets), default=0)))
+                self._sender.transmit(reset(max((p.segment.end for p in packets), default=0)))
             except OSError:
                 return
 
@@ -130,26 +164,12 @@ class ProbeFlow:
         )  # fmt: skip
         return Recording(trace, tuple(self.frames))
 
-    def _guarded(self, step: Callable[..., None], *arguments: Packet) -> None:
+    def _guarded(self, step: Callable[..., None], *arguments: Iterable[Packet]) -> None:
         try:
             step(*arguments)
         except OSError as problem:
             # No route, host unreachable, forbidden: the network's answer, not our mistake.
             self.player.ending = f"send-failed:{problem.strerror or problem}"
-
-    def _transmit(self, segment: Segment, tos: int = 0) -> Packet:
-        numbers = self.numbers
-        seq, ack = numbers.absolute(segment)
-        self._ident = self._ident + 1 & 0x7FFF or 1
-        envelope = self.envelope._replace(ident=self._ident, tos=tos)
-        data = build(envelope, segment, seq, ack)
-        at_ns = self._say(data, self.about.target.address)
-        self.sent += 1
-        self.frames.append(Frame(at_ns, "out", data, len(data)))
-        at = (at_ns - self.about.started_at) / 1e9
-        six = len(envelope.source) == 16
-        version, ident, df = (6, 0, False) if six else (4, self._ident, True)
-        return Packet(at, "out", segment, len(self.frames) - 1, version, envelope.ttl, envelope.tos, ident, df)
 
 
 def beginning(

@@ -299,6 +299,8 @@ def sent(data: bytes, numbers: Numbers, at: float, frame: int) -> Packet | None:
     return Packet(at, "out", segment, frame, found.version, found.ttl, found.tos, found.ident, found.df)
 
 
+# Addresses that are remembered: as many as connections are under way.
+@lru_cache(maxsize=4096)
 def packed(address: str) -> bytes:
     """Return an address's bytes, as an Envelope wants them."""
     return ip_address(address).packed

@@ -5,8 +5,8 @@
     ended           nine bytes a session that has ended: its place in the shard's order, in hex, and a line's end;
                     written after its last result
 
-A kill leaves both whole up to some line; a truncated line is cut off. Nothing here grows with the number of targets: of
-an interrupted run, memory holds only the readings of sessions that had not ended.
+A kill leaves both whole up to some line; a truncated line is cut off. In memory a session takes a bit; of an
+interrupted run, there are only the readings of sessions that had not ended beside.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ def cut(path: Path) -> None:
 
 
 class Ended:
-    """Places of the sessions that have ended: all below `low`, and some above it."""
+    """Places of the sessions that have ended, a bit each: all below `low`, and some above it."""
 
     def __init__(self, folder: Path) -> None:
         self.low = 0
-        self._above: set[int] = set()
+        self._bits, self._count = bytearray(), 0
         path = folder / ENDED
         self._file = path.open("a+b", buffering=0)
         self._file.truncate(path.stat().st_size // MARK_BYTES * MARK_BYTES)
@@ -78,10 +78,11 @@ class Ended:
             self._note(int(mark, 16))
 
     def __contains__(self, place: int) -> bool:
-        return place < self.low or place in self._above
+        byte, bit = divmod(place, 8)
+        return byte < len(self._bits) and bool(self._bits[byte] >> bit & 1)
 
     def __len__(self) -> int:
-        return self.low + len(self._above)
+        return self._count
 
     def add(self, place: int) -> None:
         """That session has ended, and all its results are in the journal."""
@@ -94,9 +95,14 @@ class Ended:
         self._file.close()
 
     def _note(self, place: int) -> None:
-        self._above.add(place)
-        while self.low in self._above:
-            self._above.remove(self.low)
+        if place in self:
+            return
+        byte, bit = divmod(place, 8)
+        if byte >= len(self._bits):
+            self._bits.extend(bytes(byte + 1 - len(self._bits)))
+        self._bits[byte] |= 1 << bit
+        self._count += 1
+        while self.low in self:
             self.low += 1
 
 

@@ -32,8 +32,11 @@ from configtron.probe.wire.frames import Dissected, Numbers, dissect, heard, sen
 from configtron.probe.wire.push import push
 
 _WIRE, _PLAIN = 0, 1
-_ABOUT = json.JSONEncoder(separators=(",", ":"))
+_ABOUT = json.JSONEncoder(separators=(",", ":"), check_circular=False)
 OPENING = pcapng.section((("wire", pcapng.LINKTYPE_RAW), ("plaintext", pcapng.LINKTYPE_UPPER_PDU)))
+
+# The traces of one batch of results are handed to the kernel at once.
+BUFFER_BYTES = 1 << 20
 
 
 class About(TypedDict):
@@ -67,13 +70,16 @@ class TraceLocation:
 
 
 class EvidenceWriter:
-    """Appends traces to one file. Opening an existing file continues it after its last whole trace."""
+    """Appends traces to one file. Opening an existing file continues it after its last whole trace.
 
-    def __init__(self, path: Path, *, resume_at: int | None = None) -> None:
-        self._path = path
+    name   what a `TraceLocation` calls the file
+    """
+
+    def __init__(self, path: Path, *, name: str = "", resume_at: int | None = None) -> None:
+        self._path, self._name = path, name or path.name
         self._packets = 0
         at = self._recover(resume_at) if path.exists() else 0
-        self._file = path.open("r+b" if path.exists() else "w+b")
+        self._file = path.open("r+b" if path.exists() else "w+b", buffering=BUFFER_BYTES)
         self._file.truncate(at)
         self._file.seek(at)
         if not at:
@@ -86,7 +92,7 @@ class EvidenceWriter:
         self._file.write(data)
         offset, self._at = self._at, self._at + len(data)
         first, self._packets = self._packets + 1, self._packets + packets
-        return TraceLocation(self._path.name, offset, self._at, first, len(recording.frames))
+        return TraceLocation(self._name, offset, self._at, first, len(recording.frames))
 
     def flush(self) -> None:
         """Hand everything over: from now on neither a killed process nor a killed guest loses any of it."""
@@ -120,20 +126,19 @@ def encode(recording: Recording) -> tuple[bytes, int]:
     out = [pcapng.secrets(trace.session.keylog)] if trace.session and trace.session.keylog else []
     count = len(frames) + len(trace.messages)
     places = _places(trace.packets, frames) if any(frame.segments > 1 for frame in frames) else {}
-    for ordinal, frame in enumerate(frames):
-        comments = [_header(trace, count)] if ordinal == 0 else []
-        if frame.gso_size:
-            comments.append(f'{{"gso_size": {frame.gso_size}}}')
+    for ordinal, (at_ns, way, data, length, gso_size, _) in enumerate(frames):
+        comments: tuple[str, ...] = () if ordinal else (_header(trace, count),)
+        if gso_size:
+            comments = (*comments, f'{{"gso_size": {gso_size}}}')
         if ordinal in places:
-            comments.append(json.dumps({"index": places[ordinal]}))
-        captured = pcapng.Captured(_WIRE, frame.at_ns, frame.data, frame.length, frame.way, tuple(comments))
-        out.append(pcapng.packet(captured))
+            comments = (*comments, json.dumps({"index": places[ordinal]}))
+        out.append(pcapng.packet(pcapng.Captured(_WIRE, at_ns, data, length, way, comments)))
     first = dissect(frames[0].data, frames[0].length)
     assert first is not None
     for message in trace.messages:
-        data = _exported(message, trace, first)
+        exported = _exported(message, trace, first)
         at_ns = trace.started_at + round(message.at * 1e9)
-        out.append(pcapng.packet(pcapng.Captured(_PLAIN, at_ns, data, len(data), message.way, ())))
+        out.append(pcapng.packet(pcapng.Captured(_PLAIN, at_ns, exported, len(exported), message.way, ())))
     return b"".join(out), count
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from configtron.model.nouns import Observation, Target
@@ -36,10 +35,9 @@ class Recorder:
     ) -> None:
         """`files`: evidence file of each vantage, as results name it; `ends`: their lengths from an earlier start."""
         self._pump, self._sink, self._forbidden = pump, sink, forbidden
-        self._files = files
         self._writers = {
-            vantage: EvidenceWriter(folder / Path(file).name, resume_at=ends.get(file, 0))
-            for vantage, file in self._files.items()
+            vantage: EvidenceWriter(folder / Path(file).name, name=file, resume_at=ends.get(file, 0))
+            for vantage, file in files.items()
         }
         self._journal = (folder / JOURNAL).open("ab")
         self._origins: dict[str, Target] = {}
@@ -64,7 +62,7 @@ class Recorder:
             trace = recording.trace
             evidence = self._writers[trace.vantage].append(recording)
             origin = self._origins.pop(trace.id)
-            results.append(result_of(trace, replace(evidence, file=self._files[trace.vantage]), origin))
+            results.append(result_of(trace, evidence, origin))
         if results:
             self.keep(results)
         else:

@@ -28,6 +28,7 @@ from configtron.probe.target_session import Answer
 # in a hundred thousand stays unanswered; two tries leave one in a hundred.
 TRY_S = 2.0
 LIFETIME_S = 11.0
+MOST_PORT = 65535
 # Questions in flight: below the default limit of open files (1024), and gentle to a resolver.
 AT_ONCE = 200
 RECORDS = {4: "A", 6: "AAAA"}
@@ -145,4 +146,7 @@ def _address_and_port(text: str) -> tuple[str, int]:
         address, _, port = text.partition(":")
     else:
         address, port = text, ""
-    return str(ip_address(address)), int(port) if port else 53
+    number = int(port) if port else 53
+    if not 1 <= number <= MOST_PORT:
+        raise ValueError(f"{number} is no port")
+    return str(ip_address(address)), number

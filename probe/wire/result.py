@@ -6,8 +6,6 @@ Live calls (`recorder.py`) and recordings played again (`replay.py`) become resu
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from configtron.fingerprint import read
 from configtron.model.nouns import Observation, Target, Trace
 from configtron.model.records import Result
@@ -27,7 +25,7 @@ def result_of(trace: Trace, place: TraceLocation, origin: Target) -> Result:
 
 def named(target: Target, origin: Target) -> Target:
     """Return the probed target, under its name in the run."""
-    return replace(target, host=origin.host, port=origin.port, tag=origin.tag)
+    return Target(origin.host, target.address, origin.port, target.path, target.provider, origin.tag)
 
 
 def _provider(trace: Trace, origin: Target) -> tuple[Observation, ...]:

@@ -27,6 +27,7 @@ from configtron.probe.spacing import Spacing
 from configtron.probe.target_session import TargetSession, name_of, target_session
 from configtron.probe.targets import Source, order
 from configtron.probe.wire.addressing import WINDOW, Addresses
+from configtron.probe.wire.collection import seldom_collected
 from configtron.probe.wire.journal import JOURNAL, Ended, Memory
 from configtron.probe.wire.listing import listed
 from configtron.probe.wire.pump import Pump
@@ -126,8 +127,9 @@ def perform(
     worker = Recorder(pump, folder, files, memory.evidence_ends, sink, why)
     try:
         sessions = _TargetSessions(shard, folder, ended, addresses, memory, worker, on_end, go_on)
-        run(sessions.begun(), worker, spacing, memory.readings, addresses.look_up, concurrency=shard.concurrency,
-            on_end=sessions.end, places=beside.spacing if beside else Alone())  # fmt: skip
+        with seldom_collected():
+            run(sessions.begun(), worker, spacing, memory.readings, addresses.look_up, concurrency=shard.concurrency,
+                on_end=sessions.end, places=beside.spacing if beside else Alone())  # fmt: skip
     finally:
         addresses.close()
         pump.close()

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -89,6 +91,22 @@ def test_a_broken_export_leaves_no_file_under_its_name(tmp_path: Path) -> None:
     left.write_bytes(b"of a killed one")
     assert write_parquet(found_in(run()), SOURCE, tmp_path).readings == len(rows(tmp_path, "readings")) == 16
     assert not left.exists()
+
+
+def test_a_full_disk_is_one_line_and_leaves_no_part(tmp_path: Path) -> None:
+    """A limit on the size of files, small enough for the footer to meet it, in place of a disk."""
+    program = (
+        "import resource, sys; from pathlib import Path; from configtron.model.errors import Unwritten;"
+        "from configtron.report.parquet import write_parquet; from configtron.report.target_results import found_in;"
+        "from tests.report.test_parquet import SOURCE; from tests.support.sample_results import run\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        "try: write_parquet(found_in(run()), SOURCE, Path(sys.argv[1]))\n"
+        "except Unwritten as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], cwd=ROOT, capture_output=True, text=True,
+                          check=True)  # fmt: skip
+    assert "File too large" in done.stdout and done.stdout.count("\n") == 1 and done.stderr == ""
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_a_region_with_strange_letters_is_one_folder(tmp_path: Path) -> None:

@@ -215,6 +215,20 @@ def test_an_interrupted_run_is_resumed_and_ended_by_the_cluster(regions: Regions
     assert stored < {row[0] for row in asked(db, "SELECT id FROM trace")}
 
 
+def test_two_workers_of_a_region_share_the_rate_of_an_address(regions: Regions, tmp_path: Path) -> None:
+    """Names of several parts have one address: it meets one rate, of all workers together."""
+    rate, eu = 4, regions.all[0]
+    names = [f"{lit(300)},h{number}.example,," for number in range(12)]
+    slow = ("--region", "eu", "--shard-targets", "3", "--per-host-rate", str(rate))
+    with ExitStack() as stack, syn_arrivals(regions.hub, "198.19.") as arrivals:
+        for disk in ("eu", "eu-two"):
+            stack.enter_context(regions.worker(eu, disk))
+        command = campaign(regions, tmp_path / "r.db", names, *slow)
+        done = subprocess.run(command, env=regions.environment(), cwd=tmp_path, check=False, timeout=PATIENCE_S)
+    assert done.returncode == DONE and len(arrivals) >= len(names) * CALLS
+    assert fullest_second([arrival.at for arrival in arrivals]) <= rate + rate // 2
+
+
 def refused(regions: Regions, tmp_path: Path, *more: str) -> tuple[int, str]:
     """The exit code and complaint of a campaign that sends nothing."""
     db = tmp_path / "r.db"

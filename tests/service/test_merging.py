@@ -135,6 +135,7 @@ def test_the_same_vantage_of_two_runs_is_refused_by_name(tmp_path: Path) -> None
     files = machine(tmp_path, "one", "here"), machine(tmp_path, "two", "here")
     with pytest.raises(BadInput, match=r"two.db: run 1 and .*one.db: run 1 both have the vantage 'here'"):
         merged(tmp_path / "all.db", *files, as_one="x")
+    assert not (tmp_path / "all.db").exists()
     # also if the other came by an earlier merge
     merged(tmp_path / "all.db", files[0], as_one="x")
     with pytest.raises(BadInput, match="both have the vantage 'here'"):

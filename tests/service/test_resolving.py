@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 import time
@@ -15,7 +16,8 @@ import dns.rcode
 import dns.rrset
 import pytest
 
-from configtron.model.errors import BadInput
+from configtron.cli.outermost import run
+from configtron.model.errors import DONE, NOTHING, BadInput
 from configtron.model.nouns import Vantage
 from configtron.probe.targets import Source, read
 from configtron.probe.wire.resolve import resolve_stream
@@ -158,7 +160,14 @@ def test_blocked_names_are_not_asked_for(server: NameServer, tmp_path: Path) -> 
     assert done == (2, 1, 0) and "h1.example" not in server.asked
 
 
-def test_a_resolver_that_is_none_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("resolver", ["nope", "127.0.0.1:99999", "127.0.0.1:0", "[::1]:-5"])
+def test_a_resolver_that_is_none_is_refused(tmp_path: Path, resolver: str) -> None:
     targets = campaign.ProbeOptions(words=("a.example",))
-    with pytest.raises(BadInput, match="resolver 'nope'"):
-        campaign.resolve_targets(campaign.ResolveOptions(targets, tmp_path / "out.csv", "nope"))
+    with pytest.raises(BadInput, match=f"resolver {re.escape(repr(resolver))}"):
+        campaign.resolve_targets(campaign.ResolveOptions(targets, tmp_path / "out.csv", resolver))
+
+
+@pytest.mark.parametrize(("name", "code"), [("nowhere", NOTHING), ("h1.example", DONE)])
+def test_no_answer_at_all_has_an_exit_code(server: NameServer, tmp_path: Path, name: str, code: int) -> None:
+    words = ["probe", "resolve", "no.example", name, "-o", str(tmp_path / "x"), "--resolver", server.address]
+    assert run(words) == code

@@ -23,16 +23,15 @@ from configtron.cli.output import event_lines, say
 @click.option("-b", "--blocklist-file", "blocked", type=FILE, multiple=True, help="Names never to ask for.")
 @click.option("-n", "--max-targets", type=click.IntRange(min=1), help="Only the first so many targets.")
 def resolve(words: tuple[str, ...], files: tuple[Path, ...], output: Path, resolver: str, at_once: int, only6: bool,
-            blocked: tuple[Path, ...], max_targets: int | None) -> None:  # fmt: skip
+            blocked: tuple[Path, ...], max_targets: int | None) -> int:  # fmt: skip
     """Look up names, many at once, and write what `probe run -i` reads: IP, DOMAIN, TAG, PORT.
 
     Interrupt it and begin again with the same output file: it asks for what is missing.
     """
     from configtron.service import campaign
 
-    versions = (6,) if only6 else (4,)
-    targets = campaign.ProbeOptions(
-        words=words, input_files=files, max_targets=max_targets, versions=versions, blocklist_files=blocked
-    )
+    targets = campaign.ProbeOptions(words, files, max_targets=max_targets, versions=(6,) if only6 else (4,),
+                                    blocklist_files=blocked)  # fmt: skip
     done = campaign.resolve_targets(campaign.ResolveOptions(targets, output, resolver, at_once), progress=event_lines())
     say(f"{output}: {done.found} with an address, {done.missing} without, {done.known} known before")
+    return done.exit_code

@@ -7,7 +7,7 @@ which keeps each call once, then the places of ended sessions. So what is lost w
 not arrived; the next attempt begins with what is stored, as a resumed run does.
 
 Back-pressure: a region has one part more than its workers can run, no lease begins while messages wait, and a part is
-bounded; so memory here is too. Rates and opt-outs hold over all workers; a host's rate is divided by the vantages.
+bounded; so memory here is too. Rates, a host's too, and opt-outs hold over all workers.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from configtron.model.errors import BadInput, ConfigtronError, Refused
 from configtron.model.records import result_from_json, result_to_json
 from configtron.probe.target_session import name_of
 from configtron.probe.wire.journal import Ended
+from configtron.probe.wire.listing import ListedParts
 from configtron.probe.wire.shard import TARGETS, Shard
 from configtron.service.campaign.cluster_parts import Parts
 from configtron.service.campaign.cluster_task import perform_part
@@ -114,7 +115,8 @@ class ClusterCampaign:
     ) -> None:  # fmt: skip
         self._shard, self._folder, self._store, self._run, self._tally = shard, folder / shard.name, store, run, tally
         self._link, self._ended = link, ended
-        self._parts = Parts(self._folder / TARGETS, size, len(shard.vantages), options.shard_targets)
+        listing = ListedParts(self._folder / TARGETS, options.shard_targets)
+        self._parts = Parts(listing, size, len(shard.vantages))
         self._left = [self._parts.unfinished(n, ended) for n in range(len(shard.vantages))]
         self._names = [vantage.name for vantage in shard.vantages]
         self._leases, self._state = LeaseTable(), _CampaignState()
@@ -227,7 +229,8 @@ class ClusterCampaign:
             vantages=(shard.vantages[self._parts.vantage(part)],),
             rate=shard.rate * share,
             network_rate=shard.network_rate * share,
-            host_rate=shard.host_rate / len(shard.vantages),
+            # names of several parts may have one address
+            host_rate=shard.host_rate * share,
             concurrency=min(shard.concurrency, len(targets)),
         )
 

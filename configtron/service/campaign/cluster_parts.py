@@ -10,22 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
-from pathlib import Path
 
 from configtron.model.nouns import Target
 from configtron.probe.wire.journal import Ended
-from configtron.probe.wire.listing import listed
+from configtron.probe.wire.listing import ListedParts
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The list, how many targets it has and a part has, and how many vantages there are."""
+    """The list, how many targets it has, and how many vantages there are."""
 
-    listing: Path
+    listing: ListedParts
     size: int
     vantages: int
-    each: int
+
+    @property
+    def each(self) -> int:
+        """Return the number of targets of a part."""
+        return self.listing.each
 
     @property
     def count(self) -> int:
@@ -44,8 +46,7 @@ class Parts:
 
     def targets(self, part: int) -> list[Target]:
         """Return the targets of a part."""
-        first = part // self.vantages * self.each
-        return list(islice(listed(self.listing), first, first + self.each))
+        return self.listing.part(part // self.vantages)
 
     def unfinished(self, vantage: int, ended: Ended) -> Iterator[int]:
         """Yield the parts of a vantage, in order, of which sessions have not ended when their turn comes."""

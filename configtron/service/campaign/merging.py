@@ -78,6 +78,9 @@ def merge(options: MergeOptions, db: Path, *, progress: Progress = unheard) -> t
     """Add the runs of other databases to this one. Errors: `BadInput` (nothing was written), `Refused`, `Unwritten`."""
     with ExitStack() as stack:
         sources = _sources(options, db, stack)
+        if options.as_one:
+            # before a database is made
+            _check_parts([_Part.of(source) for source in sources])
         with MergedRuns(db) as store, locked(run_folder(store, 0).with_name(LOCK), 0, "merge"):
             numbers = {identity_of(store, run): run.id for run in store.runs()}
             if options.as_one:

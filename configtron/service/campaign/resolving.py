@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple, TextIO
 
 from configtron.model.bounds import check_number
-from configtron.model.errors import cannot_write
+from configtron.model.errors import DONE, NOTHING, cannot_write
 from configtron.model.nouns import Target, Vantage
 from configtron.probe.lots import LotSet
 from configtron.probe.target_session import Answer
@@ -63,6 +63,11 @@ class ResolvedNames(NamedTuple):
     found: int
     missing: int
     known: int
+
+    @property
+    def exit_code(self) -> int:
+        """Return `NOTHING` where no name has an address."""
+        return NOTHING if self.missing and not self.found + self.known else DONE
 
 
 def resolve_targets(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from configtron.fleet.transport.dask_client import check_address
 from configtron.model.bounds import check_choice, check_number, check_texts
 from configtron.model.choices import PROFILES, TESTS
 from configtron.model.errors import BadInput
@@ -113,10 +114,13 @@ class ProbeOptions:
         check_number("jobs", self.jobs, 1, MOST_JOBS, whole=True)
         check_number("shard", self.shard, 0, self.shards - 1, whole=True)
         check_number("shard_targets", self.shard_targets, 1, MOST_SHARD_TARGETS, whole=True)
-        if self.cluster and not self.cluster.startswith("tls://"):
-            raise BadInput(f"cluster {self.cluster!r}: name it tls://HOST:8786; without TLS anyone may run code on it")
+        if self.cluster:
+            check_address(self.cluster)
         if self.cluster and (self.lab or self.crafted or self.jobs > 1):
             raise BadInput("--cluster probes by workers that stand elsewhere; leave --lab, --craft and --jobs out")
+        if self.cluster and (self.interface or self.source_ip):
+            raise BadInput("--interface and --source-ip are this host's; with --cluster, name those of each vantage in"
+                           " --vantages FILE")  # fmt: skip
         if self.lab and self.jobs > 1:
             raise BadInput("--jobs is for probing from this host; the lab's vantages are processes of their own")
         if not self.lab and (self.sites or self.backend):

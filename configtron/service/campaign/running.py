@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from configtron.db.store import Store
+from configtron.fleet.transport.dask_client import SchedulerLost
 from configtron.model.errors import BadInput, cannot_write
 from configtron.probe.wire.journal import batches, journal
 from configtron.probe.wire.shard import Shard, perform
@@ -32,7 +33,7 @@ from configtron.service.campaign.run_config import host_facts, options_of, run_c
 from configtron.service.campaign.run_identity import check_resumable
 from configtron.service.campaign.run_options import ProbeOptions
 from configtron.service.campaign.runs import find_run, locked, run_folder
-from configtron.service.campaign.tally import RunTally
+from configtron.service.campaign.tally import ResultBatches, RunTally
 from configtron.service.campaign.workers import ResultStore, WorkersKilled, perform_together
 from configtron.service.progress import Cancelled, Event, Progress, never, unheard
 
@@ -198,7 +199,7 @@ def _perform(
             else:
                 _perform_here(options, shards, folder, tally, ResultStore(number, store.path))
             status = DONE
-        except WorkersKilled as lost:
+        except (WorkersKilled, SchedulerLost) as lost:
             _notice(progress, str(lost))
             status = INTERRUPTED
         except KeyboardInterrupt:
@@ -226,15 +227,18 @@ def _perform_here(options: ProbeOptions, shards: list[Shard], folder: Path, tall
 
 def _perform_alone(options: ProbeOptions, shard: Shard, folder: Path, tally: RunTally) -> None:
     until = time.monotonic() + options.max_runtime_s if options.max_runtime_s else float("inf")
-    opted_out = OptOut(options.opt_out_files)
-    perform(
-        shard,
-        folder / shard.name,
-        lambda results: tally.keep(list(results)),
-        tally.ended,
-        lambda: time.monotonic() < until,
-        opted_out.why,
-    )
+    opted_out, kept = OptOut(options.opt_out_files), ResultBatches(tally.keep)
+    try:
+        perform(
+            shard,
+            folder / shard.name,
+            kept.take,
+            tally.ended,
+            lambda: time.monotonic() < until,
+            opted_out.why,
+        )
+    finally:
+        kept.flush()
 
 
 def _copy_evidence(folder: Path, to: Path, shards: list[Shard]) -> None:

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from configtron.db.store import Store
@@ -12,6 +14,9 @@ from configtron.report.progress import CampaignCounts
 from configtron.service.progress import Cancelled, Event, Progress, never
 
 LOG = logging.getLogger("configtron.probe")
+# Results stored at once, and how long one waits for others, s: less than a hundredth of a second of work, and so few
+# transactions that workers seldom wait for the database's lock.
+BATCH, BATCH_S = 64, 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +83,21 @@ class RunTally:
         calls, failed = self._of_workers
         counts = (self._calls + calls, self._failed + failed, self._steps)
         self._progress(RunProgress(self._ended, self._total, f"run {self._run}", *counts, last))
+
+
+class ResultBatches:
+    """Results gathered for the database, whose transactions have a price; the journal has each result at once."""
+
+    def __init__(self, keep: Callable[[list[Result]], None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._keep, self._clock, self._batch, self._kept_s = keep, clock, list[Result](), clock()
+
+    def take(self, results: Sequence[Result]) -> None:
+        """Keep results, now or soon; without any, those that have waited."""
+        self._batch += results
+        if len(self._batch) >= BATCH or self._clock() - self._kept_s >= BATCH_S:
+            self.flush()
+
+    def flush(self) -> None:
+        """Keep what waits."""
+        batch, self._batch, self._kept_s = self._batch, [], self._clock()
+        self._keep(batch)

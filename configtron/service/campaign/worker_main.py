@@ -13,7 +13,6 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -21,18 +20,14 @@ from configtron.db.store import Store
 from configtron.linux.clock import SteadyClock
 from configtron.linux.parent import end_with_parent
 from configtron.model.errors import CANNOT_WRITE, DONE, INTERRUPTED, UNWRITTEN, ConfigtronError, cannot_write
-from configtron.model.records import Result
 from configtron.probe.wire.shard import Beside, perform
 from configtron.probe.wire.shared_spacing import SharedSpacing
 from configtron.service.campaign.layout import load_layout
 from configtron.service.campaign.opt_out import OptOut
-from configtron.service.campaign.tally import RunProgress, RunTally
+from configtron.service.campaign.tally import ResultBatches, RunProgress, RunTally
 from configtron.service.campaign.worker_forms import WorkerCounts, WorkerFault, WorkerOrders, line_of
 from configtron.service.progress import Event
 
-# Results stored at once, and how long one waits for others, s: less than a hundredth of a second of work, and so few
-# transactions that workers seldom wait for the database's lock.
-BATCH, BATCH_S = 64, 0.25
 # WorkerCounts are reported so often, s.
 REPORT_S = 0.2
 
@@ -60,7 +55,7 @@ def _perform(orders: WorkerOrders) -> None:
     shard = load_layout(folder, orders.run)[0][orders.worker]
     with Store(Path(orders.db)) as store:
         progress = _WorkerProgress()
-        keeping = _Keeping(RunTally(0, store, orders.run, progress).keep)
+        keeping = ResultBatches(RunTally(0, store, orders.run, progress).keep)
         try:
             perform(
                 shard,
@@ -74,25 +69,6 @@ def _perform(orders: WorkerOrders) -> None:
         finally:
             keeping.flush()
             progress.report()
-
-
-class _Keeping:
-    """Results gathered into batches for the database; the journal has each at once."""
-
-    def __init__(self, keep: Callable[[list[Result]], None]) -> None:
-        self._keep, self._batch, self._kept_s = keep, list[Result](), time.monotonic()
-
-    def take(self, results: Sequence[Result]) -> None:
-        """Keep results, now or soon."""
-        self._batch += results
-        if len(self._batch) >= BATCH or time.monotonic() - self._kept_s >= BATCH_S:
-            self.flush()
-
-    def flush(self) -> None:
-        """Keep what waits."""
-        batch, self._batch, self._kept_s = self._batch, [], time.monotonic()
-        if batch:
-            self._keep(batch)
 
 
 class _WorkerProgress:

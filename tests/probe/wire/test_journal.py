@@ -34,11 +34,11 @@ def test_places_are_remembered_across_starts(tmp_path: Path) -> None:
     assert Ended(tmp_path).low == 4
 
 
-def test_places_in_order_take_no_memory(tmp_path: Path) -> None:
+def test_a_place_takes_a_bit(tmp_path: Path) -> None:
     kept = Ended(tmp_path)
     for place in range(5000):
         kept.add(place)
-    assert (kept.low, len(kept._above)) == (5000, 0)
+    assert (kept.low, len(kept), len(kept._bits)) == (5000, 5000, 5000 // 8)
     kept.close()
 
 
