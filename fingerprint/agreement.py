@@ -24,12 +24,12 @@ WHEEL = 0.125
 
 def agree(trials: Sequence[Observation], exact: Sequence[Observation], bounds: Sequence[Observation]) -> Observation:
     """Settle facts that are equal or not: all equal 3 times A, twice B; else the commonest, C, with all readings."""
-    counts = Counter(t.value for t in exact)
-    value, _ = counts.most_common(1)[0]
+    best = exact[0]
+    if all(t.value == best.value for t in exact):
+        return settled(trials, best, count_grade(len(exact)))
+    value, _ = Counter(t.value for t in exact).most_common(1)[0]
     best = next(t for t in exact if t.value == value)
-    if len(counts) > 1:
-        return settled(trials, best, "C", seen((*exact, *bounds)))
-    return settled(trials, best, count_grade(len(exact)), {})
+    return settled(trials, best, "C", seen((*exact, *bounds)))
 
 
 def agree_largest(

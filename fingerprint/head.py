@@ -66,7 +66,7 @@ def header_details(status: int, fields: Fields) -> dict[str, Value]:
         first.setdefault(name, value)
     details.update({name: first[name][:FIELD_LIMIT] for name in KEPT if first.get(name)})
     for name, pattern in PLACES:
-        if found := re.search(pattern, first.get(name, "")):
+        if name in first and (found := re.search(pattern, first[name])):
             details["place"] = found[1].lower()
             break
     if cookies := _cookies(fields):

@@ -29,6 +29,10 @@ LATE_LOG = log2(1 + WHEEL) + 0.01
 # base x 2^(a + 1), for one, two and three copies in the gap; an eighth late.
 RATIOS = ((4.0, 1), (8 / 3, 3), (16 / 7, 7))
 
+# Successive waits of a doubling timer, in multiples of its base, and all their sums: seven waits are two minutes of the
+# shortest timer, longer than any probe listens.
+WAITS = tuple(sorted((1 << b) - (1 << a) for a in range(7) for b in range(a + 1, 8)))
+
 
 class Schedule(NamedTuple):
     """A timer: the first timeout (s), its growth ("" of a single gap), copies lost between, the gaps."""
@@ -116,9 +120,8 @@ def copies(base_s: float, kind: str, passed_s: float, late: Sequence[float] = ()
 
 def waits(gap_s: float, base_s: float) -> int:
     """Return a doubling timer's gap in multiples of its base: a power of two, or a sum of such (copies lost)."""
-    sums = {(1 << b) - (1 << a) for a in range(7) for b in range(a + 1, 8)}
-    apart = {total: abs(gap_s / base_s / (1 + WHEEL / 2) / total - 1) for total in sums}
-    return min(sorted(apart), key=apart.__getitem__)
+    ratio = gap_s / base_s / (1 + WHEEL / 2)
+    return min(WAITS, key=lambda total: abs(ratio / total - 1))
 
 
 def spans(gap_s: float, base_s: float) -> bool:

@@ -32,6 +32,8 @@ CLOCK_HZ, CLOCK_SLACK = 1.1e6, 64
 # Clocks that are not one begin anywhere in 32 bits, so they seldom look so near.
 CAUGHT_UP_S = 1.0
 
+Stamps = tuple[int, int] | None  # a segment's timestamps
+
 
 def infer(trace: Trace) -> tuple[Observation, ...]:
     """Compare the first SYN-ACK with the later segments."""
@@ -40,13 +42,15 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
     if not opening.synacks:
         return (no("stack", "refused" if opening.reset else "no-synack", trace),)
     first = packets[opening.synacks[0]]
-    later = [p for _, p in trace.heard() if p.segment.flags & (SYN | RST | ACK) == ACK and p.at >= first.at]
+    heard = (p for p in packets if p.way == "in" and p.segment.flags & (SYN | RST | ACK) == ACK)
+    later = [p for p in heard if p.at >= first.at]
     if not later:
         return (no("stack", "no-data", trace),)
+    stamps = [p.segment.timestamps for p in later]
     signs = [sign for sign, found in (
         ("ttl", _other_ttl(first, later)),
-        ("timestamps", _other_options(first, later)),
-        ("clock", _other_clock(first, later)),
+        ("timestamps", _other_options(first, stamps)),
+        ("clock", _other_clock(first, later, stamps)),
     ) if found]  # fmt: skip
     details: dict[str, Value] = {"synack_ttl": first.ttl, "ttl": later[0].ttl}
     if signs:
@@ -61,18 +65,17 @@ def _other_ttl(first: Packet, later: Sequence[Packet]) -> bool:
     return len(found) == 1 and first.ttl not in found
 
 
-def _other_options(first: Packet, later: Sequence[Packet]) -> bool:
+def _other_options(first: Packet, later: Sequence[Stamps]) -> bool:
     """RFC 7323 3.2: once agreed to, every segment carries them; else none does."""
-    stamped = {p.segment.timestamps is not None for p in later}
+    stamped = {stamps is not None for stamps in later}
     return stamped == {first.segment.timestamps is None}
 
 
-def _other_clock(first: Packet, later: Sequence[Packet]) -> bool:
+def _other_clock(first: Packet, later: Sequence[Packet], later_stamps: Sequence[Stamps]) -> bool:
     began = first.segment.timestamps
     if began is None:
         return False
-    for packet in later:
-        stamps = packet.segment.timestamps
+    for packet, stamps in zip(later, later_stamps, strict=True):
         if stamps is not None:
             ticks = ((stamps[0] - began[0] + 0x80000000) & 0xFFFFFFFF) - 0x80000000
             if not -CLOCK_SLACK <= ticks <= CLOCK_HZ * (packet.at - first.at + CAUGHT_UP_S) + CLOCK_SLACK:

@@ -62,15 +62,14 @@ def handshake_of(packets: Sequence[Packet]) -> Handshake:
     syns: list[int] = []
     synacks: list[int] = []
     reset = False
-    for i, packet in enumerate(packets):
-        flags = packet.segment.flags
-        if not flags & (SYN | RST):
-            continue
-        if packet.way == "out" and flags & SYN and not flags & ACK:
+    # Few packets of a trace are of its opening: the others are passed over in one go.
+    for i in [i for i, packet in enumerate(packets) if packet.segment.flags & (SYN | RST)]:
+        way, flags = packets[i].way, packets[i].segment.flags
+        if way == "out" and flags & SYN and not flags & ACK:
             syns.append(i)
-        elif packet.way == "in" and flags & (SYN | ACK) == SYN | ACK:
+        elif way == "in" and flags & (SYN | ACK) == SYN | ACK:
             synacks.append(i)
-        elif packet.way == "in" and flags & RST and not synacks:
+        elif way == "in" and flags & RST and not synacks:
             reset = True
     rtt = None
     if len(syns) == 1 and synacks:
@@ -139,9 +138,8 @@ class Flight:
             self._asked_twice = True
         self._asked_last = packet.at
 
-    def _sample(self, packet: Packet) -> None:
-        asked = self._asked
-        if self.sampled or asked is None or not packet.segment.flags & ACK or packet.segment.ack <= asked.segment.seq:
+    def _sample(self, packet: Packet, asked: Packet) -> None:
+        if not packet.segment.flags & ACK or packet.segment.ack <= asked.segment.seq:
             return
         self._asked = None
         if not self._asked_twice:
@@ -154,37 +152,35 @@ class Flight:
 
     def hear(self, packet: Packet) -> str:
         """Take one packet in and return its kind (see above)."""
-        self._sample(packet)
-        segment = packet.segment
-        if segment.flags & RST:
+        if self._asked is not None and not self.sampled:
+            self._sample(packet, self._asked)
+        flags, start, _, _, _, _, length = packet.segment
+        if flags & RST:
             return "rst"
-        if segment.length <= 0 or segment.flags & SYN:
-            if segment.flags & FIN:
-                self.fin_at_seq = segment.seq
+        if length <= 0 or flags & SYN:
+            if flags & FIN:
+                self.fin_at_seq = start
                 return "fin"
             return "ack"
-        start, end = segment.seq, segment.seq + segment.length
+        end = start + length
         if end <= self.base:
             return "again"
-        doubled = self._is_doubled(packet)
+        heard_at = self._heard_at.get((start, end + 1 if flags & FIN else end))
         self._heard_at[start, end] = packet.at
-        if doubled:
+        if heard_at is not None and is_doubled(packet.at - heard_at, self.rtt_s):
             return "copy"
-        self._in_company(packet)
+        if self.lone is not None:
+            self._in_company(packet, self.lone)
         late = self.burst_over(packet.at)
         if start < self.edge and (late or self._covered(start, end)):
             return self._again(start, end, packet)
         if late:
             return "late"
         self._take(start, end, packet)
-        if segment.flags & FIN:
+        if flags & FIN:
             self.fin_at_seq = end
             return "fin"
         return "new"
-
-    def _is_doubled(self, packet: Packet) -> bool:
-        before = self._heard_at.get((packet.segment.seq, packet.segment.end), -math.inf)
-        return is_doubled(packet.at - before, self.rtt_s)
 
     def burst_over(self, at: float) -> bool:
         """Return whether the pause before `at` is longer than any within the burst could be."""
@@ -204,10 +200,9 @@ class Flight:
         """Return where all data heard ends: the edge, or the end of a probe beyond it."""
         return max(self.edge, self.lone.segment.end if self.lone is not None else 0)
 
-    def _in_company(self, packet: Packet) -> None:
+    def _in_company(self, packet: Packet, lone: Packet) -> None:
         """More fresh data soon after a suspected probe: it was none, the server had paused by itself."""
-        lone = self.lone
-        if lone is not None and packet.at <= self.probed_at and packet.segment.seq >= lone.segment.end:
+        if packet.at <= self.probed_at and packet.segment.seq >= lone.segment.end:
             self.lone = None
             self.extend(lone)
 
@@ -235,16 +230,19 @@ class Flight:
         return [self.pieces[start] - start for start in sorted(self.pieces)]
 
     def _take(self, start: int, end: int, packet: Packet) -> None:
-        self.tail_gap_s = 0.0 if self.began_at is None else packet.at - self.last_at
+        at = packet.at
         if self.began_at is None:
-            self.began_at = packet.at
-        elif self.largest_gap_s < packet.at - self.last_at <= self.burst_gap_s:
-            self.largest_gap_s = packet.at - self.last_at
-            self._widen()
-        self.last_at = packet.at
+            self.began_at = at
+        else:
+            self.tail_gap_s = at - self.last_at
+            if self.largest_gap_s < self.tail_gap_s <= self.burst_gap_s:
+                self.largest_gap_s = self.tail_gap_s
+                self._widen()
+        self.last_at = at
         self.pieces[start] = max(end, self.pieces.get(start, end))
         self.frames.append(packet.frame)
-        self.edge = max(self.edge, end)
+        if end > self.edge:
+            self.edge = end
 
     def _again(self, start: int, end: int, packet: Packet) -> str:
         if start == self.base:

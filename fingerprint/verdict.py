@@ -53,7 +53,7 @@ def settled(
     trials: Sequence[Observation], best: Observation, grade: str, more: Mapping[str, Value] | None = None
 ) -> Observation:
     """Return one of the trials, for all of them: `best`, at the grade that their agreement earned."""
-    agreeing = sum(1 for t in trials if t.value == best.value)
+    agreeing = [t.value for t in trials].count(best.value)
     details = canonical({**dict(best.details), "agreeing": agreeing, **(more or {})})
     return Observation(
         best.knob, best.value, None, best.unit, best.method, grade, best.trace_id, best.evidence, tuple(trials), details

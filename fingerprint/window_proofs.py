@@ -308,10 +308,19 @@ def _had_more(evidence: WindowEvidence) -> bool:
 
 def _client_spoke(evidence: WindowEvidence) -> bool:
     """Return whether the client sent data, before fresh data came, that the server's flight does not acknowledge."""
-    packets, at, end = evidence.packets, evidence.held.at, evidence.flight.end
-    fresh = next((n for n, p in enumerate(packets) if n >= at and p.way == "in" and p.segment.end > end), len(packets))
-    ours = [p.segment.end for p in packets[:fresh] if p.way == "out" and p.segment.length and not p.segment.flags & SYN]
-    heard = [p.segment.ack for p in packets[:fresh] if p.way == "in" and p.segment.length and p.segment.end <= end]
+    at, end = evidence.held.at, evidence.flight.end
+    ours, heard = list[int](), list[int]()
+    for n, packet in enumerate(evidence.packets):
+        segment = packet.segment
+        if packet.way == "in":
+            beyond = segment.end > end
+            if beyond and n >= at:
+                break
+            if segment.length and not beyond:
+                heard.append(segment.ack)
+        elif segment.length and not segment.flags & SYN:
+            ours.append(segment.end)
+    # A client whose SYN had another number than its data counts from below zero.
     return bool(heard) and max(ours, default=0) > max(heard)
 
 

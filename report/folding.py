@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shutil
 import textwrap
 from collections.abc import Sequence
 from typing import TextIO
@@ -16,7 +15,12 @@ WHOLE_WORD = 24
 
 def width_of(out: TextIO) -> int | None:
     """Return the width of a terminal in columns; None for a file or pipe, in which tables are not wrapped."""
-    return shutil.get_terminal_size().columns if out.isatty() else None
+    if not out.isatty():
+        return None
+    # Few results go to a terminal, and `shutil` loads four compressors.
+    import shutil
+
+    return shutil.get_terminal_size().columns
 
 
 def table_lines(rows: Sequence[Sequence[str]], width: int | None = None, *, right: Sequence[bool] = ()) -> list[str]:

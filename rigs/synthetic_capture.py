@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""A capture of many page loads, made in a second: for what reads captures at speed.
+"""A capture of many page loads, or of long transfers, made in a second: for what reads captures at speed.
 
 Web-like: connections of 30 to 60 segments that overlap in time, a fifth of them over IPv6, two segments in three full,
-one data segment in a hundred sent again. The same seed gives the same bytes.
+one data segment in a hundred sent again. Short ones are half as long, long ones some 30 000 segments. The same seed
+gives the same bytes.
 """
 
 from __future__ import annotations
@@ -11,13 +12,23 @@ import random
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from configtron.model.nouns import ACK, FIN, PSH, RST, SYN
 from configtron.probe.wire.frames import write_options
 
 PACKETS, SNAP = 200_000, 128
-# Connections that are open at a time.
-OPEN = 200
+
+
+class Shape(NamedTuple):
+    """Connections of one kind: data segments of each (least, most), and how many are open at a time."""
+
+    segments: tuple[int, int]
+    open: int
+
+
+# 45, 23 and 30 000 packets a connection.
+PAGES, SHORT, LONG = Shape((18, 36), 200), Shape((6, 13), 200), Shape((18_000, 22_000), 20)
 REPEATED = 0.01
 MSS = 1460
 PACE_US = 40
@@ -30,7 +41,7 @@ ANSWERED = 0.75
 class Talk:
     """One connection, segment by segment."""
 
-    def __init__(self, number: int, chance: random.Random) -> None:
+    def __init__(self, number: int, chance: random.Random, shape: Shape = PAGES) -> None:
         self.version = 6 if chance.random() < IPV6_SHARE else 4
         self.ports = (1024 + number % 60000, 443)
         client, server = 0x0A000000 + number // 7, 0xC6120000 + number % 997
@@ -38,9 +49,9 @@ class Talk:
         self.addresses = (head + client.to_bytes(width, "big"), head + server.to_bytes(width, "big"))
         self.base = (chance.getrandbits(32), chance.getrandbits(32))
         self.clock = chance.getrandbits(30)
-        self.steps = self._steps(chance)
+        self.steps = self._steps(chance, shape)
 
-    def _steps(self, chance: random.Random) -> Iterator[bytes]:
+    def _steps(self, chance: random.Random, shape: Shape) -> Iterator[bytes]:
         """Handshake, request, flights of ten that are acknowledged two by two, the end."""
         opening = ((2, MSS.to_bytes(2, "big")), (4, b""), (8, bytes(8)), (1, b""), (3, b"\x07"))
         yield self._segment(0, SYN, 0, 0, 0, opening)
@@ -48,7 +59,7 @@ class Talk:
         yield self._segment(0, ACK, 1, 1, 0)
         yield self._segment(0, ACK | PSH, 1, 1, 400)
         at = 1
-        for _ in range(chance.randint(18, 36)):
+        for _ in range(chance.randint(*shape.segments)):
             size = MSS - 12 if chance.random() < 0.85 else chance.randint(1, MSS - 12)
             yield self._segment(1, ACK, at, 401, size)
             if chance.random() < REPEATED:
@@ -83,7 +94,9 @@ class Talk:
         return MACS + kind + ip + tcp + stamps + bytes(size)
 
 
-def write(path: Path, packets: int = PACKETS, *, snap: int = 0, seed: int = 1, pace_us: int = PACE_US) -> None:
+def write(
+    path: Path, packets: int = PACKETS, *, snap: int = 0, seed: int = 1, pace_us: int = PACE_US, shape: Shape = PAGES
+) -> None:
     """Write a pcap of so many packets, snapped to `snap` bytes if that is not 0; `pace_us`: the longest pause."""
     chance = random.Random(seed)
     talks: list[Talk] = []
@@ -92,8 +105,8 @@ def write(path: Path, packets: int = PACKETS, *, snap: int = 0, seed: int = 1, p
         file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, snap or 262144, 1))
         written, at = 0, 1_700_000_000_000_000
         while written < packets:
-            while len(talks) < OPEN:
-                talks.append(Talk(begun, chance))
+            while len(talks) < shape.open:
+                talks.append(Talk(begun, chance, shape))
                 begun += 1
             place = chance.randrange(len(talks))
             segment = next(talks[place].steps, None)

@@ -13,6 +13,8 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from configtron.fingerprint.passive.columns import FRAME_MASK, Endpoint
 from configtron.fingerprint.passive.gathering import Batch
 from configtron.fingerprint.passive.retransmissions import CAUSES, KINDS, REORDERED, retransmissions, sent_by
@@ -112,7 +114,7 @@ def compare(path: Path) -> Compared:
     found = [Difference(frame, "connection", frame in theirs, frame in firsts) for frame in set(firsts) ^ set(theirs)]
     kinds: Counter[tuple[str, str]] = Counter()
     again = [_again(batch, number) for number in (0, 1)]
-    ends = ends_of(batch)
+    ends = ends_of(batch, np.arange(batch.found.total))
     for frame in sorted(set(firsts) & set(theirs)):
         for case in _cases(batch, firsts[frame], ends[firsts[frame]], theirs[frame], again):
             if case.theirs != case.ours:

@@ -47,7 +47,8 @@ class Segment(NamedTuple):
     @property
     def end(self) -> int:
         """Sequence number after this segment: payload, and one each for SYN and FIN."""
-        return self.seq + self.length + bool(self.flags & SYN) + bool(self.flags & FIN)
+        flags, seq, _, _, _, _, length = self
+        return seq + length + bool(flags & SYN) + bool(flags & FIN)
 
     def option(self, kind: int) -> bytes | None:
         """Body of the first option of that kind, or None."""
@@ -71,10 +72,11 @@ class Segment(NamedTuple):
     @property
     def timestamps(self) -> tuple[int, int] | None:
         """(TSval, TSecr) (RFC 7323 section 3)."""
-        body = self.option(OPT_TIMESTAMPS)
+        body = self.option(OPT_TIMESTAMPS) if self.options else None
         if body is None or len(body) != 8:
             return None
-        return int.from_bytes(body[:4], "big"), int.from_bytes(body[4:], "big")
+        both = int.from_bytes(body, "big")
+        return both >> 32, both & 0xFFFFFFFF
 
 
 class Packet(NamedTuple):
@@ -174,7 +176,10 @@ class Trace:
 
     def param(self, name: str, default: Value = "") -> Value:
         """Return the parameter of that name, or `default`."""
-        return dict(self.params).get(name, default)
+        for found, value in self.params:
+            if found == name:
+                return value
+        return default
 
     def heard(self) -> Iterator[tuple[int, Packet]]:
         """Return (index, packet) of every packet that came in."""
@@ -218,7 +223,10 @@ class Observation:
 
     def detail(self, name: str, default: Value | None = None) -> Value | None:
         """Return the detail of that name, or `default`."""
-        return dict(self.details).get(name, default)
+        for found, value in self.details:
+            if found == name:
+                return value
+        return default
 
     @property
     def text(self) -> str:

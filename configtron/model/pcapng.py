@@ -29,6 +29,8 @@ _TAG_END, _TAG_PROTOCOL, _TAG_PORT_TYPE, _TAG_SOURCE_PORT, _TAG_DESTINATION_PORT
 _TAGS_ADDRESSES = {4: (20, 21), 16: (22, 23)}
 # An Enhanced Packet Block up to its data, and its end: flags, the end of the options, the block's size again.
 _EPB, _EPB_HEAD, _EPB_TAIL = struct.Struct("<IIIII"), struct.Struct("<IIIIIII"), struct.Struct("<HHIII")
+_EPB_EMPTY_BYTES = _EPB_HEAD.size + _EPB_TAIL.size
+_PADDINGS = (b"", bytes(3), bytes(2), bytes(1))
 # A block is at most this long: a super-frame of 512 kB, its comments, and much room. More is a broken file.
 _BLOCK_MOST = 1 << 26
 
@@ -92,8 +94,10 @@ def section(interfaces: Sequence[tuple[str, int]]) -> bytes:
 def packet(one: Captured) -> bytes:
     """Return an Enhanced Packet Block."""
     interface, at_ns, data, length, way, comments = one
-    middle = _padded(data) + b"".join([_option(_COMMENT, comment.encode()) for comment in comments])
-    size = _EPB_HEAD.size + len(middle) + _EPB_TAIL.size
+    middle = _padded(data)
+    if comments:
+        middle += b"".join([_option(_COMMENT, comment.encode()) for comment in comments])
+    size = _EPB_EMPTY_BYTES + len(middle)
     head = _EPB_HEAD.pack(PACKET, size, interface, at_ns >> 32, at_ns & 0xFFFFFFFF, len(data), length)
     return head + middle + _EPB_TAIL.pack(_FLAGS, 4, _WAYS[way], _END, size)
 
@@ -172,7 +176,7 @@ def _option(code: int, value: bytes) -> bytes:
 
 
 def _padded(data: bytes) -> bytes:
-    return data + bytes(-len(data) % 4)
+    return data + _PADDINGS[len(data) % 4]
 
 
 def order_of(head: bytes) -> str | None:

@@ -26,12 +26,11 @@ CUT, BROKEN = "cut-file", "malformed-record"
 
 
 class Buffer:
-    """A window on a source: `data[at:end]` is not yet read."""
+    """A window on a source: `data[at:end]` is not yet read. Frames are readable until the next ones are asked for."""
 
     def __init__(self, source: CaptureSource, size: int) -> None:
         self.source, self.size = source, size
         self.data = bytearray(size + PADDING)
-        self._spare = bytearray()
         self._words: dict[str, memoryview] = {}
         self.at = self.end = 0
 
@@ -46,12 +45,13 @@ class Buffer:
         self._words.clear()
         left = self.end - self.at
         if self.at or left == self.size:
-            self.size *= 1 if self.at else 2
-            # Two buffers take turns, so that frames stay readable until the next ones have been taken.
-            fresh = self._spare if len(self._spare) == self.size + PADDING else bytearray(self.size + PADDING)
-            with memoryview(self.data) as old:
-                fresh[:left] = old[self.at : self.end]
-            self._spare, self.data, self.at, self.end = self.data, fresh, 0, left
+            whole = self.data
+            if not self.at:
+                self.size *= 2
+                self.data = bytearray(self.size + PADDING)
+            with memoryview(whole) as old, memoryview(self.data) as new:
+                new[:left] = old[self.at : self.end]
+            self.at, self.end = 0, left
         with memoryview(self.data) as view:
             got = self.source.fill(view[self.end : self.size])
         self.end += got
@@ -98,7 +98,7 @@ def _pcap(window: Buffer, header: pcap.Header, counts: Counter[str], file: int) 
     while True:
         records, at, broken = pcap.walk(window.data, window.at, window.end, header.order)
         window.at = at
-        if records:
+        if len(records):
             start, kept, length, stamps = pcap.fields(window.data, records, header)
             link = np.full(len(start), header.link, np.int64)
             yield Frames(_bytes(window), start, kept, length, stamps, link, number, file)

@@ -8,16 +8,18 @@ and faster than one object a packet.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 Column = NDArray[Any]
 
-# Zero bytes that follow the last frame in a buffer, so that a header may be read at any frame's end: the longest header
-# we take at once is TCP's with all options, 60 bytes.
-PADDING = 128
+# Of each frame, so many bytes are put side by side, where they are read from the cache: Ethernet with tags, IP and TCP
+# with all options, and how the payload begins.
+NEAR = 160
+# Zero bytes that follow the last frame in a buffer, so that as many may be read at any frame's end.
+PADDING = NEAR + 32
 
 # Bits of `Rows.bits`.
 STAMPED, SACKED, CUT, DF, COUNTED, SACK_OK, DSACKED = 1, 2, 4, 8, 16, 32, 64
@@ -48,7 +50,7 @@ class Frames(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """TCP segments, in the order of the capture.
+    """TCP segments; those of one pair of ends in the order of the capture.
 
     frame      file << 40 | number in that file
     pair       number of the pair of ends (`Pairs`); side 0 if the lower end of the two sent it, else 1
@@ -120,32 +122,68 @@ class Endpoint(NamedTuple):
     port: int
 
 
+# A pair's key: 40 bytes, addresses big-endian so that they can be cut out as they are.
+KEY = np.dtype(
+    [("version", "u2"), ("port0", "<u2"), ("port1", "<u2"), ("pad", "u2"), ("high0", ">u8"), ("low0", ">u8"),
+     ("high1", ">u8"), ("low1", ">u8")]
+)  # fmt: skip
+
+
+class PairEnds(Sequence[tuple[Endpoint, Endpoint]]):
+    """Both ends of each pair, by its number."""
+
+    def __init__(self, keys: list[bytes]) -> None:
+        self._keys = keys
+
+    def __len__(self) -> int:
+        """Return how many pairs."""
+        return len(self._keys)
+
+    @overload
+    def __getitem__(self, pair: int) -> tuple[Endpoint, Endpoint]: ...
+    @overload
+    def __getitem__(self, pair: slice) -> list[tuple[Endpoint, Endpoint]]: ...
+    def __getitem__(self, pair: int | slice) -> tuple[Endpoint, Endpoint] | list[tuple[Endpoint, Endpoint]]:
+        """Return the ends of a pair, or of some."""
+        return _ends(self._keys[pair]) if isinstance(pair, int) else [_ends(key) for key in self._keys[pair]]
+
+    @property
+    def ports(self) -> Column:
+        """Return the ports of both ends of each pair."""
+        keys = np.frombuffer(b"".join(self._keys), KEY)
+        return np.stack((keys["port0"], keys["port1"]), axis=1).astype(np.int64)
+
+
 class Pairs:
     """Numbers for pairs of ends: the lower end first."""
 
     def __init__(self) -> None:
-        self.ends: list[tuple[Endpoint, Endpoint]] = []
+        self._keys: list[bytes] = []
         self._numbers: dict[bytes, int] = {}
+
+    @property
+    def ends(self) -> PairEnds:
+        """Return the ends of the pairs that are numbered now."""
+        return PairEnds(self._keys)
 
     def number(self, keys: Iterable[bytes]) -> list[int]:
         """A number for each key: version, both addresses (16 bytes each), both ports."""
         found = []
-        numbers, ends = self._numbers, self.ends
+        numbers, known = self._numbers, self._keys
         for key in keys:
             number = numbers.get(key)
             if number is None:
-                number = numbers[key] = len(ends)
-                ends.append(_ends(key))
+                number = numbers[key] = len(known)
+                known.append(key)
             found.append(number)
         return found
 
     def forget(self, keep: Iterable[int]) -> dict[int, int]:
         """Keep these pairs only; old number -> new number."""
         kept = sorted(set(keep))
-        renumbered = {old: new for new, old in enumerate(kept)}
-        self.ends = [self.ends[old] for old in kept]
-        self._numbers = {key: renumbered[old] for key, old in self._numbers.items() if old in renumbered}
-        return renumbered
+        self._keys = [self._keys[old] for old in kept]
+        self._numbers = {key: number for number, key in enumerate(self._keys)}
+        return {old: new for new, old in enumerate(kept)}
 
 
 def _ends(key: bytes) -> tuple[Endpoint, Endpoint]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A batch -> a report of each connection: numbers of both sides, and observations with grades.
+"""Report each connection of a batch: the numbers of both sides, and observations with grades.
 
 Question   Which values does a recording prove that no probe of ours made?
 Method     Everything the inferences read in the connection's traces, but the initial window, which they read only where
@@ -13,22 +13,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import numpy as np
+
 from configtron.fingerprint.passive.columns import ABSENT, FILE_SHIFT, FRAME_MASK, Column, Endpoint
 from configtron.fingerprint.passive.gathering import Batch
-from configtron.fingerprint.passive.readings import ConnectionReading
+from configtron.fingerprint.passive.readings import ConnectionReading, Hellos
 from configtron.fingerprint.passive.summary import CONNECTION_COLUMNS, SIDES
 from configtron.fingerprint.passive.tls import Hello
 from configtron.fingerprint.passive.traces import Opener, address_text, ends_of, target_of
 from configtron.model.nouns import Observation, Target
 
-# A round trip's share below which that end is here: a network interface away.
-HERE = 0.1
-# Columns that reports have in s.
-SECONDS = frozenset(("rtt", "rtt_server", "rtt_client"))
+# The capture stood at an end if the round trip from there to that end is below this share of the whole one.
+NEAR_SHARE = 0.1
+# Columns that batches have in ns and reports in s.
+IN_SECONDS = frozenset(("rtt", "rtt_server", "rtt_client"))
 
 
 class ConnectionReport(NamedTuple):
-    """One connection. `numbers` by the names of `CONNECTION_COLUMNS`, None where unknown; times in s, bytes, counts."""
+    """One connection. `numbers` by the names of `CONNECTION_COLUMNS`, None where unknown; times in s, bytes, counts.
+
+    goodput_kbps, loss   by side: bytes of the stream over the time from its first data to its last, None for a single
+                         burst; the share of data segments that had to be sent again, None if there were none
+    ending               how it ended: "fin", "reset" or "open"
+    place                where the capture stood: at the "client", at the "server", "between", or "" (unknown)
+    """
 
     file: int
     frame: int
@@ -36,6 +44,9 @@ class ConnectionReport(NamedTuple):
     client: Endpoint
     server: Endpoint
     numbers: dict[str, float | None]
+    goodput_kbps: dict[str, float | None]
+    loss: dict[str, float | None]
+    ending: str
     place: str
     merged: bool
     hellos: tuple[Hello | None, Hello | None]
@@ -49,10 +60,62 @@ class ConnectionReport(NamedTuple):
         return ((self.numbers["ended"] or 0) - self.started_ns) / 1e9
 
 
+class ConnectionReports:
+    """The reports of those connections of a batch that are over, as columns; iterate to get them one by one.
+
+    columns     those of the batch's summary, one row for each of these connections; times in ns
+    ends        client and server of each
+    places, endings, goodput_kbps, loss   as `ConnectionReport` has them; the last two by side, NaN where unknown
+    incomplete  whether the capture makes counts and times inexact, for all connections
+    """
+
+    def __init__(self, batch: Batch, reading: ConnectionReading, *, incomplete: bool) -> None:
+        over = batch.over
+        self._batch, self._reading, self.incomplete = batch, reading, incomplete
+        self.columns = {name: column[over] for name, column in batch.summary.columns.items()}
+        self.ends = ends_of(batch, over)
+        self.places, self.endings = _places(self.columns), _endings(self.columns)
+        self.goodput_kbps = {side: _goodput_kbps(self.columns, side) for side in SIDES}
+        self.loss = {side: _loss(self.columns, side) for side in SIDES}
+
+    def __len__(self) -> int:
+        """Return how many connections there are."""
+        return len(self._batch.over)
+
+    @property
+    def kinds(self) -> Column:
+        """Return a number for each connection; connections of the same number have the same verdicts and hellos."""
+        return self._reading.kinds(self._batch.over)
+
+    def read(self, row: int) -> tuple[tuple[Observation, ...], Hellos]:
+        """Return the observations and the hellos of the connection in that row."""
+        return self._reading.read(int(self._batch.over[row]), self.ends[row], target_of(self.ends[row][1]))
+
+    def __iter__(self) -> Iterator[ConnectionReport]:
+        """Yield the report of each, in order."""
+        names = list(self.columns)
+        rows = zip(*(numbers_of(name, column) for name, column in self.columns.items()), strict=True)
+        derived = [[dict(zip(SIDES, pair, strict=True)) for pair in zip(*map(known, by_side.values()), strict=True)]
+                   for by_side in (self.goodput_kbps, self.loss)]  # fmt: skip
+        plain = zip(
+            self.columns["frame"].tolist(), self.columns["started"].tolist(), self.ends, rows, *derived,
+            self.endings.tolist(), self.places.tolist(), self._batch.summary.flights.merged[self._batch.over].tolist(),
+            strict=True,
+        )  # fmt: skip
+        for row, (frame, started, ends, numbers, goodput_kbps, loss, ending, place, merged) in enumerate(plain):
+            observations, hellos = self.read(row)
+            yield ConnectionReport(
+                frame >> FILE_SHIFT, frame & FRAME_MASK, started, ends[0], ends[1],
+                dict(zip(names, numbers, strict=True)), goodput_kbps, loss,
+                ending, place, bool(merged), hellos, observations, target_of(ends[1]),
+                self.incomplete,
+            )  # fmt: skip
+
+
 def report_connections(
     batch: Batch, files: list[str], *, tainted: bool = False, unread: bool = False, stepped: bool = False,
     opener: Opener | None = None, wanted: frozenset[str] | None = None,
-) -> Iterator[ConnectionReport]:  # fmt: skip
+) -> ConnectionReports:  # fmt: skip
     """Report each connection that is over, in order.
 
     tainted   the capture lost frames
@@ -62,45 +125,20 @@ def report_connections(
     wanted    observations of these knobs only; None: of all
     """
     why = "drops" if tainted else "clock-step" if stepped else "unclear:unread-frames" if unread else ""
-    reading = ConnectionReading(batch, files, wanted, why, opener)
-    names, ends = list(batch.summary.columns), ends_of(batch)
-    rows = zip(*(numbers_of(name, column[batch.over]) for name, column in batch.summary.columns.items()), strict=True)
-    merged = batch.summary.flights.merged[batch.over].tolist()
-    frames = batch.summary.columns["frame"][batch.over].tolist()
-    started = batch.summary.columns["started"][batch.over].tolist()
-    for place, (connection, row) in enumerate(zip(batch.over.tolist(), rows, strict=True)):
-        numbers, target = dict(zip(names, row, strict=True)), target_of(ends[connection][1])
-        found, hellos = reading.read(connection, ends[connection], target)
-        yield ConnectionReport(
-            file=frames[place] >> FILE_SHIFT,
-            frame=frames[place] & FRAME_MASK,
-            started_ns=started[place],
-            client=ends[connection][0],
-            server=ends[connection][1],
-            numbers=numbers,
-            place=_place(numbers),
-            merged=bool(merged[place]),
-            hellos=hellos,
-            observations=found,
-            target=target,
-            incomplete=bool(why),
-        )
+    return ConnectionReports(batch, ConnectionReading(batch, files, wanted, why, opener), incomplete=bool(why))
 
 
 def numbers_of(name: str, column: Column) -> list[float | None]:
     """Return a column's values as a report has them: None where unknown, round trips in s."""
-    values: list[float | None] = (column / 1e9 if name in SECONDS else column).tolist()
+    values: list[float | None] = (column / 1e9 if name in IN_SECONDS else column).tolist()
     if CONNECTION_COLUMNS[name].join == "sum" or not (column == ABSENT).any():
         return values
     return [None if missing else value for value, missing in zip(values, (column == ABSENT).tolist(), strict=True)]
 
 
-def _place(numbers: dict[str, float | None]) -> str:
-    """Return where the capture stood: at the client, at the server, between, or "" (unknown)."""
-    whole, server, client = numbers["rtt"], numbers["rtt_server"], numbers["rtt_client"]
-    if not whole or server is None or client is None:
-        return ""
-    return "client" if client < HERE * whole else "server" if server < HERE * whole else "between"
+def known(column: Column) -> list[float | None]:
+    """Return a column's values, None where it has NaN."""
+    return [None if value != value else value for value in column.tolist()]
 
 
 def address(end: Endpoint) -> str:
@@ -108,24 +146,27 @@ def address(end: Endpoint) -> str:
     return address_text(end.address)
 
 
-def goodput_kbps(connection: ConnectionReport, side: str) -> float | None:
-    """Return bytes of the stream over the time from its first data to its last, in kbit/s; None for a single burst."""
-    first, last, size = (connection.numbers[f"{side}_{name}"] for name in ("first_data", "last_data", "bytes"))
-    if first is None or last is None or not size or last <= first:
-        return None
-    return size * 8e6 / (last - first)
+def _places(columns: dict[str, Column]) -> Column:
+    whole, server, client = (columns[name] / 1e9 for name in ("rtt", "rtt_server", "rtt_client"))
+    seen = (columns["rtt"] > 0) & (columns["rtt_server"] != ABSENT) & (columns["rtt_client"] != ABSENT)
+    near = np.where(client < NEAR_SHARE * whole, "client", np.where(server < NEAR_SHARE * whole, "server", "between"))
+    return np.where(seen, near, "")
 
 
-def loss(connection: ConnectionReport, side: str) -> float | None:
-    """Return the share of data segments that had to be sent again; None if there were none."""
-    data = connection.numbers[f"{side}_data"]
-    again = sum(connection.numbers[f"{side}_{cause}"] or 0 for cause in ("rto", "fast", "other"))
-    return again / data if data else None
+def _endings(columns: dict[str, Column]) -> Column:
+    reset, fin = (np.stack([columns[f"{side}_{name}"] > 0 for side in SIDES]) for name in ("resets", "fins"))
+    return np.where(reset.any(axis=0), "reset", np.where(fin.all(axis=0), "fin", "open"))
 
 
-def ended(connection: ConnectionReport) -> str:
-    """Return how it ended: "fin", "reset" or "open"."""
-    numbers = connection.numbers
-    if any(numbers[f"{side}_resets"] for side in SIDES):
-        return "reset"
-    return "fin" if all(numbers[f"{side}_fins"] for side in SIDES) else "open"
+def _goodput_kbps(columns: dict[str, Column], side: str) -> Column:
+    first, last, size = (columns[f"{side}_{name}"] for name in ("first_data", "last_data", "bytes"))
+    several = (first != ABSENT) & (last > first) & (size > 0)
+    kbps: Column = np.divide(size * 8e6, last - first, out=np.full(len(size), np.nan), where=several)
+    return kbps
+
+
+def _loss(columns: dict[str, Column], side: str) -> Column:
+    data = columns[f"{side}_data"]
+    again = sum(columns[f"{side}_{cause}"] for cause in ("rto", "fast", "other"))
+    share: Column = np.divide(again, data, out=np.full(len(data), np.nan), where=data > 0)
+    return share

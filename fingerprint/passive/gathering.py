@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from configtron.fingerprint.passive.columns import ABSENT, COUNTED, Column, Endpoint, Pairs, Rows, joined
+from configtron.fingerprint.passive.columns import ABSENT, COUNTED, Column, PairEnds, Pairs, Rows, joined
 from configtron.fingerprint.passive.connections import Connections, connect
 from configtron.fingerprint.passive.heads import Heads
 from configtron.fingerprint.passive.summary import CONNECTION_COLUMNS, ConnectionSummary, summarise
@@ -48,7 +48,7 @@ class Batch(NamedTuple):
     found: Connections
     summary: ConnectionSummary
     over: Column
-    ends: list[tuple[Endpoint, Endpoint]]
+    ends: PairEnds
     heads: Heads
 
 
@@ -99,8 +99,7 @@ class Gathering:
         self._parts = []
         if not rows.size:
             return
-        ports = np.array([[end.port for end in ends] for ends in self.pairs.ends], np.int64).reshape(-1, 2)
-        found = connect(rows, ports)
+        found = connect(rows, self.pairs.ends.ports)
         summary = summarise(found, trips=self.trips)
         self._add(summary)
         over = np.full(found.total, last)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from configtron.fingerprint.passive.columns import CUT, Column, Rows
+from configtron.fingerprint.passive.options import FIXED
 from configtron.fingerprint.passive.tls import ALERT, HANDSHAKE, missing
 from configtron.model.nouns import RST, SYN
 
@@ -63,16 +64,18 @@ class Heads:
             self.size -= len(gone.options) + len(gone.payload) + OVERHEAD
 
 
-def keep_heads(data: Column, rows: Rows, tcp_at: Column, size: Column, room: Column, heads: Heads) -> None:
-    """Keep the bytes worth keeping of one buffer's rows."""
+def keep_heads(data: Column, rows: Rows, tcp_at: Column, size: Column, room: Column, tcp: Column, heads: Heads) -> None:
+    """Keep the bytes worth keeping of one buffer's rows. `tcp`: their TCP headers, 60 bytes a row."""
     begin = tcp_at + size
     # The text in a reset is a diagnostic for people (RFC 9293 3.5.3), and no part of the stream.
     held = np.where((rows.flags & RST) == 0, np.minimum(rows.length, room - size), 0)
-    for row in np.flatnonzero((rows.flags & SYN) != 0).tolist():
-        first = int(tcp_at[row])
-        options = b"" if rows.bits[row] & CUT else data[first + 20 : first + int(size[row])].tobytes()
-        payload = _payload(data, begin, held, row) if held[row] > 0 else b""
-        heads.keep(int(rows.frame[row]), options, payload)
+    syns = np.flatnonzero((rows.flags & SYN) != 0)
+    options, width = tcp[syns, FIXED:].tobytes(), tcp.shape[1] - FIXED
+    lengths = np.where((rows.bits[syns] & CUT) != 0, 0, size[syns] - FIXED)
+    plain = zip(syns.tolist(), rows.frame[syns].tolist(), lengths.tolist(), held[syns].tolist(), strict=True)
+    for number, (row, frame, length, some) in enumerate(plain):
+        payload = _payload(data, begin, held, row) if some > 0 else b""
+        heads.keep(frame, options[number * width : number * width + length], payload)
     spoken = np.flatnonzero(held >= 4)
     if not len(spoken):
         return

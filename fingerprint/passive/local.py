@@ -20,7 +20,7 @@ from configtron.fingerprint.features import (
     unloaded,
     way_of,
 )
-from configtron.fingerprint.passive.connection_report import ConnectionReport, ended, goodput_kbps
+from configtron.fingerprint.passive.connection_report import ConnectionReport
 from configtron.fingerprint.passive.under_load import LEAST_ACKS
 
 # Bytes of every segment that carries timestamps (RFC 7323 3.2).
@@ -42,7 +42,7 @@ def sighted(
     path, about = path_of(connection, side, way, tainted), known(remote)
     return Sighting(
         "live", int(connection.numbers["ended"] or 0), plain(ends[side].address) if mine[side] else "", ends[side].port,
-        remote, ends[other].port, way, ended(connection), connection.duration_s, out, back, path.bounded,
+        remote, ends[other].port, way, connection.ending, connection.duration_s, out, back, path.bounded,
         context_of(path, remote, about), reasons(path, about),
     )  # fmt: skip
 
@@ -56,7 +56,7 @@ def path_of(connection: ConnectionReport, side: str, way: str, tainted: bool) ->
     least = numbers[f"{side}_trip_least"]
     jitter = (numbers[f"{side}_trip_change"] or 0) / steps / 1e6 if steps else None
     if way == "in":
-        latest, most = None, goodput_kbps(connection, other)
+        latest, most = None, connection.goodput_kbps[other]
         unknown.append(("delivery_kbps", "receives"))
     else:
         latest, most = _kilo(numbers[f"{side}_rate_last"]), _kilo(numbers[f"{side}_rate_most"])

@@ -2,9 +2,10 @@
 """What the packets of one connection prove: observations with grades, and both hellos of TLS.
 
 Question   Which inferences may read a foreign conversation, and what of their results holds for it?
-Method     What every connection needs is computed in columns once a batch (`likeness.py`). Then each connection makes
-           its traces, and only those inferences read it that report a wanted parameter. A conversation that withheld no
-           ACK has its initial window from the first flight (`first_flight.py`).
+Method     Once for a batch, columns are computed that every connection needs (`likeness.py`), and a number for each
+           connection: those of the same number (kind) have the same verdicts. The caller reads one connection of each
+           kind. Its traces are read only by the inferences that report a wanted parameter. Where no ACK was withheld,
+           the initial window is that of the first flight (`first_flight.py`).
 Reads as   observations whose evidence are frame numbers of the file.
 Fails as   no observation, where the packets that an inference needs were not captured.
 Differs    from reading our own probes: see `traces.py`.
@@ -17,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from configtron.fingerprint import INFERENCES, http_version, negotiated_options, read, syn_cookies, synack_rto
-from configtron.fingerprint.passive.columns import FILE_SHIFT, FRAME_MASK, Endpoint
+from configtron.fingerprint.passive.columns import FILE_SHIFT, FRAME_MASK, Column, Endpoint
 from configtron.fingerprint.passive.connections import edges
 from configtron.fingerprint.passive.first_flight import NONE, PROOFS
 from configtron.fingerprint.passive.gathering import Batch
@@ -53,44 +54,81 @@ REASONS = {
     "beginning-lost": "unclear:first-segment-lost",
     "no-data": "no-data",
 }
-# Connections without an answer are compared if they have at most so many segments.
-ALIKE_MOST = 4
-SILENT: dict[str, bytes] = {"client": b"", "server": b""}
+# Unanswered connections with at most this many segments are compared: a SYN and its repetitions.
+COMPARED_SEGMENTS = 4
+# In place of the number of a kind: the connection is a kind of its own; no inference reads it.
+UNIQUE, NOT_INFERRED = -1, -2
+# 2^64 / golden ratio. It is odd, so multiplying by it modulo 2^64 loses no bit.
+HASH_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+NO_BYTES: dict[str, bytes] = {"client": b"", "server": b""}
 Hellos = tuple[Hello | None, Hello | None]
 
 
 class ConnectionReading:
     """Reads the connections of one batch.
 
-    wanted  only these knobs; None: all
-    why     the reason why counts and times are not exact; "": they are
+    wanted  report only these knobs; None: all
+    why     the reason why counts and times are not exact; "" if they are exact
     """
 
     def __init__(
         self, batch: Batch, files: list[str], wanted: frozenset[str] | None, why: str, opener: Opener | None
     ) -> None:
         self._batch, self._files, self._wanted, self._why, self._opener = batch, files, wanted, why, opener
-        like = likeness(batch.found, batch.summary, batch.heads)
-        self._probe, self._speaks = like.probe.tolist(), like.speaks.tolist()
-        self._whole, self._went_on, self._cut = like.whole.tolist(), like.went_on.tolist(), like.cut.tolist()
-        self._flights = list(zip(*(column.tolist() for column in batch.summary.flights), strict=True))
+        self._like = like = likeness(batch.found, batch.summary, batch.heads)
+        # The probes whose traces a wanted inference reads; and those that it reads without bytes of the streams.
+        read, silent = _probes_read(wanted), _probes_read(None if wanted is None else wanted - SPOKEN)
+        self._has_inference = np.where(like.speaks, np.isin(like.probe, [*read]), np.isin(like.probe, [*silent]))
+        self._reads_flight = (like.probe == "rwin") & (wanted is None or bool(wanted & WINDOWS))
         self._flight_frames, self._flight_edges = _flight_frames(batch)
-        found, summary = batch.found, batch.summary
-        self._begin, self._size = found.begin.tolist(), (found.end - found.begin).tolist()
-        self._frame, self._started = (summary.columns[name].tolist() for name in ("frame", "started"))
-        self._answered = (~found.opened[:, 0] | found.opened[:, 1]).tolist()
-        # Of connections without an answer: their observations, by their segments.
-        self._unanswered: dict[tuple[object, ...], tuple[Observation, ...]] = {}
-        # Which probes' packets any wanted inference reads, and which of them if no byte was kept.
-        self._read, self._read_silent = _probes_read(wanted), _probes_read(None if wanted is None else wanted - SPOKEN)
+        self._same_segments = self._group_unanswered()
+        # The observations of unanswered connections, by the number of `_same_segments`.
+        self._unanswered: dict[int, tuple[Observation, ...]] = {}
+
+    def _group_unanswered(self) -> Column:
+        """Return a number for each connection of the batch.
+
+        Connections of the same number sent equal segments and had no answer, so inferences find the same in them.
+        `UNIQUE`: any other connection.
+        """
+        found, rows = self._batch.found, self._batch.found.rows
+        size = found.end - found.begin
+        silent = found.opened[:, 0] & ~found.opened[:, 1] & (size <= COMPARED_SEGMENTS)
+        chosen = np.flatnonzero(self._has_inference & silent & ~self._like.speaks)
+        place = found.begin[chosen, None] + np.arange(COMPARED_SEGMENTS)
+        there = place < found.end[chosen, None]
+        place = np.where(there, place, 0)
+        columns = (found.server, rows.flags, found.seq, found.ack, rows.bits, rows.mss, rows.wscale)
+        segments = [np.where(there, column[place], 0).T for column in columns]
+        alike = np.full(found.total, UNIQUE)
+        probe = [self._like.probe[chosen] == name for name in ("rto", "icw")]
+        alike[chosen] = group_numbers(size[chosen], *probe, *np.concatenate(segments))
+        return alike
+
+    def kinds(self, connections: Column) -> Column:
+        """Return a number for each of these connections.
+
+        Those of the same number have the same hellos and the same values, grades and reasons; the frames and details of
+        their observations may differ.
+        """
+        flights = self._batch.summary.flights
+        reads_flight = self._reads_flight[connections]
+        shown = (flights.segments, flights.proof, flights.stamped, flights.synack_again)
+        inferred = np.where(self._has_inference, self._same_segments, NOT_INFERRED)[connections]
+        alone = self._like.speaks[connections] | (inferred == UNIQUE)
+        kinds = group_numbers(
+            np.where(alone, np.arange(len(connections)), UNIQUE), inferred,
+            reads_flight, *(np.where(reads_flight, column[connections], 0) for column in shown),
+        )  # fmt: skip
+        return kinds
 
     def read(
         self, connection: int, ends: tuple[Endpoint, Endpoint], target: Target
     ) -> tuple[tuple[Observation, ...], Hellos]:
-        """Return what one connection shows; `ends`: client and server; `target`: the server."""
+        """Return the observations and the hellos of one connection; `ends`: client, server; `target`: the server."""
         batch = self._batch
-        where, speaks = self._frame[connection], self._speaks[connection]
-        streams = spoken(batch, connection) if speaks else SILENT
+        where, speaks = int(batch.summary.columns["frame"][connection]), bool(self._like.speaks[connection])
+        streams = spoken(batch, connection) if speaks else NO_BYTES
         hellos: Hellos = (hello(streams["client"]), hello(streams["server"])) if speaks else (None, None)
         secret: Sequence[DecryptedMessage] = ()
         file = where >> FILE_SHIFT
@@ -98,53 +136,49 @@ class ConnectionReading:
             last = int(batch.found.rows.frame[int(batch.found.end[connection]) - 1])
             secret = self._opener(file, *ends, where & FRAME_MASK, last & FRAME_MASK)
             hellos = hellos[0], _with_alpn(hellos[1], secret)
-        name, started = f"{self._files[file]}/{where & FRAME_MASK}", self._started[connection]
-        trace = Trace(name, target, "capture", self._probe[connection], started_at=started)
-        found = [*self._inferred(connection, trace, streams, secret), *self._first_flight(connection, trace)]
+        name, started = f"{self._files[file]}/{where & FRAME_MASK}", int(batch.summary.columns["started"][connection])
+        trace = Trace(name, target, "capture", str(self._like.probe[connection]), started_at=started)
+        found = [*self._inferences(connection, trace, streams, secret), *self._first_flight(connection, trace)]
         return tuple(found), hellos
 
-    def _inferred(
+    def _inferences(
         self, connection: int, trace: Trace, streams: dict[str, bytes], secret: Sequence[DecryptedMessage]
     ) -> Iterable[Observation]:
-        """Return what the inferences read; the same of all connections without an answer whose segments are alike."""
-        speaks = self._speaks[connection]
-        if trace.probe not in (self._read if speaks else self._read_silent):
+        """Return what the inferences find; once for all unanswered connections with equal segments."""
+        number = int(self._same_segments[connection])
+        if not self._has_inference[connection]:
             return ()
-        if speaks or self._answered[connection] or self._size[connection] > ALIKE_MOST:
-            return self._inferred_anew(connection, trace, streams, secret)
-        found, begin = self._batch.found, self._begin[connection]
-        part = slice(begin, begin + self._size[connection])
-        rows = found.rows
-        columns = (found.server, rows.flags, found.seq, found.ack, rows.bits, rows.mss, rows.wscale)
-        segments = (trace.probe, *(tuple(column[part].tolist()) for column in columns))
-        alike = self._unanswered.get(segments)
+        if number == UNIQUE:
+            return self._infer(connection, trace, streams, secret)
+        alike = self._unanswered.get(number)
         if alike is None:
-            alike = self._unanswered[segments] = tuple(self._inferred_anew(connection, trace, streams, secret))
+            alike = self._unanswered[number] = tuple(self._infer(connection, trace, streams, secret))
         return (replaced(one, trace.id, one.evidence) for one in alike)
 
-    def _inferred_anew(
+    def _infer(
         self, connection: int, trace: Trace, streams: dict[str, bytes], secret: Sequence[DecryptedMessage]
     ) -> Iterator[Observation]:
-        """Yield what the inferences read in this connection."""
+        """Run the inferences on this connection and yield the wanted observations."""
         found = self._batch.found
         most = OPENING_MOST if trace.probe == "rwin" else PACKETS_MOST
-        begin = self._begin[connection]
-        frames = (found.rows.frame[begin : begin + min(self._size[connection], most)] & FRAME_MASK).tolist()
+        begin, end = int(found.begin[connection]), int(found.end[connection])
+        frames = (found.rows.frame[begin : min(end, begin + most)] & FRAME_MASK).tolist()
         for one in traces_of(trace, packets_of(self._batch, connection, most=most), streams, secret):
             for observation in read(one, self._wanted):
                 if not self._is_wanted(connection, observation):
                     continue
                 evidence = tuple(sorted({frames[n] for n in observation.evidence if n < len(frames)}))
-                yield _weaker(replaced(observation, observation.trace_id, evidence), self._why)
+                yield _without_inexact(replaced(observation, observation.trace_id, evidence), self._why)
 
     def _first_flight(self, connection: int, trace: Trace) -> Iterator[Observation]:
-        """Yield the windows that the first flight shows, where no ACK was withheld."""
-        if trace.probe != "rwin" or not (self._wanted is None or self._wanted & WINDOWS):
+        """Yield the windows that the first flight shows; nothing where ACKs were withheld."""
+        if not self._reads_flight[connection]:
             return
-        begin, end = (edge[connection] for edge in self._flight_edges)
-        for observation in windows(trace, self._flights[connection], tuple(self._flight_frames[begin:end])):
+        begin, end = (int(edge[connection]) for edge in self._flight_edges)
+        flight = [column[connection].item() for column in self._batch.summary.flights]
+        for observation in windows(trace, flight, tuple(self._flight_frames[begin:end].tolist())):
             if self._wanted is None or observation.knob in self._wanted:
-                yield _weaker(observation, self._why)
+                yield _without_inexact(observation, self._why)
 
     def _is_wanted(self, connection: int, observation: Observation) -> bool:
         if self._wanted is not None and observation.knob not in self._wanted:
@@ -153,9 +187,9 @@ class ConnectionReading:
 
     def _unseen(self, connection: int, observation: Observation) -> bool:
         """Return whether an observation needs packets not captured: a missing SYN, or the options of one."""
-        if self._cut[connection] and observation.knob in OPTIONS:
+        if self._like.cut[connection] and observation.knob in OPTIONS:
             return True
-        if self._whole[connection] or not self._went_on[connection]:
+        if self._like.whole[connection] or not self._like.went_on[connection]:
             return False
         # A client that goes on after a SYN-ACK had one, though it is not here.
         return observation.reason == "no-synack" or observation.knob in OPENING
@@ -167,14 +201,27 @@ def _probes_read(wanted: frozenset[str] | None) -> frozenset[str]:
     return frozenset(probe for row in rows for probe in row.probes)
 
 
-def _flight_frames(batch: Batch) -> tuple[list[int], tuple[list[int], list[int]]]:
-    """Return the frames that carried the first flights, connection by connection, and each connection's part."""
+def group_numbers(*columns: Column) -> Column:
+    """Return a number for each row of these integer columns; equal rows, and only those, have the same number."""
+    rows = np.stack([column.astype(np.int64) for column in columns])
+    mixed = np.zeros(rows.shape[1], np.uint64)
+    for column in rows.view(np.uint64):
+        mixed = (mixed ^ column) * HASH_MULTIPLIER
+        mixed ^= mixed >> np.uint64(32)
+    _, first, numbers = np.unique(mixed, return_index=True, return_inverse=True)
+    if not (rows == rows[:, first[numbers]]).all():
+        # Two different rows have the same hash.
+        numbers = np.unique(rows, axis=1, return_inverse=True)[1].reshape(-1)
+    return numbers
+
+
+def _flight_frames(batch: Batch) -> tuple[Column, tuple[Column, Column]]:
+    """Return the frame numbers of all first flights, and where those of each connection begin and end in them."""
     found, flights = batch.found, batch.summary.flights
     row = np.arange(found.rows.size)
     within = (row >= flights.first[found.of]) & (row <= flights.last[found.of])
     index = np.flatnonzero(within & found.server & (found.rows.length > 0))
-    begin, end = edges(found.of[index], found.total)
-    return (found.rows.frame[index] & FRAME_MASK).tolist(), (begin.tolist(), end.tolist())
+    return found.rows.frame[index] & FRAME_MASK, edges(found.of[index], found.total)
 
 
 def _with_alpn(answered: Hello | None, secret: Sequence[DecryptedMessage]) -> Hello | None:
@@ -183,19 +230,19 @@ def _with_alpn(answered: Hello | None, secret: Sequence[DecryptedMessage]) -> He
 
 
 def replaced(one: Observation, trace_id: str, evidence: tuple[int, ...]) -> Observation:
-    """Return an observation of another trace and its frames; `dataclasses.replace` takes three times as long."""
+    """Return the observation for another trace and its frames; `dataclasses.replace` takes three times as long."""
     same = one.knob, one.value, one.reason, one.unit, one.method, one.grade
     return Observation(*same, trace_id, evidence, one.trials, one.details)
 
 
-def _weaker(found: Observation, why: str) -> Observation:
-    """Weaken a verdict if frames are missing (`why`): counts and times are no longer exact."""
+def _without_inexact(found: Observation, why: str) -> Observation:
+    """Replace the value of a count or a time by the reason `why` it is not exact; "": return it unchanged."""
     if not why or found.value is None or found.knob not in COUNTED:
         return found
     return no(found.knob, why, Trace(found.trace_id, Target(""), "", ""), found.unit, found.method)
 
 
-def windows(trace: Trace, flight: tuple[int, ...], evidence: tuple[int, ...]) -> Iterator[Observation]:
+def windows(trace: Trace, flight: Sequence[int], evidence: tuple[int, ...]) -> Iterator[Observation]:
     """Yield the first flight as a verdict on the initial window.
 
     After a repeated SYN-ACK the window may have been cut to one segment (RFC 5681 3.1): then the flight shows the

@@ -17,7 +17,7 @@ from ipaddress import ip_address
 from typing import NamedTuple
 
 from configtron.fingerprint.head import head_fields, head_status, status_version
-from configtron.fingerprint.passive.columns import DF, STAMPED, Endpoint
+from configtron.fingerprint.passive.columns import DF, STAMPED, Column, Endpoint
 from configtron.fingerprint.passive.gathering import SPOKEN_MOST, Batch
 from configtron.fingerprint.passive.tls import hello
 from configtron.model.nouns import (
@@ -44,6 +44,7 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 H2, HTTP1 = "h2", "http/1.1"
 # The token of a request that offers HTTP/2 in clear, and the status that takes it up (RFC 7540 3.2).
 H2C, SWITCHING = "h2c", 101
+IPV4_BYTES = 4
 # TLS versions whose servers answer ALPN in clear.
 CLEAR_ALPN = ("SSLv3", "TLSv1", "TLSv1.1", "TLSv1.2")
 
@@ -126,14 +127,15 @@ def target_of(server: Endpoint) -> Target:
 @lru_cache(maxsize=4096)
 def address_text(address: bytes) -> str:
     """Return an address of 4 or 16 bytes as text."""
-    return str(ip_address(address))
+    return ".".join(map(str, address)) if len(address) == IPV4_BYTES else str(ip_address(address))
 
 
-def ends_of(batch: Batch) -> list[tuple[Endpoint, Endpoint]]:
-    """Return client and server of each connection."""
+def ends_of(batch: Batch, connections: Column) -> list[tuple[Endpoint, Endpoint]]:
+    """Return client and server of each of these connections."""
     found = batch.found
-    pairs = (batch.ends[pair] for pair in found.rows.pair[found.begin].tolist())
-    return [(pair[client], pair[1 - client]) for pair, client in zip(pairs, found.client.tolist(), strict=True)]
+    pairs, clients = found.rows.pair[found.begin[connections]].tolist(), found.client[connections].tolist()
+    lower_first = [batch.ends[pair] for pair in pairs]
+    return [(ends[1], ends[0]) if client else ends for ends, client in zip(lower_first, clients, strict=True)]
 
 
 def spoken(batch: Batch, connection: int) -> dict[str, bytes]:

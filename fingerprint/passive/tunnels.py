@@ -37,13 +37,14 @@ SNAP, SNAP_BYTES = b"\xaa\xaa\x03\x00\x00\x00", 8
 HEAD_BYTES = 512
 
 
-def unfold(frames: Frames, at: Column, dissect: Dissect | None, counts: Counter[str]) -> Column:
+def unfold(frames: Frames, near: Frames, at: Column, dissect: Dissect | None, counts: Counter[str]) -> Column:
     """Return `at` with the place of the innermost IP packet filled in for frames in tunnels.
 
+    near     the same frames; at least their headers are in its buffer
     at       by frame: bytes before the IP packet, `UNKNOWN`, or -1 for none; changed in place
     counts   gets "dissected", "not-ip", and names of headers not read
     """
-    rows = np.flatnonzero((at == UNKNOWN) | _tunnelled(frames, at))
+    rows = np.flatnonzero((at == UNKNOWN) | _tunnelled(near, at))
     for row in rows.tolist():
         first, link = int(frames.start[row]), int(frames.link[row])
         data = bytes(frames.data[first : first + min(int(frames.kept[row]), HEAD_BYTES)])
@@ -65,12 +66,14 @@ def _tunnelled(frames: Frames, at: Column) -> Column:
     """Return whether an IP header names a tunnel as its payload. Fragments after the first have no such header."""
     data = frames.data
     room = frames.kept - at
-    place = np.where((at >= 0) & (room >= 20), frames.start + at, 0)
-    version = np.where((at >= 0) & (room >= 20), data[place] >> 4, 0)
+    rows = np.flatnonzero((at >= 0) & (room >= 20))
+    place = frames.start[rows] + at[rows]
+    version = data[place] >> 4
+    likely = np.flatnonzero(IS_TUNNEL[data[place + np.where(version == 4, 9, 6)]])
+    rows, place, version = rows[likely], place[likely], version[likely]
     later = ((data[place + 6] & 0x1F) | data[place + 7]) != 0
-    found: Column = ((version == 4) & IS_TUNNEL[data[place + 9]] & ~later) | (
-        (version == 6) & (room >= 40) & IS_TUNNEL[data[place + 6]]
-    )
+    found = np.zeros(len(at), bool)
+    found[rows] = ((version == 4) & ~later) | ((version == 6) & (room[rows] >= 40))
     return found
 
 

@@ -11,7 +11,7 @@ import pytest
 from configtron.fingerprint.stream import handshake_of
 from configtron.fingerprint.window import read_window
 from configtron.fingerprint.window_proofs import BETTERED, BOUND, DOUBTS, EXACT, PROOFS, SUPPORT, SUPPORTS
-from configtron.model.nouns import Packet, Trace
+from configtron.model.nouns import SYN, Packet, Trace
 from configtron.probe.wire.placed import read_placed
 from rigs import ROOT
 
@@ -78,3 +78,20 @@ def test_a_conversation_without_fresh_data_is_unverified(recorded: list[Trace]) 
     cut = [replace(t, packets=until_our_ack(t)) for t in recorded if t.probe == "icw"]
     verdicts = [read_window("icw", t, handshake_of(t.packets)) for t in cut]
     assert {v.detail("proof") for v in verdicts if v.value is not None} == {"unverified"}
+
+
+def test_a_clients_numbers_below_its_syns_are_compared_as_they_are() -> None:
+    (trace, _), *_ = read_placed(ROOT / "fixtures/icw/4/trace.pcapng.gz")
+    below = 335_544_319
+
+    def moved(packet: Packet) -> Packet:
+        segment = packet.segment
+        if segment.flags & SYN:
+            return packet
+        if packet.way == "out":
+            return packet._replace(segment=segment._replace(seq=segment.seq - below))
+        return packet._replace(segment=segment._replace(ack=segment.ack - below))
+
+    other = replace(trace, packets=tuple(moved(packet) for packet in trace.packets))
+    found = [read_window("icw", one, handshake_of(one.packets), 0).detail("proof") for one in (trace, other)]
+    assert found[0] == found[1] != "client-data"

@@ -40,7 +40,7 @@ def pcap(files: tuple[str, ...], form: str, output_file: str, servers: bool, str
         if servers:
             write_servers(reading.connections(), form, out, color=settings().color)
         else:
-            found = reading.connections(knobs_in(form))
+            found = reading.batches(knobs_in(form))
             write_connections(found, reading.files, form, out, color=settings().color)
     say(counted(reading.counts))
     for text in reading.warnings():

@@ -14,7 +14,7 @@ from configtron.fingerprint.capture.ring import Ring
 from configtron.fingerprint.capture.surroundings import Surroundings
 from configtron.fingerprint.features import plain
 from configtron.fingerprint.passive.columns import Frames
-from configtron.fingerprint.passive.connection_report import ConnectionReport, report_connections
+from configtron.fingerprint.passive.connection_report import ConnectionReports, report_connections
 from configtron.fingerprint.passive.gathering import Batch, Gathering
 from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.link import ETHERNET
@@ -35,7 +35,7 @@ TCP = f"tcp or (ip6 and ({EXTENSIONS}))"
 TAGGED = f"{TCP} or vlan"
 # s between two reports, at least.
 LEAST_WINDOW_S = 0.1
-Connections = Callable[[list[ConnectionReport]], None]
+Connections = Callable[[ConnectionReports], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +161,9 @@ class InterfaceListener:
     def _report(self, batches: Iterable[Batch]) -> None:
         for batch in batches:
             lost = self._gathering.counts["dropped-by-capture"] > 0
-            stepped = self._ring.unsure > 0
-            # the watch takes no observation; only who asked for connections does
-            wanted = frozenset[str]() if self._connections is None else None
-            names = [self._ring.interface]
-            found = list(report_connections(batch, names, tainted=lost, stepped=stepped, wanted=wanted))
-            about = self._surroundings.about
+            stepped, names, about = self._ring.unsure > 0, [self._ring.interface], self._surroundings.about
+            # The watch takes no observation; only who asked for connections does.
+            found = report_connections(batch, names, tainted=lost, stepped=stepped, wanted=frozenset())
             self._watch.keep([sighted(one, self._here, about, tainted=lost) for one in found])
             if self._connections is not None:
-                self._connections(found)
+                self._connections(report_connections(batch, names, tainted=lost, stepped=stepped))

@@ -13,7 +13,7 @@ from configtron.fingerprint.capture.reading import read
 from configtron.fingerprint.capture.source import opened
 from configtron.fingerprint.capture.tshark import opened_by
 from configtron.fingerprint.passive.columns import Endpoint
-from configtron.fingerprint.passive.connection_report import ConnectionReport, report_connections
+from configtron.fingerprint.passive.connection_report import ConnectionReport, ConnectionReports, report_connections
 from configtron.fingerprint.passive.gathering import MOST, NOT_READ, Batch, Gathering
 from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.traces import DecryptedMessage
@@ -60,16 +60,19 @@ class CaptureReading:
 
         Errors: `BadInput` for a file that is no capture, `Missing` for lack of a program.
         """
-        with errors_of((self.files,), {}):
-            yield from self._connections(wanted)
+        for reports in self.batches(wanted):
+            with errors_of((self.files,), {}):
+                yield from reports
 
-    def _connections(self, wanted: frozenset[str] | None) -> Iterator[ConnectionReport]:
-        for batch in batches_of(self._gathering, self.files, self._dissect, self._keys.carried):
-            lost = self.counts["dropped-by-capture"] > 0
-            yield from report_connections(
-                batch, self.files, tainted=lost, unread=self._gathering.unread > 0, opener=self._keys.open,
-                wanted=wanted,
-            )  # fmt: skip
+    def batches(self, wanted: frozenset[str] | None = None) -> Iterator[ConnectionReports]:
+        """Yield the same connections as they end, many together: in columns."""
+        with errors_of((self.files,), {}):
+            for batch in batches_of(self._gathering, self.files, self._dissect, self._keys.carried):
+                lost = self.counts["dropped-by-capture"] > 0
+                yield report_connections(
+                    batch, self.files, tainted=lost, unread=self._gathering.unread > 0, opener=self._keys.open,
+                    wanted=wanted,
+                )  # fmt: skip
 
     @property
     def counts(self) -> Counter[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from configtron.fingerprint.capture.dissect import Dissector
 from configtron.fingerprint.features import AddressFacts
-from configtron.fingerprint.passive.connection_report import ConnectionReport, goodput_kbps, report_connections
+from configtron.fingerprint.passive.connection_report import ConnectionReport, report_connections
 from configtron.fingerprint.passive.local import lost, sighted
 from configtron.model.nouns import Context
 from configtron.service.capture.reading import batches_of, gathering_of
@@ -44,6 +44,6 @@ def _context(report: ConnectionReport) -> Context:
     rtt, kbps = report.numbers["rtt"], seen.bandwidth_kbps if report.place != "client" else None
     first, last = (report.numbers[f"server_{name}_data"] for name in ("first", "last"))
     if kbps is None and rtt is not None and first is not None and last is not None and (last - first) / 1e9 > rtt:
-        kbps = goodput_kbps(report, "server")
+        kbps = report.goodput_kbps["server"]
     rtt_ms = None if rtt is None else rtt * 1000.0
     return Context(bandwidth_kbps=kbps or None, rtt_ms=rtt_ms, loss=lost(report, "server"), prefix=seen.prefix)

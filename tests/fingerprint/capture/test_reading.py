@@ -14,7 +14,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from configtron.fingerprint.capture import pcap
 from configtron.fingerprint.capture import source as source_module
 from configtron.fingerprint.capture.reading import read
 from configtron.fingerprint.capture.source import CaptureSource, opened
@@ -236,3 +239,35 @@ def test_what_wireshark_writes(form: str, tmp_path: Path) -> None:
     )
     rows, _ = read_file(str(tmp_path / "out"))
     assert same(rows, PLAIN, but=("at",) if form == "pcap" else ())
+
+
+def chain(data: bytes, order: str) -> list[int]:
+    """Return where the whole records of a pcap's body begin, by the one way that its format has."""
+    places, at = list[int](), 0
+    while at + 16 <= len(data):
+        after = at + 16 + struct.unpack_from(f"{order}I", data, at + 8)[0]
+        if after > len(data):
+            break
+        places.append(at)
+        at = after
+    return places
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from("<>"), st.sampled_from([0, 1, 0x6553F1A7]), st.integers(40, 300), st.integers(0, 40),
+    st.lists(st.tuples(st.integers(0, 90), st.booleans()), max_size=120),
+)  # fmt: skip
+def test_parts_walked_together_are_the_chain(
+    order: str, second: int, part: int, cut: int, records: list[tuple[int, bool]]
+) -> None:
+    """Even where the payload of records is made of their headers, of which any may be guessed to be a record."""
+    packed = [struct.pack(f"{order}4I", second, 0, size, size) for size, _ in records]
+    bodies = [(head * 6 if forged else bytes(90))[:size]
+              for head, (size, forged) in zip(packed, records, strict=True)]  # fmt: skip
+    data = b"".join(map(bytes.__add__, packed, bodies))
+    data = data[: max(len(data) - cut, 0)]
+    found, at, broken = pcap.walk(bytearray(data + bytes(192)), 0, len(data), order, part=part)
+    places = chain(data, order)
+    assert (found.tolist(), broken) == (places, False)
+    assert at == (places[-1] + 16 + struct.unpack_from(f"{order}I", data, places[-1] + 8)[0] if places else 0)

@@ -16,11 +16,16 @@ from hypothesis import strategies as st
 from configtron.fingerprint import INFERENCES
 from configtron.fingerprint.capture.reading import read
 from configtron.fingerprint.capture.source import CaptureSource
-from configtron.fingerprint.passive.connection_report import ConnectionReport, report_connections
+from configtron.fingerprint.passive.connection_report import (
+    ConnectionReport,
+    ConnectionReports,
+    report_connections,
+)
 from configtron.fingerprint.passive.gathering import Gathering
 from configtron.fingerprint.passive.headers import decode
 from configtron.model.nouns import ACK, RST, SYN
-from configtron.report.connections import knobs_in, write_csv
+from configtron.report.connection_rows import quoted, write_csv
+from configtron.report.connections import knobs_in
 from rigs import capture_bytes as write
 from tests.fingerprint.passive.test_fuzz import SEEDS, nonsense
 
@@ -35,13 +40,19 @@ OPENINGS = [
     [(0, SYN, SACK), (1, SYN | ACK, SACK)],
     [(0, SYN, SACK), (1, SYN | ACK, SACK), (1, RST, b"")],
 ]
+# Those of them that no inference reads by themselves.
+UNANSWERED = {0, 1, 2, 3, 4}
 
 
-def reports(data: bytes, wanted: frozenset[str] | None = None) -> list[ConnectionReport]:
+def batches(data: bytes, wanted: frozenset[str] | None = None) -> list[ConnectionReports]:
     gathering = Gathering()
     for frames in read(CaptureSource(io.BytesIO(data)), gathering.counts):
         list(gathering.take(decode(frames, gathering.pairs, gathering.heads, gathering.counts)))
-    return [one for batch in gathering.finish() for one in report_connections(batch, ["x"], wanted=wanted)]
+    return [report_connections(batch, ["x"], wanted=wanted) for batch in gathering.finish()]
+
+
+def reports(data: bytes, wanted: frozenset[str] | None = None) -> list[ConnectionReport]:
+    return [one for batch in batches(data, wanted) for one in batch]
 
 
 def segment(client: int, way: int, flags: int, options: bytes) -> bytes:
@@ -88,8 +99,8 @@ def test_connections_alike_are_read_as_each_alone(openings: list[int]) -> None:
 
 
 def test_rows_read_before_an_error_are_written() -> None:
-    def broken() -> Iterator[ConnectionReport]:
-        yield from reports(capture([0, 3, 5]))
+    def broken() -> Iterator[ConnectionReports]:
+        yield from batches(capture([0, 3, 5]))
         raise OSError("cut")
 
     out = io.StringIO()
@@ -102,6 +113,24 @@ def test_rows_read_before_an_error_are_written() -> None:
 def test_the_csv_needs_no_knob_that_it_does_not_show() -> None:
     data = capture(list(range(len(OPENINGS))))
     whole, part = io.StringIO(), io.StringIO()
-    write_csv(reports(data), ["x"], whole)
-    write_csv(reports(data, knobs_in("csv")), ["x"], part)
+    write_csv(batches(data), ["x"], whole)
+    write_csv(batches(data, knobs_in("csv")), ["x"], part)
     assert part.getvalue() == whole.getvalue()
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(0, len(OPENINGS) - 1), min_size=1, max_size=12))
+def test_connections_of_a_kind_have_the_same_verdicts(openings: list[int]) -> None:
+    (found,) = batches(capture(openings))
+    seen: dict[int, list[tuple[object, ...]]] = {}
+    for place, kind in enumerate(found.kinds.tolist()):
+        verdicts = [(o.knob, o.value, o.reason, o.unit, o.method, o.grade) for o in found.read(place)[0]]
+        assert seen.setdefault(kind, verdicts) == verdicts
+    assert len(seen) == len(set(openings) & UNANSWERED) + sum(one not in UNANSWERED for one in openings)
+
+
+@pytest.mark.parametrize("text", ["plain", "a,b", 'a"b', "a\nb", "a\rb", " a", ""])
+def test_a_text_is_quoted_as_csv_does(text: str) -> None:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerow((text, 1))
+    assert f"{quoted(text)},1\n" == out.getvalue()

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: MIT
+"""Write the connections of a capture as CSV: one row each, formatted column by column.
+
+Method     A whole column of numbers is formatted at a time. Neighbouring columns that have the same value in every row
+           are joined once. Names and verdicts are the last columns of a row; they are formatted once for all
+           connections of a kind (`ConnectionReports.kinds`).
+Differs    in nothing from what `csv.writer` writes: it still writes each text that may need quotes.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import repeat
+from typing import TextIO
+
+import numpy as np
+
+from configtron.fingerprint.passive.columns import ABSENT, FILE_SHIFT, FRAME_MASK, Column
+from configtron.fingerprint.passive.connection_report import IN_SECONDS, ConnectionReports, known, numbers_of
+from configtron.fingerprint.passive.readings import Hellos
+from configtron.fingerprint.passive.summary import CONNECTION, SIDE, SIDES
+from configtron.fingerprint.passive.tls import Hello
+from configtron.fingerprint.passive.traces import address_text
+from configtron.model.nouns import Observation
+from configtron.model.records import Json
+from configtron.report.tables import text
+
+# Columns of SIDE from which others are computed.
+NOT_SHOWN = ("first_data", "last_data")
+# Parameters that have a column of their own in the CSV and the table.
+SHOWN_KNOBS = ("icw", "synack_rto", "http_version", "http_clear")
+# Columns of each of them: value, grade, reason.
+VERDICT_SUFFIXES = ("", "_grade", "_reason")
+# Columns that are read from the TLS hellos.
+HELLO_COLUMNS = ("tls", "alpn", "server_name")
+# Rows formatted at once: enough that numpy's cost per call is small beside theirs, few enough that their text is small.
+ROWS_AT_ONCE = 4096
+# Most counts are below this; their texts come from a table, whose last entry is the text of `ABSENT`.
+TABLE_SIZE = 1 << 12
+_COUNT_TEXTS = np.array([*map(str, range(TABLE_SIZE)), ""], object)
+# So that `ABSENT` as an index is the last entry.
+assert ABSENT == -1
+# The cells of a column: one text for all rows, or one for each.
+Cells = str | Sequence[str]
+
+
+def columns() -> list[str]:
+    """Return the names of the CSV's columns, in order."""
+    times = ["file", "frame", "started_at", "duration", "ended", "captured_at"]
+    plain = [name for name in CONNECTION if name not in ("frame", "started", "ended")]
+    sides = [f"{side}_{name}" for side in SIDES for name in (*SIDE, "goodput_kbps", "loss") if name not in NOT_SHOWN]
+    ends = [f"{side}_{name}" for side in SIDES for name in ("address", "port")]
+    verdicts = [f"{knob}{suffix}" for knob in SHOWN_KNOBS for suffix in VERDICT_SUFFIXES]
+    return [*times, *ends, *plain, *sides, *HELLO_COLUMNS, *verdicts]
+
+
+def write_csv(batches: Iterable[ConnectionReports], files: list[str], out: TextIO, *, header: bool = True) -> int:
+    """Write one row for each connection, below a header line. Return how many rows.
+
+    files: the captures' names, by the number that a report has.
+    """
+    if header:
+        out.write(",".join(columns()) + "\n")
+    count = 0
+    for reports in batches:
+        row_ends = _RowEnds(reports)
+        for begin in range(0, len(reports), ROWS_AT_ONCE):
+            rows = slice(begin, min(begin + ROWS_AT_ONCE, len(reports)))
+            for texts in row_ends.of(rows):
+                part = slice(begin, begin + len(texts))
+                if texts:
+                    out.write(_lines([*_cells(reports, part, files), texts]))
+                count += len(texts)
+    return count
+
+
+def _lines(cells: Iterable[Cells]) -> str:
+    """Return the CSV lines of these columns; the last column must have one text for each row."""
+    columns: list[Iterable[str]] = []
+    same: list[str] = []
+    for column in cells:
+        if isinstance(column, str):
+            same.append(column)
+            continue
+        if same:
+            columns.append(repeat(",".join(same)))
+            same = []
+        columns.append(column)
+    return "\n".join(map(",".join, zip(*columns, strict=False))) + "\n"
+
+
+def _cells(reports: ConnectionReports, rows: slice, files: list[str]) -> Iterator[Cells]:
+    """Yield the columns of these connections in the order of `columns`, all but those that `_RowEnds` formats."""
+    numbers = {name: column[rows] for name, column in reports.columns.items()}
+    frame, started = numbers["frame"], numbers["started"]
+    names = list(map(quoted, files))
+    yield _one_if_same([names[number] for number in (frame >> FILE_SHIFT).tolist()])
+    yield list(map(str, (frame & FRAME_MASK).tolist()))
+    yield list(map("%.9f".__mod__, (started / 1e9).tolist()))
+    yield list(map("%.6f".__mod__, ((numbers["ended"] - started) / 1e9).tolist()))
+    yield _one_if_same(reports.endings[rows].tolist())
+    yield _one_if_same(reports.places[rows].tolist())
+    for ends in zip(*reports.ends[rows], strict=True):
+        yield [address_text(end.address) for end in ends]
+        yield [str(end.port) for end in ends]
+    for name in CONNECTION:
+        if name not in ("frame", "started", "ended"):
+            yield _number_cells(name, numbers[name])
+    for side in SIDES:
+        yield from (
+            _number_cells(f"{side}_{name}", numbers[f"{side}_{name}"]) for name in SIDE if name not in NOT_SHOWN
+        )
+        yield _rounded_cells(reports.goodput_kbps[side][rows], 3)
+        yield _rounded_cells(reports.loss[side][rows], 6)
+
+
+class _RowEnds:
+    """The last columns of each row (names, verdicts) as one text, formatted once for each kind of connection."""
+
+    def __init__(self, reports: ConnectionReports) -> None:
+        self._reports, self._kinds = reports, reports.kinds.tolist()
+        self._row_end_of_kind: dict[int, str] = {}
+
+    def of(self, rows: slice) -> Iterator[list[str]]:
+        """Yield the texts for these rows. If a connection cannot be read, yield those before it, then raise."""
+        found: list[str] = []
+        try:
+            for row, kind in enumerate(self._kinds[rows], rows.start):
+                end = self._row_end_of_kind.get(kind)
+                if end is None:
+                    end = self._row_end_of_kind[kind] = _row_end(*self._reports.read(row))
+                found.append(end)
+        except BaseException:
+            yield found
+            raise
+        yield found
+
+
+def _row_end(observations: Sequence[Observation], hellos: Hellos) -> str:
+    return ",".join(map(quoted, [*names_of(*hellos), *_verdicts(observations)]))
+
+
+def names_of(asked: Hello | None, answered: Hello | None) -> tuple[str, str, str]:
+    """Return TLS version, ALPN and server name (`HELLO_COLUMNS`); "" where a hello was not captured or has none."""
+    version, alpn = (next(iter(answered.versions), ""), next(iter(answered.alpn), "")) if answered else ("", "")
+    return version, alpn, asked.server_name if asked else ""
+
+
+def _verdicts(observations: Sequence[Observation]) -> list[str]:
+    """Return value, grade and reason of each of `SHOWN_KNOBS`; the last observation of a parameter counts."""
+    cells = {knob: ("", "", "") for knob in SHOWN_KNOBS}
+    for one in observations:
+        if one.knob in cells:
+            value = "" if one.value is None else text(one.value)
+            cells[one.knob] = f">= {value}" if one.grade == "L" else value, one.grade, one.reason or ""
+    return [cell for knob in SHOWN_KNOBS for cell in cells[knob]]
+
+
+def _number_cells(name: str, column: Column) -> Cells:
+    if name in IN_SECONDS:
+        # A whole number of seconds has no point.
+        return _texts_by_value(numbers_of(name, column), lambda value: repr(round(value, 9)).removesuffix(".0"))
+    least, most = int(column.min()), int(column.max())
+    if ABSENT <= least and most < TABLE_SIZE:
+        return str(_COUNT_TEXTS[least]) if least == most else list(_COUNT_TEXTS[column])
+    texts = list(map(str, column.tolist()))
+    for place in np.flatnonzero(column == ABSENT).tolist():
+        texts[place] = ""
+    return texts
+
+
+def _rounded_cells(column: Column, digits: int) -> Cells:
+    return _one_if_same(_texts_by_value(known(column), lambda value: str(round(value, digits))))
+
+
+def _texts_by_value(values: Sequence[float | None], text: Callable[[float], str]) -> list[str]:
+    """Return the text of each number, "" for None; each distinct number is formatted once."""
+    texts = {value: "" if value is None else text(value) for value in set(values)}
+    return [texts[value] for value in values]
+
+
+def _one_if_same(texts: list[str]) -> Cells:
+    """Return one text if all are the same, else all of them."""
+    return texts[0] if len(set(texts)) == 1 else texts
+
+
+def plain(value: float | None) -> Json:
+    """Return a number for JSON: an integer if it is whole, else rounded to 9 digits."""
+    return None if value is None else int(value) if float(value).is_integer() else round(value, 9)
+
+
+@lru_cache(maxsize=4096)
+def quoted(text: str) -> str:
+    """Return a text as CSV has it, in quotes if it needs them."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerow((text, ""))
+    return out.getvalue()[: -len(",\n")]
