@@ -7,14 +7,15 @@ kmod, ebpf and route; everything is read back and compared, or the row says so. 
 (columns up to "complete"). Who types `configtron tune apply` after a change of a hundred waits for the whole command
 ("cmd s"), which reads what is wanted and what is in force, compares them, journals the rules and starts a watchdog.
 "apply cpu" and "cmd cpu" are seconds of the processor, "diff cpu" is milliseconds, in the kernel too, the watchdog's
-apart. Up to a hundred thousand prefixes: importing a
-million takes a minute.
+apart.
 
 Every driver that knows prefixes is taken; one that cannot act here says why instead. Each size runs in a fresh network
 and mount namespace with a control group of its own, so that nothing of the host's is touched and nothing is left.
 
     python -m benchmarks.tune_scale [--drivers ebpf,route] [--sizes 1000,100000]
     python -m benchmarks.tune_scale --here ...     in the namespaces one is in: a guest, which ends anyway
+    python -m benchmarks.tune_scale 1000000        each command with so many, beside its goal and its peers
+                                                   (--drivers; --beside FOLDER, another configtron's)
 
 Where this host has not the module, kmod is measured on the lab's kernel, User-Mode Linux in real time: what a program
 touches for the first time, and every system call, costs many times what it costs elsewhere.
@@ -32,11 +33,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
 
+from benchmarks import tune_commands
 from configtron.linux.libbpf import Object, info, library
 from configtron.model.nouns import Profile
 from configtron.model.protocols import Driver
@@ -54,6 +56,8 @@ CHANGED = 100
 SEED = 1
 # Drivers that act on a control group; the others on the namespace, which is ours too.
 BY_GROUP = ("ebpf",)
+# Drivers whose commands are measured: they need no module.
+COMMANDS_OF = ("ebpf", "route")
 # Two knobs that every driver reaches for a prefix.
 PROFILES = {
     "fast": Profile("fast", (("initcwnd", 30), ("tcp_congestion_control", "cubic"))),
@@ -63,8 +67,7 @@ SCALE_COLUMNS = (
     "apply s", "apply cpu", "diff ms", "diff worst", "diff cpu", "read s", "revert s", "lookup ns", "setting ns",
     "complete", "cmd s", "cmd cpu",
 )  # fmt: skip
-# The command is measured up to so many, and where another process sees what the driver did.
-COMMAND_MOST = 100_000
+# The command is measured where another process sees what the driver did.
 ONLY_HERE = ("memory",)
 # The first change after so many finds caches cold; the median of these is printed beside the worst.
 DIFFS = 5
@@ -128,7 +131,7 @@ def measure(driver: Driver, place: Place, count: int) -> dict[str, object]:
 
 def command(driver: Driver, place: Place, count: int) -> dict[str, object]:
     """Wall and processor seconds of `tune apply` for a change of a hundred; none where it is not measured."""
-    if driver.name in ONLY_HERE or count > COMMAND_MOST:
+    if driver.name in ONLY_HERE:
         return {"cmd s": None, "cmd cpu": None}
     want = prefixes(count)
     with tempfile.TemporaryDirectory() as folder:
@@ -233,6 +236,18 @@ def inside(name: str, count: int) -> None:
         print(json.dumps(row))
 
 
+def commands_inside(name: str, count: int, beside: Path | None) -> None:
+    """The table of a driver's commands, here."""
+    with room() as group:
+        for line in tune_commands.table(name, group if name in BY_GROUP else "", count, beside):
+            print(line, flush=True)
+
+
+def commands_apart(words: Sequence[str]) -> None:
+    """The same in namespaces of their own. Errors: `SystemExit`."""
+    subprocess.run(apart([sys.executable, "-m", "benchmarks.tune_scale", *words, "--here"]), check=True)
+
+
 def row_of(name: str, count: int, here: bool) -> dict[str, object]:
     command = [sys.executable, "-m", "benchmarks.tune_scale", "--inside", name, "--sizes", str(count)]
     command = command if here else apart(command)
@@ -248,10 +263,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--drivers", default=",".join(name for name in DRIVERS if name not in WHOLE))
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
+    parser.add_argument("count", type=int, nargs="?", help="each command of tune with so many prefixes")
+    parser.add_argument("--beside", type=Path, help="the same commands by the configtron in that folder, in turn")
     parser.add_argument("--here", action="store_true")
     parser.add_argument("--inside", help=argparse.SUPPRESS)
     given = parser.parse_args()
     sizes = [int(size) for size in given.sizes.split(",")]
+    if given.count and not given.here:
+        commands_apart(sys.argv[1:])
+        return
+    if given.count:
+        for name in (name for name in given.drivers.split(",") if name in COMMANDS_OF):
+            commands_inside(name, given.count, given.beside)
+        return
     if given.inside:
         inside(given.inside, sizes[0])
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from configtron.db.tuning import Tuning
 from configtron.model.tuning import Changes, Rules
-from configtron.model.tuning_json import changes_text, rules_text
+from configtron.model.tuning_json import rules_text
 
 # KiB of the database that stay in memory. The end of a lease lies behind its rules, 2.5 MB of a hundred thousand
 # prefixes, which are read for each renewal, once a second; SQLite's own 2 MB do not hold them.
@@ -23,9 +23,8 @@ class AgentJournal(Tuning):
 
     def add_change(self, number: int, changes: Changes) -> None:
         """Journal a change of the rules of a transaction in force, before it is written to the host."""
-        query = "INSERT INTO act_change SELECT ?, coalesce(max(number), 0) + 1, ? FROM act_change WHERE act = ?"
         with self._clear():
-            self._connection.execute(query, (number, changes_text(changes), number))
+            self._add_change(number, changes)
 
     def drop_change(self, number: int) -> None:
         """Forget the last change of a transaction: it was not written."""

@@ -3,8 +3,9 @@
 
 Question   One prefix among a hundred thousand is changed. How does an apply find it without reading them all?
 Method     An apply that leaves in force exactly what is wanted keeps a *base*: its act, the driver's stamp of the
-           kernel's state (`Stamper`), the profiles in use. Every write to wanted prefixes then notes, in the same
-           transaction, the profile that each had in that base; any other write to what is wanted drops the base.
+           kernel's state (`Stamper`), how many prefixes each profile in use has. Every write to wanted prefixes then
+           notes, in the same transaction, the profile that each had in that base; any other write to what is wanted
+           drops the base.
 Reads as   `applied()`: the act, the stamp, and the prefixes with their earlier profiles.
 Fails as   None: no base, too many changes, or a number of prefixes that the notes do not explain. Then all is read.
 """
@@ -12,11 +13,12 @@ Fails as   None: no base, too many changes, or a number of prefixes that the not
 from __future__ import annotations
 
 import json
+import os
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from secrets import token_hex
 from typing import NamedTuple
 
-from configtron.db.deployments import WHOLE, DeploymentRows
+from configtron.db.deployments import DeploymentRows
 from configtron.model.nouns import Profile
 from configtron.model.records import canonical, pairs_of
 from configtron.model.tuning import Rules
@@ -32,16 +34,23 @@ class AppliedState(NamedTuple):
 
     act       its number
     stamp     the driver's, of the kernel's state
-    profiles  names of the profiles that some client had
+    profiles  name of each profile that some client had -> how many prefixes had it
     prefixes  how many there were
     was       prefix -> its profile then, of those written since; None: it had none
     """
 
     act: int
     stamp: str
-    profiles: tuple[str, ...]
+    profiles: Mapping[str, int]
     prefixes: int
     was: Mapping[str, str | None]
+
+    def with_profiles(self, now: Mapping[str, str]) -> dict[str, int]:
+        """Return how many prefixes each profile has since, where `now` is what the written prefixes have."""
+        counts = Counter(self.profiles)
+        counts.subtract(name for name in self.was.values() if name is not None)
+        counts.update(now.values())
+        return dict(counts)
 
 
 class ChangedPrefixes(DeploymentRows):
@@ -50,7 +59,7 @@ class ChangedPrefixes(DeploymentRows):
     def expect_applied(self) -> str:
         """Return a word for the state of what is wanted, before it is read: every later write voids it."""
         with self._clear():
-            expected = AppliedState(0, token_hex(TOKEN_BYTES), (), 0, {})
+            expected = AppliedState(0, os.urandom(TOKEN_BYTES).hex(), {}, 0, {})
             self._put_applied(expected)
             return _text(expected)
 
@@ -87,19 +96,12 @@ class ChangedPrefixes(DeploymentRows):
     def steps(self, act: int) -> int:
         """Return how many changes an act's rules have over those that are written whole."""
         with self._clear():
-            query = f"SELECT count(*) FROM act_change WHERE act = ? AND number <> {WHOLE}"
-            return int(self._connection.execute(query, (act,)).fetchone()[0])
+            return len(self._changes(act))
 
     def prefix_count(self) -> int:
         """Return how many prefixes are wanted."""
         with self._clear():
             return int(self._connection.execute("SELECT count(*) FROM prefix").fetchone()[0])
-
-    def profiles_in_use(self) -> frozenset[str]:
-        """Return the names of the profiles that some client is to have."""
-        query = "SELECT name FROM profile WHERE EXISTS (SELECT 1 FROM prefix WHERE profile = name)"
-        with self._clear():
-            return frozenset(name for (name,) in self._connection.execute(query)) | {self._fact("default")} - {""}
 
     def _note_changed(self, prefixes: Collection[str]) -> None:
         """Note the profiles of prefixes before they are written; a part of the writer's transaction."""
@@ -118,7 +120,7 @@ class ChangedPrefixes(DeploymentRows):
         if not text:
             return None
         act, stamp, profiles, prefixes, was = json.loads(text)
-        return AppliedState(act, stamp, tuple(profiles), prefixes, was)
+        return AppliedState(act, stamp, profiles, prefixes, was)
 
     def _put_applied(self, base: AppliedState) -> None:
         self._connection.execute("INSERT OR REPLACE INTO tuning VALUES ('base', ?)", (_text(base),))
@@ -135,4 +137,4 @@ class ChangedPrefixes(DeploymentRows):
 
 def _text(base: AppliedState) -> str:
     act, stamp, profiles, prefixes, was = base
-    return canonical([act, stamp, list(profiles), prefixes, dict(was)])
+    return canonical([act, stamp, dict(profiles), prefixes, dict(was)])

@@ -11,7 +11,7 @@ import json
 from typing import NamedTuple
 from zlib import compress, decompress
 
-from configtron.db.retuned import RetunedRows
+from configtron.db.act_rules import ActRules
 from configtron.model.records import Json, canonical
 from configtron.model.tuning import Rules
 from configtron.model.tuning_json import changes_of, rules_of, rules_text
@@ -20,8 +20,6 @@ from configtron.tune.rules import after
 
 # Changes of what is in force that are remembered: years of daily ones.
 DEPLOYMENTS = 2000
-# The number of the change that is all rules of an act, where they are not in its row.
-WHOLE = 0
 # Of `zlib`, whose fastest level makes rules a tenth larger in half the time.
 FASTEST = 1
 # The first byte of changes, which are JSON as it is; compressed rules begin with another.
@@ -36,7 +34,7 @@ class Deployed(NamedTuple):
     rules: Rules | None
 
 
-class DeploymentRows(RetunedRows):
+class DeploymentRows(ActRules):
     """The database as the history of rules in force."""
 
     def _deploy(self, act: Transaction) -> None:
@@ -59,14 +57,11 @@ class DeploymentRows(RetunedRows):
 
     def _deployed(self, act: int) -> bytes:
         """Return an act's rules for its row: the changes since another row, if it was begun so (`begin_over`)."""
-        query = f"SELECT changes FROM act_change WHERE act = ? AND number <> {WHOLE} ORDER BY number"
-        changes = [json.loads(text) for (text,) in self._connection.execute(query, (act,))]
+        changes = [json.loads(text) for text in self._changes(act)]
         root = self._root(act)
         if root and changes:
             return canonical({"after": root, "changes": changes}).encode()
-        beside = f"SELECT changes FROM act_change WHERE act = id AND number = {WHOLE}"
-        query = f"SELECT coalesce(({beside}), rules) FROM act WHERE id = ?"
-        (text,) = self._connection.execute(query, (act,)).fetchone()
+        text = self._rules_text(act)
         if changes:
             text = rules_text(_after_all(rules_of(text), changes))
         return compress(text.encode(), FASTEST)

@@ -15,7 +15,7 @@ from configtron.model.errors import BadInput
 
 HERE = Path(__file__).resolve().parent
 # What schema.sql makes. A database with a higher number was written by a newer configtron.
-VERSION = 13
+VERSION = 14
 
 
 def bring_up(connection: sqlite3.Connection, path: Path, *, read_only: bool, traceless: bool = False) -> None:

@@ -6,7 +6,7 @@
 -- Packets stay in pcapng files; a trace only points at its bytes and frames there.
 -- This file makes a new database. An older one is brought here by migrations/NNNN_*.sql, NNNN being the version made.
 
-PRAGMA user_version = 13;
+PRAGMA user_version = 14;
 
 -- One invocation of `configtron probe`, with everything needed to do it again.
 CREATE TABLE run (
@@ -149,8 +149,6 @@ CREATE TABLE prefix (
     prefix  TEXT PRIMARY KEY,                     -- as `ipaddress` prints it
     profile TEXT NOT NULL REFERENCES profile (name)
 ) STRICT, WITHOUT ROWID;
-
-CREATE INDEX prefix_by_profile ON prefix (profile);
 
 -- Profiles and prefixes that the learner's export set; all others are a human's, and no export touches them.
 CREATE TABLE learned (
@@ -522,6 +520,7 @@ CREATE TABLE fleet_applied (
 ) STRICT;
 
 -- Changes of an act's rules since it was begun, in order: a change of a hundred prefixes is not journaled as all of them.
+-- Number 0: long rules whole, as the change from none; -1: the act whose rules of number 0 this one begins with.
 CREATE TABLE act_change (
     act     INTEGER NOT NULL,
     number  INTEGER NOT NULL,

@@ -43,7 +43,7 @@ SELECT_CONTEXTS = f"SELECT {', '.join(CONTEXT_COLUMNS)} FROM context WHERE watch
 SELECT_RESULTS = (
     f"SELECT trace.id, {', '.join(TRACE_COLUMNS)}, {', '.join('observation.' + name for name in OBSERVATION_COLUMNS)}"
     " FROM trace LEFT JOIN observation ON observation.trace = trace.id"
-    " WHERE run = ? ORDER BY site, vantage, trace_id, position"
+    " WHERE run = ? ORDER BY site, vantage, trace_id, trace.id, position"
 )
 SELECT_OF_FILE = SELECT_RESULTS.replace(
     "WHERE run = ?", "WHERE run = ? AND (evidence_file = ? OR frames = 0 AND vantage = ?)"

@@ -8,20 +8,22 @@ rows, and with them all that they describe: nothing that a driver sets outlives 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from secrets import token_hex
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
+from configtron.db.act_rules import LONG_BYTES, NO_RULES
 from configtron.db.changed_prefixes import ChangedPrefixes
-from configtron.db.deployments import WHOLE
+from configtron.db.many_rows import Insertion, insert_values
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile
 from configtron.model.records import canonical, pairs_form
-from configtron.model.tuning import Changes, Place, Rules
-from configtron.model.tuning_json import changes_of, changes_text, place_of, place_text, rules_of, rules_text
+from configtron.model.tuning import MANY, Changes, Place, Rules, prefix_counts
+from configtron.model.tuning_json import changes_of, place_of, place_text, rules_of, rules_text
 from configtron.tune.journal import IN_FORCE, OPEN, Transaction
 from configtron.tune.rules import after, inside
 
@@ -40,26 +42,20 @@ FIELDS = tuple(FIELD.get(name, name) for name in ACT_COLUMNS)
 SELECT_ACT = f"SELECT {', '.join(ACT_COLUMNS)} FROM act"
 BEGIN_ACT = f"INSERT INTO act ({', '.join(ACT_COLUMNS)}) VALUES (?{', ?' * (len(ACT_COLUMNS) - 1)})"
 AT_RULES = ACT_COLUMNS.index("rules")
-# Rules of more bytes stand beside their act's row, as its first change: SQLite writes all of a row anew with each
-# status, and rules are written once.
-LONG_BYTES = 1 << 16
-# What makes rules as JSON the change from none to them.
-NONE_DROPPED = ',"dropped_prefixes":[],"dropped_profiles":[]}'
-PUT_WHOLE = f"INSERT INTO act_change VALUES (?, {WHOLE}, ?)"
 # The same with the rules of another act.
 BEGIN_OVER = (
     f"INSERT INTO act ({', '.join(ACT_COLUMNS)}) SELECT"
     f" {', '.join('rules' if name == 'rules' else '?' for name in ACT_COLUMNS)} FROM act WHERE id = ?"
 )
-COPY_CHANGES = "INSERT INTO act_change SELECT ?, number, changes FROM act_change WHERE act = ?"
-ADD_CHANGE = "INSERT INTO act_change SELECT ?, coalesce(max(number), 0) + 1, ? FROM act_change WHERE act = ?"
 # What changes in the life of an act.
 CHANGING = ("status", "lease_s", "expires_s", "over", "keeper", "why")
 PUT_ACT = f"UPDATE act SET {', '.join(f'{name} = :{name}' for name in CHANGING)} WHERE id = :id"
-SELECT_BARE = SELECT_ACT.replace(" rules,", f" '{rules_text(Rules())}',")
+SELECT_BARE = SELECT_ACT.replace(" rules,", f" '{NO_RULES}',")
 EMPTY_ACT = "UPDATE act SET rules = ?, before = '' WHERE id = ?"
-NO_RULES = rules_text(Rules())
 STANDING = f" WHERE driver = ? AND place = ? AND space = ? AND status IN {OPEN} ORDER BY id DESC LIMIT 1"
+
+
+PREFIXES = Insertion("prefix", ("prefix", "profile"), "ON CONFLICT (prefix) DO UPDATE SET profile = excluded.profile")
 
 
 class Frozen(NamedTuple):
@@ -98,8 +94,18 @@ class Tuning(ChangedPrefixes):
     def wanted(self) -> Rules:
         """Profiles, prefixes and default as they were asked for."""
         with self._clear():
-            prefixes = dict(self._connection.execute("SELECT prefix, profile FROM prefix"))
-        return replace(self.wanted_profiles(), prefixes=prefixes)
+            return replace(self.wanted_profiles(), prefixes=self._wanted_prefixes())
+
+    def _wanted_prefixes(self) -> Mapping[str, str]:
+        """Return the wanted prefixes; many of them as one text of lines."""
+        if self.prefix_count() >= MANY:
+            from configtron.model.prefix_columns import columns_of_lines
+
+            lines = "SELECT CAST(group_concat(prefix || ' ' || profile, char(10)) AS BLOB) FROM prefix"
+            columns = columns_of_lines(self._connection.execute(lines).fetchone()[0])
+            if columns is not None:
+                return columns
+        return dict(self._connection.execute("SELECT prefix, profile FROM prefix"))
 
     def set_profiles(self, profiles: Iterable[Profile]) -> None:
         """Keep profiles as a human's; one of the same name is replaced."""
@@ -114,7 +120,7 @@ class Tuning(ChangedPrefixes):
         self._connection.executemany(
             "INSERT INTO profile VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET settings = excluded.settings", rows
         )
-        self._connection.execute("INSERT OR IGNORE INTO tuning VALUES ('salt', ?)", (token_hex(SALT_BYTES),))
+        self._connection.execute("INSERT OR IGNORE INTO tuning VALUES ('salt', ?)", (os.urandom(SALT_BYTES).hex(),))
 
     # Who set it.
 
@@ -208,7 +214,7 @@ class Tuning(ChangedPrefixes):
         new."""
         with self._clear(), self._transaction():
             known = {name for (name,) in self._connection.execute("SELECT name FROM profile")}
-            if absent := sorted(set(prefixes.values()) - known):
+            if absent := sorted(prefix_counts(prefixes).keys() - known):
                 there = ", ".join(sorted(known)) or "none"
                 name = absent[0] if absent[0].isprintable() else "NAME"
                 make = f"make it: configtron tune profile set {name} KNOB=VALUE"
@@ -220,9 +226,8 @@ class Tuning(ChangedPrefixes):
                 self._connection.execute("DELETE FROM learned WHERE kind = 'prefix'")
             self._note_changed(prefixes)
             self._disown("prefix", prefixes)
-            # in the order of the table's index, whose pages are then written once each
-            rows = sorted(prefixes.items())
-            self._connection.executemany("INSERT OR REPLACE INTO prefix VALUES (?, ?)", rows)
+            # in the order of the table, whose pages are then written once each
+            insert_values(self._connection, PREFIXES, _row_by_row(prefixes))
             (now,) = self._connection.execute("SELECT count(*) FROM prefix").fetchone()
             return int(now - before)
 
@@ -275,7 +280,7 @@ class Tuning(ChangedPrefixes):
             row = _act_row(act, NO_RULES if long else text)
             number = cast(int, self._connection.execute(BEGIN_ACT, (None, *row[1:])).lastrowid)
             if long:
-                self._connection.execute(PUT_WHOLE, (number, text[:-1] + NONE_DROPPED))
+                self._put_full_text(number, text)
         return replace(act, id=number)
 
     def begin_over(self, act: Transaction, base: int, changes: Changes) -> Transaction:
@@ -288,8 +293,7 @@ class Tuning(ChangedPrefixes):
             row = _act_row(act, NO_RULES)
             cursor = self._connection.execute(BEGIN_OVER, (None, *row[1:AT_RULES], *row[AT_RULES + 1 :], base))
             act = replace(act, id=cast(int, cursor.lastrowid))
-            self._connection.execute(COPY_CHANGES, (act.id, base))
-            self._connection.execute(ADD_CHANGE, (act.id, changes_text(changes), act.id))
+            self._share_full_text(act.id, base, changes)
             self._begin_over(act.id, base)
         return act
 
@@ -302,7 +306,7 @@ class Tuning(ChangedPrefixes):
                 self._deploy(act)
                 if not act.before:
                     self._connection.execute(EMPTY_ACT, (NO_RULES, act.id))
-                    self._connection.execute("DELETE FROM act_change WHERE act = ?", (act.id,))
+                    self._forget_rules(act.id)
 
     def acts(self, *statuses: str, bare: bool = False) -> list[Transaction]:
         """Acts, oldest first; only those of these statuses, if any is named. `bare`: without their rules."""
@@ -328,11 +332,12 @@ class Tuning(ChangedPrefixes):
             return _act_of(row) if bare else self._changed(_act_of(row))
 
     def _changed(self, act: Transaction) -> Transaction:
-        query = "SELECT number, changes FROM act_change WHERE act = ? ORDER BY number"
-        rules = act.rules
-        for number, text in self._connection.execute(query, (act.id,)).fetchall():
-            rules = rules_of(text) if number == WHOLE else after(rules, changes_of(text))
-        return act if rules is act.rules else replace(act, rules=rules)
+        if not act.before:
+            return act  # it is over; what stands beside it is another's now
+        rules = begun = rules_of(self._rules_text(act.id))
+        for text in self._changes(act.id):
+            rules = after(rules, changes_of(text))
+        return act if rules is begun is act.rules else replace(act, rules=rules)
 
     def fleet_act(self) -> int:
         """Return the number of the fleet's latest transaction; 0: there was none."""
@@ -395,6 +400,15 @@ class Tuning(ChangedPrefixes):
                 return self._connection.execute(query, (self._now(),)).rowcount
             rows = [(self._now(), scope) for scope in scopes]
             return self._connection.executemany(f"{query} AND scope = ?", rows).rowcount
+
+
+def _row_by_row(prefixes: Mapping[str, str]) -> list[str]:
+    """Return prefixes in the order of their texts, each before its profile."""
+    if isinstance(prefixes, dict):
+        return list(chain.from_iterable(sorted(prefixes.items())))
+    values = [""] * (2 * len(prefixes))
+    values[::2], values[1::2] = list(prefixes), list(prefixes.values())
+    return values
 
 
 def _act_row(act: Transaction, rules: str) -> tuple[str | int | float, ...]:

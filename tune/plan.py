@@ -15,18 +15,19 @@ frozen      by scope: another program changed it; until `unfreeze`
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from ipaddress import ip_network
-from typing import NamedTuple
+from itertools import islice
+from typing import NamedTuple, overload
 
 from configtron.model.errors import BadInput, Refused
 from configtron.model.nouns import Profile, Value
 from configtron.model.records import canonical, value_form
-from configtron.model.tuning import Changes, Rules
+from configtron.model.tuning import Changes, Rules, prefix_counts
 from configtron.model.tuning_json import value_text
-from configtron.tune.rules import difference
+from configtron.tune.rules import difference, prefix_changes, prefixes_among, renamed
 
 # An id of 64 bits: among a million advices two alike are as likely as 1 in 30 million.
 ID_BYTES = 8
@@ -122,25 +123,54 @@ def _canary_only(have: Rules, want: Rules, canary: PrefixShare) -> Rules:
     return Rules(profiles, prefixes, have.default)
 
 
-def advise(driver: str, have: Rules, target: Rules) -> tuple[Advice, ...]:
-    """Return the changes from `have` to `target`: profiles, default, prefixes, removals. Linear in their number."""
-    return tuple(_advices(driver, have, target))
+class Advices(Sequence[Advice]):
+    """The changes from rules in force to a target, in order: profiles, default, prefixes, removals.
+
+    That of a prefix is made when it is asked for: there may be a million.
+    """
+
+    def __init__(self, driver: str, have: Rules, target: Rules) -> None:
+        self._driver, self._have = driver, have.prefixes
+        self._first = tuple(_before_prefixes(driver, have, target))
+        self._changed, self._dropped = prefix_changes(have.prefixes, target.prefixes)
+        gone = sorted(have.profiles.keys() - target.profiles.keys())
+        self._last = tuple(Advice(driver, OF_PROFILE + name, WHOLE, name, None) for name in gone)
+
+    def __len__(self) -> int:
+        return len(self._first) + len(self._changed) + len(self._dropped) + len(self._last)
+
+    def __iter__(self) -> Iterator[Advice]:
+        yield from self._first
+        was = dict(prefixes_among(self._have, self._changed).items())
+        for prefix, name in self._changed.items():
+            yield Advice(self._driver, prefix, WHOLE, was.get(prefix), name)
+        for prefix in self._dropped:
+            yield Advice(self._driver, prefix, WHOLE, self._have[prefix], None)
+        yield from self._last
+
+    @overload
+    def __getitem__(self, place: int) -> Advice: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Advice, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> Advice | tuple[Advice, ...]:
+        """Return one advice, or some: those before it are made."""
+        if isinstance(place, slice):
+            return tuple(self)[place]
+        return next(islice(self, range(len(self))[place], None))
 
 
-def _advices(driver: str, have: Rules, target: Rules) -> Iterator[Advice]:
+def advise(driver: str, have: Rules, target: Rules) -> Advices:
+    """Return the changes from `have` to `target`. Linear in their number."""
+    return Advices(driver, have, target)
+
+
+def _before_prefixes(driver: str, have: Rules, target: Rules) -> Iterator[Advice]:
     for name, profile in sorted(target.profiles.items()):
         yield from _of_profile(driver, name, have.profiles.get(name), profile)
     if have.default != target.default:
         yield Advice(driver, DEFAULT, WHOLE, have.default or None, target.default or None)
-    for prefix, name in target.prefixes.items():
-        was = have.prefixes.get(prefix)
-        if was != name:
-            yield Advice(driver, prefix, WHOLE, was, name)
-    for prefix, name in have.prefixes.items():
-        if prefix not in target.prefixes:
-            yield Advice(driver, prefix, WHOLE, name, None)
-    for name in sorted(have.profiles.keys() - target.profiles.keys()):
-        yield Advice(driver, OF_PROFILE + name, WHOLE, name, None)
 
 
 def _of_profile(driver: str, name: str, was: Profile | None, to: Profile) -> Iterator[Advice]:
@@ -226,7 +256,7 @@ def _name(value: Value | None) -> str:
 def changes(have: Rules, target: Rules) -> Changes:
     """Return the changes for a driver, with the profiles of all changed prefixes: it need not know names."""
     found = difference(have, target)
-    named = {found.default or "", *found.prefixes.values()} - {""}
+    named = {found.default or "", *prefix_counts(found.prefixes)} - {""}
     return replace(found, profiles={**found.profiles, **{name: target.profiles[name] for name in named}})
 
 
@@ -244,6 +274,6 @@ def recognised(found: Rules, known: Iterable[Rules]) -> Rules:
     }
     return Rules(
         {called[name]: replace(profile, name=called[name]) for name, profile in found.profiles.items()},
-        {prefix: called.get(name, name) for prefix, name in found.prefixes.items()},
+        renamed(found.prefixes, called),
         called.get(found.default, found.default),
     )

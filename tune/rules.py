@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile
-from configtron.model.tuning import Changes, Rules
+from configtron.model.tuning import MANY, Changes, Rules
 
 T = TypeVar("T")
 
@@ -93,24 +93,63 @@ def lookup(rules: Rules, address: str) -> Profile | None:
 
 def difference(have: Rules, want: Rules) -> Changes:
     """Return the changes from `have` to `want`; false where they are equal. Linear in the number of prefixes."""
+    prefixes, dropped = prefix_changes(have.prefixes, want.prefixes)
     return Changes(
         profiles=dict(_news(have.profiles, want.profiles)),
-        prefixes=dict(_news(have.prefixes, want.prefixes)),
+        prefixes=prefixes,
         dropped_profiles=frozenset(have.profiles.keys() - want.profiles.keys()),
-        dropped_prefixes=frozenset(have.prefixes.keys() - want.prefixes.keys()),
+        dropped_prefixes=frozenset(dropped),
         default=want.default if want.default != have.default else None,
     )
+
+
+def prefix_changes(have: Mapping[str, str], want: Mapping[str, str]) -> tuple[Mapping[str, str], Collection[str]]:
+    """Return the wanted prefixes that are new or have another profile, and those that are wanted no more, in order."""
+    if max(len(have), len(want)) < MANY:
+        return dict(_news(have, want)), [prefix for prefix in have if prefix not in want]
+    # Few prefixes need no numpy.
+    from configtron.model.prefix_columns import columns_of, prefixes_not_in
+
+    before, after = columns_of(have), columns_of(want)
+    return before.changes_to(after), prefixes_not_in(before, after)
 
 
 def after(have: Rules, changes: Changes) -> Rules:
     """Return the rules that changes lead to."""
     profiles = {**have.profiles, **changes.profiles}
-    prefixes = {**have.prefixes, **changes.prefixes}
     for name in changes.dropped_profiles:
         profiles.pop(name, None)
+    prefixes = _prefixes_after(have.prefixes, changes)
+    return Rules(profiles, prefixes, have.default if changes.default is None else changes.default)
+
+
+def prefixes_among(prefixes: Mapping[str, str], chosen: Mapping[str, str]) -> Mapping[str, str]:
+    """Return those of the prefixes that are among the chosen, with their own profiles."""
+    if max(len(prefixes), len(chosen)) < MANY:
+        return {prefix: prefixes[prefix] for prefix in chosen if prefix in prefixes}
+    from configtron.model.prefix_columns import columns_of
+
+    return columns_of(prefixes).present_in(columns_of(chosen))
+
+
+def renamed(prefixes: Mapping[str, str], names: Mapping[str, str]) -> Mapping[str, str]:
+    """Return prefixes with other names of profiles; a name without another stays."""
+    if len(prefixes) < MANY:
+        return {prefix: names.get(name, name) for prefix, name in prefixes.items()}
+    from configtron.model.prefix_columns import columns_of
+
+    return columns_of(prefixes).with_profile_names(names)
+
+
+def _prefixes_after(have: Mapping[str, str], changes: Changes) -> Mapping[str, str]:
+    if max(len(have), len(changes.prefixes)) >= MANY:
+        from configtron.model.prefix_columns import columns_of
+
+        return columns_of(have).with_changes(columns_of(changes.prefixes), changes.dropped_prefixes)
+    prefixes = {**have, **changes.prefixes}
     for prefix in changes.dropped_prefixes:
         prefixes.pop(prefix, None)
-    return Rules(profiles, prefixes, have.default if changes.default is None else changes.default)
+    return prefixes
 
 
 def _news(have: Mapping[str, T], want: Mapping[str, T]) -> Iterable[tuple[str, T]]:

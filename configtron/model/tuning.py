@@ -8,11 +8,16 @@ separate; a v4-mapped client (RFC 4291 section 2.5.5.2) is an IPv4 client.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from configtron.model.bounds import check_path, check_texts
 from configtron.model.nouns import Profile, Value
+
+# From so many prefixes on they are read, compared and written as columns (`prefix_columns.py`): below it loading numpy
+# costs more than an object a prefix.
+MANY = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,17 @@ class Rules:
     @property
     def used(self) -> frozenset[str]:
         """Return the names of the profiles that some client has."""
-        return frozenset((self.default, *self.prefixes.values())) - {""}
+        return frozenset((self.default, *prefix_counts(self.prefixes))) - {""}
+
+
+def prefix_counts(prefixes: Mapping[str, str]) -> Mapping[str, int]:
+    """Return how many prefixes each profile has, of those that some have."""
+    if isinstance(prefixes, dict):
+        return Counter(prefixes.values())
+    # Few prefixes are a dictionary, and need no numpy.
+    from configtron.model.prefix_columns import columns_of
+
+    return columns_of(prefixes).counts()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,16 +11,18 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import lru_cache
-from typing import cast
+from typing import Any, cast
 
 from configtron.model.errors import BadInput
 from configtron.model.knobs import KNOBS
 from configtron.model.nouns import Profile, Value
 from configtron.model.records import Json, canonical, pairs_form, pairs_of, value_form
-from configtron.model.tuning import Changes, Place, Rules
+from configtron.model.tuning import MANY, Changes, Place, Rules
 
 # Names of congestion controls, disciplines, versions of protocols.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./+-]*")
+# How the member of prefixes begins, and its shortest row: "::/0":"a",
+PREFIXES, SHORTEST = '"prefixes":{', 11
 # The one unit of knobs that is not counted in whole ones.
 TIME = "s"
 
@@ -28,15 +30,14 @@ TIME = "s"
 def rules_text(rules: Rules) -> str:
     """Rules as one line of JSON."""
     profiles: dict[str, Json] = {name: pairs_form(profile.settings) for name, profile in rules.profiles.items()}
-    prefixes = cast(Json, dict(rules.prefixes))
-    return canonical({"profiles": profiles, "prefixes": prefixes, "default": rules.default})
+    return _with_prefixes({"profiles": profiles, "default": rules.default}, rules.prefixes)
 
 
 # An act's rules are read several times by one command, and are the same bytes each time.
 @lru_cache(4)
 def rules_of(text: str) -> Rules:
     """The rules that `rules_text` wrote."""
-    form = json.loads(text)
+    form = _form_of(text)
     profiles = {name: Profile(name, pairs_of(settings)) for name, settings in form["profiles"].items()}
     return Rules(profiles, form["prefixes"], form["default"])
 
@@ -46,16 +47,39 @@ def changes_text(changes: Changes) -> str:
     profiles: dict[str, Json] = {name: pairs_form(profile.settings) for name, profile in changes.profiles.items()}
     dropped: list[Json] = [*sorted(changes.dropped_profiles)]
     gone: list[Json] = [*sorted(changes.dropped_prefixes)]
-    return canonical({"profiles": profiles, "prefixes": cast(Json, dict(changes.prefixes)), "dropped_profiles": dropped,
-                      "dropped_prefixes": gone, "default": changes.default})  # fmt: skip
+    form: dict[str, Json] = {"profiles": profiles, "dropped_profiles": dropped, "dropped_prefixes": gone}
+    return _with_prefixes({**form, "default": changes.default}, changes.prefixes)
 
 
 def changes_of(text: str) -> Changes:
     """The changes that `changes_text` wrote."""
-    form = json.loads(text)
+    form = _form_of(text)
     profiles = {name: Profile(name, pairs_of(settings)) for name, settings in form["profiles"].items()}
     dropped, gone = frozenset(form["dropped_profiles"]), frozenset(form["dropped_prefixes"])
     return Changes(profiles, form["prefixes"], dropped, gone, form["default"])
+
+
+def _with_prefixes(form: dict[str, Json], prefixes: Mapping[str, str]) -> str:
+    """Return an object with its member "prefixes" as JSON, many of them by their columns."""
+    if len(prefixes) < MANY:
+        return canonical({**form, "prefixes": dict(prefixes)})
+    from configtron.model.prefix_columns import columns_of, json_of
+
+    before, _, behind = canonical({**form, "prefixes": {}}).partition(PREFIXES + "}")
+    return f"{before}{PREFIXES}{json_of(columns_of(prefixes))}}}{behind}"
+
+
+def _form_of(text: str) -> dict[str, Any]:
+    """Return the object that `_with_prefixes` wrote, many prefixes as columns."""
+    begin = text.find(PREFIXES) + len(PREFIXES)
+    end = text.find("}", begin)
+    if end - begin > MANY * SHORTEST and begin >= len(PREFIXES):
+        from configtron.model.prefix_columns import columns_of_json
+
+        columns = columns_of_json(text[begin:end])
+        if columns is not None:
+            return {**json.loads(text[:begin] + text[end:]), "prefixes": columns}
+    return cast(dict[str, Any], json.loads(text))
 
 
 def place_text(place: Place) -> str:

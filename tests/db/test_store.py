@@ -46,6 +46,17 @@ def test_results_come_back_as_they_were(store: Store) -> None:
     assert store.done(run) == {"na/a/icw.1": (ICW, NONE, TUPLE), "eu/a/icw.1": ()}
 
 
+def test_equal_values_of_unlike_types_come_back_as_they_were(store: Store) -> None:
+    run = store.begin_run("{}")
+    values = (1, True, 1.0, 0, False, 0.0, "1", (1, True))
+    seen = tuple(replace(ICW, value=value, evidence=(n,)) for n, value in enumerate(values))
+    store.record(run, [result("na/a/icw.1", *seen)])
+    (kept,) = store.results(run)
+    assert [(type(o.value), o.value, o.evidence) for o in kept.observations] == [
+        (type(value), value, (n,)) for n, value in enumerate(values)
+    ]
+
+
 def test_a_reader_may_stop_half_way(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     run = store.begin_run("{}")
     store.record(run, [result(f"na/a/icw.{n}", ICW) for n in range(3)])
@@ -250,12 +261,14 @@ def first_version(path: Path) -> sqlite3.Connection:
     added = "".join(path.read_text() for path in sorted((module.HERE / "migrations").glob("*.sql")))
     old = (module.HERE / "schema.sql").read_text()
     every = list(module.statements(added))
+    gone = [one.split()[-1].rstrip(";") for one in every if "DROP" in one]
+    every = [one for one in every if not any(name in one for name in gone)]
     for statement in [one for one in every if "ALTER" in one]:
         text = f", {statement.partition('ADD COLUMN ')[2].strip().rstrip(';')}"
         assert text in old
         old = old.replace(text, "")
     for statement in [one for one in every if "ALTER" not in one]:
-        if "INSERT" in statement and "CREATE" not in statement:
+        if ("INSERT" in statement or "DELETE" in statement) and "CREATE" not in statement:
             continue  # rows for what an older version kept: a new database has none
         text = statement[statement.index("CREATE") :]
         assert text in old

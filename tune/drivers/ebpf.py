@@ -28,7 +28,7 @@ import json
 import os
 import socket
 import struct
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -45,8 +45,8 @@ from configtron.tune.drivers.bpf import controls, drawing, layout, objects, pins
 from configtron.tune.drivers.bpf.connection_records import RecordParser, as_moved
 from configtron.tune.drivers.bpf.drawing import Halves
 from configtron.tune.drivers.bpf.reach import REACHES, REFUSED
-from configtron.tune.drivers.bpf.tables import MANY, NAMES, BpfMaps
-from configtron.tune.rules import after, check
+from configtron.tune.drivers.bpf.tables import NAMES, SINGLY, BpfMaps
+from configtron.tune.rules import after, check, prefixes_among
 
 __all__ = ["REACHES", "REFUSED", "EbpfDriver"]
 
@@ -296,10 +296,10 @@ class EbpfDriver:
             self._ready_all(changes)
         with BpfMaps(here) as tables:
             profiles = tables.profiles() if changes.profiles else {}
-            found = tables.prefixes() if len(changes.prefixes) > MANY else tables.some_prefixes(changes.prefixes)
+            found = tables.prefixes() if len(changes.prefixes) > SINGLY else tables.some_prefixes(changes.prefixes)
             return Rules(
                 {name: profiles[name] for name in changes.profiles if name in profiles},
-                {prefix: found[prefix] for prefix in changes.prefixes if prefix in found},
+                prefixes_among(found, changes.prefixes),
                 tables.default(),
             )
 
@@ -349,7 +349,7 @@ class EbpfDriver:
                 return tables
         return None
 
-    def _folder(self, prefixes: Collection[str]) -> Path:
+    def _folder(self, prefixes: Mapping[str, str]) -> Path:
         """Return the place's maps, made unless they are there; what a killed run or another version left is removed."""
         here = pins.folder(self.place)
         for other in pins.folders(self.place):
@@ -360,7 +360,7 @@ class EbpfDriver:
             self._load(here, prefixes)
         return here
 
-    def _load(self, here: Path, prefixes: Collection[str]) -> None:
+    def _load(self, here: Path, prefixes: Mapping[str, str]) -> None:
         """The maps, empty, with room for these. The program is attached once they are filled."""
         with Object(objects.compiled("write"), here) as program:
             program.load()

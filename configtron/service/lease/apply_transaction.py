@@ -22,7 +22,7 @@ from configtron.service.lease.kernel_rules import in_force, write
 from configtron.service.lease.lock import exclusive_lock
 from configtron.service.lease.options import LEASE_S, LeaseOptions, Notice, OnNotice, ignore
 from configtron.service.lease.plan_file import saved
-from configtron.service.lease.planner import DUE, FROZEN, Planned, guard, judged, usable
+from configtron.service.lease.planner import FROZEN, Planned, guard, judged, usable
 from configtron.service.lease.recovery import recover_due
 from configtron.service.lease.undo import note_obstacle, undo
 from configtron.tune.journal import BEGUN, KEPT, LEASED, REPLACED, WRITING, Transaction
@@ -85,7 +85,7 @@ def apply(
                 _report_in_force(context, place, found, on_notice)
                 raise
         kept = transaction is not None and not transaction.lease_s
-        return Applied(found.driver.name, transaction, len(found.due()), found.counts()[FROZEN], lost,
+        return Applied(found.driver.name, transaction, found.due_count(), found.counts()[FROZEN], lost,
                        kept and isinstance(found.driver, Follower))  # fmt: skip
 
 
@@ -102,15 +102,16 @@ def _saved_plan(context: LeaseContext, path: Path) -> tuple[Place, Planned]:
     current = context.journal.open_act(found.driver, found.place, context.namespace_of(found.place))
     want = for_kernel(context.journal.wanted())
     have = in_force(driver, [current.rules, want] if current else [want])
-    advices = [(advice, DUE) for advice in found.advices]
     damage = context.journal.measured_damage()
     target = follow(have, found.advices)
-    return found.place, Planned(driver, have, target, advices, found.held, damage=damage, prefixes=len(target.prefixes))
+    return found.place, Planned(
+        driver, have, target, found.advices, found.held, damage=damage, prefixes=len(target.prefixes)
+    )
 
 
 def _is_lost(found: Planned) -> bool:
     """Return whether nothing is in force and nothing will be, since all wanted rules are frozen."""
-    return bool(found.counts()[FROZEN]) and not (found.due() or found.have.prefixes or found.have.default)
+    return bool(found.counts()[FROZEN]) and not (found.due_count() or found.have.prefixes or found.have.default)
 
 
 def _apply(
@@ -119,7 +120,7 @@ def _apply(
     """Apply a plan; where nothing is due, renew the lease of the rules in force, if there are any."""
     (few_changes.guard if found.over else guard)(found.driver, found.target, judged(found, options.limits))
     current = context.journal.open_act(found.driver.name, place, context.namespace_of(place), bare=True)
-    if found.due():
+    if found.due_count():
         transaction = apply_rules(
             context, found.driver, place, found.have, found.target, lease_s, found.held, found.over
         )

@@ -23,10 +23,10 @@ from configtron.db.changed_prefixes import AppliedState
 from configtron.db.tuning import Tuning
 from configtron.model.errors import Refused
 from configtron.model.protocols import Driver, Stamper
-from configtron.model.tuning import Rules
+from configtron.model.tuning import Rules, prefix_counts
 from configtron.service.lease.context import LeaseContext
 from configtron.service.lease.options import LeaseOptions
-from configtron.service.lease.planner import DUE, NAMED, Planned, chosen, frozen_scopes
+from configtron.service.lease.planner import NAMED, Planned, chosen, frozen_scopes
 from configtron.service.lease.planner import planned as read_all
 from configtron.tune.guard import Limits, barred
 from configtron.tune.journal import IN_FORCE, Transaction
@@ -43,7 +43,7 @@ def planned(context: LeaseContext, options: LeaseOptions) -> Planned | None:
     if found is None:
         return None
     base, expected = found
-    if not base.prefixes or base.prefixes > options.limits.max_prefixes - len(base.was):
+    if not base.prefixes or context.journal.prefix_count() > options.limits.max_prefixes:
         return None
     driver = chosen(context, options, Rules())
     current = context.journal.open_act(driver.name, options.place, context.namespace_of(options.place), bare=True)
@@ -68,17 +68,17 @@ def _is_as_applied(context: LeaseContext, base: AppliedState, current: Transacti
 
 
 def _planned(journal: Tuning, base: AppliedState, driver: Driver) -> Planned | None:
-    now, used = journal.wanted_profile_of(base.was), journal.profiles_in_use()
-    if base.was.keys() - now.keys() or set(base.profiles) != used or journal.steps(base.act) >= MOST_STEPS:
+    now, profiles = journal.wanted_profile_of(base.was), for_kernel(journal.wanted_profiles())
+    counts = base.with_profiles(now)
+    used = {name for name, count in counts.items() if count} | {profiles.default} - {""}
+    if base.was.keys() - now.keys() or base.profiles.keys() != used or journal.steps(base.act) >= MOST_STEPS:
         return None
-    profiles = for_kernel(journal.wanted_profiles())
     before = {prefix: name for prefix, name in base.was.items() if name is not None}
-    in_use = {name: profiles.profiles[name] for name in base.profiles}
-    have = replace(profiles, profiles=in_use, prefixes=before)
+    have = replace(profiles, profiles={name: profiles.profiles[name] for name in base.profiles}, prefixes=before)
     target = replace(have, prefixes=now)
-    advices = [(advice, DUE) for advice in advise(driver.name, have, target)]
-    count = journal.prefix_count()
-    return Planned(driver, have, target, advices, 0, {}, journal.measured_damage(), base.act, count)
+    advices = advise(driver.name, have, target)
+    return Planned(driver, have, target, advices, 0, {}, journal.measured_damage(), base.act,
+                   journal.prefix_count(), users=counts)  # fmt: skip
 
 
 def guard(_: Driver, target: Rules, limits: Limits) -> None:
@@ -91,10 +91,10 @@ def guard(_: Driver, target: Rules, limits: Limits) -> None:
 
 def remember(context: LeaseContext, found: Planned, transaction: Transaction) -> None:
     """Keep a base, if a transaction has in force exactly what was wanted, and the driver has a stamp."""
-    everything = found.expected and all(state == DUE for _, state in found.advices)
-    if everything and isinstance(found.driver, Stamper) and transaction.status in IN_FORCE:
-        names = tuple(sorted(found.target.profiles))
-        base = AppliedState(transaction.id, found.driver.stamp(), names, found.prefixes, {})
+    if found.expected and not found.waiting and isinstance(found.driver, Stamper) and transaction.status in IN_FORCE:
+        counts = found.users or prefix_counts(found.target.prefixes)
+        users = {name: counts.get(name, 0) for name in found.target.profiles}
+        base = AppliedState(transaction.id, found.driver.stamp(), users, found.prefixes, {})
         context.journal.set_applied(base, found.expected)
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from configtron.model.errors import Mismatch
 from configtron.model.protocols import Driver
@@ -31,8 +32,8 @@ def write(driver: Driver, have: Rules, target: Rules, *, named: bool = False) ->
     else:
         unchanged = {name: target.profiles[name] for name in target.profiles.keys() - todo.profiles.keys()}
         back = recognised(back, [target])
-        same = {prefix: name for prefix, name in target.prefixes.items() if prefix not in todo.prefixes}
-        found = Rules({**back.profiles, **unchanged}, {**same, **back.prefixes}, back.default)
+        found = replace(back, profiles={**back.profiles, **unchanged})
+        target = replace(target, prefixes=todo.prefixes)
     if wrong := advise(driver.name, target, found):
         more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
         raise Mismatch(f"driver {driver.name}: does not read back as written: {wrong[0].text}{more}")

@@ -37,7 +37,7 @@ def lines(planned: Planned, place: Place) -> Iterable[dict[str, Json]]:
     counts: dict[str, Json] = dict(planned.counts())
     where: dict[str, Json] = {name: value for name, value in asdict(place).items() if value}
     yield {"kind": KIND, "driver": planned.driver.name, "place": where, "held": planned.held, "advices": counts}
-    for advice, state in planned.advices:
+    for advice, state in planned.judged():
         yield advice_form(advice, state, planned.untouched)
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import cast
 
@@ -40,16 +41,21 @@ def plan_rows(
 def _plan_table(found: Planned, everything: bool, refused: Collection[str]) -> Iterator[Row]:
     """Yield advice for people: many prefixes that change alike are one row."""
     alike: dict[tuple[object, ...], list[Row]] = {}
+    counts: Counter[tuple[object, ...]] = Counter()
     for advice, state in found.shown(everything=everything):
         if state == DUE and (advice.scope.removeprefix(OF_PROFILE) if _sets_knob(advice) else advice.to) in refused:
             state = "refused"
         one = "/" in advice.scope and (advice.was, advice.to, state)
+        key: tuple[object, ...] = one or (advice.scope, advice.knob)
+        counts[key] += 1
+        if counts[key] > SINGLY + 1:
+            continue
         row = advice._asdict() if one else _shown(advice_form(advice, state, found.untouched))
         row["state"] = state
-        alike.setdefault(one or (advice.scope, advice.knob), []).append(row)
-    for rows in alike.values():
+        alike.setdefault(key, []).append(row)
+    for kind, rows in alike.items():
         if len(rows) > SINGLY:
-            yield {**rows[0], "id": "", "scope": f"{len(rows)} prefixes, e.g. {rows[0]['scope']}"}
+            yield {**rows[0], "id": "", "scope": f"{counts[kind]} prefixes, e.g. {rows[0]['scope']}"}
         else:
             yield from (_with_id(row) for row in rows)
 

@@ -37,39 +37,52 @@ DUE, MUTED, FROZEN = "due", "muted", "frozen"
 
 @dataclass(frozen=True)
 class Planned:
-    """Advice with its state (due, muted, frozen), what is in force now, and what would be.
+    """Advice, what is in force now, and what would be.
 
+    waiting    state of the advice that an apply would not follow: muted or frozen; all other is due
     held       prefixes that are held back
     untouched  what the kernel has of itself, by knob, where the driver can read it
     damage     what neighbours lose by profiles of `learn export`, where that was measured; the guard judges by it
     over       number of the transaction in force that `have` and `target` are a part of, with the prefixes that differ
                alone; 0: they are whole
     prefixes   how many prefixes the target has in all
+    users      how many of them each profile has, where the target is a part
     expected   the journal's word for what was wanted when it was read; "": only a share of it is planned
     """
 
     driver: Driver
     have: Rules
     target: Rules
-    advices: Sequence[tuple[Advice, str]]
+    advices: Sequence[Advice]
     held: int
     untouched: Mapping[str, Value] = field(default_factory=dict)
     damage: Mapping[str, float] = field(default_factory=dict)
     over: int = 0
     prefixes: int = 0
     expected: str = ""
+    users: Mapping[str, int] = field(default_factory=dict)
+    waiting: Mapping[Advice, str] = field(default_factory=dict)
 
     def due(self) -> list[Advice]:
         """Return the advice that an apply would follow."""
-        return [advice for advice, state in self.advices if state == DUE]
+        return [advice for advice, _ in self.shown(everything=False)]
+
+    def due_count(self) -> int:
+        """Return how many pieces of advice an apply would follow, without making them."""
+        return len(self.advices) - len(self.waiting)
+
+    def judged(self) -> Iterator[tuple[Advice, str]]:
+        """Yield all advice with its state."""
+        return ((advice, self.waiting.get(advice, DUE)) for advice in self.advices)
 
     def shown(self, *, everything: bool) -> Iterator[tuple[Advice, str]]:
         """Yield the advice that is due, or all of it."""
-        return ((advice, state) for advice, state in self.advices if everything or state == DUE)
+        return ((advice, state) for advice, state in self.judged() if everything or state == DUE)
 
     def counts(self) -> Counter[str]:
         """Return how many pieces of advice have each state."""
-        return Counter(state for _, state in self.advices)
+        due = {DUE: self.due_count()} if self.due_count() else {}
+        return Counter({**due, **Counter(self.waiting.values())})
 
 
 @dataclass(frozen=True)
@@ -117,13 +130,16 @@ def planned(context: LeaseContext, options: LeaseOptions) -> Planned:
     holdback = PrefixShare("holdback", journal.salt(), options.holdback)
     target = aim(have, want, holdback, PrefixShare("canary", journal.salt(), options.canary))
     muted, frozen = journal.acknowledged(), frozen_scopes(context, options, driver)
-    advices = [(advice, _state(advice, muted, frozen)) for advice in advise(driver.name, have, target)]
+    advices = advise(driver.name, have, target)
+    states = ((advice, _state(advice, muted, frozen)) for advice in advices) if muted or frozen else ()
+    waiting = {advice: state for advice, state in states if state != DUE}
     held = sum(map(holdback.holds, want.prefixes)) if holdback.fraction else 0
-    if any(state != DUE for _, state in advices):
-        target = follow(have, (advice for advice, state in advices if state == DUE))
+    if waiting:
+        target = follow(have, (advice for advice in advices if advice not in waiting))
     untouched = driver.untouched() if isinstance(driver, Original) else {}
     damage = journal.measured_damage()
-    return Planned(driver, have, target, advices, held, untouched, damage, prefixes=len(target.prefixes))
+    return Planned(driver, have, target, advices, held, untouched, damage, prefixes=len(target.prefixes),
+                   waiting=waiting)  # fmt: skip
 
 
 def _one_holdback(driver: Driver, options: LeaseOptions) -> None:

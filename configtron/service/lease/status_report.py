@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from configtron.db.read_only import read_only
@@ -14,7 +14,7 @@ from configtron.model.draw import PARTS
 from configtron.model.errors import ConfigtronError
 from configtron.model.nouns import Value
 from configtron.model.protocols import Asker, PlanReader, RefusalCounter
-from configtron.model.tuning import Answers, Place
+from configtron.model.tuning import Answers, Place, Rules, prefix_counts
 from configtron.model.tuning_json import place_of
 from configtron.service.lease.context import LeaseContext, context_of
 from configtron.service.lease.kernel_rules import in_force
@@ -24,6 +24,7 @@ from configtron.service.lease.processes import alive
 from configtron.service.lease.unjournaled import unjournaled
 from configtron.tune.journal import IN_FORCE, LEASED, OPEN, Transaction
 from configtron.tune.plan import advise
+from configtron.tune.rules import prefix_changes
 
 GONE = "nothing of it is in force: another program took it away (configtron tune verify)"
 
@@ -106,10 +107,17 @@ def _compared(context: LeaseContext, transaction: Transaction) -> tuple[int | No
     except (ConfigtronError, OSError) as error:
         return None, f"not compared with the kernel: {error}"
     same = {name for name, profile in rules.profiles.items() if found.profiles.get(name) == profile}
-    count = sum(1 for prefix, name in rules.prefixes.items() if name in same and found.prefixes.get(prefix) == name)
+    count = _as_applied(rules, found, same)
     if not (found.prefixes or found.default) and (rules.prefixes or rules.default):
         return count, GONE
     return count, f"{differences} differences in the kernel: configtron tune verify" if differences else ""
+
+
+def _as_applied(rules: Rules, found: Rules, same: Collection[str]) -> int:
+    """Return how many prefixes have in the kernel the profile that they have in the rules. same: unchanged profiles."""
+    differing, _ = prefix_changes(found.prefixes, rules.prefixes)
+    counts, lacking = prefix_counts(rules.prefixes), prefix_counts(differing)
+    return sum(count - lacking.get(name, 0) for name, count in counts.items() if name in same)
 
 
 def _plan_in_force(context: LeaseContext, transaction: Transaction) -> str:

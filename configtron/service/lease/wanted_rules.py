@@ -10,19 +10,22 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from ipaddress import ip_address, ip_network
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from configtron.db.read_only import read_only
 from configtron.db.tuning import Tuning
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile, Value
-from configtron.model.tuning import Rules
+from configtron.model.tuning import MANY, Rules
 from configtron.model.tuning_json import setting_of
 from configtron.tune.capabilities import refusal
 from configtron.tune.drivers import tables
 from configtron.tune.drivers.congestion_controls import unknown
 from configtron.tune.plan import DEFAULT, UNTOUCHED
 from configtron.tune.rules import canonical, longest
+
+if TYPE_CHECKING:
+    from configtron.model.prefix_columns import PrefixColumns
 
 # A name goes into kernel tables, file names and command lines.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,30}")
@@ -120,9 +123,13 @@ def set_prefixes(database: Path, prefixes: Mapping[str, str], *, whole: bool = F
     for written, name in prefixes.items():
         if written != DEFAULT and named.setdefault(prefix := canonical(written), name) != name:
             raise BadInput(f"prefix {prefix} has two profiles, {named[prefix]} and {name}")
-    default = prefixes.get(DEFAULT, "")
+    return _store(database, named, prefixes.get(DEFAULT, ""), whole)
+
+
+def _store(database: Path, prefixes: Mapping[str, str], default: str, whole: bool) -> int:
+    """Store canonical prefixes and the default, "" to leave it; return how many prefixes are new."""
     with Tuning(database) as journal:
-        new = journal.set_prefixes(named, whole=whole)
+        new = journal.set_prefixes(prefixes, whole=whole)
         if default or whole:
             journal.set_default(default)
     return new
@@ -134,11 +141,13 @@ def import_prefixes(database: Path, lines: Iterable[str], file: str, *, whole: b
     Errors: `BadInput`, which names the file; then nothing is kept.
     """
     pairs = read_prefixes(lines, file)
+    default = pairs.get(DEFAULT, "")
+    named = {prefix: name for prefix, name in pairs.items() if prefix != DEFAULT} if default else pairs
     try:
-        new = set_prefixes(database, pairs, whole=whole)
+        new = _store(database, named, default, whole)
     except BadInput as error:
         raise BadInput(f"{file}: {error}") from error
-    return len(pairs) - (DEFAULT in pairs), new
+    return len(named), new
 
 
 def drop_prefixes(database: Path, prefixes: Iterable[str] | None) -> int:
@@ -191,22 +200,43 @@ def unfreeze(database: Path, scopes: Collection[str] | None) -> int:
         return journal.unfreeze(scopes)
 
 
-def read_prefixes(lines: Iterable[str], name: str) -> dict[str, str]:
+def read_prefixes(lines: Iterable[str], name: str) -> Mapping[str, str]:
     """Read lines of prefix (or `DEFAULT`) and profile, separated by a space or a comma; an owner may follow.
 
     Skip empty lines, comments from `#` on, and the heads of `prefix list -f csv`. Errors: `BadInput`, with the file's
     name and the line.
     """
-    pairs: dict[str, str] = {}
     try:
-        for number, line in enumerate(lines, 1):
-            words = line.partition("#")[0].replace(",", " ").split()
-            if words and tuple(words) not in HEADS:
-                prefix, profile = _pair(words, f"{name}: line {number}")
-                pairs[prefix] = profile
+        every = list(lines)
     except UnicodeDecodeError as error:
         raise BadInput(f"{name}: not text; {SYNTAX}") from error
+    if len(every) >= MANY and (columns := _columns("".join(every))) is not None:
+        return columns
+    pairs: dict[str, str] = {}
+    for number, line in enumerate(every, 1):
+        words = line.partition("#")[0].replace(",", " ").split()
+        if words and tuple(words) not in HEADS:
+            prefix, profile = _pair(words, f"{name}: line {number}")
+            pairs[prefix] = profile
     return pairs
+
+
+def _columns(text: str) -> PrefixColumns | None:
+    """Read lines of canonical prefixes and profiles, and of nothing else, as columns; None if one is otherwise."""
+    # Few prefixes need no numpy.
+    from configtron.model.prefix_columns import columns_of_lines, strings
+    from configtron.tune.ipv4_columns import parse_ipv4
+
+    # Arrays of texts end where a NUL stands.
+    columns = columns_of_lines(text.encode()) if text.isascii() and "\0" not in text else None
+    # A name with a comma or a comment behind it is more than a name.
+    if columns is None or not all(map(NAME.fullmatch, columns.names)):
+        return None
+    try:
+        others = strings(columns.texts[~parse_ipv4(columns.texts).rows])
+        return columns if all(canonical(one) == one for one in others) else None
+    except BadInput:
+        return None
 
 
 def _pair(words: list[str], where: str) -> tuple[str, str]:

@@ -122,6 +122,22 @@ def test_the_operators_limits_hold_for_a_few_too(bench: Bench) -> None:
         bench.apply(max_prefixes=20)
 
 
+def test_a_table_as_large_as_the_limit_is_no_reason_to_read_it(bench: Bench) -> None:
+    set_prefixes(bench.database, table(20))
+    bench.apply(max_prefixes=20)
+    set_prefixes(bench.database, {"10.0.3.0/24": "one"})
+    assert bench.apply(max_prefixes=20).changes == 1 and bench.reads == 0
+
+
+def test_a_profile_that_loses_its_last_prefix_goes(bench: Bench) -> None:
+    set_prefixes(bench.database, {**table(20), "192.0.2.0/24": "three"})
+    bench.apply()
+    set_prefixes(bench.database, {"192.0.2.0/24": "one"})
+    applied = bench.apply()
+    assert bench.reads > 0 and applied.transaction is not None
+    assert bench.stack.driver._rules.profiles.keys() == {"one", "two"} == applied.transaction.rules.profiles.keys()
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_any_sequence_ends_in_what_a_dictionary_says(bench: Bench, seed: int) -> None:
     random, model = Random(seed), table(12)

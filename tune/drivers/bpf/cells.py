@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import sys
+from array import array
 from collections.abc import Collection, Iterable, Iterator
 
 from configtron.linux.libbpf import Map, call
@@ -62,10 +63,14 @@ def room(table: Map) -> int:
     return (table.most - 1) * A_CELL
 
 
+def content(table: Map) -> bytes:
+    """Return the cells, without the head."""
+    return table.all()[1][CELL.size :]
+
+
 def slots(table: Map) -> Iterator[int]:
     """All prefixes."""
-    _, data = table.all()
-    for *found, _ in CELL.iter_unpack(data[CELL.size :]):
+    for *found, _ in CELL.iter_unpack(content(table)):
         yield from filter(None, found)
 
 
@@ -92,15 +97,17 @@ def _home(key: int, cells: int) -> int:
 
 def _filled(cells: int, there: Iterable[int]) -> bytes:
     """Return the bytes of a table that holds these slots; b"" if too many of them fall together."""
-    every = [[0] * (SLOTS + 1) for _ in range(cells)]
-    used = [0] * cells
+    every = array("Q", bytes(CELL.size * (cells + 1)))
+    every[0] = cells
+    # places begin after the head
+    used, words = bytearray(cells), CELL.size // every.itemsize
     for slot in there:
         place, passed = _home(slot >> 16, cells), 0
         while used[place] == SLOTS:
-            every[place][SLOTS] += 1
+            every[(place + 1) * words + SLOTS] += 1
             place, passed = (place + 1) % cells, passed + 1
             if passed == MOST_CELLS:
                 return b""
-        every[place][used[place]] = slot
+        every[(place + 1) * words + used[place]] = slot
         used[place] += 1
-    return CELL.pack(cells, *[0] * SLOTS) + b"".join(CELL.pack(*cell) for cell in every)
+    return every.tobytes()

@@ -18,14 +18,14 @@ from pathlib import Path
 from configtron.linux.libbpf import Map, Object, call
 from configtron.model.errors import BadInput, Refused
 from configtron.model.nouns import Profile
-from configtron.model.tuning import Changes
+from configtron.model.tuning import MANY, Changes, prefix_counts
 from configtron.tune.drivers.bpf import cells, layout, objects
 from configtron.tune.listeners import listeners_of, listeners_text
 
 # Those of the profiles' names.
 NAMES = ("current", "profiles")
 # From so many prefixes on the whole table is read back at once: a look-up each costs a system call each.
-MANY = 4096
+SINGLY = 4096
 _NUMBER = struct.Struct("=I")
 _MAPS = ("prefixes", "prefixes4", "lengths", "current", "profiles", "place", "listeners", "refusals", "writes")
 _ZERO = _NUMBER.pack(0)
@@ -49,7 +49,7 @@ class BpfMaps:
         for opened in self._maps.values():
             opened.close()
 
-    def freeze(self, prefixes: Collection[str], listen: str) -> None:
+    def freeze(self, prefixes: Mapping[str, str], listen: str) -> None:
         """Empty tables with room for these. From now on only write.bpf.c writes prefixes, lengths and the count, and
         nothing the listeners.
         """
@@ -59,7 +59,7 @@ class BpfMaps:
             self._maps["lengths"].put(_NUMBER.pack(family), layout.no_lengths())
         for name in ("lengths", "writes", "listeners"):
             self._maps[name].freeze()
-        six = sum(":" in prefix for prefix in prefixes)
+        six = _ipv6_count(prefixes)
         self._renew(six)
         self._renew4(len(prefixes) - six)
 
@@ -73,11 +73,17 @@ class BpfMaps:
         found = map(layout.profile_of, self._versions().values())
         return {profile.name: profile for profile in found}
 
-    def prefixes(self) -> dict[str, str]:
+    def prefixes(self) -> Mapping[str, str]:
         names = self.names()
         with closing(self._table(6)) as table:
             found = layout.prefixes_of(*table.all(), names)
         with closing(self._table(4)) as table:
+            if sum(self.lengths()[0].values()) >= MANY:
+                from configtron.model.prefix_columns import columns_of
+                from configtron.tune.drivers.bpf.many_prefixes import columns_of_slots, slots_of
+
+                columns = columns_of_slots(slots_of(cells.content(table)), names)
+                return columns.with_changes(columns_of(found)) if found else columns
             there = [(cells.client_of(slot), slot & 0xFFFF) for slot in cells.slots(table)]
         return found | {layout.prefix_of(key): names[number] for key, number in there if number in names}
 
@@ -151,8 +157,8 @@ class BpfMaps:
     def set_prefixes(self, wanted: Mapping[str, str], unwanted: Collection[str]) -> None:
         """Add or change the one, drop the other."""
         numbers = {name: number for number, name in self.names().items()}
-        staged = [layout.change(layout.client(prefix), None) for prefix in unwanted]
-        staged += [layout.change(layout.client(prefix), numbers[name]) for prefix, name in wanted.items()]
+        staged = b"".join(layout.change(layout.client(prefix), None) for prefix in unwanted)
+        staged += _staged(wanted, numbers)
         self._make_room(wanted)
         while True:
             try:
@@ -190,7 +196,7 @@ class BpfMaps:
         there = set(self.names().values())
         after = (there | changes.profiles.keys()) - changes.dropped_profiles
         default = self.default() if changes.default is None else changes.default
-        used = {*changes.prefixes.values(), default} - {""}
+        used = {*prefix_counts(changes.prefixes), default} - {""}
         if absent := sorted(used - after - changes.dropped_profiles):
             raise BadInput(f"no profile is called {absent[0]!r} (there is: {', '.join(sorted(after)) or 'none'})")
         if there & changes.dropped_profiles:
@@ -205,9 +211,12 @@ class BpfMaps:
                 f"profile {min(planned)!r} is dropped, but the plan in force or loaded draws it; load another"
             )
 
-    def _make_room(self, wanted: Collection[str]) -> None:
+    def _make_room(self, wanted: Mapping[str, str]) -> None:
         """Larger tables in the place of those that are too small, with what those hold."""
         counts, rooms = [sum(used.values()) for used in self.lengths()], self.room()
+        six_wanted = _ipv6_count(wanted)
+        if counts[0] + len(wanted) - six_wanted <= rooms[0] and counts[1] + six_wanted <= rooms[1]:
+            return
         keys = [layout.client(prefix) for prefix in wanted]
         four = [key for key in keys if layout.is_ipv4(key)]
         six = [key for key in keys if not layout.is_ipv4(key)]
@@ -248,23 +257,24 @@ class BpfMaps:
         place = self._maps["prefixes4" if family == 4 else "prefixes"]
         return Map(call("bpf_map_get_fd_by_id", _NUMBER.unpack(place.get(_ZERO) or _ZERO)[0]))
 
-    def _carry(self, staged: list[bytes]) -> None:
+    def _carry(self, staged: bytes) -> None:
         """By the program that alone may write the prefixes."""
         if not staged:
             return
+        count = len(staged) // layout.CHANGE_BYTES
         with Object(objects.compiled("write"), self.folder) as program:
-            program.resize("staged", len(staged))
+            program.resize("staged", count)
             program.load()
             with closing(program.map("staged")) as stage:
-                stage.fill(b"".join(staged))
+                stage.fill(staged)
             with closing(program.map(".bss.outcome")) as outcome:
                 tried = error = 0
-                while tried < len(staged) and not error:
+                while tried < count and not error:
                     with suppress(InterruptedError):  # some signal came; Python's handlers have run by now
-                        program.run("configtron_write", len(staged) - tried)
+                        program.run("configtron_write", count - tried)
                     tried, error = layout.OUTCOME.unpack_from(outcome.get(_ZERO) or b"")
         if error:
-            raise OSError(-error, f"prefix {tried} of {len(staged)}: {os.strerror(-error)}")
+            raise OSError(-error, f"prefix {tried} of {count}: {os.strerror(-error)}")
 
     def _write(self, number: int, data: bytes) -> None:
         key = _NUMBER.pack(number)
@@ -283,3 +293,22 @@ class BpfMaps:
         words = layout.PLACE.unpack(self._maps["place"].get(_ZERO) or bytes(layout.PLACE.size))
         cookie, default, asks, listeners = words
         return cookie, default, asks, listeners
+
+
+def _ipv6_count(prefixes: Mapping[str, str]) -> int:
+    """Return how many of the prefixes are IPv6's."""
+    if len(prefixes) < MANY:
+        return sum(":" in prefix for prefix in prefixes)
+    # Few prefixes need no numpy.
+    from configtron.tune.drivers.bpf.many_prefixes import ipv6_count
+
+    return ipv6_count(prefixes)
+
+
+def _staged(wanted: Mapping[str, str], numbers: Mapping[str, int]) -> bytes:
+    """Return what puts prefixes into the tables, as it is staged."""
+    if len(wanted) < MANY:
+        return b"".join(layout.change(layout.client(prefix), numbers[name]) for prefix, name in wanted.items())
+    from configtron.tune.drivers.bpf.many_prefixes import staged_changes
+
+    return staged_changes(wanted, numbers)
