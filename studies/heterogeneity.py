@@ -320,4 +320,5 @@ STUDY = ClaimsStudy(
     "seconds",
     run,
     TENSOR,
+    shipped="realism",
 )

@@ -233,4 +233,5 @@ STUDY = ClaimsStudy(
     "seconds",
     run,
     TENSOR,
+    shipped="hotcloud",
 )

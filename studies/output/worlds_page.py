@@ -14,14 +14,14 @@ from xml.etree.ElementTree import Element
 from configtron.learner.sim.metrics import Measured
 from configtron.report.page.markup import add, document, el, scrolled
 from configtron.studies.output.curves import Series, curves
-from configtron.studies.simulated.points import SessionsStudy, Summary
+from configtron.studies.simulated.points import SessionsStudy, StudyNumbers, Summary
 
 FORMULA = (
     "Simulated sessions on tensors made by a formula: rankings, convergence and sensitivity are results; milliseconds, "
     "and the per cent that could be gained at best, are arguments of the formula."
 )
-BROUGHT = (
-    "Simulated sessions on one tensor that was brought: page load times are those of its networks, pages and servers; "
+MEASURED = (
+    "Simulated sessions on tensors that were measured: page load times are those of their networks, pages and servers; "
     "who asks for what and when, and how loads spread around their medians, is drawn."
 )
 OURS = (
@@ -33,20 +33,30 @@ OURS = (
 MOST_DIGITS = 4
 
 
-def page(studies: Sequence[tuple[SessionsStudy, Sequence[Summary]]], worlds: str, brought: bool = False) -> str:
-    """The whole page. worlds: which worlds; brought: all of them over one tensor that was brought."""
+def page(studies: Sequence[StudyNumbers], worlds: str) -> str:
+    """The whole page. worlds: which worlds."""
+    several = len({one.tensor for one in studies}) > 1
     nav = el("nav", aria_label="Studies")
-    for study, _ in studies:
-        add(nav, el("a", study.name, href=f"#{study.name}"))
-    lead = (BROUGHT if brought else FORMULA) + OURS
-    header = el("header", el("h1", "The paper's figures and ours"), el("p", lead, class_="lead"))
+    for one in studies:
+        add(nav, el("a", f"{one.study.name}{_on(one, several)}", href=f"#{_id(one, several)}"))
+    kinds = dict.fromkeys(FORMULA if one.analytic else MEASURED for one in studies)
+    header = el("header", el("h1", "The paper's figures and ours"), el("p", " ".join(kinds) + OURS, class_="lead"))
     add(header, el("p", worlds, class_="soft"), nav)
-    body = el("main", *(_section(study, found) for study, found in studies))
+    body = el("main", *(_section(one, several) for one in studies))
     return document("configtron: studies", [header, body, el("footer", "This page loads nothing.")])
 
 
-def _section(study: SessionsStudy, found: Sequence[Summary]) -> Element:
-    section = el("section", el("h2", study.title, id=study.name))
+def _on(numbers: StudyNumbers, several: bool) -> str:
+    return f" on {numbers.tensor}" if several else ""
+
+
+def _id(numbers: StudyNumbers, several: bool) -> str:
+    return f"{numbers.study.name}-{numbers.tensor}" if several else numbers.study.name
+
+
+def _section(numbers: StudyNumbers, several: bool) -> Element:
+    study, found = numbers.study, numbers.found
+    section = el("section", el("h2", f"{study.title}{_on(numbers, several)}", id=_id(numbers, several)))
     add(section, el("p", el("b", f"{study.paper}: "), study.claim + "."))
     add(section, scrolled(_table(study, found), study.title, "card wide"))
     plots = el("div", class_="plots")

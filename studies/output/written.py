@@ -45,4 +45,4 @@ def write_numbers(done: JobResult, form: str, output_file: str, html: str | Path
         write_rows(form, sessions_run.STUDY_COLUMNS, rows, out, schema=SCHEMA)
     if html:
         with opened(str(html)) as out:
-            out.write(worlds_page.page(found, sessions_run.described(done.job), sessions_run.is_brought(done.job)))
+            out.write(worlds_page.page(found, sessions_run.described(done.job)))

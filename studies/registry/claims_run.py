@@ -12,9 +12,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 
 from configtron.db.measuring import Measuring
+from configtron.fleet.transport.dask_tasks import check_cluster
 from configtron.lab.testbed.layout import tensor_of
 from configtron.model.errors import CONDITION, DONE, NOTHING, PARTIAL, BadInput
 from configtron.model.records import canonical
@@ -23,9 +25,10 @@ from configtron.model.tensor import Tensor, read
 from configtron.service.campaign.runs import locked
 from configtron.service.learning.measured import software_of
 from configtron.service.learning.measuring import layout_of
+from configtron.service.shipped_tensors import content, shipped
 from configtron.studies.output.results import ABSENT, Evaluated
 from configtron.studies.registry.catalogue import study_of
-from configtron.studies.registry.kinds import TENSOR, Arguments, ClaimsStudy, PartsProgress
+from configtron.studies.registry.kinds import LAB, TENSOR, Arguments, ClaimsStudy, PartsProgress
 
 # The module that a guest runs.
 WORKER = "configtron.studies.guests.worker"
@@ -42,8 +45,9 @@ Notice = Callable[[str], None]
 @dataclass(frozen=True)
 class ClaimsOptions:
     """db: the database, which holds measurements; folder: of parts, FILE.studies beside the database where None; jobs:
-    guests at once, one a CPU where None; tensor, measurement: what the studies of a tensor read. archive, only: as
-    `Arguments` has them; site: the folder of the static pages of all runs, or None."""
+    guests at once, one a CPU where None; tensor (a file, or a shipped tensor's name), measurement: what the studies of
+    a tensor read. archive, only, cluster: as `Arguments` has them; site: the folder of the static pages of all runs,
+    or None."""
 
     db: Path
     tensor: Path | None = None
@@ -55,6 +59,7 @@ class ClaimsOptions:
     archive: bool = False
     only: str = ""
     site: Path | None = None
+    cluster: str = ""
 
 
 def evaluate(names: Sequence[str], options: ClaimsOptions, progress: Progress, notice: Notice) -> list[Evaluated]:
@@ -63,8 +68,8 @@ def evaluate(names: Sequence[str], options: ClaimsOptions, progress: Progress, n
     rows = [_claims_study(name) for name in names]
     _check(rows, options)
     # a tensor that cannot be read is found before an hour of guests
-    source, tensor = _source(options) if any(row.needs == TENSOR for row in rows) else ("", None)
-    return [_one(row, options, progress, notice, source, tensor) for row in rows]
+    sources = [_source(row, options) if row.needs == TENSOR else ("", None) for row in rows]
+    return [_one(row, options, progress, notice, *source) for row, source in zip(rows, sources, strict=True)]
 
 
 def exit_code(found: Sequence[Evaluated], *, fail_on_absent: bool = False) -> int:
@@ -90,6 +95,10 @@ def _check(rows: Sequence[ClaimsStudy], options: ClaimsOptions) -> None:
         raise BadInput(f"--tensor and --measurement are for studies of a tensor; {others} measures for itself")
     if options.tensor and options.measurement is not None:
         raise BadInput("--tensor is a measurement by itself; leave --measurement out")
+    if options.cluster:
+        check_cluster(options.cluster, options.jobs)
+        if here := [row.name for row in rows if row.needs != LAB]:
+            raise BadInput(f"--cluster is for studies of the lab; {here[0]} reads a tensor")
     if options.archive or options.only or options.site:
         if without := [row.name for row in rows if row.archive is None]:
             raise BadInput(
@@ -99,14 +108,32 @@ def _check(rows: Sequence[ClaimsStudy], options: ClaimsOptions) -> None:
             raise BadInput("--site is for one study; run a command for each")
 
 
-def _source(options: ClaimsOptions) -> tuple[str, Tensor]:
-    """Return the name of the measurement, and its tensor."""
-    if options.tensor:
+def _source(row: ClaimsStudy, options: ClaimsOptions) -> tuple[str, Tensor]:
+    """Return the name of the measurement, and its tensor: the one that is named, else the database's last one, else the
+    one that ships with the package."""
+    named = str(options.tensor) if options.tensor else ""
+    if not named and options.measurement is None and not _has_measurement(options.db):
+        named = row.shipped
+    if named in shipped():
+        return f"{named}, shipped with configtron", read(BytesIO(content(named)), named)
+    if named:
         try:
-            with options.tensor.open("rb") as file:
-                return str(options.tensor), read(file, str(options.tensor))
+            with Path(named).open("rb") as file:
+                return named, read(file, named)
         except OSError as error:
-            raise BadInput(f"{options.tensor}: {error.strerror}") from error
+            raise BadInput(f"{named}: {error.strerror}; shipped are: {', '.join(shipped())}") from error
+    return _measured(options)
+
+
+def _has_measurement(path: Path) -> bool:
+    if not path.exists():
+        return False
+    with Measuring(path) as store:
+        return bool(store.measurements())
+
+
+def _measured(options: ClaimsOptions) -> tuple[str, Tensor]:
+    """Return the name of a measurement of the database, and its tensor."""
     path = options.db
     if not path.exists():
         raise BadInput(f"{path}: no database, so no measurement; configtron learn measure makes one, or give --tensor")
@@ -129,7 +156,8 @@ def _one(
     jobs = options.jobs or len(os.sched_getaffinity(0))
     used: Counter[Pairs] = Counter()
     arguments = Arguments(folder, options.seed, jobs, options.smoke, WORKER, partial(progress, name),
-                          partial(_count, used), tensor, source, options.archive, options.only)  # fmt: skip
+                          partial(_count, used), tensor, source, options.archive, options.only,
+                          options.cluster)  # fmt: skip
     if row.needs == TENSOR:
         return row.run(arguments)
     with locked(folder, options.seed, f"study {name} with seed"):

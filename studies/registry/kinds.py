@@ -35,6 +35,7 @@ class Arguments:
 
     folder    of its parts, for this study alone; parts that are complete there are not run again
     jobs      guests at once
+    cluster   address of a Dask scheduler whose workers run the parts; "" is this host
     smoke     run the smallest plan that shows something: seconds
     worker    the module that a guest runs (`guests/parts.py`)
     progress  called after each step
@@ -55,6 +56,7 @@ class Arguments:
     source: str = ""
     archive: bool = False
     only: str = ""
+    cluster: str = ""
 
 
 class Archive(NamedTuple):
@@ -78,6 +80,7 @@ class ClaimsStudy:
     duration  how long it takes, roughly, in words
     run       arguments -> results; errors: `BadInput`, `Missing`
     needs     TENSOR or LAB
+    shipped   of one that needs a tensor: the shipped tensor that it reads where nothing else was measured
     archive   how its runs become a site, where it can
     """
 
@@ -88,3 +91,4 @@ class ClaimsStudy:
     run: Callable[[Arguments], Evaluated]
     needs: str = LAB
     archive: Archive | None = None
+    shipped: str = ""

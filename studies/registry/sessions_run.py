@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +13,31 @@ from configtron.model.records import Json, rounded
 from configtron.service.progress import Cancelled, Progress
 from configtron.service.replay.origin import Say, check_unchanged, hashed, tensor_of_file
 from configtron.service.replay.session_job import Job, JobResult, PartContext, StopRequested, run_job
+from configtron.service.shipped_tensors import shipped
 from configtron.studies.registry.catalogue import sessions_study_of
-from configtron.studies.simulated.points import Point, SessionsStudy, Summary, summed
+from configtron.studies.simulated.points import Point, StudyNumbers, Summary, summed
 from configtron.studies.simulated.tensor_source import TensorSource
 
 # The kind of these jobs in the database.
 KIND = "study"
-STUDY_COLUMNS = ("study", "row", "column", "x", "value", "low", "high", "worlds", "paper")
-# The smallest run that shows something: sessions of a world, worlds.
-SMOKE_SESSIONS, SMOKE_SEEDS = 400, 2
+STUDY_COLUMNS = ("study", "tensor", "row", "column", "x", "value", "low", "high", "worlds", "paper")
+# The tensor of a formula, which the paper's figures are set beside.
+FORMULA = "analytic"
+# The smallest run that shows something: sessions of a world, worlds, tensors.
+SMOKE_SESSIONS, SMOKE_SEEDS, SMOKE_TENSORS = 400, 2, (FORMULA,)
+
+
+def every_tensor() -> tuple[str, ...]:
+    """Return the tensors that a study runs on unless others are named: the formula's and all that were measured."""
+    return (FORMULA, *shipped())
 
 
 @dataclass(frozen=True)
 class SessionsOptions:
-    """tensor: `analytic`, `idiosyncratic`, or a PLT-tensor's file; count: sessions of a world, at most the study's own,
-    which it has where None; seeds: worlds that intervals are taken over, from `seed` on."""
+    """tensors: `analytic`, `idiosyncratic`, names of shipped tensors, PLT-tensors' files; count: sessions of a world,
+    at most the study's own, which it has where None; seeds: worlds that intervals are taken over, from `seed` on."""
 
-    tensor: str = "analytic"
+    tensors: tuple[str, ...] = field(default_factory=every_tensor)
     count: int | None = None
     seed: int = 1
     seeds: int = 3
@@ -39,25 +47,26 @@ def options_of(
     tensor: str | None, count: int | None, seed: int, seeds: int | None, smoke: bool = False, **_: Any
 ) -> SessionsOptions:
     """Return the options of the smallest run, or of the usual one, where none are named."""
+    tensors = (tensor,) if tensor else SMOKE_TENSORS if smoke else every_tensor()
     if smoke:
         count, seeds = count or SMOKE_SESSIONS, seeds or SMOKE_SEEDS
-    default = SessionsOptions()
-    return SessionsOptions(tensor or default.tensor, count, seed, seeds or default.seeds)
+    return SessionsOptions(tensors, count, seed, seeds or SessionsOptions.seeds)
 
 
 def job_of(names: Sequence[str], options: SessionsOptions, say: Say) -> Job:
-    """Return the job of these studies: for each a world of every label and seed. Errors: `BadInput`."""
+    """Return the job of these studies: for each a world of every tensor, label and seed. Errors: `BadInput`."""
     studies = [sessions_study_of(name) for name in dict.fromkeys(names)]
     seeds = range(options.seed, options.seed + options.seeds)
-    files = hashed([options.tensor])
-    under = tensor_source(options.tensor, files, say)
+    files = hashed(options.tensors)
+    under = {name: tensor_source(name, files, say) for name in options.tensors}
     parts = [
-        (study.name, label, seed)
+        (study.name, label, seed, name)
         for study in studies
-        for label in under.labels(study.labels)
-        for seed in (seeds[:1] if study.tensor_alone and under.brought is not None else seeds)
+        for name, source in under.items()
+        for label in source.labels(study.labels)
+        for seed in (seeds[:1] if study.tensor_alone and source.brought is not None else seeds)
     ]
-    how = {"sessions": options.count, "seeds": list(seeds), "tensor": options.tensor, "files": dict(files)}
+    how = {"sessions": options.count, "seeds": list(seeds), "tensors": list(options.tensors), "files": dict(files)}
     return Job(KIND, {"parts": parts, **how}, len(parts))
 
 
@@ -77,40 +86,45 @@ def part(job: Job, position: int, state: str, context: PartContext) -> list[tupl
     del state
     if context.stopping():
         raise StopRequested("")
-    name, label, seed = job.config["parts"][position]
+    name, label, seed, tensor = _parts(job)[position]
     study = sessions_study_of(name)
-    context.say(f"study {name}{f' {label}' if label else ''}, seed {seed}: part {position + 1} of {job.parts}")
-    under = tensor_source(job.config["tensor"], tuple(job.config["files"].items()), context.say)
+    where = f"{tensor}{f' {label}' if label else ''}"
+    context.say(f"study {name} on {where}, seed {seed}: part {position + 1} of {job.parts}")
+    under = tensor_source(tensor, tuple(job.config["files"].items()), context.say)
     sessions = min(job.config["sessions"] or study.sessions, study.sessions)
     return [tuple(point) for point in study.points(label, seed, sessions, under)]
 
 
-def summaries(result: JobResult) -> list[tuple[SessionsStudy, list[Summary]]]:
-    """Return each study of a job that is done, with its numbers over worlds."""
-    worlds: dict[str, list[list[Point]]] = {}
-    for (name, _, _), points in zip(result.job.config["parts"], result.found, strict=True):
-        worlds.setdefault(name, []).append([Point(*point) for point in points])
-    studies = {name: sessions_study_of(name) for name in worlds}
-    return [(study, summed(study, worlds[name])) for name, study in studies.items()]
+def _parts(job: Job) -> list[tuple[str, str, int, str]]:
+    """Return study, label, seed and tensor of each part. Until November 24, 2026, a job had one tensor."""
+    only = (job.config["tensor"],) if "tensor" in job.config else ()
+    return [(*words, *only) for words in job.config["parts"]]
 
 
-def rows(found: Sequence[tuple[SessionsStudy, Sequence[Summary]]], *, curves: bool = True) -> list[dict[str, Json]]:
+def summaries(result: JobResult) -> list[StudyNumbers]:
+    """Return each study of a job that is done, with its numbers over the worlds of each tensor."""
+    worlds: dict[tuple[str, str], list[list[Point]]] = {}
+    for (name, _, _, tensor), points in zip(_parts(result.job), result.found, strict=True):
+        worlds.setdefault((name, tensor), []).append([Point(*point) for point in points])
+    studies = {name: sessions_study_of(name) for name, _ in worlds}
+    return [
+        StudyNumbers(studies[name], tensor, tensor in ANALYTIC, summed(studies[name], found))
+        for (name, tensor), found in worlds.items()
+    ]
+
+
+def rows(found: Sequence[StudyNumbers], *, curves: bool = True) -> list[dict[str, Json]]:
     """Return a row a number; `curves`: those of curves too, which have an x."""
-    return [_row(study.name, one) for study, every in found for one in every if curves or one.x is None]
+    return [_row(numbers, one) for numbers in found for one in numbers.found if curves or one.x is None]
 
 
-def _row(name: str, one: Summary) -> dict[str, Json]:
-    numbers = (one.measured.value, one.measured.low, one.measured.high)
-    value, low, high = map(rounded, numbers)
+def _row(numbers: StudyNumbers, one: Summary) -> dict[str, Json]:
+    value, low, high = map(rounded, (one.measured.value, one.measured.low, one.measured.high))
     return {
-        "kind": "number" if one.x is None else "curve", "study": name, "row": one.row, "column": one.column,
-        "x": rounded(one.x), "value": value, "low": low, "high": high, "worlds": one.worlds, "paper": one.paper,
+        "kind": "number" if one.x is None else "curve", "study": numbers.study.name, "tensor": numbers.tensor,
+        "row": one.row, "column": one.column, "x": rounded(one.x), "value": value, "low": low, "high": high,
+        "worlds": one.worlds, "paper": one.paper,
     }  # fmt: skip
-
-
-def is_brought(job: Job) -> bool:
-    """Return whether the job's worlds stand on a tensor's file."""
-    return bool(job.config["files"])
 
 
 def described(job: Job) -> str:
@@ -118,5 +132,5 @@ def described(job: Job) -> str:
     seeds = ", ".join(map(str, job.config["seeds"]))
     count = job.config["sessions"]
     sessions = f"{count} sessions a world, or fewer where a study has fewer" if count else "sessions as each study says"
-    tensor = job.config["tensor"]
-    return f"Tensor: {tensor}; seeds {seeds}; {sessions}."
+    tensors = list(dict.fromkeys(tensor for *_, tensor in _parts(job)))
+    return f"Tensor{'s' * (len(tensors) > 1)}: {', '.join(tensors)}; seeds {seeds}; {sessions}."

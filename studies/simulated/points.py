@@ -99,6 +99,15 @@ class Summary(NamedTuple):
     paper: str
 
 
+class StudyNumbers(NamedTuple):
+    """A study's numbers over the worlds of one tensor; analytic: that tensor is a formula's."""
+
+    study: SessionsStudy
+    tensor: str
+    analytic: bool
+    found: list[Summary]
+
+
 def summed(study: SessionsStudy, worlds: Iterable[Iterable[Point]]) -> list[Summary]:
     """Every number over the worlds that have it, in the order first met; the paper's rows that no world has, at the
     end, are left out. A number of one world alone has its own interval, if any."""

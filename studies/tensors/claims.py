@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from configtron.lab.testbed.model import shipped as pages
 from configtron.studies.output.results import ABSENT, HOLDS, PARTLY, UNKNOWN, Fact
 from configtron.studies.tensors.choices import COVER, DEFAULT, EVERY, ONE, TreeChoice
 from configtron.studies.tensors.comparison import CC, Rank, clearly_best, per_value
@@ -34,6 +35,8 @@ from configtron.studies.tensors.weights import Apart, Weight, fair
 MEDIAN, TAIL = 0.10, 0.40
 # The tail: the tenth of conditions and sites that gains most; of 48 conditions the paper's twentieth are two.
 TAIL_OF = 10
+# HC names four content-rich sites, which have more than this share of the gains.
+RICHEST, RICH_SHARE = 4, 0.4
 # Worse than the best by so much is CT's "3 to 10 times worse".
 MUCH = 3.0
 # CT's order of knobs.
@@ -63,7 +66,8 @@ def all_of(
 ) -> list[Fact]:
     """Every claim, in the papers' order."""
     read = ClaimInputs(cells, gain, ranked, heavy, apart, chosen, rng)
-    claims = (median_gain, tail_gain, where_gains_lie, made_of, dominance, coverage, congestion_controls, bbr, knobs)
+    claims = (median_gain, tail_gain, where_gains_lie, made_of, content_rich, dominance, coverage, congestion_controls,
+              bbr, knobs)  # fmt: skip
     return [*(claim(read) for claim in claims), versions(cells), initial_windows(cells), tree(read)]
 
 
@@ -142,6 +146,36 @@ def _by_rate(cells: MeasuredCells, gains: Floats) -> str:
     rates = cells.tensor.bandwidth_kbps
     some = [(rate, gains[rates == rate]) for rate in np.unique(rates[~np.isnan(rates)])]
     return ", ".join(f"{rate / 1e3:g}: {100 * float(np.nanmedian(one)):.1f} %" for rate, one in some)
+
+
+def content_rich(read: ClaimInputs) -> Fact:
+    """HC: above 40 %. Holds: the richest sites' share of all gains is above 40 % and above an equal share, with its
+    whole interval. Partly: it is, but not beyond doubt."""
+    claim = "content-rich sites have most of what is gained"
+    paper = f"> {100 * RICH_SHARE:.0f} % of the gains (msn, tmall, espn, qq)"
+    sites = read.cells.tensor.sites
+    objects = {name: len(page.objects) for name, page in pages().items()}
+    if len(sites) <= RICHEST or not set(sites) <= set(objects):
+        return Fact(claim, paper, "-", UNKNOWN, f"needs more than {RICHEST} of the shipped sites in one tensor")
+    rich = sorted(sites, key=lambda site: objects[site], reverse=True)[:RICHEST]
+    gains = np.clip(np.nan_to_num(fair(read.gain)), 0, None)
+    pairs = np.stack([gains[:, [site in rich for site in sites]].sum(axis=1), gains.sum(axis=1)], axis=1)
+    found, equal = over_conditions(pairs, _share_of_pairs, read.rng), RICHEST / len(sites)
+    wanted = max(RICH_SHARE, equal)
+    named = ", ".join(f"{one} ({objects[one]})" for one in rich)
+    words = (
+        f"the {RICHEST} of {len(sites)} sites with most objects: {named}; "
+        f"an equal share is {100 * equal:.0f} %; gains as shares of the default's page load time, losses as none"
+    )
+    return Fact(claim, paper, found.text(), HOLDS if found.low > wanted else PARTLY if found.value > wanted else ABSENT,
+                words)  # fmt: skip
+
+
+def _share_of_pairs(values: Floats) -> Floats:
+    """Return the share of the first of each pair in the second, summed over conditions: (draws, n) to (draws,)."""
+    part, whole = values.reshape(len(values), -1, 2).sum(axis=1).T
+    found: Floats = np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
+    return found
 
 
 def dominance(read: ClaimInputs) -> Fact:

@@ -276,7 +276,7 @@ def test_a_study_is_reported_in_every_form(typed: Typed, tmp_path: Path, monkeyp
     assert "<script" not in page and "http" not in _links(page)
     again = typed("replay", "sessions", "--resume", "1", "-f", "jsonl")[1]
     assert again == out
-    assert typed("replay", "sessions", "--resume", "1", "-f", "csv")[1].startswith("study,row,column,x,")
+    assert typed("replay", "sessions", "--resume", "1", "-f", "csv")[1].startswith("study,tensor,row,column,x,")
     listed = rows(typed("replay", "sessions", "--study", "list", "-f", "jsonl")[1])
     assert [row["study"] for row in listed] == list(SIMULATED)
 
@@ -299,7 +299,7 @@ def _links(page: str) -> str:
 
 
 def test_a_job_of_all_studies_has_a_part_for_each_world() -> None:
-    made = sessions_run.job_of((*SIMULATED, "knobs"), SessionsOptions(seed=4, seeds=2), lambda _: None)
+    made = sessions_run.job_of((*SIMULATED, "knobs"), SessionsOptions(("analytic",), seed=4, seeds=2), lambda _: None)
     studies = [catalogue.sessions_study_of(name) for name in SIMULATED]
     assert made.parts == len(made.config["parts"]) == 2 * sum(len(study.labels) for study in studies)
     kept = json.loads(json.dumps(made.config))

@@ -43,7 +43,7 @@ def test_the_shipped_tensor_in_every_form(tmp_path: Path, capsys: Spoken) -> Non
     lines = [json.loads(line) for line in message.out.splitlines()]
     assert {line["schema"] for line in lines} == {"configtron.evaluated/1"}
     facts = [line for line in lines if line["kind"] == "fact"]
-    assert len(facts) == 12 and all(fact["paper"] and fact["ours"] and fact["words"] for fact in facts)
+    assert len(facts) == 13 and all(fact["paper"] and fact["ours"] and fact["words"] for fact in facts)
     cells = [line["row"] for line in lines if line.get("table") == "cells"]
     assert len(cells) == 12 * 3 and all(cell["gain, %"] >= 0 for cell in cells)
     assert "hotcloud: 4/4 parts" in message.err and "Warning" not in message.err
@@ -100,7 +100,7 @@ def test_a_tensor_of_few_published_networks_names_what_it_lacks(capsys: Spoken) 
     [
         (["cat"], "'cat'"),
         ([], "--list shows them"),
-        (["hotcloud"], "no measurement; configtron learn measure makes one"),
+        (["hotcloud", "--measurement", "1"], "no measurement; configtron learn measure makes one"),
         (["hotcloud", "--tensor", "/nowhere.npz"], "/nowhere.npz: No such file"),
         (["hotcloud", "--tensor", str(ROOT / "README.md")], "no PLT-tensor"),
         (["hotcloud", "--tensor", TENSOR, "--measurement", "1"], "leave --measurement out"),

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from configtron.lab.testbed.model import shipped
 from configtron.lab.testbed.studies import STUDIES
 from configtron.model.errors import BadInput
 from configtron.model.tensor import Tensor
@@ -240,6 +241,28 @@ def test_the_tail_is_taken_apart() -> None:
     assert fact(studied(tensor(ms, nowhere)), "lossy and slow").verdict == UNKNOWN
 
 
+@pytest.mark.parametrize(("rich", "poor", "verdict"), [(0.5, 0.1, HOLDS), (0.2, 0.2, ABSENT), (0.1, 0.5, ABSENT)])
+def test_the_share_of_content_rich_sites(rich: float, poor: float, verdict: str) -> None:
+    """Eight of the shipped sites; the four with most objects gain one share, the others another."""
+    sites = ("bank", "blog", "gallery", "mail", "manual", "news", "reference", "search")
+    plain = tensor([[100, 100, 100, 100]] * 6, [(1000.0 + n, 50.0, 0.0) for n in range(6)])
+    ms = np.full((6, 4, len(sites)), 100.0, dtype=np.float32)
+    ms[:, 1] = [100 * (1 - (rich if site in _richest(sites) else poor)) for site in sites]
+    made = replace(plain, sites=sites, median_ms=ms, repeats_ms=np.repeat(ms[..., None], 2, axis=3))
+    found = fact(studied(made), "content-rich")
+    share = 4 * rich / (4 * rich + 4 * poor)
+    assert found.verdict == verdict and found.ours.startswith(f"{100 * share:.1f} %")
+    assert "an equal share is 50 %" in found.words
+
+
+def _richest(sites: tuple[str, ...]) -> list[str]:
+    return sorted(sites, key=lambda site: len(shipped()[site].objects), reverse=True)[:4]
+
+
+def test_one_site_has_no_share_of_gains() -> None:
+    assert fact(studied(tensor(MS, NETWORKS)), "content-rich").verdict == UNKNOWN
+
+
 def test_congestion_controls_and_bbr() -> None:
     found = studied(tensor(MS, NETWORKS))
     controls = fact(found, "quarter")
@@ -284,5 +307,15 @@ def test_the_same_seed_gives_the_same_figures() -> None:
 
 def test_claims_are_about_what_they_say() -> None:
     """Every function of a claim says when it holds."""
-    for name in ("median_gain", "made_of", "dominance", "coverage", "congestion_controls", "bbr", "knobs", "tree"):
+    for name in (
+        "median_gain",
+        "made_of",
+        "content_rich",
+        "dominance",
+        "coverage",
+        "congestion_controls",
+        "bbr",
+        "knobs",
+        "tree",
+    ):
         assert getattr(claims, name).__doc__

@@ -14,7 +14,7 @@ from configtron.report.page.markup import written
 from configtron.studies.output.curves import Series, curves
 from configtron.studies.output.ticks import log_ticks, ticks
 from configtron.studies.output.worlds_page import digits_of, number, page
-from configtron.studies.simulated.points import Plot, Point, SessionsStudy, summed
+from configtron.studies.simulated.points import Plot, Point, SessionsStudy, StudyNumbers, summed
 
 STUDY = SessionsStudy(
     "small", "A <small> study", "CT Fig. 1", "It claims", lambda *_: [], "It differs", figures={("a", "gain"): "0.19"},
@@ -27,8 +27,12 @@ WORLDS = [
 ]  # fmt: skip
 
 
+def numbers(tensor: str) -> StudyNumbers:
+    return StudyNumbers(STUDY, tensor, tensor == "analytic", summed(STUDY, WORLDS))
+
+
 def test_the_paper_stands_beside_ours() -> None:
-    text = page([(STUDY, summed(STUDY, WORLDS))], "Seeds 1, 2.")
+    text = page([numbers("analytic")], "Seeds 1, 2.")
     assert "A &lt;small&gt; study" in text and "Seeds 1, 2." in text and "It differs" in text
     heads = re.findall(r'<th scope="col"[^>]*>([^<]*)</th>', text)
     assert heads == ["", "gain", "paper: gain", "other"]
@@ -37,8 +41,17 @@ def test_the_paper_stands_beside_ours() -> None:
     assert cells[5:9] == [("num", "0.300"), ("interval", "0.300 to 0.300"), ("paper", "<b></b>"), ("num", "–")]
     assert text.count("<svg") == 1 and "<script" not in text
     assert "arguments of the formula" in text
-    brought = page([(STUDY, summed(STUDY, WORLDS))], "Seeds 1, 2.", brought=True)
-    assert "one tensor that was brought" in brought and "formula" not in brought
+    measured = page([numbers("hotcloud")], "Seeds 1, 2.")
+    assert "tensors that were measured" in measured and "formula" not in measured
+
+
+def test_each_of_several_tensors_has_a_section() -> None:
+    text = page([numbers("analytic"), numbers("hotcloud")], "Seeds 1, 2.")
+    assert "arguments of the formula" in text and "tensors that were measured" in text
+    links = re.findall(r'<a href="#([^"]*)">([^<]*)</a>', text)
+    assert links == [("small-analytic", "small on analytic"), ("small-hotcloud", "small on hotcloud")]
+    assert all(f'<h2 id="{name}">' in text for name, _ in links)
+    assert text.count("A &lt;small&gt; study on hotcloud") == 1
 
 
 def test_a_column_has_the_same_decimals() -> None:

@@ -42,7 +42,7 @@ session_options = with_options(
                  help="Networks of sessions: spread, caida, mawi, fcc, pantheon; or a file:"
                       " capture, contexts as JSON Lines, CSV (sessions or networks), Mahimahi, [s, Mbit/s]."),
     click.option("--tensor", default="analytic", show_default=True, metavar="FILE|NAME",
-                 help="Page load times: a PLT-tensor's file; or analytic, idiosyncratic."),
+                 help="Page load times: a PLT-tensor's file; analytic, idiosyncratic; hotcloud, configtron, realism."),
     click.option("--world", "worlds", multiple=True, metavar="FILE", type=click.Path(dir_okay=False),
                  help="A world's file of any origin (docs/worlds.md), for --tensor; repeat for a row each."),
     click.option("--world-out", metavar="FILE", type=click.Path(dir_okay=False),

@@ -14,7 +14,7 @@ NEEDS = ("tensor", "lab", "sessions")
 SESSIONS = "sessions"
 # The options that a study of claims takes, one of simulated sessions, --resume, and --list.
 EVERYWHERE = ("names", "every", "smoke", "seed", "html", "form", "output_file")
-OF_CLAIMS = (*EVERYWHERE, "tensor", "measurement", "jobs", "folder", "fail_on_absent", "archive", "only", "site")
+OF_CLAIMS = (*EVERYWHERE, *"tensor measurement jobs folder fail_on_absent archive only site cluster".split())
 OF_SESSIONS = (*EVERYWHERE, "tensor", "count", "seeds")
 OF_RESUME = ("resume", "html", "form", "output_file")
 OF_LIST = ("listed", "form", "output_file")
@@ -50,11 +50,10 @@ CLAIMS_OPTIONS = with_options(
 study_options = with_options(
     click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=_completed),
     click.option("--list", "listed", is_flag=True, help="List all studies: paper, what each reproduces, how long."),
-    click.option("--all", "every", multiple=True, type=click.Choice(NEEDS),
-                 help="Every study that needs this: a tensor, the lab (root), or simulated sessions only."),
+    click.option("--all", "every", multiple=True, type=click.Choice(NEEDS), help="Every study that needs this."),
     click.option("--tensor", metavar="FILE|NAME",
-                 help="A tensor's file: for a study of a tensor in place of the database's measurement, for simulated"
-                      " sessions in place of `analytic`; for these also idiosyncratic."),
+                 help="A tensor's file, or hotcloud, configtron, realism, which ship; analytic, idiosyncratic."
+                      "  [default: the last measurement, else a shipped one; of sessions analytic and all shipped]"),
     click.option("--sessions", "count", type=click.IntRange(1), metavar="N",
                  help="Of simulated sessions: sessions of a world.  [default: as each study has]"),
     click.option("--seeds", type=click.IntRange(2), default=None, metavar="N",
@@ -62,11 +61,11 @@ study_options = with_options(
     CLAIMS_OPTIONS,
     click.option("--archive", is_flag=True,
                  help="Of pantheon and pantheonchanges: keep every packet of each run, about 4 bytes a packet."),
-    click.option("--only", default="", metavar="RUN",
-                 help="Of these: run no more than runs of this name, PART/SCHEME, which may be a pattern with *."),
+    click.option("--only", default="", metavar="RUN", help="Of these: only these runs, PART/SCHEME; may have a *."),
     click.option("--site", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
-                 help="Of these: write static pages of all complete runs there, with filters by path and scheme, and"
-                      " with the command that makes each run again."),
+                 help="Of these: write static pages of all complete runs there, with the command that repeats each."),
+    click.option("--cluster", default="", metavar="ADDRESS",
+                 help="Of a study of the lab: run its parts on the workers of this Dask scheduler (tls://HOST:8786)."),
     click.option("--resume", default=None, is_flag=False, flag_value="last", metavar="[N]",
                  help="Resume interrupted studies of simulated sessions: a replay's number, or the latest."),
 )

@@ -34,8 +34,8 @@ def claims_study(names: Sequence[str], given: dict[str, Any]) -> int:
     can_be_written(given["html"], None if written.to_folder(form, output_file) else output_file)
     tensor = Path(given["tensor"]) if given["tensor"] else None
     plain = (given["smoke"], given["seed"], given["jobs"], given["folder"])
-    archived = {name: given[name] for name in ("archive", "only", "site") if given.get(name)}
-    options = claims_run.ClaimsOptions(settings().db, tensor, given["measurement"], *plain, **archived)
+    others = {name: given[name] for name in ("archive", "only", "site", "cluster") if given.get(name)}
+    options = claims_run.ClaimsOptions(settings().db, tensor, given["measurement"], *plain, **others)
     with terminated(), PartsDisplay(quiet=quiet, color=settings().color) as display:
         found = claims_run.evaluate(names, options, display, say)
     for path in written.write_claims(found, form, output_file):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Where a replay's world comes from: a shape by name, or files; as texts that the database can keep.
 
-A file is kept by its path and a hash of its bytes: a replay that is resumed must find the same ones.
+A file is kept by its path and a hash of its bytes: a replay that is resumed must find the same ones. The name of a
+shipped tensor stands for its file.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from configtron.learner.sim.worldfile import read as read_world
 from configtron.model.errors import BadInput
 from configtron.model.tensor import Tensor, read
 from configtron.service.replay.capture_contexts import contexts_of, is_capture
+from configtron.service.shipped_tensors import content, shipped
 
 NONE, MIS_SPECIFIED = "none", "mis-specified"
 # The source of a world's file that is asked for no other sessions than its own.
@@ -161,10 +163,13 @@ def tensor_of_file(name: str, say: Say) -> Tensor:
 
 
 def _bytes(name: str) -> bytes:
+    if name in shipped():
+        return content(name)
     try:
         return Path(name).read_bytes()
     except OSError as error:
-        raise BadInput(f"{name}: {error.strerror}; name a file, or one of: {', '.join(sources())}") from error
+        known = ", ".join((*sources(), *shipped()))
+        raise BadInput(f"{name}: {error.strerror}; name a file, or one of: {known}") from error
 
 
 def _sessions(origin: Origin, tensor: Tensor) -> Sessions:
