@@ -71,7 +71,7 @@ def shares(knob: str) -> Read:
     return read
 
 
-def study(name: str, more: str = "--seeds 2 --sessions 12000") -> str:
+def study(name: str, more: str = "--tensor analytic --seeds 2 --sessions 12000") -> str:
     """A study of simulated sessions: fewer than docs/sessions.md has, so that all are done in minutes."""
     return f"configtron --db {{folder}}/e.db replay study {name} {more} -f csv"
 

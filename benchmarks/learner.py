@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: MIT
 """How long the learner takes: a suggestion beside GPyOpt's own, an update by 500 and 10 000 sessions, decisions.
 
-    OMP_NUM_THREADS=1 python -m benchmarks.learner [suggestions|updates|decisions [POLICY ...]]
+    OMP_NUM_THREADS=1 python -m benchmarks.learner [suggestions|updates|decisions|peers [POLICY ...]]
 
 Claims: a suggestion in at most 2 ms and at least 100 times as fast as GPyOpt's; an update over 10 000
 sessions, with classes, tree and processes, in at most 1 s. Each figure of a line must keep them; one that does not ends
 with exit code 1. Times are of this process's CPU (the machine may be busy): medians of several suggestions, means of
 small updates, large ones once or twice.
 GPyOpt is an extra (`pip install 'configtron[gpyopt]'`); without it its lines say so, and no ratio is judged.
+
+peers: ours beside MABWiser's linear bandits and Vowpal Wabbit over the same 32 templates, 10 000 sessions learned
+before: decisions a second one by one and in columns (claimed of each of ours: 50 000 in columns), and ms of an update
+by 500 and by 10 000 outcomes (of ours without the screening, which takes outcomes as they come). The rivals are an
+extra, as in `benchmarks.rivals`.
 
 An update asks the Gaussian processes only while cells are searched; after 20 000 sessions they no longer are. A policy
 that searches is therefore timed at three stages: when every cell has just tried its first samples ("searching"; there
@@ -24,6 +29,7 @@ from collections.abc import Callable
 import numpy as np
 
 from benchmarks.claims import Claims
+from benchmarks.rivals import RIVALS, TEMPLATES, Chooser
 from configtron.learner import Setting, policy
 from configtron.learner.classes import Classes, fit
 from configtron.learner.columns import Codes, Contexts, Floats
@@ -33,7 +39,9 @@ from configtron.learner.engines.lhc import latin
 from configtron.learner.engines.suggestion import Engine, Suggestion
 from configtron.learner.policies.bayesian import BayesianSearch
 from configtron.learner.policies.ensemble import Ensemble
+from configtron.learner.sim.noise import Noise
 from configtron.learner.table_policy import TablePolicy
+from configtron.learner.templates import templates
 from configtron.model.errors import Missing
 from configtron.model.grid import live_grid, paper_grid
 from configtron.model.tensor import Tensor
@@ -47,6 +55,9 @@ SMALL_UPDATES = 20
 # asks about all cells once more and ends most searches, so the tree is grown in it too: the most an update can do.
 STAGES = {"searching": (4, 2), "searches end": (6, 1)}
 SEARCHERS = (Ensemble, BayesianSearch)
+PEERS = ("thompson", "linucb", "mab_nc", "mabwiser LinUCB", "mabwiser LinTS", "vw squarecb")
+# Decisions a second of ours in columns; decisions that are timed one by one, and in one column.
+CLAIM_DECISIONS, ALONE, COLUMN = 50_000.0, 200, 2000
 POLICIES = ("configtron", "thompson", "squarecb", "linucb", "mab_nc", "bo_nc")
 # Mean CPU time of an update, s, and how many suggestions it asked for; None where it never asks.
 Update = tuple[float, float | None]
@@ -175,6 +186,62 @@ def decisions(*names: str) -> None:
         print(f"{name:28s}{1000.0 * alone / 50:10.0f}{len(contexts) / many / 1000.0:12.2f}")
 
 
+def peers(claims: Claims, *names: str) -> None:
+    """Decisions a second, and ms of an update, of ours and of other libraries' bandits."""
+    tensor = small_tensor(conditions=300, sites=12)
+    contexts, condition = clients(tensor, SESSIONS)
+    classes, some = fit(contexts.points(), 24, np.random.default_rng(1)), templates(tensor, TEMPLATES)
+    print(f"\n{'decisions/s, updates':28s}{'one by one':>12s}{'in columns':>12s}{'500, ms':>10s}{'10 000, ms':>12s}")
+    for name in names or PEERS:
+        try:
+            made = RIVALS[name](tensor, some, 1) if name in RIVALS else begun(name, tensor, classes)
+        except ImportError as missing:
+            print(f"{name:28s}{missing.name} is not installed; pip install 'configtron[rivals]'")
+            continue
+        peer = Peer(made, tensor, contexts, condition)
+        peer.update(500, SMALL_UPDATES)
+        alone, many = peer.decisions(ALONE, 1), peer.decisions(COLUMN, COLUMN)
+        small, large = peer.update(500, SMALL_UPDATES), peer.update(SESSIONS)
+        claim = claims.at_least(many, CLAIM_DECISIONS) if isinstance(made, TablePolicy) else "-"
+        print(f"{name:28s}{alone:12,.0f}{many:12,.0f}{small:10.1f}{large:12.1f}  {claim}", flush=True)
+
+
+class Peer:
+    """One of ours or a rival, and the sessions that it decides for and learns from."""
+
+    def __init__(self, made: TablePolicy | Chooser, tensor: Tensor, contexts: Contexts, condition: Codes):
+        self.made, self.tensor, self.contexts, self.condition = made, tensor, contexts, condition
+        if isinstance(made, TablePolicy):
+            made.update_every = 0
+
+    def decisions(self, n: int, at_once: int) -> float:
+        """Decisions a second of CPU time, so many at once."""
+        parts = [self.contexts[at : at + at_once] for at in range(0, n, at_once)]
+        choose = self.made.choose_many if isinstance(self.made, TablePolicy) else self.made.choose
+        return 1000.0 * n / cpu_ms(lambda: [choose(part) for part in parts], 3)
+
+    def update(self, sessions: int, times: int = 1) -> float:
+        """Mean CPU ms of an update by that many sessions, which it decides for first."""
+        took = 0.0
+        for at in range(times):
+            rows = np.random.default_rng(at).integers(len(self.contexts), size=sessions)
+            took += self._update(self.contexts[rows], rows, Noise().factors(sessions, np.random.default_rng(at)))
+        return 1000.0 * took / times
+
+    def _update(self, here: Contexts, rows: Codes, noise: Floats) -> float:
+        if isinstance(self.made, TablePolicy):
+            chosen = self.made.choose_many(here)
+            ms = self.tensor.lookup(self.condition[rows], chosen.configuration, here.site) * noise
+            self.made.observe_many(here, chosen, ms)
+            start = time.process_time()
+            self.made.update()
+            return time.process_time() - start
+        picks = self.made.choose(here)
+        start = time.process_time()
+        self.made.learn(here, picks, np.log(noise))
+        return time.process_time() - start
+
+
 def main(*words: str) -> int:
     """What was asked for; 1 if a claim is missed."""
     claims = Claims()
@@ -185,6 +252,8 @@ def main(*words: str) -> int:
             updates(claims, *names)
         case ["decisions", *names]:
             decisions(*names)
+        case ["peers", *names]:
+            peers(claims, *names)
         case _:
             suggestions(claims)
             updates(claims)

@@ -18,7 +18,7 @@ import pytest
 
 from configtron.model.characteristics import BY_NAME, NAMES
 from configtron.model.knobs import MEASURED
-from configtron.report import connections, contexts
+from configtron.report import connection_rows, contexts
 from rigs import ROOT
 
 PAGES = sorted(
@@ -236,8 +236,8 @@ def test_every_measured_name_is_explained() -> None:
 
 
 def _of_a_connection() -> set[str]:
-    verdicts = {f"{knob}{suffix}" for knob in connections.SHOWN for suffix in ("", "_grade", "_reason")}
-    documented = set(connections.columns()) - verdicts
+    verdicts = {f"{knob}{suffix}" for knob in connection_rows.SHOWN_KNOBS for suffix in ("", "_grade", "_reason")}
+    documented = set(connection_rows.columns()) - verdicts
     return {re.sub("^(client|server)_(?!name)", "", name) for name in documented} | {"merged", "incomplete"}
 
 
