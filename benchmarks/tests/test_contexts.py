@@ -35,7 +35,7 @@ def test_both_witnesses_say_what_the_link_is(found: list[dict[str, Any]]) -> Non
             assert one[form]["context"]["prefix"] == "10.9.2.0/24"
         # Not much below the link's rate either, where little is lost.
         if one["link"]["loss_percent"] == 0:
-            assert numbers(one["live"])[4] > 0.85 * one["link"]["rate_kbps"]
+            assert numbers(one["live"])[5] > 0.85 * one["link"]["rate_kbps"]
 
 
 @pytest.mark.root
@@ -44,8 +44,9 @@ def test_both_show_the_same_load(found: list[dict[str, Any]]) -> None:
     """Queue and window by packets are the kernel's; what only one of them can have is unknown to the other."""
     for one in found:
         live, socket = (one[form]["context"] for form in ("live", "socket"))
-        # The kernel smooths its round trips (a new one counts an eighth), a capture averages all of them.
-        most = max(5.0, 0.05 * one["link"]["rtt_ms"])
+        # The kernel smooths its round trips (a new one counts an eighth), a capture averages all of them: where packets
+        # are lost, one late round trip moves the kernel's by an eighth of a queue that holds up to two round trips.
+        most = max(5.0, 0.1 * one["link"]["rtt_ms"])
         assert live["queue_ms"] == pytest.approx(socket["queue_ms"], rel=0.2, abs=most), one["link"]["name"]
         assert live["window_bytes"] == pytest.approx(socket["window_bytes"], rel=0.2)
         assert live["ack_gap_ms"] > 0 and 0 < live["delivery_share"] <= 1 and socket["reordering"] >= 3
@@ -62,6 +63,9 @@ def test_a_wrong_figure_is_seen(found: list[dict[str, Any]]) -> None:
             bent = copy.deepcopy(found[0])
             bent[form]["context"][name] *= factor
             assert wrong(bent), (form, name)
+    bent = copy.deepcopy(found[0])
+    bent["socket"]["context"]["delivery_kbps"] *= 1.01
+    assert wrong(bent)
 
 
 def test_ss_lines_are_read() -> None:
@@ -71,6 +75,6 @@ def test_ss_lines_are_read() -> None:
         " minrtt:40.1"
     )
     assert ss_says(line) == {
-        "rtt_ms": 78.6, "jitter_ms": 0.33, "min_rtt_ms": 40.1, "loss": 6 / 2082, "bandwidth_kbps": 7650.0
+        "rtt_ms": 78.6, "jitter_ms": 0.33, "min_rtt_ms": 40.1, "loss": 6 / 2082, "delivery_kbps": 7650.0
     }  # fmt: skip
     assert len({link.name for link in LINKS}) == len(LINKS)
