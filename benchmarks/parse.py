@@ -137,6 +137,14 @@ def stream(path: str) -> int:
     return command(path, "--stream")
 
 
+def json_lines(path: str) -> int:
+    """The command, with a line of JSON a connection: every parameter, where a CSV has four."""
+    from configtron.cli.outermost import run
+
+    assert run(["-q", "fingerprint", "pcap", path, "-f", "jsonl", "-o", "/dev/null"]) == 0
+    return 0
+
+
 def scapy(path: str) -> int:
     """scapy's reader, packets dissected."""
     from scapy.layers.inet import TCP
@@ -156,6 +164,7 @@ OURS: dict[str, Callable[[str], int]] = {
     "configtron, connections": connections,
     "configtron, command": command,
     "configtron, command --stream": stream,
+    "configtron, command -f jsonl": json_lines,
     "scapy PcapReader": scapy,
 }
 

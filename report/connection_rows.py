@@ -14,7 +14,7 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import repeat
-from typing import TextIO
+from typing import Generic, TextIO, TypeVar
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from configtron.fingerprint.passive.summary import CONNECTION, SIDE, SIDES
 from configtron.fingerprint.passive.tls import Hello
 from configtron.fingerprint.passive.traces import address_text
 from configtron.model.nouns import Observation
-from configtron.model.records import Json
 from configtron.report.tables import text
 
 # Columns of SIDE from which others are computed.
@@ -43,6 +42,8 @@ TABLE_SIZE = 1 << 12
 _COUNT_TEXTS = np.array([*map(str, range(TABLE_SIZE)), ""], object)
 # So that `ABSENT` as an index is the last entry.
 assert ABSENT == -1
+# What a connection's observations and hellos are formatted as.
+T = TypeVar("T")
 # The cells of a column: one text for all rows, or one for each.
 Cells = str | Sequence[str]
 
@@ -66,19 +67,20 @@ def write_csv(batches: Iterable[ConnectionReports], files: list[str], out: TextI
         out.write(",".join(columns()) + "\n")
     count = 0
     for reports in batches:
-        row_ends = _RowEnds(reports)
+        row_ends = TextsByKind(reports, reports.kinds, _row_end)
         for begin in range(0, len(reports), ROWS_AT_ONCE):
             rows = slice(begin, min(begin + ROWS_AT_ONCE, len(reports)))
             for texts in row_ends.of(rows):
                 part = slice(begin, begin + len(texts))
                 if texts:
-                    out.write(_lines([*_cells(reports, part, files), texts]))
+                    cells = (*_cells(reports, part, files), texts)
+                    out.write("\n".join(joined(",", cells, len(texts))) + "\n")
                 count += len(texts)
     return count
 
 
-def _lines(cells: Iterable[Cells]) -> str:
-    """Return the CSV lines of these columns; the last column must have one text for each row."""
+def joined(separator: str, cells: Iterable[Cells], count: int) -> Iterator[str]:
+    """Return the text of each of `count` rows: its cells, with the separator between them."""
     columns: list[Iterable[str]] = []
     same: list[str] = []
     for column in cells:
@@ -86,23 +88,25 @@ def _lines(cells: Iterable[Cells]) -> str:
             same.append(column)
             continue
         if same:
-            columns.append(repeat(",".join(same)))
+            columns.append(repeat(separator.join(same), count))
             same = []
         columns.append(column)
-    return "\n".join(map(",".join, zip(*columns, strict=False))) + "\n"
+    if same:
+        columns.append(repeat(separator.join(same), count))
+    return map(separator.join, zip(*columns, strict=True))
 
 
 def _cells(reports: ConnectionReports, rows: slice, files: list[str]) -> Iterator[Cells]:
-    """Yield the columns of these connections in the order of `columns`, all but those that `_RowEnds` formats."""
+    """Yield the columns of these connections in the order of `columns`, all but those that `_row_end` formats."""
     numbers = {name: column[rows] for name, column in reports.columns.items()}
     frame, started = numbers["frame"], numbers["started"]
     names = list(map(quoted, files))
-    yield _one_if_same([names[number] for number in (frame >> FILE_SHIFT).tolist()])
+    yield one_if_same([names[number] for number in (frame >> FILE_SHIFT).tolist()])
     yield list(map(str, (frame & FRAME_MASK).tolist()))
     yield list(map("%.9f".__mod__, (started / 1e9).tolist()))
     yield list(map("%.6f".__mod__, ((numbers["ended"] - started) / 1e9).tolist()))
-    yield _one_if_same(reports.endings[rows].tolist())
-    yield _one_if_same(reports.places[rows].tolist())
+    yield one_if_same(reports.endings[rows].tolist())
+    yield one_if_same(reports.places[rows].tolist())
     for ends in zip(*reports.ends[rows], strict=True):
         yield [address_text(end.address) for end in ends]
         yield [str(end.port) for end in ends]
@@ -117,22 +121,27 @@ def _cells(reports: ConnectionReports, rows: slice, files: list[str]) -> Iterato
         yield _rounded_cells(reports.loss[side][rows], 6)
 
 
-class _RowEnds:
-    """The last columns of each row (names, verdicts) as one text, formatted once for each kind of connection."""
+class TextsByKind(Generic[T]):
+    """The texts of each connection's observations and hellos, formatted once for each kind of connection.
 
-    def __init__(self, reports: ConnectionReports) -> None:
-        self._reports, self._kinds = reports, reports.kinds.tolist()
-        self._row_end_of_kind: dict[int, str] = {}
+    kinds: a number for each connection, the same for those that have the same texts; text: formats them
+    """
 
-    def of(self, rows: slice) -> Iterator[list[str]]:
+    def __init__(
+        self, reports: ConnectionReports, kinds: Column, text: Callable[[Sequence[Observation], Hellos], T]
+    ) -> None:
+        self._reports, self._kinds, self._text = reports, kinds.tolist(), text
+        self._of_kind: dict[int, T] = {}
+
+    def of(self, rows: slice) -> Iterator[list[T]]:
         """Yield the texts for these rows. If a connection cannot be read, yield those before it, then raise."""
-        found: list[str] = []
+        found: list[T] = []
         try:
             for row, kind in enumerate(self._kinds[rows], rows.start):
-                end = self._row_end_of_kind.get(kind)
-                if end is None:
-                    end = self._row_end_of_kind[kind] = _row_end(*self._reports.read(row))
-                found.append(end)
+                texts = self._of_kind.get(kind)
+                if texts is None:
+                    texts = self._of_kind[kind] = self._text(*self._reports.read(row))
+                found.append(texts)
         except BaseException:
             yield found
             raise
@@ -173,7 +182,7 @@ def _number_cells(name: str, column: Column) -> Cells:
 
 
 def _rounded_cells(column: Column, digits: int) -> Cells:
-    return _one_if_same(_texts_by_value(known(column), lambda value: str(round(value, digits))))
+    return one_if_same(_texts_by_value(known(column), lambda value: str(round(value, digits))))
 
 
 def _texts_by_value(values: Sequence[float | None], text: Callable[[float], str]) -> list[str]:
@@ -182,14 +191,9 @@ def _texts_by_value(values: Sequence[float | None], text: Callable[[float], str]
     return [texts[value] for value in values]
 
 
-def _one_if_same(texts: list[str]) -> Cells:
+def one_if_same(texts: list[str]) -> Cells:
     """Return one text if all are the same, else all of them."""
     return texts[0] if len(set(texts)) == 1 else texts
-
-
-def plain(value: float | None) -> Json:
-    """Return a number for JSON: an integer if it is whole, else rounded to 9 digits."""
-    return None if value is None else int(value) if float(value).is_integer() else round(value, 9)
 
 
 @lru_cache(maxsize=4096)

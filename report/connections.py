@@ -14,92 +14,18 @@ from rich.table import Table
 
 from configtron.fingerprint.merge import merge_all
 from configtron.fingerprint.passive.connection_report import ConnectionReport, ConnectionReports, address
-from configtron.fingerprint.passive.summary import SIDE, SIDES
 from configtron.model.nouns import Fingerprint, Observation, Target, Vantage
-from configtron.model.records import Json, Result, canonical, observation_form
+from configtron.model.records import Result
 from configtron.report import lines, tables
-from configtron.report.connection_rows import HELLO_COLUMNS, NOT_SHOWN, SHOWN_KNOBS, names_of, plain, write_csv
+from configtron.report.connection_json import write_jsonl
+from configtron.report.connection_rows import HELLO_COLUMNS, SHOWN_KNOBS, names_of, write_csv
 from configtron.report.tables import _table as plain_table
 from configtron.report.tables import cell
 from configtron.report.target_results import TargetResult
 
-SCHEMA = "configtron.connection/1"
 TABLE = ("frame", "client", "server", "s", "rtt\n[ms]", "icw\n[segments]", "kB", "loss", "rto/tlp/fast", "order",
          "tls", "alpn or http", "end")  # fmt: skip
 SPARE = ("order", "tls", "frame", "s", "kB", "end", "alpn or http")
-
-
-def form(connection: ConnectionReport, files: list[str]) -> dict[str, Json]:
-    """A connection as a JSON object."""
-    numbers = connection.numbers
-    handshake = {name: numbers[name] for name in ("rtt", "rtt_server", "rtt_client", "syns", "synacks")}
-    agreed: dict[str, Json] = {
-        name: None if numbers[name] is None else bool(numbers[name]) for name in ("sack", "stamps")
-    }
-    return _without_none(
-        {
-            "schema": SCHEMA,
-            "file": files[connection.file],
-            "frame": connection.frame,
-            "started_at": round(connection.started_ns / 1e9, 9),
-            "duration": round(connection.duration_s, 9),
-            "packets": plain(numbers["packets"]),
-            "copies": plain(numbers["copies"] or None),
-            "ended": connection.ending,
-            "captured_at": connection.place or None,
-            "merged": connection.merged or None,
-            "incomplete": connection.incomplete or None,
-            "options_cut": bool(numbers["options_cut"]) or None,
-            "handshake": _without_none({**{name: plain(value) for name, value in handshake.items()}, **agreed}),
-            **{side: _side(connection, side) for side in SIDES},
-            "tls": _tls(connection),
-            "observations": {o.knob: _reading(o) for o in connection.observations},
-        }
-    )
-
-
-def _side(connection: ConnectionReport, side: str) -> Json:
-    end = connection.client if side == "client" else connection.server
-    numbers = {name: plain(connection.numbers[f"{side}_{name}"]) for name in SIDE if name not in NOT_SHOWN}
-    goodput, lost = connection.goodput_kbps[side], connection.loss[side]
-    derived = {
-        "goodput_kbps": None if goodput is None else round(goodput, 3),
-        "loss": None if lost is None else round(lost, 6),
-    }
-    return _without_none({"address": address(end), "port": end.port, **numbers, **derived})
-
-
-def _tls(connection: ConnectionReport) -> Json:
-    asked, answered = connection.hellos
-    if asked is None and answered is None:
-        return None
-    found: dict[str, Json] = {}
-    if asked is not None:
-        found |= {"server_name": asked.server_name or None, "offered": list(asked.versions),
-                  "alpn_offered": list(asked.alpn) or None}  # fmt: skip
-    if answered is not None:
-        found |= {"version": next(iter(answered.versions), None), "alpn": next(iter(answered.alpn), None)}
-    return _without_none(found)
-
-
-def _reading(observation: Observation) -> Json:
-    found = observation_form(observation)
-    for name in ("knob", "trace_id"):
-        found.pop(name, None)
-    return found
-
-
-def _without_none(form: dict[str, Json]) -> dict[str, Json]:
-    return {name: value for name, value in form.items() if value is not None}
-
-
-def write_jsonl(connections: Iterable[ConnectionReport], files: list[str], out: TextIO) -> int:
-    """A line a connection; how many."""
-    count = 0
-    for one in connections:
-        out.write(canonical(form(one, files)) + "\n")
-        count += 1
-    return count
 
 
 def _names(connection: ConnectionReport) -> dict[str, str]:
@@ -176,7 +102,7 @@ def write_connections(
     if form == "csv":
         write_csv(batches, files, out)
     elif form == "jsonl":
-        write_jsonl(chain.from_iterable(batches), files, out)
+        write_jsonl(batches, files, out)
     else:
         made = table(chain.from_iterable(batches))
         if made.row_count:
@@ -206,7 +132,7 @@ class ConnectionLines:
     def write(self, found: ConnectionReports, out: TextIO) -> None:
         """Write a line each, seen at once by the reader."""
         if self._form == "jsonl":
-            write_jsonl(found, self._files, out)
+            write_jsonl([found], self._files, out)
         else:
             write_csv([found], self._files, out, header=not self._headed)
         self._headed = True

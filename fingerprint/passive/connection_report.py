@@ -83,6 +83,18 @@ class ConnectionReports:
         return len(self._batch.over)
 
     @property
+    def merged(self) -> Column:
+        """Return whether the first flight of each has frames that an offload merged."""
+        merged: Column = self._batch.summary.flights.merged[self._batch.over]
+        return merged
+
+    @property
+    def alike(self) -> Column:
+        """Return a number for each connection; connections of the same number have the same observations, but for
+        trace ids, and the same hellos."""
+        return self._reading.alike(self._batch.over)
+
+    @property
     def kinds(self) -> Column:
         """Return a number for each connection; connections of the same number have the same verdicts and hellos."""
         return self._reading.kinds(self._batch.over)
@@ -99,7 +111,7 @@ class ConnectionReports:
                    for by_side in (self.goodput_kbps, self.loss)]  # fmt: skip
         plain = zip(
             self.columns["frame"].tolist(), self.columns["started"].tolist(), self.ends, rows, *derived,
-            self.endings.tolist(), self.places.tolist(), self._batch.summary.flights.merged[self._batch.over].tolist(),
+            self.endings.tolist(), self.places.tolist(), self.merged.tolist(),
             strict=True,
         )  # fmt: skip
         for row, (frame, started, ends, numbers, goodput_kbps, loss, ending, place, merged) in enumerate(plain):

@@ -114,13 +114,27 @@ class ConnectionReading:
         flights = self._batch.summary.flights
         reads_flight = self._reads_flight[connections]
         shown = (flights.segments, flights.proof, flights.stamped, flights.synack_again)
-        inferred = np.where(self._has_inference, self._same_segments, NOT_INFERRED)[connections]
-        alone = self._like.speaks[connections] | (inferred == UNIQUE)
-        kinds = group_numbers(
-            np.where(alone, np.arange(len(connections)), UNIQUE), inferred,
-            reads_flight, *(np.where(reads_flight, column[connections], 0) for column in shown),
+        return self._grouped(
+            connections, self._alone(connections), reads_flight,
+            *(np.where(reads_flight, column[connections], 0) for column in shown),
         )  # fmt: skip
-        return kinds
+
+    def alike(self, connections: Column) -> Column:
+        """Return a number for each of these connections; those of the same number have the same hellos and the same
+        observations, but for trace ids."""
+        return self._grouped(connections, self._alone(connections) | self._reads_flight[connections])
+
+    def _alone(self, connections: Column) -> Column:
+        """Return whether the inferences of each of these connections must run."""
+        read_once = self._has_inference & (self._same_segments == UNIQUE)
+        alone: Column = (self._like.speaks | read_once)[connections]
+        return alone
+
+    def _grouped(self, connections: Column, alone: Column, *columns: Column) -> Column:
+        """Return a number for each of these connections: one of its own where it is `alone`, else the same for those
+        that have the same inferences and the same values in these columns."""
+        inferred = np.where(self._has_inference, self._same_segments, NOT_INFERRED)[connections]
+        return group_numbers(np.where(alone, np.arange(len(connections)), UNIQUE), inferred, *columns)
 
     def read(
         self, connection: int, ends: tuple[Endpoint, Endpoint], target: Target

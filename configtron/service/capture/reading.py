@@ -20,7 +20,7 @@ from configtron.fingerprint.passive.traces import DecryptedMessage
 from configtron.model.bounds import check_text
 from configtron.model.errors import BadInput, Missing
 from configtron.model.records import Json
-from configtron.report.connections import form
+from configtron.report.connection_json import form
 from configtron.service.boundary import errors_of
 
 # A line of a key log: which secret, the client's random number, the secret.

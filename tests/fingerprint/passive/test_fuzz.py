@@ -19,7 +19,7 @@ from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.tls import hello
 from configtron.model.errors import BadInput
 from configtron.model.nouns import GRADES
-from configtron.report.connections import form
+from configtron.report.connection_json import form
 from rigs import capture_bytes as write
 from tests.fingerprint.capture.test_reading import DIALECTS
 

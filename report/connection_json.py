@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: MIT
+"""Write the connections of a capture as JSON Lines: one object each, formatted column by column.
+
+Method     A member of the objects is formatted for many connections at a time: its text begins with the comma before
+           it, and is "" for a connection that does not have it. Neighbouring members that are the same for all are
+           joined once. Observations and names of TLS are formatted once for all connections that have the same ones
+           (`ConnectionReports.alike`).
+Differs    in nothing from the canonical JSON of `form`, which makes one connection's object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TextIO
+
+from configtron.fingerprint.passive.columns import FILE_SHIFT, FRAME_MASK, Column
+from configtron.fingerprint.passive.connection_report import (
+    ConnectionReport,
+    ConnectionReports,
+    address,
+    known,
+    numbers_of,
+)
+from configtron.fingerprint.passive.readings import Hellos
+from configtron.fingerprint.passive.summary import SIDE, SIDES
+from configtron.model.nouns import Observation
+from configtron.model.records import Json, canonical, observation_form
+from configtron.report.connection_rows import NOT_SHOWN, ROWS_AT_ONCE, Cells, TextsByKind, joined, one_if_same
+
+SCHEMA = "configtron.connection/1"
+HANDSHAKE_NUMBERS = ("rtt", "rtt_server", "rtt_client", "syns", "synacks")
+HANDSHAKE_FLAGS = ("sack", "stamps")
+
+
+def form(connection: ConnectionReport, files: list[str]) -> dict[str, Json]:
+    """Return a connection as a JSON object."""
+    numbers = connection.numbers
+    handshake = {name: plain(numbers[name]) for name in HANDSHAKE_NUMBERS}
+    agreed: dict[str, Json] = {name: None if numbers[name] is None else bool(numbers[name]) for name in HANDSHAKE_FLAGS}
+    return _without_none(
+        {
+            "schema": SCHEMA,
+            "file": files[connection.file],
+            "frame": connection.frame,
+            "started_at": round(connection.started_ns / 1e9, 9),
+            "duration": round(connection.duration_s, 9),
+            "packets": plain(numbers["packets"]),
+            "copies": plain(numbers["copies"] or None),
+            "ended": connection.ending,
+            "captured_at": connection.place or None,
+            "merged": connection.merged or None,
+            "incomplete": connection.incomplete or None,
+            "options_cut": bool(numbers["options_cut"]) or None,
+            "handshake": _without_none({**handshake, **agreed}),
+            **{side: _side(connection, side) for side in SIDES},
+            "tls": _tls(connection.hellos),
+            "observations": _readings(connection.observations),
+        }
+    )
+
+
+def write_jsonl(batches: Iterable[ConnectionReports], files: list[str], out: TextIO) -> int:
+    """Write one line for each connection. Return how many lines.
+
+    files: the captures' names, by the number that a report has.
+    """
+    count = 0
+    for reports in batches:
+        last_members = TextsByKind(reports, reports.alike, _names_and_verdicts)
+        for begin in range(0, len(reports), ROWS_AT_ONCE):
+            rows = slice(begin, min(begin + ROWS_AT_ONCE, len(reports)))
+            for texts in last_members.of(rows):
+                part = slice(begin, begin + len(texts))
+                if texts:
+                    out.write("\n".join(_objects(_members(reports, part, files, texts), len(texts))) + "\n")
+                count += len(texts)
+    return count
+
+
+def plain(value: float | None) -> Json:
+    """Return a number for JSON: an integer if it is whole, else rounded to 9 digits."""
+    return None if value is None else int(value) if float(value).is_integer() else round(value, 9)
+
+
+# --- one connection ---------------------------------------------------------------------------------------------------
+
+
+def _side(connection: ConnectionReport, side: str) -> Json:
+    end = connection.client if side == "client" else connection.server
+    numbers = {name: plain(connection.numbers[f"{side}_{name}"]) for name in SIDE if name not in NOT_SHOWN}
+    goodput, lost = connection.goodput_kbps[side], connection.loss[side]
+    derived = {
+        "goodput_kbps": None if goodput is None else round(goodput, 3),
+        "loss": None if lost is None else round(lost, 6),
+    }
+    return _without_none({"address": address(end), "port": end.port, **numbers, **derived})
+
+
+def _tls(hellos: Hellos) -> Json:
+    asked, answered = hellos
+    if asked is None and answered is None:
+        return None
+    found: dict[str, Json] = {}
+    if asked is not None:
+        found |= {"server_name": asked.server_name or None, "offered": list(asked.versions),
+                  "alpn_offered": list(asked.alpn) or None}  # fmt: skip
+    if answered is not None:
+        found |= {"version": next(iter(answered.versions), None), "alpn": next(iter(answered.alpn), None)}
+    return _without_none(found)
+
+
+def _readings(observations: Sequence[Observation]) -> Json:
+    found: dict[str, Json] = {}
+    for one in observations:
+        fields = observation_form(one)
+        fields.pop("knob", None)
+        fields.pop("trace_id", None)
+        found[one.knob] = fields
+    return found
+
+
+def _without_none(form: dict[str, Json]) -> dict[str, Json]:
+    return {name: value for name, value in form.items() if value is not None}
+
+
+# --- many connections -------------------------------------------------------------------------------------------------
+
+
+def _names_and_verdicts(observations: Sequence[Observation], hellos: Hellos) -> tuple[str, str]:
+    """Return the members of observations and of TLS as texts."""
+    return _member("observations", _readings(observations)), _member("tls", _tls(hellos))
+
+
+def _members(
+    reports: ConnectionReports, rows: slice, files: list[str], texts: Sequence[tuple[str, str]]
+) -> Iterator[Cells]:
+    """Yield the members of these connections' objects, sorted by name. texts: observations and TLS of each."""
+    numbers = {name: column[rows] for name, column in reports.columns.items()}
+    frame, started, size = numbers["frame"], numbers["started"], len(texts)
+    in_file = [_member("file", name) for name in files]
+    yield _by_value("captured_at", reports.places[rows].tolist(), _text_or_none)
+    yield _named("client", _objects(_side_members(reports, rows, numbers, 0), size))
+    yield _by_value("copies", numbers_of("copies", numbers["copies"]), lambda count: plain(count or None))
+    yield _by_value("duration", ((numbers["ended"] - started) / 1e9).tolist(), _nine_digits)
+    yield _by_value("ended", reports.endings[rows].tolist(), _as_it_is)
+    yield one_if_same([in_file[number] for number in (frame >> FILE_SHIFT).tolist()])
+    yield [f',"frame":{number}' for number in (frame & FRAME_MASK).tolist()]
+    yield _named("handshake", _objects(_handshake_members(numbers), size))
+    yield _member("incomplete", reports.incomplete or None)
+    yield _by_value("merged", reports.merged[rows].tolist(), _true_or_none)
+    yield [observations for observations, _ in texts]
+    yield _by_value("options_cut", numbers_of("options_cut", numbers["options_cut"]), _true_or_none)
+    yield _by_value("packets", numbers_of("packets", numbers["packets"]), plain)
+    yield _member("schema", SCHEMA)
+    yield _named("server", _objects(_side_members(reports, rows, numbers, 1), size))
+    yield _by_value("started_at", (started / 1e9).tolist(), _nine_digits)
+    yield [tls for _, tls in texts]
+
+
+def _handshake_members(numbers: dict[str, Column]) -> Iterator[Cells]:
+    for name in sorted((*HANDSHAKE_NUMBERS, *HANDSHAKE_FLAGS)):
+        yield _by_value(name, numbers_of(name, numbers[name]), _flag if name in HANDSHAKE_FLAGS else plain)
+
+
+def _side_members(reports: ConnectionReports, rows: slice, numbers: dict[str, Column], at: int) -> Iterator[Cells]:
+    """Yield the members of one side's objects, sorted by name. at: 0, the client; 1, the server."""
+    side, ends = SIDES[at], [pair[at] for pair in reports.ends[rows]]
+    for name in sorted({*SIDE, "address", "port", "goodput_kbps", "loss"} - {*NOT_SHOWN}):
+        if name == "address":
+            # An address has no character that JSON would escape.
+            yield [f',"address":"{address(end)}"' for end in ends]
+        elif name == "port":
+            yield [f',"port":{end.port}' for end in ends]
+        elif name == "goodput_kbps":
+            yield _by_value(name, known(reports.goodput_kbps[side][rows]), lambda kbps: round(kbps, 3))
+        elif name == "loss":
+            yield _by_value(name, known(reports.loss[side][rows]), lambda share: round(share, 6))
+        else:
+            yield _by_value(name, numbers_of(f"{side}_{name}", numbers[f"{side}_{name}"]), plain)
+
+
+def _member(name: str, value: Json) -> str:
+    """Return a member with the comma before it; "" for None."""
+    return "" if value is None else f",{canonical(name)}:{canonical(value)}"
+
+
+def _by_value(name: str, values: Sequence[Any], of: Callable[[Any], Json]) -> Cells:
+    """Return the member of each value, formatted once for each distinct one; "" where the value, or what `of` makes of
+    it, is None."""
+    texts = {value: "" if value is None else _member(name, of(value)) for value in set(values)}
+    return next(iter(texts.values())) if len(texts) == 1 else [texts[value] for value in values]
+
+
+def _objects(members: Iterable[Cells], count: int) -> list[str]:
+    """Return so many objects of these members."""
+    return [f"{{{text[1:]}}}" for text in joined("", members, count)]
+
+
+def _named(name: str, objects: Iterable[str]) -> list[str]:
+    return [f',"{name}":{text}' for text in objects]
+
+
+def _text_or_none(text: str) -> Json:
+    return text or None
+
+
+def _true_or_none(flag: float) -> Json:
+    return bool(flag) or None
+
+
+def _flag(number: float) -> Json:
+    return bool(number)
+
+
+def _as_it_is(text: str) -> Json:
+    return text
+
+
+def _nine_digits(seconds: float) -> Json:
+    return round(seconds, 9)
