@@ -10,7 +10,7 @@ Reads as   grades C, L and N, as of any single trial. Nothing exact of a capture
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -105,6 +105,13 @@ class ConnectionReports:
 
     def __iter__(self) -> Iterator[ConnectionReport]:
         """Yield the report of each, in order."""
+        return self._reports(self.read)
+
+    def without_observations(self) -> Iterator[ConnectionReport]:
+        """Yield the report of each, in order, with its numbers alone: no packet is read for a verdict or a hello."""
+        return self._reports(lambda row: ((), (None, None)))
+
+    def _reports(self, read: Callable[[int], tuple[tuple[Observation, ...], Hellos]]) -> Iterator[ConnectionReport]:
         names = list(self.columns)
         rows = zip(*(numbers_of(name, column) for name, column in self.columns.items()), strict=True)
         derived = [[dict(zip(SIDES, pair, strict=True)) for pair in zip(*map(known, by_side.values()), strict=True)]
@@ -115,7 +122,7 @@ class ConnectionReports:
             strict=True,
         )  # fmt: skip
         for row, (frame, started, ends, numbers, goodput_kbps, loss, ending, place, merged) in enumerate(plain):
-            observations, hellos = self.read(row)
+            observations, hellos = read(row)
             yield ConnectionReport(
                 frame >> FILE_SHIFT, frame & FRAME_MASK, started, ends[0], ends[1],
                 dict(zip(names, numbers, strict=True)), goodput_kbps, loss,

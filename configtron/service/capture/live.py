@@ -162,8 +162,9 @@ class InterfaceListener:
         for batch in batches:
             lost = self._gathering.counts["dropped-by-capture"] > 0
             stepped, names, about = self._ring.unsure > 0, [self._ring.interface], self._surroundings.about
-            # The watch takes no observation; only who asked for connections does.
-            found = report_connections(batch, names, tainted=lost, stepped=stepped, wanted=frozenset())
-            self._watch.keep([sighted(one, self._here, about, tainted=lost) for one in found])
+            # Sightings have no observations; connections, if they are asked for, have all.
+            wanted = frozenset[str]() if self._connections is None else None
+            found = report_connections(batch, names, tainted=lost, stepped=stepped, wanted=wanted)
+            self._watch.keep([sighted(one, self._here, about, tainted=lost) for one in found.without_observations()])
             if self._connections is not None:
-                self._connections(report_connections(batch, names, tainted=lost, stepped=stepped))
+                self._connections(found)

@@ -31,7 +31,8 @@ def contexts_of(path: str) -> dict[str, list[tuple[float, Context]]]:
     gathering, found = gathering_of(stream=False, trips=True), dict[str, list[tuple[float, Context]]]()
     for batch in batches_of(gathering, (path,), Dissector()):
         lossy = gathering.counts["dropped-by-capture"] > 0
-        for report in report_connections(batch, [path], tainted=lossy, wanted=frozenset()):
+        reports = report_connections(batch, [path], tainted=lossy, wanted=frozenset())
+        for report in reports.without_observations():
             context = _context(report)
             found.setdefault(context.prefix, []).append((report.started_ns / 1e9, context))
     return found
