@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -66,20 +67,47 @@ def scheduler_answers(address: str) -> Iterator[None]:
         raise SchedulerLost(f"--cluster {address}: the scheduler is lost ({why})") from error
 
 
-def dask_client(address: str, patience_s: float = PATIENCE_S) -> Any:
-    """Return a client. Errors: `Missing` without the package; `BadInput` where no scheduler answers."""
+def check_certificates(address: str) -> None:
+    """Read the certificates that an address needs, before a scheduler is there. Errors: `BadInput`, `Missing`."""
+    _tls_settings(address)
+
+
+def _dask() -> Any:
     try:
-        dask = import_module("distributed")
+        return import_module("distributed")
     except ImportError as error:
         raise Missing("--cluster needs the package distributed; run: pip install 'configtron[dask]'") from error
-    secure = address.startswith(f"{SECURE}:")
+
+
+def _tls_settings(address: str) -> Any:
+    """Return Dask's TLS settings, whose files can be read and belong together; None for an address without TLS."""
+    dask = _dask()
+    if not address.startswith(f"{SECURE}:"):
+        return None
     try:
-        security = dask.Security(require_encryption=True) if secure else None
-        if security and security.get_connection_args("client")["ssl_context"] is None:
+        found = dask.Security(require_encryption=True)
+        for file in (found.tls_ca_file, found.tls_client_cert, found.tls_client_key):
+            # a setting may also be the certificate's own text
+            if file and "\n" not in file:
+                # else the error would not name the file
+                Path(file).open("rb").close()
+        if found.get_connection_args("client")["ssl_context"] is None:
             raise ValueError("there is no certificate")
+    except (OSError, ValueError, TypeError) as error:
+        named = isinstance(error, OSError) and error.filename
+        why = f"{error.filename}: {error.strerror}" if named else " ".join(str(error).split())
+        raise BadInput(f"--cluster {address}: the certificates cannot be used ({why}); {SETTINGS}") from error
+    return found
+
+
+def dask_client(address: str, patience_s: float = PATIENCE_S) -> Any:
+    """Return a client. Errors: `Missing` without the package; `BadInput` where certificates cannot be used or no
+    scheduler answers."""
+    dask, security = _dask(), _tls_settings(address)
+    try:
         return dask.Client(address, timeout=patience_s, security=security, set_as_default=False)
     except (OSError, ValueError, TypeError, RuntimeError) as error:
-        why, remedy = " ".join(str(error).split()), SETTINGS if secure else "start one: dask scheduler"
+        why, remedy = " ".join(str(error).split()), SETTINGS if security else "start one: dask scheduler"
         raise BadInput(f"--cluster {address}: no scheduler answers ({why}); {remedy}") from error
 
 

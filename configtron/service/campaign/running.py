@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from configtron.db.store import Store
-from configtron.fleet.transport.dask_client import SchedulerLost
+from configtron.fleet.transport.dask_client import SchedulerLost, check_certificates
 from configtron.model.errors import BadInput, cannot_write
 from configtron.probe.wire.journal import batches, journal
 from configtron.probe.wire.shard import Shard, perform
@@ -70,6 +70,9 @@ def run(
     results; a cancelled run, or one interrupted by KeyboardInterrupt, keeps what it has measured. `argv` is kept as
     the command line that asked for the run. Errors: `BadInput`, `Refused` (the run is being run), `Missing`.
     """
+    if options.cluster:
+        # before the database is made
+        check_certificates(options.cluster)
     with Store(db) as store:
         make = _resumed if options.resume else _begun
         return make(options, store, progress, cancelled, argv)
@@ -149,6 +152,8 @@ def _resumed(
     begun = options_of(found.config)
     now = resumed_options(begun, options, found.id)
     folder = run_folder(store, found.id)
+    if now.cluster and not options.cluster:
+        check_certificates(now.cluster)
     _check_outputs(now)
     shards, size = load_layout(folder, found.id)
     if not shards:
