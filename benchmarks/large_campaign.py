@@ -3,12 +3,12 @@
 
     python -m benchmarks.large_campaign [TARGETS] [--jobs N] [--kills N] [--rate R] [--seed S]      as root
 
-Worker processes probe a town (`benchmarks/town.py`), two connections a target. Whenever so many targets as the seed
-draws have ended, a worker that the seed draws is killed (SIGKILL); what the other workers leave is resumed. Printed:
-connections a second (kills and resumed starts included), results missing and results stored twice (database, journal's
-packets), connections that reached the server without a result (in flight at a kill, so asked again), SYNs in the
-fullest second where they arrive, peaks of memory of the parent and of the largest worker, the database's integrity,
-and what is left behind.
+Worker processes probe a town (`benchmarks/town.py`), with two connections for each target. The seed draws after how
+many finished targets a worker is killed (SIGKILL), and which one. The other workers go on; then the run is resumed.
+Printed: connections a second (with the time of kills and restarts), missing results, results that are stored twice (in
+the database or the journal's packets), connections that reached the server and have no result (they were open at a
+kill, so they were made again), SYNs that arrive in the fullest second, the largest memory of the parent and of a
+worker, the database's integrity, and namespaces and firewall tables that are left behind.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from configtron.model.errors import DONE, INTERRUPTED, PARTIAL
 from configtron.probe.wire.journal import ended
 from rigs.syn_arrivals import fullest_second, syn_arrivals
 
-TARGETS, JOBS, KILLS, RATE = 100_000, 2, 2, 1000
-# So many targets show, without a kill, which calls each one gets.
-SAMPLE = 40
-# Kills fall while this part of the targets is done: work is under way, and some is left.
-FROM, TO = 0.05, 0.85
-LOOK_S = 0.05
-WORDS = ("--profile", "quick", "--tests", "icw_tls", "-o", "/dev/null", "-c", "400")
-# What the server's addresses begin with.
-PREFIX = "10."
+TARGETS, JOBS, KILLS, RATE_PER_S = 100_000, 2, 2, 1000
+# Targets of a campaign without kills, which shows which probe calls each target gets.
+SAMPLE_TARGETS = 40
+# The shares of finished targets between which kills are drawn: work has begun, and enough is left.
+FIRST_KILL_SHARE, LAST_KILL_SHARE = 0.05, 0.85
+POLL_S = 0.05
+PROBE_OPTIONS = ("--profile", "quick", "--tests", "icw_tls", "-o", "/dev/null", "-c", "400")
+# The server's addresses begin with this.
+SERVER_PREFIX = "10."
 
 
-class Campaign(NamedTuple):
-    """What a campaign took: seconds, kills, starts of the command, peaks of memory (MB)."""
+class CampaignCost(NamedTuple):
+    """The cost of a campaign: seconds, kills, starts of the command, largest resident sets (MB)."""
 
     wall_s: float
     kills: int
@@ -55,14 +55,14 @@ class Campaign(NamedTuple):
     worker_mb: int
 
 
-class Peaks:
-    """The largest resident sets seen, MB: of the command, and of any of its workers."""
+class PeakMemory:
+    """The largest resident sets that were measured, MB: of the command, and of any of its workers."""
 
     def __init__(self) -> None:
         self.parent_mb = self.worker_mb = 0
 
-    def look(self, pid: int) -> None:
-        """Look at a command and its workers."""
+    def measure(self, pid: int) -> None:
+        """Measure a command and its workers."""
         self.parent_mb = max(self.parent_mb, _peak_mb(pid))
         self.worker_mb = max([self.worker_mb, *(_peak_mb(worker) for worker in children(pid))])
 
@@ -74,22 +74,22 @@ def _peak_mb(pid: int) -> int:
     return 0
 
 
-def moments(rng: random.Random, kills: int, targets: int) -> list[int]:
-    """How many targets have ended when each kill falls."""
-    return sorted(int(targets * rng.uniform(FROM, TO)) for _ in range(kills))
+def draw_kill_points(rng: random.Random, kills: int, targets: int) -> list[int]:
+    """Return after how many finished targets each kill comes, sorted."""
+    return sorted(int(targets * rng.uniform(FIRST_KILL_SHARE, LAST_KILL_SHARE)) for _ in range(kills))
 
 
-def campaign(begin: list[str], folder: Path, rng: random.Random, kills: Sequence[int]) -> Campaign:
-    """Begin one, kill its workers when so many targets have ended, resume it until it is through."""
-    due, peaks, starts, began, words = list(kills), Peaks(), 0, time.monotonic(), begin
+def run_with_kills(first_command: list[str], folder: Path, rng: random.Random, kills: Sequence[int]) -> CampaignCost:
+    """Run a campaign, kill a worker after each of these numbers of finished targets, and resume until all are done."""
+    due, peaks, starts, began, words = list(kills), PeakMemory(), 0, time.monotonic(), first_command
     while True:
         running = subprocess.Popen(words, stderr=subprocess.DEVNULL)
         starts += 1
         try:
             while running.poll() is None:
-                time.sleep(LOOK_S)
-                peaks.look(running.pid)
-                if due and _done(folder) >= due[0] and (workers := children(running.pid)):
+                time.sleep(POLL_S)
+                peaks.measure(running.pid)
+                if due and _finished_targets(folder) >= due[0] and (workers := children(running.pid)):
                     os.kill(rng.choice(workers), signal.SIGKILL)
                     due.pop(0)
         finally:
@@ -97,70 +97,70 @@ def campaign(begin: list[str], folder: Path, rng: random.Random, kills: Sequence
             running.wait()
         if running.returncode in (DONE, PARTIAL):
             took_s = time.monotonic() - began
-            return Campaign(took_s, len(kills) - len(due), starts, peaks.parent_mb, peaks.worker_mb)
+            return CampaignCost(took_s, len(kills) - len(due), starts, peaks.parent_mb, peaks.worker_mb)
         assert running.returncode == INTERRUPTED, running.returncode
-        words = resumed(begin)
+        words = resumed(first_command)
 
 
-def _done(folder: Path) -> int:
-    """Return how many targets have ended."""
+def _finished_targets(folder: Path) -> int:
+    """Return how many targets are finished."""
     return sum(ended(shard) for shard in folder.glob("town.db.runs/1/*") if shard.is_dir())
 
 
-def expected(sample: Counter[str], vantage: str, addresses: Sequence[str]) -> Counter[str]:
-    """Every call that the targets get, if each gets those of the sample's."""
+def expected_calls(sample: Counter[str], vantage: str, addresses: Sequence[str]) -> Counter[str]:
+    """Return all calls that these targets get if each gets the calls of the sample's targets."""
     names = {call.rpartition("/")[2] for call in sample}
     return Counter(f"{vantage}/{address}/{name}" for address in addresses for name in names)
 
 
 def main(targets: int, jobs: int, kills: int, rate: int, seed: int) -> int:
-    """Print what came of it; 1 if a result is missing or doubled, the rate was exceeded or anything is left behind."""
+    """Print the figures. Return 1 if a result is missing or stored twice, the rate was exceeded or anything is left."""
     rng = random.Random(seed)
-    with town() as whole, tempfile.TemporaryDirectory(prefix="large-") as name:
-        standing, before = with_own_address(whole), {path.name for path in Path("/run/netns").iterdir()}
-        vantage, addresses = standing.vantages[0].name, [f"{one_of_many(n)}:443" for n in range(targets)]
-        sample = expected(_sampled(standing), vantage, addresses)
+    with town() as plain_town, tempfile.TemporaryDirectory(prefix="large-") as name:
+        probed_town, before = with_own_address(plain_town), {path.name for path in Path("/run/netns").iterdir()}
+        vantage, addresses = probed_town.vantages[0].name, [f"{one_of_many(n)}:443" for n in range(targets)]
+        sample = expected_calls(_sample_calls(probed_town), vantage, addresses)
         folder = Path(name)
-        begin = command(folder, standing, addresses, *WORDS, "-r", str(rate), "--jobs", str(jobs))
-        with syn_arrivals(standing.netns, PREFIX) as arrivals:
-            took = campaign(begin, folder, rng, moments(rng, kills, targets))
+        first_command = command(folder, probed_town, addresses, *PROBE_OPTIONS, "-r", str(rate), "--jobs", str(jobs))
+        with syn_arrivals(probed_town.netns, SERVER_PREFIX) as arrivals:
+            cost = run_with_kills(first_command, folder, rng, draw_kill_points(rng, kills, targets))
         found, connected = calls_of(folder), len({arrival[1:] for arrival in arrivals})
         ((calls,),) = asked(folder / "town.db", "SELECT count(*) FROM trace WHERE frames > 0")
         ((integrity,),) = asked(folder / "town.db", "PRAGMA integrity_check")
-        wrong, left = wrong_calls(found, sample), left_behind(standing, before)
+        wrong, left = wrong_calls(found, sample), left_behind(probed_town, before)
         fullest = fullest_second([arrival.at for arrival in arrivals])
     assert isinstance(calls, int)
     doubled = sum(times > 1 for times in found.values())
     rows = {
         "targets": targets,
-        "connections": f"{calls} in {took.wall_s:.0f} s, {calls / took.wall_s:.0f} a second",
-        "processes killed": f"{took.kills}, of {jobs} workers; the command was started {took.starts} times",
+        "connections": f"{calls} in {cost.wall_s:.0f} s, {calls / cost.wall_s:.0f} a second",
+        "processes killed": f"{cost.kills}, of {jobs} workers; the command was started {cost.starts} times",
         "results missing": len(set(sample) - set(found)),
         "results doubled": doubled,
         "other faults": len(wrong) - len(set(sample) - set(found)) - doubled,
         "connections asked again": connected - calls,
         "SYNs in the fullest second": f"{fullest} of {rate * 1.01:.0f}",
-        "memory, parent and worker": f"{took.parent_mb} and {took.worker_mb} MB at most",
+        "memory, parent and worker": f"{cost.parent_mb} and {cost.worker_mb} MB at most",
         "database": integrity,
         "left behind": left or "nothing",
     }
     for row, figure in rows.items():
         print(f"{row:27} {figure}", flush=True)
-    return 1 if wrong or left or took.kills < kills or not 0 < fullest <= rate * 1.01 else 0
+    return 1 if wrong or left or cost.kills < kills or not 0 < fullest <= rate * 1.01 else 0
 
 
-def _sampled(standing: Town) -> Counter[str]:
-    """The calls of a small campaign without a kill."""
+def _sample_calls(probed_town: Town) -> Counter[str]:
+    """Return the calls of a small campaign without a kill."""
     with tempfile.TemporaryDirectory(prefix="large-") as name:
-        words = command(Path(name), standing, [f"{one_of_many(n)}:443" for n in range(SAMPLE)], *WORDS, "-r", "0")
-        subprocess.run(words, check=True)
+        addresses = [f"{one_of_many(n)}:443" for n in range(SAMPLE_TARGETS)]
+        subprocess.run(command(Path(name), probed_town, addresses, *PROBE_OPTIONS, "-r", "0"), check=True)
         return calls_of(Path(name))
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("targets", nargs="?", type=int, default=TARGETS)
-    for option, default in (("--jobs", JOBS), ("--kills", KILLS), ("--rate", RATE), ("--seed", 1)):
+    for option, default in (("--jobs", JOBS), ("--kills", KILLS), ("--rate", RATE_PER_S), ("--seed", 1)):
         parser.add_argument(option, type=int, default=default)
     given = parser.parse_args()
     sys.exit(main(given.targets, given.jobs, given.kills, given.rate, given.seed))

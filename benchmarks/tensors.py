@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""What the shipped PLT-tensors hold, how much there is to gain on them, and what each policy gains of it.
+"""The shipped PLT-tensors: their size, the gains that are possible on them, and the gain of each policy.
 
     python -m benchmarks.tensors [NAME|FILE]... [--sessions N] [--seeds N]
 
-Every tensor that ships with the package, or those that are named: cells and medians; loads; virtual hours; bytes. Then
-the gain on Default, as a geometric mean over conditions (by their weights) and sites, of one configuration for all,
-of one for each of 20 classes of networks, for each class and site, for each condition and site. The first column
-chooses and judges by the same loads, and so counts luck as gain; the second chooses by one half of each cell's loads
-and judges by the other, both ways, and so chooses worse than all loads would. A cell without a median counts as
-Default's. At last `replay study gains` on it: every policy, with `static`, `cell_optimum` (the best of each class and
-site) and `optimal` (the best of each condition and site) beside them.
+It reports on every tensor that ships with the package, or on those that are named. First: cells and medians, loads,
+virtual hours, bytes. Second: the gain on Default, as a geometric mean over conditions (by their weights) and sites, of
+the best configuration for all, for each of 20 classes of networks, for each class and site, and for each condition and
+site. Column "same loads" chooses and judges by the same loads, so luck counts as gain. Column "other loads" chooses by
+one half of each cell's loads and judges by the other half, both ways, so it chooses by fewer loads. A cell without a
+median counts as Default's. Third: `replay study gains` on the tensor, with `static`, `cell_optimum` (the best for each
+class and site) and `optimal` (the best for each condition and site) beside the policies.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from configtron.model.errors import DONE
 from configtron.model.records import Json
 from configtron.model.repeats import StoppingRule, judge
 from configtron.model.tensor import Tensor, read
-from configtron.service.shipped_tensors import content, shipped
+from configtron.service.shipped_tensors import shipped_names, tensor_file
 from configtron.studies.registry import sessions_run
 from configtron.studies.tensors.improvement import measured
 
-# Sessions of a world and worlds: an update of 500 sessions forty times, and an interval at all.
+# Sessions of each world: forty updates by 500 sessions. Worlds: two are the fewest that give an interval.
 SESSIONS, SEEDS = 20_000, 2
-# Columns of the study that say what a policy gains and what it risks.
+# Columns of the study: what a policy gains and what it risks.
 SHOWN = ("median gain", "tail gain", "worse than Default by 20 %")
 
 
@@ -60,14 +60,14 @@ def groups_of(tensor: Tensor, classes: Codes) -> dict[str, Codes]:
     }
 
 
-def logarithms(ms: Floats, default: int) -> Floats:
+def log_ratios(ms: Floats, default: int) -> Floats:
     """Return ln of page load time over Default's, (conditions, configurations, sites); 0 where one failed."""
     with np.errstate(invalid="ignore"):
         found = np.log(ms) - np.log(ms[:, default : default + 1])
     return np.where(np.isfinite(found), found, 0.0)
 
 
-def chosen(over_default: Floats, share: Floats, group: Codes) -> Codes:
+def best_configurations(over_default: Floats, share: Floats, group: Codes) -> Codes:
     """Return the configuration with the least weighted mean of each group, (conditions, sites)."""
     sums = np.zeros((int(group.max()) + 1, over_default.shape[1]))
     np.add.at(sums, group, (over_default * share[:, None, None]).transpose(0, 2, 1))
@@ -75,28 +75,31 @@ def chosen(over_default: Floats, share: Floats, group: Codes) -> Codes:
     return found
 
 
-def gained(over_default: Floats, share: Floats, pick: Codes) -> float:
-    """Return the gain on Default, a share, of these configurations, (conditions, sites)."""
+def gain_of(over_default: Floats, share: Floats, pick: Codes) -> float:
+    """Return the gain on Default, a share. pick: the configuration of each, (conditions, sites)."""
     mine = np.take_along_axis(over_default, pick[:, None, :], axis=1)[:, 0]
     return float(1.0 - np.exp((mine.mean(axis=1) * share).sum()))
 
 
 def gains(tensor: Tensor, classes: Codes) -> dict[str, Gain]:
-    """Return what each way to choose gains."""
+    """Return the gain of each way to choose configurations, by the names of `groups_of`."""
     default, share = tensor.grid.default, tensor.share
     cells, _ = measured(tensor)
-    every = logarithms(cells.ms, default)
-    halves = [] if cells.halves_ms is None else [logarithms(half, default) for half in cells.halves_ms]
+    every = log_ratios(cells.ms, default)
+    halves = [] if cells.halves_ms is None else [log_ratios(half, default) for half in cells.halves_ms]
     found = {}
     for name, group in groups_of(tensor, classes).items():
-        other = [gained(halves[1 - at], share, chosen(halves[at], share, group)) for at in range(len(halves))]
-        same = gained(every, share, chosen(every, share, group))
+        pairs = [halves, halves[::-1]] if halves else []
+        other = [
+            gain_of(judge_by, share, best_configurations(choose_by, share, group)) for choose_by, judge_by in pairs
+        ]
+        same = gain_of(every, share, best_configurations(every, share, group))
         found[name] = Gain(same, float(np.mean(other)) if other else float("nan"))
     return found
 
 
-def facts(name: str, tensor: Tensor, size: int) -> str:
-    """Return what a tensor's file holds, one line."""
+def content_line(name: str, tensor: Tensor, size: int) -> str:
+    """Return the size of a tensor and of its file, as one line."""
     about = dict(tensor.provenance)
     cells = tensor.median_ms.size
     repeats = tensor.repeats_ms if tensor.repeats_ms is not None else tensor.median_ms[..., None]
@@ -112,7 +115,7 @@ def facts(name: str, tensor: Tensor, size: int) -> str:
     )
 
 
-def policies(name: str, sessions: int, seeds: int) -> list[str]:
+def policy_rows(name: str, sessions: int, seeds: int) -> list[str]:
     """Return the rows of `replay study gains` on that tensor."""
     options = sessions_run.SessionsOptions((name,), sessions, 1, seeds)
     with TemporaryDirectory(prefix="configtron-tensors-") as folder:
@@ -141,21 +144,21 @@ def _note(text: str) -> None:
 
 def report(name: str, sessions: int, seeds: int) -> None:
     """Print all of one tensor."""
-    data = content(name) if name in shipped() else Path(name).read_bytes()
+    data = tensor_file(name) if name in shipped_names() else Path(name).read_bytes()
     tensor = read(BytesIO(data), name)
-    print(facts(name, tensor, len(data)))
+    print(content_line(name, tensor, len(data)))
     here = tensor.rated()
     classes = classes_of(here, min(CLASSES, len(here.names)), 1).of(conditions_of(here))
     print(f"{'gain on Default':24}{'same loads':>12}{'other loads':>12}")
     for words, gain in gains(here, classes).items():
         print(f"{words:24}{gain.same:12.1%}{gain.other:12.1%}")
-    print("\n".join(policies(name, sessions, seeds)) + "\n", flush=True)
+    print("\n".join(policy_rows(name, sessions, seeds)) + "\n", flush=True)
 
 
 def main(words: Sequence[str]) -> int:
     """Print the tensors that the words name; return the exit code."""
     parser = argparse.ArgumentParser(prog="benchmarks.tensors")
-    parser.add_argument("tensors", nargs="*", default=shipped())
+    parser.add_argument("tensors", nargs="*", default=shipped_names())
     parser.add_argument("--sessions", type=int, default=SESSIONS)
     parser.add_argument("--seeds", type=int, default=SEEDS)
     given = parser.parse_args(words)

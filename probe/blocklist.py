@@ -21,9 +21,9 @@ from typing import NamedTuple
 from configtron.probe.special import SPECIAL
 from configtron.probe.targets import Source, SourceLine, hostname
 
-# A connection's address is looked up in several lists, and for several connections: so many are remembered as numbers,
-# as a campaign has under way.
-ADDRESSES = 4096
+# Addresses of which the number is cached: as many as a campaign has open connections. A connection looks its address up
+# in several lists.
+CACHED_ADDRESSES = 4096
 
 
 class Range(NamedTuple):
@@ -58,7 +58,7 @@ class Ranges:
         return found if found.version == version and number <= found.last else None
 
 
-@lru_cache(ADDRESSES)
+@lru_cache(CACHED_ADDRESSES)
 def numbered(address: str) -> tuple[int, int]:
     """Return an address's version and number. Errors: `ValueError`."""
     parsed = ip_address(address)

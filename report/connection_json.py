@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Write the connections of a capture as JSON Lines: one object each, formatted column by column.
 
-Method     A member of the objects is formatted for many connections at a time: its text begins with the comma before
-           it, and is "" for a connection that does not have it. Neighbouring members that are the same for all are
-           joined once. Observations and names of TLS are formatted once for all connections that have the same ones
+Method     Each member of the objects is formatted for many connections at a time. Its text begins with a comma, and is
+           "" for a connection without the member. Adjacent members that are the same for all connections are joined
+           once. Observations and names of TLS are formatted once for all connections that have equal ones
            (`ConnectionReports.alike`).
-Differs    in nothing from the canonical JSON of `form`, which makes one connection's object.
+Differs    from `form`, which returns the object of one connection, in speed only. The text is its canonical JSON.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from configtron.fingerprint.passive.connection_report import (
     ConnectionReport,
     ConnectionReports,
     address,
-    known,
+    none_if_nan,
     numbers_of,
 )
 from configtron.fingerprint.passive.readings import Hellos
@@ -35,7 +35,7 @@ HANDSHAKE_FLAGS = ("sack", "stamps")
 def form(connection: ConnectionReport, files: list[str]) -> dict[str, Json]:
     """Return a connection as a JSON object."""
     numbers = connection.numbers
-    handshake = {name: plain(numbers[name]) for name in HANDSHAKE_NUMBERS}
+    handshake = {name: json_number(numbers[name]) for name in HANDSHAKE_NUMBERS}
     agreed: dict[str, Json] = {name: None if numbers[name] is None else bool(numbers[name]) for name in HANDSHAKE_FLAGS}
     return _without_none(
         {
@@ -44,8 +44,8 @@ def form(connection: ConnectionReport, files: list[str]) -> dict[str, Json]:
             "frame": connection.frame,
             "started_at": round(connection.started_ns / 1e9, 9),
             "duration": round(connection.duration_s, 9),
-            "packets": plain(numbers["packets"]),
-            "copies": plain(numbers["copies"] or None),
+            "packets": json_number(numbers["packets"]),
+            "copies": json_number(numbers["copies"] or None),
             "ended": connection.ending,
             "captured_at": connection.place or None,
             "merged": connection.merged or None,
@@ -77,7 +77,7 @@ def write_jsonl(batches: Iterable[ConnectionReports], files: list[str], out: Tex
     return count
 
 
-def plain(value: float | None) -> Json:
+def json_number(value: float | None) -> Json:
     """Return a number for JSON: an integer if it is whole, else rounded to 9 digits."""
     return None if value is None else int(value) if float(value).is_integer() else round(value, 9)
 
@@ -87,7 +87,7 @@ def plain(value: float | None) -> Json:
 
 def _side(connection: ConnectionReport, side: str) -> Json:
     end = connection.client if side == "client" else connection.server
-    numbers = {name: plain(connection.numbers[f"{side}_{name}"]) for name in SIDE if name not in NOT_SHOWN}
+    numbers = {name: json_number(connection.numbers[f"{side}_{name}"]) for name in SIDE if name not in NOT_SHOWN}
     goodput, lost = connection.goodput_kbps[side], connection.loss[side]
     derived = {
         "goodput_kbps": None if goodput is None else round(goodput, 3),
@@ -140,7 +140,7 @@ def _members(
     in_file = [_member("file", name) for name in files]
     yield _by_value("captured_at", reports.places[rows].tolist(), _text_or_none)
     yield _named("client", _objects(_side_members(reports, rows, numbers, 0), size))
-    yield _by_value("copies", numbers_of("copies", numbers["copies"]), lambda count: plain(count or None))
+    yield _by_value("copies", numbers_of("copies", numbers["copies"]), lambda count: json_number(count or None))
     yield _by_value("duration", ((numbers["ended"] - started) / 1e9).tolist(), _nine_digits)
     yield _by_value("ended", reports.endings[rows].tolist(), _as_it_is)
     yield one_if_same([in_file[number] for number in (frame >> FILE_SHIFT).tolist()])
@@ -150,7 +150,7 @@ def _members(
     yield _by_value("merged", reports.merged[rows].tolist(), _true_or_none)
     yield [observations for observations, _ in texts]
     yield _by_value("options_cut", numbers_of("options_cut", numbers["options_cut"]), _true_or_none)
-    yield _by_value("packets", numbers_of("packets", numbers["packets"]), plain)
+    yield _by_value("packets", numbers_of("packets", numbers["packets"]), json_number)
     yield _member("schema", SCHEMA)
     yield _named("server", _objects(_side_members(reports, rows, numbers, 1), size))
     yield _by_value("started_at", (started / 1e9).tolist(), _nine_digits)
@@ -159,7 +159,7 @@ def _members(
 
 def _handshake_members(numbers: dict[str, Column]) -> Iterator[Cells]:
     for name in sorted((*HANDSHAKE_NUMBERS, *HANDSHAKE_FLAGS)):
-        yield _by_value(name, numbers_of(name, numbers[name]), _flag if name in HANDSHAKE_FLAGS else plain)
+        yield _by_value(name, numbers_of(name, numbers[name]), _flag if name in HANDSHAKE_FLAGS else json_number)
 
 
 def _side_members(reports: ConnectionReports, rows: slice, numbers: dict[str, Column], at: int) -> Iterator[Cells]:
@@ -172,11 +172,11 @@ def _side_members(reports: ConnectionReports, rows: slice, numbers: dict[str, Co
         elif name == "port":
             yield [f',"port":{end.port}' for end in ends]
         elif name == "goodput_kbps":
-            yield _by_value(name, known(reports.goodput_kbps[side][rows]), lambda kbps: round(kbps, 3))
+            yield _by_value(name, none_if_nan(reports.goodput_kbps[side][rows]), lambda kbps: round(kbps, 3))
         elif name == "loss":
-            yield _by_value(name, known(reports.loss[side][rows]), lambda share: round(share, 6))
+            yield _by_value(name, none_if_nan(reports.loss[side][rows]), lambda share: round(share, 6))
         else:
-            yield _by_value(name, numbers_of(f"{side}_{name}", numbers[f"{side}_{name}"]), plain)
+            yield _by_value(name, numbers_of(f"{side}_{name}", numbers[f"{side}_{name}"]), json_number)
 
 
 def _member(name: str, value: Json) -> str:

@@ -18,7 +18,7 @@ from configtron.model.nouns import Fingerprint, Observation, Target, Vantage
 from configtron.model.records import Result
 from configtron.report import lines, tables
 from configtron.report.connection_json import write_jsonl
-from configtron.report.connection_rows import HELLO_COLUMNS, SHOWN_KNOBS, names_of, write_csv
+from configtron.report.connection_rows import HELLO_COLUMNS, SHOWN_KNOBS, tls_names, write_csv
 from configtron.report.tables import _table as plain_table
 from configtron.report.tables import cell
 from configtron.report.target_results import TargetResult
@@ -29,7 +29,7 @@ SPARE = ("order", "tls", "frame", "s", "kB", "end", "alpn or http")
 
 
 def _names(connection: ConnectionReport) -> dict[str, str]:
-    return dict(zip(HELLO_COLUMNS, names_of(*connection.hellos), strict=True))
+    return dict(zip(HELLO_COLUMNS, tls_names(*connection.hellos), strict=True))
 
 
 def table(connections: Iterable[ConnectionReport]) -> Table:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.tensors import facts, gains, groups_of
+from benchmarks.tensors import content_line, gains, groups_of
 from configtron.model.grid import Grid
 from configtron.model.knobs import KNOBS
 from configtron.model.tensor import Tensor
@@ -77,8 +77,8 @@ def test_groups_are_as_many_as_their_names_say() -> None:
     assert sizes == {"static": 1, "per class": 1, "per class and site": 2, "per condition and site": 4}
 
 
-def test_facts_count_cells_loads_and_hours() -> None:
-    line = facts("t", tensor(UNLIKE), 2_000_000)
+def test_the_content_line_counts_cells_loads_and_hours() -> None:
+    line = content_line("t", tensor(UNLIKE), 2_000_000)
     assert "= 12 cells, 12 with a median, 0 known within a tenth (95 %), 12 whose loads are all equal" in line
     assert line.endswith("24 loads, 2 virtual hours; 2.00 MB")
-    assert ", 12 known within" in facts("t", tensor(UNLIKE, loads=6), 1)
+    assert ", 12 known within" in content_line("t", tensor(UNLIKE, loads=6), 1)

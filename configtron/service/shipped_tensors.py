@@ -10,12 +10,12 @@ SUFFIX = ".npz"
 
 
 @cache
-def shipped() -> tuple[str, ...]:
-    """Return the names of the shipped tensors, in their order."""
+def shipped_names() -> tuple[str, ...]:
+    """Return the names of the shipped tensors, sorted."""
     folder = files("configtron") / "tensors"
     return tuple(sorted(entry.name.removesuffix(SUFFIX) for entry in folder.iterdir() if entry.name.endswith(SUFFIX)))
 
 
-def content(name: str) -> bytes:
-    """Return the file of a shipped tensor."""
+def tensor_file(name: str) -> bytes:
+    """Return the bytes of a shipped tensor's file."""
     return (files("configtron") / "tensors" / f"{name}{SUFFIX}").read_bytes()

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """The pcap format (draft-ietf-opsawg-pcap): a buffer -> where its records are.
 
-Each record holds its own length, so a reader must walk the chain of records. Many places of a buffer are walked at
-once: each part of it is searched for what looks like a record, and the walks of all parts take a step together. A part
-counts only if the walk of the part before it ended exactly where it begins, so a wrong guess costs time and nothing
-else; from there on, records are walked one by one. Everything else of a record's header is taken afterwards, all
-records at once.
+Each record has its length in its header, so a reader has to walk from record to record. Here a buffer is cut into
+parts, and all parts are walked together, one record of each at a time. Where the first record of a part begins is
+guessed. A part counts only if the walk of the part before it ended exactly there, so a wrong guess costs time and
+nothing else: from there on, records are walked one by one. The other fields of the headers are read afterwards, for all
+records together.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ MAGICS = {
 # A record whose header has other fields behind (patched libpcap of old); no program has written them for long.
 MODIFIED = frozenset((0xA1B2CD34, 0x34CDB2A1))
 HEADER, RECORD = 24, 16
-# Where a record's header has the number of captured bytes.
+# Place of the number of captured bytes in a record's header.
 LENGTH_AT = 8
-# Bytes of the parts that are walked together: some 80 records of full size, or 500 short ones. More steps would cost
-# more than fewer guesses save.
-PART = 1 << 16
-# Places that are tried in a part; a capture whose payload looks like times is walked one by one.
-GUESSES_MOST = 8
+# Size of a part: some 80 records of full size, or 500 short ones. Larger parts need fewer guesses, but more steps,
+# which cost more.
+PART_BYTES = 1 << 16
+# Places that are tried in a part. If the payload looks like times more often, records are walked one by one.
+MOST_GUESSES = 8
 # No frame is longer: the largest snap length of libpcap is 256 kB, super-frames reach 512 kB.
 RECORD_MOST = 1 << 22
 # The link type's field also holds the length of a frame check sequence.
@@ -55,10 +55,10 @@ def header_of(data: bytes) -> Header | None:
     return Header(order, unit_ns, int.from_bytes(data[20:24], "little" if order == "<" else "big") & LINK_MASK)
 
 
-def walk(data: bytearray, at: int, end: int, order: str, *, part: int = PART) -> tuple[Column, int, bool]:
+def walk(data: bytearray, at: int, end: int, order: str, *, part: int = PART_BYTES) -> tuple[Column, int, bool]:
     """Return records that lie whole in data[at:end]: (where each begins, where the next would, whether that one is
     broken). `part`: bytes of the parts that are walked together."""
-    parts, at = _walk_parts(data, [at, *_likely(data, at, end, order, part)], end, order)
+    parts, at = _walk_parts(data, [at, *_guess_begins(data, at, end, order, part)], end, order)
     found: list[int] = []
     add = found.append
     views = [_words(data, shift, order) for shift in range(4)]  # a record may begin at any byte
@@ -74,14 +74,14 @@ def walk(data: bytearray, at: int, end: int, order: str, *, part: int = PART) ->
     return np.concatenate((parts, np.array(found, np.int64))), at, broken
 
 
-def _walk_parts(data: bytearray, likely: list[int], end: int, order: str) -> tuple[Column, int]:
-    """Return the records from the first of these places on, as far as the others prove to be records: (where each
-    begins, where the next one does)."""
-    begins = np.array(likely, np.int64)
+def _walk_parts(data: bytearray, guessed: list[int], end: int, order: str) -> tuple[Column, int]:
+    """Walk from these places together, up to the first wrong one: return (where each record begins, where the first
+    record begins that was not walked). guessed: a known begin of a record, then the guessed ones of the later parts."""
+    begins = np.array(guessed, np.int64)
     if len(begins) == 1:
-        return begins[:0], likely[0]
+        return begins[:0], guessed[0]
     lengths = np.ndarray((end - LENGTH_AT - 3,), f"{order}u4", data, LENGTH_AT, (1,))
-    # The last part is walked one by one: a record in it may be cut.
+    # The last part is left out: a record in it may be cut.
     now, until, part = begins[:-1], begins[1:], np.arange(len(begins) - 1)
     ends, counts = np.empty(len(part), np.int64), np.zeros(len(part), np.int64)
     steps, parts = [now], [part]
@@ -96,7 +96,7 @@ def _walk_parts(data: bytearray, likely: list[int], end: int, order: str) -> tup
         parts.append(part)
     wrong = np.flatnonzero(ends != begins[1:])
     sure = int(wrong[0]) if len(wrong) else len(ends)
-    # A step's place is one record further within its part.
+    # Each step is one record further in its part.
     before = np.cumsum(counts) - counts
     places = np.empty(int(counts.sum()), np.int64)
     step = np.repeat(np.arange(len(steps)), [len(one) for one in steps])
@@ -104,15 +104,15 @@ def _walk_parts(data: bytearray, likely: list[int], end: int, order: str) -> tup
     return places[: int(counts[:sure].sum())], int(begins[sure])
 
 
-def _likely(data: bytearray, at: int, end: int, order: str, part: int) -> Iterator[int]:
-    """Yield places, one in each later part of data[at:end], where a record seems to begin: there and in the record
-    after it, the time's seconds are those of the first record, but for their lower half."""
+def _guess_begins(data: bytearray, at: int, end: int, order: str, part: int) -> Iterator[int]:
+    """Yield a place in each later part of data[at:end] where a record seems to begin: there and in the next record, the
+    upper half of the time's seconds is that of the first record."""
     high = slice(2, 4) if order == "<" else slice(0, 2)
     same = bytes(data[at + high.start : at + high.stop])
     byte_order: Literal["little", "big"] = "little" if order == "<" else "big"
     for begin in range(at + part, end - part, part):
         place = begin
-        for _ in range(GUESSES_MOST):
+        for _ in range(MOST_GUESSES):
             place = data.find(same, place + high.start, begin + part) - high.start
             if place < begin:
                 break

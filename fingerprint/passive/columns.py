@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 Column = NDArray[Any]
 
-# Of each frame, so many bytes are put side by side, where they are read from the cache: Ethernet with tags, IP and TCP
-# with all options, and how the payload begins.
-NEAR = 160
-# Zero bytes that follow the last frame in a buffer, so that as many may be read at any frame's end.
-PADDING = NEAR + 32
+# So many bytes of each frame are copied side by side, so that headers are read from the cache: Ethernet with tags, IP
+# and TCP with all options, and the begin of the payload.
+FIRST_BYTES = 160
+# Zero bytes after the last frame of a buffer, so that as many can be read from the end of any frame.
+PADDING = FIRST_BYTES + 32
 
 # Bits of `Rows.bits`.
 STAMPED, SACKED, CUT, DF, COUNTED, SACK_OK, DSACKED = 1, 2, 4, 8, 16, 32, 64
@@ -136,7 +136,7 @@ class PairEnds(Sequence[tuple[Endpoint, Endpoint]]):
         self._keys = keys
 
     def __len__(self) -> int:
-        """Return how many pairs."""
+        """Return the number of pairs."""
         return len(self._keys)
 
     @overload
@@ -144,7 +144,7 @@ class PairEnds(Sequence[tuple[Endpoint, Endpoint]]):
     @overload
     def __getitem__(self, pair: slice) -> list[tuple[Endpoint, Endpoint]]: ...
     def __getitem__(self, pair: int | slice) -> tuple[Endpoint, Endpoint] | list[tuple[Endpoint, Endpoint]]:
-        """Return the ends of a pair, or of some."""
+        """Return the ends of a pair, or of a slice of pairs."""
         return _ends(self._keys[pair]) if isinstance(pair, int) else [_ends(key) for key in self._keys[pair]]
 
     @property

@@ -114,8 +114,10 @@ class ConnectionReports:
     def _reports(self, read: Callable[[int], tuple[tuple[Observation, ...], Hellos]]) -> Iterator[ConnectionReport]:
         names = list(self.columns)
         rows = zip(*(numbers_of(name, column) for name, column in self.columns.items()), strict=True)
-        derived = [[dict(zip(SIDES, pair, strict=True)) for pair in zip(*map(known, by_side.values()), strict=True)]
-                   for by_side in (self.goodput_kbps, self.loss)]  # fmt: skip
+        derived = [
+            [dict(zip(SIDES, pair, strict=True)) for pair in zip(*map(none_if_nan, by_side.values()), strict=True)]
+            for by_side in (self.goodput_kbps, self.loss)
+        ]
         plain = zip(
             self.columns["frame"].tolist(), self.columns["started"].tolist(), self.ends, rows, *derived,
             self.endings.tolist(), self.places.tolist(), self.merged.tolist(),
@@ -155,7 +157,7 @@ def numbers_of(name: str, column: Column) -> list[float | None]:
     return [None if missing else value for value, missing in zip(values, (column == ABSENT).tolist(), strict=True)]
 
 
-def known(column: Column) -> list[float | None]:
+def none_if_nan(column: Column) -> list[float | None]:
     """Return a column's values, None where it has NaN."""
     return [None if value != value else value for value in column.tolist()]
 

@@ -25,8 +25,8 @@ from configtron.fingerprint.passive.columns import (
     CUT,
     DF,
     FILE_SHIFT,
+    FIRST_BYTES,
     KEY,
-    NEAR,
     Column,
     Frames,
     Pairs,
@@ -67,9 +67,9 @@ Ends = tuple[Column, Column, Column, Column]
 
 class Envelopes(NamedTuple):
     """IP headers, a row for each packet that may hold TCP: which frame, where in it TCP begins and the packet ends; the
-    first `fours` are IPv4's, the others IPv6's."""
+    first `ipv4_count` are IPv4's, the others IPv6's."""
 
-    fours: int
+    ipv4_count: int
     frame: Column
     tcp_at: Column
     end: Column
@@ -90,28 +90,28 @@ def decode(
     if not len(frames.start):
         return None
     counts["frames"] += len(frames.start)
-    near = _near(frames)
-    at = unfold(frames, near, network_at(near, counts), dissect, counts)
+    first_bytes = _first_bytes_of(frames)
+    at = unfold(frames, first_bytes, network_at(first_bytes, counts), dissect, counts)
     room = frames.kept - at
     readable = (at >= 0) & (room > 0)
     counts["cut-header"] += int(np.count_nonzero((at >= 0) & (room <= 0)))
-    source = _holding(near, frames, at, HEADER6.itemsize)
+    source = _source_of_headers(first_bytes, frames, at, HEADER6.itemsize)
     nibble = source.data[np.where(readable, source.start + at, 0)] >> 4
     four, six = np.flatnonzero(readable & (nibble == 4)), np.flatnonzero(readable & (nibble == 6))
     counts["malformed-ip"] += int(np.count_nonzero(readable & (nibble != 4) & (nibble != 6)))
     found = _both(_version4(source, at, four, counts), _version6(source, frames, at, six, counts))
-    return _segments(frames, near, found, pairs, heads, counts) if len(found.frame) else None
+    return _segments(frames, first_bytes, found, pairs, heads, counts) if len(found.frame) else None
 
 
-def _near(frames: Frames) -> Frames:
+def _first_bytes_of(frames: Frames) -> Frames:
     """Return the same frames with their first bytes only, side by side."""
-    first = taken(frames.data, frames.start, np.dtype(f"V{NEAR}"))
-    return frames._replace(data=first.view(np.uint8), start=np.arange(len(first)) * NEAR)
+    first = taken(frames.data, frames.start, np.dtype(f"V{FIRST_BYTES}"))
+    return frames._replace(data=first.view(np.uint8), start=np.arange(len(first)) * FIRST_BYTES)
 
 
-def _holding(near: Frames, frames: Frames, at: Column, size: int) -> Frames:
-    """Return `near` if it holds so many bytes from these places in frames on, else the whole frames."""
-    return near if int(at.max(initial=0)) + size <= NEAR else frames
+def _source_of_headers(first_bytes: Frames, frames: Frames, at: Column, size: int) -> Frames:
+    """Return `first_bytes` if it holds so many bytes from these places in frames on, else the whole frames."""
+    return first_bytes if int(at.max(initial=0)) + size <= FIRST_BYTES else frames
 
 
 def taken(data: Column, at: Column, kind: np.dtype[np.void]) -> Column:
@@ -121,7 +121,7 @@ def taken(data: Column, at: Column, kind: np.dtype[np.void]) -> Column:
     return windows[at].view(kind)
 
 
-def _chosen(header: Column, rows: Column) -> Column:
+def _select_records(header: Column, rows: Column) -> Column:
     """Return these records; numpy copies plain bytes ten times faster than records with fields."""
     return header.view(f"V{header.itemsize}")[rows].view(header.dtype)
 
@@ -141,7 +141,7 @@ def _version4(frames: Frames, at: Column, rows: Column, counts: Counter[str]) ->
     fine &= _is_tcp(header["protocol"], fine, counts)
     _count(counts, ("longer-than-frame", fine & (end > wire)))
     keep = np.flatnonzero(fine)
-    header = header if len(keep) == len(rows) else _chosen(header, keep)
+    header = header if len(keep) == len(rows) else _select_records(header, keep)
     zero = np.zeros(len(keep), np.uint64)
     word = header["fragment"]
     return Envelopes(
@@ -151,9 +151,9 @@ def _version4(frames: Frames, at: Column, rows: Column, counts: Counter[str]) ->
     )  # fmt: skip
 
 
-def _version6(near: Frames, frames: Frames, at: Column, rows: Column, counts: Counter[str]) -> Envelopes:
+def _version6(source: Frames, frames: Frames, at: Column, rows: Column, counts: Counter[str]) -> Envelopes:
     at = at[rows]
-    header = taken(near.data, near.start[rows] + at, HEADER6)
+    header = taken(source.data, source.start[rows] + at, HEADER6)
     start, room, wire = frames.start[rows] + at, frames.kept[rows] - at, frames.length[rows] - at
     payload = header["payload"].astype(np.int64)
     end = np.where(payload == 0, wire, payload + 40)
@@ -180,7 +180,7 @@ def _version6(near: Frames, frames: Frames, at: Column, rows: Column, counts: Co
     fine &= _is_tcp(kind, fine, counts)
     _count(counts, ("longer-than-frame", fine & (end > wire)))
     keep = np.flatnonzero(fine)
-    header = header if len(keep) == len(rows) else _chosen(header, keep)
+    header = header if len(keep) == len(rows) else _select_records(header, keep)
     return Envelopes(
         0, rows[keep], at[keep] + place[keep], at[keep] + end[keep],
         header["ttl"], (header["word"] >> 20).astype(np.uint8), np.zeros(len(keep), np.uint16),
@@ -209,15 +209,15 @@ def _both(four: Envelopes, six: Envelopes) -> Envelopes:
         return four
     plain = [np.concatenate(columns) for columns in zip(four[1:-1], six[1:-1], strict=True)]
     ends = tuple(np.concatenate(columns) for columns in zip(four.ends, six.ends, strict=True))
-    return Envelopes._make([four.fours, *plain, ends])
+    return Envelopes._make([four.ipv4_count, *plain, ends])
 
 
 def _segments(
-    frames: Frames, near: Frames, about: Envelopes, pairs: Pairs, heads: Heads, counts: Counter[str]
+    frames: Frames, first_bytes: Frames, about: Envelopes, pairs: Pairs, heads: Heads, counts: Counter[str]
 ) -> Rows | None:
     room = frames.kept[about.frame] - about.tcp_at
     cut = room < 20
-    source = _holding(near, frames, about.tcp_at, HEADER_TCP.itemsize)
+    source = _source_of_headers(first_bytes, frames, about.tcp_at, HEADER_TCP.itemsize)
     header = taken(source.data, np.where(cut, 0, source.start[about.frame] + about.tcp_at), HEADER_TCP)
     size = (header["offset"] >> 4).astype(np.int64) * 4
     length = about.end - about.tcp_at - size
@@ -227,10 +227,10 @@ def _segments(
         keep = np.flatnonzero(~(cut | bad))
         if not len(keep):
             return None
-        fours = int(np.searchsorted(keep, about.fours))
+        ipv4_count = int(np.searchsorted(keep, about.ipv4_count))
         ends = tuple(column[keep] for column in about.ends)
-        about = Envelopes._make([fours, *(column[keep] for column in about[1:-1]), ends])
-        header, size, length, room = _chosen(header, keep), size[keep], length[keep], room[keep]
+        about = Envelopes._make([ipv4_count, *(column[keep] for column in about[1:-1]), ends])
+        header, size, length, room = _select_records(header, keep), size[keep], length[keep], room[keep]
     whole = room >= size
     raw = np.ascontiguousarray(header).view(np.uint8).reshape(len(header), HEADER_TCP.itemsize)
     options = read_options(raw, np.where(whole, size - 20, 0))
@@ -258,7 +258,7 @@ def _numbered(about: Envelopes, header: Column, pairs: Pairs) -> tuple[Column, C
     number."""
     ports = header["source"].astype(np.uint64), header["destination"].astype(np.uint64)
     pair, side = np.empty(len(header), np.int32), np.empty(len(header), np.uint8)
-    for part, numbered in ((slice(about.fours), _pairs4), (slice(about.fours, None), _pairs6)):
+    for part, numbered in ((slice(about.ipv4_count), _pairs4), (slice(about.ipv4_count, None), _pairs6)):
         ends = tuple(column[part] for column in about.ends)
         pair[part], side[part] = numbered(ends, (ports[0][part], ports[1][part]), pairs)  # type: ignore[arg-type]
     return pair, side
@@ -293,7 +293,7 @@ def _pairs6(ends: Ends, ports: tuple[Column, Column], pairs: Pairs) -> tuple[Col
     for name, (source, destination) in (("port", ports), ("high", ends[0::2]), ("low", ends[1::2])):
         keys[name + "0"] = np.where(side, destination, source)
         keys[name + "1"] = np.where(side, source, destination)
-    keys = _chosen(keys, order)
+    keys = _select_records(keys, order)
     words = keys.view(np.uint64).reshape(len(order), KEY.itemsize // 8)
     begins = np.empty(len(order), bool)
     begins[:1] = True

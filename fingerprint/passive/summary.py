@@ -115,7 +115,7 @@ class ConnectionSummary(NamedTuple):
 
 def summarise(found: Connections, *, trips: bool = False) -> ConnectionSummary:
     """Everything about every connection; with `trips`, the round trips of both sides too."""
-    parts = [_summarised(part, trips=trips) for part in found.parts()]
+    parts = [_summarise_part(part, trips=trips) for part in found.parts()]
     columns = {name: np.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns}
     flights = Flights(*map(np.concatenate, zip(*(part.flights for part in parts), strict=True)))
     # Rows of a part count from its first connection's.
@@ -124,7 +124,7 @@ def summarise(found: Connections, *, trips: bool = False) -> ConnectionSummary:
     return ConnectionSummary(columns, flights._replace(first=flights.first + before, last=flights.last + before))
 
 
-def _summarised(found: Connections, *, trips: bool) -> ConnectionSummary:
+def _summarise_part(found: Connections, *, trips: bool) -> ConnectionSummary:
     count = found.total
     rows = found.rows
     columns: dict[str, Column] = {

@@ -37,14 +37,14 @@ SNAP, SNAP_BYTES = b"\xaa\xaa\x03\x00\x00\x00", 8
 HEAD_BYTES = 512
 
 
-def unfold(frames: Frames, near: Frames, at: Column, dissect: Dissect | None, counts: Counter[str]) -> Column:
+def unfold(frames: Frames, first_bytes: Frames, at: Column, dissect: Dissect | None, counts: Counter[str]) -> Column:
     """Return `at` with the place of the innermost IP packet filled in for frames in tunnels.
 
-    near     the same frames; at least their headers are in its buffer
-    at       by frame: bytes before the IP packet, `UNKNOWN`, or -1 for none; changed in place
-    counts   gets "dissected", "not-ip", and names of headers not read
+    first_bytes  the same frames; its buffer holds at least their headers
+    at           by frame: bytes before the IP packet, `UNKNOWN`, or -1 for none; changed in place
+    counts       gets "dissected", "not-ip", and names of headers not read
     """
-    rows = np.flatnonzero((at == UNKNOWN) | _tunnelled(near, at))
+    rows = np.flatnonzero((at == UNKNOWN) | _tunnelled(first_bytes, at))
     for row in rows.tolist():
         first, link = int(frames.start[row]), int(frames.link[row])
         data = bytes(frames.data[first : first + min(int(frames.kept[row]), HEAD_BYTES)])

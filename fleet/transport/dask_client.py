@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """A connection to the scheduler of a Dask cluster.
 
-Dask runs what its clients send: a program that reaches the scheduler owns the workers. So the connection is TLS, with
-the certificates of Dask's own configuration (`distributed.comm.tls`); a scheduler of this host may be reached without.
+Workers run any code that a client of the scheduler sends. So the connection uses TLS, with the certificates of Dask's
+configuration (`distributed.comm.tls`). Some callers allow TCP without TLS to a scheduler on this host.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from urllib.parse import urlsplit
 
 from configtron.model.errors import INTERRUPTED, BadInput, ConfigtronError, Missing
 
-# A scheduler that does not answer by then is not there.
-PATIENCE_S = 20.0
-SECURE, PLAIN = "tls", "tcp"
-SETTINGS = (
+# A scheduler that does not answer within this time counts as absent.
+CONNECT_TIMEOUT_S = 20.0
+TLS, TCP = "tls", "tcp"
+HOW_TO_SET = (
     "set distributed.comm.tls (ca-file, client.cert, client.key) in ~/.config/dask, or by"
     " DASK_DISTRIBUTED__COMM__TLS__CA_FILE and so on"
 )
 
 
-def check_address(address: str, *, plain_here: bool = False) -> None:
-    """Refuse an address that is not reached by TLS. plain_here: allow tcp:// to this host. Errors: `BadInput`."""
-    # urlsplit drops line ends, and a message must not have any
+def check_address(address: str, *, allow_local_tcp: bool = False) -> None:
+    """Check that an address names TLS. allow_local_tcp: or tcp:// to this host. Errors: `BadInput`."""
+    # urlsplit removes line ends, which an error of one line cannot show
     if not address.isprintable():
         raise BadInput(f"--cluster {address!r}: no address of a scheduler; name it as tls://HOST:8786")
     try:
@@ -36,15 +36,15 @@ def check_address(address: str, *, plain_here: bool = False) -> None:
         port = parts.port
     except ValueError as error:
         raise BadInput(f"--cluster {address}: {error}; name it as tls://HOST:8786") from error
-    if not (parts.hostname and port and parts.scheme in (SECURE, PLAIN)):
+    if not (parts.hostname and port and parts.scheme in (TLS, TCP)):
         raise BadInput(f"--cluster {address}: no address of a scheduler; name it as tls://HOST:8786")
-    if parts.scheme == PLAIN and not (plain_here and _is_here(parts.hostname)):
+    if parts.scheme == TCP and not (allow_local_tcp and _is_loopback(parts.hostname)):
         raise BadInput(
             f"--cluster {address}: name it as tls://HOST:8786; without TLS anyone may run code on its workers"
         )
 
 
-def _is_here(host: str) -> bool:
+def _is_loopback(host: str) -> bool:
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -52,14 +52,14 @@ def _is_here(host: str) -> bool:
 
 
 class SchedulerLost(ConfigtronError):
-    """The scheduler of a cluster does not answer any more; what is stored stays."""
+    """The scheduler of a cluster no longer answers. What is stored stays stored."""
 
     code = INTERRUPTED
 
 
 @contextmanager
-def scheduler_answers(address: str) -> Iterator[None]:
-    """Turn the ways in which Dask reports a lost scheduler into `SchedulerLost`."""
+def scheduler_errors(address: str) -> Iterator[None]:
+    """Raise `SchedulerLost` in place of the errors by which Dask reports that the scheduler does not answer."""
     try:
         yield
     except (OSError, RuntimeError) as error:
@@ -68,7 +68,7 @@ def scheduler_answers(address: str) -> Iterator[None]:
 
 
 def check_certificates(address: str) -> None:
-    """Read the certificates that an address needs, before a scheduler is there. Errors: `BadInput`, `Missing`."""
+    """Check the certificates that a connection to an address needs; do not connect. Errors: `BadInput`, `Missing`."""
     _tls_settings(address)
 
 
@@ -82,51 +82,52 @@ def _dask() -> Any:
 def _tls_settings(address: str) -> Any:
     """Return Dask's TLS settings, whose files can be read and belong together; None for an address without TLS."""
     dask = _dask()
-    if not address.startswith(f"{SECURE}:"):
+    if not address.startswith(f"{TLS}:"):
         return None
     try:
         found = dask.Security(require_encryption=True)
         for file in (found.tls_ca_file, found.tls_client_cert, found.tls_client_key):
-            # a setting may also be the certificate's own text
+            # a setting with line ends is a certificate, not the path of one
             if file and "\n" not in file:
-                # else the error would not name the file
+                # the error of `ssl` would not name the file
                 Path(file).open("rb").close()
         if found.get_connection_args("client")["ssl_context"] is None:
             raise ValueError("there is no certificate")
     except (OSError, ValueError, TypeError) as error:
-        named = isinstance(error, OSError) and error.filename
-        why = f"{error.filename}: {error.strerror}" if named else " ".join(str(error).split())
-        raise BadInput(f"--cluster {address}: the certificates cannot be used ({why}); {SETTINGS}") from error
+        why = " ".join(str(error).split())
+        if isinstance(error, OSError) and error.filename:
+            why = f"{error.filename}: {error.strerror}"
+        raise BadInput(f"--cluster {address}: the certificates cannot be used ({why}); {HOW_TO_SET}") from error
     return found
 
 
-def dask_client(address: str, patience_s: float = PATIENCE_S) -> Any:
+def connect(address: str, timeout_s: float = CONNECT_TIMEOUT_S) -> Any:
     """Return a client. Errors: `Missing` without the package; `BadInput` where certificates cannot be used or no
     scheduler answers."""
     dask, security = _dask(), _tls_settings(address)
     try:
-        return dask.Client(address, timeout=patience_s, security=security, set_as_default=False)
+        return dask.Client(address, timeout=timeout_s, security=security, set_as_default=False)
     except (OSError, ValueError, TypeError, RuntimeError) as error:
-        why, remedy = " ".join(str(error).split()), SETTINGS if security else "start one: dask scheduler"
+        why, remedy = " ".join(str(error).split()), HOW_TO_SET if security else "start one: dask scheduler"
         raise BadInput(f"--cluster {address}: no scheduler answers ({why}); {remedy}") from error
 
 
 class LiveWorkers:
-    """The workers of a cluster, asked of its scheduler each time."""
+    """The workers that the scheduler of a cluster has; each call asks the scheduler."""
 
     def __init__(self, client: Any, address: str) -> None:
-        self._client, self._address, self._scheduler = client, address, ""
+        self._client, self._address, self._scheduler_id = client, address, ""
 
-    def now(self) -> dict[str, dict[str, Any]]:
-        """Return what is known of each worker, by address. Errors: `SchedulerLost`, also if another one answers."""
-        with scheduler_answers(self._address):
-            # all of them: some versions of Dask name five unless they are asked for more
+    def by_address(self) -> dict[str, dict[str, Any]]:
+        """Return what the scheduler reports of each worker. Errors: `SchedulerLost`, also if another one answers."""
+        with scheduler_errors(self._address):
+            # -1 is all: some versions of Dask report five workers by default
             found = self._client.scheduler_info(n_workers=-1)
             if not found:
                 raise RuntimeError("it does not answer")
-            self._scheduler = self._scheduler or found["id"]
-            # Dask connects again by itself; a new scheduler knows neither our tasks nor that we listen
-            if found["id"] != self._scheduler:
+            self._scheduler_id = self._scheduler_id or found["id"]
+            # Dask reconnects by itself; a new scheduler has neither our tasks nor our subscription
+            if found["id"] != self._scheduler_id:
                 raise RuntimeError("another one stands in its place")
         workers: dict[str, dict[str, Any]] = found["workers"]
         return workers

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Tasks that any worker of a Dask cluster runs whole: handed out at once, handed back as they end.
+"""Run independent tasks on the workers of a Dask cluster: submit all at once, return results as they finish.
 
-A task whose worker is lost is given to another one; three times, then it failed. A result lies on its worker until it
-is taken here, and is forgotten there then, so no result is made again that was taken, and one is in memory here at a
-time. A worker of another version of configtron ends all: its results would be no answer to the same question.
+Dask gives a task whose worker is lost to another worker, three times; then the task fails. A result stays on its worker
+until it is fetched, and is then deleted there. So a fetched result is never computed again, and this process holds one
+result at a time. A worker with another version of configtron is an error that ends all tasks: its results may differ.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from configtron import __version__
-from configtron.fleet.transport.dask_client import PATIENCE_S, LiveWorkers, SchedulerLost, check_address, dask_client
+from configtron.fleet.transport.dask_client import CONNECT_TIMEOUT_S, LiveWorkers, SchedulerLost, check_address, connect
 from configtron.model.errors import BadInput, Refused
 
-# What Dask reports of a scheduler that lacks a module of a task.
+# Dask's error if the scheduler cannot import a module that a task needs.
 NOT_IMPORTED = "Error during deserialization"
 
 
-class TaskEnd(NamedTuple):
-    """A task that ended: its name and its result, or why it has none."""
+class FinishedTask(NamedTuple):
+    """A task that has finished: its name, and its result or the reason `why` it has none."""
 
     name: str
     result: Any
@@ -31,8 +31,8 @@ class TaskEnd(NamedTuple):
 
 
 def check_cluster(address: str, jobs: int | None) -> None:
-    """Refuse an address that is not safe, and a number of guests beside it. Errors: `BadInput`."""
-    check_address(address, plain_here=True)
+    """Check that an address is safe, and that `--jobs` is not given with it. Errors: `BadInput`."""
+    check_address(address, allow_local_tcp=True)
     if jobs:
         raise BadInput("--cluster: each worker's threads say how many guests it runs; leave --jobs out")
 
@@ -40,28 +40,30 @@ def check_cluster(address: str, jobs: int | None) -> None:
 class ClusterTasks:
     """A connection to a cluster that runs tasks."""
 
-    def __init__(self, address: str, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, address: str, timeout_s: float = CONNECT_TIMEOUT_S) -> None:
         """Connect. Errors: `Missing`, `BadInput`."""
-        check_address(address, plain_here=True)
-        self._address, self._client = address, dask_client(address, patience_s)
+        check_address(address, allow_local_tcp=True)
+        self._address, self._client = address, connect(address, timeout_s)
 
-    def ended(self, function: Callable[..., Any], arguments: Mapping[str, tuple[object, ...]]) -> Iterator[TaskEnd]:
-        """Run a function with each of these arguments, and hand on each task as it ends. Errors: `BadInput` without a
-        worker, `Refused` for one of another version, `SchedulerLost`."""
-        if not LiveWorkers(self._client, self._address).now():
+    def run(self, function: Callable[..., Any], arguments: Mapping[str, tuple[object, ...]]) -> Iterator[FinishedTask]:
+        """Run a function with each of these arguments (by task name); yield each task when it has finished.
+
+        Errors: `BadInput` without a worker, `Refused` for a worker of another version, `SchedulerLost`.
+        """
+        if not LiveWorkers(self._client, self._address).by_address():
             raise BadInput(f"--cluster {self._address}: it has no worker; start one: dask worker {self._address}")
-        # tasks are not pure to Dask: the same one again is done again
+        # pure=False: else Dask would return an earlier result of the same function and arguments
         names = {
             self._client.submit(run_task, __version__, function, *given, pure=False): name
             for name, given in arguments.items()
         }
         for future in import_module("distributed").as_completed(list(names), loop=self._client.loop):
-            end = self._end(names.pop(future), future)
-            # else a worker that is lost later has what it once computed computed again
+            task = self._finished(names.pop(future), future)
+            # else Dask computes the result again if its worker is lost later
             future.release()
-            yield end
+            yield task
 
-    def _end(self, name: str, future: Any) -> TaskEnd:
+    def _finished(self, name: str, future: Any) -> FinishedTask:
         if future.cancelled():
             raise SchedulerLost(f"--cluster {self._address}: the scheduler is lost")
         fault = future.exception()
@@ -74,13 +76,13 @@ class ClusterTasks:
                 f" configtron {__version__} on both"
             )
         lost = f"its worker was lost: {fault!r}"
-        return TaskEnd(name, future.result()) if fault is None else TaskEnd(name, None, lost)
+        return FinishedTask(name, future.result()) if fault is None else FinishedTask(name, None, lost)
 
     def __enter__(self) -> ClusterTasks:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Disconnect: tasks that wait are not run."""
+        """Disconnect; tasks that wait are dropped."""
         self._client.close()
 
 

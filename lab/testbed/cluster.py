@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The same shards on a cluster: each worker runs whole ones, on its own kernel, and sends their lines.
+"""Measure shards of a tensor on a cluster: each worker runs whole shards on its own kernel and returns their lines.
 
-A worker needs what this machine needs: root, configtron of the same version, its Debian packages; a lab kernel is built
-at the first shard. Start it with as many threads as it has cores:
+A worker needs what this host needs: root, the same version of configtron, the lab's Debian packages. It builds a lab
+kernel at its first shard. Start it with as many threads as it has cores:
 
     dask worker ADDRESS --nthreads 2
 """
@@ -19,8 +19,8 @@ from configtron.lab.testbed.shard import Orders
 from configtron.model.errors import ConfigtronError
 
 
-class ShardEnd(Protocol):
-    """A shard that ended on a worker; why: the reason where there is no result."""
+class FinishedShard(Protocol):
+    """A shard that has finished on a worker; why: the reason if it has no result."""
 
     @property
     def name(self) -> str: ...
@@ -31,21 +31,24 @@ class ShardEnd(Protocol):
 
 
 class Cluster(Protocol):
-    """Something that runs a function on workers, with each of these arguments (`fleet/transport/dask_tasks.py`)."""
+    """Runs a function on workers, once for each of several arguments (`fleet/transport/dask_tasks.py`)."""
 
-    def ended(
+    def run(
         self, function: Callable[..., ShardResult], arguments: Mapping[str, tuple[object, ...]]
-    ) -> Iterator[ShardEnd]: ...
+    ) -> Iterator[FinishedShard]: ...
 
 
-def perform_away(shards: Sequence[Orders], cluster: Cluster, module: str) -> Iterator[ShardResult]:
-    """Run shards on a cluster and hand on each as it ends. Errors: the cluster's."""
-    for end in cluster.ended(one_away, {one.condition.name: (one.to_json(), module) for one in shards}):
-        yield ShardResult(end.name, "", (), 0.0, end.why) if end.why else end.result
+def run_on_cluster(shards: Sequence[Orders], cluster: Cluster, module: str) -> Iterator[ShardResult]:
+    """Run shards on a cluster; yield each when it has finished. Errors: the cluster's.
+
+    module  the program of the guests
+    """
+    for shard in cluster.run(run_shard, {one.condition.name: (one.to_json(), module) for one in shards}):
+        yield ShardResult(shard.name, "", (), 0.0, shard.why) if shard.why else shard.result
 
 
-def one_away(orders: str, module: str) -> ShardResult:
-    """Run one shard on a worker, in a folder that goes with it. Failures are returned, not raised."""
+def run_shard(orders: str, module: str) -> ShardResult:
+    """Run one shard on a worker, in a temporary folder. A failure is returned, not raised."""
     wanted = Orders.from_json(orders)
     try:
         with TemporaryDirectory(prefix="configtron-shard-") as folder:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One probe's conversation on the wire: a script, its sequence numbers, its frames."""
+"""One probe's connection: runs the script, and records the frames that are sent and received."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from configtron.probe.script import Script, reset
 from configtron.probe.wire.frames import Dissected, Envelope, Numbers, build, heard, snapped
 from configtron.probe.wire.stream import StreamLog
 
-# Puts an IP packet on the wire towards an address; returns the time just before, in nanoseconds since the epoch.
-Say = Callable[[bytes, str], int]
+# Sends an IP packet to an address; returns the time just before it, in nanoseconds since the epoch.
+SendPacket = Callable[[bytes, str], int]
 
 
 class Frame(NamedTuple):
@@ -38,17 +38,18 @@ class Recording(NamedTuple):
 
 
 class Sender:
-    """Our half of a conversation: segments as frames, on the wire and in the record.
+    """Sends the segments of a connection as frames, and records them.
 
-    An object of its own: a flow that its player knew would be a cycle, which only a search for cycles frees.
+    Apart from `ProbeFlow`: the player needs it, and a player that needed the flow would be a reference cycle.
     """
 
-    def __init__(self, about: Trace, say: Say, envelope: Envelope, isn: int) -> None:
+    def __init__(self, about: Trace, send_packet: SendPacket, envelope: Envelope, isn: int) -> None:
         self.numbers = Numbers(isn)
         self.frames: list[Frame] = []
         # Packets put on the wire.
         self.sent = 0
-        self._began_ns, self._address, self._envelope, self._say = about.started_at, about.target.address, envelope, say
+        self._began_ns, self._address = about.started_at, about.target.address
+        self._envelope, self._send_packet = envelope, send_packet
         # For an ident of 0 the kernel would put in its own (raw(7)), and the record would differ from the packet sent.
         self._ident = isn & 0x3FFF
 
@@ -58,39 +59,39 @@ class Sender:
         self._ident = self._ident + 1 & 0x7FFF or 1
         envelope = Envelope(*self._envelope[:5], tos, self._ident)
         data = build(envelope, segment, seq, ack)
-        at_ns = self._say(data, self._address)
+        at_ns = self._send_packet(data, self._address)
         self.sent += 1
         self.frames.append(Frame(at_ns, "out", data, len(data)))
         at = (at_ns - self._began_ns) / 1e9
-        six = len(envelope.source) == 16
-        version, ident, df = (6, 0, False) if six else (4, self._ident, True)
+        is_ipv6 = len(envelope.source) == 16
+        version, ident, df = (6, 0, False) if is_ipv6 else (4, self._ident, True)
         return Packet(at, "out", segment, len(self.frames) - 1, version, envelope.ttl, tos, ident, df)
 
 
 class ProbeFlow:
-    """A player on a wire. The owner of sockets and clock calls `start`, `arrive` and `lapse`."""
+    """A script's player with its frames. The owner of the sockets and the clock calls `start`, `arrive` and `lapse`."""
 
     def __init__(
         self,
         about: Trace,
         script: Script,
-        say: Say,
+        send_packet: SendPacket,
         envelope: Envelope,
         isn: int,
         *,
         log: StreamLog | None = None,
     ) -> None:
         self.about = about
-        self._sender = Sender(about, say, envelope, isn)
+        self._sender = Sender(about, send_packet, envelope, isn)
         self.numbers = self._sender.numbers
         self.frames = self._sender.frames
         self.tainted: list[str] = []
         self.log = log
         self.player = Player(script, self._sender.transmit)
         self._lapsed_ns = 0
-        # When the pump's heap will look at this flow; None while it is not in there.
+        # The time at which this flow stands in the pump's heap; None if it is not in the heap.
         self.queued_ns: int | None = None
-        # When a repeated SYN has its turn; 0 while none waits for one.
+        # When a repeated SYN may be sent, by the rate limits; 0 if none waits.
         self.turn_ns = 0
 
     @property
@@ -100,7 +101,7 @@ class ProbeFlow:
 
     @property
     def due_ns(self) -> int:
-        """When the player's deadline is over, and it is its turn."""
+        """Return when the player has to be resumed, ns: after its deadline, and not before its turn."""
         return max(self.about.started_at + int(self.player.deadline * 1e9), self.turn_ns)
 
     @property
@@ -110,15 +111,15 @@ class ProbeFlow:
 
     def start(self) -> None:
         """Run the script to its first wait."""
-        self._guarded(self.player.start)
+        self._run_step(self.player.start)
 
     def lapse(self) -> None:
         """Resume the player after a deadline that passed in silence."""
         self._lapsed_ns = self.due_ns
-        self._guarded(self.player.lapse)
+        self._run_step(self.player.lapse)
 
     def arrive(self, at_ns: int, found: Dissected, data: bytes, gso_size: int) -> None:
-        """Take in a frame."""
+        """Record a received frame, and give its packets to the player."""
         if at_ns <= self._lapsed_ns:
             # The script was resumed without a packet by then; a recording must do the same.
             at_ns = self._lapsed_ns + 1
@@ -129,9 +130,9 @@ class ProbeFlow:
         at = (at_ns - self.about.started_at) / 1e9
         packets = heard(found, data, gso_size, self.numbers, at, len(self.frames))
         self.frames.append(Frame(at_ns, "in", data[: found.payload_end], length, gso_size, len(packets)))
-        self._guarded(self._hear, packets)
+        self._run_step(self._deliver, packets)
 
-    def _hear(self, packets: Iterable[Packet]) -> None:
+    def _deliver(self, packets: Iterable[Packet]) -> None:
         player = self.player
         for packet in packets:
             player.hear(packet)
@@ -164,7 +165,7 @@ class ProbeFlow:
         )  # fmt: skip
         return Recording(trace, tuple(self.frames))
 
-    def _guarded(self, step: Callable[..., None], *arguments: Iterable[Packet]) -> None:
+    def _run_step(self, step: Callable[..., None], *arguments: Iterable[Packet]) -> None:
         try:
             step(*arguments)
         except OSError as problem:

@@ -57,24 +57,24 @@ def listed(path: Path) -> Iterator[Target]:
 
 
 class ListedParts:
-    """A file of targets in parts of so many, each read without what stands before it."""
+    """A file of targets, in parts of `part_size` targets. A part is read without reading the lines before it."""
 
-    def __init__(self, path: Path, each: int) -> None:
-        self._path, self.each = path, each
-        self._starts = array("Q", _starts(path, each))
+    def __init__(self, path: Path, part_size: int) -> None:
+        self._path, self.part_size = path, part_size
+        self._starts = array("Q", _starts(path, part_size))
 
     def part(self, number: int) -> list[Target]:
-        """Return the targets of that part."""
+        """Return the targets of a part, which has this number, from 0."""
         with self._path.open("rb") as file:
             file.seek(self._starts[number])
-            return list(islice(_read(file), self.each))
+            return list(islice(_read(file), self.part_size))
 
 
-def _starts(path: Path, each: int) -> Iterator[int]:
+def _starts(path: Path, part_size: int) -> Iterator[int]:
     at = 0
     with path.open("rb") as file:
         for number, line in enumerate(file):
-            if number % each == 0:
+            if number % part_size == 0:
                 yield at
             at += len(line)
 

@@ -102,7 +102,7 @@ class VantageSockets:
             heard.append((seconds * 1_000_000_000 + nanoseconds, bytes(view[start:size]), size - start, gso_size))
         return heard
 
-    def say(self, packet: bytes, address: str) -> None:
+    def send(self, packet: bytes, address: str) -> None:
         """Send an IP packet; raises OSError as the kernel does."""
         if packet[0] >> 4 == 4:
             self._mouth4.sendto(packet, (address, 0))

@@ -131,7 +131,7 @@ class Pump:
         station = post.towards(target.address)
         key, envelope = post.ends(target, station, now_ns)
         about = beginning(trace_id, target, vantage, probe, params, now_ns, self._agent)
-        flow = ProbeFlow(about, script, partial(post.say, station), envelope, self._random.getrandbits(32), log=log)
+        flow = ProbeFlow(about, script, partial(post.send, station), envelope, self._random.getrandbits(32), log=log)
         post.flows[key] = flow
         flow.start()
         self._settle(post, key, flow)
@@ -311,12 +311,12 @@ class _Post:
         port = self.ports.take(target.address, target.port, now_ns)
         return (remote, target.port, port), Envelope(source, remote, port, target.port)
 
-    def say(self, station: VantageSockets | str, packet: bytes, address: str) -> int:
+    def send(self, station: VantageSockets | str, packet: bytes, address: str) -> int:
         """Send; the time just before. On a short path the answer is stamped before the system call returns."""
         if isinstance(station, str):
             raise OSError(errno.ENETUNREACH, station)
         at_ns = self._clock.now_ns()
-        station.say(packet, address)
+        station.send(packet, address)
         return at_ns
 
 

@@ -27,7 +27,7 @@ from configtron.probe.spacing import Spacing
 from configtron.probe.target_session import TargetSession, name_of, target_session
 from configtron.probe.targets import Source, order
 from configtron.probe.wire.addressing import WINDOW, Addresses
-from configtron.probe.wire.collection import seldom_collected
+from configtron.probe.wire.garbage_collection import rare_garbage_collection
 from configtron.probe.wire.journal import JOURNAL, Ended, Memory
 from configtron.probe.wire.listing import listed
 from configtron.probe.wire.pump import Pump
@@ -127,7 +127,7 @@ def perform(
     worker = Recorder(pump, folder, files, memory.evidence_ends, sink, why)
     try:
         sessions = _TargetSessions(shard, folder, ended, addresses, memory, worker, on_end, go_on)
-        with seldom_collected():
+        with rare_garbage_collection():
             run(sessions.begun(), worker, spacing, memory.readings, addresses.look_up, concurrency=shard.concurrency,
                 on_end=sessions.end, places=beside.spacing if beside else Alone())  # fmt: skip
     finally:

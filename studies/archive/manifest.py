@@ -37,7 +37,7 @@ from configtron.studies.flows.flows import (
     outcomes_text,
 )
 from configtron.studies.flows.logged import log_path
-from configtron.studies.guests.part_boot import ORDERS
+from configtron.studies.guests.part_boot import ORDERS_FILE
 from configtron.studies.guests.parts import Part, kept
 from configtron.studies.registry.kinds import Arguments
 
@@ -115,7 +115,7 @@ def _of_part(
 ) -> list[StudyRun]:
     folder = arguments.folder / part
     software = measure.software_of(folder / measure.SOFTWARE)
-    logged = json.loads((folder / ORDERS).read_text())["module"] == LOGGING_GUEST
+    logged = json.loads((folder / ORDERS_FILE).read_text())["module"] == LOGGING_GUEST
     return [
         StudyRun(study, part, number, arguments.seed, arguments.smoke, trial, outcome, software,
                  log_path(folder, number) if logged and not outcome.reason else None)

@@ -30,7 +30,7 @@ from configtron.lab.testbed.shard import Programs
 from configtron.lab.testbed.stack import Loader
 from configtron.model.errors import BadInput, cannot_write
 from configtron.model.records import canonical
-from configtron.studies.guests.part_boot import FOUND, ORDERS, BootedPart, boot
+from configtron.studies.guests.part_boot import ORDERS_FILE, RESULT_FILE, BootedPart, boot
 from configtron.studies.registry.kinds import Arguments, PartsProgress
 
 # Names that modules had when parts were stored by version 0.1.0: those parts are still complete.
@@ -85,7 +85,7 @@ def performed(arguments: Arguments, wanted: Sequence[Part]) -> list[PartResult]:
     found = {part.name: PartResult(part, arguments.folder / part.name, kept(arguments, part)) for part in wanted}
     waiting = [part for part in wanted if not found[part.name].text]
     arguments.progress(PartsProgress(len(wanted) - len(waiting), len(wanted)))
-    run = _run_away if arguments.cluster else _run
+    run = _run_on_cluster if arguments.cluster else _run_here
     for ended in run(arguments, waiting) if waiting else ():
         found[ended.part.name] = ended
         left = sum(not (one.text or one.why) for one in found.values())
@@ -100,9 +100,9 @@ def kept(arguments: Arguments, part: Part) -> str:
     """What this part found in an earlier run with the same orders and seed; "" if that is not there whole."""
     folder = arguments.folder / part.name
     try:
-        if not _answers((folder / ORDERS).read_text(), arguments.seed, part):
+        if not _answers((folder / ORDERS_FILE).read_text(), arguments.seed, part):
             return ""
-        text = (folder / FOUND).read_text()
+        text = (folder / RESULT_FILE).read_text()
     except (OSError, UnicodeDecodeError):
         return ""
     return "".join(text.splitlines(keepends=True)[: len(json.loads(part.orders))]) if part.lists else text
@@ -120,7 +120,7 @@ def _answers(stored: str, seed: int, part: Part) -> bool:
     return other == seed and module in modules and (orders == part.orders or begins)
 
 
-def _run(arguments: Arguments, parts: Sequence[Part]) -> Iterator[PartResult]:
+def _run_here(arguments: Arguments, parts: Sequence[Part]) -> Iterator[PartResult]:
     guests = measure.guests(arguments.worker)
     waiting, running = list(reversed(parts)), list[tuple[Part, BootedPart]]()
     try:
@@ -131,26 +131,26 @@ def _run(arguments: Arguments, parts: Sequence[Part]) -> Iterator[PartResult]:
                 running.append((part, booted))
             for one in [one for one in running if one[1].running.poll() is not None]:
                 running.remove(one)
-                yield _result(one[0], one[1].folder, *one[1].ended())
+                yield _result(one[0], one[1].folder, *one[1].result())
             time.sleep(LOOK_EVERY_S)
     finally:
         for _, booted in running:
             booted.close()
 
 
-def _run_away(arguments: Arguments, parts: Sequence[Part]) -> Iterator[PartResult]:
+def _run_on_cluster(arguments: Arguments, parts: Sequence[Part]) -> Iterator[PartResult]:
     # a guest imports this module too, and needs no cluster
-    from configtron.studies.guests.away import performed_away, write_folder
+    from configtron.studies.guests.on_cluster import run_on_cluster, write_folder
 
     by_name = {part.name: part for part in parts}
     orders = {part.name: part.to_json(arguments.seed) for part in parts}
-    for name, done in performed_away(arguments.cluster, orders, arguments.seed, arguments.worker):
+    for name, done in run_on_cluster(arguments.cluster, orders, arguments.seed, arguments.worker):
         folder = arguments.folder / name
         try:
             write_folder(folder, done.files)
         except OSError as error:
             raise cannot_write(folder, error) from error
-        yield _result(by_name[name], folder, "" if done.why else (folder / FOUND).read_text(), done.why)
+        yield _result(by_name[name], folder, "" if done.why else (folder / RESULT_FILE).read_text(), done.why)
 
 
 def _result(part: Part, folder: Path, text: str, why: str) -> PartResult:
@@ -160,12 +160,12 @@ def _result(part: Part, folder: Path, text: str, why: str) -> PartResult:
 def perform(folder: Path, load: Loader, programs: Programs) -> None:
     """In the guest: do the part that this folder has orders for. Errors: `BadInput`, those of the part."""
     try:
-        form = json.loads((folder / ORDERS).read_text())
+        form = json.loads((folder / ORDERS_FILE).read_text())
         module, orders, seed = str(form["module"]), str(form["orders"]), int(form["seed"])
     except (OSError, ValueError, KeyError) as error:
-        raise BadInput(f"{folder / ORDERS}: not a part's orders: {error}") from error
+        raise BadInput(f"{folder / ORDERS_FILE}: not a part's orders: {error}") from error
     perform_part: Callable[[str, Path, Means], str] = import_module(module).perform
     text = perform_part(orders, folder, Means(load, programs, seed))
-    begun = folder / f"{FOUND}.begun"
+    begun = folder / f"{RESULT_FILE}.begun"
     begun.write_text(text)
-    begun.rename(folder / FOUND)
+    begun.rename(folder / RESULT_FILE)

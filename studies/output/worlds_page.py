@@ -38,7 +38,7 @@ def page(studies: Sequence[StudyNumbers], worlds: str) -> str:
     several = len({one.tensor for one in studies}) > 1
     nav = el("nav", aria_label="Studies")
     for one in studies:
-        add(nav, el("a", f"{one.study.name}{_on(one, several)}", href=f"#{_id(one, several)}"))
+        add(nav, el("a", f"{one.study.name}{_tensor_suffix(one, several)}", href=f"#{_section_id(one, several)}"))
     kinds = dict.fromkeys(FORMULA if one.analytic else MEASURED for one in studies)
     header = el("header", el("h1", "The paper's figures and ours"), el("p", " ".join(kinds) + OURS, class_="lead"))
     add(header, el("p", worlds, class_="soft"), nav)
@@ -46,17 +46,19 @@ def page(studies: Sequence[StudyNumbers], worlds: str) -> str:
     return document("configtron: studies", [header, body, el("footer", "This page loads nothing.")])
 
 
-def _on(numbers: StudyNumbers, several: bool) -> str:
+def _tensor_suffix(numbers: StudyNumbers, several: bool) -> str:
+    """Return the tensor for a title if the page has several tensors."""
     return f" on {numbers.tensor}" if several else ""
 
 
-def _id(numbers: StudyNumbers, several: bool) -> str:
+def _section_id(numbers: StudyNumbers, several: bool) -> str:
     return f"{numbers.study.name}-{numbers.tensor}" if several else numbers.study.name
 
 
 def _section(numbers: StudyNumbers, several: bool) -> Element:
     study, found = numbers.study, numbers.found
-    section = el("section", el("h2", f"{study.title}{_on(numbers, several)}", id=_id(numbers, several)))
+    title = f"{study.title}{_tensor_suffix(numbers, several)}"
+    section = el("section", el("h2", title, id=_section_id(numbers, several)))
     add(section, el("p", el("b", f"{study.paper}: "), study.claim + "."))
     add(section, scrolled(_table(study, found), study.title, "card wide"))
     plots = el("div", class_="plots")

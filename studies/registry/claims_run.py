@@ -25,7 +25,7 @@ from configtron.model.tensor import Tensor, read
 from configtron.service.campaign.runs import locked
 from configtron.service.learning.measured import software_of
 from configtron.service.learning.measuring import layout_of
-from configtron.service.shipped_tensors import content, shipped
+from configtron.service.shipped_tensors import shipped_names, tensor_file
 from configtron.studies.output.results import ABSENT, Evaluated
 from configtron.studies.registry.catalogue import study_of
 from configtron.studies.registry.kinds import LAB, TENSOR, Arguments, ClaimsStudy, PartsProgress
@@ -68,7 +68,7 @@ def evaluate(names: Sequence[str], options: ClaimsOptions, progress: Progress, n
     rows = [_claims_study(name) for name in names]
     _check(rows, options)
     # a tensor that cannot be read is found before an hour of guests
-    sources = [_source(row, options) if row.needs == TENSOR else ("", None) for row in rows]
+    sources = [_tensor_of(row, options) if row.needs == TENSOR else ("", None) for row in rows]
     return [_one(row, options, progress, notice, *source) for row, source in zip(rows, sources, strict=True)]
 
 
@@ -108,20 +108,20 @@ def _check(rows: Sequence[ClaimsStudy], options: ClaimsOptions) -> None:
             raise BadInput("--site is for one study; run a command for each")
 
 
-def _source(row: ClaimsStudy, options: ClaimsOptions) -> tuple[str, Tensor]:
-    """Return the name of the measurement, and its tensor: the one that is named, else the database's last one, else the
-    one that ships with the package."""
+def _tensor_of(row: ClaimsStudy, options: ClaimsOptions) -> tuple[str, Tensor]:
+    """Return a name for the report, and the tensor of a study: the one that the options name, else the last one of the
+    database, else the one that ships with the package."""
     named = str(options.tensor) if options.tensor else ""
     if not named and options.measurement is None and not _has_measurement(options.db):
         named = row.shipped
-    if named in shipped():
-        return f"{named}, shipped with configtron", read(BytesIO(content(named)), named)
+    if named in shipped_names():
+        return f"{named}, shipped with configtron", read(BytesIO(tensor_file(named)), named)
     if named:
         try:
             with Path(named).open("rb") as file:
                 return named, read(file, named)
         except OSError as error:
-            raise BadInput(f"{named}: {error.strerror}; shipped are: {', '.join(shipped())}") from error
+            raise BadInput(f"{named}: {error.strerror}; shipped are: {', '.join(shipped_names())}") from error
     return _measured(options)
 
 

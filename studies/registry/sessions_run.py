@@ -13,7 +13,7 @@ from configtron.model.records import Json, rounded
 from configtron.service.progress import Cancelled, Progress
 from configtron.service.replay.origin import Say, check_unchanged, hashed, tensor_of_file
 from configtron.service.replay.session_job import Job, JobResult, PartContext, StopRequested, run_job
-from configtron.service.shipped_tensors import shipped
+from configtron.service.shipped_tensors import shipped_names
 from configtron.studies.registry.catalogue import sessions_study_of
 from configtron.studies.simulated.points import Point, StudyNumbers, Summary, summed
 from configtron.studies.simulated.tensor_source import TensorSource
@@ -29,7 +29,7 @@ SMOKE_SESSIONS, SMOKE_SEEDS, SMOKE_TENSORS = 400, 2, (FORMULA,)
 
 def every_tensor() -> tuple[str, ...]:
     """Return the tensors that a study runs on unless others are named: the formula's and all that were measured."""
-    return (FORMULA, *shipped())
+    return (FORMULA, *shipped_names())
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The coordinator's end of a cluster: a scheduler without certificates, one that is lost, another one in its place."""
+"""The coordinator's side of a cluster: no certificates, a scheduler that is lost, another scheduler in its place."""
 
 from __future__ import annotations
 
@@ -98,4 +98,4 @@ class FiveAtOnce:
 
 
 def test_all_workers_are_known() -> None:
-    assert len(LiveWorkers(FiveAtOnce(), "tls://h:8786").now()) == 7
+    assert len(LiveWorkers(FiveAtOnce(), "tls://h:8786").by_address()) == 7

@@ -36,4 +36,4 @@ def test_a_scheduler_without_configtron_is_named(tmp_path: Path) -> None:
     ):
         tasks._client.wait_for_workers(1, timeout=PATIENCE_S)
         with pytest.raises(Refused, match="the scheduler or a worker cannot import what is to run"):
-            list(tasks.ended(platform.node, {"a": ()}))
+            list(tasks.run(platform.node, {"a": ()}))

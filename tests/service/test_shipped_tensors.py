@@ -15,7 +15,7 @@ from configtron.lab.testbed.studies import STUDIES
 from configtron.model.errors import BadInput
 from configtron.model.tensor import read
 from configtron.service.replay.session_job import Job, JobResult
-from configtron.service.shipped_tensors import content, shipped
+from configtron.service.shipped_tensors import shipped_names, tensor_file
 from configtron.studies.registry import sessions_run
 from configtron.studies.registry.claims_run import ClaimsOptions, evaluate
 from configtron.studies.registry.sessions_run import SessionsOptions
@@ -25,21 +25,21 @@ MOST_MISSING = 0.01
 
 
 def test_what_ships_are_the_studies_of_measured_networks() -> None:
-    assert shipped() == ("configtron", "hotcloud", "realism")
+    assert shipped_names() == ("configtron", "hotcloud", "realism")
 
 
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("name", shipped_names())
 def test_a_shipped_tensor_is_its_study_whole(name: str) -> None:
-    tensor, study = read(BytesIO(content(name)), name), STUDIES[name]
+    tensor, study = read(BytesIO(tensor_file(name)), name), STUDIES[name]
     assert (tensor.names, tensor.sites) == (study.conditions, study.sites)
     assert tensor.grid.profiles == study.grid.profiles
     assert tensor.missing() <= MOST_MISSING * tensor.median_ms.size
     assert not np.isnan(tensor.median_ms[:, tensor.grid.default]).any()
 
 
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("name", shipped_names())
 def test_a_shipped_tensor_says_how_it_was_measured(name: str) -> None:
-    about = dict(read(BytesIO(content(name)), name).provenance)
+    about = dict(read(BytesIO(tensor_file(name)), name).provenance)
     assert {"study", "seed", "server", "looks", "loads", "virtual_s", "software"} <= set(about)
     assert about["study"] == name and int(about["loads"]) > 0
     for software in about["software"].split(" | "):
@@ -48,8 +48,8 @@ def test_a_shipped_tensor_says_how_it_was_measured(name: str) -> None:
 
 def test_studies_run_on_the_formula_and_on_all_that_was_measured() -> None:
     job = sessions_run.job_of(("knobs",), SessionsOptions(), lambda _: None)
-    assert {part[3] for part in job.config["parts"]} == {"analytic", *shipped()}
-    assert set(job.config["files"]) == set(shipped())
+    assert {part[3] for part in job.config["parts"]} == {"analytic", *shipped_names()}
+    assert set(job.config["files"]) == set(shipped_names())
 
 
 def test_the_smallest_run_and_a_named_tensor_are_alone() -> None:

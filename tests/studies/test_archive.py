@@ -35,7 +35,7 @@ from configtron.studies.flows.flows import (
 )
 from configtron.studies.flows.logged import log_path
 from configtron.studies.flows.packet_log import packed, unpacked
-from configtron.studies.guests.part_boot import FOUND, ORDERS
+from configtron.studies.guests.part_boot import ORDERS_FILE, RESULT_FILE
 from configtron.studies.guests.parts import Part
 from configtron.studies.pantheon import PantheonPlan
 from configtron.studies.registry.kinds import Arguments
@@ -95,10 +95,10 @@ def stored(folder: Path, module: str = LOGGING_GUEST) -> Arguments:
     for name in list(parts)[:-1]:
         trials, place = parts[name], folder / name
         place.mkdir(parents=True)
-        (place / ORDERS).write_text(Part(name, module, orders_of(trials)).to_json(1))
+        (place / ORDERS_FILE).write_text(Part(name, module, orders_of(trials)).to_json(1))
         (place / measure.SOFTWARE).write_text('{"kernel":"1"}')
         flows = [outcome(int(name[-1]), archive.scheme_of(trial), len(trial.flows)) for trial in trials]
-        (place / FOUND).write_text(outcomes_text(flows))
+        (place / RESULT_FILE).write_text(outcomes_text(flows))
         for number, trial in enumerate(trials):
             log_path(place, number).write_bytes(packed([FLOW] * len(trial.flows), 0))
     return Arguments(folder, seed=1)
@@ -147,7 +147,7 @@ def test_runs_without_packets_have_figures_and_no_series(tmp_path: Path) -> None
 
 def test_a_part_that_is_changed_or_absent_has_no_runs(tmp_path: Path) -> None:
     arguments = stored(tmp_path)
-    (tmp_path / "pantheon-2-flows1-run0" / ORDERS).write_text("{}")
+    (tmp_path / "pantheon-2-flows1-run0" / ORDERS_FILE).write_text("{}")
     found = archive.runs(arguments, "pantheon", PLAN.parts(1))
     assert len(found) == 6 * 3 and not any(run.part == "pantheon-2-flows1-run0" for run in found)
     assert archive.runs(Arguments(tmp_path, seed=2), "pantheon", PLAN.parts(2)) == []

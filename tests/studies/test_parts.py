@@ -14,7 +14,7 @@ import pytest
 from configtron.lab.testbed import measure
 from configtron.model.errors import BadInput
 from configtron.model.samples import Pairs
-from configtron.studies.guests.part_boot import FOUND
+from configtron.studies.guests.part_boot import RESULT_FILE
 from configtron.studies.guests.parts import Part, kept, performed
 from configtron.studies.registry.kinds import Arguments, PartsProgress
 from rigs import ROOT
@@ -63,7 +63,7 @@ def test_a_longer_list_and_a_module_as_good_answer_too(tmp_path: Path) -> None:
     folder, given = tmp_path / "p", Arguments(tmp_path)
     folder.mkdir()
     (folder / "part.json").write_text(Part("p", "more", '[{"a":1},{"a":12}]').to_json(1))
-    (folder / FOUND).write_text("first\nsecond\n")
+    (folder / RESULT_FILE).write_text("first\nsecond\n")
     assert kept(given, Part("p", "less", '[{"a":1},{"a":12}]', "more", lists=True)) == "first\nsecond\n"
     assert kept(given, Part("p", "less", '[{"a":1}]', "more", lists=True)) == "first\n"
     for other in ('[{"a":12}]', '[{"a":1},{"a":1}]', '[{"a":1},{"a":12},{"a":3}]'):
@@ -110,4 +110,4 @@ def test_a_killed_study_keeps_what_is_whole(tmp_path: Path) -> None:
     process.wait()
     first, second = parts("a", "slow")
     assert kept(Arguments(tmp_path), first) == "a 1" and kept(Arguments(tmp_path), second) == ""
-    assert (tmp_path / "part-slow" / "counter").exists() and not (tmp_path / "part-slow" / FOUND).exists()
+    assert (tmp_path / "part-slow" / "counter").exists() and not (tmp_path / "part-slow" / RESULT_FILE).exists()

@@ -287,8 +287,8 @@ class ClusterCampaign:
         state = self._state
         state.wishes = {a: wish for a, wish in state.wishes.items() if now - wish[1] < LATE_S + 5 * BEAT_S}
         for part, one in list(state.tasks.items()):
-            fate = self._link.fate(one.task)
-            if fate is None:
+            outcome = self._link.outcome_of(one.task)
+            if outcome is None:
                 continue
             if self._parts.done(part, self._ended):
                 del state.tasks[part]
@@ -296,8 +296,8 @@ class ClusterCampaign:
             one.over_at = one.over_at or now
             if now < one.over_at + LATE_S or self._link.waiting() or state.stop:
                 continue
-            if fate:
-                self._fail(part, f"part {part}: {fate}")
+            if outcome:
+                self._fail(part, f"part {part}: {outcome}")
             self._send_part(part)
 
     def _fail(self, part: int, why: str) -> None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The parts of a campaign on a cluster: so many targets of the list, from one vantage.
 
-Part p is targets [n * each, (n + 1) * each) from vantage v, p being n * vantages + v: so all vantages go through the
-list together. A session's place in the run is that of a run on this machine (`probe/wire/journal.py`), and so is the
-file of the places that have ended; nothing else is needed to go on.
+Part p = n * vantages + v is the targets [n * part_size, (n + 1) * part_size) from vantage v, so all vantages go through
+the list at the same pace. Sessions have the same places as in a run on this host (`probe/wire/journal.py`), and so has
+the file of the places that have ended; a resumed run needs nothing else.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class Parts:
     vantages: int
 
     @property
-    def each(self) -> int:
+    def part_size(self) -> int:
         """Return the number of targets of a part."""
-        return self.listing.each
+        return self.listing.part_size
 
     @property
     def count(self) -> int:
         """Return the number of parts."""
-        return -(-self.size // self.each) * self.vantages
+        return -(-self.size // self.part_size) * self.vantages
 
     def vantage(self, part: int) -> int:
         """Return the number of a part's vantage."""
@@ -40,8 +40,8 @@ class Parts:
 
     def places(self, part: int) -> range:
         """Return the places of a part's sessions, in the order of its targets."""
-        first = part // self.vantages * self.each
-        last = min(first + self.each, self.size)
+        first = part // self.vantages * self.part_size
+        last = min(first + self.part_size, self.size)
         return range(first * self.vantages + part % self.vantages, last * self.vantages, self.vantages)
 
     def targets(self, part: int) -> list[Target]:
@@ -50,7 +50,7 @@ class Parts:
 
     def unfinished(self, vantage: int, ended: Ended) -> Iterator[int]:
         """Yield the parts of a vantage, in order, of which sessions have not ended when their turn comes."""
-        first = ended.low // self.vantages // self.each * self.vantages + vantage
+        first = ended.low // self.vantages // self.part_size * self.vantages + vantage
         return (part for part in range(first, self.count, self.vantages) if not self.done(part, ended))
 
     def done(self, part: int, ended: Ended) -> bool:

@@ -20,7 +20,7 @@ from configtron.db.measuring import Measuring, ShardRow
 from configtron.fleet.transport.dask_client import SchedulerLost
 from configtron.fleet.transport.dask_tasks import ClusterTasks, check_cluster
 from configtron.lab.testbed import measure
-from configtron.lab.testbed.cluster import perform_away
+from configtron.lab.testbed.cluster import run_on_cluster
 from configtron.lab.testbed.layout import Layout, laid_out
 from configtron.lab.testbed.shard import Orders
 from configtron.lab.testbed.studies import STUDIES, study_of
@@ -230,7 +230,7 @@ class _Filler:
 
         if todo and self.options.cluster:
             with ClusterTasks(self.options.cluster) as cluster:
-                yield from perform_away([orders for orders, _ in todo], cluster, WORKER)
+                yield from run_on_cluster([orders for orders, _ in todo], cluster, WORKER)
         elif todo:
             assert self.guests is not None, "something is to be measured"
             yield from measure.perform(todo, self.guests, self.options.jobs or len(os.sched_getaffinity(0)), report)

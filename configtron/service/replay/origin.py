@@ -37,7 +37,7 @@ from configtron.learner.sim.worldfile import read as read_world
 from configtron.model.errors import BadInput
 from configtron.model.tensor import Tensor, read
 from configtron.service.replay.capture_contexts import contexts_of, is_capture
-from configtron.service.shipped_tensors import content, shipped
+from configtron.service.shipped_tensors import shipped_names, tensor_file
 
 NONE, MIS_SPECIFIED = "none", "mis-specified"
 # The source of a world's file that is asked for no other sessions than its own.
@@ -163,12 +163,12 @@ def tensor_of_file(name: str, say: Say) -> Tensor:
 
 
 def _bytes(name: str) -> bytes:
-    if name in shipped():
-        return content(name)
+    if name in shipped_names():
+        return tensor_file(name)
     try:
         return Path(name).read_bytes()
     except OSError as error:
-        known = ", ".join((*sources(), *shipped()))
+        known = ", ".join((*sources(), *shipped_names()))
         raise BadInput(f"{name}: {error.strerror}; name a file, or one of: {known}") from error
 
 

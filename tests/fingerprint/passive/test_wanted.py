@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from configtron.fingerprint import INFERENCES
 from configtron.fingerprint.passive.connection_report import ConnectionReport, ConnectionReports
-from configtron.report.connection_rows import quoted, write_csv
+from configtron.report.connection_rows import csv_quoted, write_csv
 from configtron.report.connections import knobs_in
 from rigs import capture_bytes as write
 from tests.fingerprint.passive.test_fuzz import SEEDS, nonsense
@@ -106,4 +106,4 @@ def test_connections_of_a_kind_have_the_same_verdicts(openings: list[int]) -> No
 def test_a_text_is_quoted_as_csv_does(text: str) -> None:
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerow((text, 1))
-    assert f"{quoted(text)},1\n" == out.getvalue()
+    assert f"{csv_quoted(text)},1\n" == out.getvalue()

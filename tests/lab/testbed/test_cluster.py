@@ -11,7 +11,7 @@ import pytest
 from configtron.cli.outermost import run
 from configtron.fleet.transport.dask_tasks import ClusterTasks
 from configtron.lab.testbed import cluster
-from configtron.lab.testbed.cluster import perform_away
+from configtron.lab.testbed.cluster import run_on_cluster
 from configtron.lab.testbed.measure import ShardResult
 from configtron.model.errors import DONE, USAGE, BadInput, Missing, Refused
 from tests.cli.test_learn_measure import SMALL, measured
@@ -37,7 +37,7 @@ def address(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
 
 def away(address: str, *names: str) -> dict[str, ShardResult]:
     with ClusterTasks(address) as tasks:
-        return {ended.condition: ended for ended in perform_away(list(map(orders, names)), tasks, "unused")}
+        return {ended.condition: ended for ended in run_on_cluster(list(map(orders, names)), tasks, "unused")}
 
 
 def test_a_cluster_gives_the_same_bytes(address: str, tmp_path: Path) -> None:

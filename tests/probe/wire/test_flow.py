@@ -22,10 +22,10 @@ class World:
         self.now_ns = START_NS
         self.sent: list[bytes] = []
         about = beginning("v/h/p.1", Target("h", "198.18.0.1"), "v", "p", (("b", 1), ("a", (1, "x"))), START_NS)
-        self.flow = ProbeFlow(about, script, self._say, Envelope(OURS, THEIRS, 4000, 80), 0x80000000)
+        self.flow = ProbeFlow(about, script, self._send_packet, Envelope(OURS, THEIRS, 4000, 80), 0x80000000)
         self.flow.start()
 
-    def _say(self, packet: bytes, address: str) -> int:
+    def _send_packet(self, packet: bytes, address: str) -> int:
         self.sent.append(packet)
         return self.now_ns
 
@@ -111,11 +111,11 @@ def test_a_recording_replays() -> None:
 
 
 def test_a_send_that_fails_ends_the_trace_with_a_reason() -> None:
-    def say(packet: bytes, address: str) -> int:
+    def send_packet(packet: bytes, address: str) -> int:
         raise OSError(errno.ENETUNREACH, "Network is unreachable")
 
     about = beginning("i", Target("h", "198.18.0.1"), "v", "p", (), START_NS)
-    flow = ProbeFlow(about, acks_each(), say, Envelope(OURS, THEIRS, 4000, 80), 0)
+    flow = ProbeFlow(about, acks_each(), send_packet, Envelope(OURS, THEIRS, 4000, 80), 0)
     flow.start()
     assert flow.recording().trace.ending == "send-failed:Network is unreachable"
     assert flow.recording().frames == ()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Connections leave no reference cycles, so the search for them may be rare."""
+"""Connections leave no reference cycles, so Python's search for cycles may be rare."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import weakref
 import pytest
 
 from configtron.model.nouns import RST, Segment, Target
-from configtron.probe.wire.collection import OBJECTS, seldom_collected
 from configtron.probe.wire.flow import ProbeFlow, beginning
 from configtron.probe.wire.frames import Envelope, packed
+from configtron.probe.wire.garbage_collection import OBJECTS_BETWEEN_COLLECTIONS, rare_garbage_collection
 from tests.probe.wire.test_flow import SYNACK, World, acks_each
 
 
@@ -46,7 +46,7 @@ def test_an_interrupted_flow_goes_without_a_search() -> None:
 
 def test_the_search_is_as_before_afterwards() -> None:
     before = gc.get_threshold()
-    with pytest.raises(KeyboardInterrupt), seldom_collected():
-        assert (gc.get_threshold()[0], gc.get_freeze_count() > 0) == (OBJECTS, True)
+    with pytest.raises(KeyboardInterrupt), rare_garbage_collection():
+        assert (gc.get_threshold()[0], gc.get_freeze_count() > 0) == (OBJECTS_BETWEEN_COLLECTIONS, True)
         raise KeyboardInterrupt
     assert (gc.get_threshold(), gc.get_freeze_count()) == (before, 0)

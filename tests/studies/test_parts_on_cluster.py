@@ -16,7 +16,7 @@ from configtron.fleet.transport.dask_client import SchedulerLost
 from configtron.lab.testbed import measure
 from configtron.model.errors import INTERRUPTED, BadInput, Refused
 from configtron.model.samples import Pairs
-from configtron.studies.guests.part_boot import FOUND
+from configtron.studies.guests.part_boot import RESULT_FILE
 from configtron.studies.guests.parts import Part, PartResult, performed
 from configtron.studies.registry.kinds import Arguments, PartsProgress
 from tests.support.lab import pretended_guest as pretend
@@ -85,7 +85,7 @@ def test_a_killed_workers_part_is_done_again_and_no_other(local: Any, tmp_path: 
         killed = stack.enter_context(worker(local, tmp_path / "scratch"))
         study.start()
         first.touch()
-        wait_until(lambda: begun(second) == "x" and (tmp_path / "away" / "first" / FOUND).exists())
+        wait_until(lambda: begun(second) == "x" and (tmp_path / "away" / "first" / RESULT_FILE).exists())
         killed.kill()
         stack.enter_context(worker(local, tmp_path / "scratch"))
         wait_until(lambda: begun(second) == "xx")
