@@ -97,7 +97,7 @@ def joined(separator: str, cells: Iterable[Cells], count: int) -> Iterator[str]:
 
 
 def _cells(reports: ConnectionReports, rows: slice, files: list[str]) -> Iterator[Cells]:
-    """Yield the columns of these connections in the order of `columns`, all but those that `_tls_and_verdict_text` formats."""
+    """Yield the columns of these connections in the order of `columns`, without those of `_tls_and_verdict_text`."""
     numbers = {name: column[rows] for name, column in reports.columns.items()}
     frame, started = numbers["frame"], numbers["started"]
     names = list(map(csv_quoted, files))
