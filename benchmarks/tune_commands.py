@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""What each command of `tune` takes with many prefixes, beside `ip -batch` and pyroute2: `benchmarks.tune_scale COUNT`.
+"""Cost of each command of `tune` with many prefixes, beside `ip -batch` and pyroute2: `benchmarks.tune_scale COUNT`.
 
-Seconds of the processor, in the kernel too, of whole commands as they are typed, modules compiled before as after an
-installation; the watchdog's apart. The peers write as many routes with the same metrics in a table of their own, and
-have no journal, no lease and no comparison. Another folder of configtron (`--beside`) takes turns with this one.
+CPU seconds (user and kernel) of whole commands, whose Python modules are compiled before, as after an installation. The
+watchdog's seconds are not counted. The peers write as many routes with the same metrics into a table of their own; they
+have no journal, no lease and no comparison. A second folder with configtron (`--beside`) is measured in turn with this
+one.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ METRICS = {"fast": "initcwnd 30 congctl cubic", "slow": "initcwnd 4 congctl reno
 FIRST, NETWORKS, STEP = 11 << 16, 116 << 16, 4_999_999
 SEED = 1
 TABLE = "77"
-# pyroute2 takes half a millisecond of the processor for each.
-PYROUTE2_MOST = 10_000
-BY_PYROUTE2 = f"""
+# pyroute2 takes half a millisecond of processor time for a prefix, so it gets this many at most.
+PYROUTE2_MOST_PREFIXES = 10_000
+PYROUTE2_PROGRAM = f"""
 import sys
 from pyroute2 import IPRoute
 METRICS = {{"fast": {{"initcwnd": 30, "cc_algo": "cubic"}}, "slow": {{"initcwnd": 4, "cc_algo": "reno"}}}}
@@ -53,16 +54,16 @@ class Used(NamedTuple):
     memory_mb: float
 
 
-def lines(count: int) -> Iterator[tuple[str, str]]:
-    """Distinct prefixes, each with one of the two profiles."""
+def prefix_profiles(count: int) -> Iterator[tuple[str, str]]:
+    """Yield distinct prefixes, each with one of the two profiles."""
     random = Random(SEED)
     for turn in range(count):
         number = FIRST + turn * STEP % NETWORKS
         yield f"{number >> 16}.{number >> 8 & 255}.{number & 255}.0/24", random.choice(("fast", "slow"))
 
 
-def spent(words: Sequence[str], folder: Path, environment: Mapping[str, str], to: Path | None = None) -> Used:
-    """Run a command there. Errors: `SystemExit` with the last line of its output."""
+def measure_command(words: Sequence[str], folder: Path, environment: Mapping[str, str], to: Path | None = None) -> Used:
+    """Run a command in a folder. Errors: `SystemExit` with the last line of its output, if it fails."""
     began = perf_counter()
     with tempfile.TemporaryFile("w+") as complaints, open(to or os.devnull, "w") as output:
         process = subprocess.Popen(words, cwd=folder, env=environment, stdout=output, stderr=complaints)
@@ -74,47 +75,49 @@ def spent(words: Sequence[str], folder: Path, environment: Mapping[str, str], to
     return Used(usage.ru_utime + usage.ru_stime, perf_counter() - began, usage.ru_maxrss / 1024)
 
 
-def commands(code: Path, driver: str, group: str, count: int, scratch: Path) -> dict[str, Used]:
-    """Each command of a life of so many prefixes, by the configtron in a folder."""
+def measure_tune_commands(code: Path, driver: str, group: str, count: int, scratch: Path) -> dict[str, Used]:
+    """Return the cost of each command from import to rollback of so many prefixes. code: the folder of configtron."""
     environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(scratch / "compiled"), "PYTHONPATH": str(code)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     database, file = scratch / "db", scratch / "prefixes"
-    where = ["--driver", driver, *(["--cgroup", group] if group else [])]
+    driver_options = ["--driver", driver, *(["--cgroup", group] if group else [])]
 
-    def typed(*words: str) -> Used:
-        return spent([sys.executable, "-m", "configtron", "--db", str(database), "tune", *words], code, environment)
+    def run(*words: str) -> Used:
+        return measure_command(
+            [sys.executable, "-m", "configtron", "--db", str(database), "tune", *words], code, environment
+        )
 
     for name, settings in SETTINGS.items():
-        typed("profile", "set", name, *settings)
-    found = {"import": typed("prefix", "import", str(file)), "plan": typed("plan", *where)}
-    found["apply"] = typed("apply", *where, "--keep")
-    prefix, name = next(lines(1))
-    found["set one"] = typed("prefix", "set", prefix, "slow" if name == "fast" else "fast")
-    found["one changed"] = typed("apply", *where, "--keep")
-    found["plan, none due"], found["verify"] = typed("plan", *where), typed("verify")
-    found["rollback"] = typed("rollback", *where)
+        run("profile", "set", name, *settings)
+    found = {"import": run("prefix", "import", str(file)), "plan": run("plan", *driver_options)}
+    found["apply"] = run("apply", *driver_options, "--keep")
+    prefix, name = next(prefix_profiles(1))
+    found["set one"] = run("prefix", "set", prefix, "slow" if name == "fast" else "fast")
+    found["one changed"] = run("apply", *driver_options, "--keep")
+    found["plan, none due"], found["verify"] = run("plan", *driver_options), run("verify")
+    found["rollback"] = run("rollback", *driver_options)
     both = found["import"], found["apply"]
     summed = Used(sum(one.cpu_s for one in both), sum(one.wall_s for one in both), max(one.memory_mb for one in both))
     return {"import and apply": summed, **found}
 
 
-def peers(count: int, scratch: Path) -> dict[str, Used]:
-    """The same routes by `ip -batch`, and by pyroute2 where it is installed."""
+def measure_peers(count: int, scratch: Path) -> dict[str, Used]:
+    """Return the cost of the same routes by `ip -batch`, and by pyroute2 if it is installed."""
     here, environment, batch = Path(scratch), os.environ, scratch / "batch"
     route = f"via 192.0.2.2 dev configtron0 table {TABLE}"
     with batch.open("w") as file:
-        file.writelines(f"route add {prefix} {route} {METRICS[name]}\n" for prefix, name in lines(count))
-    prefix, name = next(lines(1))
+        file.writelines(f"route add {prefix} {route} {METRICS[name]}\n" for prefix, name in prefix_profiles(count))
+    prefix, name = next(prefix_profiles(1))
     one = f"ip route replace {prefix} {route} {METRICS[name]}".split()
-    found = {"ip -batch, all": spent(["ip", "-batch", str(batch)], here, environment)}
-    found["ip route replace, one"] = spent(one, here, environment)
-    found["ip route show, all"] = spent(["ip", "route", "show", "table", TABLE], here, environment)
-    found["ip route flush, all"] = spent(["ip", "route", "flush", "table", TABLE], here, environment)
+    found = {"ip -batch, all": measure_command(["ip", "-batch", str(batch)], here, environment)}
+    found["ip route replace, one"] = measure_command(one, here, environment)
+    found["ip route show, all"] = measure_command(["ip", "route", "show", "table", TABLE], here, environment)
+    found["ip route flush, all"] = measure_command(["ip", "route", "flush", "table", TABLE], here, environment)
     if not subprocess.run([sys.executable, "-c", "import pyroute2"], capture_output=True, check=False).returncode:
-        some = min(count, PYROUTE2_MOST)
-        words = [sys.executable, "-c", BY_PYROUTE2, str(scratch / "prefixes"), str(some)]
-        found[f"pyroute2, {some}"] = spent(words, here, environment)
-        spent(["ip", "route", "flush", "table", TABLE], here, environment)
+        some = min(count, PYROUTE2_MOST_PREFIXES)
+        words = [sys.executable, "-c", PYROUTE2_PROGRAM, str(scratch / "prefixes"), str(some)]
+        found[f"pyroute2, {some}"] = measure_command(words, here, environment)
+        measure_command(["ip", "route", "flush", "table", TABLE], here, environment)
     return found
 
 
@@ -123,7 +126,7 @@ def table(driver: str, group: str, count: int, beside: Path | None) -> Iterator[
     folders = [ROOT, *([beside] if beside else [])]
     with tempfile.TemporaryDirectory() as folder:
         found: list[dict[str, Used]] = []
-        # first a few, so that no measured command compiles modules
+        # first few prefixes, so that modules are compiled before commands are measured
         for some in (10, count):
             found = []
             for turn, code in enumerate(folders):
@@ -131,14 +134,14 @@ def table(driver: str, group: str, count: int, beside: Path | None) -> Iterator[
                 scratch.mkdir(exist_ok=True)
                 (scratch / "db").unlink(missing_ok=True)
                 with (scratch / "prefixes").open("w") as file:
-                    file.writelines(f"{prefix} {name}\n" for prefix, name in lines(some))
-                found.append(commands(code, driver, group, some, scratch))
+                    file.writelines(f"{prefix} {name}\n" for prefix, name in prefix_profiles(some))
+                found.append(measure_tune_commands(code, driver, group, some, scratch))
         yield f"{driver}, {count} prefixes; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors"
         yield f"{'command':22}{'cpu s':>8}{'goal':>6}{'wall s':>8}{'MB':>6}" + (f"{'beside':>8}" if beside else "")
         for name, used in found[0].items():
             other = f"{found[1][name].cpu_s:8.2f}" if beside else ""
             yield f"{_row(name, used, GOALS.get(name))}{other}"
-        for name, used in peers(count, Path(folder) / "0").items():
+        for name, used in measure_peers(count, Path(folder) / "0").items():
             yield _row(name, used, None)
 
 
