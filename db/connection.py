@@ -100,6 +100,15 @@ class Database:
         self._connection.execute("COMMIT")
 
     @contextmanager
+    def _names_checked(self) -> Iterator[None]:
+        """Let a transaction inside write names without a look-up for each row; the caller has checked them all."""
+        self._connection.execute("PRAGMA foreign_keys = OFF")
+        try:
+            yield
+        finally:
+            self._connection.execute("PRAGMA foreign_keys = ON")
+
+    @contextmanager
     def _clear(self) -> Iterator[None]:
         """SQLite's and the file system's complaints, in one line that says what to do."""
         try:

@@ -55,7 +55,10 @@ EMPTY_ACT = "UPDATE act SET rules = ?, before = '' WHERE id = ?"
 STANDING = f" WHERE driver = ? AND place = ? AND space = ? AND status IN {OPEN} ORDER BY id DESC LIMIT 1"
 
 
-PREFIXES = Insertion("prefix", ("prefix", "profile"), "ON CONFLICT (prefix) DO UPDATE SET profile = excluded.profile")
+OR_CHANGE = "ON CONFLICT (prefix) DO UPDATE SET profile = excluded.profile"
+PREFIXES = Insertion("prefix", ("prefix", "profile"), OR_CHANGE)
+# From a JSON object. Without the condition SQLite reads ON as one of the table before it.
+PUT_MANY = f"INSERT INTO prefix SELECT key, value FROM json_each(?) WHERE true {OR_CHANGE}"
 
 
 class Frozen(NamedTuple):
@@ -97,12 +100,12 @@ class Tuning(ChangedPrefixes):
             return replace(self.wanted_profiles(), prefixes=self._wanted_prefixes())
 
     def _wanted_prefixes(self) -> Mapping[str, str]:
-        """Return the wanted prefixes; many of them as one text of lines."""
+        """Return the wanted prefixes; many of them as two lists of words."""
         if self.prefix_count() >= MANY:
-            from configtron.model.prefix_columns import columns_of_lines
+            from configtron.model.prefix_columns import columns_of_lists
 
-            lines = "SELECT CAST(group_concat(prefix || ' ' || profile, char(10)) AS BLOB) FROM prefix"
-            columns = columns_of_lines(self._connection.execute(lines).fetchone()[0])
+            lists = ", ".join(f"CAST(group_concat({name}, ' ') AS BLOB)" for name in ("prefix", "profile"))
+            columns = columns_of_lists(*self._connection.execute(f"SELECT {lists}, count(*) FROM prefix").fetchone())
             if columns is not None:
                 return columns
         return dict(self._connection.execute("SELECT prefix, profile FROM prefix"))
@@ -212,7 +215,7 @@ class Tuning(ChangedPrefixes):
     def set_prefixes(self, prefixes: Mapping[str, str], *, whole: bool = False) -> int:
         """Give prefixes their profiles, which must be there, for a human. `whole`: all others go. Returns how many are
         new."""
-        with self._clear(), self._transaction():
+        with self._clear(), self._names_checked(), self._transaction():
             known = {name for (name,) in self._connection.execute("SELECT name FROM profile")}
             if absent := sorted(prefix_counts(prefixes).keys() - known):
                 there = ", ".join(sorted(known)) or "none"
@@ -226,10 +229,20 @@ class Tuning(ChangedPrefixes):
                 self._connection.execute("DELETE FROM learned WHERE kind = 'prefix'")
             self._note_changed(prefixes)
             self._disown("prefix", prefixes)
-            # in the order of the table, whose pages are then written once each
-            insert_values(self._connection, PREFIXES, _row_by_row(prefixes))
+            self._put_prefixes(prefixes)
             (now,) = self._connection.execute("SELECT count(*) FROM prefix").fetchone()
             return int(now - before)
+
+    def _put_prefixes(self, prefixes: Mapping[str, str]) -> None:
+        """Write prefixes in the order of the table, whose pages are then written once each."""
+        if isinstance(prefixes, dict):
+            insert_values(self._connection, PREFIXES, list(chain.from_iterable(sorted(prefixes.items()))))
+            return
+        # Few prefixes are a dictionary, and need no numpy.
+        from configtron.model.prefix_columns import columns_of, json_of
+
+        # As one text they are no objects of Python's, of which a million take as long as the table.
+        self._connection.execute(PUT_MANY, (f"{{{json_of(columns_of(prefixes))}}}",))
 
     def drop_prefixes(self, prefixes: Iterable[str]) -> int:
         """Forget prefixes; how many there were."""
@@ -400,15 +413,6 @@ class Tuning(ChangedPrefixes):
                 return self._connection.execute(query, (self._now(),)).rowcount
             rows = [(self._now(), scope) for scope in scopes]
             return self._connection.executemany(f"{query} AND scope = ?", rows).rowcount
-
-
-def _row_by_row(prefixes: Mapping[str, str]) -> list[str]:
-    """Return prefixes in the order of their texts, each before its profile."""
-    if isinstance(prefixes, dict):
-        return list(chain.from_iterable(sorted(prefixes.items())))
-    values = [""] * (2 * len(prefixes))
-    values[::2], values[1::2] = list(prefixes), list(prefixes.values())
-    return values
 
 
 def _act_row(act: Transaction, rules: str) -> tuple[str | int | float, ...]:

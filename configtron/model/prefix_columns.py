@@ -95,6 +95,8 @@ class PrefixColumns(Mapping[str, str]):
 
     def select(self, which: NDArray[np.bool_]) -> PrefixColumns:
         """Return the rows where a mask (n,) is true."""
+        if which.all():
+            return self
         return PrefixColumns(self.texts[which], self.numbers[which], self.names)
 
     def rows_of(self, texts: Texts) -> Places:
@@ -119,6 +121,8 @@ class PrefixColumns(Mapping[str, str]):
 
     def with_changes(self, changed: PrefixColumns, dropped: Collection[str] = ()) -> PrefixColumns:
         """Return the prefixes with some added or given another profile, and then the dropped ones removed."""
+        if not len(self) and not dropped:
+            return changed
         names = tuple(dict.fromkeys((*self.names, *changed.names)))
         texts = np.concatenate([self.texts, changed.texts])
         found = sorted_columns(texts, np.concatenate([self.numbers_in(names), changed.numbers_in(names)]), names)
@@ -186,7 +190,7 @@ def cut_words(text: Bytes, begins: Places, ends: Places) -> Texts | None:
     # a view: the `width` bytes that begin at each position of the text
     every = np.ndarray((len(text) + 1,), f"V{width}", padded.data, strides=(1,))
     letters = every[begins].view(np.uint8).reshape(-1, width)
-    letters *= np.arange(width) < lengths[:, None]
+    letters *= np.arange(width, dtype=np.uint8) < lengths.astype(np.uint8)[:, None]
     return letters.view(f"S{width}").ravel()
 
 
@@ -208,6 +212,12 @@ def number_names(names: Texts) -> tuple[Numbers, tuple[str, ...]]:
 
 def columns_of_lines(data: bytes) -> PrefixColumns | None:
     """Parse lines `PREFIX NAME`; return None for any other form. Prefixes and names are not checked."""
+    rows = rows_of_lines(data)
+    return None if rows is None else sorted_columns(*rows)
+
+
+def rows_of_lines(data: bytes) -> tuple[Texts, Numbers, tuple[str, ...]] | None:
+    """The same in the order of the lines: (n,) prefixes, (n,) the index of the name of each, and the names."""
     text = np.frombuffer(data if data.endswith(b"\n") else data + b"\n", np.uint8)
     ends = np.flatnonzero(text == NEWLINE)
     blanks = np.flatnonzero(text == BLANK)
@@ -215,7 +225,26 @@ def columns_of_lines(data: bytes) -> PrefixColumns | None:
         return None
     begins = np.append(0, ends[:-1] + 1)
     prefixes, names = cut_words(text, begins, blanks), cut_words(text, blanks + 1, ends)
-    return None if prefixes is None or names is None else sorted_columns(prefixes, *number_names(names))
+    return None if prefixes is None or names is None else (prefixes, *number_names(names))
+
+
+def columns_of_lists(prefixes: bytes, names: bytes, count: int) -> PrefixColumns | None:
+    """Parse two lists with a blank between two words, of so many words each; None for any other form.
+
+    The first has the prefixes, the second has the profile of each. Neither is checked.
+    """
+    columns = [words_of_list(prefixes), words_of_list(names)]
+    texts, profiles = columns
+    if texts is None or profiles is None or not len(texts) == len(profiles) == count:
+        return None
+    return sorted_columns(texts, *number_names(profiles))
+
+
+def words_of_list(data: bytes) -> Texts | None:
+    """Cut a list with a blank between two words; None if one is empty or longer than `LONGEST`."""
+    text = np.frombuffer(data + b" ", np.uint8)
+    ends = np.flatnonzero(text == BLANK)
+    return cut_words(text, np.append(0, ends[:-1] + 1), ends)
 
 
 def json_of(prefixes: PrefixColumns) -> str:

@@ -175,12 +175,12 @@ def test_ours_stand_in_only_where_needed(settings: dict[str, Value], asked: str)
 
 
 def test_the_masks_are_of_the_lengths() -> None:
-    rows = list(layout._LENGTH.iter_unpack(layout.no_lengths()))
+    rows = list(layout._LENGTH.iter_unpack(layout.lengths_bytes({})))
     for length in range(129):
         mask, following, count = rows[129 - length]
         assert mask == ip_network(f"::/{length}").netmask.packed
         assert (following, count) == (0, 0)
-    assert layout.counted(layout.no_lengths()) == {}
+    assert layout.counted(layout.lengths_bytes({})) == {}
 
 
 @pytest.mark.parametrize(("prefixes", "entries"), [(0, 1024), (1000, 1250), (100_000, 125_000), (2**20, 2**20)])

@@ -280,13 +280,16 @@ class EbpfDriver:
 
     def _apply(self, changes: Changes) -> Rules:
         pins.mount()
-        here = self._folder(changes.prefixes)
+        here = self._folder()
         with BpfMaps(here) as tables:
             tables.check(changes, drawing.used(here) if changes.dropped_profiles else ())
             self._ready_all(changes)
             if changes.profiles:
                 tables.set_profiles(changes.profiles, reach.ticks_per_second())
-            tables.set_prefixes(changes.prefixes, changes.dropped_prefixes)
+            prefixes = changes.prefixes
+            if not (here / pins.LINK).exists():
+                prefixes = tables.freeze(prefixes, self.place.listen)
+            tables.set_prefixes(prefixes, changes.dropped_prefixes)
             if changes.dropped_profiles:
                 tables.drop_profiles(changes.dropped_profiles)
             tables.settle(netns.cookie(self.place.netns), changes.default)
@@ -349,23 +352,20 @@ class EbpfDriver:
                 return tables
         return None
 
-    def _folder(self, prefixes: Mapping[str, str]) -> Path:
-        """Return the place's maps, made unless they are there; what a killed run or another version left is removed."""
+    def _folder(self) -> Path:
+        """Return the place's maps, made unless they are there; what a killed run or another version left is removed.
+
+        The program is attached to new maps once they are filled and frozen.
+        """
         here = pins.folder(self.place)
         for other in pins.folders(self.place):
             if other != here or self._in_force() is None:
                 pins.remove(other)
         here.mkdir(parents=True, exist_ok=True)
         if not (here / pins.LINK).exists():
-            self._load(here, prefixes)
+            with Object(objects.compiled("write"), here) as program:
+                program.load()
         return here
-
-    def _load(self, here: Path, prefixes: Mapping[str, str]) -> None:
-        """The maps, empty, with room for these. The program is attached once they are filled."""
-        with Object(objects.compiled("write"), here) as program:
-            program.load()
-        with BpfMaps(here) as tables:
-            tables.freeze(prefixes, self.place.listen)
 
     def _attach(self, here: Path) -> None:
         group = os.open(pins.group(self.place), os.O_RDONLY | os.O_DIRECTORY)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
+from io import StringIO, TextIOBase
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -206,14 +207,16 @@ def read_prefixes(lines: Iterable[str], name: str) -> Mapping[str, str]:
     Skip empty lines, comments from `#` on, and the heads of `prefix list -f csv`. Errors: `BadInput`, with the file's
     name and the line.
     """
+    every: Iterable[str] = ()
     try:
-        every = list(lines)
+        # A file's lines are not made one by one unless they are read one by one.
+        text = lines.read() if isinstance(lines, TextIOBase) else "".join(every := list(lines))
     except UnicodeDecodeError as error:
         raise BadInput(f"{name}: not text; {SYNTAX}") from error
-    if len(every) >= MANY and (columns := _columns("".join(every))) is not None:
+    if text.count("\n") >= MANY and (columns := _columns(text)) is not None:
         return columns
     pairs: dict[str, str] = {}
-    for number, line in enumerate(every, 1):
+    for number, line in enumerate(every or StringIO(text), 1):
         words = line.partition("#")[0].replace(",", " ").split()
         if words and tuple(words) not in HEADS:
             prefix, profile = _pair(words, f"{name}: line {number}")
@@ -224,19 +227,21 @@ def read_prefixes(lines: Iterable[str], name: str) -> Mapping[str, str]:
 def _columns(text: str) -> PrefixColumns | None:
     """Read lines of canonical prefixes and profiles, and of nothing else, as columns; None if one is otherwise."""
     # Few prefixes need no numpy.
-    from configtron.model.prefix_columns import columns_of_lines, strings
-    from configtron.tune.ipv4_columns import parse_ipv4
+    from configtron.model.prefix_columns import rows_of_lines, strings
+    from configtron.tune.ipv4_columns import parse_ipv4, sorted_prefixes
 
     # Arrays of texts end where a NUL stands.
-    columns = columns_of_lines(text.encode()) if text.isascii() and "\0" not in text else None
+    rows = rows_of_lines(text.encode()) if text.isascii() and "\0" not in text else None
     # A name with a comma or a comment behind it is more than a name.
-    if columns is None or not all(map(NAME.fullmatch, columns.names)):
+    if rows is None or not all(map(NAME.fullmatch, rows[2])):
         return None
+    parsed = parse_ipv4(rows[0])
     try:
-        others = strings(columns.texts[~parse_ipv4(columns.texts).rows])
-        return columns if all(canonical(one) == one for one in others) else None
+        if any(canonical(one) != one for one in strings(rows[0][~parsed.rows])):
+            return None
     except BadInput:
         return None
+    return sorted_prefixes(*rows, parsed)
 
 
 def _pair(words: list[str], where: str) -> tuple[str, str]:

@@ -23,7 +23,7 @@ from configtron.tune.drivers.bpf import layout
 from configtron.tune.rules import after
 from tests.support.tune.left import nothing_left, placed
 
-STRIDE = int(sys.argv[1]) if sys.argv[1:] else 1
+STRIDE = int(sys.argv[1]) if sys.argv[1:2] and sys.argv[1].isdigit() else 1
 KEEPS = Profile("b", (("tcp_congestion_control", "cubic"), ("tcp_slow_start_after_idle", 0)))
 FIRST = Changes({"a": Profile("a", (("initcwnd", 4),)), "b": KEEPS}, {"10.0.0.0/8": "a", "::/0": "b"}, default="a")
 SECOND = Changes(

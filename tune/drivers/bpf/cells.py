@@ -11,16 +11,17 @@ import ctypes
 import struct
 import sys
 from array import array
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 
 from configtron.linux.libbpf import Map, call
+from configtron.model.tuning import MANY
 from configtron.tune.drivers.bpf import layout
 
 SLOTS, MOST_CELLS = 7, 16
 CELL = struct.Struct("=8Q")
 # So that most prefixes stand in their own cell, with a third of the slots free when the table has no more room.
 A_CELL = 4
-_MIX_FIRST, _MIX_SECOND, _WORD = 0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, (1 << 64) - 1
+MIX_FIRST, MIX_SECOND, _WORD = 0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, (1 << 64) - 1
 # linux/bpf.h: BPF_MAP_TYPE_ARRAY, BPF_F_MMAPABLE and BPF_F_INNER_MAP.
 _ARRAY, _FLAGS = 2, 1 << 10 | 1 << 12
 _PLACE = struct.Struct("=I")
@@ -49,7 +50,7 @@ def client_of(slot: int) -> bytes:
 def made(prefixes: int, slots: Collection[int] = ()) -> Map:
     """A table, not frozen yet, with room for so many at least, of which some are there already. Errors: `OSError`."""
     cells = -(-prefixes // A_CELL)
-    while not (data := _filled(cells, slots)):
+    while not (data := filled(cells, slots)):
         cells *= 2
     options = _Options(size=ctypes.sizeof(_Options), flags=_FLAGS)
     sizes = _PLACE.size, CELL.size, cells + 1
@@ -89,14 +90,24 @@ def number_of(table: Map, client: bytes) -> int:
 
 
 def _home(key: int, cells: int) -> int:
-    mixed = key * _MIX_FIRST & _WORD
+    mixed = key * MIX_FIRST & _WORD
     mixed ^= mixed >> 32
-    mixed = mixed * _MIX_SECOND & _WORD
+    mixed = mixed * MIX_SECOND & _WORD
     return (mixed >> 32) * cells >> 32
 
 
-def _filled(cells: int, there: Iterable[int]) -> bytes:
+def filled(cells: int, there: Collection[int]) -> bytes:
     """Return the bytes of a table that holds these slots; b"" if too many of them fall together."""
+    if len(there) >= MANY:
+        # Few prefixes need no numpy.
+        from configtron.tune.drivers.bpf.many_prefixes import filled_cells
+
+        return filled_cells(cells, there)
+    return filled_one_by_one(cells, there)
+
+
+def filled_one_by_one(cells: int, there: Collection[int]) -> bytes:
+    """The same, a slot after the other."""
     every = array("Q", bytes(CELL.size * (cells + 1)))
     every[0] = cells
     # places begin after the head

@@ -203,12 +203,21 @@ def listener_of(key: bytes) -> ListenAddress:
     return ListenAddress(port, inet_ntop(AF_INET, address[12:]) if inside else str(IPv6Address(address)))
 
 
-def no_lengths() -> bytes:
-    """Return a family's list of lengths, empty, with the mask of each."""
+def lengths_bytes(counts: Mapping[int, int]) -> bytes:
+    """Return a family's list of lengths, with the mask of each.
+
+    counts   length of the table's keys, bits -> how many prefixes have it, of those in use
+    """
     every = (1 << _LONGEST_BITS) - 1
-    masks = [every & every << place - 1 for place in range(1, PLACES)]
-    rows = bytes(_LENGTH.size) + b"".join(_LENGTH.pack(mask.to_bytes(16, "big"), 0, 0) for mask in masks)
-    return rows.ljust(_ROWS * _LENGTH.size, b"\0")
+    masks = [0, *(every & every << place - 1 for place in range(1, PLACES))]
+    used = sorted(PLACES - 1 - length_bits for length_bits in counts)
+    # each row in use, and the list's head, has the place of the next
+    following = dict(zip([0, *used], [*used, 0], strict=True))
+    rows = (
+        _LENGTH.pack(mask.to_bytes(16, "big"), following.get(place, 0), counts.get(PLACES - 1 - place, 0))
+        for place, mask in enumerate(masks)
+    )
+    return b"".join(rows).ljust(_ROWS * _LENGTH.size, b"\0")
 
 
 def counted(lengths: bytes) -> dict[int, int]:

@@ -7,15 +7,15 @@ IPv4 prefixes are converted array by array. IPv6 prefixes are converted one by o
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from typing import TypeAlias
+from collections.abc import Collection, Mapping
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from configtron.model.prefix_columns import PrefixColumns, columns_of, sorted_columns, strings
-from configtron.tune.drivers.bpf import layout
-from configtron.tune.ipv4_columns import ADDRESS_BITS, format_ipv4, parse_ipv4
+from configtron.tune.drivers.bpf import cells, layout
+from configtron.tune.ipv4_columns import ADDRESS_BITS, format_ipv4, parse_ipv4, stable_order, text_order
 
 Slots: TypeAlias = NDArray[np.uint64]
 
@@ -42,10 +42,72 @@ def staged_changes(wanted: Mapping[str, str], numbers: Mapping[str, int]) -> byt
     return rows.tobytes() + b"".join(layout.change(layout.client(prefix), one) for prefix, one in others)
 
 
+class Filling(NamedTuple):
+    """What a new table of IPv4 prefixes begins with.
+
+    slots   (n,) the prefixes with the numbers of their profiles
+    counts  length of the table's keys, bits -> how many of them have it
+    others  the other prefixes
+    """
+
+    slots: Collection[int]
+    counts: Mapping[int, int]
+    others: Mapping[str, str]
+
+
+def filling_of(wanted: Mapping[str, str], numbers: Mapping[str, int]) -> Filling:
+    """Return what a table of these prefixes begins with. numbers: profile -> its number there."""
+    columns = columns_of(wanted)
+    number = np.array([numbers.get(name, 0) for name in columns.names], np.uint64)[columns.numbers]
+    ipv4 = parse_ipv4(columns.texts)
+    addresses = ipv4.addresses.byteswap() if sys.byteorder == "little" else ipv4.addresses
+    lengths = ipv4.lengths.astype(np.uint64) + np.uint64(MAPPED_BITS)
+    slots = addresses.astype(np.uint64) << np.uint64(ADDRESS_SHIFT) | lengths << np.uint64(LENGTH_SHIFT)
+    counts = np.bincount(ipv4.lengths, minlength=ADDRESS_BITS + 1).tolist()
+    return Filling(
+        slots | number[ipv4.rows],
+        {MAPPED_BITS + length: count for length, count in enumerate(counts) if count},
+        columns.select(~ipv4.rows),
+    )
+
+
+def filled_cells(count: int, slots: Collection[int] | Slots) -> bytes:
+    """Return the bytes of a table of so many cells that holds these slots; b"" if too many of them fall together."""
+    left: Slots = slots if isinstance(slots, np.ndarray) else np.fromiter(slots, np.uint64, len(slots))
+    words = np.zeros((count + 1, cells.SLOTS + 1), np.uint64)
+    words[0, 0] = count
+    table, used = words[1:], np.zeros(count, np.int64)
+    places = _homes(left >> np.uint64(LENGTH_SHIFT), count)
+    for _ in range(cells.MOST_CELLS):
+        order = stable_order(places.view(np.uint64))
+        places, left = places[order], left[order]
+        here = np.bincount(places, minlength=count)
+        # which of its cell's slots each takes
+        slot = np.arange(len(places)) - (np.cumsum(here) - here - used)[places]
+        fits = slot < cells.SLOTS
+        table[places[fits], slot[fits]] = left[fits]
+        used = np.minimum(used + here, cells.SLOTS)
+        places, left = places[~fits], left[~fits]
+        if not len(left):
+            return words.tobytes()
+        table[:, cells.SLOTS] += np.bincount(places, minlength=count).astype(np.uint64)
+        places = (places + 1) % count
+    return b""
+
+
+def _homes(keys: Slots, count: int) -> NDArray[np.int64]:
+    """Return the cell where each prefix belongs, of so many."""
+    mixed = keys * np.uint64(cells.MIX_FIRST)
+    mixed ^= mixed >> np.uint64(32)
+    mixed *= np.uint64(cells.MIX_SECOND)
+    return ((mixed >> np.uint64(32)) * np.uint64(count) >> np.uint64(32)).astype(np.int64)
+
+
 def ipv6_count(prefixes: Mapping[str, str]) -> int:
     """Return how many of the prefixes are of IPv6."""
-    letters = columns_of(prefixes).texts.view(np.uint8)
-    return int((letters.reshape(len(prefixes), -1) == ord(":")).any(axis=1).sum())
+    colons = columns_of(prefixes).texts.view(np.uint8) == ord(":")
+    # to ask each row takes a tenth of a second for a million
+    return int(colons.reshape(len(prefixes), -1).any(axis=1).sum()) if colons.any() else 0
 
 
 def slots_of(cells: bytes) -> Slots:
@@ -65,6 +127,7 @@ def columns_of_slots(slots: Slots, names: Mapping[int, str]) -> PrefixColumns:
     addresses = (slots >> np.uint64(ADDRESS_SHIFT)).astype(np.uint32)
     if sys.byteorder == "little":
         addresses = addresses.byteswap()
-    order = np.argsort(addresses.astype(np.uint64) << np.uint64(8) | lengths.astype(np.uint64))
-    texts = format_ipv4(addresses[order], lengths[order].clip(0, ADDRESS_BITS).astype(np.uint8))
+    bits = lengths.clip(0, ADDRESS_BITS).astype(np.uint8)
+    order = text_order(addresses, bits)
+    texts = format_ipv4(addresses[order], bits[order])
     return sorted_columns(texts, numbers[order], names.values())

@@ -49,19 +49,31 @@ class BpfMaps:
         for opened in self._maps.values():
             opened.close()
 
-    def freeze(self, prefixes: Mapping[str, str], listen: str) -> None:
-        """Empty tables with room for these. From now on only write.bpf.c writes prefixes, lengths and the count, and
-        nothing the listeners.
+    def freeze(self, prefixes: Mapping[str, str], listen: str) -> Mapping[str, str]:
+        """New tables with room for these prefixes, whose profiles are there. From now on only write.bpf.c writes
+        prefixes, lengths and the count, and nothing the listeners.
+
+        Many prefixes of IPv4 are in their table from the beginning. Returns the prefixes that are not.
         """
         for listener in listeners_of(listen):
             self._maps["listeners"].put(layout.listener_bytes(listener), _NUMBER.pack(1))
-        for family in range(layout.FAMILIES):
-            self._maps["lengths"].put(_NUMBER.pack(family), layout.no_lengths())
+        six = _ipv6_count(prefixes)
+        counts: Mapping[int, int] = {}
+        slots: Collection[int] = ()
+        if len(prefixes) - six >= MANY:
+            # Few prefixes need no numpy.
+            from configtron.tune.drivers.bpf.many_prefixes import filling_of
+
+            slots, counts, others = filling_of(prefixes, {name: number for number, name in self.names().items()})
+        else:
+            others = prefixes
+        for family, used in enumerate((counts, {})):
+            self._maps["lengths"].put(_NUMBER.pack(family), layout.lengths_bytes(used))
         for name in ("lengths", "writes", "listeners"):
             self._maps[name].freeze()
-        six = _ipv6_count(prefixes)
         self._renew(six)
-        self._renew4(len(prefixes) - six)
+        self._renew4(len(prefixes) - six, slots)
+        return others
 
     # what is there
 
