@@ -4,15 +4,18 @@
     DIR/readings/day=2026-11-24/region=Europe/run-NAME.parquet     a row a single reading
     DIR/verdicts/day=2026-11-24/region=Europe/run-NAME.parquet     a row a verdict on a target from a vantage
 
-NAME identifies the run, on whatever machine it was made: the same run written again replaces its files. A file appears
-under its name when it is whole; a killed export leaves hidden files that end in `.part`, which the next one replaces.
+NAME identifies the run, on whatever machine it was made: the same run written again replaces its files. A partition of
+millions of rows is several files, `run-NAME.2.parquet` and so on. The files appear under their names when all of a
+table is written; a killed export leaves hidden files that end in `.part`, which the next one replaces.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,8 +31,10 @@ if TYPE_CHECKING:
     import pyarrow
 
 SCHEMA = "configtron.readings/1"
-# Rows that wait in memory for all partitions together, some 60 MB; the fullest partition is written first.
-MOST_ROWS_IN_MEMORY = 100_000
+# Rows of a table that wait in memory for all partitions together, some 15 MB; the fullest partition is written first.
+MOST_ROWS_IN_MEMORY = 20_000
+# Row groups of a table's open files together: each keeps 20 KB in memory until its file is closed, and 40 KB then.
+MOST_ROW_GROUPS = 500
 # Column -> type, by pyarrow's names. `value` is JSON; `number` is the value where it is a number.
 TARGET_COLUMNS = {
     "run": "string", "machine": "string", "vantage": "string", "site": "string", "address": "string", "port": "int32",
@@ -130,6 +135,8 @@ class _ParquetTable:
         self._folder, self._run, self._most = folder, run, most_rows
         self._waiting: dict[Path, list[Row]] = {}
         self._writers: dict[Path, Any] = {}
+        self._row_groups: Counter[Path] = Counter()
+        self._parts: dict[Path, list[Path]] = {}
         self._in_memory = self.rows = 0
         self.files: tuple[Path, ...] = ()
 
@@ -148,13 +155,25 @@ class _ParquetTable:
         self._in_memory -= len(rows)
         if place not in self._writers:
             place.mkdir(parents=True, exist_ok=True)
-            self._writers[place] = self._writer(self._part(place), self._schema)
+            parts = self._parts.setdefault(place, [])
+            parts.append(self._part(place, len(parts) + 1))
+            self._writers[place] = self._writer(parts[-1], self._schema)
         columns = zip(*rows, strict=True)
         arrays = [self._array(column, field.type) for column, field in zip(columns, self._schema, strict=True)]
         self._writers[place].write_table(self._table(arrays, schema=self._schema))
+        self._row_groups[place] += 1
+        if self._row_groups.total() >= MOST_ROW_GROUPS:
+            longest = max(self._row_groups, key=self._row_groups.__getitem__)
+            self._writers[longest].close()
+            del self._writers[longest], self._row_groups[longest]
 
-    def _part(self, place: Path) -> Path:
-        return place / f".run-{self._run}.parquet.part"
+    def _part(self, place: Path, number: int) -> Path:
+        """Return a partition's file of that number, from 1 on, while it is written."""
+        name = self._file(place, number).name
+        return place / f".{name}.part"
+
+    def _file(self, place: Path, number: int) -> Path:
+        return place / (f"run-{self._run}.parquet" if number == 1 else f"run-{self._run}.{number}.parquet")
 
     def __enter__(self) -> _ParquetTable:
         return self
@@ -172,13 +191,28 @@ class _ParquetTable:
             self._flush(place)
         for writer in self._writers.values():
             writer.close()
-        self.files = tuple(self._part(place).rename(place / f"run-{self._run}.parquet") for place in self._writers)
         self._writers = {}
+        self.files = tuple(
+            part.rename(self._file(place, number))
+            for place, parts in self._parts.items()
+            for number, part in enumerate(parts, 1)
+        )
+        for place, parts in self._parts.items():
+            self._remove_older(place, len(parts) + 1)
+        self._parts = {}
+
+    def _remove_older(self, place: Path, number: int) -> None:
+        """Remove what an earlier export left of a partition's files, from a number on."""
+        while (file := self._file(place, number)).exists() or self._part(place, number).exists():
+            file.unlink(missing_ok=True)
+            self._part(place, number).unlink(missing_ok=True)
+            number += 1
 
     def _discard(self) -> None:
-        for place, writer in self._writers.items():
+        for writer in self._writers.values():
             with suppress(OSError):
                 writer.close()
             # a writer that could not be closed would try again at its end, and print why not
             writer.is_open = False
-            self._part(place).unlink(missing_ok=True)
+        for part in chain.from_iterable(self._parts.values()):
+            part.unlink(missing_ok=True)

@@ -23,6 +23,7 @@ from tests.support.sample_results import VANTAGES, run
 
 pyarrow = pytest.importorskip("pyarrow")
 dataset = pytest.importorskip("pyarrow.dataset")
+pq = pytest.importorskip("pyarrow.parquet")
 
 DAY_NS = 86400 * 10**9
 SOURCE = RunSource("r1", "host", VANTAGES)
@@ -77,6 +78,22 @@ def test_few_rows_wait_in_memory_whatever_their_order(
     monkeypatch.setattr(parquet, "_ParquetTable", Watched)
     done = write_parquet(found_in(over_days()), SOURCE, tmp_path, most_rows=most)
     assert max(held) <= most and done.readings == len(rows(tmp_path, "readings")) == 16
+
+
+def test_a_partition_of_many_rows_is_several_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = tmp_path / "whole"
+    write_parquet(found_in(over_days()), SOURCE, whole)
+    monkeypatch.setattr(parquet, "MOST_ROW_GROUPS", 3)
+    parts = tmp_path / "parts"
+    for most in (1, 2):
+        done = write_parquet(found_in(over_days()), SOURCE, parts, most_rows=most)
+        assert max(int(pq.ParquetFile(file).num_row_groups) for file in done.files) <= 3
+        # none of the more files that were there before
+        assert {file for file in parts.rglob("*") if file.is_file()} == set(done.files)
+        for table in ("readings", "verdicts"):
+            assert sorted(rows(parts, table), key=str) == sorted(rows(whole, table), key=str)
+        if most == 1:
+            assert any(file.name == "run-r1.2.parquet" for file in done.files)
 
 
 def test_a_broken_export_leaves_no_file_under_its_name(tmp_path: Path) -> None:

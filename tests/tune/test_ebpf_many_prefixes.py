@@ -13,7 +13,7 @@ from configtron.tune.drivers.bpf import cells, layout
 from configtron.tune.drivers.bpf.many_prefixes import (
     columns_of_slots,
     filled_cells,
-    filling_of,
+    initial_table,
     ipv6_count,
     slots_of,
     staged_changes,
@@ -42,7 +42,7 @@ def test_they_are_staged_as_one_by_one() -> None:
 def test_a_table_is_read_back_as_it_was_filled() -> None:
     wanted = {prefix: name for prefix, name in drawn().items() if ":" not in prefix}
     slots = [cells.slot_key(layout.client(prefix)) << 16 | NUMBERS[name] for prefix, name in wanted.items()]
-    filled = cells.filled_one_by_one(1000, slots)
+    filled = cells.filled(1000, slots)
     names = {number: name for name, number in NUMBERS.items()}
     assert columns_of_slots(slots_of(filled[cells.CELL.size :]), names) == wanted
     del names[700]
@@ -51,9 +51,8 @@ def test_a_table_is_read_back_as_it_was_filled() -> None:
     assert cells.filled(2, slots) == b""
 
 
-def found_in(cell_bytes: bytes, key: int) -> int:
-    """Look a prefix up as cells.h says: on from its own cell, as long as one was passed."""
-    every = [struct.unpack_from("=8Q", cell_bytes, at) for at in range(0, len(cell_bytes), 64)]
+def found_in(every: list[tuple[int, ...]], key: int) -> int:
+    """Look a prefix up in cells, as cells.h says: on from its own cell, as long as one was passed."""
     count = every[0][0]
     place = cells._home(key, count)
     for passed in range(cells.MOST_CELLS):
@@ -70,22 +69,23 @@ def found_in(cell_bytes: bytes, key: int) -> int:
 def test_each_prefix_of_a_filled_table_is_found(count: int) -> None:
     """In a crowded table, too, where many stand in other cells than their own."""
     wanted = drawn()
-    slots, counts, others = filling_of(wanted, NUMBERS)
+    slots, counts, others = initial_table(wanted, NUMBERS)
     assert dict(others) == {prefix: name for prefix, name in wanted.items() if ":" in prefix}
     four = {prefix: NUMBERS[name] for prefix, name in wanted.items() if ":" not in prefix}
     assert counts == {96: 1, 120: len(four) - 2, 128: 1}
     filled = filled_cells(count, slots)
+    every = list(struct.iter_unpack("=8Q", filled))
     keys = {prefix: cells.slot_key(layout.client(prefix)) for prefix in four}
-    assert {prefix: found_in(filled, key) for prefix, key in keys.items()} == four
-    assert not any(found_in(filled, key + 1) for key in keys.values())
+    assert {prefix: found_in(every, key) for prefix, key in keys.items()} == four
+    assert not any(found_in(every, key + 1) for key in keys.values())
     # as if they came one after the other
     words = struct.unpack(f"={len(filled) // 8}Q", filled)
-    alone = struct.unpack(f"={len(filled) // 8}Q", cells.filled_one_by_one(count, list(map(int, slots))))
+    alone = struct.unpack(f"={len(filled) // 8}Q", cells.filled(count, list(map(int, slots))))
     assert words[15::8] == alone[15::8] and sum(map(bool, words)) == sum(map(bool, alone))
 
 
 def test_a_table_that_is_too_small_is_none() -> None:
-    slots, _, _ = filling_of(drawn(), NUMBERS)
+    slots, _, _ = initial_table(drawn(), NUMBERS)
     assert filled_cells(400, slots) == b""
 
 

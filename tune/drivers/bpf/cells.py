@@ -11,10 +11,9 @@ import ctypes
 import struct
 import sys
 from array import array
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from configtron.linux.libbpf import Map, call
-from configtron.model.tuning import MANY
 from configtron.tune.drivers.bpf import layout
 
 SLOTS, MOST_CELLS = 7, 16
@@ -47,10 +46,15 @@ def client_of(slot: int) -> bytes:
     return struct.pack("=I", slot >> 16 & 0xFFFF) + layout.MAPPED + address
 
 
-def made(prefixes: int, slots: Collection[int] = ()) -> Map:
-    """A table, not frozen yet, with room for so many at least, of which some are there already. Errors: `OSError`."""
+def made(
+    prefixes: int, slots: Collection[int] = (), fill: Callable[[int, Collection[int]], bytes] | None = None
+) -> Map:
+    """A table, not frozen yet, with room for so many at least, of which some are there already. Errors: `OSError`.
+
+    fill   in place of `filled`, for many slots
+    """
     cells = -(-prefixes // A_CELL)
-    while not (data := filled(cells, slots)):
+    while not (data := (fill or filled)(cells, slots)):
         cells *= 2
     options = _Options(size=ctypes.sizeof(_Options), flags=_FLAGS)
     sizes = _PLACE.size, CELL.size, cells + 1
@@ -98,16 +102,6 @@ def _home(key: int, cells: int) -> int:
 
 def filled(cells: int, there: Collection[int]) -> bytes:
     """Return the bytes of a table that holds these slots; b"" if too many of them fall together."""
-    if len(there) >= MANY:
-        # Few prefixes need no numpy.
-        from configtron.tune.drivers.bpf.many_prefixes import filled_cells
-
-        return filled_cells(cells, there)
-    return filled_one_by_one(cells, there)
-
-
-def filled_one_by_one(cells: int, there: Collection[int]) -> bytes:
-    """The same, a slot after the other."""
     every = array("Q", bytes(CELL.size * (cells + 1)))
     every[0] = cells
     # places begin after the head

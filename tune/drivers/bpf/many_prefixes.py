@@ -42,7 +42,7 @@ def staged_changes(wanted: Mapping[str, str], numbers: Mapping[str, int]) -> byt
     return rows.tobytes() + b"".join(layout.change(layout.client(prefix), one) for prefix, one in others)
 
 
-class Filling(NamedTuple):
+class InitialTable(NamedTuple):
     """What a new table of IPv4 prefixes begins with.
 
     slots   (n,) the prefixes with the numbers of their profiles
@@ -55,7 +55,7 @@ class Filling(NamedTuple):
     others: Mapping[str, str]
 
 
-def filling_of(wanted: Mapping[str, str], numbers: Mapping[str, int]) -> Filling:
+def initial_table(wanted: Mapping[str, str], numbers: Mapping[str, int]) -> InitialTable:
     """Return what a table of these prefixes begins with. numbers: profile -> its number there."""
     columns = columns_of(wanted)
     number = np.array([numbers.get(name, 0) for name in columns.names], np.uint64)[columns.numbers]
@@ -64,7 +64,7 @@ def filling_of(wanted: Mapping[str, str], numbers: Mapping[str, int]) -> Filling
     lengths = ipv4.lengths.astype(np.uint64) + np.uint64(MAPPED_BITS)
     slots = addresses.astype(np.uint64) << np.uint64(ADDRESS_SHIFT) | lengths << np.uint64(LENGTH_SHIFT)
     counts = np.bincount(ipv4.lengths, minlength=ADDRESS_BITS + 1).tolist()
-    return Filling(
+    return InitialTable(
         slots | number[ipv4.rows],
         {MAPPED_BITS + length: count for length, count in enumerate(counts) if count},
         columns.select(~ipv4.rows),

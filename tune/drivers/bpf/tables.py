@@ -62,9 +62,9 @@ class BpfMaps:
         slots: Collection[int] = ()
         if len(prefixes) - six >= MANY:
             # Few prefixes need no numpy.
-            from configtron.tune.drivers.bpf.many_prefixes import filling_of
+            from configtron.tune.drivers.bpf.many_prefixes import initial_table
 
-            slots, counts, others = filling_of(prefixes, {name: number for number, name in self.names().items()})
+            slots, counts, others = initial_table(prefixes, {name: number for number, name in self.names().items()})
         else:
             others = prefixes
         for family, used in enumerate((counts, {})):
@@ -180,7 +180,7 @@ class BpfMaps:
                     raise
             # too many fall together: once more, with other neighbours
             with closing(self._table(4)) as table:
-                self._place4(cells.made(2 * cells.room(table), list(cells.slots(table))))
+                self._place4(_made(2 * cells.room(table), list(cells.slots(table))))
 
     def drop_profiles(self, unwanted: Iterable[str]) -> None:
         numbers = {name: number for number, name in self.names().items()}
@@ -257,7 +257,7 @@ class BpfMaps:
 
     def _renew4(self, prefixes: int, slots: Collection[int] = ()) -> None:
         """The same of IPv4."""
-        self._place4(cells.made(layout.room(prefixes), slots))
+        self._place4(_made(layout.room(prefixes), slots))
 
     def _place4(self, table: Map) -> None:
         with closing(table):
@@ -305,6 +305,16 @@ class BpfMaps:
         words = layout.PLACE.unpack(self._maps["place"].get(_ZERO) or bytes(layout.PLACE.size))
         cookie, default, asks, listeners = words
         return cookie, default, asks, listeners
+
+
+def _made(prefixes: int, slots: Collection[int]) -> Map:
+    """Return a table of IPv4 with room for so many, and these in it."""
+    if len(slots) < MANY:
+        return cells.made(prefixes, slots)
+    # Few prefixes need no numpy.
+    from configtron.tune.drivers.bpf.many_prefixes import filled_cells
+
+    return cells.made(prefixes, slots, filled_cells)
 
 
 def _ipv6_count(prefixes: Mapping[str, str]) -> int:
