@@ -24,6 +24,7 @@ from configtron.learner.reached import Mask
 from configtron.learner.setting import Setting
 from configtron.learner.state import check_shapes, read
 from configtron.learner.tally import Tally, no_tally
+from configtron.learner.warmstart import FIRST_NOISE_LN
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid
 
@@ -84,6 +85,8 @@ class ClassCells:
         self.parted_ = 0
         self.splits_ = 0
         self.tally_ = no_tally(self.rows, len(grid) if counts else 0)
+        # The sums of which the noise was computed last, and it.
+        self._noise: tuple[Tally, float] | None = None
 
     @classmethod
     def of(cls, setting: Setting, *, window: int = 10_000, part_at: int = 0) -> ClassCells:
@@ -118,6 +121,12 @@ class ClassCells:
     def class_of_row(self) -> Codes:
         """Return the network class of each cell, (rows,)."""
         return np.repeat(np.arange(len(self.classes_)), len(self.sites) + 1)
+
+    def noise_ln(self) -> float:
+        """Return the standard deviation of ln(ms) within cell and configuration; computed once for the same sums."""
+        if self._noise is None or self._noise[0] is not self.tally_:
+            self._noise = self.tally_, self.tally_.noise_ln(FIRST_NOISE_LN)
+        return self._noise[1]
 
     def allowed(self, bound: DamageBound) -> Mask:
         """Return (classes, configurations) whether a bound on damage lets a class have a configuration."""

@@ -192,12 +192,12 @@ def rounds_of(centroid: Floats, level_ln: Floats, loads: Floats, before: tuple[F
     rests on; before: the sums (`rounds_sums`) of an emulated tensor. Cells with loads are drawn to a regression over
     all cells by `OPINION_LOADS`.
     """
-    places = level_ln.shape[1]
-    square, cross = rounds_sums(centroid, level_ln, loads)
+    x = _rounds_columns(centroid, level_ln.shape[1])
+    square, cross = _sums(x, centroid, level_ln, loads)
     if before is not None:
         square, cross = square + before[0], cross + before[1]
     slope = np.linalg.solve(square + SLOPE_LOADS * np.eye(len(cross)), cross)
-    opinion = (_rounds_columns(centroid, places) @ slope).reshape(level_ln.shape)
+    opinion = (x @ slope).reshape(level_ln.shape)
     weight = np.where(np.isnan(level_ln), 0.0, loads)
     mixed = USUAL_ROUNDS_LN + opinion + weight / (weight + OPINION_LOADS) * (_rounds(centroid, level_ln) - opinion)
     found: Floats = np.clip(mixed, LEAST_ROUNDS_LN, MOST_ROUNDS_LN)
@@ -206,7 +206,11 @@ def rounds_of(centroid: Floats, level_ln: Floats, loads: Floats, before: tuple[F
 
 def rounds_sums(centroid: Floats, level_ln: Floats, loads: Floats) -> tuple[Floats, Floats]:
     """Return sums of the regression of round trips over networks and sites, each cell as often as it was loaded."""
-    x = _rounds_columns(centroid, level_ln.shape[1])
+    return _sums(_rounds_columns(centroid, level_ln.shape[1]), centroid, level_ln, loads)
+
+
+def _sums(x: Floats, centroid: Floats, level_ln: Floats, loads: Floats) -> tuple[Floats, Floats]:
+    """Return the sums of the regression on these columns (cells, .)."""
     weight = np.where(np.isnan(level_ln), 0.0, loads).ravel()
     return x.T @ (weight[:, None] * x), x.T @ (weight * _rounds(centroid, level_ln).ravel())
 

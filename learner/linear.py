@@ -23,14 +23,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from configtron.learner.cell_sums import LEVEL_PRECISION, CellSums, cell_sums, inverse_factors, renewed
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.drawn import blocks
 from configtron.learner.state import keep
 
-# Precision of a cell's level: e-folds of freedom, so that a cell with one load is not taken to know its level.
-LEVEL_PRECISION = 1e-4
 # Classes whose products are summed at a time: bounds memory at some ten megabytes.
-CLASSES_AT_ONCE = 16
+CLASSES_AT_ONCE = 32
 
 
 @keep
@@ -71,26 +70,6 @@ class Spread:
     of_cell: Floats
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CellSums:
-    """Sums of each cell alone, (cells, ...), in which no other cell's loads matter.
-
-    precision (., f, f), shift (., f): of T g(cell) + u(class), the cell's level and own effects integrated out;
-    centre (., f), carry (., f, f): its own effects and those above it are centre + (those above) carry, on average;
-    factor (., f, f): lower Cholesky factor of their covariance;
-    total, weighted_ln (.): precision of the level, weighted sum of its loads; of_features (., f): weighted features.
-    """
-
-    precision: Floats
-    shift: Floats
-    centre: Floats
-    carry: Floats
-    factor: Floats
-    total: Floats
-    weighted_ln: Floats
-    of_features: Floats
-
-
 class SufficientStatistics:
     """Sufficient statistics of all cells' f effects, by class: sums (cells in order), places of each class, and what
     follows for classes.
@@ -104,7 +83,7 @@ class SufficientStatistics:
         f = sums.shift.shape[1]
         together = sums.precision.reshape(-1, places, f, f).sum(axis=1)
         self.seen = np.trace(together, axis1=1, axis2=2) > 0
-        self.of_class: Floats = np.linalg.inv(np.linalg.cholesky(together + np.linalg.inv(spread.of_class)))
+        self.of_class = inverse_factors(together + np.linalg.inv(spread.of_class))
         self.shift: Floats = sums.shift.reshape(-1, places, f).sum(axis=1)
 
 
@@ -137,33 +116,22 @@ def symmetric(n: int) -> tuple[Codes, Codes, Codes]:
     return one, two, place
 
 
-def cell_sums(weight: Floats, mean_ln: Floats, features: Floats, spread: Spread) -> CellSums:
-    """Return the sums of each cell. weight, mean_ln (cells, configurations); features (configurations, f)."""
-    one, two, place = symmetric(features.shape[1])
-    wy, total, s = weight * mean_ln, weight.sum(axis=1) + LEVEL_PRECISION, weight @ features
-    weighted_ln = wy.sum(axis=1)
-    precision = (weight @ (features[:, one] * features[:, two])).take(place, axis=1)
-    precision -= (s / total[:, None])[:, :, None] * s[:, None, :]
-    shift = wy @ features - (weighted_ln / total)[:, None] * s
-    inverse = np.linalg.inv(spread.of_cell)
-    own = np.linalg.inv(precision + inverse)
-    lost = precision @ own
-    left = lost @ precision
-    np.subtract(precision, left, out=left)
-    rest = shift - (lost @ shift[:, :, None])[:, :, 0]
-    centre = (own @ shift[:, :, None])[:, :, 0]
-    factor: Floats = np.asarray(np.linalg.cholesky(own), dtype=np.float64)
-    return CellSums(left, rest, centre, inverse @ own, factor, total, weighted_ln, s)
-
-
 def sufficient_statistics(
-    weight: Floats, mean_ln: Floats, features: Floats, places: int, spread: Spread
+    weight: Floats,
+    mean_ln: Floats,
+    features: Floats,
+    places: int,
+    spread: Spread,
+    before: SufficientStatistics | None = None,
 ) -> SufficientStatistics:
     """Return the sufficient statistics: sums over configurations.
 
-    weight, mean_ln (cells, configurations); features (configurations, f).
+    weight, mean_ln (cells, configurations); features (configurations, f); before: of the same features, with most of
+    the loads: of no use afterwards, as of `cell_sums.renewed`.
     """
-    return SufficientStatistics(cell_sums(weight, mean_ln, features, spread), places, spread)
+    if before is None or before.spread is not spread or len(before.sums.weight) != len(weight):
+        return SufficientStatistics(cell_sums(weight, mean_ln, features, spread.of_cell), places, spread)
+    return SufficientStatistics(renewed(before.sums, weight, mean_ln, features), places, spread)
 
 
 def evidence(seen: SufficientStatistics, cells: Floats) -> Evidence:
@@ -196,7 +164,7 @@ class Model:
     """The posterior over cells and configurations.
 
     known: of T, solved; seen: the same loads as in it, by cell; features (configurations, f), cells (cells, q);
-    count, mean_ln (cells, configurations).
+    usual_ln (configurations,): excess that is expected of all cells, which the loads' means in `seen` are beyond.
     """
 
     def __init__(
@@ -205,17 +173,14 @@ class Model:
         seen: SufficientStatistics,
         features: Floats,
         cells: Floats,
-        count: Floats,
-        mean_ln: Floats,
         *,
-        noise_ln: float,
         residual_ln: float,
         usual_ln: Floats | float = 0.0,
     ):
         self.features, self.cells, self._seen = features, cells, seen
-        mean_ln, self._usual_ln = mean_ln - usual_ln, np.broadcast_to(usual_ln, mean_ln.shape[1:])
-        self._factor, self._centre, self._mean_ln = known.factor, known.centre, mean_ln
-        self._shrink = count * residual_ln**2 / (noise_ln**2 + count * residual_ln**2)
+        self._factor, self._centre, self._mean_ln = known.factor, known.centre, seen.sums.mean_ln
+        self._usual_ln = np.broadcast_to(usual_ln, self._mean_ln.shape[1:])
+        self._shrink = seen.sums.weight * residual_ln**2
         # Variance of the residual once seen `count` times.
         self.residual_variance = residual_ln**2 * (1.0 - self._shrink)
         self._mean_effects = self.effects(self._centre[None])
@@ -270,6 +235,14 @@ class Model:
         if self._mean is None:
             self._mean = self.table(self._mean_effects)[:, 0]
         return self._mean
+
+    def own_effects(self, own_ln: float) -> Floats:
+        """Return (configurations,) the mean effect of each in all cells alike that no feature explains, ln(ms); own_ln:
+        its standard deviation."""
+        weight, seen_ln = self._seen.sums.weight, self._mean_ln + self._usual_ln
+        rest = seen_ln - self.mean() - np.nan_to_num(self.levels())[:, None]
+        found: Floats = np.einsum("ck,ck->k", weight, rest) / (weight.sum(axis=0) + own_ln**-2)
+        return found
 
     def levels(self) -> Floats:
         """Return (cells,) expected ln(ms) of the cell's level; NaN for a cell that saw nothing."""

@@ -4,12 +4,12 @@
 Question   How fast is each configuration in every cell, by all loads, and may the warm start be believed?
 Method     Loads are corrected for where in its class a client is, and Huber-clipped where they are far from the
            expectation of a cell with enough loads: one bad moment in twenty must not outweigh the other loads. Sums per
-           cell and configuration go into `linear.Model`. The shared effects are found anew once loads have grown by a
-           tenth, a class's or a cell's own effects at every update. Classes are cut fine after `part_at` loads: shared
-           effects need not be learned again in each. Warm start: an emulated tensor counts as `warm_loads` real page
-           loads, and as less where the loads are unlikely under it. Cold start: the size of effects is judged by the
-           loads, too, and a configuration far from Default is taken to be slower: under a prior too wide the best of
-           many uncertain configurations is a disappointment.
+           cell and configuration go into `linear.Model`. The shared effects, and the noise by which loads are weighed,
+           are found anew once loads have grown by a tenth, a class's or a cell's own effects at every update. Classes
+           are cut fine after `part_at` loads: shared effects need not be learned again in each. Warm start: an emulated
+           tensor counts as `warm_loads` real page loads, and as less where the loads are unlikely under it. Cold start:
+           the size of effects is judged by the loads, too, and a configuration far from Default is taken to be slower:
+           under a prior too wide the best of many uncertain configurations is a disappointment.
 Stop when  never.
 Reads as   `model()`, from which a policy makes its table.
 Fails as   `BadInput` for a warm start of which nothing can be expressed by these knobs (`mapped.py`).
@@ -46,8 +46,8 @@ from configtron.learner.observed import Seen, joined
 from configtron.learner.reached import Mask
 from configtron.learner.served import Served
 from configtron.learner.setting import Setting
-from configtron.learner.state import check_codes, check_shapes, read
-from configtron.learner.warmstart import FIRST_NOISE_LN, WarmStart, emulated, plain_spread
+from configtron.learner.state import check_codes, check_positive, check_shapes, read
+from configtron.learner.warmstart import WarmStart, emulated, plain_spread
 from configtron.learner.within import Slopes, no_slopes
 from configtron.model.tensor import Tensor
 
@@ -114,6 +114,7 @@ class SharedModelState:
     shared_loads_: float
     clients_: Clients
     refused_: int
+    noise_ln_: float
 
 
 class SharedModel:
@@ -140,6 +141,8 @@ class SharedModel:
         self.scale_ = SCALES[0] if warm is None and options.humble else 1.0
         # Solved already: the shared effects as `shared_` and `trust_` stand, and each belief before any load.
         self._known: tuple[Evidence, tuple[float, float], Known] | None = None
+        # Sums of the loads of the last model: most cells' are still right.
+        self._sums: SufficientStatistics | None = None
         self._before_loads_ln: dict[tuple[float, float], float] = {}
         # The evidence by which beliefs were judged last.
         self._judged: Evidence | None = None
@@ -151,6 +154,7 @@ class SharedModel:
         self._prior = prior(knob_sd, cell_features(classes.centroid, self.rounds_ln_, classes.axes)[1])
         self.slopes_ = no_slopes(len(classes), classes.centroid.shape[1])
         self.expected_: Floats = np.full((cells.rows, len(grid)), np.nan)
+        self.noise_ln_ = cells.noise_ln()
         self._look(self._statistics())
 
     @classmethod
@@ -176,13 +180,12 @@ class SharedModel:
 
     def _posterior(self, seen: SufficientStatistics) -> Model:
         cells, _ = cell_features(self.cells.classes_.centroid, self.rounds_ln_, self.cells.classes_.axes)
-        count, mean = self.cells.tally_.count, np.nan_to_num(self.cells.tally_.mean())
         # A distrusted warm start gets no weight at all: then the start is a cold one.
         trust = 0.0 if self._warm is not None and self.distrusted else self.trust_
         known = self._solved(trust, self.scale_)
         self._known = self.shared_, (trust, self.scale_), known
-        how = {"noise_ln": self.cells.tally_.noise_ln(FIRST_NOISE_LN), "residual_ln": self.options.residual_ln}
-        return Model(known, seen, self._features, cells, count, mean, usual_ln=self._usual_excess_ln(), **how)
+        residual_ln, usual_ln = self.options.residual_ln, self._usual_excess_ln()
+        return Model(known, seen, self._features, cells, residual_ln=residual_ln, usual_ln=usual_ln)
 
     def _look(self, seen: SufficientStatistics) -> None:
         """Update the shared effects by all loads."""
@@ -203,10 +206,12 @@ class SharedModel:
         return own if self._warm is None else own.plus(self._warm.evidence.times(trust))
 
     def _statistics(self) -> SufficientStatistics:
-        weight = weights(self.cells.tally_.count, self.cells.tally_.noise_ln(FIRST_NOISE_LN), self.options.residual_ln)
+        weight = weights(self.cells.tally_.count, self.noise_ln_, self.options.residual_ln)
         spread = self._plain if self._warm is None or self.distrusted else self._warm.spread
         beyond_usual = np.nan_to_num(self.cells.tally_.mean()) - self._usual_excess_ln()
-        return sufficient_statistics(weight, beyond_usual, self._features, len(self.sites) + 1, spread)
+        places = len(self.sites) + 1
+        self._sums = sufficient_statistics(weight, beyond_usual, self._features, places, spread, self._sums)
+        return self._sums
 
     def _usual_excess_ln(self) -> Floats:
         """Return (configurations,) excess over Default, ln, that is expected before anything is seen."""
@@ -298,7 +303,7 @@ class SharedModel:
         row = network * (len(self.sites) + 1) + seen.site[known]
         away = np.nan_to_num(seen.point[known] - self.cells.classes_.centroid[network])
         slope = (away * self.slopes_.slopes()[network]).sum(axis=1)
-        noise, count = self.cells.tally_.noise_ln(FIRST_NOISE_LN), self.cells.tally_.count
+        noise, count = self.cells.noise_ln(), self.cells.tally_.count
         rest = seen.log_ms[known] - self._expected(seen, known, row) - slope
         offset = self.clients_.offset_ln(client, noise)
         beyond = rest - offset
@@ -337,7 +342,7 @@ class SharedModel:
         rest = seen.log_ms[known] - self.expected_[row, seen.configuration[known]]
         expected = ~np.isnan(rest)
         slope = (away * self.slopes_.slopes()[network]).sum(axis=1)
-        far = FAR_SIGMAS * self.cells.tally_.noise_ln(FIRST_NOISE_LN)
+        far = FAR_SIGMAS * self.cells.noise_ln()
         shown = self.cells.tally_.count.reshape(len(self.cells.classes_), -1, len(self.grid)).sum(axis=1)
         beyond = np.where(expected & (shown[network, seen.configuration[known]] >= SHOWN_LOADS), rest - slope, 0.0)
         beyond -= np.clip(beyond, -far, far)
@@ -364,8 +369,11 @@ class SharedModel:
 
     def update(self, updates: int) -> Model:
         """Return the posterior after the outcomes taken; the cells' expectations are by it from now on."""
+        grown = self.cells.tally_.count.sum() >= GROWTH * self.shared_loads_
+        if grown:
+            self.noise_ln_ = self.cells.noise_ln()
         sums = self._statistics()
-        if self.cells.tally_.count.sum() >= GROWTH * self.shared_loads_:
+        if grown:
             self._look(sums)
         if self._judge_beliefs(updates):
             sums = self._statistics()
@@ -389,15 +397,18 @@ class SharedModel:
             self.shared_loads_,
             self.clients_,
             self.refused_,
+            self.noise_ln_,
         )
 
     def load(self, saved: dict[str, Any]) -> None:
         """Take over a saved state, after the cells took over theirs. Errors: `BadInput` where it does not fit."""
-        state = read(SharedModelState, saved)
+        # Earlier versions weighed loads by the noise of all loads so far.
+        state = read(SharedModelState, {"noise_ln_": self.cells.noise_ln(), **saved})
         check_shapes("expected_", (self.cells.rows, len(self.grid)), state.expected_)
         check_shapes("rounds_ln_", (len(self.cells.classes_), len(self.sites) + 1), state.rounds_ln_)
+        check_positive("noise_ln_", state.noise_ln_)
         check_codes("candidates_", state.candidates_, len(self.grid))
         self.slopes_, self.expected_, self.rounds_ln_ = state.slopes_, state.expected_, state.rounds_ln_
         self.trust_, self.scale_, self.candidates_ = state.trust_, state.scale_, state.candidates_
         self.shared_, self.shared_loads_ = state.shared_, state.shared_loads_
-        self.clients_, self.refused_ = state.clients_, state.refused_
+        self.clients_, self.refused_, self.noise_ln_ = state.clients_, state.refused_, state.noise_ln_

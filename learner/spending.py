@@ -37,7 +37,6 @@ from configtron.learner.observed import Seen
 from configtron.learner.reached import Mask
 from configtron.learner.shared_model import SharedModel
 from configtron.learner.state import check_shapes, read
-from configtron.learner.warmstart import FIRST_NOISE_LN
 
 # The largest share of the unguarded part once own decisions have gained, by the account's lower estimate.
 MOST_GAINING_SHARE = 0.9
@@ -78,10 +77,10 @@ class SpendingState:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Which part explores (1: near the guarded one, 2: everywhere), shares of the guarded part and of that one, and the
-    interval's budget, ms."""
+    """Whether the unguarded part explores near the guarded one, or everywhere; shares of the guarded part and of that
+    one, and the interval's budget, ms."""
 
-    explores: int
+    near: bool
     guarded: float
     unguarded: float
     limit_ms: float | None
@@ -150,7 +149,7 @@ class Spending:
         decided = as_loaded(self.decided_, row, configuration) if self._cut else self.decided_
         self._cut = False
         self.cells_ = entered(self.cells_, interval, decided, default)
-        loads, noise_ln = self.cells.tally_.count[:, default], self.cells.tally_.noise_ln(FIRST_NOISE_LN)
+        loads, noise_ln = self.cells.tally_.count[:, default], self.cells.noise_ln()
         self.account_ = settled(self.account_, self.cells_, interval, default_ln, loads, default, noise_ln)
         self.interval_, self.since_ = self.since_, 0.0
 
@@ -182,21 +181,21 @@ class Spending:
         """Return decisions until the next update, as far as that is known."""
         return float(self.update_every or self.interval_ or USUAL_SESSIONS)
 
-    def plan(self, parts: list[Codes], excess: Excess, default_ms: Floats, default: int) -> Shares:
-        """Return which part explores, and how large shares are.
+    def plan(self, guarded_picks: Codes, excess: Excess, default_ms: Floats, default: int) -> Shares:
+        """Return where the table explores, and how large shares are.
 
-        parts (rows, .): the guarded one, one that explores near it, one that explores everywhere, as positions among
-        the candidates; excess: as `ledger.Excess`; default_ms (rows,): expected under Default; default: its position.
-        Everywhere only where that is paid for in full.
+        guarded_picks (rows, .): the guarded part, as positions among the candidates; excess: as `ledger.Excess`;
+        default_ms (rows,): expected under Default; default: its position. The table explores everywhere only where that
+        is paid for in full.
         """
         if self.budget is None:
-            return Shares(2, 1.0 - self.allowance, self.allowance, None)
+            return Shares(False, 1.0 - self.allowance, self.allowance, None)
         account = self.account_
         often = self.cells.tally_.count.sum(axis=1) + 0.1
         weight = often / often.sum() * default_ms
         mean_ms = float(weight.sum())
-        deviation = max(LOAD_DEVIATION, self.cells.tally_.noise_ln(FIRST_NOISE_LN))
-        guarded = part_cost(parts[0], weight, excess, account.optimism_ln(deviation))
+        deviation = max(LOAD_DEVIATION, self.cells.noise_ln())
+        guarded = part_cost(guarded_picks, weight, excess, account.optimism_ln(deviation))
         near = mean_ms * account.unguarded_cost(deviation)
         first_ms = max(FIRST_SESSIONS - self._coming(), 0.0) * mean_ms
         saved_ms = account.saved_ms(self.budget, first_ms)
@@ -204,14 +203,14 @@ class Spending:
         income = PLAN_SHARE * self.budget * mean_ms + spend_ms
         limit_ms = max(income, LEAST_PURSE * self.budget * mean_ms) * self._coming()
         most = max(self.allowance, MOST_GAINING_SHARE) if account.upper_ms() < 0.0 else self.allowance
-        explores, found = 2, shares(income, guarded, FAR_TIMES * near, most)
+        nearby, found = False, shares(income, guarded, FAR_TIMES * near, most)
         if found[1] < most:
-            explores, found = 1, shares(income, guarded, near, most)
+            nearby, found = True, shares(income, guarded, near, most)
         # Loads near the guarded part show nothing of configurations elsewhere.
-        free = explores == 1 and account.explores_for_free(deviation)
-        found = self._grown_by(found, float(1.0 - (parts[0] == default).mean()), free)
+        free = nearby and account.explores_for_free(deviation)
+        found = self._grown_by(found, float(1.0 - (guarded_picks == default).mean()), free)
         self.account_ = replace(account, share=found[1])
-        return Shares(explores, *found, limit_ms)
+        return Shares(nearby, *found, limit_ms)
 
     def _grown_by(self, found: tuple[float, float], away: float, free: bool) -> tuple[float, float]:
         """Return shares of the two parts that are no more than loads so far allow: a table that was never tried is not

@@ -171,6 +171,12 @@ def check_codes(name: str, codes: np.ndarray[Any, Any], below: int) -> None:
         raise BadInput(_junk(f"{name} has codes {codes.min()} to {codes.max()}, and there are {below}"))
 
 
+def check_positive(name: str, value: float) -> None:
+    """Errors: `BadInput` for a number that is not above 0, or infinite."""
+    if not 0.0 < value < np.inf:
+        raise BadInput(_junk(f"{name} is {value:g}, and must be above 0"))
+
+
 def _junk(what: str) -> str:
     return f"this saved policy is damaged: {what}; make it anew: `configtron learn run --policy NAME --fresh`"
 

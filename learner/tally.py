@@ -29,15 +29,13 @@ class Tally:
 
     def plus(self, row: Codes, configuration: Codes, log_ms: Floats, weight: Floats | None = None) -> Tally:
         """Return the sums with further outcomes, each counting `weight`, or whole; those of row -1 are left out."""
-        rows, width = self.count.shape
         known = row >= 0
-        at = row[known] * width + configuration[known]
+        at = row[known], configuration[known]
         y, part = log_ms[known], np.ones(int(known.sum())) if weight is None else weight[known]
-        count, total, square = (
-            np.bincount(at, weights=weights, minlength=rows * width).reshape(rows, width)
-            for weights in (part, part * y, part * y * y)
-        )
-        return Tally(self.count + count, self.total + total, self.square + square)
+        sums = self.count.copy(), self.total.copy(), self.square.copy()
+        for each, more in zip(sums, (part, part * y, part * y * y), strict=True):
+            np.add.at(each, at, more)
+        return Tally(*sums)
 
     def mean(self) -> Floats:
         """Return the mean ln(ms) per row and configuration; NaN where nothing was seen."""

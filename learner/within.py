@@ -40,10 +40,8 @@ class Slopes:
         """Return the sums with further loads: network (n,), away (n, d) from the centroid, rest (n,) ln(ms) less the
         expectation."""
         square, cross = self.square.copy(), self.cross.copy()
-        for k in np.unique(network):
-            mine = away[network == k]
-            square[k] += mine.T @ mine
-            cross[k] += mine.T @ rest[network == k]
+        np.add.at(square, network, away[:, :, None] * away[:, None])
+        np.add.at(cross, network, away * rest[:, None])
         return Slopes(square, cross)
 
     def slopes(self) -> Floats:

@@ -30,7 +30,7 @@ from configtron.learner.class_cells import ClassCells
 from configtron.learner.columns import ARM, Codes, Contexts, Decisions, Floats
 from configtron.learner.drawn import DrawLimits, excess_at_full_width
 from configtron.learner.dropping import Dropping
-from configtron.learner.linear import Model, weights
+from configtron.learner.linear import Model
 from configtron.learner.observed import Seen
 from configtron.learner.parts import Saved
 from configtron.learner.policy_row import PolicyRow
@@ -43,7 +43,6 @@ from configtron.learner.spending import Spending
 from configtron.learner.table_policy import TablePolicy
 from configtron.learner.templates import ready
 from configtron.learner.unloaded import barred
-from configtron.learner.warmstart import FIRST_NOISE_LN
 
 # Sessions that get Default in every cell: the baseline must itself be measured, or a warm start that is wrong about
 # Default is never found out. One in a hundred costs a hundredth of the gain.
@@ -143,14 +142,13 @@ class Thompson(TablePolicy):
         default, limits = self._default_at(), self._limits()
         excess = partial(excess_at_full_width, drawn, mean, options.boldness, default)
         guarded, level_ms = limits.guarded(drawn, mean, unguarded), self._default_ms(model.levels())
-        free = drawn[:, :unguarded]
-        parts = [guarded, limits.free(free, mean, self._near(guarded)), limits.free(free, mean)]
-        plan = self.spending.plan(parts, excess, level_ms, default)
+        plan = self.spending.plan(guarded, excess, level_ms, default)
         if plan.limit_ms is not None:
             self.dropping.purse_ = purse(plan.limit_ms)
-        picks = np.concatenate((parts[plan.explores], guarded), axis=1)
-        if plan.unguarded <= 0.0:
-            picks[:, :unguarded] = default
+        free = np.full((len(guarded), unguarded), default)
+        if plan.unguarded > 0.0:
+            free = limits.free(drawn[:, :unguarded], mean, self._near(guarded) if plan.near else None)
+        picks = np.concatenate((free, guarded), axis=1)
         self.spending.mark(candidates[picks[:, unguarded:]], candidates[picks[:, :unguarded]])
         expected = np.exp(np.take_along_axis(mean, picks, axis=1)) * level_ms[:, None]
         each = ((unguarded, plan.unguarded), (options.draws, plan.guarded))
@@ -192,12 +190,7 @@ class Thompson(TablePolicy):
     def _own_effects(self, model: Model) -> Floats:
         """Return (configurations,) the effect of each in all cells alike that no feature explains, ln(ms): a
         configuration with one load ten times as long must not be tried in every other cell."""
-        tally = self.cells.tally_
-        if not tally.count.any():
-            return np.zeros(len(self.grid))
-        weight = weights(tally.count, tally.noise_ln(FIRST_NOISE_LN), self.options.model.residual_ln)
-        rest = np.nan_to_num(tally.mean()) - model.mean() - np.nan_to_num(model.levels())[:, None]
-        found: Floats = (weight * rest).sum(axis=0) / (weight.sum(axis=0) + 1.0 / OWN_LN**2)
+        found = model.own_effects(OWN_LN)
         found -= found[self.grid.default]
         return found
 

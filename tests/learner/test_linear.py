@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 from scipy.linalg import block_diag
 
+from configtron.learner.cell_sums import LEVEL_PRECISION
 from configtron.learner.features import cell_features, configuration_features, rounds_of
 from configtron.learner.linear import (
-    LEVEL_PRECISION,
     Evidence,
     Model,
     Spread,
@@ -47,7 +47,7 @@ def small_problem() -> tuple[np.ndarray, ...]:
 def small_model(features, cells, count, mean, known=None):  # type: ignore[no-untyped-def]
     seen: SufficientStatistics = sufficient_statistics(weights(count, NOISE, RESIDUAL), mean, features, PLACES, SPREAD)
     known = known or prior(KNOB_SD, SHARE).plus(evidence(seen, cells))
-    return Model(solved(known), seen, features, cells, count, mean, noise_ln=NOISE, residual_ln=RESIDUAL)
+    return Model(solved(known), seen, features, cells, residual_ln=RESIDUAL)
 
 
 def written_out(features, cells, count, mean):  # type: ignore[no-untyped-def]

@@ -85,6 +85,8 @@ def test_one_policy_is_imported_without_the_others() -> None:
 JUNK = ("x", -1, None, [], np.zeros(3), np.zeros((2, 2), dtype=np.int64))
 
 
+# Fields that states of earlier versions do not have, so that a state without them loads.
+ADDED = ("noise_ln_",)
 # One policy of each part that has a state.
 STATES = ("default", "reuse", "bo", "configtron", "thompson")
 
@@ -111,7 +113,8 @@ def test_a_damaged_state_is_refused_in_one_line(name: str) -> None:
                 refusals += 1
                 assert "\n" not in str(error) and "damaged" in str(error), str(error)
                 continue
-            assert not isinstance(junk, str), f"{field} is taken without a value"
+            missing_from_earlier = field in ADDED and junk == "left out"
+            assert missing_from_earlier or not isinstance(junk, str), f"{field} is taken without a value"
     assert refusals >= 5 * len(whole["own"])
 
 

@@ -13,6 +13,7 @@ from configtron.learner import policy
 from configtron.learner.policies.thompson import Thompson, ThompsonOptions
 from configtron.learner.setting import Setting
 from configtron.learner.shared_model import ModelOptions
+from configtron.learner.state import decode, encode
 from configtron.learner.templates import templates
 from configtron.model.tensor import Tensor
 from rigs.worlds import SITES, lived, small_classes, small_tensor
@@ -114,6 +115,23 @@ def test_what_is_solved_once_is_not_kept_too_long() -> None:
     assert (one.model.model().shared() != early).any()
     one.restore(state)
     assert (one.model.model().shared() == early).all()
+
+
+def test_the_noise_that_weighs_loads_is_found_anew_when_loads_have_grown_and_is_saved() -> None:
+    """Until then a restored policy weighs as the saved one does; a state of before it was saved still loads."""
+    one, again, earlier = (thompson(part_at=0) for _ in range(3))
+    lived(one, TENSOR, 7500)
+    assert one.model.noise_ln_ != one.cells.noise_ln()
+    again.restore(one.save())
+    state = decode(one.save())
+    del state["own"]["noise_ln_"]
+    earlier.restore(encode(state))
+    assert earlier.model.noise_ln_ == one.cells.noise_ln()
+    for each in (one, again):
+        lived(each, TENSOR, 500, seed=2)
+    assert one.save() == again.save()
+    lived(one, TENSOR, 2000, seed=3)
+    assert one.model.noise_ln_ != again.model.noise_ln_
 
 
 def cut(log_ms_off: float = 0.0) -> Thompson:
