@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TextIO
 
+from configtron.model.counting import count_of
 from configtron.model.records import rounded
 from configtron.probe.costs import CampaignCost
 from configtron.report.files import write_list
@@ -26,7 +27,7 @@ def write_cost(cost: CampaignCost, form: str, out: TextIO) -> None:
 def _lines(cost: CampaignCost) -> list[str]:
     moved = cost.bytes_out + cost.bytes_in
     return [
-        f"targets      {cost.targets} from {cost.vantages} vantages, profile {cost.profile}",
+        f"targets      {cost.targets} from {count_of(cost.vantages, 'vantage')}, profile {cost.profile}",
         f"connections  {cost.connections} ({cost.starts} SYNs)",
         f"packets      {cost.packets_out + cost.packets_in} ({cost.packets_out} sent, {cost.packets_in} received)",
         f"bytes        {size(moved)} ({size(cost.bytes_out)} sent, {size(cost.bytes_in)} received)",

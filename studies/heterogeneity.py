@@ -65,10 +65,12 @@ DIFFERS = (
 def run(arguments: Arguments) -> Evaluated:
     """Return the study. Errors: `BadInput`."""
     if arguments.tensor is None:
-        raise BadInput("realism reads a measured tensor: configtron learn measure --study realism, or --tensor FILE")
+        raise BadInput(
+            "heterogeneity reads a measured tensor: configtron learn measure --study realism, or --tensor FILE"
+        )
     cells, missing = measured(arguments.tensor, arguments.source)
     about = (("tensor", arguments.source), ("made by", arguments.tensor.source), *arguments.tensor.provenance)
-    title, paper = "Does realism bring heterogeneity?", "46 harder networks, published November 2026"
+    title, paper = "Do harder networks need different configurations?", "46 networks, our figures of November 2026"
     if not cells.at:
         return Evaluated("realism", title, paper, METHOD, (), (), (), DIFFERS, about, missing)
     found = {name: _set(cells, name, arguments.seed) for name in SETS if cells.allowed(name).any()}

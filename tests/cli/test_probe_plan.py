@@ -59,3 +59,7 @@ def test_a_lab_run_makes_about_the_connections_of_its_plan(tmp_path: Path) -> No
     planned = campaign.campaign_cost(campaign.PlanOptions(sites, profile="quick"))
     with campaign.open_runs(tmp_path / "r.db") as store:
         assert store.run(done.number).traces == pytest.approx(planned.connections, rel=0.25)
+
+
+def test_one_vantage_is_counted_in_the_singular() -> None:
+    assert "1000000 from 1 vantage, profile" in plan("--vantages", "1")

@@ -31,7 +31,7 @@ def plan(form: str, output_file: str, everything: bool, **_: object) -> None:
         columns = (*PLAN_COLUMNS, "now") if form == "csv" else PLAN_COLUMNS
         refused = report.profiles
         write(columns, plan_rows(report.planned, place(), form, everything=everything, refused=refused))
-    say(plan_summary(report.planned))
+    say(plan_summary(report.planned, report.profiles))
     for line in obstacle_lines(report):
         warn(line)
     if report.refused:

@@ -78,16 +78,17 @@ def _with_id(row: Row) -> Row:
     return {**row, "id": Advice(str(row["driver"]), str(row["scope"]), str(row["knob"]), *ends).id}
 
 
-def plan_summary(found: Planned) -> str:
-    """Return how many changes are due, acknowledged and frozen, in one line."""
+def plan_summary(found: Planned, refused: Collection[str] = ()) -> str:
+    """Return how many changes are due, acknowledged and frozen, and what the guard refuses, in one line."""
     counts = found.counts()
     parts = [f"{counts[state]} {state}" for state in ("due", "muted", "frozen") if counts[state]]
     if counts["frozen"]:
         parts[-1] += " (external changes; see configtron tune status)"
     if not (found.advices or found.have.profiles):
         parts = ["nothing to change: no client has a profile yet (configtron tune profile set, prefix set)"]
+    stopped = f"; profiles refused: {', '.join(sorted(refused))}" if refused else ""
     held = f"; {count_of(found.held, 'prefix')} held back" if found.held else ""
-    return f"plan by {found.driver.name}: {', '.join(parts) or 'nothing to change'}{held}; nothing was written"
+    return f"plan by {found.driver.name}: {', '.join(parts) or 'nothing to change'}{held}{stopped}; nothing was written"
 
 
 def obstacle_lines(report: PlanReport) -> list[str]:

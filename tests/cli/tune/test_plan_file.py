@@ -91,7 +91,7 @@ def test_a_table_marks_what_the_guard_refuses(wanted: TuneCommand, stack: Stack)
     wanted("prefix", "set", "10.2.0.0/16", "large")
     code, table, message = wanted("plan", "--driver", "memory")
     states = {(words[1], words[2]): words[-1] for words in map(str.split, table.splitlines()[1:])}
-    assert code == REFUSED and "profile large is unfair" in message
+    assert code == REFUSED and "profile large is unfair" in message and "; profiles refused: large; " in message
     refused = {place for place, state in states.items() if state == "refused"}
     control = "tcp_congestion_control"
     assert refused == {("profile:large", "initcwnd"), ("profile:large", control), ("10.2.0.0/16", "profile")}
