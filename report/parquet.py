@@ -6,14 +6,17 @@
 
 NAME identifies the run, on whatever machine it was made: the same run written again replaces its files. A partition of
 millions of rows is several files, `run-NAME.2.parquet` and so on. The files appear under their names when all of a
-table is written; a killed export leaves hidden files that end in `.part`, which the next one replaces.
+table is written; a killed export leaves hidden files that end in `.part`, which the next one replaces. An export waits
+while another one writes to the same DIR.
 """
 
 from __future__ import annotations
 
+import fcntl
+import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -78,12 +81,26 @@ def write_parquet(
     except ModuleNotFoundError as error:
         raise missing(error) from error
     try:
-        with readings, verdicts:
+        with _locked(folder), readings, verdicts:
             for item in found:
                 _write(item, source, readings, verdicts)
     except OSError as error:
         raise cannot_write(error.filename or folder, error) from error
     return WrittenParquet(readings.rows, verdicts.rows, (*readings.files, *verdicts.files))
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Make a folder, and keep other exports out of it: two of one run would write the same hidden files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        # NFS locks no folder; one export at a time needs no lock.
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _write(item: TargetResult, source: RunSource, readings: _ParquetTable, verdicts: _ParquetTable) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from configtron.db.measuring import Measuring
 from configtron.fleet.transport.dask_tasks import check_cluster
 from configtron.lab.testbed.layout import tensor_of
+from configtron.learner.sim.world import ANALYTIC
 from configtron.model.errors import CONDITION, DONE, NOTHING, PARTIAL, BadInput
 from configtron.model.records import canonical
 from configtron.model.samples import Pairs
@@ -50,7 +51,7 @@ class ClaimsOptions:
     or None."""
 
     db: Path
-    tensor: Path | None = None
+    tensor: Path | str | None = None
     measurement: int | None = None
     smoke: bool = False
     seed: int = 1
@@ -90,10 +91,10 @@ def _claims_study(name: str) -> ClaimsStudy:
 
 
 def _check(rows: Sequence[ClaimsStudy], options: ClaimsOptions) -> None:
-    if not any(row.needs == TENSOR for row in rows) and (options.tensor or options.measurement is not None):
+    if not any(row.needs == TENSOR for row in rows) and (options.tensor is not None or options.measurement is not None):
         others = ", ".join(row.name for row in rows)
         raise BadInput(f"--tensor and --measurement are for studies of a tensor; {others} measures for itself")
-    if options.tensor and options.measurement is not None:
+    if options.tensor is not None and options.measurement is not None:
         raise BadInput("--tensor is a measurement by itself; leave --measurement out")
     if options.cluster:
         check_cluster(options.cluster, options.jobs)
@@ -111,18 +112,27 @@ def _check(rows: Sequence[ClaimsStudy], options: ClaimsOptions) -> None:
 def _tensor_of(row: ClaimsStudy, options: ClaimsOptions) -> tuple[str, Tensor]:
     """Return a name for the report, and the tensor of a study: the one that the options name, else the last one of the
     database, else the one that ships with the package."""
-    named = str(options.tensor) if options.tensor else ""
-    if not named and options.measurement is None and not _has_measurement(options.db):
-        named = row.shipped
+    if options.tensor is not None:
+        return _named_tensor(row, str(options.tensor))
+    if row.shipped and options.measurement is None and not _has_measurement(options.db):
+        return _named_tensor(row, row.shipped)
+    return _measured(options)
+
+
+def _named_tensor(row: ClaimsStudy, named: str) -> tuple[str, Tensor]:
+    """Return a shipped tensor, or a file's; with a directory before it (./hotcloud), a name is always a file's."""
     if named in shipped_names():
         return f"{named}, shipped with configtron", read(BytesIO(tensor_file(named)), named)
-    if named:
-        try:
-            with Path(named).open("rb") as file:
-                return named, read(file, named)
-        except OSError as error:
-            raise BadInput(f"{named}: {error.strerror}; shipped are: {', '.join(shipped_names())}") from error
-    return _measured(options)
+    try:
+        with Path(named).open("rb") as file:
+            return named, read(file, named)
+    except OSError as error:
+        shipped = ", ".join(shipped_names())
+        if named in ANALYTIC:
+            raise BadInput(
+                f"{named}: a formula, for studies of simulated sessions; {row.name} reads a file, or one of: {shipped}"
+            ) from error
+        raise BadInput(f"{named or repr(named)}: {error.strerror}; shipped are: {shipped}") from error
 
 
 def _has_measurement(path: Path) -> bool:

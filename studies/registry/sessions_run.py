@@ -47,7 +47,7 @@ def options_of(
     tensor: str | None, count: int | None, seed: int, seeds: int | None, smoke: bool = False, **_: Any
 ) -> SessionsOptions:
     """Return the options of the smallest run, or of the usual one, where none are named."""
-    tensors = (tensor,) if tensor else SMOKE_TENSORS if smoke else every_tensor()
+    tensors = (tensor,) if tensor is not None else SMOKE_TENSORS if smoke else every_tensor()
     if smoke:
         count, seeds = count or SMOKE_SESSIONS, seeds or SMOKE_SEEDS
     return SessionsOptions(tensors, count, seed, seeds or SessionsOptions.seeds)

@@ -65,6 +65,16 @@ def test_the_shipped_tensor_in_every_form(tmp_path: Path, capsys: Spoken) -> Non
     assert study("hotcloud", "--tensor", TENSOR, "--fail-on-absent") == CONDITION
 
 
+@pytest.mark.parametrize("command", [("replay", "study", "hotcloud"), ("tune", "evaluate", "--study", "hotcloud")])
+def test_a_file_that_is_called_as_a_shipped_tensor(
+    command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Spoken
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("hotcloud").write_text("none")
+    assert run([*command, "--tensor", "./hotcloud"]) == USAGE
+    assert "hotcloud: no PLT-tensor" in capsys.readouterr().err
+
+
 def test_a_measurement_that_is_under_way(tmp_path: Path, capsys: Spoken, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is whole is evaluated, what is not is named; with nothing whole it says what to do."""
     monkeypatch.setattr(measuring, "guests", lambda *_: pretend.guests())

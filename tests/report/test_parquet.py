@@ -6,8 +6,10 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -16,7 +18,7 @@ from configtron.model.nouns import Vantage
 from configtron.model.records import Result, canonical
 from configtron.report import parquet
 from configtron.report.parquet import RunSource, WrittenParquet, write_parquet
-from configtron.report.target_results import found_in
+from configtron.report.target_results import TargetResult, found_in
 from configtron.service import campaign
 from rigs import ROOT
 from tests.support.sample_results import VANTAGES, run
@@ -108,6 +110,24 @@ def test_a_broken_export_leaves_no_file_under_its_name(tmp_path: Path) -> None:
     left.write_bytes(b"of a killed one")
     assert write_parquet(found_in(run()), SOURCE, tmp_path).readings == len(rows(tmp_path, "readings")) == 16
     assert not left.exists()
+
+
+def test_two_exports_of_a_run_at_once_are_both_written(tmp_path: Path) -> None:
+    done: list[int] = []
+    second = Thread(target=lambda: done.append(write_parquet(found_in(run()), SOURCE, tmp_path, most_rows=1).readings))
+
+    def first() -> Iterator[TargetResult]:
+        targets = iter(found_in(run()))
+        yield next(targets)
+        second.start()
+        # It ends by now if nothing keeps it out.
+        second.join(0.3)
+        yield from targets
+
+    done.append(write_parquet(first(), SOURCE, tmp_path, most_rows=1).readings)
+    second.join()
+    assert done == [16, 16] and len(rows(tmp_path, "readings")) == 16
+    assert [*tmp_path.rglob(".*.part")] == []
 
 
 def test_a_full_disk_is_one_line_and_leaves_no_part(tmp_path: Path) -> None:

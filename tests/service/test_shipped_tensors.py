@@ -94,3 +94,16 @@ def test_a_study_reads_what_ships_where_nothing_was_measured(study: str, tensor:
 def test_a_measurement_that_is_named_must_be_there(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no measurement"):
         evaluate(("hotcloud",), ClaimsOptions(tmp_path / "none.db", measurement=3), lambda *_: None, lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "reason"), [("", "'': Is a directory"), ("analytic", "a formula, for studies of simulated sessions")]
+)
+def test_what_no_tensor_of_a_claim_is(tensor: str, reason: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=reason):
+        evaluate(("hotcloud",), ClaimsOptions(tmp_path / "none.db", tensor=tensor), lambda *_: None, lambda _: None)
+
+
+def test_an_empty_name_of_a_tensor_is_not_the_default() -> None:
+    with pytest.raises(BadInput, match="'': Is a directory; name a file, or one of: .*analytic"):
+        sessions_run.job_of(("gains",), sessions_run.options_of("", 1, 1, 2), lambda _: None)

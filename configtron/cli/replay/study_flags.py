@@ -71,7 +71,7 @@ study_options = with_options(
 )
 evaluate_options = with_options(
     click.option("--study", "names", multiple=True, help="Which; repeat for more."),
-    click.option("--tensor", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    click.option("--tensor", type=click.Path(dir_okay=False), metavar="FILE",
                  help="For hotcloud and realism: a tensor's file, in place of a measurement of the database."),
     CLAIMS_OPTIONS,
 )

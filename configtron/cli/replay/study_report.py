@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from configtron.cli.output import LEARNING, event_lines, say, write_rows
@@ -32,10 +31,9 @@ def claims_study(names: Sequence[str], given: dict[str, Any]) -> int:
     """Run these studies of claims and show them; return the exit code."""
     form, output_file, quiet = given["form"], given["output_file"], settings().loudness < 0
     can_be_written(given["html"], None if written.to_folder(form, output_file) else output_file)
-    tensor = Path(given["tensor"]) if given["tensor"] else None
     plain = (given["smoke"], given["seed"], given["jobs"], given["folder"])
     others = {name: given[name] for name in ("archive", "only", "site", "cluster") if given.get(name)}
-    options = claims_run.ClaimsOptions(settings().db, tensor, given["measurement"], *plain, **others)
+    options = claims_run.ClaimsOptions(settings().db, given["tensor"], given["measurement"], *plain, **others)
     with terminated(), PartsDisplay(quiet=quiet, color=settings().color) as display:
         found = claims_run.evaluate(names, options, display, say)
     for path in written.write_claims(found, form, output_file):

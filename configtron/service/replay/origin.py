@@ -168,8 +168,8 @@ def _bytes(name: str) -> bytes:
     try:
         return Path(name).read_bytes()
     except OSError as error:
-        known = ", ".join((*sources(), *shipped_names()))
-        raise BadInput(f"{name}: {error.strerror}; name a file, or one of: {known}") from error
+        known = ", ".join((*sources(), *ANALYTIC, *shipped_names()))
+        raise BadInput(f"{name or repr(name)}: {error.strerror}; name a file, or one of: {known}") from error
 
 
 def _sessions(origin: Origin, tensor: Tensor) -> Sessions:
