@@ -35,6 +35,14 @@ class Finite(click.FloatRange):
 SPAN = Finite(min=0, min_open=True)
 
 
+def not_empty(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Return a text; callback of an option. Errors: `BadInput` for one that was typed and is empty, such as a variable
+    that a script has not set: without the option the command would run elsewhere."""
+    if value == "" and context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE:
+        raise BadInput(f"{parameter.opts[0]} is empty; name something, or leave it out")
+    return value
+
+
 def with_options(*options: Decorator) -> Decorator:
     """Return a decorator that adds options to a command, in the order of its help."""
 

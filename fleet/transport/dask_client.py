@@ -7,6 +7,7 @@ configuration (`distributed.comm.tls`). Some callers allow TCP without TLS to a 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -106,10 +107,21 @@ def connect(address: str, timeout_s: float = CONNECT_TIMEOUT_S) -> Any:
     scheduler answers."""
     dask, security = _dask(), _tls_settings(address)
     try:
+        asyncio.run(asyncio.wait_for(_identify(dask, address, security, timeout_s), timeout_s))
         return dask.Client(address, timeout=timeout_s, security=security, set_as_default=False)
-    except (OSError, ValueError, TypeError, RuntimeError) as error:
-        why, remedy = " ".join(str(error).split()), HOW_TO_SET if security else "start one: dask scheduler"
+    # `MemoryError`: Dask reads the first bytes of another protocol as a size
+    except (OSError, ValueError, TypeError, RuntimeError, MemoryError) as error:
+        why = " ".join(str(error).split()) or f"nothing that Dask understands within {timeout_s:g} s"
+        remedy = HOW_TO_SET if security else "start one: dask scheduler"
         raise BadInput(f"--cluster {address}: no scheduler answers ({why}); {remedy}") from error
+
+
+async def _identify(dask: Any, address: str, security: Any, timeout_s: float) -> None:
+    """Ask the program at an address to identify itself. A client of Dask waits for ever for a program that accepts
+    connections and is no scheduler."""
+    arguments = security.get_connection_args("client") if security else {}
+    async with dask.rpc(address, timeout=timeout_s, connection_args=arguments) as scheduler:
+        await scheduler.identity()
 
 
 class LiveWorkers:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from configtron.cli.options import FILE, form_options
+from configtron.cli.options import FILE, form_options, not_empty
 from configtron.cli.output import progress_bar, say
 from configtron.cli.settings import settings
 from configtron.linux.signals import terminated
@@ -24,13 +24,6 @@ STUDIES = ("hotcloud", "configtron", "smoke", "realism", "visits")
 SERVERS = ("nginx", "apache")
 
 
-def _looks(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(word) for word in value.split(",")) if value else ()
-    except ValueError:
-        raise click.BadParameter(f"{value!r}: numbers of loads, as in 6,12,24", ctx, param) from None
-
-
 @click.command(short_help="Fill the PLT-tensor with page loads in the lab.")
 @click.option("--study", type=click.Choice(STUDIES), help="What to measure.")
 @click.option("--smoke", is_flag=True, help="The same as --study smoke.")
@@ -38,14 +31,15 @@ def _looks(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
               help="Instead of the study's networks; repeat for more. As in hotcloud:1/150/2.5, pantheon:3,"
               " emulated:5/20/1/100 (Mbit/s, ms one way, % lost, packets of queue).")  # fmt: skip
 @click.option("--site", "sites", multiple=True, metavar="SITE", help="Instead of the study's sites; repeat for more.")
-@click.option("--looks", default="", metavar="N,N,...", callback=_looks,
+@click.option("--looks", default="", metavar="N,N,...",
               help="After how many loads of a cell its median is checked; the last number is the end."
               "  [default: the study's]")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0, 2**48 - 1), default=None,
               help="The same seed gives the same loads, bit for bit.  [default: 1]")  # fmt: skip
 @click.option("--server", type=click.Choice(SERVERS), default=None, help="Web server of the pages.  [default: nginx]")
 @click.option("-j", "--jobs", type=click.IntRange(1), default=None, help="Guests at once.  [default: one a CPU]")
-@click.option("--cluster", metavar="ADDRESS", help="Measure on the workers of this Dask scheduler (tls://HOST:8786).")
+@click.option("--cluster", metavar="ADDRESS", callback=not_empty,
+              help="Measure on the workers of this Dask scheduler (tls://HOST:8786).")  # fmt: skip
 @click.option("--dask", hidden=True, metavar="ADDRESS", help="The earlier spelling of --cluster.")
 @click.option("--resume", type=int, metavar="NUMBER", help="Resume a measurement; -1 is the last one.")
 @click.option("--fail-on-unknown", is_flag=True, help="Exit with 1 if a median is not known as well as it should be.")

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from configtron.cli.completing import runs
-from configtron.cli.options import FILE, Decorator, Finite, format_option, output_option, with_options
+from configtron.cli.options import FILE, Decorator, Finite, format_option, not_empty, output_option, with_options
 from configtron.cli.probe.names import address_blocks, run_number, sendable, template, test_names
 from configtron.model.choices import BACKENDS, PROFILES, TESTS
 
@@ -85,7 +85,7 @@ run_options = with_options(
     _file("--craft crafted", "Send the packets of this file, one Scapy expression a line, and show what answers.",
           callback=template, metavar="FILE"),
     _text("--cluster", "Have the workers of this Dask scheduler probe, each from its region (tls://HOST:8786).",
-          metavar="ADDRESS"),
+          metavar="ADDRESS", callback=not_empty),
     click.option("--shard-targets", type=click.IntRange(1, 500), default=200, show_default=True,
                  help="With --cluster: targets that a worker gets at once."),
     _switch("--lab", "Raise the lab internet and probe that; nothing leaves this host."),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from configtron.cli.options import format_option, with_options
+from configtron.cli.options import format_option, not_empty, with_options
 
 # As `studies/registry/kinds.py`, written down here so that --help imports nothing.
 NEEDS = ("tensor", "lab", "sessions")
@@ -64,7 +64,7 @@ study_options = with_options(
     click.option("--only", default="", metavar="RUN", help="Of these: only these runs, PART/SCHEME; may have a *."),
     click.option("--site", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
                  help="Of these: write static pages of all complete runs there, with the command that repeats each."),
-    click.option("--cluster", default="", metavar="ADDRESS",
+    click.option("--cluster", default="", metavar="ADDRESS", callback=not_empty,
                  help="Of a study of the lab: run its parts on the workers of this Dask scheduler (tls://HOST:8786)."),
     click.option("--resume", default=None, is_flag=False, flag_value="last", metavar="[N]",
                  help="Resume interrupted studies of simulated sessions: a replay's number, or the latest."),

@@ -70,22 +70,29 @@ class MeasureOptions:
 
 def options_of(
     db: Path, argv: tuple[str, ...], *, study: str | None, smoke: bool, seed: int | None, server: str | None,
-    jobs: int | None, cluster: str | None, dask: str | None, resume: int | None, **what: Any,
+    jobs: int | None, cluster: str | None, dask: str | None, resume: int | None, looks: str, **what: Any,
 ) -> MeasureOptions:  # fmt: skip
-    """Return the options of `learn measure`; None: not given; dask: the earlier spelling of cluster. Errors: `BadInput`
-    for those that contradict others."""
+    """Return the options of `learn measure`; None: not given; looks: numbers with commas, as typed; dask: the earlier
+    spelling of cluster. Errors: `BadInput` for those that contradict others."""
     if smoke and study not in (None, "smoke"):
         raise BadInput("--smoke is a study of its own; leave --study out")
     name = "smoke" if smoke else study
     how: dict[str, Any] = {"jobs": jobs or 0, "cluster": cluster or dask or ""}
     if resume is not None:
-        if name or any(what.values()) or seed is not None or server:
+        if name or looks or any(what.values()) or seed is not None or server:
             raise BadInput("--resume goes on as it was begun: leave out the seed and every option of what to measure")
         return MeasureOptions(db, resume=resume, **how)
     if name is None:
         raise BadInput(f"nothing to measure: name a study by --study {'|'.join(STUDIES)}, or --smoke")
     seed, server = 1 if seed is None else seed, server or "nginx"
-    return MeasureOptions(db, name, **what, seed=seed, server=server, argv=argv, **how)
+    return MeasureOptions(db, name, **what, looks=_numbers(looks), seed=seed, server=server, argv=argv, **how)
+
+
+def _numbers(looks: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(word) for word in looks.split(",")) if looks else ()
+    except ValueError:
+        raise BadInput(f"--looks {looks}: write numbers of loads, as in 6,12,24") from None
 
 
 @dataclass(frozen=True, slots=True)
