@@ -25,7 +25,7 @@ from configtron.fingerprint.passive.readings import Hellos
 from configtron.fingerprint.passive.summary import SIDE, SIDES
 from configtron.model.nouns import Observation
 from configtron.model.records import Json, canonical, observation_form
-from configtron.report.connection_rows import NOT_SHOWN, ROWS_AT_ONCE, Cells, TextsByKind, joined, one_if_same
+from configtron.report.connection_rows import NOT_SHOWN, Cells, joined, one_if_same, texts_by_kind
 
 SCHEMA = "configtron.connection/1"
 HANDSHAKE_NUMBERS = ("rtt", "rtt_server", "rtt_client", "syns", "synacks")
@@ -66,14 +66,9 @@ def write_jsonl(batches: Iterable[ConnectionReports], files: list[str], out: Tex
     """
     count = 0
     for reports in batches:
-        last_members = TextsByKind(reports, reports.alike, _names_and_verdicts)
-        for begin in range(0, len(reports), ROWS_AT_ONCE):
-            rows = slice(begin, min(begin + ROWS_AT_ONCE, len(reports)))
-            for texts in last_members.of(rows):
-                part = slice(begin, begin + len(texts))
-                if texts:
-                    out.write("\n".join(_objects(_members(reports, part, files, texts), len(texts))) + "\n")
-                count += len(texts)
+        for rows, texts in texts_by_kind(reports, reports.alike, _names_and_verdicts):
+            out.write("\n".join(_objects(_members(reports, rows, files, texts), len(texts))) + "\n")
+            count += len(texts)
     return count
 
 

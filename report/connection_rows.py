@@ -14,7 +14,7 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import repeat
-from typing import Generic, TextIO, TypeVar
+from typing import TextIO, TypeVar
 
 import numpy as np
 
@@ -67,15 +67,9 @@ def write_csv(batches: Iterable[ConnectionReports], files: list[str], out: TextI
         out.write(",".join(columns()) + "\n")
     count = 0
     for reports in batches:
-        last_columns = TextsByKind(reports, reports.kinds, _tls_and_verdict_text)
-        for begin in range(0, len(reports), ROWS_AT_ONCE):
-            rows = slice(begin, min(begin + ROWS_AT_ONCE, len(reports)))
-            for texts in last_columns.of(rows):
-                part = slice(begin, begin + len(texts))
-                if texts:
-                    cells = (*_cells(reports, part, files), texts)
-                    out.write("\n".join(joined(",", cells, len(texts))) + "\n")
-                count += len(texts)
+        for rows, texts in texts_by_kind(reports, reports.kinds, _tls_and_verdict_text):
+            out.write("\n".join(joined(",", (*_cells(reports, rows, files), texts), len(texts))) + "\n")
+            count += len(texts)
     return count
 
 
@@ -121,31 +115,27 @@ def _cells(reports: ConnectionReports, rows: slice, files: list[str]) -> Iterato
         yield _rounded_cells(reports.loss[side][rows], 6)
 
 
-class TextsByKind(Generic[T]):
-    """The texts of each connection's observations and hellos, formatted once for each kind of connection.
+def texts_by_kind(
+    reports: ConnectionReports, kinds: Column, text: Callable[[Sequence[Observation], Hellos], T]
+) -> Iterator[tuple[slice, list[T]]]:
+    """Yield some rows at a time, and of each what its observations and hellos are formatted as, once for each kind.
 
-    kinds: a number for each connection, the same for those that have the same texts; text: formats them
+    kinds: a number for each connection, the same for those that have the same texts; text: formats them. If a
+    connection cannot be read, yield those before it, then raise.
     """
-
-    def __init__(
-        self, reports: ConnectionReports, kinds: Column, text: Callable[[Sequence[Observation], Hellos], T]
-    ) -> None:
-        self._reports, self._kinds, self._text = reports, kinds.tolist(), text
-        self._of_kind: dict[int, T] = {}
-
-    def of(self, rows: slice) -> Iterator[list[T]]:
-        """Yield the texts for these rows. If a connection cannot be read, yield those before it, then raise."""
+    numbers, of_kind = kinds.tolist(), dict[int, T]()
+    for begin in range(0, len(reports), ROWS_AT_ONCE):
         found: list[T] = []
         try:
-            for row, kind in enumerate(self._kinds[rows], rows.start):
-                texts = self._of_kind.get(kind)
-                if texts is None:
-                    texts = self._of_kind[kind] = self._text(*self._reports.read(row))
-                found.append(texts)
+            for row, kind in enumerate(numbers[begin : begin + ROWS_AT_ONCE], begin):
+                if kind not in of_kind:
+                    of_kind[kind] = text(*reports.read(row))
+                found.append(of_kind[kind])
         except BaseException:
-            yield found
+            if found:
+                yield slice(begin, begin + len(found)), found
             raise
-        yield found
+        yield slice(begin, begin + len(found)), found
 
 
 def _tls_and_verdict_text(observations: Sequence[Observation], hellos: Hellos) -> str:
