@@ -68,7 +68,7 @@ class DrawLimits:
 
     def _fastest(self, drawn: Floats, mean: Floats, out: Mask, rows: slice, near: Mask | None = None) -> Codes:
         # Faster than a choice by mask: infinity is what no draw takes.
-        served = drawn + np.where(out, np.inf, 0.0).astype(drawn.dtype)[:, None]
+        served = drawn + np.where(out, np.inf, 0.0)[:, None]
         if self.may is not None:
             served = within_bound(served, mean, self.may[rows])
         if near is not None:
