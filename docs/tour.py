@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Make the outputs in README.md and docs/tour.md again: run the commands they show and put the output below them.
 
-Usage: python docs/tour.py [--check] [NAME ...]     (make docs)
+Usage: python docs/tour.py [--check] [PAGE ...] [NAME ...]     (make docs)
 
 A block lies between two comments:
 
-    <!-- tour: NAME [repo] [stderr] [head=N] [tail=N] -->
+    <!-- tour: NAME [repo] [stderr] [head=N] [tail=N] [rtol=X] [counts=X] -->
     ```console
     $ command
     what it printed
@@ -14,8 +14,10 @@ A block lies between two comments:
 
 Each line that begins with "$ " is run by bash; the lines up to the next command are replaced by its standard output.
 `repo` runs in the repository's root (else in an empty folder that all blocks of a page share), `stderr` shows standard
-error too, `head` and `tail` keep that many lines and say how many were left out. `<!-- before: COMMAND -->` runs
-unseen and ends with the tour. With names, only those blocks; with --check nothing is written and a difference exits 1.
+error too, `head` and `tail` keep that many lines and say how many were left out. `rtol` and `counts` state how far
+figures and counts may be from those shown (rigs/shown.py): a block that is within stays as it is.
+`<!-- before: COMMAND -->` runs unseen and ends with the tour. With pages or names, only those; with --check nothing is
+written and a difference exits 1.
 """
 
 from __future__ import annotations
@@ -26,9 +28,13 @@ import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+from rigs.shown import differences  # noqa: E402 - a script finds the repository's packages by its own place
+
 PAGES = (ROOT / "README.md", ROOT / "docs" / "tour.md")
 BLOCK = re.compile(
     r"<!-- before: (?P<before>[^\n]+?) -->|"
@@ -80,32 +86,34 @@ def printed(command: str, home: Path, *, repo: bool, stderr: bool) -> list[str]:
     return [line.rstrip() for line in text.rstrip("\n").split("\n")] if text.strip() else []
 
 
-def cut(lines: list[str], head: int | None, tail: int | None) -> list[str]:
+def cut(lines: list[str], head: int, tail: int) -> list[str]:
     """The first and last lines, with a line between that says how many are missing."""
-    kept = (head or 0) + (tail or 0)
+    kept = head + tail
     if not kept or len(lines) <= kept + 1:
         return lines
-    return [*lines[: head or 0], f"[... {len(lines) - kept} lines]", *(lines[-tail:] if tail else [])]
+    return [*lines[:head], f"[... {len(lines) - kept} lines]", *(lines[-tail:] if tail else [])]
 
 
-def number(options: str, name: str) -> int | None:
-    found = re.search(rf"\b{name}=(\d+)", options)
-    return int(found[1]) if found else None
+def number(options: str, name: str) -> float | None:
+    found = re.search(rf"\b{name}=([\d.]+)", options)
+    return float(found[1]) if found else None
 
 
-def remade(found: re.Match[str], home: Path) -> str:
-    """The block with its commands' outputs of today."""
+def remade(found: re.Match[str], home: Path) -> list[str]:
+    """The block's lines with its commands' outputs of today."""
     options, lines = found["options"], []
+    head, tail = (int(number(options, name) or 0) for name in ("head", "tail"))
     for command in (line[2:] for line in found["body"].splitlines() if line.startswith("$ ")):
         output = printed(command, home, repo="repo" in options.split(), stderr="stderr" in options.split())
-        lines += [f"$ {command}", *cut(output, number(options, "head"), number(options, "tail"))]
-    body = "\n".join(lines)
-    return f"<!-- tour: {found['name']}{options} -->\n```console\n{body}\n```\n<!-- end -->"
+        lines += [f"$ {command}", *cut(output, head, tail)]
+    return lines
 
 
 def main(arguments: list[str]) -> int:
-    names = {name for name in arguments if not name.startswith("-")}
-    return max(rewritten(page, names, write="--check" not in arguments) for page in PAGES)
+    words = {word for word in arguments if not word.startswith("-")}
+    named = {word for word in words if word.endswith(".md")}
+    pages = [page for page in PAGES if not named or page.name in named]
+    return max(rewritten(page, words - named, write="--check" not in arguments) for page in pages)
 
 
 def rewritten(page: Path, names: set[str], *, write: bool) -> int:
@@ -119,25 +127,18 @@ def rewritten(page: Path, names: set[str], *, write: bool) -> int:
 
         def replace(found: re.Match[str]) -> str:
             if found["before"]:
-                unseen.append(
-                    subprocess.Popen(
-                        ["bash", "-c", found["before"]],
-                        cwd=home,
-                        env=surroundings(home),
-                        start_new_session=True,
-                        stdout=subprocess.DEVNULL,
-                        stderr=subprocess.DEVNULL,
-                    )
-                )
-                try:
-                    unseen[-1].wait(SETTLE_S)
-                except subprocess.TimeoutExpired:
-                    pass
-                return found[0]
-            if names and found["name"] not in names:
+                unseen.append(in_background(found["before"], home))
+            if found["before"] or (names and found["name"] not in names):
                 return found[0]
             print(f"{found['name']}:", file=sys.stderr)
-            return remade(found, home)
+            lines, options = remade(found, home), found["options"]
+            tolerances = (number(options, name) or 0.0 for name in ("rtol", "counts"))
+            differ = differences(found["body"].splitlines(), lines, *tolerances)
+            sys.stderr.writelines(f"{line}\n" for line in differ)
+            if not differ:
+                return found[0]
+            body = "\n".join(lines)
+            return f"<!-- tour: {found['name']}{options} -->\n```console\n{body}\n```\n<!-- end -->"
 
         try:
             after = BLOCK.sub(replace, text)
@@ -153,6 +154,17 @@ def rewritten(page: Path, names: set[str], *, write: bool) -> int:
         return 1
     page.write_text(after)
     return 0
+
+
+def in_background(command: str, home: Path) -> subprocess.Popen[bytes]:
+    """Start a server for the blocks that follow."""
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen(
+        ["bash", "-c", command], cwd=home, env=surroundings(home), start_new_session=True, **quiet
+    )
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(SETTLE_S)
+    return process
 
 
 if __name__ == "__main__":

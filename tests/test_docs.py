@@ -26,6 +26,8 @@ PAGES = sorted(
 )
 # Folders and files of a running installation, not of the repository.
 ELSEWHERE = re.compile(r"^(~|/|\.venv|net/|newsfragments/icw)")
+# Some 30 s on an idle machine; longer than this is a hang.
+LIMIT_S = 600
 # What marks a quoted word as a path of this repository.
 FOLDERS = (
     "benchmarks/ configtron/ db/ docs/ fingerprint/ fixtures/ lab/ newsfragments/ probe/ report/ rigs/ studies/ tests/"
@@ -176,6 +178,26 @@ def test_tour_replaces_outputs_only(tmp_path: Path) -> None:
     )
     assert fresh.main(["--check"]) == 0
     assert fresh.main(["other"]) == 0 and page.read_text() == made
+
+
+def test_an_output_within_its_interval_stays(tmp_path: Path) -> None:
+    fresh, page = tour(), tmp_path / "README.md"
+    fresh.PAGES = (page,)
+    for options, code in ((" rtol=0.1", 0), (" rtol=0.01", 1), ("", 1)):
+        block = f"<!-- tour: t{options} -->\n```console\n$ echo took 2.1 s\ntook 2.0 s\n```\n<!-- end -->"
+        page.write_text(block)
+        assert fresh.main(["--check", "README.md"]) == code
+    assert fresh.main([]) == 0 and "took 2.1 s\n```" in page.read_text()
+
+
+@pytest.mark.root
+@pytest.mark.proof
+def test_the_readme_prints_what_it_shows() -> None:
+    """Every block, in a network and mounts of its own: port 80 and the names of namespaces are free there."""
+    script = 'ip link set lo up && exec "$0" docs/tour.py --check README.md'
+    words = ["unshare", "--net", "--mount", "bash", "-c", script, sys.executable]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_shown_outputs_are_there() -> None:
