@@ -136,7 +136,7 @@ OUTSIDE = {
     "rigs": {"configtron", "rigs"},
     "tests": {"configtron", "rigs", "tests"},
     "benchmarks": {"configtron", "rigs", "benchmarks"},
-    "docs": {"configtron"},
+    "docs": {"configtron", "rigs"},
 }
 
 

@@ -59,6 +59,6 @@ def test_counts_differ_only_where_the_block_says_so() -> None:
     assert differences(SHOWN, changed("595", "700"), rtol=0.1, counts=0.1) != []
 
 
-def test_a_line_that_is_missing_or_too_much_is_told() -> None:
+def test_a_line_that_is_missing_or_too_much_is_seen() -> None:
     assert differences(SHOWN, SHOWN[:-1], rtol=0.1) == [f"- {SHOWN[-1]}"]
     assert differences(SHOWN, [*SHOWN, "killed"], rtol=0.1) == ["+ killed"]

@@ -7,7 +7,7 @@ ROOT is a folder with a bare Debian 12 that has what the package and its users' 
 
     debootstrap --include=dbus,init-system-helpers,iproute2,libbpf1,nginx,python3,sudo bookworm ROOT
 
-Two containers are copied from it: a manager, and a server with agent and nginx, deployed as docs/fleet.md says, with
+Two containers are booted from it: a manager, and a server with agent and nginx, deployed as docs/fleet.md says, with
 OLD. A map draws one of two initial windows for each client. Twenty pages a second are loaded from a hundred addresses,
 each with a beacon. The server is upgraded to NEW, then the manager; `--seconds` pass before, between and after.
 
@@ -32,9 +32,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.package_upgrade import page_visits
-from benchmarks.package_upgrade.container import NETWORK, Container, container, network, ran
 from rigs import ROOT
 from rigs.children import child
+from rigs.containers import NETWORK, Container, container, network, ran
 
 NAMES = ("upgraded-manager", "upgraded-server", "upgraded-visitors")
 MANAGER, SERVER, VISITORS = (f"{NETWORK}.{at}" for at in range(2, 5))
@@ -207,7 +207,7 @@ def main() -> int:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         stack.enter_context(network(NAMES))
-        bound = (given.old, given.new)
+        bound = [f"{path}:/bound/{path.name}" for path in (given.old, given.new)]
         manager, server = (stack.enter_context(container(given.root, name, bound)) for name in NAMES[:2])
         deploy(manager, server, given.old.name)
         visitors = [sys.executable, "-m", page_visits.__name__, SERVER, NAMES[1], str(folder)]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Hosts for an upgrade: Debian 12 with systemd as its first process, each in a network namespace on one bridge.
+"""Hosts of tests: Debian 12 with systemd as its first process, each in a network namespace on one bridge.
 
-A host is a copy of a root folder, made by systemd-nspawn and removed when it ends. Commands are run in it by nsenter.
-Source     systemd-nspawn(1): --ephemeral, --network-namespace-path
+A host is a root folder under an overlay in memory, by systemd-nspawn. Commands are run in it by nsenter.
+Source     systemd-nspawn(1): --volatile=overlay, --network-namespace-path
 """
 
 from __future__ import annotations
@@ -56,11 +56,16 @@ class Container:
     def __init__(self, name: str, leader: int) -> None:
         self.name, self.leader = name, leader
 
+    def done(self, command: str, text: str = "", **more: str) -> subprocess.CompletedProcess[str]:
+        """Return how a command of bash ended there that has `text` as its input and `more` in its environment."""
+        names = {"HOME": "/root", "TERM": "dumb", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **more}
+        words = ["nsenter", "--target", str(self.leader), "--all", "env", "-i"]
+        words += [*(f"{name}={value}" for name, value in names.items()), "bash", "-c", f"cd\n{command}"]
+        return subprocess.run(words, input=text, capture_output=True, text=True, check=False)
+
     def run(self, lines: str) -> str:
-        """Return what a root shell prints there for these lines. Errors: `CalledProcessError`, at the first failure."""
-        path = "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
-        command = ["nsenter", "--target", str(self.leader), "--all", "env", "-i", "HOME=/root", "TERM=dumb", path]
-        done = subprocess.run([*command, "bash", "-e"], input=lines, capture_output=True, text=True, check=False)
+        """Return what a root shell prints there for these lines. Errors: `SystemExit`, at the first failure."""
+        done = self.done("exec bash -e", lines)
         if done.returncode:
             raise SystemExit(f"{self.name}: {lines}\n{done.stdout}{done.stderr}")
         return done.stdout
@@ -71,11 +76,11 @@ class Container:
 
 
 @contextmanager
-def container(root: Path, name: str, bound: Sequence[Path]) -> Iterator[Container]:
-    """Boot a copy of a root in the namespace of this name, with files to read in /bound; end it afterwards."""
-    files = [f"--bind-ro={path}:/bound/{path.name}" for path in bound]
+def container(root: Path, name: str, bound: Sequence[str]) -> Iterator[Container]:
+    """Boot a root in the namespace of this name, with FROM:TO of `bound` to read there; end it afterwards."""
+    files = [f"--bind-ro={path}" for path in bound]
     where = [f"--directory={root}", f"--machine={name}", f"--network-namespace-path=/run/netns/{name}"]
-    command = ["systemd-nspawn", "--ephemeral", "--boot", *where, *_QUIET, *_RIGHTS, *_PLACE, *files]
+    command = ["systemd-nspawn", "--volatile=overlay", "--boot", *where, *_QUIET, *_RIGHTS, *_PLACE, *files]
     environment = {**os.environ, **_ENVIRONMENT}
     with child(command, signal.SIGTERM, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as outer:
         host = Container(name, _booted(outer.pid))

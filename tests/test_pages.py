@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: MIT
+"""Each block of these documents runs in a bare Debian with systemd, or a marker says why not (rigs/page_blocks.py)."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rigs import ROOT
+from rigs.bare_debian import Unmade, bare_debian
+from rigs.containers import Container
+from rigs.page_blocks import Shell, blocks, faults, unmarked
+
+PAGES = ("tune",)
+# This repository's programs first; plain text, 110 wide.
+NAMES = {
+    "PATH": f"{ROOT}/.venv/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "COLUMNS": "110",
+    "NO_COLOR": "1",
+    "LC_ALL": "C.UTF-8",
+}
+
+
+def text_of(page: str) -> str:
+    return (ROOT / "docs" / f"{page}.md").read_text()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_block_is_run_or_says_why_not(page: str) -> None:
+    assert [f"docs/{page}.md:{line}" for line in unmarked(text_of(page))] == []
+
+
+@pytest.fixture
+def host(request: pytest.FixtureRequest) -> Iterator[Container]:
+    try:
+        with bare_debian(f"pages-{request.param}") as booted:
+            yield booted
+    except Unmade as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.mark.root
+@pytest.mark.alone
+@pytest.mark.parametrize(("page", "host"), [(page, page) for page in PAGES], indirect=["host"])
+def test_the_blocks_of_a_page_do_what_it_says(page: str, host: Container) -> None:
+    def shell(command: str, text: str) -> tuple[int, str]:
+        done = host.done(command, text, **NAMES)
+        return done.returncode, done.stdout + done.stderr
+
+    wrong = list(faults(text_of(page), shell))
+    assert not wrong, "\n\n".join(wrong)
+
+
+PAGE = """# A page
+
+<!-- before: echo 5 > five -->
+<!-- run -->
+    test "$(cat five)" = 5
+    echo five
+
+    echo six
+
+* a list
+
+  of two paragraphs
+
+<!-- run: tee kept -->
+```json
+{}
+```
+
+<!-- tour: t -->
+```console
+$ cat kept; echo "it's"
+{}
+it's
+```
+"""
+
+
+@pytest.fixture
+def shell_here(tmp_path: Path) -> Shell:
+
+    def shell(command: str, text: str) -> tuple[int, str]:
+        words = ["bash", "-c", command]
+        done = subprocess.run(words, input=text, cwd=tmp_path, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    return shell
+
+
+def test_blocks_of_a_page_run_in_order(shell_here: Shell) -> None:
+    assert [(block.kind, block.about) for block in blocks(PAGE)] == [
+        ("before", "echo 5 > five"), ("run", ""), ("run", "tee kept"), ("tour", "t"),
+    ]  # fmt: skip
+    assert unmarked(PAGE) == [] and list(faults(PAGE, shell_here)) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ("= 5", "= 6", 5),
+        ("echo six", "false | cat", 5),
+        ("echo 5 > five", "exit 3", 3),
+        ("tee kept", "tee /", 15),
+        ("it's\n```", "it is\n```", 20),
+    ],
+)
+def test_what_does_not_do_what_the_page_says_is_red(shell_here: Shell, old: str, new: str, line: int) -> None:
+    assert f"line {line}: " in "".join(list(faults(PAGE.replace(old, new), shell_here))[:1])
+
+
+@pytest.mark.parametrize("old", ["<!-- run -->\n", "<!-- run: tee kept -->\n", "<!-- tour: t -->\n"])
+def test_a_block_without_a_marker_is_seen(old: str) -> None:
+    assert len(unmarked(PAGE.replace(old, "\n"))) == 1
+    assert len(unmarked(PAGE.replace(old, "<!-- not run -->\n"))) == 1
+    assert unmarked(PAGE.replace(old, "<!-- not run: needs a second host -->\n")) == []
