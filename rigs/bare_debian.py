@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from configtron.lab.internet.bpf import compiled
 from configtron.lab.uml.kernel import cache_folder, key
 from rigs import ROOT
 from rigs.containers import Container, container, network
@@ -48,11 +49,11 @@ def tree() -> Path:
 
 @contextmanager
 def bare_debian(name: str) -> Iterator[Container]:
-    """Boot it in a network of its own, with the lab's kernel of this host. Errors: `Unmade`."""
+    """Boot it in a network of its own, with what this host has built of the lab. Errors: `Unmade`."""
     root = tree()
-    bound = [
-        f"{ROOT}:{ROOT}",
-        *(f"{path}:/root/.cache/configtron/{path.name}" for path in cache_folder().glob("kernel-*")),
-    ]
+    for source in (ROOT / "lab").rglob("*.bpf.c"):
+        compiled(source)
+    built = [*cache_folder().glob("kernel-*"), *cache_folder().glob("*.o")]
+    bound = [f"{ROOT}:{ROOT}", *(f"{path}:/root/.cache/configtron/{path.name}" for path in built)]
     with network([name]), container(root, name, bound) as host:
         yield host

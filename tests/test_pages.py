@@ -14,7 +14,7 @@ from rigs.bare_debian import Unmade, bare_debian
 from rigs.containers import Container
 from rigs.page_blocks import Shell, blocks, faults, unmarked
 
-PAGES = ("tune",)
+PAGES = ("tune", "probe")
 # This repository's programs first; plain text, 110 wide.
 NAMES = {
     "PATH": f"{ROOT}/.venv/bin:/usr/sbin:/usr/bin:/sbin:/bin",
