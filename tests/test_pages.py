@@ -14,9 +14,10 @@ from rigs.bare_debian import Unmade, bare_debian
 from rigs.containers import Container
 from rigs.page_blocks import Shell, blocks, faults, unmarked
 
-PAGES = ("tune", "probe")
-# This repository's programs first; plain text, 110 wide.
+PAGES = ("tune", "probe", "learn")
+# This repository, its programs first; plain text, 110 wide.
 NAMES = {
+    "REPOSITORY": str(ROOT),
     "PATH": f"{ROOT}/.venv/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "COLUMNS": "110",
     "NO_COLOR": "1",
