@@ -18,7 +18,7 @@ from rigs import ROOT
 from rigs.containers import Container, container, network
 
 MIRROR = "http://deb.debian.org/debian"
-# What an operator's host has, or a page tells to install; the lab's servers at the end.
+# What a host has, or a page asks for; the servers of the lab at the end.
 PACKAGES = (
     "systemd systemd-sysv dbus init-system-helpers iproute2 iputils-ping procps libbpf1 libpcap0.8 nginx-light "
     "libnginx-mod-stream openssl ca-certificates nftables ethtool kmod python3 python3-venv sudo sqlite3 curl make "
