@@ -9,11 +9,10 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import slow_tests
 from tests.support.interrupts import pytest_runtest_makereport, pytest_sessionstart, pytest_unconfigure
-from tests.support.slow_tests import pytest_runtest_protocol
+from tests.support.selection import Selection, pytest_addoption
 
-__all__ = ["pytest_runtest_makereport", "pytest_runtest_protocol", "pytest_sessionstart", "pytest_unconfigure"]
+__all__ = ["pytest_addoption", "pytest_runtest_makereport", "pytest_sessionstart", "pytest_unconfigure"]
 
 # A busy machine is no fault of the code: speed is for benchmarks/.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -25,6 +24,10 @@ GENERATIONS = (50_000, 20, 20)
 gc.disable()
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Selection(config), "selection")
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Collect garbage again, rarely, and only what tests make."""
     gc.freeze()
@@ -34,7 +37,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    slow_tests.mark(items)
     if os.geteuid() == 0:
         return
     for item in items:

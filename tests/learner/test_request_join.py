@@ -206,6 +206,7 @@ def played(connections: list[Connection], lines: list[Arrival], data: st.DataObj
     return count
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(traffic(clients=3), st.data())
 def test_no_interleaving_joins_a_line_to_another_connection(
@@ -215,6 +216,7 @@ def test_no_interleaving_joins_a_line_to_another_connection(
     played(*drawn, data, losses=False)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(traffic(clients=1), st.data())
 def test_lost_records_join_no_line_to_another_connection(

@@ -57,6 +57,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> ReportInputs:
     return report(ReportOptions(path), NOW)
 
 
+@pytest.mark.slow
 def test_the_report_says_what_the_database_has(inputs: ReportInputs) -> None:
     assert sorted(one.name for one in inputs.effects) == ["", "ams", "cellular", "far", "fra", "near"]
     assert inputs.quality.lost == 10 and inputs.quality.rows == 15_000 and inputs.quality.aside["turn"] > 100
@@ -73,6 +74,7 @@ def test_the_report_says_what_the_database_has(inputs: ReportInputs) -> None:
     assert inputs.rollout is not None and inputs.rollout.stage == "canary"
 
 
+@pytest.mark.slow
 def test_a_gain_is_claimed_and_a_broken_ratio_claims_nothing(inputs: ReportInputs) -> None:
     assert "Median page load time: lower than of held-back clients, -1" in verdict(inputs)
     broken = replace(inputs, quality=replace(inputs.quality, ratio=replace(inputs.quality.ratio, p=1e-9)))
@@ -80,6 +82,7 @@ def test_a_gain_is_claimed_and_a_broken_ratio_claims_nothing(inputs: ReportInput
     assert "broken: nothing is claimed" in render(broken)
 
 
+@pytest.mark.slow
 def test_nothing_is_claimed_where_the_ratio_is_broken_or_unknown(inputs: ReportInputs) -> None:
     """The number above all others, and the marks of what is worse, stood there all the same."""
     assert ">-1" in render(inputs).split("p95 against held-back clients")[1][:60]
@@ -91,6 +94,7 @@ def test_nothing_is_claimed_where_the_ratio_is_broken_or_unknown(inputs: ReportI
     assert "but no claim: the sample ratio is unknown" in verdict(found)
 
 
+@pytest.mark.slow
 def test_what_data_do_not_allow_is_a_reason(tmp_path: Path) -> None:
     few = report(ReportOptions(filled(tmp_path / "few.db", fleet_rows(3, 40))), NOW)
     assert "unknown, fewer than 30 clients and epochs" in verdict(few)
