@@ -48,7 +48,7 @@ def test_words_have_one_digit() -> None:
     assert to_go(few, 9000.0).endswith("less than an hour at the present rate")
 
 
-def test_what_was_not_measured_is_not_said() -> None:
+def test_what_was_not_measured_is_not_stated() -> None:
     few = seen(P95, (10, 90), (10, 90))
     assert to_go(few, 0.0) == "at least some 2000 loads to go, the rate is not known"
     assert to_go(replace(few, units=(0, 90), loads=(0, 90)), 9.0) == "no load of the control group yet"
