@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -35,10 +36,17 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.enable()
 
 
+def lack() -> str:
+    """Return why no test that needs root can run here, or nothing."""
+    if os.geteuid():
+        return "needs root"
+    done = subprocess.run(["unshare", "--net", "--mount", "--pid", "--fork", "true"], capture_output=True, text=True)
+    return f"needs namespaces: {done.stderr.strip()}" if done.returncode else ""
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if os.geteuid() == 0:
-        return
-    for item in items:
-        if {"root", "lab"} & {mark.name for mark in item.iter_markers()}:
-            item.add_marker(pytest.mark.skip(reason="needs root: run `make test` as root"))
+    if reason := lack():
+        for item in items:
+            if item.get_closest_marker("root"):
+                item.add_marker(pytest.mark.skip(reason=reason))

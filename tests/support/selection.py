@@ -51,7 +51,7 @@ def recorded(file: Path | None, sources: str) -> list[dict[str, Any]]:
     """Return what a record has of tests on these sources; lines that a kill cut short are left out."""
     if file is None or not file.exists():
         return []
-    lines = [line for line in file.read_text().splitlines() if line.endswith("}")]
+    lines = [line for line in file.read_text().splitlines() if line.startswith("{") and line.endswith("}")]
     return [row for row in map(json.loads, lines) if row["sources"] == sources]
 
 
@@ -118,7 +118,7 @@ class Selection:
             self.slow.add(report.nodeid.partition("[")[0])
         if self.file:
             with self.file.open("a") as out:
-                out.write(json.dumps(row | {"sources": self.sources}) + "\n")
+                out.write("\n" + json.dumps(row | {"sources": self.sources}))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if not self.first:
@@ -143,10 +143,9 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
     for row in {row["test"]: row for row in rows}.values():
         folder = str(Path(_file(row["test"])).parent)
         folders[folder].update({"tests": 1, row["outcome"]: 1, "wall_s": row["wall_s"], "cpu_s": row["cpu_s"]})
-    folders["all"] = sum(folders.values(), Counter())
     heads = ("tests", "passed", "skipped", "failed", "wall_s", "cpu_s")
     lines = [f"{'folder':36}" + "".join(f"{head:>9}" for head in heads)]
-    for folder, counts in sorted(folders.items()):
+    for folder, counts in (*sorted(folders.items()), ("all", sum(folders.values(), Counter()))):
         lines.append(f"{folder:36}" + "".join(f"{counts[head]:9.0f}" for head in heads))
     return lines
 
