@@ -8,16 +8,19 @@ default 10: raise it before this socket is made (`WANTED_QUEUE`).
 from __future__ import annotations
 
 import errno
+import json
 import os
 import socket
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
-from configtron.learner.pageloads.log_lines import LONGEST_BYTES
+from configtron.learner.pageloads.log_lines import LONGEST_BYTES, TEST_LINE
 from configtron.model.errors import Missing
 
+LOG_PATH = Path("/run/configtron/outcomes.log")
 # Lines of a second at ten thousand requests a second; the kernel counts twice what it is asked for.
 BUFFER_BYTES = 8 << 20
 QUEUE = Path("/proc/sys/net/unix/max_dgram_qlen")
@@ -48,6 +51,7 @@ class LogSocket:
 
     def __init__(self, path: Path, mode: int = 0o660) -> None:
         self.path = path
+        self.heard, self._testers = 0, list[str | bytes]()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         try:
             self._take_over()
@@ -86,10 +90,19 @@ class LogSocket:
         """Yield the lines that wait: bytes, arrival by CLOCK_BOOTTIME and by the wall clock (ns)."""
         for _ in range(AT_ONCE):
             try:
-                data = self._socket.recv(LONGEST_BYTES + 1)
+                data, sender = self._socket.recvfrom(LONGEST_BYTES + 1)
             except BlockingIOError:
                 return
+            self.heard += 1
+            if data == TEST_LINE and sender:
+                self._testers.append(sender)
             yield data, time.clock_gettime_ns(time.CLOCK_BOOTTIME), time.time_ns()
+
+    def answer(self, counts: Mapping[str, int]) -> None:
+        """Send the number of lines that came, and `counts` of them, to each process that sent a test line."""
+        while self._testers:
+            with suppress(OSError):
+                self._socket.sendto(json.dumps({**counts, "heard": self.heard}).encode(), self._testers.pop())
 
     def close(self) -> None:
         """Close the socket and remove its path."""

@@ -143,6 +143,7 @@ class RootReader:
         """Read the lines that wait. As soon as there are some: the kernel queues few (`log_socket.queue_length`)."""
         for data, arrival_ns, wall_ns in self.lines.lines():
             self.join.datagram(data, arrival_ns, wall_ns)
+        self.lines.answer(self.join.counts)
 
     def _read_records(self) -> None:
         if self._reading is None:
