@@ -62,7 +62,8 @@ def rights_check(user: int, lacking: Sequence[str]) -> Check:
     if user:
         return Check("host", "rights", RED, "not root", "sudo configtron doctor")
     if lacking:
-        then = "docker run --cap-add, or CapabilityBoundingSet= of the unit"
+        options = " ".join(f"--cap-add {name.removeprefix('CAP_')}" for name in lacking)
+        then = f"in a container: docker run {options}; in a unit: CapabilityBoundingSet={' '.join(lacking)}"
         return Check("host", "rights", RED, f"root without {', '.join(lacking)}", then)
     return Check("host", "rights", GREEN, "root, with the capabilities that are needed")
 

@@ -31,7 +31,7 @@ from tests.support.real_servers import absent
 SENTENCES = {
     "socket": ("log line as the web server's user", "www-data may not write to the socket", "chgrp www-data"),
     "folder": ("log line as the web server's user", "www-data may not enter the folder", "chmod g+x"),
-    "format": ("log format", "lines of nginx are not in the log format that the reader", "docs/outcomes.md"),
+    "format": ("log format", "the lines of nginx are not in the log format", "docs/outcomes.md"),
     "bpf": ("driver ebpf", "loading BPF programs needs CAP_BPF", "run as root"),
     "clock": ("clock", "no program keeps the clock synchronised", "timedatectl set-ntp true"),
     "disk": ("room on the disk", "has 0 MB left", "configtron --db FILE"),
@@ -102,10 +102,16 @@ def test_a_line_is_sent_with_the_rights_of_the_process_that_logs() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "asked", "state", "text"),
     [
-        ({}, {"heard": 1, "joined": 1}, "a", GREEN, "1 lines of nginx are understood"),
-        ({}, {"heard": 3, "line-test": 2, "line-unreadable": 1}, "a", RED, "1 of 1 lines of nginx are not in the log"),
-        ({"heard": 9}, {"heard": 11, "line-without-token": 2}, "a", RED, "2 of 2 lines of nginx have no token"),
-        ({"heard": 9, "line-unreadable": 9}, {"heard": 11, "line-unreadable": 9}, "a", GREEN, "2 lines of nginx"),
+        ({}, {"heard": 1, "joined": 1}, "a", GREEN, "the lines of nginx are understood (1 came"),
+        ({}, {"heard": 3, "line-test": 2, "line-unreadable": 1}, "a", RED, "the lines of nginx are not in the log"),
+        ({"heard": 9}, {"heard": 11, "line-without-token": 2}, "a", RED, "the lines of nginx have no token: 2 of 2"),
+        (
+            {"heard": 9, "line-unreadable": 9},
+            {"heard": 11, "line-unreadable": 9},
+            "a",
+            GREEN,
+            "the lines of nginx are understood (2",
+        ),
         (
             {"heard": 2, "line-test": 2},
             {"heard": 3, "line-test": 3},
@@ -113,7 +119,7 @@ def test_a_line_is_sent_with_the_rights_of_the_process_that_logs() -> None:
             RED,
             "a served a page, and nginx sent",
         ),
-        ({"heard": 9}, {"heard": 9}, "a", GREEN, "9 lines of nginx are understood"),
+        ({"heard": 9}, {"heard": 9}, "a", GREEN, "the lines of nginx are understood (9"),
         ({}, {}, "", NOT_HERE, "no web server answers, and no line came yet"),
     ],
 )

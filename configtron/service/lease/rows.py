@@ -251,7 +251,7 @@ def unset_rows(knobs: Iterable[Row]) -> list[Row]:
     for row in knobs:
         if not row["per"]:
             alike.setdefault(row["note"], []).append(str(row["knob"]))
-    return [{UNSET_COLUMNS[0]: f"{', '.join(names)}: {note}"} for note, names in alike.items()]
+    return [{UNSET_COLUMNS[0]: ": ".join(filter(None, (", ".join(names), str(note))))} for note, names in alike.items()]
 
 
 def pool_rows(routed: Routing) -> Iterator[Row]:

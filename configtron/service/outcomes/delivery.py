@@ -40,7 +40,7 @@ NAME_SOCKET = "name its socket: configtron doctor --log-socket PATH"
 # Counts of the reader are some hundred bytes.
 LONGEST_ANSWER = 65_536
 # Why a line is of no use -> what was found, what to do.
-FORMAT = "write log_format and access_log as in docs/outcomes.md (Configure the web server), then reload {program}"
+FORMAT = "copy its lines from docs/outcomes.md (Configure the web server), then: systemctl reload {program}"
 USELESS = {
     "line-unreadable": ("are not in the log format that the reader understands", FORMAT),
     "line-without-token": ("have no token", FORMAT),
@@ -159,9 +159,9 @@ def format_check(before: Counter[str], after: Counter[str], asked: str, program:
         return row(RED, f"{asked} served a page, and {program} sent no line", FORMAT.format(program=program))
     for reason, (found, then) in USELESS.items():
         if 2 * counts[reason] > lines:
-            text = f"{counts[reason]} of {lines} lines of {program} {found} ({reason})"
+            text = f"the lines of {program} {found}: {counts[reason]} of {lines} ({reason})"
             return row(RED, text, then.format(program=program))
-    return row(GREEN, f"{lines} lines of {program} are understood")
+    return row(GREEN, f"the lines of {program} are understood ({lines} came)")
 
 
 def _lines(counts: Counter[str]) -> int:
