@@ -12,7 +12,6 @@ from pathlib import Path
 
 from configtron.db.connection import Database
 from configtron.learner.pageloads.proxy_evidence import DIRECT, PROXIED
-from configtron.learner.receiving.log_socket import LOG_PATH
 from configtron.linux.adjtimex import ClockState, clock_state
 from configtron.linux.netns import holds
 from configtron.model.checks import GREEN, NOT_HERE, RED, Check, in_order, of_error
@@ -21,7 +20,6 @@ from configtron.model.packages import missing
 from configtron.model.tuning import Place
 from configtron.service.campaign.probe_checks import lab_checks, probe_checks
 from configtron.service.lease.doctor import Examined, examine
-from configtron.service.outcomes.delivery import delivery_checks
 from configtron.service.outcomes.readiness import ReadinessCheck, readiness
 
 # linux/capability.h, and what needs it.
@@ -82,6 +80,9 @@ def driver_checks(drivers: Sequence[Examined]) -> list[Check]:
 def _learn_checks(options: DoctorOptions) -> list[Check]:
     """Return the checks of page loads: what the host is like, then what a test line and a test beacon show."""
     try:
+        from configtron.service.outcomes.delivery import delivery_checks
+        from configtron.service.outcomes.local_outcomes import LOG_PATH
+
         sent = delivery_checks((options.log_path or LOG_PATH).absolute(), options.beacons, options.ports)
     except ModuleNotFoundError as error:
         sent = [of_error("learn", "packages", str(missing(error)).replace(": ", "; ", 1), NOT_HERE)]

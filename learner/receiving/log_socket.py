@@ -20,7 +20,6 @@ from pathlib import Path
 from configtron.learner.pageloads.log_lines import LONGEST_BYTES, TEST_LINE
 from configtron.model.errors import Missing
 
-LOG_PATH = Path("/run/configtron/outcomes.log")
 # Lines of a second at ten thousand requests a second; the kernel counts twice what it is asked for.
 BUFFER_BYTES = 8 << 20
 QUEUE = Path("/proc/sys/net/unix/max_dgram_qlen")
@@ -51,7 +50,7 @@ class LogSocket:
 
     def __init__(self, path: Path, mode: int = 0o660) -> None:
         self.path = path
-        self.heard, self._testers = 0, list[str | bytes]()
+        self._testers: list[str | bytes] = []
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         try:
             self._take_over()
@@ -93,16 +92,15 @@ class LogSocket:
                 data, sender = self._socket.recvfrom(LONGEST_BYTES + 1)
             except BlockingIOError:
                 return
-            self.heard += 1
             if data == TEST_LINE and sender:
                 self._testers.append(sender)
             yield data, time.clock_gettime_ns(time.CLOCK_BOOTTIME), time.time_ns()
 
     def answer(self, counts: Mapping[str, int]) -> None:
-        """Send the number of lines that came, and `counts` of them, to each process that sent a test line."""
+        """Send counts of lines to each process that sent a test line."""
         while self._testers:
             with suppress(OSError):
-                self._socket.sendto(json.dumps({**counts, "heard": self.heard}).encode(), self._testers.pop())
+                self._socket.sendto(json.dumps(counts).encode(), self._testers.pop())
 
     def close(self) -> None:
         """Close the socket and remove its path."""

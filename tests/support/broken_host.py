@@ -69,7 +69,8 @@ def main(kind: str, folder: Path) -> None:
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     subprocess.run(["sysctl", "-qw", "net.unix.max_dgram_qlen=512"], check=True)
     # As Debian's nginx.conf has it.
-    real_servers.AROUND["nginx"] = "user www-data;" + real_servers.AROUND["nginx"]
+    if "user" not in real_servers.AROUND["nginx"]:
+        real_servers.AROUND["nginx"] = "user www-data;" + real_servers.AROUND["nginx"]
     documented = real_servers.snippet("nginx")
     if kind == "format":
         documented = documented.replace("nohostname configtron", "nohostname combined")

@@ -17,12 +17,12 @@ from pathlib import Path
 
 from configtron.learner.pageloads.beacon_join import SETTLE_NS
 from configtron.learner.receiving.http_endpoint import beacons_at
-from configtron.learner.receiving.log_socket import LOG_PATH
 from configtron.model.bounds import check_number, check_texts
 from configtron.model.errors import BadInput, Missing
 from configtron.model.fleet import OutcomeRow
 from configtron.service.fleet.spool import Spool
 from configtron.service.outcomes.batch_bytes import MOST_OF_QUESTION, decoded, question
+from configtron.service.outcomes.local_outcomes import LOG_PATH
 from configtron.service.outcomes.page_outcomes import PageOutcomes
 from configtron.service.outcomes.root_reader import ClientAsked, ReaderBatch
 

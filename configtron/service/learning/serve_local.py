@@ -285,8 +285,7 @@ async def _run(
     from configtron.learner.pageloads.plan_book import PlanBook
     from configtron.learner.receiving.ended_sockets import EndedSockets, boottime_ns
     from configtron.learner.receiving.http_endpoint import PORT
-    from configtron.learner.receiving.log_socket import LOG_PATH
-    from configtron.service.outcomes.local_outcomes import LocalOutcomes
+    from configtron.service.outcomes.local_outcomes import LOG_PATH, LocalOutcomes
     from configtron.service.outcomes.root_reader import RecordsInForce
 
     book, learning = PlanBook(enforcement.draws), applying.learning

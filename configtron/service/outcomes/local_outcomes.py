@@ -12,11 +12,12 @@ from configtron.learner.pageloads.beacon_join import SETTLE_NS
 from configtron.learner.pageloads.intake import IntakeOptions
 from configtron.learner.pageloads.plan_book import PlanBook
 from configtron.learner.receiving.http_endpoint import PORT
-from configtron.learner.receiving.log_socket import LOG_PATH, LogSocket
+from configtron.learner.receiving.log_socket import LogSocket
 from configtron.model.fleet import OutcomeRow
 from configtron.service.outcomes.page_outcomes import PageOutcomes
 from configtron.service.outcomes.root_reader import RecordSource, RootReader
 
+LOG_PATH = Path("/run/configtron/outcomes.log")
 # Seconds between two readings; the kernel buffers records meanwhile.
 EVERY_S = 0.1
 
