@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from configtron.learner.pageloads import lifetimes, reasons, request_join
 from configtron.learner.pageloads.lifetimes import Lifetimes
+from configtron.learner.pageloads.log_lines import TEST_LINE
 from configtron.learner.pageloads.request_join import EndedConnection, RequestJoin
 from configtron.model.close_records import CLOSED, CloseRecord, OpenRecord
 from tests.support.pageloads import (
@@ -74,6 +75,8 @@ def test_each_line_that_joins_none_is_named(reason: str, monkeypatch: pytest.Mon
     lines.record(first)
     data = line(token(1), at_ns, connection="7")
     match reason:
+        case "line-test":
+            data = TEST_LINE
         case "line-unreadable":
             data = b"GET /"
         case "line-without-token":
