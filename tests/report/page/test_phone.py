@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Pages in real Chromium, on a telephone and on a large screen: nothing is cut, letters have one size, no page is too wide."""
+"""Pages in real Chromium, on a telephone and on a large screen: nothing is cut or too wide, letters have one size."""
 
 from __future__ import annotations
 
