@@ -117,7 +117,7 @@ RECORD := $(VENV)/tests.jsonl
 
 test: kernel lint golden
 	$(call say,quick tests and a proof of each promise)
-	@$(PYTEST) -n 2 $(PARALLEL) -m 'proof or $(QUICK)'
+	@$(PYTEST) -n 2 $(PARALLEL) -m 'proof and not alone or $(QUICK)'
 
 test-all: kernel lint golden
 	$(call say,tests that need no root)

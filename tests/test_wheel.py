@@ -160,7 +160,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built_wheel(tmp_path_factory.mktemp("wheel"))
 
 
-@pytest.fixture(scope="module", params=["", "learn", "lab", "dask", "gpyopt", "fleet", "parquet"])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param("", marks=pytest.mark.proof), "learn", "lab", "dask", "gpyopt", "fleet", "parquet"],
+)
 def installed(
     request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, Path]:

@@ -36,6 +36,7 @@ def study(*words: str) -> int:
     return run(["replay", "study", *words])
 
 
+@pytest.mark.proof
 @pytest.mark.slow
 def test_the_shipped_tensor_in_every_form(tmp_path: Path, capsys: Spoken) -> None:
     page = tmp_path / "x.html"
