@@ -115,11 +115,11 @@ PARALLEL := --dist loadfile --no-loadscope-reorder
 APART := $(PARALLEL) --tx 2*popen//python=$(CURDIR)/.ci/worker
 RECORD := $(VENV)/tests.jsonl
 
-test: kernel lint golden
+test: kernel kmod lint golden
 	$(call say,quick tests and a proof of each promise)
 	@$(PYTEST) -n 2 $(PARALLEL) -m 'proof and not alone or $(QUICK)'
 
-test-all: kernel lint golden
+test-all: kernel kmod lint golden
 	$(call say,tests that need no root)
 	@$(PYTEST) -n 2 $(PARALLEL) --record $(RECORD) -m 'not (root or alone)'
 	$(call say,tests that need root)
@@ -127,7 +127,7 @@ test-all: kernel lint golden
 	$(call say,tests that need the machine for themselves)
 	@$(PYTEST) --record $(RECORD) -m alone
 
-test-changed: kernel
+test-changed: kernel kmod
 	$(call say,tests that the change since $(BASE) reaches)
 	@$(PYTEST) $(APART) --changed $(BASE) --budget-s $(BUDGET_S) -m 'not (proof or alone or $(QUICK))' \
 		|| [ $$? = 5 ]  # no test is reached
