@@ -65,6 +65,36 @@ def _client(family: int, text: str) -> tuple[int, bytes]:
     return (socket.AF_INET, address[12:]) if address.startswith(_MAPPED) else (family, address)
 
 
+class PortHolder(NamedTuple):
+    """A process that listens: its program, user, group, further groups."""
+
+    pid: int
+    program: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...] = ()
+
+
+def port_holders(ports: Collection[int]) -> list[PortHolder]:
+    """Return the processes that listen on these TCP ports of this namespace; those that may not be seen are left
+    out."""
+    inodes = {one.inode for one in tcp_lines() if one.state == LISTENING and one.port in ports}
+    found = []
+    for name in filter(str.isdecimal, os.listdir("/proc") if inodes else ()):
+        # It ended meanwhile, or belongs to another user.
+        with suppress(OSError):
+            if any(inode in inodes for _, inode in _sockets_of(int(name))):
+                found.append(_holder(int(name)))
+    return found
+
+
+def _holder(pid: int) -> PortHolder:
+    lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
+    fields = {name: rest.split() for name, _, rest in (line.partition(":") for line in lines)}
+    groups = tuple(map(int, fields["Groups"]))
+    return PortHolder(pid, " ".join(fields["Name"]), int(fields["Uid"][1]), int(fields["Gid"][1]), groups)
+
+
 def sockets_of_cgroup(folder: Path) -> set[int]:
     """Return the inodes of all sockets that processes of this control group, or of one below it, hold."""
     found = set[int]()

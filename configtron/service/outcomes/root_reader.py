@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from configtron.learner.end_reports import EndReport, EndReports
+from configtron.learner.pageloads.log_lines import TEST_LINE
 from configtron.learner.pageloads.plan_book import PlanBook
 from configtron.learner.pageloads.request_join import DrawnArm, EndedConnection, JoinedRequest, RequestJoin
 from configtron.learner.receiving.ended_sockets import EndedSockets, boottime_ns
@@ -128,7 +129,7 @@ class RootReader:
         self._reading: Iterator[OpenRecord | CloseRecord | PackedRecords] | None = None
         self._began_ns = self._complete_ns = 0
         self._lost = source.lost_records()
-        self._opened = self._read = 0
+        self._opened = self._read = self._lines = 0
 
     def turn(self) -> ReaderBatch:
         """Read what waits; return what joined."""
@@ -143,6 +144,8 @@ class RootReader:
         """Read the lines that wait. As soon as there are some: the kernel queues few (`log_socket.queue_length`)."""
         for data, arrival_ns, wall_ns in self.lines.lines():
             self.join.datagram(data, arrival_ns, wall_ns)
+            self._lines += data != TEST_LINE
+        self.lines.answer({**self.join.counts, "heard": self._lines})
 
     def _read_records(self) -> None:
         if self._reading is None:
