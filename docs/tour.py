@@ -158,9 +158,9 @@ def rewritten(page: Path, names: set[str], *, write: bool) -> int:
 
 def in_background(command: str, home: Path) -> subprocess.Popen[bytes]:
     """Start a server for the blocks that follow."""
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    words, quiet = ["bash", "-c", command], subprocess.DEVNULL
     process = subprocess.Popen(
-        ["bash", "-c", command], cwd=home, env=surroundings(home), start_new_session=True, **quiet
+        words, cwd=home, env=surroundings(home), start_new_session=True, stdout=quiet, stderr=quiet
     )
     with suppress(subprocess.TimeoutExpired):
         process.wait(SETTLE_S)
