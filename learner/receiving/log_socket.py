@@ -8,6 +8,7 @@ default 10: raise it before this socket is made (`WANTED_QUEUE`).
 from __future__ import annotations
 
 import errno
+import grp
 import os
 import socket
 import stat
@@ -23,6 +24,8 @@ BUFFER_BYTES = 8 << 20
 QUEUE = Path("/proc/sys/net/unix/max_dgram_qlen")
 # A tenth of a second of five thousand pages.
 WANTED_QUEUE = 512
+# Root and the web server's group write to the socket; the folder's group is that of every socket made in it.
+SOCKET_MODE, FOLDER_MODE = 0o660, 0o2750
 # Lines that are read in one go, so that records are read in between.
 AT_ONCE = 2_000
 
@@ -44,15 +47,22 @@ def short_queue(setting: Path = QUEUE) -> str:
 
 
 class LogSocket:
-    """Bound to a path, which is taken over from a predecessor that died. Errors: `Missing`."""
+    """Bound to a path, which is taken over from a predecessor that died; its folder is made if only that is absent.
 
-    def __init__(self, path: Path, mode: int = 0o660) -> None:
+    group   GID that may write to it, the web server's; None: that of the folder or of this process
+
+    Errors: `Missing`.
+    """
+
+    def __init__(self, path: Path, group: int | None = None) -> None:
         self.path = path
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         try:
             self._take_over()
+            _make_folder(path.parent, group)
             self._socket.bind(str(path))
-            path.chmod(mode)
+            _hand_to(path, group)
+            path.chmod(SOCKET_MODE)
         except OSError as error:
             self._socket.close()
             why = "a symbolic link to nothing" if path.is_symlink() and not path.exists() else error.strerror or error
@@ -91,6 +101,14 @@ class LogSocket:
                 return
             yield data, time.clock_gettime_ns(time.CLOCK_BOOTTIME), time.time_ns()
 
+    def access(self) -> str:
+        """Return the socket's path, and which group may write to it; or what became of it."""
+        try:
+            found = self.path.stat()
+        except OSError as error:
+            return f"{self.path} ({error.strerror})"
+        return f"{self.path} (group {_name(found.st_gid)}, mode {found.st_mode & 0o7777:04o})"
+
     def close(self) -> None:
         """Close the socket and remove its path."""
         self._socket.close()
@@ -98,3 +116,24 @@ class LogSocket:
             os.unlink(self.path)
         except FileNotFoundError:
             pass
+
+
+def _make_folder(folder: Path, group: int | None) -> None:
+    """Make a folder that is absent. Errors: `OSError`."""
+    if not folder.exists():
+        folder.mkdir()
+        _hand_to(folder, group)
+        folder.chmod(FOLDER_MODE)
+
+
+def _hand_to(path: Path, group: int | None) -> None:
+    """Give a path to a group. Errors: `OSError` where this process may not."""
+    if group is not None and path.stat().st_gid != group:
+        os.chown(path, -1, group)
+
+
+def _name(group: int) -> str:
+    try:
+        return grp.getgrgid(group).gr_name
+    except KeyError:
+        return str(group)
