@@ -14,6 +14,7 @@ import socket
 import stat
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from configtron.learner.pageloads.log_lines import LONGEST_BYTES
@@ -127,9 +128,10 @@ def _make_folder(folder: Path, group: int | None) -> None:
 
 
 def _hand_to(path: Path, group: int | None) -> None:
-    """Give a path to a group. Errors: `OSError` where this process may not."""
+    """Give a path to a group, where this process may: `access` shows which group it has."""
     if group is not None and path.stat().st_gid != group:
-        os.chown(path, -1, group)
+        with suppress(PermissionError):
+            os.chown(path, -1, group)
 
 
 def _name(group: int) -> str:

@@ -65,6 +65,7 @@ class PageReading:
         source: RecordSource = RecordsInForce(enforcement.drawing) if self._draws else NoRecords()
         self.book = PlanBook(self._draws)
         self.reader = RootReader(source, LogSocket(options.log_path, web_group(options.log_group)), self.book)
+        log.info("log lines are read at %s", self.reader.lines.access())
         self._waiting: deque[bytes] = deque()
         self._end: socket.socket | None = None
         self._ports: tuple[int, ...] = ()
