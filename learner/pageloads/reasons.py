@@ -31,7 +31,7 @@ JOINS = {
     "forged-token": "not of the form that the server issues, or its signature is wrong",
     "unknown-token": "no log line with this token came in time",
     "expired-token": "the token is older than the longest page load",
-    "used-token": "another page load was reported with this token (a replay)",
+    "used-token": "another page load was reported with this token: a replay, or a page from the browser's cache",
     "changed-body": "the same page load was reported again with other times",
     "impossible-fast": "faster than the round trips of its own connection",
     "impossible-slow": "longer than the time between request and beacon by the server's clock",

@@ -173,9 +173,9 @@ def ran(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
         raise Missing(f"{command[0]} is not here; install it, or run this where the web server is, as root")
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode != 0:
-        said = (done.stderr or done.stdout).strip().splitlines()
+        shown = (done.stderr or done.stdout).strip().splitlines()
         # The reason is the first line of an error; the last ones state that there was one.
-        why = next((line for line in said if re.search("emerg|ALERT|[Ee]rror", line)), (said or [""])[-1])
+        why = next((line for line in shown if re.search("emerg|ALERT|[Ee]rror", line)), (shown or [""])[-1])
         raise BadInput(f"{' '.join(command)} refuses the configuration, and nothing was changed: {why}")
     return done
 

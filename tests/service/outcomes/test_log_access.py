@@ -17,17 +17,20 @@ from pathlib import Path
 
 import pytest
 
+from configtron.db.fleet import FleetStore
 from configtron.learner.pageloads.plan_book import PlanBook
 from configtron.learner.pageloads.reasons import ALL, PROGRESS
 from configtron.learner.receiving.log_socket import LogSocket
 from configtron.model.close_records import CloseRecord, OpenRecord
 from configtron.model.errors import BadInput
 from configtron.service.fleet.agent_metrics import outcome_samples
+from configtron.service.learning.loop_pages import loop_texts
 from configtron.service.outcomes.counts_report import CountsReport
 from configtron.service.outcomes.root_reader import ENOUGH_ENDED, RootReader
 from configtron.service.outcomes.web_group import NAMES, web_group
 from rigs import ROOT
 from tests.support.pageloads import closed, opened
+from tests.support.running_outcomes import running_outcomes
 
 # Any number that is no group of a package.
 GROUP = 54_321
@@ -87,10 +90,10 @@ def test_a_reader_that_hears_no_line_says_so_once(tmp_path: Path, caplog: pytest
     assert not reader.silence and not caplog.messages
     reader.turn()
     reader.turn()
-    (said,) = caplog.messages
+    (shown,) = caplog.messages
     group = grp.getgrgid(os.stat(tmp_path / "log").st_gid).gr_name
-    assert said == reader.silence and f"{tmp_path}/log (group {group}, mode 0660)" in said
-    assert said.startswith(f"{ENOUGH_ENDED} connections") and said.endswith("configtron doctor")
+    assert shown == reader.silence and f"{tmp_path}/log (group {group}, mode 0660)" in shown
+    assert shown.startswith(f"{ENOUGH_ENDED} connections") and shown.endswith("configtron doctor")
     assert outcome_samples(reader.records())["agent_records_total"] == {
         ("open",): 25, ("close",): 25, ("lost",): 0, ("line",): 0
     }  # fmt: skip
@@ -113,3 +116,14 @@ def test_the_document_explains_each_word_of_the_minute_line() -> None:
     page = (ROOT / "docs" / "outcomes.md").read_text()
     rows = dict(re.findall(r"^\| `([\w -]+)` \| (.*) \|$", page, re.M))
     assert {name: rows.get(name) for name in (ALL | PROGRESS)} == ALL | PROGRESS
+
+
+def test_page_and_metrics_of_a_loop_that_hears_no_line_show_it(tmp_path: Path) -> None:
+    with FleetStore(tmp_path / "l.db"):
+        pass
+    with running_outcomes(tmp_path / "log", EndedConnections(ENOUGH_ENDED)) as outcomes:  # type: ignore[arg-type]
+        outcomes.wait(lambda: bool(outcomes.local.reader.silence))
+        texts = loop_texts(tmp_path / "l.db", outcomes=outcomes.local)
+        assert "it sent no log line to" in texts["/"].make()
+        assert 'configtron_agent_records_total{kind="line"} 0\n' in texts["/metrics"].make()
+    assert "no log line" not in loop_texts(tmp_path / "l.db")["/"].make()
