@@ -21,6 +21,8 @@ AGENT_STATE, MANAGER_STATE = "/var/lib/configtron-agent", "/var/lib/configtron-m
 MANAGER_USER = "configtron-manager"
 
 _SHARED = """\
+# It is ready when it listens: a large database may have to be read first.
+TimeoutStartSec=infinity
 UMask=0077
 NoNewPrivileges=yes
 ProtectSystem=strict
@@ -76,8 +78,6 @@ StartLimitIntervalSec=0
 
 [Service]
 Type=notify
-# Learned rows may have to be read again first.
-TimeoutStartSec=infinity
 # Options by their variables, one a line, as in CONFIGTRON_LEARN_SERVE_PAGE=127.0.0.1:9316
 EnvironmentFile=-/etc/default/configtron-serve
 ExecStart={command} learn serve --local {options}

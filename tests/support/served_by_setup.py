@@ -71,12 +71,16 @@ def until(holds: Callable[[], Any], about: Callable[[], object]) -> Any:
 
 
 def served(folder: Path) -> subprocess.Popen[bytes]:
-    """Start the unit's command with the unit's rights; return once it reports that it is ready."""
+    """Start the unit's command, with the unit's folder and rights where systemd's programs are; return once it reports
+    that it is ready."""
+    command = shlex.split(next(line for line in UNIT.read_text().splitlines() if line.startswith("ExecStart="))[10:])
+    if shutil.which("systemd-analyze"):
+        ran(["systemd-tmpfiles", "--create", "configtron-serve.conf"])
+        command = [sys.executable, str(ROOT / "tests" / "support" / "confined.py"), str(UNIT), "/var/lib"]
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager, open(folder / "served", "w") as output:
         manager.bind(str(folder / "notify"))
         manager.settimeout(PATIENCE_S)
         environment = {**os.environ, "NOTIFY_SOCKET": str(folder / "notify")}
-        command = [sys.executable, ROOT / "tests" / "support" / "confined.py", UNIT, "/var/lib"]
         serving = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
         try:
             assert manager.recv(100) == b"READY=1"
@@ -92,11 +96,8 @@ def rows() -> list[Any]:
 
 def configuration() -> dict[str, bytes]:
     """Return the files of the servers and of systemd by path."""
-    every = (
-        path
-        for place in ("nginx", "apache2", "haproxy", "systemd", "tmpfiles.d")
-        for path in Path("/etc", place).rglob("*")
-    )
+    places = [Path("/etc", name) for name in ("nginx", "apache2", "haproxy", "systemd", "tmpfiles.d")]
+    every = (path for place in places for path in place.rglob("*"))
     return {str(path): path.read_bytes() for path in every if path.is_file()}
 
 
@@ -116,7 +117,6 @@ def main(folder: Path, server: str) -> None:
     refused = subprocess.run(setup, capture_output=True, text=True, check=False)
     seen |= {"refused": [refused.returncode, refused.stderr], "kept": UNIT.read_text() == by_hand}
     UNIT.write_text(by_hand.removesuffix("# by hand"))
-    ran(["systemd-tmpfiles", "--create", "configtron-serve.conf"])
     serving = served(folder)
     ran(RELOAD[server])
     with (

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -13,7 +12,7 @@ from configtron.cli.learn.options import stage_options
 from configtron.cli.options import SPAN, Finite, with_options
 from configtron.cli.output import say
 from configtron.cli.settings import settings
-from configtron.cli.tune.options import guard_options
+from configtron.cli.tune.options import guard_options, log_options
 from configtron.linux.signals import asked_to_stop
 from configtron.model.errors import DONE, INTERRUPTED, BadInput
 from configtron.report.log_lines import log_progress
@@ -36,10 +35,7 @@ OPTIONS = with_options(
                  show_default=True, help="Port of the web server whose clients are tuned; repeat for more."),
     click.option("--beacons", default="127.0.0.1:9315", show_default=True, metavar="HOST:PORT",
                  help="Where the web server passes beacons on to."),
-    click.option("--log-socket", "log_path", type=click.Path(dir_okay=False, path_type=Path), metavar="PATH",
-                 help="Socket of the web server's access log.  [default: /run/configtron/outcomes.log]"),
-    click.option("--log-group", default="", metavar="NAME",
-                 help="Group that may write to it.  [default: of the workers that listen on --port, or www-data]"),
+    log_options,
     click.option("--begin-with", type=click.IntRange(1), default=2_000, show_default=True, metavar="N",
                  help="Page loads under Default before anything is tried."),
     click.option("--least-clients", type=click.IntRange(1), metavar="N", help="Clients of an epoch that a prefix needs"

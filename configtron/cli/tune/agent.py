@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from configtron.cli.output import say
+from configtron.cli.tune.options import log_options
 from configtron.cli.tune.resolved import lease_options
 from configtron.linux.signals import asked_to_stop
 from configtron.model.errors import DONE, INTERRUPTED
@@ -24,10 +25,7 @@ FOLDER, USER = Path("/var/lib/configtron-agent"), "configtron-agent"
               help="Whom the process that has the network runs as; this one stays root.")  # fmt: skip
 @click.option("--beacons", metavar="HOST:PORT", help="Where the web server passes beacons of page loads on to, as in"
               " 127.0.0.1:9315; without it, none are taken.")  # fmt: skip
-@click.option("--log-socket", "log_path", type=click.Path(dir_okay=False, path_type=Path), metavar="PATH",
-              help="Socket of the web server's access log.  [default: /run/configtron/outcomes.log]")  # fmt: skip
-@click.option("--log-group", default="", metavar="NAME",
-              help="Group that may write to it.  [default: of the web server's workers, or www-data]")  # fmt: skip
+@log_options
 @click.option("--join", "line", metavar="LINE", help="Join the manager that printed this line, and end.")
 @click.option("--key", is_flag=True, help="Print this host's public key for `enroll --key`, and end.")
 @click.option("--metrics", default="", metavar="HOST:PORT", help="Serve /metrics there (no password: on loopback).")

@@ -36,7 +36,7 @@ USERS = {"nginx": ["root", "www-data"], "apache": ["root", "www-data"], "haproxy
 ])  # fmt: skip
 def test_a_server_of_debian_set_up_by_one_command_and_a_browser_bring_rows(server: str) -> None:
     """By the documents no line came, for ever: the log socket was root's, and the web server's workers are not root."""
-    reasons = EbpfDriver(Place()).missing(), absent(server), lacking("systemd-tmpfiles"), lacking("ps"), lacking(*NAMES)
+    reasons = EbpfDriver(Place()).missing(), absent(server), lacking("ps"), lacking(*NAMES)
     if reason := next(filter(None, reasons), ""):
         pytest.skip(reason)
     seen = apart_in_folder("tests.support.served_by_setup", server)
