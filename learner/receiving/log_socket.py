@@ -120,11 +120,12 @@ class LogSocket:
 
 
 def _make_folder(folder: Path, group: int | None) -> None:
-    """Make a folder that is absent. Errors: `OSError`."""
+    """Make a folder that is absent; one that was made for the socket gets its group. Errors: `OSError`."""
     if not folder.exists():
         folder.mkdir()
-        _hand_to(folder, group)
         folder.chmod(FOLDER_MODE)
+    if stat.S_IMODE(folder.stat().st_mode) == FOLDER_MODE:
+        _hand_to(folder, group)
 
 
 def _hand_to(path: Path, group: int | None) -> None:

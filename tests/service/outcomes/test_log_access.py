@@ -59,11 +59,15 @@ def test_a_group_that_is_none_is_refused_by_name() -> None:
 
 @pytest.mark.root
 def test_only_root_and_the_group_reach_the_socket_and_a_folder_that_was_made(tmp_path: Path) -> None:
+    LogSocket(tmp_path / "made" / "log", GROUP + 1).close()
     lines = LogSocket(tmp_path / "made" / "log", GROUP)
     found = [(os.stat(path).st_uid, os.stat(path).st_gid, stat.S_IMODE(os.stat(path).st_mode))
              for path in (tmp_path / "made" / "log", tmp_path / "made")]  # fmt: skip
     lines.close()
     assert found == [(0, GROUP, 0o660), (0, GROUP, 0o2750)]
+    tmp_path.chmod(0o755)
+    LogSocket(tmp_path / "log", GROUP).close()
+    assert tmp_path.stat().st_gid == 0, "a folder for other things keeps its group"
 
 
 class EndedConnections:
