@@ -4,7 +4,9 @@
 # make demo-live   the closed loop in virtual time: six continents, four servers, a manager that learns; what clients gain
 # make demo-live-kernel  the same on kernels that draw (module, then BPF): nginx, emulated networks, page loads, beacons
 # make demo-learn  captures and an access log of nginx in the lab made into rules in force, on the wire, and taken back
-# make test   install the same, then lint and every test
+# make test   install the same, then lint, quick tests and a proof of each promise: ten minutes
+# make test-all   every test; one that was interrupted goes on; seconds by folder at the end
+# make test-changed   the tests that the change since BASE reaches, the nearest first, begun within BUDGET_S seconds
 # make install   the packages and configtron, nothing run
 # make kmod   the kernel module for KERNEL (lab: the lab's guests; a release; the running one when not given)
 # make bpf    the BPF programs that come with the package, compiled anew from tune/drivers/bpf/*.bpf.c (clang, llvm)
@@ -23,6 +25,10 @@ SEED ?= 1
 FUZZ_S ?= 600
 CONNECTIONS ?= 100000
 LOADS ?= 100
+# The last commit that is four hours older than the newest: work lands in less.
+BASE ?= $(shell git rev-list -1 --before=$$(($$(git log -1 --format=%ct) - 14400)) HEAD)
+# Seconds after which `make test-changed` begins no further test.
+BUDGET_S ?= 1800
 VENV := .venv
 BIN := $(VENV)/bin
 # The environment is made anew whenever its contents' list changes.
@@ -31,7 +37,7 @@ T0 := $(shell date +%s)
 VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' configtron/__init__.py)
 say = @echo "[$$(($$(date +%s) - $(T0))) s] $(1)"
 
-.PHONY: help install packages kernel kmod bpf deb demo demo-tune demo-live demo-live-kernel demo-learn test check evidence golden lint docs man version bench fuzz kmod-debug clean
+.PHONY: help install packages kernel kmod bpf deb demo demo-tune demo-live demo-live-kernel demo-learn test test-all test-changed check evidence golden lint docs man version bench fuzz kmod-debug clean
 .DELETE_ON_ERROR:
 
 help:
@@ -100,13 +106,34 @@ demo-learn: kernel
 	@$(BIN)/python -m benchmarks.learned
 	$(call say,done)
 
-test: kernel lint golden
-	$(call say,every test (root and lab too))
-	@CONFIGTRON_EXTRAS=all OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -p no:cacheprovider
+# Python files that tests load are compiled once, outside the tree.
+PYTEST = PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/$(VENV)/pycache CONFIGTRON_EXTRAS=all OPENBLAS_NUM_THREADS=1 \
+	$(BIN)/python -m pytest -q -p no:cacheprovider
+QUICK := not (root or lab or wheel or slow)
+PARALLEL := --dist loadfile --no-loadscope-reorder
+# Tests that change the host's network: workers in namespaces of their own.
+APART := $(PARALLEL) --tx 2*popen//python=$(CURDIR)/.ci/worker
+RECORD := $(VENV)/tests.jsonl
+
+test: kernel kmod lint golden
+	$(call say,quick tests and a proof of each promise)
+	@$(PYTEST) -n 2 $(PARALLEL) -m 'proof and not alone or $(QUICK)'
+
+test-all: kernel kmod lint golden
+	$(call say,tests that need no root)
+	@$(PYTEST) -n 2 $(PARALLEL) --record $(RECORD) -m 'not (root or alone)'
+	$(call say,tests that need root)
+	@$(PYTEST) $(APART) --record $(RECORD) -m 'root and not alone'
+	$(call say,tests that need the machine for themselves)
+	@$(PYTEST) --record $(RECORD) -m alone
+
+test-changed: kernel kmod
+	$(call say,tests that the change since $(BASE) reaches)
+	@$(PYTEST) $(APART) --changed $(BASE) --budget-s $(BUDGET_S) -m 'not (proof or alone or $(QUICK))' \
+		|| [ $$? = 5 ]  # no test is reached
 
 check: $(INSTALLED)
-	@PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/$(VENV)/pycache OPENBLAS_NUM_THREADS=1 \
-		$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not root and not lab and not wheel and not slow'
+	@$(PYTEST) -n 2 $(PARALLEL) -m '$(QUICK)'
 
 evidence: $(INSTALLED)
 	$(call say,the papers' figures beside ours)

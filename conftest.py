@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import slow_tests
 from tests.support.interrupts import pytest_runtest_makereport, pytest_sessionstart, pytest_unconfigure
-from tests.support.slow_tests import pytest_runtest_protocol
+from tests.support.selection import Selection, pytest_addoption
 
-__all__ = ["pytest_runtest_makereport", "pytest_runtest_protocol", "pytest_sessionstart", "pytest_unconfigure"]
+__all__ = ["pytest_addoption", "pytest_runtest_makereport", "pytest_sessionstart", "pytest_unconfigure"]
 
 # A busy machine is no fault of the code: speed is for benchmarks/.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -25,6 +25,10 @@ GENERATIONS = (50_000, 20, 20)
 gc.disable()
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Selection(config), "selection")
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Collect garbage again, rarely, and only what tests make."""
     gc.freeze()
@@ -32,11 +36,17 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.enable()
 
 
+def lack() -> str:
+    """Return why no test that needs root can run here, or nothing."""
+    if os.geteuid():
+        return "needs root"
+    done = subprocess.run(["unshare", "--net", "--mount", "--pid", "--fork", "true"], capture_output=True, text=True)
+    return f"needs namespaces: {done.stderr.strip()}" if done.returncode else ""
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    slow_tests.mark(items)
-    if os.geteuid() == 0:
-        return
-    for item in items:
-        if {"root", "lab"} & {mark.name for mark in item.iter_markers()}:
-            item.add_marker(pytest.mark.skip(reason="needs root: run `make test` as root"))
+    if reason := lack():
+        for item in items:
+            if item.get_closest_marker("root"):
+                item.add_marker(pytest.mark.skip(reason=reason))

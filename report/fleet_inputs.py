@@ -96,7 +96,8 @@ class DataQuality:
 class ReportInputs:
     """All inputs of a report. source: the database; first_at, last_at: of its loads, "" where there are none;
     prefixes_more: prefixes that the table leaves out; rollout, switchback: None where there is none;
-    plan, sees: the roll-out's plan, and the effects that a canary with this plan can detect."""
+    plan, sees: the roll-out's plan, and the effects that a canary with this plan can detect; staged: maps reach clients
+    by stages; loads_an_hour: the present rate of loads that count, 0 where they are too few to say."""
 
     version: str
     source: str
@@ -116,3 +117,5 @@ class ReportInputs:
     notes: tuple[str, ...] = ()
     plan: RolloutPlan = field(default_factory=RolloutPlan)
     sees: tuple[Sensitivity, ...] = ()
+    staged: bool = False
+    loads_an_hour: float = 0.0

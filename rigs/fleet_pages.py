@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from ipaddress import ip_address, ip_network
@@ -173,6 +173,9 @@ class WebServer:
     def access(self) -> str:
         """Return the socket's name."""
         return f"the socket of {self.host.name}"
+
+    def answer(self, counts: Mapping[str, int]) -> None:
+        """No process sends a test line here."""
 
     def forget(self) -> None:
         """The socket has gone with its process."""

@@ -3,6 +3,8 @@
 
 One run of the command is traced to list its system calls, from the moment it takes the lock. Run again, strace kills
 it (SIGKILL) at the entry of one of them: no code of configtron knows.
+
+    python -m rigs.kill_points DRIVER    one end of a lease, one kill; in a guest that has the module
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -143,3 +146,19 @@ def campaign(driver: str, verb: str, count: int, slack_s: float = SLACK_S) -> bo
             flush=True,
         )
         return not missed and lived <= len(chosen) * MOST_OUTLIVED
+
+
+def put_back(driver: str, patience_s: float) -> bool:
+    """Return whether the host is as before after a lease has ended, and after an apply was killed."""
+    with tune_sandbox(driver) as here:
+        baseline = here.state()
+        here.run("apply", *here.where, "--lease", f"{LONG_S:g}")
+        acted = here.state() != baseline
+        here.run("apply", *here.where, "--lease", f"{LEASE_S:g}")
+        ended = restored(here, baseline, patience_s) is not None
+    return acted and ended and campaign(driver, "apply", 1, patience_s)
+
+
+if __name__ == "__main__":
+    # No end of a guest's lease is later than this, in its own time.
+    sys.exit(not put_back(sys.argv[1], 60.0))

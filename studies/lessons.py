@@ -130,12 +130,8 @@ def fact(found: LessonOutcome) -> Fact:
         f"{names[1]} {times[1]:.2f} s, {names[0]} {times[0]:.2f} s in the median; faster in {faster} of "
         f"{len(found.pairs)} repeats ({lesson.site}, {lesson.condition})"
     )
-    return Fact(lesson.claim, lesson.paper, ours, verdict, _words(found, "; "))
-
-
-def _words(found: LessonOutcome, between: str) -> str:
-    pairs = zip(found.lesson.pair, (found.slow, found.fast), strict=True)
-    return between.join(f"{name}: {one.words}" for (name, _), one in pairs)
+    pairs = zip(names, (found.slow, found.fast), strict=True)
+    return Fact(lesson.claim, lesson.paper, ours, verdict, " ".join(f"{name} {one.words}" for name, one in pairs))
 
 
 def _drawn(found: LessonOutcome) -> Sequences:
@@ -144,7 +140,7 @@ def _drawn(found: LessonOutcome) -> Sequences:
         (name, one.marks, one.plt_s) for (name, _), one in zip(lesson.pair, (found.slow, found.fast), strict=True)
     ]
     title = f"{lesson.claim} ({lesson.site}, {lesson.condition})."
-    return Sequences(title, panels, _words(found, " — "))
+    return Sequences(title, panels)
 
 
 def _figures(found: Sequence[LessonOutcome]) -> Table:

@@ -24,6 +24,7 @@ NEEDS = {"Probe": (pytest.mark.lab, pytest.mark.root)}
 MOST_LINES = 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("section", [pytest.param(name, marks=NEEDS.get(name, ()), id=name) for name in EXAMPLES])
 def test_an_example_runs(section: str, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "fixtures/icw/10", tmp_path / "fixtures/icw/10")

@@ -54,6 +54,7 @@ def packages(root: Path, **more: str) -> subprocess.CompletedProcess[str]:
                           start_new_session=True)  # fmt: skip
 
 
+@pytest.mark.slow
 def test_no_service_is_enabled(root: Path) -> None:
     done = packages(root)
     assert done.returncode == 0 and "their services are not started and not enabled" in done.stdout
@@ -62,6 +63,7 @@ def test_no_service_is_enabled(root: Path) -> None:
     assert links == {"cron.service", "S01cron", "K01h2o", "S01procps"}
 
 
+@pytest.mark.slow
 def test_no_service_is_started_and_the_policy_is_put_back(root: Path) -> None:
     policy = root / "usr" / "sbin" / "policy-rc.d"
     policy.write_text("the administrator's\n")
@@ -69,6 +71,7 @@ def test_no_service_is_started_and_the_policy_is_put_back(root: Path) -> None:
     assert "exit 101" in (root / "policy-seen").read_text() and policy.read_text() == "the administrator's\n"
 
 
+@pytest.mark.slow
 def test_a_failure_puts_it_all_back_too(root: Path) -> None:
     (root.parent / "bin" / "apt-get").write_text(APT.replace("ln -s /", "ln -sf /").replace("ln -s .", "ln -sf ."))
     done = packages(root, APT_CODE="100")
@@ -77,6 +80,7 @@ def test_a_failure_puts_it_all_back_too(root: Path) -> None:
     assert links == {"cron.service", "S01cron", "K01h2o", "S01procps"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", [None, "the administrator's\n"])
 def test_the_policy_of_a_killed_run_does_not_stay(root: Path, before: str | None) -> None:
     policy = root / "usr" / "sbin" / "policy-rc.d"

@@ -109,6 +109,7 @@ def test_the_published_vector() -> None:
     assert siphash(PUBLISHED, *words) == 0x3F2ACC7F57C29BDB
 
 
+@pytest.mark.slow
 def test_the_header_and_python_draw_the_same(tmp_path: Path) -> None:
     """A key, an epoch, bands and a holdback of its own for each case."""
     rng = np.random.default_rng(19)
@@ -131,6 +132,7 @@ def test_the_header_and_python_draw_the_same(tmp_path: Path) -> None:
         assert drawn.propensity == propensity(plan, mix, drawn.arm)
 
 
+@pytest.mark.slow
 def test_many_draws_are_the_headers_too(tmp_path: Path) -> None:
     """One plan for 100 000 units: every answer against the vectorised draw."""
     rng = np.random.default_rng(7)

@@ -60,6 +60,7 @@ def replays_the_same(recipe: Recipe) -> None:
     assert sum(path.stat().st_size for path in (HERE / recipe.name).iterdir()) <= FOLDER_BYTES
 
 
+@pytest.mark.slow
 def test_a_recording_replays_as_it_was_read_live() -> None:
     assert offenders(replays_the_same, RECIPES.values(), lambda recipe: recipe.name) == {}
 

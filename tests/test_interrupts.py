@@ -48,6 +48,7 @@ def test_second():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("first", "group"), [(CAUGHT, True), (CAUGHT, False), (HANDLED, True)], ids=["caught", "to-pytest", "handled"]
 )

@@ -126,6 +126,7 @@ def built_wheel(folder: Path) -> Path:
     return wheel
 
 
+@pytest.mark.slow
 def test_wheel_holds_every_file(tmp_path: Path) -> None:
     wheel = built_wheel(tmp_path)
     held = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name and ".data/" not in name}

@@ -79,6 +79,7 @@ def checked(recipe: str, folder: Path) -> subprocess.CompletedProcess[str]:
 RECIPES = sorted(page.stem for page in (ROOT / "docs" / "recipes").glob("*.md"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_a_recipe_that_is_followed_passes_its_check(recipe: str, tmp_path: Path) -> None:
     copy(tmp_path)

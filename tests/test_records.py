@@ -48,11 +48,13 @@ results = st.builds(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(observations())
 def test_observation_comes_back(observation: Observation) -> None:
     assert records.observation_from_json(records.observation_to_json(observation)) == observation
 
 
+@pytest.mark.slow
 @given(results)
 def test_result_comes_back_from_one_line(result: Result) -> None:
     line = records.result_to_json(result)
@@ -60,6 +62,7 @@ def test_result_comes_back_from_one_line(result: Result) -> None:
     assert records.result_from_json(line) == result
 
 
+@pytest.mark.slow
 @given(st.text(max_size=40) | st.from_regex(r'\{"(target|knob|value)": ?[\[{"0-9]*[\]}"]*\}'))
 def test_other_text_is_bad_input(text: str) -> None:
     for parse in (records.result_from_json, records.observation_from_json):
@@ -67,6 +70,7 @@ def test_other_text_is_bad_input(text: str) -> None:
             parse(text)
 
 
+@pytest.mark.slow
 @given(targets, st.lists(observations(), max_size=4), st.lists(results, max_size=3))
 def test_every_record_fits_the_schema(target: Target, verdicts: list[Observation], evidence: list[Result]) -> None:
     line = records.target_record(target, Vantage("na", "North America"), verdicts, evidence)

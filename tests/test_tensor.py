@@ -56,6 +56,7 @@ def test_nonsense_is_refused() -> None:
         assert "pickle" not in str(raised.value)
 
 
+@pytest.mark.slow
 def test_damage_is_refused_wherever_it_is() -> None:
     """Two bytes changed at a thousand places: the same tensor, or one line."""
     good, rng, refused = packed(small()), np.random.default_rng(1), 0

@@ -42,6 +42,8 @@ RUNS: dict[str, tuple[tuple[str, ...], set[int]]] = {
     "probe diff": (("probe", "diff", "1", "2"), {2, 4}),
     "probe export": (("probe", "export", "1"), {2, 4}),
     "probe merge": (("probe", "merge", "absent.db"), {2}),
+    "probe doctor": (("probe", "doctor"), {0, 1}),
+    "doctor": (("doctor",), {0, 1}),
     "probe validate": (("probe", "validate"), {2, 4}),
     "fingerprint pcap": (("fingerprint", "pcap", str(CAPTURE)), {0}),
     "fingerprint diversity": (("fingerprint", "diversity", "1"), {2, 4}),
@@ -158,7 +160,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built_wheel(tmp_path_factory.mktemp("wheel"))
 
 
-@pytest.fixture(scope="module", params=["", "learn", "lab", "dask", "gpyopt", "fleet", "parquet"])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param("", marks=pytest.mark.proof), "learn", "lab", "dask", "gpyopt", "fleet", "parquet"],
+)
 def installed(
     request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, Path]:

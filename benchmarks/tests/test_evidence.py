@@ -56,6 +56,7 @@ def test_a_command_runs_once_and_what_fails_is_reported() -> None:
     assert "today at commit abc" in text and text.count("\n| ") == 6
 
 
+@pytest.mark.slow
 def test_a_real_command_gives_its_figure(tmp_path: Path) -> None:
     table = tmp_path / "evidence.md"
     assert evidence.main(["--only", "tests/test_knobs.py", "-o", str(table)]) == 0

@@ -34,6 +34,7 @@ def test_the_measured_world_has_no_gaps_and_the_guard_keeps_bbr_out() -> None:
     assert {settings_at(GRID, at).split("/")[0] for at in range(len(GRID))} == {"cubic", "reno", "vegas"}
 
 
+@pytest.mark.slow
 def test_the_same_seed_replays_bit_for_bit() -> None:
     (one, _), (two, _) = played(), played()
     assert [map_text(each) for each in one.maps] == [map_text(each) for each in two.maps]
@@ -41,6 +42,7 @@ def test_the_same_seed_replays_bit_for_bit() -> None:
         assert (first.plt_ms == second.plt_ms).all()
 
 
+@pytest.mark.slow
 def test_what_is_planted_happens() -> None:
     found, world = played()
     assert len(found.changed) == SMALL.prefixes and found.harmful >= 0 and found.slow[4] == {found.harmful: 3.0}
@@ -58,6 +60,7 @@ def judged(gain: float, seed: int, clients: int = 400) -> Judged:
     return Judged(client, nothing, np.exp(ln), held, nothing)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.5, 0.95])
 def test_a_gain_is_found_and_its_interval_holds_it(share: float) -> None:
     found = compared(judged(0.3, 1), share)
@@ -74,6 +77,7 @@ def test_intervals_are_by_client_and_not_by_load() -> None:
     assert mean == pytest.approx(values.mean()) and high - low > 3.0 / np.sqrt(50)
 
 
+@pytest.mark.slow
 def test_rivals_are_judged_on_the_same_loads_by_the_same_chance() -> None:
     quiet = replace(SMALL, harmful=0, change=0)
     found, world = played(scenario=quiet)
@@ -89,6 +93,7 @@ def test_rivals_are_judged_on_the_same_loads_by_the_same_chance() -> None:
     assert gains[static] == max(gains.values()) and gains[TENSOR.grid.default] == 0.0
 
 
+@pytest.mark.slow
 def test_nothing_is_gained_where_nothing_matters() -> None:
     found, world = played("thompson", replace(SMALL, epochs=4).quiet(), indifferent(TENSOR))
     loads = judged_of(found.loads, world.clients.continent[world.clients.prefix])  # type: ignore[attr-defined]

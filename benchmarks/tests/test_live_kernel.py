@@ -78,6 +78,7 @@ def as_drawn() -> dict[str, Any]:
             "events": [], "event_s": {}, "restarts": [], "staged": [], "learned": len(rows)}  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_run_as_drawn_passes() -> None:
     run = parse_run(SMALL, as_drawn())
     found = check_draws(run)
@@ -92,6 +93,7 @@ COLUMN_MS = Visited._fields.index("plt_ms")
 ARM, HELD, PROFILE = (OpenRecord._fields.index(name) for name in ("arm", "held", "profile"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("place", "value"), [(ARM, 5), (HELD, None), (PROFILE, "other")])
 def test_a_connection_that_differs_is_found(place: int, value: object) -> None:
     found = as_drawn()
@@ -100,6 +102,7 @@ def test_a_connection_that_differs_is_found(place: int, value: object) -> None:
     assert one.wrong == {"connection": 1} and difference_lines(run, one).bad
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("column", "value", "kind"), [("arm", 7, "row"), ("propensity", 0.3, "propensity"),
                                                        ("unit", "0" * 16, "row"), ("held", None, "row")])  # fmt: skip
 def test_a_row_that_differs_is_found(column: str, value: object, kind: str) -> None:
@@ -115,6 +118,7 @@ def test_a_row_that_is_stored_twice_is_found() -> None:
     assert check_draws(parse_run(SMALL, found)).wrong == {"twice": 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("record", "listed", "banded"), [(1, 1, 0), (90, 0, 1)])
 def test_two_arms_of_a_client_are_found(record: int, listed: int, banded: int) -> None:
     found = as_drawn()
@@ -154,6 +158,7 @@ def test_arms_are_compared_within_network_page_and_version() -> None:
     assert gain == pytest.approx(0.2) and low == pytest.approx(0.2) and high == pytest.approx(0.2)
 
 
+@pytest.mark.slow
 def test_classes_are_those_of_the_plans_map() -> None:
     """A map that came within the epoch waits for the next one, whatever the class that it has for a prefix."""
     found = as_drawn()
@@ -184,6 +189,7 @@ def slower_in(epochs: dict[int, float]) -> dict[str, Any]:
 BEGIN_S = Visited._fields.index("begin_s")
 
 
+@pytest.mark.slow
 def test_what_is_planted_is_felt_until_tuned_clients_are_no_slower() -> None:
     found = slower_in({0: 1.0, 1: 3.0, 2: 2.0, 3: 1.0, 4: 3.0})
     scenario = replace(SMALL, epochs=5, change=1, harmful=4)
@@ -240,6 +246,7 @@ def test_fixed_arms_follow_conditions_and_epochs() -> None:
         unknown.make(100 * 10**10, free)
 
 
+@pytest.mark.slow
 def test_arms_that_are_alike_have_no_settings() -> None:
     maker = AlikeArms(LoopOptions(GRID, "thompson", replace(MAPS, least_clients=1), 20, budget=0.9), KEY)
     maker.observe([outcome(at) for at in range(60)])
@@ -284,6 +291,7 @@ def tried(best: str, gain: float) -> Any:
     return parse_run(replace(SMALL, squeeze=1), found)
 
 
+@pytest.mark.slow
 def test_the_best_configuration_of_a_run_that_tried_all_is_found() -> None:
     run = tried("reno/30", 0.3)
     loads = served_loads(run)
@@ -294,6 +302,7 @@ def test_the_best_configuration_of_a_run_that_tried_all_is_found() -> None:
     assert {words for _, since, words in rows if since == 0} == {"reno/30"} and len(rows) == 2
 
 
+@pytest.mark.slow
 def test_runs_are_compared_by_tuned_clients_and_held_back_ones_show_chance() -> None:
     one, other = (parse_run(SMALL, slower_in({0: factor})) for factor in (1.0, 1.25))
     gain, low, high = compared_runs(served_loads(one), served_loads(other), False)
@@ -310,6 +319,7 @@ def test_a_kept_run_is_not_played_again_and_no_other_scenarios(tmp_path: Path) -
         load_or_play(tmp_path, "one", replace(SMALL, seed=9))
 
 
+@pytest.mark.slow
 @pytest.mark.root
 @pytest.mark.lab
 def test_a_short_world_runs_from_end_to_end() -> None:
@@ -326,6 +336,7 @@ def test_a_short_world_runs_from_end_to_end() -> None:
     assert any(one.held for one in served_loads(run)) and not all(one.held for one in served_loads(run))
 
 
+@pytest.mark.slow
 def test_every_table_is_printed() -> None:
     found = as_drawn()
     found["events"] = [[1, "change"], [1, "restart"]]

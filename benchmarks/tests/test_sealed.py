@@ -57,6 +57,7 @@ def test_a_seed_is_the_operating_systems_and_stays_with_its_folder(tmp_path: Pat
         sealed.fresh(8, tmp_path / "seven")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_worlds_are_their_seeds(family: str) -> None:
     one, again, other = (tensor(family, seed, 1, GRID, SITES[:3], 12) for seed in (3, 3, 4))
@@ -86,6 +87,7 @@ def test_the_best_static_of_classes_is_default_and_null_has_nothing_to_gain() ->
     assert 0 < broken.sum() <= 17 and not broken[GRID.default]
 
 
+@pytest.mark.slow
 def test_a_page_over_rounds_does_what_networks_do() -> None:
     page = Pages(np.array([[10.0, 60.0, 200.0]]), np.array([[1.0, 5.0, 20.0]]), np.array([0.05]), np.array([2]))
 
@@ -154,6 +156,7 @@ def test_everybody_updates_as_often(folder: Path) -> None:
     assert ours.made.updates_ == len(here.sessions) // here.interval
 
 
+@pytest.mark.slow
 def test_constants_win_nothing(played: dict[str, dict[str, dict[str, Any]]]) -> None:
     for rows in played.values():
         assert rows["default"]["first_over_default"] == 0.0 and rows["default"]["worse"] == 0.0
@@ -168,6 +171,7 @@ def test_constants_win_nothing(played: dict[str, dict[str, dict[str, Any]]]) -> 
     assert "at most half of" in table.halved("default", played) and "on 0 of 2" in table.halved("default", played)
 
 
+@pytest.mark.slow
 def test_a_winner_is_reported_to_win_and_every_figure_is_there(played: dict[str, dict[str, dict[str, Any]]]) -> None:
     assert table.ahead("cell_optimum", played).startswith("`cell_optimum` is ahead of every learner on 2 of 2 worlds")
     text = table.page(played, "title", ("linucb",))
@@ -193,6 +197,7 @@ def test_the_roster_has_everybody() -> None:
     assert "configtron, warm" not in rows, "a warm start makes no difference to it"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", choosers.THEIRS)
 def test_other_libraries_play_and_learn(row: str, folder: Path) -> None:
     module = {"vw": "vowpalwabbit"}.get(row.split()[0], row.split()[0])
@@ -216,6 +221,7 @@ def test_a_run_is_resumed_and_written(tmp_path: Path, monkeypatch: pytest.Monkey
     assert sealed.main([*words, "-o", str(report), "-j", "1"]) == 0
 
 
+@pytest.mark.slow
 def test_a_run_takes_several_processes(tmp_path: Path) -> None:
     words = ["-m", "benchmarks.sealed", "--quick", "--only", "measured", "--folder", str(tmp_path), "-j", "2"]
     rows = ["--policy", "default", "--policy", "static", "--candidate", "default"]
@@ -245,6 +251,7 @@ def test_a_brought_world_is_played(tmp_path: Path) -> None:
     assert isinstance(here, DrawnWorld) and isinstance(here.tensor.grid, Grid)
 
 
+@pytest.mark.slow
 def test_worlds_are_kept_as_files_that_can_be_played_again(folder: Path) -> None:
     made(FEW[0], SEED, folder)
     assert sorted(path.name for path in (folder / "worlds").glob("*.npz"))

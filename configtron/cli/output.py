@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     WriteRows = Callable[[Sequence[str], Iterable[Mapping[str, Json]]], None]
 
 # Schemas of rows; a number is raised when a field changes its meaning.
-TUNING, LEARNING = "configtron.tuning/1", "configtron.learning/1"
+TUNING, LEARNING, DOCTOR = "configtron.tuning/1", "configtron.learning/1", "configtron.doctor/1"
 
 
 def warn(text: str) -> None:

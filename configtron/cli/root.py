@@ -20,6 +20,7 @@ ROWS = {
     "tune": "Set this host's stack, by client prefix, and take it back.",
     "learn": "Learn which configuration loads pages fastest.",
     "replay": "Run production code on recorded worlds.",
+    "doctor": "Find out what is wrong on this host, and what to type next.",
 }
 
 

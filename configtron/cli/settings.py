@@ -30,7 +30,7 @@ def settings() -> Settings:
 
 
 # A command of ours within a text for people.
-COMMAND = re.compile(r"\bconfigtron (?=(?:probe|fingerprint|tune|learn|replay)\b)")
+COMMAND = re.compile(r"\bconfigtron (?=(?:doctor|probe|fingerprint|tune|learn|replay)\b)")
 
 
 def hint(text: str) -> str:

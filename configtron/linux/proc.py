@@ -10,7 +10,6 @@ import ctypes
 import os
 import socket
 import struct
-from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -25,8 +24,6 @@ ESTABLISHED, LISTENING = 1, 10
 _PIDFD_GETFD = 438
 # linux/capability.h
 CAP_SYS_PTRACE = 19
-# include/net/tcp_states.h
-LISTEN = 10
 # The first bytes of an IPv4 address within IPv6 (RFC 4291 section 2.5.5.2).
 _MAPPED = bytes(10) + b"\xff\xff"
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -68,23 +65,34 @@ def _client(family: int, text: str) -> tuple[int, bytes]:
     return (socket.AF_INET, address[12:]) if address.startswith(_MAPPED) else (family, address)
 
 
-def groups_that_listen(ports: Collection[int]) -> Counter[int]:
-    """Return the groups (GID in force) of the processes that listen on these local ports here, and how many processes
-    have each. Processes whose descriptors may not be read are left out."""
-    inodes = {one.inode for one in tcp_lines() if one.state == LISTEN and one.port in ports}
-    found = Counter[int]()
-    for name in os.listdir("/proc") if inodes else ():
-        # It ended meanwhile, or access to it is denied.
+class PortHolder(NamedTuple):
+    """A process that listens: its program, user, group, further groups."""
+
+    pid: int
+    program: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...] = ()
+
+
+def port_holders(ports: Collection[int]) -> list[PortHolder]:
+    """Return the processes that listen on these TCP ports of this namespace; those that may not be seen are left
+    out."""
+    inodes = {one.inode for one in tcp_lines() if one.state == LISTENING and one.port in ports}
+    found = []
+    for name in filter(str.isdecimal, os.listdir("/proc") if inodes else ()):
+        # It ended meanwhile, or belongs to another user.
         with suppress(OSError):
-            if name.isdecimal() and any(inode in inodes for _, inode in _sockets_of(int(name))):
-                found[_group(name)] += 1
+            if any(inode in inodes for _, inode in _sockets_of(int(name))):
+                found.append(_holder(int(name)))
     return found
 
 
-def _group(pid: str) -> int:
-    """Return a process's GID in force."""
-    with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as lines:
-        return next(int(line.split()[2]) for line in lines if line.startswith("Gid:"))
+def _holder(pid: int) -> PortHolder:
+    lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
+    fields = {name: rest.split() for name, _, rest in (line.partition(":") for line in lines)}
+    groups = tuple(map(int, fields["Groups"]))
+    return PortHolder(pid, " ".join(fields["Name"]), int(fields["Uid"][1]), int(fields["Gid"][1]), groups)
 
 
 def sockets_of_cgroup(folder: Path) -> set[int]:

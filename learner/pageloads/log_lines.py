@@ -23,6 +23,8 @@ from typing import NamedTuple
 
 # A number of a request: the server logs every request and counts none, so the reader counts its lines.
 BY_LINES = -1
+# What `configtron doctor` sends in the place of a line; no server's line is like it.
+TEST_LINE = b"ctd configtron doctor"
 # Longest line that is read: names of hosts have 255 characters.
 LONGEST_BYTES = 1024
 TAG = re.compile(r"(?:^|\s)(ct[nah]) ")
@@ -64,6 +66,8 @@ class RequestLine(NamedTuple):
 
 def request_line(datagram: bytes) -> RequestLine | str:
     """Return the request of a datagram, or a reason of `reasons.LINES`."""
+    if datagram == TEST_LINE:
+        return "line-test"
     if len(datagram) > LONGEST_BYTES:
         return "line-unreadable"
     try:

@@ -16,6 +16,7 @@ BEACONS = {
     "other-metric": "a metric of web-vitals other than the one that is collected",
     "wrong-origin": "Origin (else Referer) is not one of the measured sites",
     "opted-out": "the browser sends Sec-GPC or DNT, and the endpoint honours them",
+    "test-beacon": "sent by `configtron doctor`",
     "program": "the User-Agent is of a program (bot), not of a browser",
     "prerender": "the page was rendered before the visitor asked for it",
     "hidden": "the page was in the background before it had loaded",
@@ -48,6 +49,7 @@ FLOODS = {
 }
 # Lines of access logs.
 LINES = {
+    "line-test": "sent by `configtron doctor`",
     "line-unreadable": "not in the format of any of the three servers",
     "line-without-token": "the server logged no token",
     "line-clock": "the line's time is not near its arrival: the clock was stepped, or the line was held back",

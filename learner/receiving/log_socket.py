@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import errno
 import grp
+import json
 import os
 import socket
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from configtron.learner.pageloads.log_lines import LONGEST_BYTES
+from configtron.learner.pageloads.log_lines import LONGEST_BYTES, TEST_LINE
 from configtron.model.errors import Missing
 
 # Lines of a second at ten thousand requests a second; the kernel counts twice what it is asked for.
@@ -57,6 +58,7 @@ class LogSocket:
 
     def __init__(self, path: Path, group: int | None = None) -> None:
         self.path = path
+        self._testers: list[str | bytes] = []
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         try:
             self._take_over()
@@ -97,9 +99,11 @@ class LogSocket:
         """Yield the lines that wait: bytes, arrival by CLOCK_BOOTTIME and by the wall clock (ns)."""
         for _ in range(AT_ONCE):
             try:
-                data = self._socket.recv(LONGEST_BYTES + 1)
+                data, sender = self._socket.recvfrom(LONGEST_BYTES + 1)
             except BlockingIOError:
                 return
+            if data == TEST_LINE and sender:
+                self._testers.append(sender)
             yield data, time.clock_gettime_ns(time.CLOCK_BOOTTIME), time.time_ns()
 
     def access(self) -> str:
@@ -109,6 +113,12 @@ class LogSocket:
         except OSError as error:
             return f"{self.path} ({error.strerror})"
         return f"{self.path} (group {_name(found.st_gid)}, mode {found.st_mode & 0o7777:04o})"
+
+    def answer(self, counts: Mapping[str, int]) -> None:
+        """Send counts of lines to each process that sent a test line."""
+        while self._testers:
+            with suppress(OSError):
+                self._socket.sendto(json.dumps(counts).encode(), self._testers.pop())
 
     def close(self) -> None:
         """Close the socket and remove its path."""

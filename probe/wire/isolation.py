@@ -90,6 +90,11 @@ def rules(table: str, ports: range) -> str:
     )
 
 
+def check_table(netns: str, ports: range) -> None:
+    """Try the table without making it. Errors: `Missing`."""
+    _nft(netns, rules("configtron_check", ports), "--check")
+
+
 def sweep_tables(netns: str) -> list[str]:
     """Delete the tables that dead processes left in a namespace; their names."""
     listed = [line.split() for line in _nft(netns, "list tables inet").splitlines()]
@@ -104,10 +109,11 @@ def _sysctl(name: str) -> str:
     return Path("/proc/sys", name).read_text().strip()
 
 
-def _nft(netns: str, script: str) -> str:
+def _nft(netns: str, script: str, *options: str) -> str:
     try:
         with inside(netns):
-            done = subprocess.run(["nft", "-f", "-"], input=script + "\n", capture_output=True, text=True, check=False)
+            command = ["nft", *options, "-f", "-"]
+            done = subprocess.run(command, input=script + "\n", capture_output=True, text=True, check=False)
     except FileNotFoundError:
         raise Missing(
             "the source address is this host's own, and `nft` is absent to keep the kernel's RSTs back;"

@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
-from configtron.report.page.markup import add, el, short
+from configtron.report.page.markup import add, el, percent, short, stretched
+from configtron.report.page.ticks import ticks
 
-# Pixels of the drawing; the page scales it.
-ROW, LABEL, PANEL, NUMBER, AXIS = 26, 190, 132, 52, 24
-BAR_WIDTH, BAR_HEIGHT, REGION, KNOWN = 440, 24, 44, 40
+# Pixels: of a parameter in a panel, of the axis below; of a region's bar; of the narrowest drawing, on a telephone.
+ROW, AXIS, BAR_HEIGHT, NARROWEST = 40, 22, 24, 330
+# Of 100 across: a panel's scale, beside which the last figure stands; a region's name, its bar.
+PANEL, REGION, BAR = 72.0, 14.0, 76.0
+# Characters that a panel has room for.
+NAME = 32
 # Colours of the palette; the last is for all other values.
 COLORS = 6
 # A part that is narrower than its words (7 pixels a character) stays without them: the legend has them.
@@ -51,73 +55,70 @@ class BarPart(NamedTuple):
 
 
 def heterogeneity(columns: Sequence[str], rows: Sequence[tuple[str, Sequence[Rate]]]) -> Element:
-    """A panel a column, a row a parameter: bar to the share, whisker over the interval; one scale for all."""
-    most = _scale(max((rate.high for _, rates in rows for rate in rates if rate.total), default=0.0))
-    width, height = LABEL + (PANEL + NUMBER) * len(columns), AXIS * 2 + ROW * len(rows)
-    svg = el("svg", role="img", viewBox=f"0 0 {width} {height}", style=f"min-width:{0.7 * width:.0f}px")
-    svg.set("aria-label", "Share configured differently: " + "; ".join(_described(n, columns, r) for n, r in rows))
+    """Return a panel a column, in it a bar a parameter with a whisker over the interval; one scale for all."""
+    most = max([0.01, *(rate.high for _, rates in rows for rate in rates if rate.total)])
+    panels = el("div", class_="panels")
     for n, column in enumerate(columns):
-        left = LABEL + n * (PANEL + NUMBER)
-        add(svg, el("text", column, x=left, y=14, font_weight=650))
-        for tick in (0.0, 0.5, 1.0):
-            x = left + tick * PANEL
-            add(svg, el("line", x1=x, x2=x, y1=AXIS, y2=height - AXIS, class_="axis" if tick == 0 else "grid"))
-            add(svg, el("text", f"{100 * most * tick:g} %", x=x, y=height - 8, text_anchor="middle", class_="t-soft"))
-    for m, (name, rates) in enumerate(rows):
-        y = AXIS + m * ROW
-        add(svg, el("text", short(name, 28), x=0, y=y + 17))
-        for n, rate in enumerate(rates):
-            _rate(svg, rate, LABEL + n * (PANEL + NUMBER), y, PANEL / most, "bar-any" if n == 0 else "bar")
-    return svg
+        named = [(name, rates[n]) for name, rates in rows]
+        words = f"Share configured differently, {column}: " + ", ".join(f"{name} {rate.text}" for name, rate in named)
+        svg = stretched(ROW * len(rows) + AXIS, words)
+        for tick, word in ticks(0.0, 100 * most):
+            x = percent(tick / 100 / most * PANEL)
+            add(svg, el("line", x1=x, x2=x, y1=0, y2=ROW * len(rows), class_="grid" if tick else "axis"))
+            add(svg, el("text", f"{word} %", x=x, y=ROW * len(rows) + 16, class_="t-soft",
+                        text_anchor="middle" if tick else None))  # fmt: skip
+        for m, (name, rate) in enumerate(named):
+            _rate(svg, name, rate, m * ROW, PANEL / most, "bar" if n else "bar-any")
+        add(panels, el("div", el("h3", column), svg))
+    return panels
 
 
-def _rate(svg: Element, rate: Rate, left: float, y: float, scale: float, color: str) -> None:
-    middle = y + ROW / 2
+def _rate(svg: Element, name: str, rate: Rate, y: float, scale: float, color: str) -> None:
+    middle, end = y + 29, 0.0
+    add(svg, el("text", short(name, NAME), el("title", name), x=0, y=y + 17))
     if rate.total:
-        low, high = left + rate.low * scale, left + rate.high * scale
+        low, end = rate.low * scale, rate.high * scale
         add(
             svg,
-            el("rect", x=left, y=middle - 6, width=rate.share * scale, height=12, rx=2, class_=color),
-            el("line", x1=low, x2=high, y1=middle, y2=middle, class_="whisker"),
-            el("line", x1=low, x2=low, y1=middle - 3, y2=middle + 3, class_="whisker"),
-            el("line", x1=high, x2=high, y1=middle - 3, y2=middle + 3, class_="whisker"),
+            el("rect", x=0, y=middle - 6, width=percent(rate.share * scale), height=12, rx=2, class_=color),
+            el("line", x1=percent(low), x2=percent(end), y1=middle, y2=middle, class_="whisker"),
+            el("line", x1=percent(low), x2=percent(low), y1=middle - 3, y2=middle + 3, class_="whisker"),
+            el("line", x1=percent(end), x2=percent(end), y1=middle - 3, y2=middle + 3, class_="whisker"),
         )
-    number = el("text", rate.text, x=left + PANEL + NUMBER - 10, y=middle + 4, text_anchor="end", class_="t-soft")
+    number = el("text", rate.text, x=percent(end), dx=6, y=middle + 4, class_="t-soft")
     add(svg, el("g", el("title", f"{rate.hits} of {rate.total}: {rate.text} ({rate.bounds})"), number))
 
 
-def _described(name: str, columns: Sequence[str], rates: Sequence[Rate]) -> str:
-    return f"{name}: " + ", ".join(f"{column} {rate.text}" for column, rate in zip(columns, rates, strict=True))
-
-
-def _scale(highest: float) -> float:
-    """The end of the axis: a round share at or above the highest."""
-    return next((end for end in (0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8) if end >= highest), 1.0)
+def legend(names: Iterable[str], others: str = "") -> Element:
+    """Return names with their colours, in the order of the palette; others: what its last colour stands for."""
+    made = el("ul", class_="legend")
+    for n, name in [*enumerate(names), *([(COLORS - 1, others)] if others else [])]:
+        add(made, el("li", el("i", class_=f"s{n}"), name))
+    return made
 
 
 def shares(regions: Sequence[tuple[str, Sequence[BarPart]]]) -> Element:
-    """A bar for each region, its parts as long as their share of the settings known there."""
-    width, height = REGION + BAR_WIDTH + KNOWN, (BAR_HEIGHT + 6) * len(regions)
-    svg = el("svg", role="img", viewBox=f"0 0 {width} {height}")
-    svg.set("aria-label", "Values by region: " + "; ".join(_described_parts(name, parts) for name, parts in regions))
+    """Return a bar for each region, its parts as long as their share of the settings known there."""
+    words = "Values by region: " + "; ".join(_described_parts(name, parts) for name, parts in regions)
+    svg = stretched((BAR_HEIGHT + 6) * len(regions), words)
     for n, (name, parts) in enumerate(regions):
         y, total = n * (BAR_HEIGHT + 6), sum(part.sites for part in parts)
         add(svg, el("text", short(name, 6), el("title", name), x=0, y=y + 16))
-        add(svg, el("rect", x=REGION, y=y, width=BAR_WIDTH, height=BAR_HEIGHT, rx=3, class_="track"))
-        at = float(REGION)
+        add(svg, el("rect", x=percent(REGION), y=y, width=percent(BAR), height=BAR_HEIGHT, rx=3, class_="track"))
+        at = REGION
         for part in parts:
-            long = BAR_WIDTH * part.sites / total
+            long = BAR * part.sites / total
             share = f"{100 * part.sites / total:.1f} %"
             tip = el("title", f"{name}: {part.name}, {part.sites} of {total} ({share})")
-            add(svg, el("rect", tip, x=at, y=y, width=max(long - 1, 0.5), height=BAR_HEIGHT, class_=f"s{part.color}"))
-            words = next((w for w in (f"{part.name} · {share}", share) if len(w) * CHARACTER + 6 < long), None)
-            if words:
-                add(svg, el("text", words, x=at + 6, y=y + 16, class_=f"t{part.color}"))
+            add(svg, el("rect", tip, x=percent(at), y=y, width=percent(long), height=BAR_HEIGHT,
+                        class_=f"part s{part.color}"))  # fmt: skip
+            room = long / 100 * NARROWEST
+            fits = next((w for w in (f"{part.name} · {share}", share) if len(w) * CHARACTER + 6 < room), None)
+            if fits:
+                add(svg, el("text", fits, x=percent(at), dx=6, y=y + 16, class_=f"t{part.color}"))
             at += long
-        known = el("text", str(total), el("title", f"{total} known"), class_="t-soft", text_anchor="end")
-        known.set("x", str(width))
-        known.set("y", str(y + 16))
-        add(svg, known)
+        known = el("title", f"{total} known")
+        add(svg, el("text", str(total), known, x="100%", y=y + 16, class_="t-soft", text_anchor="end"))
     return svg
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The page of a run's diversity: Table 2, its plots, its providers and the packets behind it, in one file."""
+"""The page of a run's diversity: settings that differ, plots, providers, and the packets behind them, in one file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from configtron.report.comparison import RegionComparison
 from configtron.report.page.markup import add, document, el
 from configtron.report.page.overview import bars, distributions, example_of, headline, table2
 from configtron.report.page.providers import MOST, examples, providers
-from configtron.report.page.words import Proofs, RunFacts
+from configtron.report.page.words import Proofs, RunFacts, rate
 
 # Differences that are drawn beside the rows' examples, one a provider: each pair is about 20 kB of page.
 MOST_DRAWN = 24
@@ -28,7 +28,8 @@ READING = (
 
 
 def page(about: RunFacts, found: RegionComparison, proofs: Proofs) -> str:
-    """The whole page; the same run gives the same bytes."""
+    """Return the whole page, parameters that differ most first; the same run gives the same bytes."""
+    found = found._replace(parameters=tuple(sorted(found.parameters, key=lambda one: -rate(one).share)))
     sections = [
         table2(found, proofs),
         bars(about, found),

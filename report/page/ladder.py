@@ -13,10 +13,10 @@ from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
 from configtron.report.page.conversation import Conversation, LadderLine, Note
-from configtron.report.page.markup import add, el, short
+from configtron.report.page.markup import add, el, picture, short
 
 # Pixels.
-WIDTH, OURS, THEIRS, TOP, SLOPE = 480, 70, 440, 44, 5
+WIDTH, OURS, THEIRS, TOP, SLOPE = 340, 54, 318, 44, 5
 MIDDLE = (OURS + THEIRS) / 2
 STEP, CLOSE, NOTE, PAUSE, PAUSE_DECADE = 23, 7, 15, 22, 10
 # A silence from here on is a pause worth a number.
@@ -24,7 +24,7 @@ PAUSE_S = 0.1
 # Data that comes within this time is one flight; of a longer one each segment is an arrow, and all have one label.
 FLIGHT_S, FLIGHT_LINES = 0.02, 3
 # Characters that fit between the lifelines.
-WORDS, CHARACTER = 52, 7.2
+WORDS, CHARACTER = 40, 7.2
 
 
 class _Flight(NamedTuple):
@@ -41,8 +41,6 @@ class _Flight(NamedTuple):
 
 def ladder(lines: Conversation, title: str, us: str = "prober") -> Element:
     """The diagram; `title` describes it in words, `us` names the left side."""
-    svg = el("svg", role="img")
-    svg.set("aria-label", f"{title}. " + "; ".join(f"{line.at:.3f} s {line.way} {line.text}" for line in lines.lines))
     y, drawn, before = float(TOP), [], None
     for flight in flights(lines.lines):
         at = flight.lines[0].at
@@ -57,7 +55,8 @@ def ladder(lines: Conversation, title: str, us: str = "prober") -> Element:
     if lines.more:
         drawn.append([el("text", f"… and {lines.more} more", x=OURS + 8, y=y + 10, class_="t-soft")])
         y += STEP
-    svg.set("viewBox", f"0 0 {WIDTH} {y + 6:.0f}")
+    words = f"{title}. " + "; ".join(f"{line.at:.3f} s {line.way} {line.text}" for line in lines.lines)
+    svg = picture(WIDTH, y + 6, words)
     add(svg, el("text", us, x=OURS, y=14, text_anchor="middle", font_weight=650))
     add(svg, el("text", "server", x=THEIRS, y=14, text_anchor="middle", font_weight=650))
     for x in (OURS, THEIRS):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The page of a closed loop: what the map gains over held-back clients, who gets what and why, and what may be wrong.
+"""The page of a closed loop: what the map gains over the control group, who gets what and why, and what may be wrong.
 
 Rules for this file: each measured number stands with its interval and the loads that it rests on; where data do not
 allow one, a reason stands in its place. The page loads nothing and runs nothing, and can be read on a telephone.
@@ -17,20 +17,23 @@ from configtron.learner.rollout import WHY
 from configtron.learner.sequential.differences import REASONS
 from configtron.learner.sequential.sample_ratio import ERROR as RATIO_ERROR
 from configtron.report.fleet_inputs import AgentLine, PlaceEffects, PrefixLine, ReportInputs, ShareSpan
-from configtron.report.page.charts import COLORS, BarPart, shares
+from configtron.report.page.charts import COLORS, BarPart, legend, shares
 from configtron.report.page.forest import ForestRow, forest
 from configtron.report.page.markup import add, document, el, scrolled, short
+from configtron.report.page.to_go import to_go
 
 TITLES = {"median": "median page load time", "p95": "95th percentile of page load time", "failures": "failed loads"}
 DEFAULT = "Default"
 READING = (
-    ("Held back", "clients that keep Default for as long as the holdback lives, drawn by a keyed hash, the same on "
-     "every server. All others are called tuned here, whether or not their class has a mix."),
+    ("Control group", "clients that keep Default in every epoch, assigned by a keyed hash, the same on every server. "
+     "All others are called tuned here, whether or not their class has profiles."),
     ("Interval", "95 %, and it may be read at any time: of reports that are read again and again one in twenty is ever "
      "wrong, goal by goal. Clients count once an epoch, and prefixes together, however many loads they have."),
     ("p95", "of all loads; one that failed is slower than all others, so killing connections makes no page faster."),
     ("Not shown", "an interval that has 0 inside shows no difference; it does not show that there is none."),
-    ("Sample ratio", f"below p = {RATIO_ERROR:g} clients of some arm are missing, and no difference is claimed."),
+    ("Sample ratio", f"below p = {RATIO_ERROR:g} clients of some profile are missing, and no difference is claimed."),
+    ("To go", "loads that are missing before two groups can be compared, at least: taken to grow as they did so far. "
+     "The rate is that of the last day; a time has one digit, since a rate is not known better."),
 )  # fmt: skip
 
 
@@ -65,13 +68,19 @@ OPEN_ROWS = 12
 
 
 def verdict(inputs: ReportInputs) -> str:
-    """Return what the data show of p95, the median and failures, in a sentence each."""
+    """Return what the data show of p95, the median and failures; what is not known stands in one sentence a reason."""
     if not inputs.effects or not inputs.quality.counted:
         return "Nothing is claimed: no load counts yet."
     if inputs.quality.ratio.p < RATIO_ERROR:
-        return "Nothing is claimed: the sample ratio is broken, clients of some arm are missing (see Data quality)."
+        return "Nothing is claimed: the sample ratio is broken, clients of some profile are missing (see Data quality)."
     every = {one.found.goal.name: one for one in inputs.effects[0].goals}
-    words = [_claim(every[name], inputs) for name in ("p95", "median", "failures") if name in every]
+    goals = [every[name] for name in ("p95", "median", "failures") if name in every]
+    words = [_claim(one, inputs) for one in goals if not one.found.reason]
+    for reason in dict.fromkeys(one.found.reason for one in goals if one.found.reason):
+        alike = [one.found for one in goals if one.found.reason == reason]
+        titles = ", ".join(TITLES[found.goal.name] for found in alike)
+        missing = f"{REASONS[reason]}; {to_go(alike[0], inputs.loads_an_hour)}"
+        words.append(f"{titles[0].upper()}{titles[1:]}: not known yet, {missing}.")
     return " ".join(words)
 
 
@@ -84,8 +93,6 @@ def is_checked(inputs: ReportInputs) -> bool:
 def _claim(one: GoalInterval, inputs: ReportInputs) -> str:
     found, name = one.found, TITLES[one.found.goal.name]
     name = name[0].upper() + name[1:]
-    if found.reason:
-        return f"{name}: unknown, {REASONS[found.reason]}."
     if found.doubt:
         return f"{name}: {difference_text(one)}, but no claim: the clients of {found.prefixes} prefixes are too few."
     if one.low <= 0.0 <= one.high:
@@ -93,7 +100,7 @@ def _claim(one: GoalInterval, inputs: ReportInputs) -> str:
     if not is_checked(inputs):
         return f"{name}: {difference_text(one)}, but no claim: the sample ratio is unknown (see Data quality)."
     better = "lower" if one.high < 0.0 else "higher"
-    return f"{name}: {better} than of held-back clients, {difference_text(one)}."
+    return f"{name}: {better} than in the control group, {difference_text(one)}."
 
 
 def claims_something(one: GoalInterval) -> bool:
@@ -126,35 +133,46 @@ def _headline(inputs: ReportInputs) -> Element:
     p95 = (
         next((one for one in inputs.effects[0].goals if one.found.goal.name == "p95"), None) if inputs.effects else None
     )
-    latest = inputs.decisions[-1].place if inputs.decisions else "none"
+    latest, when = (inputs.decisions[-1].place, inputs.decisions[-1].made_at) if inputs.decisions else ("none", "never")
     current = sum(one.holds == latest for one in agents)
-    stage = inputs.rollout.stage if inputs.rollout else "none"
+    hosts = ("hosts with the latest map", f"{current} of {len(agents)}", f"map {latest}")
     for name, number, small in (
-        ("p95 against held-back clients", _tile(p95, inputs), difference_text(p95) if p95 else "no loads"),
+        ("p95 against the control group", *_tile(p95, inputs)),
         ("loads that count", f"{quality.counted}", f"of {quality.rows} rows; {quality.lost} lost"),
-        ("agents with the latest map", f"{current} of {len(agents)}", f"map {latest}"),
-        ("roll-out", stage, f"{100 * inputs.rollout.share:g} % of clients" if inputs.rollout else "maps apply at once"),
+        hosts if agents else ("latest map", latest, f"published: {when}"),
+        ("roll-out", *_stage(inputs)),
     ):
         add(tiles, el("div", el("dt", name), el("dd", number, el("small", small))))
     return add(header, tiles)
 
 
-def _tile(one: GoalInterval | None, inputs: ReportInputs) -> str:
-    if one is None or one.found.reason:
-        return "unknown"
+def _tile(one: GoalInterval | None, inputs: ReportInputs) -> tuple[str, str]:
+    if one is None:
+        return "unknown", "no loads"
+    if one.found.reason:
+        return "unknown", to_go(one.found, inputs.loads_an_hour)
     if not claims_something(one):
-        return "not shown"
-    return _change(one.found.estimate, one) if is_checked(inputs) else "not claimed"
+        return "not shown", difference_text(one)
+    return _change(one.found.estimate, one) if is_checked(inputs) else "not claimed", difference_text(one)
+
+
+def _stage(inputs: ReportInputs) -> tuple[str, str]:
+    """Return the stage of the roll-out, and whom it reaches."""
+    if inputs.rollout is not None:
+        return inputs.rollout.stage, f"{100 * inputs.rollout.share:g} % of clients"
+    if inputs.staged:
+        return "none", "stages are on, no map is on its way"
+    return ("off", "each map is for all clients at once") if inputs.decisions else ("none", "no map is published yet")
 
 
 # --- effects ---------------------------------------------------------------------------------------------------------
 
 
 def _effects(inputs: ReportInputs) -> Element:
-    section = el("section", el("h2", "Effect against held-back clients", id="effect"))
+    section = el("section", el("h2", "Effect against the control group", id="effect"))
     if not inputs.effects:
         return add(section, el("p", "No load counts yet.", class_="soft"))
-    words = "Tuned less held back; to the left of the line pages load faster. Each bar is a 95 % interval."
+    words = "Tuned less control group; to the left of the line pages load faster. Each bar is a 95 % interval."
     add(section, el("p", words, class_="soft"))
     for goal in ("p95", "median"):
         found = [(place, one) for place in inputs.effects for one in place.goals if one.found.goal.name == goal]
@@ -164,6 +182,11 @@ def _effects(inputs: ReportInputs) -> Element:
             add(section, el("h3", TITLES[goal].capitalize()))
             add(section, scrolled(forest(TITLES[goal], rows), TITLES[goal], "card wide"))
     table = _effect_table(inputs.effects, marks=is_checked(inputs))
+    # The reasons of all clients stand at the top.
+    above = {one.found.reason for one in inputs.effects[0].goals}
+    more = {one.found.reason for place in inputs.effects for one in place.goals} - above
+    for reason in sorted(more - {""}):
+        add(section, el("p", f"Unknown of some: {REASONS[reason]}.", class_="soft"))
     add(section, scrolled(table, "Effects as numbers", "card wide"))
     if inputs.switchback is not None:
         add(section, _switchback(inputs))
@@ -175,24 +198,29 @@ def _named(place: PlaceEffects) -> str:
 
 
 def _effect_table(effects: Sequence[PlaceEffects], *, marks: bool) -> Element:
-    heads = ("Clients", "Goal", "Held back", "Tuned", "Difference", "Loads (clients) held back", "Tuned")
+    heads = ("Clients", "Goal", "Control group", "Tuned", "Difference", "Loads (clients), control group",
+             "Loads (clients), tuned")  # fmt: skip
     body = el("tbody")
     for place in effects:
-        for one in place.goals:
-            found = one.found
-            cells = [_level(one, arm) for arm in (0, 1)]
-            shown = REASONS[found.reason] if found.reason else difference_text(one)
-            mark = el("b", shown, class_="t-hit") if marks and claims_something(one) and one.low > 0.0 else None
-            cells += [el("td", mark if mark is not None else shown, class_="differs")]
-            cells += [el("td", f"{found.loads[arm]} ({found.units[arm]})", class_="num") for arm in (0, 1)]
-            row = el("tr", el("th", _named(place), scope="row"), el("td", found.goal.name), *cells)
-            add(body, row)
-    note = "Loads, and in brackets clients, each counted once an epoch. Marked: worse than held-back clients."
+        known, unknown = ([one for one in place.goals if bool(one.found.reason) == not_known] for not_known in (0, 1))
+        for alike in (*([one] for one in known), *([unknown] if unknown else [])):
+            add(body, _effect_row(_named(place), alike, marks=marks))
+    note = "Loads, and in brackets clients, each counted once an epoch. Marked: worse than the control group."
     return el("table", el("caption", note), _heads(heads), body)
 
 
-def _level(one: GoalInterval, arm: int) -> Element:
-    level, low, high = one.found.level[arm], one.level_low[arm], one.level_high[arm]
+def _effect_row(clients: str, alike: Sequence[GoalInterval], *, marks: bool) -> Element:
+    """Return the row of a goal, or of all goals of the same clients that are not known."""
+    one, shown = alike[0], difference_text(alike[0])
+    worse = marks and claims_something(one) and one.low > 0.0
+    cells = [el("td", ", ".join(each.found.goal.name for each in alike)), *(_level(one, group) for group in (0, 1)),
+             el("td", el("b", shown, class_="t-hit") if worse else shown, class_="differs")]  # fmt: skip
+    cells += [el("td", f"{one.found.loads[group]} ({one.found.units[group]})", class_="num") for group in (0, 1)]
+    return el("tr", el("th", clients, scope="row"), *cells)
+
+
+def _level(one: GoalInterval, group: int) -> Element:
+    level, low, high = one.found.level[group], one.level_low[group], one.level_high[group]
     if not np.isfinite(level) or one.found.reason:
         return el("td", "unknown")
     if one.found.goal.share == 1.0:
@@ -223,7 +251,7 @@ def _rollout(inputs: ReportInputs) -> Element | None:
     rollout = inputs.rollout
     words = (
         f"Version {_place(rollout.version)} after {_place(rollout.previous)}: {rollout.stage}, "
-        f"{100 * rollout.share:g} % of clients that are not held back."
+        f"{100 * rollout.share:g} % of clients outside the control group."
     )
     section = el("section", el("h2", "Roll-out", id="rollout"), el("p", words))
     if rollout.suspended:
@@ -231,7 +259,7 @@ def _rollout(inputs: ReportInputs) -> Element | None:
     body = el("tbody")
     for row in rollout.evidence:
         numbers = ", ".join(f"{name} {value:.4g}" for name, value in row.numbers)
-        where = " ".join(filter(None, (row.goal, row.place and f"at {row.place}")))
+        where = " ".join(filter(None, (row.goal, row.place and f"at host {row.place}")))
         cells = (row.stage, WHY[row.why], where, numbers)
         add(body, el("tr", el("th", str(row.number), scope="row"), *(el("td", cell) for cell in cells)))
     table = el("table", _heads(("Row", "Stage", "Why", "Goal", "Evidence")), body)
@@ -243,7 +271,7 @@ def _sees(inputs: ReportInputs) -> Element | None:
     if not inputs.sees:
         return None
     words = (
-        f"With {inputs.plan.clients} clients in either arm (each counted once an epoch), spread as those above are. "
+        f"With {inputs.plan.clients} clients in either group (each counted once an epoch), spread as those above are. "
         "The gate lets a version on whose harm is shown to be below the margin; an equal one passes it with a "
         "probability of 80 % where the margin is at least what the gate can see. The alarm finds harm of the size "
         "beside it as often."
@@ -271,7 +299,7 @@ def _prefixes(inputs: ReportInputs) -> Element:
     if not inputs.prefixes:
         return add(section, el("p", "No load of a prefix yet.", class_="soft"))
     more = f" {inputs.prefixes_more} prefixes with fewer loads are left out." if inputs.prefixes_more else ""
-    note = f"By the latest map that loads of a prefix had; shares are those that its clients draw by.{more}"
+    note = f"By the latest map that loads of a prefix had; shares are those by which its clients are assigned.{more}"
     add(section, el("p", note, class_="soft"))
     first, rest = inputs.prefixes[:OPEN_ROWS], inputs.prefixes[OPEN_ROWS:]
     for lines in (first, rest):
@@ -305,14 +333,10 @@ def _shares(spans: Sequence[ShareSpan]) -> Element | None:
         others = sum(count for name, count in span.units.items() if name not in ranks)
         parts = sorted(ranked, key=lambda part: part.color)
         rows.append((span.label, [*parts, *([BarPart(COLORS - 1, "other", others)] if others else [])]))
-    legend = el("ul", class_="legend")
-    for name, n in ranks.items():
-        add(legend, el("li", el("i", class_=f"s{n}"), name or DEFAULT))
-    if len(total) > len(ranks):
-        add(legend, el("li", el("i", class_=f"s{COLORS - 1}"), f"{len(total) - len(ranks)} other profiles"))
-    words = "Clients, each counted once an epoch, by the profile that they had; at the right, how many."
+    rest = f"{len(total) - len(ranks)} other profiles" if len(total) > len(ranks) else ""
+    words = "Clients, each counted once an epoch, by the profile that they had first; at the right, how many."
     section = el("section", el("h2", "Profiles over time", id="shares"), el("p", words, class_="soft"))
-    return add(section, el("div", legend, shares(rows), class_="card"))
+    return add(section, el("div", legend((name or DEFAULT for name in ranks), rest), shares(rows), class_="card"))
 
 
 def _drift(inputs: ReportInputs) -> Element:
@@ -364,7 +388,8 @@ def _decisions(inputs: ReportInputs) -> Element:
 def _agents(agents: Sequence[AgentLine]) -> Element:
     section = el("section", el("h2", "Agents", id="agents"))
     if not agents:
-        return add(section, el("p", "No agent is enrolled.", class_="soft"))
+        words = "No agent is enrolled. A single host (learn serve --local) needs none."
+        return add(section, el("p", words, class_="soft"))
     rows = [
         (one.name + (" (revoked)" if one.revoked else ""), one.holds or "nothing", one.heard_at or "never", one.driver,
          str(one.refused), f"{one.rejected}: {one.reason}" if one.rejected else "none", str(one.waiting), str(one.lost),

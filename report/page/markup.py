@@ -23,6 +23,10 @@ STYLE = Path(__file__).with_name("style.css")
 VOID, SHEET = {"meta", "br"}, "style"
 # Longer words of strangers are cut: they are for the eye here, whole in JSON.
 LONGEST = 120
+# Rows of a table that become cards on a telephone; more are a list to scroll.
+MOST_CARDS = 100
+# Classes of tables of nothing but numbers, which are compared down their columns.
+NUMBERS = ("matrix", "figures")
 
 
 def el(name: str, /, *children: Child, **attributes: object) -> Element:
@@ -54,9 +58,43 @@ def short(text: str, longest: int = LONGEST) -> str:
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
+def picture(width: float, height: float, words: str) -> Element:
+    """Return a drawing of so many pixels, which the page never scales: its letters stay as large as the page's."""
+    box = f"0 0 {width:.0f} {height:.0f}"
+    return el("svg", role="img", viewBox=box, width=f"{width:.0f}", height=f"{height:.0f}", aria_label=words)
+
+
+def stretched(height: float, words: str) -> Element:
+    """Return a drawing as wide as its place: in it x is a `percent`, y are pixels, and letters keep their size."""
+    return el("svg", role="img", width="100%", height=f"{height:.0f}", aria_label=words)
+
+
+def percent(x: float) -> str:
+    """Return a place or a length across a stretched drawing, of 0 to 100."""
+    return f"{x:.2f}%"
+
+
 def scrolled(inner: Element, label: str, class_: str = "wide") -> Element:
-    """Wrap an element that may be wider than the screen in a frame that the keyboard can scroll."""
+    """Wrap an element that may be wider than the screen in a frame that the keyboard can scroll.
+
+    A table of at most `MOST_CARDS` rows becomes a card a row on a telephone, unless it is one of `NUMBERS`.
+    """
+    if inner.tag == "table" and inner.get("class") not in NUMBERS:
+        _name_cells(inner)
     return el("div", inner, class_=class_, tabindex=0, role="region", aria_label=label)
+
+
+def _name_cells(table: Element) -> None:
+    """Give each cell the head of its column, which stands before it on a card."""
+    rows = table.findall("tbody/tr")
+    if len(rows) > MOST_CARDS:
+        return
+    table.set("class", f"rows {table.get('class', '')}".rstrip())
+    heads = [head.text for head in table.findall("thead/tr/th") for _ in range(int(head.get("colspan", "1")))]
+    for row in rows:
+        for head, cell in zip(heads, row, strict=False):
+            if head and cell.tag == "td":
+                cell.set("data-head", head)
 
 
 def document(title: str, body: Sequence[Element], *, refresh_s: int = 0, rules: str = "") -> str:

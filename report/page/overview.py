@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The page's first half: what was found in one sentence, Table 2, the bars, the values region by region."""
+"""The page's first half: what was found in one sentence, the settings that differ, bars, values by region."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from configtron.fingerprint.diversity import ValueShare
 from configtron.fingerprint.region_comparison import ParameterByRegion, RegionDifference
 from configtron.model.nouns import Value
 from configtron.report.comparison import RegionComparison
-from configtron.report.page.charts import COLORS, BarPart, Rate, heterogeneity, shares
+from configtron.report.page.charts import COLORS, BarPart, Rate, heterogeneity, legend, shares
 from configtron.report.page.markup import add, el, scrolled
 from configtron.report.page.words import Proofs, RunFacts, anchor, change, named, rate, rate_in, title, valued
 
+HEADING = "Settings that differ between regions (the paper's Table 2)"
 # As many values as the paper prints in a row.
 TOP = 3
 
@@ -53,8 +54,8 @@ def table2(found: RegionComparison, proofs: Proofs) -> Element:
         "in any region; Wilson's 95 % interval. Undetermined and mixed sites are no part of any share."
     )
     table = el("table", el("caption", note), el("thead", row), body)
-    section = el("section", el("h2", "Table 2", id="table"))
-    return add(section, scrolled(table, "Table 2", "card wide"))
+    section = el("section", el("h2", HEADING, id="table"))
+    return add(section, scrolled(table, HEADING, "card wide"))
 
 
 def _row(parameter: ParameterByRegion, found: RegionComparison, proofs: Proofs) -> Element:
@@ -109,7 +110,7 @@ def bars(about: RunFacts, found: RegionComparison) -> Element | None:
         rows.append((title(parameter.row.knob), [rate(parameter), *(rate_in(by_name[name]) for name in others)]))
     columns = ["anywhere", *(about.region(name) for name in others)]
     words = "Share of sites set otherwise than in the baseline; the line over each bar is the 95 % interval."
-    chart = scrolled(heterogeneity(columns, rows), "Heterogeneity by region", "card wide")
+    chart = el("div", heterogeneity(columns, rows), class_="card")
     return el("section", el("h2", "Heterogeneity by region", id="regions"), el("p", words, class_="soft"), chart)
 
 
@@ -126,16 +127,12 @@ def _card(parameter: ParameterByRegion) -> Element:
         counts.update({share.value: share.count for share in region.shares})
     ranks = {value: n for n, (value, _) in enumerate(counts.most_common(COLORS - 1))}
     rows = [(region.name, parts(region.shares, ranks)) for region in parameter.regions]
-    legend = el("ul", class_="legend")
-    for value, n in ranks.items():
-        add(legend, el("li", el("i", class_=f"s{n}"), valued(value)))
-    if len(counts) > len(ranks):
-        add(legend, el("li", el("i", class_=f"s{COLORS - 1}"), f"{len(counts) - len(ranks)} other values"))
+    others = f"{len(counts) - len(ranks)} other values" if len(counts) > len(ranks) else ""
     name = el("h3", named(parameter.row.knob, parameter.unit))
     if not counts:
         return el("div", name, el("p", "Known of no site.", class_="soft"), class_="card")
-    numbers = el("details", el("summary", "as numbers"), _numbers(parameter))
-    return el("div", name, legend, shares(rows), numbers, class_="card")
+    numbers = el("details", el("summary", "as numbers"), scrolled(_numbers(parameter), "as numbers"))
+    return el("div", name, legend(map(valued, ranks), others), shares(rows), numbers, class_="card")
 
 
 def parts(shares: Sequence[ValueShare], ranks: dict[Value, int]) -> list[BarPart]:

@@ -60,7 +60,7 @@ def _side(about: RunFacts, one: RegionDifference, proof: ReadingProof, value: st
         words += f"; {session.version}, ALPN {session.alpn or '(none)'}"
     add(caption, f"{words} — ", el("code", short(proof.where)))
     text = f"{title(one.knob)} of {one.target} from {about.region(proof.vantage)}: {value}"
-    return add(figure, ladder(conversation(proof.trace, proof.reading), text))
+    return add(figure, scrolled(ladder(conversation(proof.trace, proof.reading), text), text))
 
 
 def providers(about: RunFacts, found: RegionComparison, proofs: Proofs) -> Element:

@@ -13,15 +13,16 @@ from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
 from configtron.model.nouns import Trace
-from configtron.report.page.markup import add, el
+from configtron.report.page.charts import COLORS, legend
+from configtron.report.page.markup import add, el, percent, stretched
+from configtron.report.page.ticks import ticks
 
-# Pixels.
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760, 260, 60, 150, 14, 34
-LEGEND_STEP, ASIDE, RADIUS = 20, 9, 3
+# Pixels; LEFT: of 100 across, for the numbers.
+HEIGHT, TOP, BOTTOM, RADIUS, LEFT = 260, 14, 34, 3, 17.0
+# Round trips by which a run stands to the right of the one before.
+ASIDE = 0.05
 # The first flight, the second and the beginning of the third; later ones would press the first one flat.
 SPAN_RTTS = 2.4
-# Colours of style.css.
-COLORS = 6
 
 
 class SequenceRun(NamedTuple):
@@ -40,29 +41,29 @@ def points(trace: Trace, rtt_s: float) -> list[tuple[float, int]]:
 
 
 def sequence(runs: Sequence[SequenceRun], rtt_s: float, title: str) -> Element:
-    """The plot."""
+    """Return the plot below the names of its runs."""
     drawn = [(run.name, points(run.trace, rtt_s)) for run in runs]
     top = max((end for _, found in drawn for _, end in found), default=1)
-    svg = el("svg", role="img", viewBox=f"0 0 {WIDTH} {HEIGHT}")
-    svg.set("aria-label", f"{title}: " + "; ".join(f"{name} {_described(found)}" for name, found in drawn))
-    right, floor = WIDTH - RIGHT, HEIGHT - BOTTOM
+    svg = stretched(HEIGHT, f"{title}: " + "; ".join(f"{name} {_described(found)}" for name, found in drawn))
+    floor = HEIGHT - BOTTOM
     for tick in range(int(SPAN_RTTS) + 1):
-        x = LEFT + (right - LEFT) * tick / SPAN_RTTS
+        x = _across(tick)
         add(svg, el("line", x1=x, x2=x, y1=TOP, y2=floor, class_="grid"))
-        add(svg, el("text", f"{tick} RTT", x=x, y=floor + 16, text_anchor="middle", class_="t-soft"))
-    for share in (0.0, 0.5, 1.0):
-        y = floor - (floor - TOP) * share
-        add(svg, el("line", x1=LEFT, x2=right, y1=y, y2=y, class_="grid"))
-        add(svg, el("text", f"{top * share / 1000:.0f} kB", x=LEFT - 6, y=y + 4, text_anchor="end", class_="t-soft"))
+        add(svg, el("text", f"{tick} RTT", x=x, y=floor + 18, text_anchor="middle", class_="t-soft"))
+    for size, word in ticks(0.0, top / 1e3):
+        y = floor - (floor - TOP) * size * 1e3 / top
+        add(svg, el("line", x1=_across(0.0), x2="100%", y1=y, y2=y, class_="grid"))
+        add(svg, el("text", f"{word} kB", x=0, y=y + 4, class_="t-soft"))
     for n, (name, found) in enumerate(drawn):
-        color = f"s{n % COLORS}"
         for at, end in found:
-            x, y = LEFT + ASIDE * n + (right - LEFT) * at / SPAN_RTTS, floor - (floor - TOP) * end / top
+            y = floor - (floor - TOP) * end / top
             tip = el("title", f"{name}: {at:.2f} RTT, {end} bytes")
-            add(svg, el("circle", tip, cx=x, cy=y, r=RADIUS, class_=color))
-        y = TOP + 6 + LEGEND_STEP * n
-        add(svg, el("circle", cx=right + 18, cy=y, r=RADIUS, class_=color), el("text", name, x=right + 30, y=y + 4))
-    return svg
+            add(svg, el("circle", tip, cx=_across(at + ASIDE * n), cy=y, r=RADIUS, class_=f"s{n % COLORS}"))
+    return el("div", legend(run.name for run in runs), svg)
+
+
+def _across(rtts: float) -> str:
+    return percent(LEFT + (100.0 - LEFT) * rtts / (SPAN_RTTS + ASIDE * COLORS))
 
 
 def _described(found: Sequence[tuple[float, int]]) -> str:

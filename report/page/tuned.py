@@ -129,14 +129,14 @@ def _subject(subject: Subject, shown: Sequence[str], sights: Sights) -> Element:
     section = el("section", el("h2", subject.name, id=subject.name), el("p", words))
     runs = [SequenceRun(watch, sights[watch][subject.name].trace) for watch in shown]
     chart = sequence(runs, subject.rtt_ms / 1e3, f"Bytes sent to {subject.name} over time")
-    add(section, scrolled(chart, f"Time-sequence plot of {subject.name}", "card wide"))
-    row = el("div", class_="row")
+    add(section, el("div", chart, class_="card"))
+    row = el("div", class_="row card")
     for watch in shown:
         sight = sights[watch][subject.name]
         caption = el("figcaption", el("b", watch), f": {sight.seen}")
         text = f"First flight to {subject.name}, {watch}: {sight.seen}"
         add(row, el("figure", caption, ladder(conversation(sight.trace, sight.reading), text, us="client")))
-    return add(section, scrolled(row, f"Conversations with {subject.name}", "card wide"))
+    return add(section, row)
 
 
 def _steps(scenes: Sequence[Scene]) -> Element:

@@ -17,7 +17,7 @@ from xml.etree.ElementTree import Element
 
 from configtron.lab.testbed.transits import Transits
 from configtron.model.errors import BadInput
-from configtron.report.page.markup import add, document, el, scrolled
+from configtron.report.page.markup import add, document, el, picture, scrolled
 from configtron.studies.archive.figures import over_time
 from configtron.studies.archive.manifest import ANEW, MANIFEST, PACKETS, StudyRun, again, command, manifest, read
 from configtron.studies.flows.packet_log import unpacked
@@ -204,8 +204,7 @@ def _points(found: Sequence[StudyRun], classes: Sequence[str]) -> Element:
     known = [(run, class_, got) for run, class_ in zip(found, classes, strict=True) if (got := figures(run))]
     axes = Axes.around([(late, mbit) for _, _, (mbit, late, _) in known if late > 0], WIDTH, HEIGHT, TOP, log=True,
                        flip=True)  # fmt: skip
-    box = f"0 0 {LEFT + WIDTH + 12:.0f} {TOP + HEIGHT + BELOW:.0f}"
-    svg = el("svg", role="img", viewBox=box, style="max-width:640px", aria_label=f"{RATE} by {DELAY}")
+    svg = picture(LEFT + WIDTH + 12, TOP + HEIGHT + BELOW, f"{RATE} by {DELAY}")
     axes.draw(svg, DELAY, RATE)
     for run, class_, (mbit, late, _) in known:
         x, y = axes.at(late, mbit)

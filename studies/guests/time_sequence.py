@@ -57,12 +57,12 @@ class Risen(NamedTuple):
 
     @property
     def words(self) -> str:
-        """What happened."""
+        """Return what happened; the other figures stand in the study's table."""
+        stuck = f" and {self.stuck_s:.2f} s stuck" if self.stuck_s >= 0.005 else ""
         return (
-            f"{self.plt_s:.2f} s ({self.rounds:.1f} round trips), connections {self.connections}, "
-            f"segments {self.segments}, {self.lost} lost, {self.again} sent again, "
-            f"{self.under_way / 1e3:.0f} kB under way in the mean, nothing under way for {self.idle_s:.2f} s, "
-            f"stuck for {self.stuck_s:.2f} s"
+            f"took {self.plt_s:.2f} s ({self.rounds:.1f} round trips), of them {self.idle_s:.2f} s with nothing under "
+            f"way{stuck}; {self.under_way / 1e3:.0f} kB were under way on average, and {self.lost} of {self.segments} "
+            "segments were lost."
         )
 
 

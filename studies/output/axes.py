@@ -9,9 +9,10 @@ from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
 from configtron.report.page.markup import add, el
+from configtron.report.page.ticks import log_ticks, ticks
 
-# Pixels of the words beside and below; ticks of each axis.
-LEFT, BELOW, TICKS = 64, 40, 5
+# Pixels of the words beside and below.
+LEFT, BELOW = 64, 40
 
 
 class Axes(NamedTuple):
@@ -56,33 +57,19 @@ class Axes(NamedTuple):
         low, high = self.ys
         return self.top + self.height * (1 - min(max((y - low) / (high - low), 0.0), 1.0))
 
-    def ticks(self) -> tuple[list[float], list[float]]:
-        """Numbers that the axes say, of x and y."""
-        low, high = (log10(end) for end in self.xs) if self.log else self.xs
-        steps = [low + (high - low) * n / (TICKS - 1) for n in range(TICKS)]
-        bottom, top = self.ys
-        ups = [bottom + (top - bottom) * n / (TICKS - 1) for n in range(TICKS)]
-        return [10**step if self.log else step for step in steps], ups
-
     def draw(self, svg: Element, x: str, y: str) -> None:
         """Grid, numbers and words."""
         floor = self.top + self.height
-        across, ups = self.ticks()
-        for tick in ups:
+        for tick, word in ticks(*self.ys):
             at = self.up(tick)
             add(svg, el("line", x1=self.left, x2=self.left + self.width, y1=at, y2=at, class_="grid"))
-            add(svg, el("text", numbered(tick), x=self.left - 6, y=at + 4, text_anchor="end", class_="t-soft"))
-        for tick in across:
+            add(svg, el("text", word, x=self.left - 6, y=at + 4, text_anchor="end", class_="t-soft"))
+        for tick, word in log_ticks(*self.xs) if self.log else ticks(*self.xs):
             at = self.across(tick)
-            add(svg, el("text", numbered(tick), x=at, y=floor + 16, text_anchor="middle", class_="t-soft"))
+            add(svg, el("text", word, x=at, y=floor + 16, text_anchor="middle", class_="t-soft"))
         add(svg, el("line", x1=self.left, x2=self.left + self.width, y1=floor, y2=floor, class_="axis"))
         middle = self.top + self.height / 2
         beside = self.left - LEFT + 12
         turned = f"rotate(-90 {beside:.0f} {middle:.0f})"
         add(svg, el("text", x, x=self.left + self.width / 2, y=floor + 34, text_anchor="middle", class_="t-soft"))
         add(svg, el("text", y, x=beside, y=middle, text_anchor="middle", class_="t-soft", transform=turned))
-
-
-def numbered(tick: float) -> str:
-    """A tick's number: three digits, or all of a larger one."""
-    return f"{tick:.0f}" if abs(tick) >= 1000 else f"{tick:.3g}"

@@ -11,10 +11,10 @@ from math import isfinite, log10
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
-from configtron.report.page.markup import add, el, short
-from configtron.studies.output.ticks import log_ticks, ticks
+from configtron.report.page.markup import add, el, picture, short
+from configtron.report.page.ticks import log_ticks, ticks
 
-# Pixels of the drawing; the page scales it.
+# Pixels.
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 680, 316, 56, 220, 28, 40
 # Colours of the palette (style.css); with the dashes, thirty-six series are distinct.
 COLORS = 6
@@ -40,9 +40,7 @@ def curves(series: Sequence[Series], x: str, y: str, *, log_x: bool = False, lea
         scale, y = scale._replace(low=least), f"{y}; cut off at {least:g}"
     elif any(end < scale.low or end > scale.high for one in series for point in one.points for end in point[2:]):
         y += "; long whiskers end at the edge"
-    how = {"class_": "curves", "style": f"min-width:{0.7 * WIDTH:.0f}px"}
-    svg = el("svg", role="img", viewBox=f"0 0 {WIDTH} {HEIGHT}", **how)
-    svg.set("aria-label", f"{y} by {x}: " + "; ".join(_described(one) for one in series))
+    svg = picture(WIDTH, HEIGHT, f"{y} by {x}: " + "; ".join(_described(one) for one in series))
     _axes(svg, scale, x, y)
     for n, one in enumerate(series):
         color, dash = n % COLORS, DASHES[(n + n // COLORS) % len(DASHES)]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from math import isfinite
 from xml.etree.ElementTree import Element
 
-from configtron.report.page.markup import add, el, short
+from configtron.report.page.markup import add, el, picture, short
 from configtron.studies.output.axes import BELOW, LEFT, Axes
 from configtron.studies.output.curves import COLORS, Series, curves
 from configtron.studies.output.results import Cloud, Curves, Heat, Mark, Plot, Scatter, Sequences
@@ -35,8 +35,8 @@ def scatter(plot: Scatter) -> Element:
     """Clouds, each in its colour, with its outline; the legend at the right."""
     points = [point for cloud in plot.clouds for point in (*cloud.points, *cloud.outline)]
     axes = Axes.around(points, WIDTH, HEIGHT, TOP, log=plot.log_x, flip=plot.flip_x)
-    svg = _svg(LEFT + WIDTH + LEGEND, TOP + max(HEIGHT + BELOW, 16 * len(plot.clouds) + 8))
-    svg.set("aria-label", f"{plot.y} by {plot.x}: " + "; ".join(_described(cloud) for cloud in plot.clouds))
+    words = f"{plot.y} by {plot.x}: " + "; ".join(_described(cloud) for cloud in plot.clouds)
+    svg = picture(LEFT + WIDTH + LEGEND, TOP + max(HEIGHT + BELOW, 16 * len(plot.clouds) + 8), words)
     axes.draw(svg, plot.x, plot.y)
     for n, cloud in enumerate(plot.clouds):
         _cloud(svg, axes, cloud, n)
@@ -71,8 +71,8 @@ def heat(plot: Heat) -> Element:
     """Cells the darker the better, each with its number."""
     known = [value for row in plot.values for value in row if value is not None and isfinite(value)]
     low, high = (min(known), max(known)) if known else (0.0, 1.0)
-    svg = _svg(NAMES + CELL_WIDTH * len(plot.columns) + HEADS, HEADS + CELL_HEIGHT * len(plot.rows) + 6)
-    svg.set("aria-label", f"{plot.title}, {plot.unit}")
+    width, height = NAMES + CELL_WIDTH * len(plot.columns) + HEADS, HEADS + CELL_HEIGHT * len(plot.rows) + 6
+    svg = picture(width, height, f"{plot.title}, {plot.unit}")
     for n, name in enumerate(plot.columns):
         x = NAMES + CELL_WIDTH * n + CELL_WIDTH / 2
         turned = f"rotate(-28 {x:.0f} {HEADS - 8})"
@@ -109,8 +109,8 @@ def sequences(plot: Sequences) -> Element:
     points = [(mark.at_s, mark.end / 1e3) for _, marks, _ in plot.panels for mark in marks]
     whole = Axes.around([*points, *ends], PANEL, HEIGHT, TOP + 16, log=False, flip=False)
     width = LEFT + count * PANEL + (count - 1) * BETWEEN + 12
-    svg = _svg(width, TOP + 16 + HEIGHT + BELOW)
-    svg.set("aria-label", f"{plot.title}: " + "; ".join(f"{name}, until {s:.2f} s" for name, _, s in plot.panels))
+    words = f"{plot.title}: " + "; ".join(f"{name}, until {s:.2f} s" for name, _, s in plot.panels)
+    svg = picture(width, TOP + 16 + HEIGHT + BELOW, words)
     for word, kind, x in (("lost", "lost", width - 190), ("sent again", "again", width - 110)):
         add(svg, el("rect", x=x, y=4, width=9, height=9, class_=kind), el("text", word, x=x + 14, y=13))
     for n, (name, marks, until) in enumerate(plot.panels):
@@ -135,8 +135,3 @@ def _marks(svg: Element, axes: Axes, marks: Sequence[Mark]) -> None:
         # the palette's last colour is that of all others, and is pale
         color = f"s{connection % (COLORS - 1)}" if kind == "data" else kind
         add(svg, el("path", el("title", f"connection {connection + 1}: {kind}"), d="".join(steps), class_=color))
-
-
-def _svg(width: float, height: float) -> Element:
-    style = f"min-width:{0.7 * width:.0f}px; max-width:{1.3 * width:.0f}px"
-    return el("svg", role="img", viewBox=f"0 0 {width:.0f} {height:.0f}", style=style)

@@ -83,6 +83,7 @@ def words(table: str, key: str, text: str) -> str:
     return f"[{table}]\n{key} = {text}\n" if table else f"{key} = {text}\n"
 
 
+@pytest.mark.slow
 def test_no_wrong_type_is_taken_and_none_is_a_traceback(tmp_path: Path) -> None:
     file, wrong, tried = tmp_path / "c.toml", [], 0
     for table, key, option in options():

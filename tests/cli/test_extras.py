@@ -54,6 +54,7 @@ def test_packages_are_where_setup_cfg_puts_them() -> None:
         assert package.distribution in names, f"{module}: {package.distribution} is not in {section}"
 
 
+@pytest.mark.slow
 def test_every_package_that_the_product_imports_is_listed() -> None:
     own = {"configtron", *sys.stdlib_module_names}
     found = {name for _, file in sources() for name in imported(file)}

@@ -22,12 +22,13 @@ from configtron.service.campaign.runs import run_folder
 from configtron.service.capture.proofs import proofs_of
 from tests.report.page.test_markup import HOSTILE
 from tests.support import tiny_run as tiny
+from tests.support.headless import HeadlessPage, looked_at
 
 Spoken = pytest.CaptureFixture[str]
 VOID = {"meta", "br"}
 # Elements and attributes that fetch or run something.
 ACTIVE_TAGS = {"script", "link", "img", "iframe", "object", "embed", "base", "form", "use", "image"}
-ACTIVE = re.compile(r"^(on|src|srcset|action|data|formaction|xlink)", re.I)
+ACTIVE = re.compile(r"^(on|src|srcset|action|data$|formaction|xlink)", re.I)
 
 
 class Page(HTMLParser):
@@ -127,6 +128,16 @@ def test_a_page_stands_alone(tmp_path: Path, capsys: Spoken) -> None:
     assert diversity_of(capsys, "--db", db, "fingerprint", "diversity", "1", "-f", "html") == text
 
 
+@pytest.mark.parametrize("width", [390, 1400])
+def test_a_telephone_shows_it(tmp_path: Path, capsys: Spoken, width: int) -> None:
+    out = tmp_path / "page.html"
+    diversity_of(capsys, "--db", campaign(tmp_path), "fingerprint", "diversity", "1", "-o", str(out))
+    with HeadlessPage(out, width) as page:
+        assert looked_at(page, width) == []
+        heads = "[...document.querySelectorAll('h2 + .card tbody > tr > th > code')].map(e => e.textContent).join()"
+        assert page.value(heads) == "icw,synack_rto", "what differs most stands first"
+
+
 def test_figures_of_the_page_are_those_of_the_lines(tmp_path: Path, capsys: Spoken) -> None:
     words = ("--db", campaign(tmp_path), "fingerprint", "diversity", "1")
     page = Page(diversity_of(capsys, *words, "-f", "html"))
@@ -197,6 +208,7 @@ def test_an_empty_run_is_one_line(tmp_path: Path, capsys: Spoken) -> None:
     assert out == "" and err == f"run 1: done, no verdict to compare; see `configtron --db {db} probe show 1`\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [

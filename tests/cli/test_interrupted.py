@@ -37,6 +37,7 @@ def at(name: str, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

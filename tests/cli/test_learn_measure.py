@@ -47,6 +47,7 @@ def test_names_are_those_that_the_lab_knows() -> None:
     assert set(STUDIES) == set(studies.STUDIES) and set(SERVERS) == set(servers.PROGRAMS)
 
 
+@pytest.mark.slow
 def test_a_measurement_is_lines_table_and_tensor(tmp_path: Path, capsys: Spoken) -> None:
     db, file = tmp_path / "x.db", tmp_path / "t.npz"
     assert measured(db, *SMALL, "-f", "jsonl", "--tensor", str(file)) == DONE
@@ -69,6 +70,7 @@ def test_a_measurement_is_lines_table_and_tensor(tmp_path: Path, capsys: Spoken)
     assert dict(tensor.provenance)["study"] == "smoke" and "pretended" in dict(tensor.provenance)["software"]
 
 
+@pytest.mark.slow
 def test_what_was_measured_is_a_world_for_policies(tmp_path: Path, capsys: Spoken) -> None:
     """From page loads to sessions: the tensor's file goes into `replay sessions` and `learn knobs` as it is."""
     db, file = tmp_path / "x.db", str(tmp_path / "t.npz")
@@ -84,6 +86,7 @@ def test_what_was_measured_is_a_world_for_policies(tmp_path: Path, capsys: Spoke
     assert kinds >= {"knob", "importance"}
 
 
+@pytest.mark.slow
 def test_the_same_seed_makes_the_same_tensor(tmp_path: Path) -> None:
     files = [tmp_path / name for name in ("a", "b", "c")]
     for n, (file, seed) in enumerate(zip(files, ("1", "1", "2"), strict=True)):
@@ -98,6 +101,7 @@ def test_one_load_a_cell_knows_no_median(tmp_path: Path, capsys: Spoken) -> None
     assert "0 of 48 medians known (48 few-loads)" in message.err and "48 few-loads" in message.out
 
 
+@pytest.mark.slow
 def test_refusals_and_losses_are_reported(tmp_path: Path, capsys: Spoken) -> None:
     """Vegas is refused by the pretended stack; the guest of 500 ms ends badly."""
     both = ["--condition", "hotcloud:1/50/0", "--condition", "hotcloud:1/500/0", "--site", "search", "--looks", "6"]
@@ -108,6 +112,7 @@ def test_refusals_and_losses_are_reported(tmp_path: Path, capsys: Spoken) -> Non
     assert measured(tmp_path / "x.db", *SMALL[:1], "--condition", "hotcloud:1/500/0") == NOTHING
 
 
+@pytest.mark.slow
 def test_resuming_does_only_what_is_not_whole(tmp_path: Path, capsys: Spoken, monkeypatch: pytest.MonkeyPatch) -> None:
     """A failed shard is done again; one that lies there whole but was not recorded is taken as it lies."""
     db = tmp_path / "x.db"
@@ -125,6 +130,7 @@ def test_resuming_does_only_what_is_not_whole(tmp_path: Path, capsys: Spoken, mo
     assert (tmp_path / "before").read_bytes() == (tmp_path / "after").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_resumed_measurement_says_that_its_software_changed(
     tmp_path: Path, capsys: Spoken, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,6 +204,7 @@ def until_shards(db: Path, least: int) -> set[str]:
     raise AssertionError("no shard was ever recorded")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGTERM])
 def test_killed_it_loses_no_whole_shard(tmp_path: Path, kill: signal.Signals) -> None:
     """Killed, none is done again: the guest goes on; asked to stop, the one under way. The tensor is the same."""
@@ -216,6 +223,7 @@ def test_killed_it_loses_no_whole_shard(tmp_path: Path, kill: signal.Signals) ->
     assert (tmp_path / "resumed").read_bytes() == (tmp_path / "peace").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_measurement_is_one_process_s(tmp_path: Path, capsys: Spoken) -> None:
     db = tmp_path / "x.db"
     running = owner(db, 0.1, "--smoke", "--jobs", "1", "--condition", "access:dsl", "--condition", "access:4g")

@@ -34,6 +34,7 @@ def test_every_option_is_in_its_page() -> None:
         assert word in page
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("man") is None, reason="needs man-db")
 def test_man_has_no_complaint(tmp_path: Path) -> None:
     write(tmp_path)

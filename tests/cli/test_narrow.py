@@ -66,6 +66,7 @@ def test_tune(wanted: TuneCommand, stack: Stack, screen: Screen, words: tuple[st
     shown(screen, "tune", *words)
 
 
+@pytest.mark.slow
 def test_learn(filled: Typed, screen: Screen, tmp_path: Path) -> None:
     db = ("--db", str(tmp_path / "l.db"))
     for words in (

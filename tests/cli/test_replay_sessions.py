@@ -27,6 +27,7 @@ __all__ = ["typed"]
 FIXTURES = ROOT / "fixtures"
 
 
+@pytest.mark.slow
 def test_batches_do_not_show(typed: Typed) -> None:
     one = replayed(typed, "--policy", "configtron", "--policy", "thompson", "--warm", "small.npz")
     other = replayed(typed, "--policy", "configtron", "--policy", "thompson", "--warm", "small.npz", "--batch", 37)
@@ -44,6 +45,7 @@ def test_rows_say_how_sessions_fared(typed: Typed) -> None:
     assert code == DONE and "default" in out and "replay default: 50 sessions in " in err
 
 
+@pytest.mark.slow
 def test_distortions_are_reported_and_clients_judged_by_what_happened(typed: Typed) -> None:
     plain = replayed(typed, "--policy", "default", sessions=400)
     bots = replayed(typed, "--policy", "default", "--distort", "bots", "--distort", "clocks", sessions=400)
@@ -79,6 +81,7 @@ def paced(monkeypatch: pytest.MonkeyPatch, pace: ReplayPace) -> None:
     monkeypatch.setattr(simulation, "part", partial(part, pace=pace))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("stepped")
 def test_interrupted_and_resumed(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     how = ("--policy", "mab_nc", "--policy", "bo_nc", "--log")
@@ -136,6 +139,7 @@ def test_states_are_kept_on_the_way(typed: Typed, tmp_path: Path, monkeypatch: p
     assert rows(typed("replay", "sessions", "--resume", "-f", "jsonl")[1]) == whole
 
 
+@pytest.mark.slow
 def test_files_are_sources(typed: Typed, tmp_path: Path) -> None:
     header = "at_s,prefix,site,bandwidth_kbps,rtt_ms,loss"
     (tmp_path / "s.csv").write_text(header + "\n" + "".join(f"{at},192.0.2.0/24,news,5000,80,0\n" for at in range(30)))
@@ -187,6 +191,7 @@ def cut(folder: Path) -> Path:
 HEADER = b"at_s,prefix,site,bandwidth_kbps,rtt_ms,loss"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("header", [b"\xef\xbb\xbf" + HEADER, b'"' + HEADER.replace(b",", b'","') + b'"',
                                     HEADER.replace(b",", b", ")])  # fmt: skip
 def test_a_spreadsheets_header_is_a_header(typed: Typed, tmp_path: Path, header: bytes) -> None:
@@ -264,6 +269,7 @@ def test_impossible_options_are_refused_at_once(typed: Typed, tmp_path: Path, wo
             assert book.replays() == []
 
 
+@pytest.mark.slow
 def test_a_study_is_reported_in_every_form(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("configtron.learner.sim.world.CONDITIONS", 40)
     code, out, _ = typed("replay", "sessions", "--study", "knobs", "--seeds", 2, "--html", "s.html", "-f", "jsonl")

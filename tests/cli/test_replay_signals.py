@@ -25,6 +25,7 @@ from tests.support.learn_command import Typed, replayed, typed
 __all__ = ["typed"]
 
 
+@pytest.mark.slow
 def test_a_signal_stops_it_where_it_can_go_on(typed: Typed, tmp_path: Path) -> None:
     many = ("--tensor", "small.npz", "--sessions", "400000", "--policy", "default", "--classes", "5")
     command = [sys.executable, "-m", "configtron", "--db", str(tmp_path / "s.db"), "replay", "sessions", *many,
@@ -72,6 +73,7 @@ def test_a_signal_is_not_waited_for(
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
+@pytest.mark.slow
 def test_a_slow_policy_is_looked_at_more_often(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps halve while they take too long, and results do not show it."""
     whole, steps = replayed(typed, "--policy", "mab_nc"), []

@@ -36,6 +36,8 @@ def study(*words: str) -> int:
     return run(["replay", "study", *words])
 
 
+@pytest.mark.proof
+@pytest.mark.slow
 def test_the_shipped_tensor_in_every_form(tmp_path: Path, capsys: Spoken) -> None:
     page = tmp_path / "x.html"
     assert study("hotcloud", "--tensor", TENSOR, "-f", "jsonl", "--html", str(page)) == DONE
@@ -75,6 +77,7 @@ def test_a_file_that_is_called_as_a_shipped_tensor(
     assert "hotcloud: no PLT-tensor" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_measurement_that_is_under_way(tmp_path: Path, capsys: Spoken, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is whole is evaluated, what is not is named; with nothing whole it says what to do."""
     monkeypatch.setattr(measuring, "guests", lambda *_: pretend.guests())
@@ -179,6 +182,7 @@ def test_the_list_names_every_study_and_its_paper(capsys: Spoken) -> None:
     assert [name for name in catalogue.names() if name not in table] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("was", "now"),
     [

@@ -19,6 +19,7 @@ EXAMPLE = ROOT / "fixtures" / "worlds" / "versions.csv"
 FEW = ("--classes", 5, "--update", 10, "-f", "jsonl")
 
 
+@pytest.mark.slow
 def test_a_row_a_world_and_policy(typed: Typed) -> None:
     files = ("--world", EXAMPLE, "--world", "small.npz", "--policy", "default", "--policy", "static")
     code, out, err = typed("replay", "sessions", *files, "--sessions", 300, *FEW)
@@ -33,6 +34,7 @@ def test_a_row_a_world_and_policy(typed: Typed) -> None:
     assert code == DONE and "small.npz" in out and "world" in out.splitlines()[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["npz", "csv"])
 def test_what_is_written_plays_alike(typed: Typed, tmp_path: Path, form: str) -> None:
     made = ("--tensor", "small.npz", "--sessions", 400, "--seed", 3)
@@ -50,6 +52,7 @@ def test_what_is_written_plays_alike(typed: Typed, tmp_path: Path, form: str) ->
     assert ours["excess_ms"]["value"] == pytest.approx(before["excess_ms"]["value"], rel=0.2)
 
 
+@pytest.mark.slow
 def test_a_file_of_a_world_is_cut_or_taken_whole(typed: Typed) -> None:
     typed("replay", "sessions", "--world-out", "w.npz", "--tensor", "small.npz", "--sessions", 120)
     for asked, had in (((), 120), (("--sessions", 70), 70), (("--sessions", 500), 120)):

@@ -8,6 +8,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from configtron.db.store import Store
 from tests.support.sample_results import run as sample
 
@@ -40,6 +42,7 @@ def peak_kb(db: Path, sites: int, form: str) -> int:
     return int(done.stderr.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_run(tmp_path: Path) -> None:
     for form in ("csv", "jsonl"):
         small, large = (peak_kb(tmp_path / f"{form}{n}.db", n, form) for n in (SMALL, LARGE))

@@ -65,6 +65,7 @@ def test_lists_runs_and_options_are_completed(home: Path) -> None:
     assert "--help" in offered("probe", begun="--h")
 
 
+@pytest.mark.slow
 def test_policies_are_completed(filled: Typed, tmp_path: Path) -> None:
     assert filled("learn", "run", "--policy", "mab_nc", "--name", "mine", "--classes", "5")[0] == DONE
     db = ("--db", str(tmp_path / "l.db"))

@@ -80,6 +80,7 @@ def test_a_closed_pipe_is_quiet() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words", ["probe lists alexa-top1k", "probe lists", "--version", "tune doctor -f jsonl", "learn policies", "--help"]
 )
@@ -91,6 +92,7 @@ def test_what_is_lost_on_a_closed_standard_output_is_an_error(words: str, tmp_pa
     assert done.stderr.splitlines()[-1] == "configtron: standard output: Bad file descriptor"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", [(1,), (2,), (0, 1, 2)])
 def test_closed_streams_are_nowhere(closed: tuple[int, ...], tmp_path: Path) -> None:
     """What a shell's `>&-` does; no file of ours may then be taken for standard output."""

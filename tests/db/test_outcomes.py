@@ -185,6 +185,7 @@ def lessons(store: Outcomes, name: str, parts: list[Logged], policy: str = "mab_
         found = store.save_learner(found, made.save(), part, chosen, made.grid.profiles, made.class_ids_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["mab_nc", "configtron", "thompson"])
 def test_a_policy_goes_on_as_if_nothing_had_happened(store: Outcomes, policy: str) -> None:
     store.add(store.begin_log("sim", "{}"), logged(600))
@@ -216,6 +217,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_a_kill_leaves_whole_batches(tmp_path: Path) -> None:
     path = tmp_path / "o.db"
     writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True, cwd=ROOT)
@@ -229,6 +231,7 @@ def test_a_kill_leaves_whole_batches(tmp_path: Path) -> None:
         assert sum(len(part) for part in store.batches()) == store.count()
 
 
+@pytest.mark.slow
 def test_memory_is_flat(store: Outcomes) -> None:
     """Ten times the outcomes take nothing like ten times the memory."""
     log, reported = store.begin_log("sim", "{}"), logged(2000)

@@ -193,6 +193,7 @@ for batch in range(10**6):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_kill_9_loses_nothing_that_was_recorded(tmp_path: Path, seed: int) -> None:
     path = tmp_path / "killed.db"
@@ -304,6 +305,7 @@ def test_an_older_database_that_cannot_be_written(tmp_path: Path, monkeypatch: p
     assert "empty file" in refused(tmp_path / "empty.db", read_only=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_kill_9_in_a_migration_leaves_the_old_or_the_new(tmp_path: Path, seed: int) -> None:
     first_version(tmp_path / "old.db").close()

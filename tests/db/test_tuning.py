@@ -191,6 +191,7 @@ def test_reading_is_repeated_if_another_process_wrote_meanwhile(tmp_path: Path) 
     assert sorted(read_only(path, look).profiles) == ["late", "web"] and len(looks) == 2
 
 
+@pytest.mark.slow
 def test_many_prefixes(book: Tuning) -> None:
     book.set_profiles([WEB])
     many = {f"{a}.{b}.{c}.0/24": "web" for a in (10, 11) for b in range(250) for c in range(200)}

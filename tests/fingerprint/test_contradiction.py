@@ -47,6 +47,7 @@ def trials(draw: st.DrawFn) -> Observation:
     return observation(knob, draw(seconds), "C", "s", details)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.lists(trials(), min_size=1, max_size=8))
 def test_some_trial_admits_every_verdict(rows: list[Observation]) -> None:

@@ -207,6 +207,7 @@ def drawn(rng: Random, servers: list[Mapping[str, int]], loss: float) -> list[Ob
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [0.0, 0.05])
 def test_shares_found_and_false(loss: float) -> None:
     rng = Random(7)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -79,6 +80,7 @@ def test_a_bare_verdict_compares_as_the_whole_one(here: Observation, there: Obse
     assert why(bare(here), bare(there)) == why(here, there)
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from("abcdef"), st.dictionaries(st.sampled_from(["na", "eu", "as"]), VERDICT)))
 def test_the_parts_add_up(verdicts: dict[str, dict[str, Observation]]) -> None:
     found = parameter("icw", "na", ("na", "as", "eu"), verdicts, {"f"})

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -58,6 +59,7 @@ traces = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=600, deadline=None)
 @given(traces)
 def test_any_trace_is_read(trace: Trace) -> None:

@@ -66,6 +66,7 @@ def test_what_supports_or_is_worth_another_trial_is_a_row() -> None:
     assert SUPPORTS <= BETTERED and "window-limited" not in BETTERED
 
 
+@pytest.mark.slow
 def test_each_row_decides_some_conversation(recorded: list[Trace]) -> None:
     assert {row.name for row in ROWS} - decided(recorded, 4000) == set()
 

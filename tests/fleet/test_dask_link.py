@@ -65,6 +65,7 @@ def test_settings_without_a_certificate_are_refused_at_once() -> None:
         ClusterLink("tls://127.0.0.1:1", "topic")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("certificates")
 @pytest.mark.parametrize("what", ["publish", "slots", "submit"])
 def test_a_lost_scheduler_is_one_error(tmp_path: Path, port: int, what: str) -> None:

@@ -21,6 +21,7 @@ pytest.importorskip("distributed")
 PATIENCE_S = 60.0
 
 
+@pytest.mark.slow
 def test_a_scheduler_without_configtron_is_named(tmp_path: Path) -> None:
     (tmp_path / "configtron.py").write_text('raise ImportError("none here")\n')
     with socket.create_server(("127.0.0.1", 0)) as free:

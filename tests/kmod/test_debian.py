@@ -15,6 +15,7 @@ LOADS = 3
 
 
 @pytest.mark.lab
+@pytest.mark.alone
 def test_connections_and_loads_on_debians_kernel(tmp_path: Path) -> None:
     net = nets.NETS["debian"]
     if reason := net.backend.available():

@@ -117,6 +117,7 @@ def test_the_prober_cannot_read_the_truth(tmp_path: Path) -> None:
     assert json.loads((home / "lab-0" / "found").read_text()) == []
 
 
+@pytest.mark.proof
 def test_difficult_servers_get_no_wrong_value(tmp_path: Path) -> None:
     """Impaired sites: every claim about what the servers send is true; what cannot be known has a reason."""
     words = ("--lab-troubles", "--seed", "83", "--region", "na,eu", "--tests", "icw,http,h2,tls")

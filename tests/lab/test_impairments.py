@@ -77,6 +77,7 @@ def test_planted_sites_and_short_pages_are_left_alone(impaired_internet: Interne
             assert not impairment_of(after)
 
 
+@pytest.mark.slow
 def test_impairments_survive_their_file(impaired_internet: Internet) -> None:
     assert truth.from_json(truth.to_json(impaired_internet)) == impaired_internet
 

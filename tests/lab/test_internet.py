@@ -124,6 +124,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_gives_others() -> None:
     assert world(one).files != world(other).files
 
 
+@pytest.mark.slow
 def test_truth_survives_its_file(internet: Internet) -> None:
     assert truth.from_json(truth.to_json(internet)) == internet
 

@@ -156,6 +156,7 @@ def small(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> kerne
     return kernel.KernelRecipe("small", "small kernel", "x86_64", "image", (fragment,), (), 4, **own)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_build_that_was_cut_short_goes_on(cache: Path, small: kernel.KernelRecipe, how: signal.Signals) -> None:
     objects = kernel.building() / "objects"
@@ -188,6 +189,7 @@ def test_a_build_that_was_cut_short_goes_on(cache: Path, small: kernel.KernelRec
     assert lines[2] == "building the small kernel: 50 %" and not any("unpacking" in line for line in lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("left", ["", "another-kernel objects"])
 def test_half_a_source_or_anothers_is_unpacked_again(cache: Path, small: kernel.KernelRecipe, left: str) -> None:
     (kernel.building() / "source").mkdir(parents=True)

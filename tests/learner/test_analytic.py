@@ -57,6 +57,7 @@ def test_loss_costs_h2_more_than_six_connections() -> None:
     assert slower("h2") > slower("http/1.1") > 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", DEFAULT_MEDIAN_MS)
 def test_default_takes_as_long_as_in_the_paper(shape: str) -> None:
     medians = []
@@ -92,6 +93,7 @@ def test_variants_are_other_worlds() -> None:
     assert dict(own.provenance)["variant"] == "idiosyncratic" and own.source == "analytic"
 
 
+@pytest.mark.slow
 def test_no_learner_reads_the_formula() -> None:
     formula = {f"configtron.learner.sim.{name}" for name in ("analytic", "pages", "conditions")}
     files = [file for file in (ROOT / "learner").rglob("*.py") if "sim" not in file.parts]

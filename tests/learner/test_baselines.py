@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from configtron.learner import Setting, policy
 from configtron.learner.cell_best import cell_best
@@ -91,6 +92,7 @@ def test_what_a_pair_showed_itself_counts() -> None:
     assert well.any() and np.abs(expected - tally.mean())[well].max() < 0.05
 
 
+@pytest.mark.slow
 def test_linucb_hopes_and_squarecb_spreads() -> None:
     hopeful, spread = made("linucb"), made("squarecb")
     model = hopeful.model.model()  # type: ignore[attr-defined]

@@ -39,6 +39,7 @@ def begun(log: Logged) -> int:
     return len(beginning(log, None, np.random.default_rng(1)).classes)
 
 
+@pytest.mark.slow
 def test_noise_makes_no_classes() -> None:
     """The same clients, however noisy their loads: as many classes, give or take one step of the candidates."""
     found = [begun(log_of(noise)) for noise in (0.05, 0.12, 0.2, 0.3)]
@@ -87,6 +88,7 @@ def test_a_log_that_was_imported_twice_does_not_say_that_loads_never_vary() -> N
     assert repeats(np.tile(prefix, 2), zero, zero, again).sigma_ln == pytest.approx(0.0577, rel=0.2)
 
 
+@pytest.mark.slow
 def test_classes_that_could_not_be_made_alike_are_reported() -> None:
     log = log_of(0.12)
     assert 0.0 < beginning(log, None, np.random.default_rng(1)).spread_ln <= ALIKE_LN
@@ -97,6 +99,7 @@ def test_classes_that_could_not_be_made_alike_are_reported() -> None:
     assert len(found.classes) == ALLOWED_K[-1] and found.spread_ln > ALIKE_LN
 
 
+@pytest.mark.slow
 def test_a_class_diverges_beyond_what_members_may_differ_by_and_noise() -> None:
     quiet, loud = (beginning(log_of(noise), 6, np.random.default_rng(1)) for noise in (0.05, 0.3))
     assert len(quiet.classes) == len(loud.classes) == 6
@@ -104,6 +107,7 @@ def test_a_class_diverges_beyond_what_members_may_differ_by_and_noise() -> None:
     assert loud.divergence().spread_ln == pytest.approx(np.hypot(0.25, 0.3), rel=0.05)
 
 
+@pytest.mark.slow
 def test_devices_have_classes_of_their_own() -> None:
     log = log_of(0.05)
     device = np.where(np.arange(6000) < 100, 1, np.where(np.arange(6000) % 2 == 0, 0, -1))
@@ -126,6 +130,7 @@ def chosen(worth: float, n: int = 8_000, seed: int = 6) -> Logged:
     return replace(log, decisions=made, plt_ms=ms, profiles=profiles)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("worth", "dead"), [(0.0, True), (0.05, False)])
 def test_a_knob_is_dead_by_outcomes_where_the_width_of_classes_is_taken_off(worth: float, dead: bool) -> None:
     log = chosen(worth)

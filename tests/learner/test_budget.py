@@ -52,6 +52,7 @@ def costs(one: Replay) -> np.ndarray:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("every", [100, 500, 3000])
 def test_where_everything_is_worse_the_budget_is_kept(every: int) -> None:
     found = [costs(replayed(worse(seed), seed, every=every)) for seed in (70_101, 70_102, 70_103)]
@@ -61,10 +62,12 @@ def test_where_everything_is_worse_the_budget_is_kept(every: int) -> None:
     assert all(one[-1] > 0 for one in found), "it explores all the same"
 
 
+@pytest.mark.slow
 def test_without_a_budget_it_is_not_kept() -> None:
     assert np.mean([costs(replayed(worse(seed), seed, budget=None))[999] for seed in (70_101, 70_102)]) > 0.03
 
 
+@pytest.mark.slow
 def test_a_larger_budget_explores_more() -> None:
     def explored(budget: float) -> float:
         made = replayed(worse(70_101), budget=budget, n=1500).managers[0]
@@ -74,6 +77,7 @@ def test_a_larger_budget_explores_more() -> None:
     assert explored(0.05) > 1.5 * explored(0.005) > 0.0
 
 
+@pytest.mark.slow
 def test_what_is_gained_is_reinvested() -> None:
     tensor = small_tensor()
     ms = tensor.median_ms.copy()
@@ -85,6 +89,7 @@ def test_what_is_gained_is_reinvested() -> None:
     assert last < -0.1 and made.spending.account_.upper_ms() < 0 and made.spending.account_.share > 0.1
 
 
+@pytest.mark.slow
 def test_the_account_is_near_the_truth() -> None:
     for tensor in (worse(70_104), small_tensor()):
         one = replayed(tensor)
@@ -93,6 +98,7 @@ def test_the_account_is_near_the_truth() -> None:
         assert abs(account.cost_ms / account.base_ms - true) < 0.03
 
 
+@pytest.mark.slow
 def test_a_wrong_warm_start_is_within_the_budget() -> None:
     """A tensor in which other configurations are faster, where none is: it is a prior, and is charged."""
     seeds = 70_101, 70_102, 70_103
@@ -100,6 +106,7 @@ def test_a_wrong_warm_start_is_within_the_budget() -> None:
     assert np.mean(found, axis=0)[999] <= BUDGET + SLACK_1000, [one[999] for one in found]
 
 
+@pytest.mark.slow
 def test_with_many_updates_a_large_gain_is_found_within_a_thousand_sessions() -> None:
     tensor = small_tensor()
     ms = tensor.median_ms.copy()
@@ -108,6 +115,7 @@ def test_with_many_updates_a_large_gain_is_found_within_a_thousand_sessions() ->
     assert np.mean([one[999] for one in found]) < -0.1
 
 
+@pytest.mark.slow
 def test_where_no_configuration_differs_effects_are_taken_to_be_small() -> None:
     tensor = small_tensor()
     ms = np.repeat(tensor.median_ms[:, [tensor.grid.default]], len(tensor.grid), axis=1)

@@ -15,6 +15,7 @@ from configtron.model.errors import BadInput
 from tests.support.window_worlds import world
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_intervals_cover_what_lower_bounds_hide(seed: int) -> None:
     states, true = world(3000, seed)

@@ -47,6 +47,7 @@ def test_noticing_takes_a_few_samples() -> None:
     assert Change(12, 10).latency == 2
 
 
+@pytest.mark.slow
 def test_the_median_earns_its_place() -> None:
     data = [trace(seed, spikes=0.04) for seed in range(4)]
     with_median = np.mean([f1(changes(values), truth)[0] for values, truth in data])
@@ -54,6 +55,7 @@ def test_the_median_earns_its_place() -> None:
     assert with_median > np.mean([f1(changes(values, without), truth)[0] for values, truth in data])
 
 
+@pytest.mark.slow
 def test_a_steady_client_changes_more_rarely_for_being_sure() -> None:
     """9 000 samples of 30 clients whose networks never change, noisy by 25 %: what is not sure is not reported."""
     clients = [np.exp(4.0 + 0.25 * np.random.default_rng(seed).standard_normal(300)) for seed in range(30)]

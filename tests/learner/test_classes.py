@@ -51,6 +51,7 @@ def test_unknown_features_are_of_no_class() -> None:
     assert nearest(classes.nouns(), Context(rtt_ms=50.0, loss=0.0)) is None
 
 
+@pytest.mark.slow
 def test_k_is_the_smallest_that_is_tight_enough() -> None:
     tensor = small_tensor(conditions=60)
     contexts, condition = clients(tensor, 2000, noise=0.0)

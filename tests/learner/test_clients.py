@@ -106,6 +106,7 @@ def with_crawler(contexts: Contexts) -> tuple[Contexts, np.ndarray]:
     return replace(contexts, prefix=prefix, prefixes=(*contexts.prefixes, "crawler"), **columns), its
 
 
+@pytest.mark.slow
 def test_a_crawlers_loads_leave_the_class_and_it_gets_default() -> None:
     one = made()
     contexts, condition = clients(TENSOR, 4000)
@@ -126,6 +127,7 @@ def test_a_crawlers_loads_leave_the_class_and_it_gets_default() -> None:
     assert other.save() == one.save()
 
 
+@pytest.mark.slow
 def test_honest_prefixes_stay() -> None:
     one = made()
     lived(one, TENSOR, 6000)

@@ -95,6 +95,7 @@ def test_without_a_known_network_every_client_keeps_default(unknown: str) -> Non
     assert lived(one, here, range(5, 7))[1].mixes
 
 
+@pytest.mark.slow
 def test_propensities_are_the_draws(lived_learner: LoopLearner) -> None:
     """Of every load: what the policy learns is the share of units that the kernel gives this profile to."""
     here, fleet_map = world(loads=4000), lived_learner.map
@@ -156,6 +157,7 @@ def test_a_load_that_never_ended_counts_as_the_slowest(lived_learner: LoopLearne
     assert [outcome.plt_ms for outcome in lesson.outcomes] == [WORST_MS, WORST_MS]
 
 
+@pytest.mark.slow
 def test_a_profile_that_ends_connections_is_not_drawn_any_more() -> None:
     """Its loads that do end are the fastest of all."""
     one, here = learner(policy="thompson", begin_with=400), world(loads=600)
@@ -170,6 +172,7 @@ def test_a_profile_that_ends_connections_is_not_drawn_any_more() -> None:
     assert sum(parts for mix in last.mixes.values() for name, parts in mix if name == bad) == 0
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_turn_changes_nothing() -> None:
     """Saved and restored at every turn and after every batch, or never: the same maps, byte for byte."""
     for name in ("thompson", "default"):
@@ -192,6 +195,7 @@ def test_a_kill_at_any_turn_changes_nothing() -> None:
         assert state == whole.save()
 
 
+@pytest.mark.slow
 def test_a_prefix_that_changes_its_network_changes_its_class() -> None:
     one, here = learner(), world()
     lived(one, here, range(4))

@@ -28,6 +28,7 @@ def seen(log: Logged, share: float = 0.01, *, cut: int = 3000) -> dict[str, Dead
     return {one.dead.knob: one for one in made.found(share)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("worth", "unseen"), [(0.0, True), (0.03, False), (0.2, False)])
 def test_dead_knobs_are_distinguished_from_weak_ones(worth: float, unseen: bool) -> None:
     found = seen(chosen(worth, seed=7))
@@ -36,6 +37,7 @@ def test_dead_knobs_are_distinguished_from_weak_ones(worth: float, unseen: bool)
         assert found["pacing"].unseen < 0.03
 
 
+@pytest.mark.slow
 def test_batches_do_not_show_and_less_is_surer_of_less() -> None:
     log = chosen(0.0, seed=7)
     whole, parts = seen(log, cut=8000)["pacing"], seen(log, cut=777)["pacing"]
@@ -57,6 +59,7 @@ def acting(effect: Floats, base: Floats | None = None, likely: Floats | None = N
     return replace(log, decisions=made, plt_ms=ms, profiles=profiles)
 
 
+@pytest.mark.slow
 def test_an_effect_is_seen_wherever_it_is() -> None:
     """3 % root mean square: for one site alone, and up here, down there, so that the mean over all is nothing."""
     site, rtt = log_of(0.12, 8000).contexts.site, log_of(0.12, 8000).contexts.rtt_ms
@@ -66,6 +69,7 @@ def test_an_effect_is_seen_wherever_it_is() -> None:
     assert abs(by_turns.mean()) < 0.004 and "pacing" not in seen(acting(by_turns))
 
 
+@pytest.mark.slow
 def test_a_logger_that_is_uneven_hides_nothing() -> None:
     """Slow clients, for a reason that no feature shows, are paced four times as often: what pacing saves them is lost
     in that, unless loads count by the inverse of their propensity."""
@@ -78,6 +82,7 @@ def test_a_logger_that_is_uneven_hides_nothing() -> None:
     assert "pacing" in seen(acting(np.zeros(8000), 0.1 * slow, likely))
 
 
+@pytest.mark.slow
 def test_what_was_hardly_tried_is_not_judged() -> None:
     assert "pacing" not in seen(acting(np.zeros(8000), None, np.full(8000, 0.9995)))
     never = acting(np.zeros(8000))
@@ -85,6 +90,7 @@ def test_what_was_hardly_tried_is_not_judged() -> None:
     assert seen(replace(usual, profiles=never.profiles)) == {}
 
 
+@pytest.mark.slow
 def test_a_knob_is_held_alive_about_as_often_as_it_says() -> None:
     """An effect of just what was asked for is taken for none in a tenth of the logs at most, if so much is allowed."""
     base, dead = log_of(0.12, 3000), 0

@@ -131,6 +131,7 @@ def test_a_bound_needs_a_measurement_and_more_than_the_page() -> None:
         damage_bound(TENSOR, TENSOR.grid, 0.9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["thompson", "mab_nc", "bo_nc", "linucb", "squarecb", "reuse"])
 def test_no_policy_serves_what_harms(name: str) -> None:
     """Each policy is asked for whole replays; without the bound it serves bbr on shallow queues."""
@@ -169,6 +170,7 @@ def test_probabilities_are_of_what_is_served() -> None:
     assert np.allclose(decided.propensity, shares[decided.row, decided.configuration])
 
 
+@pytest.mark.slow
 def test_rules_keep_to_the_bound() -> None:
     here = world(TENSOR, 4000, 2)
     policy = here.policy("thompson")

@@ -46,6 +46,7 @@ def test_halves_that_want_different_configurations_are_found() -> None:
         assert max((one.half == far).mean(), (one.half != far).mean()) > 0.99, "parted where they differ"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slower", [0.0, 1.0])
 def test_a_difference_is_not_invented(slower: float) -> None:
     """Being slower is none. Of 300 classes that want the same, five or so are below one in a hundred by chance."""

@@ -28,6 +28,7 @@ def replay(here: World, name: str = "mab_nc", **how: object) -> Replay:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DISTORTIONS)
 def test_batches_do_not_show_and_clients_are_judged_by_what_happened(name: str) -> None:
     here = distorted(HERE, [name])

@@ -44,6 +44,7 @@ def truth(factor: float = 1.0) -> float:
     return float(TENSOR.median_ms[:, BETTER, :].mean()) * float(np.exp(Noise().sigma_ln ** 2 / 2)) * tail * factor
 
 
+@pytest.mark.slow
 def test_averaged_propensities_are_found_and_mended() -> None:
     """Of a logger that looked at round trips IPS is a third off or more; DR by fitted propensities holds."""
     true, off, held = truth(), [], 0
@@ -110,6 +111,7 @@ def test_a_tail_is_known_by_its_exponent() -> None:
     assert light.high < 1.1 * light.bound
 
 
+@pytest.mark.slow
 def test_tails_without_a_variance_are_carried() -> None:
     """Pareto of exponent 1.6: 900 loads of the candidate's, of which one may be a thousand times the median."""
     noise, true = Noise(0.12, 1.0, 1.6), float(TENSOR.median_ms[:, BETTER, :].mean()) * np.exp(0.0072) * 1.6 / 0.6
@@ -196,6 +198,7 @@ def test_a_static_candidate_of_many_has_a_narrow_interval() -> None:
     assert found.dr.high_ms - found.dr.low_ms < 0.45 * truth() < 0.5 * (found.ips.high_ms - found.ips.low_ms)
 
 
+@pytest.mark.slow
 def test_dr_holds_where_a_policy_is_judged() -> None:
     wanted, held = candidate(), 0
     contexts, condition = clients(TENSOR, 40_000, seed=77)
@@ -221,6 +224,7 @@ def test_a_knob_by_itself_is_weighed_as_it_is() -> None:
     assert how.weight.std() < 0.7 * draws.weight().std() < bare.weight.std() * 1.05
 
 
+@pytest.mark.slow
 def test_a_heavy_tail_is_all_configurations_in_common() -> None:
     """A candidate of several rows, some 25 effective sessions: hardly one of them is in a tail of exponent 1.5, and by
     its weight alone its value was off by 28 % (root mean square over these logs)."""

@@ -97,6 +97,7 @@ def engine(name: str, seed: int = 0) -> Engine:
     return {"gpyopt": GpyGrid, "gpyopt-classic": GpyClassic}[name](GRID, seed=seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ENGINES)
 def test_every_engine_keeps_the_contract(name: str) -> None:
     """New configurations only, gains that are shares, the same answer twice, the world's chance untouched."""
@@ -115,6 +116,7 @@ def test_every_engine_keeps_the_contract(name: str) -> None:
         mine.suggest(NONE, np.zeros(0), NONE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ENGINES[1:])
 def test_engines_find_about_as_well_as_the_grids(name: str) -> None:
     """From the same first samples, over some objectives: none is far behind the best of the three."""

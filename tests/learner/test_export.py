@@ -108,6 +108,7 @@ def test_what_has_no_classes_has_no_rules() -> None:
         export(learned("default", 10), contexts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["thompson", "configtron", "mab_nc", "offline", "bo", "default"])
 def test_every_kind_of_policy_can_say_why(name: str) -> None:
     asked = Context(bandwidth_kbps=4000.0, rtt_ms=80.0, loss=0.005, site="shop", prefix="192.0.3.0/24")

@@ -57,6 +57,7 @@ def moved(before: EndStates, after: EndStates, *, bounded: bool) -> dict[str, fl
             "never seen": float(shares[near & strange].max())}  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_forged_traffic_moves_others_by_a_share(attack: Forged) -> None:
     states, _ = world(2000, 1)
@@ -71,6 +72,7 @@ def test_without_the_bound_forged_traffic_moves_all() -> None:
         assert found["others"] > times * OTHERS and found["never seen"] > times * NEVER_SEEN
 
 
+@pytest.mark.slow
 def test_a_prefix_whose_clock_jumps_moves_others_by_a_share() -> None:
     """All its records at one hour, years away: bounds of clocks leave some out, the rest vote once an hour."""
     states, _ = world(2000, 2)

@@ -75,6 +75,7 @@ def best(found: GainVerdict) -> Codes:
     return np.array([proofs[0].configuration for proofs in found.proven.values()], dtype=np.int64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("favour", "tail"), [(0.0, 0.0), (2.0, 0.0), (0.0, 2.0)])
 def test_without_any_effect_almost_nothing_is_proven(favour: float, tail: float) -> None:
     """At most 5 % of logs: of 30, six or more would be chance in three of a thousand."""
@@ -82,6 +83,7 @@ def test_without_any_effect_almost_nothing_is_proven(favour: float, tail: float)
     assert sum(bool(one.proven) for one in made) < 6
 
 
+@pytest.mark.slow
 def test_a_gain_of_5_per_cent_is_found_among_168_configurations() -> None:
     """Each of them has 119 of the 20 000 loads; by themselves those show no gain below a fifth."""
     found = verdict(*trial(3, LIVE, 20_000, gain=np.where(WIDE, 0.05, 0.0)), LIVE, error_of(0))
@@ -104,6 +106,7 @@ def test_a_profile_is_proven_where_it_gains_and_not_where_it_harms() -> None:
     assert all(wide[found.proven[k][0].configuration] for k in short)
 
 
+@pytest.mark.slow
 def test_propensities_that_are_not_the_logs_are_found_out() -> None:
     """Averaged ones of a logger that looked at the round trip: what slow networks got would look slow."""
     found = verdict(*trial(5, small(), 8000, favour=2.0, hidden=True), small())

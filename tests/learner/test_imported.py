@@ -128,6 +128,7 @@ def test_it_may_be_made_by_a_method_of_its_own(own: str) -> None:
     assert policy(f"{own}:Made", setting()).update_every == 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "words"),
     [

@@ -90,6 +90,7 @@ def changed(bounded: bool, loads: int, ms: float) -> float:
     return float(np.abs(other.mean() - model.mean()).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ms", [0.001, 1.0, 1e7, 8.64e7])
 def test_one_outcome_moves_no_expectation_far(ms: float) -> None:
     moved = changed(True, 1000, ms)
@@ -97,6 +98,7 @@ def test_one_outcome_moves_no_expectation_far(ms: float) -> None:
     assert moved < changed(False, 1000, ms), "what is drawn in only where it was shown moves more"
 
 
+@pytest.mark.slow
 def test_where_all_loads_are_far_off_it_is_learned_all_the_same() -> None:
     """A configuration that stalls is no outlier: twenty loads of it, a hundred times slower each, and it is out."""
     one = made()
@@ -112,6 +114,7 @@ def test_where_all_loads_are_far_off_it_is_learned_all_the_same() -> None:
     assert after.mean() < 0.02 and (after > 0.5).sum() == 0
 
 
+@pytest.mark.slow
 def test_bots_and_broken_clocks_do_not_cost_what_was_learned() -> None:
     """A tenth of outcomes says 1 ms or a thousand times the load: the policy stays better than Default. Without a
     budget: within 1 % of Default's time, 5000 sessions prove little here, be they distorted or not."""
@@ -131,6 +134,7 @@ def test_bots_and_broken_clocks_do_not_cost_what_was_learned() -> None:
     assert relative[True] < 0.99 and relative[True] < relative[False] - 0.02
 
 
+@pytest.mark.slow
 def test_bots_and_broken_clocks_do_not_spend_the_budget() -> None:
     """Default's loads say as often what is far off; so that is no configuration's cost, and exploring goes on."""
     one, rng = made(), np.random.default_rng(8)
@@ -149,6 +153,7 @@ def test_bots_and_broken_clocks_do_not_spend_the_budget() -> None:
     assert abs(one.spending.account_.cost_ms / one.spending.account_.base_ms - cost / base) < 0.03
 
 
+@pytest.mark.slow
 def test_a_distorted_policy_goes_on_alike_and_batches_do_not_show() -> None:
     contexts, condition = clients(TENSOR, 1500)
     factor = np.where(np.arange(1500) % 10 == 0, 500.0, 1.0)
@@ -170,6 +175,7 @@ def test_a_distorted_policy_goes_on_alike_and_batches_do_not_show() -> None:
         assert all((getattr(tally, name) == getattr(states[0], name)).all() for name in ("count", "total", "square"))
 
 
+@pytest.mark.slow
 def test_clean_loads_count_whole_but_for_their_own_tail() -> None:
     one = made()
     contexts: Contexts

@@ -48,6 +48,7 @@ def exported(name: str) -> tuple[RulesExport, dict[str, Floats]]:
     return found, {kind: truth(made, later, condition[len(earlier) :], at) for kind, at in rules.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mab_nc", "thompson"])
 def test_what_is_printed_is_what_clients_lose(name: str) -> None:
     found, true = exported(name)
@@ -74,6 +75,7 @@ def test_a_policy_does_not_judge_itself() -> None:
     assert isinstance(found, str) or found.p95.value > 0.05
 
 
+@pytest.mark.slow
 def test_rules_are_made_on_the_earlier_and_judged_on_the_later() -> None:
     """What the later clients' loads were, and who they were, changes no rule."""
     made, contexts, _, configuration, ms = lives("thompson")
@@ -103,6 +105,7 @@ def test_where_no_outcome_decides_there_is_a_reason() -> None:
     assert set(other.losses.values()) == {"not known: the log is another's"} and other.by_site.tree_rules
 
 
+@pytest.mark.slow
 def test_clients_are_served_by_their_prefix() -> None:
     """Where prefixes are reported: the class of the prefix, not of the client; Default where the prefix holds none."""
     made, contexts, _, configuration, ms = lives("thompson")
@@ -158,6 +161,7 @@ def test_a_fifth_that_is_nearly_all_is_a_reason() -> None:
     assert isinstance(alone, Loss), "one prefix: fifths of the clients"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mab_nc", "thompson"])
 def test_no_class_gets_what_no_client_has_loaded(name: str) -> None:
     """Of a policy that only knows its own loads; a model over all cells speaks for what a class never loaded."""
@@ -179,6 +183,7 @@ def test_no_class_gets_what_no_client_has_loaded(name: str) -> None:
     assert (kept.by_class == np.where(loaded[at, free.by_class], free.by_class, default)).all()
 
 
+@pytest.mark.slow
 def test_only_a_model_speaks_for_what_was_not_loaded() -> None:
     """An offline policy has loaded nothing itself: the log's own earlier outcomes say what its classes have seen."""
     made = policy("offline", Setting(TENSOR.grid, SITES, small_classes(TENSOR), np.random.default_rng(3), 500, WARM))

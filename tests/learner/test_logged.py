@@ -51,6 +51,7 @@ def cut(log: Logged, rows: slice) -> Logged:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["configtron", "bo_nc", "cherrypick_nc"])
 def test_a_search_ends_where_the_logger_does_not_follow(policy: str) -> None:
     """Another's log hardly ever has what a search asks for: with patience it goes on from what was seen."""
@@ -65,6 +66,7 @@ def test_a_search_ends_where_the_logger_does_not_follow(policy: str) -> None:
     assert loaded.sum() > 10 and (patient.search.searches_.phase[loaded] == DONE).all()  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["mab_nc", "configtron", "thompson", "bo", "default"])
 def test_cuts_do_not_show(policy: str) -> None:
     log = logged(400)

@@ -71,6 +71,7 @@ def test_a_clock_that_was_set_back_does_not_end_the_making_of_maps(restarted: bo
     assert made == [0, EPOCH_S - LEAD_S, 2 * EPOCH_S - LEAD_S]
 
 
+@pytest.mark.slow
 def test_rows_of_a_manager_s_own_numbers_are_learned() -> None:
     """Also those of the map before: agents turn at the epoch, so late rows are of an earlier one."""
     one, here = maker(), world()
@@ -84,6 +85,7 @@ def test_rows_of_a_manager_s_own_numbers_are_learned() -> None:
     assert one.learner.outcomes_ == 5 * 330 and not one.learner.left_out_
 
 
+@pytest.mark.slow
 def test_what_is_barred_is_not_drawn() -> None:
     for late in (False, True):
         one, here, seen = maker(), world(), []
@@ -96,6 +98,7 @@ def test_what_is_barred_is_not_drawn() -> None:
         assert not seen[-1] and not seen[-2] and any(seen) is late
 
 
+@pytest.mark.slow
 def test_a_restored_maker_makes_the_same_map_and_keeps_its_key() -> None:
     one, here = maker(bytes(range(16))), world()
     for epoch in range(3):

@@ -153,6 +153,7 @@ def test_bands_have_the_class_of_most_clients(bandit: TablePolicy) -> None:
             assert band.class_name in {one.prefixes[f"10.0.{at}.0/24"] for at in within}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [row.name for row in POLICIES.values() if not row.oracle])
 def test_every_policy_makes_a_map(name: str) -> None:
     one = made(taught(name, 600), traffic(), MapOptions())

@@ -113,12 +113,14 @@ def first_excess(warm: Tensor | None, sessions: int = 1000) -> float:
     return float(np.log(took / TENSOR.best_ms[condition, contexts.site]).mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("foreign", [other_sites, other_values, fewer_knobs, gappy, unrated])
 def test_any_tensor_helps_from_the_first_session(foreign) -> None:  # type: ignore[no-untyped-def]
     cold = first_excess(None)
     assert first_excess(foreign(WARM)) < 0.9 * cold
 
 
+@pytest.mark.slow
 def test_nonsense_is_found_out_and_costs_no_more_than_chance() -> None:
     nonsense = np.random.default_rng(2).permuted(WARM.median_ms, axis=1)
     one = made(replace(WARM, median_ms=nonsense))
@@ -135,6 +137,7 @@ def test_nonsense_is_found_out_and_costs_no_more_than_chance() -> None:
     assert np.mean(late["nonsense"]) < np.mean(late["cold"]) + 0.02
 
 
+@pytest.mark.slow
 def test_a_saved_policy_goes_on_alike() -> None:
     one, again = made(other_values(gappy(WARM))), made(other_values(gappy(WARM)))
     lived(one, TENSOR, 1000, batch=250)

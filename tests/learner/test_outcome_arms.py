@@ -17,6 +17,7 @@ from tests.support.fleet_rows import HELD, fleet_rows
 ROWS = fleet_rows(1, 12_000)
 
 
+@pytest.mark.slow
 def test_the_gain_of_the_whole_map_is_found_with_its_interval() -> None:
     """Half of the tuned clients' loads are by a profile that saves 30 %: about a sixth of the median."""
     loads = fleet_loads(fleet_rows(2, 20_000, gain=0.3))
@@ -71,6 +72,7 @@ def drawn_rows(seed: int, weights: Sequence[float], lost: float = 0.0) -> list[O
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("weights", "lost"), [((0.5, 0.3, 0.1995, 0.0005), 0.3), ((0.5, 0.3, 0.2), 1.0)])
 def test_a_rare_arm_or_one_without_any_load_hides_no_loss(weights: Sequence[float], lost: float) -> None:
     """An arm with less than five clients to expect ended the comparison of all; one without a row was not missed."""
@@ -79,6 +81,7 @@ def test_a_rare_arm_or_one_without_any_load_hides_no_loss(weights: Sequence[floa
     assert found.p < ERROR and found.units > 4000
 
 
+@pytest.mark.slow
 def test_arms_as_they_were_drawn_are_in_order() -> None:
     assert sum(ratio_of(drawn_rows(seed, (0.6, 0.3, 0.099, 0.001))).p < 0.05 for seed in range(40)) <= 6  # 2 expected
 
@@ -87,6 +90,7 @@ def test_clients_that_are_too_few_to_compare_are_not_counted() -> None:
     assert ratio_of(drawn_rows(1, (0.5, 0.5))[:9]) == RatioCheck(1.0, 0)
 
 
+@pytest.mark.slow
 def test_a_holdback_is_one_draw_for_ever() -> None:
     """Sixty draws of who is held back, looked at over 18 epochs each: the ratio is broken in none of them."""
     rows = [fleet_rows(seed, 1500) for seed in range(60)]

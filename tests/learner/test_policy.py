@@ -59,6 +59,7 @@ def run(p: TablePolicy, tensor: Tensor, batch: int, part: slice, noise_seed: int
     return log
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POLICIES)
 def test_batches_do_not_show(name: str, tensor: Tensor) -> None:
     everything = slice(0, SESSIONS)
@@ -66,6 +67,7 @@ def test_batches_do_not_show(name: str, tensor: Tensor) -> None:
     assert logs[0] == logs[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POLICIES)
 def test_what_a_policy_takes_makes_a_difference_and_nothing_else_does(name: str, tensor: Tensor) -> None:
     plain = Setting(tensor.grid, tensor.sites, CLASSES, np.random.default_rng(7), 150, truth=tensor)
@@ -82,6 +84,7 @@ def test_what_a_policy_takes_makes_a_difference_and_nothing_else_does(name: str,
     assert ("engine" in POLICIES[name].takes) == ("no engine is called" in state(engine="steam"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["thompson", "configtron", "reuse"])
 def test_a_heap_of_outcomes_is_cut_where_updates_fall_due(name: str, tensor: Tensor) -> None:
     """Outcomes that arrive late and all at once teach the same as in pieces."""
@@ -97,6 +100,7 @@ def test_a_heap_of_outcomes_is_cut_where_updates_fall_due(name: str, tensor: Ten
     assert heap.updates_ == SESSIONS // 150 and heap.save() == pieces.save()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POLICIES)
 def test_one_by_one_is_the_same(name: str, tensor: Tensor) -> None:
     """`choose` and `observe` of nouns, as the manager calls them, against columns."""
@@ -114,6 +118,7 @@ def test_one_by_one_is_the_same(name: str, tensor: Tensor) -> None:
     assert single.updates_ == many.updates_
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_saved_policy_goes_on_alike(name: str, tensor: Tensor) -> None:
     whole = made(name, tensor)
@@ -128,6 +133,7 @@ def test_a_saved_policy_goes_on_alike(name: str, tensor: Tensor) -> None:
     assert second.save() == whole.save()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POLICIES)
 def test_propensities_are_how_often(name: str, tensor: Tensor) -> None:
     p = made(name, tensor)
@@ -140,6 +146,7 @@ def test_propensities_are_how_often(name: str, tensor: Tensor) -> None:
     assert np.allclose(chosen.propensity[known], table[chosen.row[known], chosen.configuration[known]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in POLICIES if name != "optimal"])
 def test_a_client_of_whom_nothing_is_known_is_served(name: str, tensor: Tensor) -> None:
     p = made(name, tensor)

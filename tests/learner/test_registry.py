@@ -91,6 +91,7 @@ ADDED = ("noise_ln_",)
 STATES = ("default", "reuse", "bo", "configtron", "thompson")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STATES)
 def test_a_damaged_state_is_refused_in_one_line(name: str) -> None:
     """Each field of a saved policy left out, or replaced: refused, or taken because it is of the declared type."""

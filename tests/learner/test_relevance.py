@@ -70,6 +70,7 @@ def asked(one: Logged) -> dict[str, bool]:
     return {row.name: row.entered for row in found.asked}
 
 
+@pytest.mark.slow
 def test_what_decides_nothing_does_not_enter() -> None:
     """Of twenty logs in which four features mean nothing, one has a feature enter at 5 %; four would be 1 in 60."""
     entered = sum(any(asked(log(seed)).values()) for seed in range(20))
@@ -99,6 +100,7 @@ def test_a_category_that_decides_is_a_coordinate_and_an_agent_finds_the_same_cla
     assert nearest(start.classes.nouns(), stranger) is not None
 
 
+@pytest.mark.slow
 def test_a_log_without_features_begins_as_ever() -> None:
     one = log(2)
     bare = replace(one, contexts=replace(one.contexts, numbers={}, names={}))
@@ -135,6 +137,7 @@ def excess(tensor: Tensor, shown: tuple[str, ...], seed: int) -> float:
     return float((replay.median_ms_[rows] - best_ms(replay, rows)).mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["thompson", "configtron", "mab_nc", "squarecb"])
 def test_a_feature_that_half_of_the_conditions_lack_keeps_no_policy_from_learning(name: str) -> None:
     """As runs of losses where nothing is lost: outcomes of such clients count, and every rule can be written."""
@@ -149,6 +152,7 @@ def test_a_feature_that_half_of_the_conditions_lack_keeps_no_policy_from_learnin
     assert (policy.where(here.sessions.seen)[0] >= 0).all()
 
 
+@pytest.mark.slow
 def test_like_networks_are_distinguished_by_kernel_features() -> None:
     tensor = twins()
     few, many = (np.mean([excess(tensor, shown, seed) for seed in (1, 2)]) for shown in ((), ("loss_run",)))

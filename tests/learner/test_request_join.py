@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from configtron.learner.pageloads import lifetimes, reasons, request_join
 from configtron.learner.pageloads.lifetimes import Lifetimes
+from configtron.learner.pageloads.log_lines import TEST_LINE
 from configtron.learner.pageloads.request_join import EndedConnection, RequestJoin
 from configtron.model.close_records import CLOSED, CloseRecord, OpenRecord
 from tests.support.pageloads import (
@@ -74,6 +75,8 @@ def test_each_line_that_joins_none_is_named(reason: str, monkeypatch: pytest.Mon
     lines.record(first)
     data = line(token(1), at_ns, connection="7")
     match reason:
+        case "line-test":
+            data = TEST_LINE
         case "line-unreadable":
             data = b"GET /"
         case "line-without-token":
@@ -206,6 +209,7 @@ def played(connections: list[Connection], lines: list[Arrival], data: st.DataObj
     return count
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(traffic(clients=3), st.data())
 def test_no_interleaving_joins_a_line_to_another_connection(
@@ -215,6 +219,7 @@ def test_no_interleaving_joins_a_line_to_another_connection(
     played(*drawn, data, losses=False)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(traffic(clients=1), st.data())
 def test_lost_records_join_no_line_to_another_connection(

@@ -145,6 +145,7 @@ def test_alarms_share_the_error() -> None:
     assert claim_interval(PLAN, differs(MEDIAN, 1.0, 9, reason="few-units")) == (float("-inf"), float("inf"))
 
 
+@pytest.mark.slow
 def test_what_a_canary_sees_is_what_it_finds() -> None:
     """Eight of ten equal versions pass by the margin that is stated, and eight of ten harms of the stated size trip."""
     seen = sees(PLAN, differs(MEDIAN, 0.0, 500))
@@ -196,6 +197,7 @@ EVENTS: st.SearchStrategy[RolloutEvent] = st.one_of(
 ORDER = ["draft", "shadow", "canary", "quarter", "all"]
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.lists(EVENTS, max_size=60), st.booleans())
 def test_every_history_keeps_the_promises(events: list[RolloutEvent], in_order: bool) -> None:

@@ -33,6 +33,7 @@ def whole(book, k: int) -> dict[str, object]:  # type: ignore[no-untyped-def]
     return default | (dict(book.profiles[named].settings) if named else {})
 
 
+@pytest.mark.slow
 def test_a_class_gets_what_is_fastest_over_its_sites() -> None:
     """Where a model says so. Held against the long way round: every class's clients, site by site."""
     made, (contexts, _) = taught("thompson"), clients(TENSOR, 2000, 5)
@@ -62,6 +63,7 @@ def test_a_class_gets_what_most_of_its_clients_are_served() -> None:
         assert whole(book, k) == dict(TENSOR.grid.profiles[book.by_class[k]].settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mab_nc", "thompson"])
 def test_values_that_no_driver_reaches_stay_at_their_default(name: str) -> None:
     def takes(knob: str, value: Value) -> bool:

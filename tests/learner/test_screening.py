@@ -69,6 +69,7 @@ def often_served() -> list[int]:
     return [int(at) for at in np.argsort(-count) if count[at] >= MOST_SESSIONS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [0, 1, -1])
 @pytest.mark.parametrize("interval_s", [20.0, 1e9])
 def test_what_is_broken_everywhere_is_dropped(place: int, interval_s: float) -> None:
@@ -102,6 +103,7 @@ def test_nothing_is_dropped_where_nothing_is_broken() -> None:
     assert made.dropped() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interval_s", [25.0, 1e9])
 def test_batches_do_not_show_where_something_is_dropped(interval_s: float) -> None:
     world = broken(3)
@@ -114,6 +116,7 @@ def test_batches_do_not_show_where_something_is_dropped(interval_s: float) -> No
         assert runs[0].managers[0].save() == other.managers[0].save()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [60, 400])
 def test_a_resumed_replay_drops_alike(at: int) -> None:
     world = broken(3)

@@ -26,6 +26,7 @@ def of_version(gain: float, seed: int = 1, **lost: float) -> list[OutcomeRow]:
     return [replace(row, map_version=9 if new else 8) for row, new in zip(rows, has, strict=True)]
 
 
+@pytest.mark.slow
 def test_an_equal_version_passes_and_a_harmful_one_trips() -> None:
     same = stage_look(QUARTER, of_version(0.0), LATE_NS, holdback=HELD)
     assert [place for place, _ in same.differences] == [""] * 3 + ["ams"] * 3 + ["fra"] * 3
@@ -35,6 +36,7 @@ def test_an_equal_version_passes_and_a_harmful_one_trips() -> None:
     assert (tripped.stage, tripped.evidence[-1].why, tripped.in_force) == ("returned", "alarm", (1, 8))
 
 
+@pytest.mark.slow
 def test_only_loads_of_the_stage_and_version_count() -> None:
     rows = of_version(0.0)
     one = stage_look(QUARTER, rows, LATE_NS, holdback=HELD).differences[0][1]
@@ -44,6 +46,7 @@ def test_only_loads_of_the_stage_and_version_count() -> None:
     assert stage_look(began, rows, LATE_NS + 1, holdback=HELD).differences[0][1].reason == "few-units"
 
 
+@pytest.mark.slow
 def test_an_arm_that_loses_its_loads_stops_the_stage() -> None:
     rows = [row for row in of_version(0.0) if row.held or row.unit[3] in "05af"]
     look = stage_look(QUARTER, rows, LATE_NS, holdback=HELD)

@@ -81,6 +81,7 @@ def test_default_is_measured_in_every_cell() -> None:
     assert (share >= 0.01 - 1e-12).all() and share.min() < 0.02
 
 
+@pytest.mark.slow
 def test_exploration_dies_down() -> None:
     one = thompson(budget=None)
     likeliest = []
@@ -91,6 +92,7 @@ def test_exploration_dies_down() -> None:
     assert np.mean(likeliest[1:]) > likeliest[0] + 0.02
 
 
+@pytest.mark.slow
 def test_a_warm_start_helps_at_once_and_a_wrong_one_is_overcome() -> None:
     wrong = replace(WARM, median_ms=(1e7 / WARM.median_ms).astype(np.float32))
     first, last, served = {}, {}, {}
@@ -106,6 +108,7 @@ def test_a_warm_start_helps_at_once_and_a_wrong_one_is_overcome() -> None:
     assert served["wrong"] == len(TENSOR.grid) > served["warm"], "templates of a world that is not this one"
 
 
+@pytest.mark.slow
 def test_what_is_solved_once_is_not_kept_too_long() -> None:
     """What features predict moves with every look, and an earlier state that is restored predicts as it did then."""
     one = thompson(part_at=0)
@@ -145,6 +148,7 @@ def cut(log_ms_off: float = 0.0) -> Thompson:
     return one
 
 
+@pytest.mark.slow
 def test_classes_are_cut_twice_and_nothing_is_lost() -> None:
     one = cut()
     # Loads far off count less than whole; more than the noise's own tail has, none does.
@@ -161,6 +165,7 @@ def test_classes_are_cut_twice_and_nothing_is_lost() -> None:
     assert (one.cells.recent_.network == one.cells.classes_.assign(one.cells.recent_.point)).all()
 
 
+@pytest.mark.slow
 def test_a_far_load_counts_as_far_as_loads_go() -> None:
     usual, late, further = (
         one.cells.tally_.total.sum() / one.cells.tally_.count.sum() for one in (cut(), cut(3.0), cut(6.0))

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from configtron.learner.policies.thompson import Thompson
 from configtron.learner.searches import Tally
@@ -32,6 +33,7 @@ def test_values_without_a_load_are_barred() -> None:
     assert not barred(positions, loads * 0, asked + ASKED, TENSOR.grid.default)[0][TENSOR.grid.default]
 
 
+@pytest.mark.slow
 def test_a_log_of_others_never_leads_to_what_it_does_not_hold() -> None:
     """Loads of half of a knob's values, the larger ones faster: the other half would be promised to be fastest."""
     one = Thompson(Setting(TENSOR.grid, TENSOR.sites, small_classes(TENSOR), np.random.default_rng(1)))

@@ -43,6 +43,7 @@ def truth(of: TablePolicy, n: int = 40_000) -> float:
     return float(TENSOR.lookup(condition, chosen.configuration, contexts.site).mean()) * factor
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_truth_nine_times_in_ten() -> None:
     """200 replays of 1500 sessions that a half-random bandit decided."""
     wanted, held = candidate(), {"ips": 0, "snips": 0, "dr": 0}

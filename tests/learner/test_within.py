@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from configtron.learner import Setting, policy
 from configtron.learner.within import no_slopes
@@ -29,6 +30,7 @@ def test_a_class_that_saw_little_takes_the_others_word() -> None:
     assert np.allclose(slopes.slopes()[1], [1.0, 0.0, 0.0], atol=0.1) and not no_slopes(3).slopes().any()
 
 
+@pytest.mark.slow
 def test_what_is_learned_is_less_noisy_for_it() -> None:
     tensor = small_tensor(conditions=60)
     made = [

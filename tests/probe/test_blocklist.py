@@ -75,6 +75,7 @@ def test_bad_lines_say_where(line: str) -> None:
         Blocklist([Source("b.txt", f"\n{line}")])
 
 
+@pytest.mark.slow
 @given(st.text(max_size=40) | st.text(alphabet="a.:/0123456789*-#", max_size=30))
 def test_any_text_is_a_list_or_bad_input(text: str) -> None:
     try:

@@ -101,6 +101,7 @@ def test_blocks_are_expanded() -> None:
     assert [t.port for t in read(arguments(["192.0.2.8/31,,tag,8080"]))] == [8080, 8080]
 
 
+@pytest.mark.slow
 def test_a_block_is_bounded_unless_a_number_is_given() -> None:
     assert len(read(arguments(["198.18.0.0/16"]))) == 65536
     with pytest.raises(BadInput, match="--max-targets"):
@@ -113,6 +114,7 @@ def test_a_path_for_lines_that_name_none() -> None:
     assert [t.path for t in read(arguments(["a.example", "http://a.example/b"]), path="/big")] == ["/big", "/b"]
 
 
+@pytest.mark.slow
 @given(st.text(max_size=60) | st.text(alphabet='aé.:/[]0123456789,# "-%@?', max_size=40))
 @example("http://[")
 @example("http://a:b")

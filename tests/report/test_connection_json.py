@@ -49,6 +49,7 @@ def by_column(found: list[ConnectionReports], files: list[str]) -> str:
     return out.getvalue()
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(
     st.one_of(st.sampled_from(SEEDS), st.lists(st.integers(0, len(OPENINGS) - 1), max_size=12).map(capture)),
@@ -59,6 +60,7 @@ def test_lines_are_those_of_each_connection(data: bytes, wanted: frozenset[str] 
     assert by_column(found, ["x"]) == one_by_one(found, ["x"])
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 63), st.integers(0, 4), st.integers(0, 4)), max_size=12))
 def test_lines_of_nonsense_are_those_of_each_connection(steps: list[tuple[int, int, int, int]]) -> None:
@@ -67,6 +69,7 @@ def test_lines_of_nonsense_are_those_of_each_connection(steps: list[tuple[int, i
     assert by_column(found, ["x"]) == one_by_one(found, ["x"])
 
 
+@pytest.mark.slow
 def test_lines_of_recordings_and_page_loads_are_those_of_each_connection(tmp_path: Path) -> None:
     loads = tmp_path / 'page "loads" é.pcap'
     write_page_loads(loads, 3000)

@@ -130,6 +130,7 @@ def test_two_exports_of_a_run_at_once_are_both_written(tmp_path: Path) -> None:
     assert [*tmp_path.rglob(".*.part")] == []
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_line_and_leaves_no_part(tmp_path: Path) -> None:
     """A limit on the size of files, small enough for the footer to meet it, in place of a disk."""
     program = (

@@ -55,6 +55,7 @@ def test_a_part_is_read_without_those_before_it(tmp_path: Path) -> None:
     assert made.targets(99) == last and len(last) == 10
 
 
+@pytest.mark.slow
 def test_a_region_that_stays_behind_costs_a_bit_a_session(tmp_path: Path) -> None:
     ended, sessions = Ended(tmp_path), 200_000
     tracemalloc.start()

@@ -365,6 +365,7 @@ def outcome(call: Call) -> str:
     return ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_function_is_called(package: str, tmp_path: Path) -> None:
     module = import_module(f"configtron.service.{package}")
@@ -373,6 +374,7 @@ def test_every_function_is_called(package: str, tmp_path: Path) -> None:
     assert called | OF_RESULTS[package] == public
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", PACKAGES)
 def test_an_error_is_one_of_ours_and_of_one_line(package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (there := tmp_path / "current").mkdir()

@@ -68,6 +68,7 @@ def test_a_job_of_before_had_one_tensor() -> None:
     assert sessions_run.described(Job("study", config, 2)).startswith("Tensor: analytic;")
 
 
+@pytest.mark.slow
 def test_each_tensor_has_its_own_numbers(tmp_path: Path) -> None:
     job = sessions_run.job_of(("knobs",), SessionsOptions(("analytic", "hotcloud"), 50, 1, 2), lambda _: None)
     done = sessions_run.run(tmp_path / "c.db", job, "", lambda event: None, lambda: False)
@@ -80,6 +81,7 @@ def test_each_tensor_has_its_own_numbers(tmp_path: Path) -> None:
         assert len(book.found(1)) == job.parts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("study", "tensor"), [("hotcloud", "hotcloud"), ("heterogeneity", "realism")])
 def test_a_study_reads_what_ships_where_nothing_was_measured(study: str, tensor: str, tmp_path: Path) -> None:
     found = evaluate((study,), ClaimsOptions(tmp_path / "none.db"), lambda name, step: None, lambda line: None)

@@ -128,6 +128,7 @@ def test_null_and_the_rule_and_null_once_more_run_at_the_same_phases() -> None:
     assert {one.transfer.window for one in trials if one.arm != RULE} == {0}
 
 
+@pytest.mark.slow
 def test_harm_beside_a_flow_is_of_means_and_stands_beside_what_chance_makes() -> None:
     """One run of three that takes twice as long is harm, one that takes a tenth longer is none."""
     states, fresh = nulls(), [transfer(at) for at in range(4)]
@@ -192,6 +193,7 @@ def test_gain_harm_and_the_others_loss_are_of_the_same_transfers() -> None:
     assert one.loses == pytest.approx(0.03) and one.better == 0.96
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("gain", "harmed", "verdicts"),
     [

@@ -109,6 +109,7 @@ def written(folder: Path, module: str = LOGGING_GUEST) -> Path:
     return folder / "site"
 
 
+@pytest.mark.slow
 def test_the_site_has_a_folder_a_run(tmp_path: Path) -> None:
     place = written(tmp_path)
     folders = sorted(path.parent.relative_to(place / "runs") for path in (place / "runs").rglob(MANIFEST))
@@ -131,6 +132,7 @@ def test_the_site_has_a_folder_a_run(tmp_path: Path) -> None:
             assert (path.parent / link).is_file(), (path, link)
 
 
+@pytest.mark.slow
 def test_the_same_runs_give_the_same_site(tmp_path: Path) -> None:
     one, two = written(tmp_path / "one"), written(tmp_path / "two")
     files = sorted(path.relative_to(one) for path in one.rglob("*") if path.is_file())
@@ -155,6 +157,7 @@ def test_a_part_that_is_changed_or_absent_has_no_runs(tmp_path: Path) -> None:
         site.write(Arguments(tmp_path, seed=2), tmp_path / "site", "pantheon", PLAN.parts(2))
 
 
+@pytest.mark.slow
 def test_damaged_packets_are_named(tmp_path: Path) -> None:
     """Cut off, one byte turned anywhere, other text in it, gone."""
     arguments = stored(tmp_path / "parts")
@@ -193,6 +196,7 @@ SHOWN = "[...document.querySelectorAll('tr.run')].filter(row => getComputedStyle
 POINTS = "[...document.querySelectorAll('circle.run')].filter(dot => getComputedStyle(dot).display !== 'none').length"
 
 
+@pytest.mark.slow
 def test_filters_work_in_a_browser_and_nothing_is_requested(tmp_path: Path) -> None:
     place = written(tmp_path)
 
@@ -226,6 +230,7 @@ def test_filters_work_in_a_browser_and_nothing_is_requested(tmp_path: Path) -> N
             assert HOSTILE in page.value("document.body.textContent") and page.value("document.title") != "run"
 
 
+@pytest.mark.slow
 def test_options_are_for_studies_with_an_archive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--db", str(tmp_path / "x.db"), "replay", "study"]
     assert run_command([*words, "lessons", "--site", str(tmp_path / "site")]) == USAGE

@@ -91,6 +91,7 @@ def test_both_searches_spend_the_same_budget() -> None:
     assert len(world.asked["taken-1"]) == 3 * PLAN.runs * schemes * paths
 
 
+@pytest.mark.slow
 def test_paths_share_boots_a_few_at_a_time() -> None:
     together = World()
     reported = studied(together)
@@ -112,6 +113,7 @@ def test_no_two_runs_share_their_chance() -> None:
     assert len({trial.seed for trial in first}) == 1 and len({trial.flows[0].scheme for trial in first}) == 3
 
 
+@pytest.mark.slow
 def test_the_same_seed_asks_the_same() -> None:
     worlds = World(), World()
     outcomes = [studied(world) for world in worlds]
@@ -132,6 +134,7 @@ def test_a_failed_flow_is_used_by_no_search() -> None:
     assert isinstance(courses, Curves) and [len(line.points) for line in courses.series] == [13, 14]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", ["paths-1", "taken-1"])
 def test_a_path_that_fails_is_missing_and_the_others_are_not(stage: str) -> None:
     counts = {"paths-1": 2 * PLAN.runs, "taken-1": 3 * PLAN.runs}

@@ -74,6 +74,7 @@ def names(needs: str) -> list[str]:
     return [one.name for one in catalogue.every((needs,))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", names(SESSIONS))
 def test_a_study_of_sessions_runs_in_a_quick_form(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -105,6 +106,7 @@ def test_a_study_of_the_lab_runs_in_a_quick_form(name: str, tmp_path: Path, caps
     assert [row for row in rows if row["kind"] == "fact"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     ["import configtron", "run(['--help'])", "run(['replay', '--help'])", "run(['replay', 'study', '--help'])",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 from math import nan
+from pathlib import Path
 
 import pytest
 
@@ -28,6 +29,7 @@ from configtron.studies.output.results import (
     Sequences,
     Table,
 )
+from tests.support.headless import HeadlessPage, looked_at
 
 SCATTER = Scatter("S", "delay, ms", "rate", [Cloud("a<b", [(10, 1), (100, 2)], [(9, 1), (20, 2), (9, 3)])], True, True)
 HEAT = Heat("H", ["r1", "r2"], ["c1", "c2"], [[1.0, None], [0.25, nan]], "Jain")
@@ -46,6 +48,15 @@ def test_every_plot_is_drawn_and_described() -> None:
     assert text.count("<svg") == 4 and "a&lt;b" in text and "<b<" not in text
     assert "the page is there after 1.250 s" in text and "Not whole: " in text and "part 3" in text
     assert "r1, c1: 1 Jain" in text and "r2, c2: – Jain" in text
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+def test_a_telephone_shows_it(tmp_path: Path, width: int) -> None:
+    why = "because " * 60
+    facts, rows = (Fact("claim", "68 %", "12 %", ABSENT, why),), tuple((float(n), None) for n in range(101))
+    (tmp_path / "p.html").write_text(page([answer(SCATTER, HEAT, SEQUENCES, CURVES, facts=facts, rows=rows)], ""))
+    with HeadlessPage(tmp_path / "p.html", width) as shown:
+        assert looked_at(shown, width) == []
 
 
 def test_what_is_sent_again_stands_out() -> None:
@@ -67,7 +78,7 @@ def test_axes_turn_and_bend() -> None:
     flipped = Axes.around([(0, 0), (100, 5)], 200, 100, 0, log=False, flip=True)
     assert flipped.across(100) == flipped.left < flipped.across(0)
     # what is out of the span is drawn at its end, and nothing at all has axes too
-    assert axes.across(1e9) == axes.left + 200 and Axes.around([], 9, 9, 0, log=True, flip=False).ticks()
+    assert axes.across(1e9) == axes.left + 200 and Axes.around([], 9, 9, 0, log=True, flip=False).xs
 
 
 def test_facts_have_their_words() -> None:

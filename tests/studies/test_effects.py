@@ -71,6 +71,7 @@ def noisy(chance: np.random.Generator, *parts: Figures) -> Figures:
     return sum(parts, 0.7 * common + 0.7 * chance.normal(size=SHAPE))
 
 
+@pytest.mark.slow
 def test_what_is_there_is_seen_and_nothing_else() -> None:
     """Paths, moments and schemes differ, directions and orders do not: twenty times."""
     chance = np.random.default_rng(3)
@@ -84,12 +85,14 @@ def test_what_is_there_is_seen_and_nothing_else() -> None:
     assert seen["runs"] == 0
 
 
+@pytest.mark.slow
 def test_labels_without_meaning_show_nothing() -> None:
     chance = np.random.default_rng(5)
     seen = [[one.is_seen for one in effects(chance.normal(size=SHAPE), chance, 100)] for _ in range(20)]
     assert np.sum(seen) <= 20 * 7 * 0.1
 
 
+@pytest.mark.slow
 def test_intervals_hold_what_other_runs_have() -> None:
     chance = np.random.default_rng(6)
     parts = (4 * along(PATH), along(PATH, DIRECTION, MOMENT, seed=4), 0.5 * along(SCHEME))

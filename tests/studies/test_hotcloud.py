@@ -178,6 +178,7 @@ def test_luck_beats_one_in_twenty() -> None:
     assert np.mean([one.beaten for one in ranking(cells, 0)]) == pytest.approx(0.045, abs=0.02)
 
 
+@pytest.mark.slow
 def test_a_site_that_nothing_loads_somewhere_is_nobodys(recwarn: pytest.WarningsRecorder) -> None:
     made = tensor([*MS, [500] * 4], [*NETWORKS, (300.0, 150.0, 0.05)], sites=("shop", "news"))
     assert made.repeats_ms is not None
@@ -241,6 +242,7 @@ def test_the_tail_is_taken_apart() -> None:
     assert fact(studied(tensor(ms, nowhere)), "lossy and slow").verdict == UNKNOWN
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rich", "poor", "verdict"), [(0.5, 0.1, HOLDS), (0.2, 0.2, ABSENT), (0.1, 0.5, ABSENT)])
 def test_the_share_of_content_rich_sites(rich: float, poor: float, verdict: str) -> None:
     """Eight of the shipped sites; the four with most objects gain one share, the others another."""

@@ -60,7 +60,7 @@ def test_a_loss_and_its_repair() -> None:
     assert found.idle_s == pytest.approx(0.2 + 0.1) and found.stuck_s == pytest.approx(0.7 - 0.202 - RTT_S)
     area = 1000 * 0.001 + 2000 * 0.001 + 3000 * (0.3 - 0.202) + 2000 * 0.5
     assert found.under_way == pytest.approx(area / (0.9 - 0.2))
-    assert "1 lost, 1 sent again" in found.words and "stuck for 0.40 s" in found.words
+    assert "and 0.40 s stuck" in found.words and "1 of 4 segments were lost" in found.words
 
 
 def test_bytes_of_all_connections_have_one_height() -> None:

@@ -90,6 +90,7 @@ def fact(of: Evaluated, claim: str) -> Fact:
     return next(one for one in of.facts if one.claim == claim)
 
 
+@pytest.mark.slow
 def test_what_varies_is_found() -> None:
     number = {path.name: float(n) for n, path in enumerate(PLAN.paths)}
     of = found(lambda path, direction, moment, scheme: -4 + number[path])
@@ -103,6 +104,7 @@ def test_what_varies_is_found() -> None:
     assert fact(of, "performance varies by direction").verdict == HOLDS
 
 
+@pytest.mark.slow
 def test_orders_of_schemes_are_distinguished_from_levels() -> None:
     def other(path: str, direction: str, moment: int, scheme: str) -> float:
         return -4 + float((PLAN.schemes.index(scheme) + number[path]) % len(PLAN.schemes))
@@ -114,6 +116,7 @@ def test_orders_of_schemes_are_distinguished_from_levels() -> None:
     assert fact(same, "the order of schemes varies by path").verdict == ABSENT
 
 
+@pytest.mark.slow
 def test_a_steady_path_that_changes_is_noticed() -> None:
     claim = "a path that never changes has neither direction nor time"
     assert fact(found(lambda path, direction, moment, scheme: -4.0), claim).verdict == HOLDS
@@ -121,6 +124,7 @@ def test_a_steady_path_that_changes_is_noticed() -> None:
     assert fact(broken, claim).verdict == ABSENT
 
 
+@pytest.mark.slow
 def test_what_is_missing_is_reported() -> None:
     of = evaluated(PLAN, {}, {"walk-down-moment0-run0": "its guest ended"}, 1)
     assert not of.whole and [one.verdict for one in of.facts] == [UNKNOWN]

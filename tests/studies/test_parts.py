@@ -37,6 +37,7 @@ def done_so_often(folder: Path) -> int:
     return len((folder / "counter").read_text())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("pretended")
 def test_parts_are_done_in_any_number_and_reported_in_order(tmp_path: Path) -> None:
     steps: list[PartsProgress] = []
@@ -46,6 +47,7 @@ def test_parts_are_done_in_any_number_and_reported_in_order(tmp_path: Path) -> N
     assert [step.done for step in steps] == [0, 1, 2, 3] and {step.parts for step in steps} == {3}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("pretended")
 def test_what_is_whole_is_not_done_again(tmp_path: Path) -> None:
     performed(Arguments(tmp_path), parts("a"))
@@ -72,6 +74,7 @@ def test_a_longer_list_and_a_module_as_good_answer_too(tmp_path: Path) -> None:
     assert kept(given, Part("p", "less", '[{"a":1},{"a":12}]', lists=True)) == "", "another module leaves less"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("pretended")
 def test_the_software_of_parts_is_reported(tmp_path: Path) -> None:
     """Of those that were kept too, and of none that failed."""
@@ -84,6 +87,7 @@ def test_the_software_of_parts_is_reported(tmp_path: Path) -> None:
     assert seen == [(("kernel", "another"),), pretend.SOFTWARE]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("pretended")
 def test_a_part_that_fails_says_why_and_stops_no_other(tmp_path: Path) -> None:
     bad, good = performed(Arguments(tmp_path), parts("fail", "a"))
@@ -93,6 +97,7 @@ def test_a_part_that_fails_says_why_and_stops_no_other(tmp_path: Path) -> None:
         performed(Arguments(tmp_path), parts("a", "a"))
 
 
+@pytest.mark.slow
 def test_a_killed_study_keeps_what_is_whole(tmp_path: Path) -> None:
     """kill -9 while the second part is under way: the first is kept, the second is not, and its guest is gone."""
     program = (

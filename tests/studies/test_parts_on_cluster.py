@@ -60,6 +60,7 @@ def wait_until(true: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_a_cluster_leaves_the_files_that_this_host_leaves(local: Any, tmp_path: Path) -> None:
     steps: list[PartsProgress] = []
     used: list[Pairs] = []
@@ -76,6 +77,7 @@ def test_a_cluster_leaves_the_files_that_this_host_leaves(local: Any, tmp_path: 
     assert performed(Arguments(tmp_path / "away", seed=7), parts("b"))[0].text == "b 7"
 
 
+@pytest.mark.slow
 def test_a_killed_workers_part_is_done_again_and_no_other(local: Any, tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     wanted = [Part(path.name, MODULE, f"wait:{path}") for path in (first, second)]
@@ -95,6 +97,7 @@ def test_a_killed_workers_part_is_done_again_and_no_other(local: Any, tmp_path: 
     assert begun(first) == "x", "its result was taken before its worker was killed"
 
 
+@pytest.mark.slow
 def test_a_worker_of_another_version_is_refused(local: Any, tmp_path: Path) -> None:
     with worker(local, tmp_path / "scratch", "0.0.9"), pytest.raises(Refused, match=r"has configtron 0\.0\.9, this"):
         performed(arguments(tmp_path / "away", local), parts("a"))
@@ -106,6 +109,7 @@ def test_a_cluster_without_workers_is_refused(local: Any, tmp_path: Path) -> Non
         performed(arguments(tmp_path / "away", local), parts("a"))
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_is_lost_ends_the_study_in_one_line(local: Any, tmp_path: Path) -> None:
     mark, raised = tmp_path / "first", list[BaseException]()
 

@@ -65,6 +65,7 @@ def points(tensor=TENSOR, sessions: int = 3000) -> dict[tuple[str, str], float]:
     return {(point.row, point.column): point.y for point in found}
 
 
+@pytest.mark.slow
 def test_the_study_says_what_features_and_bounds_are_worth() -> None:
     found = points()
     bbr = {name: found[f"{name}: bbr is best", "share of conditions"] for name in ("all", "bounded", "no harm assumed")}
@@ -80,6 +81,7 @@ def test_the_study_says_what_features_and_bounds_are_worth() -> None:
     assert SHALLOW.sum() and BBR.any()
 
 
+@pytest.mark.slow
 def test_no_row_is_without_a_number_where_no_configuration_is_within_the_bound_everywhere() -> None:
     assert TENSOR.damage is not None
     harms = np.full(TENSOR.damage.shape, 9.0)
@@ -127,6 +129,7 @@ def test_families_are_kinds_of_networks() -> None:
     assert [family_of(name) for name in names] == ["link neighbours", "link", "hotcloud", "n0"]
 
 
+@pytest.mark.slow
 def test_a_tensor_without_characteristics_or_damage_has_the_other_rows() -> None:
     bare = replace(TENSOR, characteristics={}, damage=None)
     found = points(bare, 1000)

@@ -124,6 +124,7 @@ def test_measurements_say_where_to_begin() -> None:
 # --- the search --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(len(HIDDEN)))
 def test_it_finds_hidden_emulators_better_than_chance(seed: int) -> None:
     hidden = HIDDEN[seed]
@@ -134,12 +135,14 @@ def test_it_finds_hidden_emulators_better_than_chance(seed: int) -> None:
     assert error < 0.6 * by_chance
 
 
+@pytest.mark.slow
 def test_it_finds_the_optimum_without_a_starting_point() -> None:
     path = path_of(HIDDEN[1])
     found = searched(Search(path, seed=3, starts=()))
     assert replication_error(path, path_of(found.best(), 900)) < 0.1
 
 
+@pytest.mark.slow
 def test_the_same_seed_asks_the_same() -> None:
     path = path_of(HIDDEN[0])
     first, second, third = (searched(Search(path, seed=seed), 24) for seed in (1, 1, 2))
@@ -147,12 +150,14 @@ def test_the_same_seed_asks_the_same() -> None:
     assert first.tried != third.tried
 
 
+@pytest.mark.slow
 def test_a_batch_is_not_one_emulator_four_times() -> None:
     search = searched(Search(path_of(HIDDEN[0]), seed=4), 20)
     asked = search.ask(4)
     assert len(set(asked)) == 4 and not set(asked) & {one.emulator for one in search.tried}
 
 
+@pytest.mark.slow
 def test_one_lucky_look_is_not_taken() -> None:
     """An emulator far off, of which one look says that it is the path itself."""
     path = path_of(HIDDEN[1])

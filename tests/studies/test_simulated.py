@@ -51,6 +51,7 @@ def test_worlds_without_the_number_are_not_counted() -> None:
     assert (found.measured.value, found.worlds) == (2.0, 2)
 
 
+@pytest.mark.slow
 def test_searches_that_are_given_up_are_distinguished() -> None:
     """Tried are the same counts either way: only the share says that some are no arrivals."""
     whole = by(STUDIES["starts"].part("", 3, 0, TensorSource(conditions=30)))
@@ -68,6 +69,7 @@ def studied(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     yield name, study.part(study.labels[0], 3, 600, TensorSource(conditions=40))
 
 
+@pytest.mark.slow
 def test_parts_give_numbers_that_the_paper_can_stand_beside(studied: tuple[str, list[Point]]) -> None:
     name, points = studied
     study = STUDIES[name]
@@ -83,6 +85,7 @@ def by(points: list[Point]) -> dict[tuple[str, str], float]:
     return {(point.row, point.column): point.y for point in points if point.x is None}
 
 
+@pytest.mark.slow
 def test_the_same_seed_is_the_same_world() -> None:
     part = STUDIES["convergence"].part
     one, again, other = (part("", seed, 400, TensorSource(conditions=30)) for seed in (3, 3, 4))
@@ -99,6 +102,7 @@ def test_arms_are_shares_of_sessions_that_there_were() -> None:
     assert all(total == pytest.approx(1.0) for total in totals.values())
 
 
+@pytest.mark.slow
 def test_gains_are_ordered_as_they_must_be() -> None:
     """No policy beats the oracle at the mean of these; the curve of a distribution rises."""
     points = STUDIES["gains"].part("fcc", 3, 1500, TensorSource(conditions=30))
@@ -130,6 +134,7 @@ def measured() -> TensorSource:
         return TensorSource(brought=read(file))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(STUDIES))
 def test_every_study_runs_on_the_measured_tensor(
     name: str, measured: TensorSource, monkeypatch: pytest.MonkeyPatch
@@ -155,6 +160,7 @@ def test_a_number_of_one_world_has_its_own_interval() -> None:
     assert two.measured.low == 1.0
 
 
+@pytest.mark.slow
 def test_features_in_use_are_distinguished_from_others(measured: TensorSource) -> None:
     """A policy that is blind to nothing loses by another client's site, and by its network in some feature."""
     points = STUDIES["features"].part("", 3, 4000, measured)
@@ -201,6 +207,7 @@ def test_pops_are_a_share_of_prefixes_each() -> None:
     assert list(np.bincount(pops_of(here.sessions, 4))) == [300] * 4
 
 
+@pytest.mark.slow
 def test_a_world_does_not_change_with_what_is_asked_of_it() -> None:
     tensor = tensor_of("spread", 3)
     few, many = world(tensor, 10, 3), world(tensor, 10, 3, warm=warm_of(tensor, "spread", 3))
@@ -211,6 +218,7 @@ def test_a_world_does_not_change_with_what_is_asked_of_it() -> None:
     assert few.policy("mab_nc").rng.random() != few.policy("mab_nc", 1).rng.random()
 
 
+@pytest.mark.slow
 def test_memory_of_networks_is_distinguished_from_generalisation() -> None:
     """Each network's own best is nearly a name: forty networks are known again, and a new one is hardly guessed."""
     found = by(STUDIES["trees"].part("", 3, 1500, TensorSource(conditions=40)))
@@ -219,6 +227,7 @@ def test_memory_of_networks_is_distinguished_from_generalisation() -> None:
     assert found[row, "mean cost, networks seen"] < found[row, "mean cost, networks unseen"]
 
 
+@pytest.mark.slow
 def test_classes_are_split_where_they_may_evolve_only() -> None:
     found = by(STUDIES["classes"].part("", 3, 6000, TensorSource(conditions=40)))
     splits = {row: y for (row, column), y in found.items() if column == "splits"}

@@ -26,6 +26,7 @@ def seen(ground: tuple[Tensor, Classes, Sessions], sessions: Sessions, moved_s: 
     return watched(sessions, tensor, classes, np.random.default_rng(6), moved_s=moved_s)
 
 
+@pytest.mark.slow
 def test_features_settle_where_no_client_moves(ground: tuple[Tensor, Classes, Sessions]) -> None:
     tensor, _, sessions = ground
     found = seen(ground, sessions)
@@ -38,6 +39,7 @@ def test_features_settle_where_no_client_moves(ground: tuple[Tensor, Classes, Se
     assert found.sessions.seen.site is sessions.seen.site
 
 
+@pytest.mark.slow
 def test_a_move_is_noticed_and_counted(ground: tuple[Tensor, Classes, Sessions]) -> None:
     tensor, classes, sessions = ground
     at_s = float(sessions.at_s[1500])

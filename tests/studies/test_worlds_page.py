@@ -12,7 +12,6 @@ import pytest
 from configtron.learner.sim.metrics import Measured
 from configtron.report.page.markup import written
 from configtron.studies.output.curves import Series, curves
-from configtron.studies.output.ticks import log_ticks, ticks
 from configtron.studies.output.worlds_page import digits_of, number, page
 from configtron.studies.simulated.points import Plot, Point, SessionsStudy, StudyNumbers, summed
 
@@ -62,22 +61,6 @@ def test_a_column_has_the_same_decimals() -> None:
     large = [Measured(27408.4, 21111.0, np.inf), Measured(5.0, np.nan, np.nan)]
     assert [number(one, digits_of(large))[0] for one in large] == ["27408", "5"]
     assert digits_of([]) == 2 and digits_of([Measured(0.0, 0.0, 0.0)]) == 0
-
-
-@pytest.mark.parametrize(("low", "high", "words"), [
-    (0.0, 1.0, ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]), (0.0, 0.358, ["0.0", "0.1", "0.2", "0.3"]),
-    (-10.4, 21.4, ["-10", "0", "10", "20"]), (0.0, 0.12, ["0.000", "0.025", "0.050", "0.075", "0.100"]),
-    (0.0, 12.0, ["0.0", "2.5", "5.0", "7.5", "10.0"]), (100.0, 300.0, ["100", "150", "200", "250", "300"]),
-])  # fmt: skip
-def test_axes_say_round_numbers(low: float, high: float, words: list[str]) -> None:
-    assert [word for _, word in ticks(low, high)] == words
-    assert all(float(word) == pytest.approx(number) for number, word in ticks(low, high))
-
-
-def test_logarithmic_axes_say_ones_twos_and_fives() -> None:
-    assert [word for _, word in log_ticks(1.0, 7.0)] == ["1", "2", "5"]
-    assert [word for _, word in log_ticks(0.8, 2e4)] == ["1", "10", "100", "1000", "10000"]
-    assert [number for number, _ in log_ticks(6.0, 9.0)] == [6.0, 9.0]
 
 
 def test_a_wide_interval_does_not_flatten_the_curves() -> None:

@@ -13,6 +13,21 @@ from typing import Any
 
 import pytest
 
+# Pixels: the smallest and the largest letters of a drawing that read as the page's own.
+SMALLEST_PX, LARGEST_PX = 11.0, 16.0
+# The page's width; sizes of the drawings' letters on the screen; tables and drawings that end beyond the screen without
+# a frame to scroll in; cells so narrow that their words make a column of hundreds of pixels.
+LOOK = """(() => {
+  const size = t => { const m = t.getScreenCTM();
+    return parseFloat(getComputedStyle(t).fontSize) * Math.hypot(m.a, m.b) };
+  const cut = e => { for (let p = e.parentElement; p; p = p.parentElement)
+    if (getComputedStyle(p).overflowX === "auto") return false; return e.getBoundingClientRect().right > screen.width };
+  const tall = c => c.getClientRects().length && c.offsetWidth < 90 && c.offsetHeight > 300;
+  return { width: document.documentElement.scrollWidth,
+    sizes: [...document.querySelectorAll("svg text")].map(size),
+    cut: [...document.querySelectorAll("table, svg")].filter(cut).length,
+    tall: [...document.querySelectorAll("td, th")].filter(tall).length }
+})()"""
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser")
 
 
@@ -100,3 +115,11 @@ class HeadlessPage:
         text, _, self._buffer = self._buffer.partition(b"\0")
         found: dict[str, Any] = json.loads(text)
         return found
+
+
+def looked_at(page: HeadlessPage, width: int) -> list[str]:
+    """Return what is wrong with a page on a screen of so many pixels."""
+    found = page.value(LOOK)
+    wrong = [f"the page is {found['width']} pixels wide"] if found["width"] > width else []
+    wrong += [f"letters of {size:.1f} pixels" for size in found["sizes"] if not SMALLEST_PX <= size <= LARGEST_PX]
+    return wrong + [f"{found[fault]} are {fault}" for fault in ("cut", "tall") if found[fault]]

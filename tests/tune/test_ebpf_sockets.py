@@ -96,7 +96,7 @@ def without(client: str, profile: str) -> dict[str, Any]:
     return less
 
 
-@pytest.fixture(scope="module", params=["host", pytest.param("debian", marks=pytest.mark.lab)])
+@pytest.fixture(scope="module", params=["host", pytest.param("debian", marks=(pytest.mark.lab, pytest.mark.alone))])
 def seen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """On the host's kernel, and on Debian 12's, emulated: it lends no BBR to BPF."""
     usable()
@@ -107,6 +107,7 @@ def seen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return guest(QemuDebian(), without(UNPACED, "unpaced") | witness, ("sockops", "write", "keep", "move"), folder)
 
 
+@pytest.mark.proof
 @pytest.mark.root
 def test_what_was_asked_is_in_force(seen: Any) -> None:
     assert seen["as_asked"] and seen["read"]

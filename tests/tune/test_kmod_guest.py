@@ -104,6 +104,7 @@ def test_guest_programs_are_there() -> None:
     assert all((ROOT / "tests" / "support" / "tune" / f"{name}.py").exists() for name in PROGRAMS)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("control", CONTROLS)
 def test_first_flights_are_exact(wire: Findings, way: str, control: str) -> None:

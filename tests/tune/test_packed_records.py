@@ -72,6 +72,7 @@ def traffic(draw: st.DrawFn) -> list[tuple[int, bytes]]:
     return sorted(found)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(traffic(), st.lists(st.integers(0, 200 * S), max_size=12), st.integers(1, 3))
 def test_packed_records_join_what_unpacked_ones_do(found: list[tuple[int, bytes]], pauses: list[int], parsers: int

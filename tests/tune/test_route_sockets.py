@@ -54,6 +54,7 @@ def assign(driver: RouteDriver, **settings: Value) -> None:
 BOTH = pytest.mark.parametrize("clients", [CLIENTS, CLIENTS6], ids=["ipv4", "ipv6"])
 
 
+@pytest.mark.proof
 @BOTH
 def test_initcwnd(hosts: Hosts, driver: RouteDriver, clients: tuple[str, ...]) -> None:
     assign(driver, initcwnd=23)

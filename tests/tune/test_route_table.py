@@ -87,6 +87,7 @@ def made(given: list[RouteArguments], wanted: Rules) -> dict[RouteKey, RouteWay]
     return Overlay(MainTable(given), NUMBERED).all(wanted, {prefix: parsed(prefix) for prefix in wanted.prefixes})
 
 
+@pytest.mark.slow
 @given(grounds, rules, addresses)
 def test_packets_go_where_they_went_with_their_profile(
     given_routes: list[RouteArguments], wanted: Rules, address: IPv4Address | IPv6Address
@@ -123,6 +124,7 @@ def by_rules(
     return None
 
 
+@pytest.mark.slow
 @given(grounds, grounds, rules, addresses)
 def test_a_longer_route_wins_that_came_after_ours(
     given_routes: list[RouteArguments], later: list[RouteArguments], wanted: Rules, address: IPv4Address | IPv6Address
@@ -195,6 +197,7 @@ def test_routes_by_type_of_service_are_refused() -> None:
         MainTable([route("0.0.0.0/0", 1, tos=8)])
 
 
+@pytest.mark.slow
 @given(grounds, st.lists(prefixes, max_size=4))
 def test_overlaid_shows_whether_other_routes_change(given_routes: list[RouteArguments], changed: list[str]) -> None:
     main = MainTable(given_routes)

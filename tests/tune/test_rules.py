@@ -74,6 +74,7 @@ def test_names_without_a_profile_are_refused() -> None:
         check(Rules(PROFILES, default="y"))
 
 
+@pytest.mark.slow
 @given(rules, st.integers(0, 2**32 - 1))
 def test_the_longest_prefix_wins(held: Rules, bits: int) -> None:
     address = ip_address(bits & 0xFF00FFFF)
@@ -91,6 +92,7 @@ def test_a_difference_leads_where_it_says(have: Rules, want: Rules) -> None:
     assert bool(changes) == (have != want)
 
 
+@pytest.mark.slow
 @given(rules, rules)
 def test_a_difference_says_nothing_twice(have: Rules, want: Rules) -> None:
     changes = difference(have, want)

@@ -65,6 +65,7 @@ def test_they_are_of_this_source() -> None:
     assert MANIFEST["objects"] == found
 
 
+@pytest.mark.slow
 def test_they_come_out_of_the_compiler_the_same(tmp_path: Path) -> None:
     if build.compiler() != MANIFEST["compiler"]:
         pytest.skip(f"they were made by {MANIFEST['compiler']}, here is {build.compiler() or 'none'}")

@@ -60,6 +60,7 @@ def assign(driver: SysctlDriver, name: str = "all", **settings: Value) -> Profil
     return profile
 
 
+@pytest.mark.proof
 def test_tcp_congestion_control(hosts: Hosts, driver: SysctlDriver) -> None:
     def chosen() -> str:
         with hosts.connection(CLIENTS[0]) as (theirs, _):

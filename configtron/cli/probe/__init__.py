@@ -17,6 +17,7 @@ ROWS = {
     "diff": "Compare the verdicts of two runs.",
     "export": "Write a run for other programs.",
     "merge": "Add the runs of other machines.",
+    "doctor": "Show whether this host can probe and run the lab.",
     "validate": "Score a lab run against the truth.",
 }
 

@@ -16,10 +16,10 @@ from configtron.model.errors import DONE, NOTHING
 @where_options
 @form_options
 def doctor(form: str, output_file: str, **_: object) -> int:
-    """Show which drivers can act here, and what the others lack and how to get it. For each knob: which driver would
-    set it (by), how far that reaches (per), which others could (else), and which better one lacks something (instead
-    of). Then whether page loads of visitors can be joined here (docs/outcomes.md): a server behind a proxy does not
-    see its clients' connections.
+    """Show first what one may have to act on: whether page loads of visitors can be joined here (docs/outcomes.md; a
+    server behind a proxy does not see its clients' connections), and which drivers can act, what the others lack and
+    how to get it. Then for each knob: which driver would set it (by), how far that reaches (per), which others could
+    (else), and which better one lacks something (instead of). All of the product: `configtron doctor`.
 
     One driver sets a whole profile: the first that reaches all of its knobs. Exit code 4: no driver can act, or there
     is no such namespace.
@@ -36,9 +36,10 @@ def doctor(form: str, output_file: str, **_: object) -> int:
     third = check_rows(readiness(place().netns))
     with rows_to(form, output_file) as write:
         if form == "table":
-            write(rows.DRIVER_COLUMNS, first)
-            write(rows.KNOB_COLUMNS, second)
             write(CHECK_COLUMNS, third)
+            write(rows.DRIVER_COLUMNS, first)
+            write(rows.KNOB_COLUMNS, [row for row in second if row["per"]])
+            write(rows.UNSET_COLUMNS, rows.unset_rows(second))
         else:
             columns = ("kind", *rows.DRIVER_COLUMNS, *rows.KNOB_COLUMNS, *CHECK_COLUMNS[:-1])
             write(columns, [*first, *second, *third])

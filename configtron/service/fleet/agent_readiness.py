@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 
 from configtron.linux.notify import ready
-from configtron.linux.proc import LISTEN, tcp_lines
+from configtron.linux.proc import LISTENING, tcp_lines
 
 # s after which an agent is ready without its beacons: what keeps them from being taken is logged, maps are applied.
 WITHOUT_S = 20.0
@@ -28,4 +28,4 @@ class AgentReadiness:
             self._reported = True
 
     def _listens(self) -> bool:
-        return not self._port or any(one.state == LISTEN and one.port == self._port for one in tcp_lines())
+        return not self._port or any(one.state == LISTENING and one.port == self._port for one in tcp_lines())

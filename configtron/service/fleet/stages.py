@@ -355,6 +355,15 @@ def _after(rollout: Rollout, now_ns: int) -> int:
     return max(now_ns, rollout.seen_ns + 1)
 
 
+def is_staged(facts: Mapping[str, str]) -> bool:
+    """Return whether maps reach clients by stages. Errors: `BadInput` for facts of another version."""
+    state = _kept(facts, STAGES)
+    if state is not None and not isinstance(state, StageState):
+        raise damaged(STAGES, "the database")
+    # Without stages there may be dark hours: then each version is in force at once, without a roll-out.
+    return state is not None and (ROLLOUT in facts or state.base == NOTHING_STAGED)
+
+
 def switch_plan(text: str) -> tuple[SwitchPlan, bytes]:
     """Return the dark hours of a stored fact, and the key that draws them. Errors: `BadInput`."""
     try:

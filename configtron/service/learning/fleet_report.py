@@ -33,15 +33,16 @@ from configtron.report.fleet_inputs import (
     ReportInputs,
     ShareSpan,
 )
-from configtron.service.fleet.stages import DARK, ROLLOUT, switch_plan
+from configtron.report.page.to_go import loads_an_hour
+from configtron.service.fleet.stages import DARK, ROLLOUT, is_staged, switch_plan
 from configtron.service.learning.importable import check_classes
 
 # Rows that a report reads at most, the latest ones: some 300 MB. Those that drift is looked for in: some seconds.
 MOST_ROWS, DRIFT_ROWS = 200_000, 20_000
 # Rows of tables; places that have effects of their own; stretches of time that shares are shown for.
 MOST_PREFIXES, MOST_DRIFT, MOST_DECISIONS, MOST_PLACES, SPANS = 100, 50, 50, 8, 12
-# Seconds from which on spans are named by day.
-DAYS_S = 2 * 86_400
+# The shortest span, which its name distinguishes from others: of a time of day, of a day.
+MINUTE_NS, DAY_NS = 60 * 10**9, 86_400 * 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +65,19 @@ def report(options: ReportOptions, now: datetime | None = None) -> ReportInputs:
         total, rows = store.latest_rows(options.rows)
         maps, facts, lost = store.maps(), store.facts(), sum(one.lost for one in store.streams())
         revoked = {one.name: bool(one.revoked_at) for one in store.enrolled()}
-    made_at = (now or datetime.now(UTC)).strftime("%Y-%m-%d %H:%M:%S UTC")
-    return inputs_of(rows, maps, facts, revoked, total=total, lost=lost, made_at=made_at,
+    return inputs_of(rows, maps, facts, revoked, total=total, lost=lost, now=now or datetime.now(UTC),
                      database=options.db)  # fmt: skip
 
 
 def inputs_of(
     rows: Sequence[OutcomeRow], maps: Sequence[MapRow], facts: dict[str, str], revoked: dict[str, bool], *,
-    total: int, lost: int, made_at: str, database: Path,
+    total: int, lost: int, now: datetime, database: Path,
 ) -> ReportInputs:  # fmt: skip
     """Return a report's contents from what a manager's database has. revoked: enrolled agents, and whether they are."""
     source = database.name
     found = fleet_loads(rows)
-    first, last = (_when(int(end)) for end in (found.at_ns.min(), found.at_ns.max())) if len(found.at_ns) else ("", "")
+    ends = (found.at_ns.min(), found.at_ns.max()) if len(found.at_ns) else ()
+    first, last = (_when(_date(int(end))) for end in ends) if ends else ("", "")
     quality = DataQuality(total, len(found.loads), found.aside, lost, ratio_of(rows))
     prefixes, more = _prefixes(rows, {(one.term, one.version): one.why for one in maps})
     effects, rollout = _effects(found), _rollout(facts)
@@ -84,17 +85,22 @@ def inputs_of(
     known = [one.found for one in effects[0].goals if not one.found.reason] if effects else []
     notes = [f"Only the latest {len(rows)} of {total} rows are read."] if len(rows) < total else []
     return ReportInputs(
-        version=__version__, source=source, made_at=made_at, first_at=first, last_at=last,
+        version=__version__, source=source, made_at=_when(now), first_at=first, last_at=last,
         effects=effects, quality=quality, prefixes=prefixes, prefixes_more=more, shares=_shares(rows),
         drift=_drift(rows[-DRIFT_ROWS:]), decisions=tuple(_decision(one, database) for one in maps[-MOST_DECISIONS:]),
         agents=_agents(facts, revoked, source), rollout=rollout, switchback=_switchback(facts, found),
         notes=tuple(notes), plan=plan,
-        sees=tuple(sees(plan, one) for one in known),
+        sees=tuple(sees(plan, one) for one in known), staged=is_staged(facts),
+        loads_an_hour=loads_an_hour(found.at_ns, int(now.timestamp() * 1e9)),
     )  # fmt: skip
 
 
-def _when(at_ns: int) -> str:
-    return datetime.fromtimestamp(at_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+def _date(at_ns: float) -> datetime:
+    return datetime.fromtimestamp(at_ns / 1e9, UTC)
+
+
+def _when(at: datetime) -> str:
+    return at.strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _effects(found: FleetLoads) -> tuple[PlaceEffects, ...]:
@@ -140,20 +146,19 @@ def _line(
 
 
 def _shares(rows: Sequence[OutcomeRow]) -> tuple[ShareSpan, ...]:
-    if not rows:
+    """Return clients by profile, each counted once an epoch: where it was first seen in it."""
+    first = {row.unit: row for row in sorted(rows, key=lambda row: row.at_ns, reverse=True)}
+    if not first:
         return ()
-    first, last = min(row.at_ns for row in rows), max(row.at_ns for row in rows)
-    long = max((last - first) / SPANS, 1.0)
-    seen: list[dict[str, set[str]]] = [defaultdict(set) for _ in range(SPANS)]
-    for row in rows:
-        span = min(int((row.at_ns - first) / long), SPANS - 1)
-        seen[span]["" if row.arm is None else row.profile].add(row.unit)
-    form = "%d.%m" if (last - first) / 1e9 > DAYS_S else "%H:%M"
-    return tuple(
-        ShareSpan(datetime.fromtimestamp((first + n * long) / 1e9, UTC).strftime(form),
-                  {name: len(units) for name, units in sorted(span.items())})
-        for n, span in enumerate(seen) if span
-    )  # fmt: skip
+    begun, last = (end(row.at_ns for row in first.values()) for end in (min, max))
+    by_day = last - begun >= DAY_NS
+    long = max((last - begun) / SPANS, DAY_NS if by_day else MINUTE_NS)
+    seen: list[Counter[str]] = [Counter() for _ in range(SPANS)]
+    for row in first.values():
+        seen[min(int((row.at_ns - begun) / long), SPANS - 1)]["" if row.arm is None else row.profile] += 1
+    form = "%d.%m" if by_day else "%H:%M"
+    return tuple(ShareSpan(_date(begun + n * long).strftime(form), dict(sorted(span.items())))
+                 for n, span in enumerate(seen) if span)  # fmt: skip
 
 
 def _drift(rows: Sequence[OutcomeRow]) -> tuple[DriftLine, ...]:
@@ -162,7 +167,7 @@ def _drift(rows: Sequence[OutcomeRow]) -> tuple[DriftLine, ...]:
         traffic.take(row)
     changed = [(one.change, prefix) for prefix, one in traffic.prefixes_.items() if one.change is not None]
     changed.sort(key=lambda pair: (-pair[0].seen_ns, pair[1]))
-    return tuple(DriftLine(prefix, _when(change.since_ns), _when(change.seen_ns), change.outcomes)
+    return tuple(DriftLine(prefix, _when(_date(change.since_ns)), _when(_date(change.seen_ns)), change.outcomes)
                  for change, prefix in changed[:MOST_DRIFT])  # fmt: skip
 
 
@@ -183,7 +188,7 @@ def _agent(name: str, state: Mapping[str, object], revoked: bool) -> AgentLine:
         value = state.get(key, 0)
         return float(value) if isinstance(value, int | float) else 0.0
 
-    heard = _when(int(number("heard_s")) * 1_000_000_000) if number("heard_s") else ""
+    heard = _when(_date(int(number("heard_s")) * 1e9)) if number("heard_s") else ""
     held = str(state.get("held", ""))
     return AgentLine(
         name, "" if held == "0.0" else held, heard, str(state.get("driver", "")), int(number("refused")),

@@ -39,6 +39,7 @@ VERIFY_COLUMNS = ("act", "driver", "scope", "knob", "applied", "found")
 RECOVER_COLUMNS = ("act", "driver", "status", "why")
 DRIVER_COLUMNS = ("driver", "knobs", "missing")
 KNOB_COLUMNS = ("knob", "by", "per", "takes", "else", "instead_of", "note")
+UNSET_COLUMNS = ("knobs that no driver sets here",)
 POOL_COLUMNS = ("pool", "prefixes", "default")
 PROFILE_COLUMNS = ("profile", "settings", "prefixes", "default", "owner")
 SETTING_COLUMNS = ("profile", "knob", "value", "unit", "note")
@@ -242,6 +243,15 @@ def knob_rows(knobs: Sequence[KnobSupport]) -> list[Row]:
         }
         for one in knobs
     ]  # fmt: skip
+
+
+def unset_rows(knobs: Iterable[Row]) -> list[Row]:
+    """Return of the rows of `knob_rows` those without a driver, one a reason."""
+    alike: dict[Json, list[str]] = {}
+    for row in knobs:
+        if not row["per"]:
+            alike.setdefault(row["note"], []).append(str(row["knob"]))
+    return [{UNSET_COLUMNS[0]: ": ".join(filter(None, (", ".join(names), str(note))))} for note, names in alike.items()]
 
 
 def pool_rows(routed: Routing) -> Iterator[Row]:

@@ -28,12 +28,13 @@ class ReadinessCheck(NamedTuple):
 def readiness(netns: str = "", ports: Iterable[int] = WEB_PORTS) -> list[ReadinessCheck]:
     """Check the requirements of docs/outcomes.md in a network namespace of this host."""
     wanted = frozenset(ports)
+    name = f"clients of ports {', '.join(map(str, sorted(wanted)))}"
     try:
         with inside(netns):
             found = proxy_evidence(one.remote for one in established() if one.local_port in wanted)
-        clients = ReadinessCheck("clients of ports 80, 443", found.verdict, found.why)
+        clients = ReadinessCheck(name, found.verdict, found.why)
     except Missing as error:
-        clients = ReadinessCheck("clients of ports 80, 443", "unknown", str(error))
+        clients = ReadinessCheck(name, "unknown", str(error))
     short = short_queue()
     return [clients, ReadinessCheck("queue of log lines", "short" if short else "long enough", short)]
 

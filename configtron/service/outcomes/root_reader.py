@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from configtron.learner.end_reports import EndReport, EndReports
+from configtron.learner.pageloads.log_lines import TEST_LINE
 from configtron.learner.pageloads.plan_book import PlanBook
 from configtron.learner.pageloads.request_join import DrawnArm, EndedConnection, JoinedRequest, RequestJoin
 from configtron.learner.receiving.ended_sockets import EndedSockets, boottime_ns
@@ -149,7 +150,8 @@ class RootReader:
         """Read the lines that wait. As soon as there are some: the kernel queues few (`log_socket.queue_length`)."""
         for data, arrival_ns, wall_ns in self.lines.lines():
             self.join.datagram(data, arrival_ns, wall_ns)
-            self._lines += 1
+            self._lines += data != TEST_LINE
+        self.lines.answer({**self.join.counts, "heard": self._lines})
 
     def _notice_silence(self) -> None:
         """Log once that no line comes though connections end; it is over with the first line."""

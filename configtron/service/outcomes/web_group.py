@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import grp
 import os
+from collections import Counter
 from collections.abc import Collection
 
-from configtron.linux.proc import groups_that_listen
+from configtron.linux.proc import port_holders
 from configtron.model.errors import BadInput
 
 # Ports of a web server, where none are named: HTTP and HTTPS.
@@ -27,9 +28,8 @@ def web_group(name: str = "", ports: Collection[int] = PORTS, names: Collection[
         return _number(name)
     if os.geteuid() != 0:
         return None
-    found = groups_that_listen(ports)
     # A server's first process, which starts the workers, is root.
-    del found[0]
+    found = Counter(one.gid for one in port_holders(ports) if one.gid)
     if found:
         return found.most_common(1)[0][0]
     known = {one.gr_name: one.gr_gid for one in grp.getgrall()}

@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from configtron.model.errors import DONE, USAGE
 from tests.support.learn_command import Typed, filled, rows, typed
 
@@ -84,6 +86,7 @@ def test_a_network_is_read_from_what_the_policy_learns_from(typed: Typed, tmp_pa
         assert code == USAGE and says in err and err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_one_word_names_a_policy(filled: Typed) -> None:
     """Where it is made, where it goes on, where it is asked, judged, handed over and dropped."""
     run = ("learn", "run", "--classes", 4, "-f", "jsonl")
@@ -107,6 +110,7 @@ def test_one_word_names_a_policy(filled: Typed) -> None:
     assert filled("learn", "drop")[0] == USAGE, "dropping is no default"
 
 
+@pytest.mark.slow
 def test_a_name_means_one_policy(filled: Typed) -> None:
     assert filled("learn", "run", "--policy", "mab_nc", "--name", "mine", "--classes", 4)[0] == DONE
     for words, says in (
@@ -128,6 +132,7 @@ def test_a_name_means_one_policy(filled: Typed) -> None:
     assert kept["name"] == "mine" and kept["outcomes"] == 1500, "nothing was forgotten"
 
 
+@pytest.mark.slow
 def test_omissions_are_reported_and_two_sites_are_one_too_many(filled: Typed) -> None:
     filled("learn", "run", "--policy", "mab_nc", "--classes", 4, "--outcomes", 700)
     context = "bandwidth_kbps=5000,rtt_ms=80,loss=0.01"

@@ -41,6 +41,7 @@ def kept(folder: Path, name: str) -> tuple[str, str, Sequence[object]]:
         return found.state, found.recipe, list(store.decisions(name))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["mab_nc", "thompson", "bo_nc", "reuse"])
 def test_it_is_not_explored_any_more(typed: Typed, tmp_path: Path, policy: str) -> None:
     logged(tmp_path, chosen(0.0))
@@ -67,6 +68,7 @@ def test_it_is_not_explored_any_more(typed: Typed, tmp_path: Path, policy: str) 
     assert kept(tmp_path, "parts") == (state, recipe, decided)
 
 
+@pytest.mark.slow
 def test_a_kill_before_it_is_kept_changes_nothing(
     typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,6 +86,7 @@ def test_a_kill_before_it_is_kept_changes_nothing(
     assert decode(kept(tmp_path, "whole")[0])["own"]["tally_"].count.sum() == 8000
 
 
+@pytest.mark.slow
 def test_where_nothing_is_proven_nothing_is_changed(
     typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,6 +98,7 @@ def test_where_nothing_is_proven_nothing_is_changed(
     assert kept(tmp_path, "looked") == kept(tmp_path, "blind")
 
 
+@pytest.mark.slow
 def test_clients_that_are_watched_are_watched_on(typed: Typed, tmp_path: Path) -> None:
     logged(tmp_path, chosen(0.0))
     code, out, _ = typed(*HOW, "mab_nc", "--name", "whole", "--watch")
@@ -104,6 +108,7 @@ def test_clients_that_are_watched_are_watched_on(typed: Typed, tmp_path: Path) -
     assert kept(tmp_path, "whole") == kept(tmp_path, "parts")
 
 
+@pytest.mark.slow
 def test_a_policy_does_not_forget_outcomes_that_are_gone(typed: Typed, tmp_path: Path) -> None:
     """A replay that is logged again after a kill takes its first log away: what was learned from it stays learned."""
     log = chosen(0.0)

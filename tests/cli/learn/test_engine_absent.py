@@ -17,6 +17,7 @@ from tests.support.learn_command import Typed, filled, typed
 __all__ = ["filled", "typed"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["gpyopt", "gpyopt-classic"])
 def test_learn_run_names_the_extra(filled: Typed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, engine: str) -> None:
     monkeypatch.setitem(sys.modules, "GPyOpt", None)
@@ -49,6 +50,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return calls
 
 
+@pytest.mark.slow
 def test_replay_searches_by_gpyopt(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = asked(monkeypatch)
     given = ("--tensor", "small.npz", "--policy", "bo_nc", "--sessions", 600, "--classes", 1, "--update", 2)
@@ -56,6 +58,7 @@ def test_replay_searches_by_gpyopt(typed: Typed, monkeypatch: pytest.MonkeyPatch
     assert code == DONE and calls and min(calls) >= 4, err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("logger", "reached"), [("brute_nc", True), ("default", False)])
 def test_learn_run_searches_by_gpyopt_where_the_log_tries_what_it_asks_for(
     typed: Typed, monkeypatch: pytest.MonkeyPatch, logger: str, reached: bool
@@ -68,6 +71,7 @@ def test_learn_run_searches_by_gpyopt_where_the_log_tries_what_it_asks_for(
     assert code == DONE and bool(calls) == reached and ("its engine was never asked" in err) != reached, err
 
 
+@pytest.mark.slow
 def test_a_policy_of_ones_own_is_replayed_learns_and_goes_on(
     typed: Typed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from configtron.learner.judged import Loss, Share
 from configtron.model.errors import DONE, USAGE
@@ -16,6 +17,7 @@ from tests.support.learn_command import Typed, filled, rows, typed
 __all__ = ["filled", "typed"]
 
 
+@pytest.mark.slow
 def test_what_no_log_could_judge_is_not_handed_over(filled: Typed) -> None:
     filled("learn", "run", "--policy", "mab_nc", "--classes", 4)
     few = ("learn", "export", "--last", 300, "-f", "jsonl")
@@ -35,6 +37,7 @@ def test_what_no_log_could_judge_is_not_handed_over(filled: Typed) -> None:
     assert {row["profile"] for row in rows(filled("tune", "profile", "list", "-f", "jsonl")[1])} == {*profiles, "mine"}
 
 
+@pytest.mark.slow
 def test_what_was_judged_is_handed_over_and_says_so(filled: Typed) -> None:
     filled("learn", "run", "--policy", "mab_nc", "--classes", 4)
     code, out, err = filled("learn", "export", "--to-tune", "--unjudged", "--only", "loss", "-f", "jsonl")
@@ -43,6 +46,7 @@ def test_what_was_judged_is_handed_over_and_says_so(filled: Typed) -> None:
     assert code == USAGE and out == "" and "--to-tune" in err and err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_classes_that_keep_default_are_counted(filled: Typed) -> None:
     filled("learn", "run", "--policy", "configtron_unbounded", "--classes", 30, "--outcomes", 300)
     code, out, err = filled("learn", "export", "--to-tune", "--unjudged", "--last", 300, "-f", "jsonl")
@@ -57,6 +61,7 @@ def test_classes_that_keep_default_are_counted(filled: Typed) -> None:
     assert other["unseen"] == 0 and "keep Default" not in other["when"]
 
 
+@pytest.mark.slow
 def test_a_model_hands_over_no_value_that_was_never_loaded(typed: Typed, tmp_path: Path) -> None:
     """Windows of 10 and 30 teach a slope; what it says of others is a guess."""
     rng, lines = np.random.default_rng(3), []

@@ -52,6 +52,7 @@ def wanted(typed: Typed) -> dict[str, str]:
     return {row["prefix"]: row["profile"] for row in rows(typed("tune", "prefix", "list", "-f", "jsonl")[1])}
 
 
+@pytest.mark.slow
 def test_outcomes_become_a_plan_that_the_guard_takes(typed: Typed, tmp_path: Path) -> None:
     """Bbr saves three times as much as the window does; the guard refuses it, so the window is what is handed over."""
     learned(typed, log(tmp_path / "a.jsonl", 3000, 1, window=0.12, bbr=0.35))
@@ -89,6 +90,7 @@ def test_outcomes_become_a_plan_that_the_guard_takes(typed: Typed, tmp_path: Pat
     assert typed("tune", "prefix", "import", "back.csv", "--whole")[0] == DONE
 
 
+@pytest.mark.slow
 def test_without_the_guard_the_plan_is_refused(typed: Typed, tmp_path: Path) -> None:
     """The same log with the operator's word for it: bbr is handed over, and `plan` without that word refuses it."""
     learned(typed, log(tmp_path / "a.jsonl", 3000, 1, window=0.12, bbr=0.35), "--allow-unfair")
@@ -98,6 +100,7 @@ def test_without_the_guard_the_plan_is_refused(typed: Typed, tmp_path: Path) -> 
     assert typed("tune", "--driver", "memory", "--allow-unfair", "plan")[0] == DONE
 
 
+@pytest.mark.slow
 def test_the_operators_bounds_hold_before_learning_and_before_export(typed: Typed, tmp_path: Path) -> None:
     (tmp_path / "configtron").mkdir()
     (tmp_path / "configtron" / "config.toml").write_text('[tune]\nbound = ["initcwnd=1..20"]\n')
@@ -118,6 +121,7 @@ def test_the_operators_bounds_hold_before_learning_and_before_export(typed: Type
     assert typed("learn", "run", "--policy", "thompson", "--all-configurations")[0] == USAGE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_log_without_any_effect_changes_nothing(typed: Typed, tmp_path: Path, seed: int) -> None:
     learned(typed, log(tmp_path / "a.jsonl", 2000, seed))
@@ -128,6 +132,7 @@ def test_a_log_without_any_effect_changes_nothing(typed: Typed, tmp_path: Path, 
     assert "3 of 3 classes keep Default (100% of the clients)" in err
 
 
+@pytest.mark.slow
 def test_what_the_log_could_show_is_printed(typed: Typed, tmp_path: Path) -> None:
     learned(typed, log(tmp_path / "a.jsonl", 2000, 4, window=0.1))
     exported, _ = export(typed)
@@ -138,6 +143,7 @@ def test_what_the_log_could_show_is_printed(typed: Typed, tmp_path: Path) -> Non
     assert all(float(row["smallest"]) > float(every["smallest"]) for row in of_classes)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_tests_of_a_growing_log_are_few_and_each_errs_less(typed: Typed, tmp_path: Path) -> None:
     learned(typed, log(tmp_path / "a.jsonl", 1200, 5))
     errors = []
@@ -151,6 +157,7 @@ def test_tests_of_a_growing_log_are_few_and_each_errs_less(typed: Typed, tmp_pat
     assert errors == [(1, 0.025), (1, 0.025), (1, 0.025), (2, 0.00833333), (3, 0.00416667)]
 
 
+@pytest.mark.slow
 def test_a_log_without_propensities_hands_nothing_over(typed: Typed, tmp_path: Path) -> None:
     learned(typed, log(tmp_path / "a.jsonl", 1500, 6, window=0.3, propensity=False))
     exported, _ = export(typed)
@@ -170,6 +177,7 @@ def test_every_reason_is_documented() -> None:
     assert [why for why in HELD_REASONS if f"* `{why}`:" not in listed] == []
 
 
+@pytest.mark.slow
 def test_a_policy_that_learned_next_to_nothing_spends_no_test(filled: Typed, tmp_path: Path) -> None:
     filled("learn", "run", "--policy", "thompson", "--outcomes", 1)
     code, out, err = filled("learn", "export", "--to-tune")
@@ -178,6 +186,7 @@ def test_a_policy_that_learned_next_to_nothing_spends_no_test(filled: Typed, tmp
         assert not store.gain_tests(0)
 
 
+@pytest.mark.slow
 def test_only_rules_that_are_handed_over_spend_a_test(typed: Typed, tmp_path: Path) -> None:
     """What is printed without a test says nothing of an effect, so that it can be asked for as often as one likes."""
     learned(typed, log(tmp_path / "a.jsonl", 3000, 1, window=0.2))
@@ -197,6 +206,7 @@ def test_only_rules_that_are_handed_over_spend_a_test(typed: Typed, tmp_path: Pa
         assert len(store.gain_tests(0)) == 1
 
 
+@pytest.mark.slow
 def test_a_table_has_the_answer_first_and_ten_rows_of_power(filled: Typed) -> None:
     assert filled("learn", "run", "--policy", "mab_nc", "--classes", 20)[0] == DONE
     _, out, _ = filled("learn", "export", "-f", "jsonl")

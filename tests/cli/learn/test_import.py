@@ -71,6 +71,7 @@ def test_a_byte_that_is_no_utf8_costs_its_own_line(typed: Typed, tmp_path: Path,
     assert "x, line 1: not UTF-8" in typed("learn", "import", "x")[2] and kept(tmp_path) == [4, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "says"),
     [

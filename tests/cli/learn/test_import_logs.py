@@ -380,6 +380,7 @@ def test_a_slow_load_is_not_left_out_for_being_slow(typed: Typed, tmp_path: Path
     assert sorted(row["plt_ms"] for row in reported(tmp_path)) == [1500, 8000]
 
 
+@pytest.mark.slow
 def test_a_kill_leaves_whole_batches(typed: Typed, tmp_path: Path) -> None:
     """Outcomes that an import has kept when it is killed are whole transactions, and readable."""
     command = [sys.executable, "-m", "configtron", "--db", str(tmp_path / "l.db"), "learn", "import", "-"]
@@ -396,6 +397,7 @@ def test_a_kill_leaves_whole_batches(typed: Typed, tmp_path: Path) -> None:
         assert store.count() == 2 * BATCH and [log.outcomes for log in store.logs()] == [2 * BATCH]
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_a_log() -> None:
     """Four times the lines, the same peak; of 250 clients who come again."""
     peaks = []
@@ -412,6 +414,7 @@ def test_memory_does_not_grow_with_a_log() -> None:
     assert peaks[1] < 1.2 * peaks[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["nginx", "haproxy", "boomerang", "web-vitals", "har", "contexts"])
 def test_nonsense_is_refused_in_a_line(typed: Typed, tmp_path: Path, kind: str) -> None:
     chance = random.Random(3)

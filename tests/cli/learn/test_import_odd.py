@@ -15,6 +15,7 @@ from tests.support.learn_command import Typed, typed
 __all__ = ["typed"]
 
 
+@pytest.mark.slow
 def test_a_bad_page_of_an_archive_costs_itself(typed: Typed, tmp_path: Path) -> None:
     good = {"id": "p", "startedDateTime": "2023-11-14T22:13:20Z", "pageTimings": {"onLoad": 500}}
     undated = [{**good, "startedDateTime": 5}, 7, {**good, "startedDateTime": "soon"}]

@@ -10,6 +10,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from configtron.db.outcomes import Outcomes
 from configtron.model.errors import DONE, INTERRUPTED
 from rigs import ROOT
@@ -21,6 +23,7 @@ __all__ = ["typed"]
 HOW = ("learn", "run", "--policy", "configtron", "--classes", "6", "--update-every", "2000", "--seed", "9")
 
 
+@pytest.mark.slow
 def test_killed_and_taken_up_again(typed: Typed, tmp_path: Path) -> None:
     path = tmp_path / "l.db"
     with Outcomes(path) as store:
@@ -48,6 +51,7 @@ def test_killed_and_taken_up_again(typed: Typed, tmp_path: Path) -> None:
         assert len(decisions) == 80_000 and decisions == list(store.decisions("whole"))
 
 
+@pytest.mark.slow
 def test_sigterm_ends_it_with_a_line_and_a_code(typed: Typed, tmp_path: Path) -> None:
     path = tmp_path / "l.db"
     with Outcomes(path) as store:

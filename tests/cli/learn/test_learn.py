@@ -22,6 +22,7 @@ from tests.support.learn_command import Typed, filled, rows, typed
 __all__ = ["filled", "typed"]
 
 
+@pytest.mark.slow
 def test_a_policy_learns_and_goes_on(filled: Typed, tmp_path: Path) -> None:
     how = ("learn", "run", "--policy", "configtron", "--classes", 4, "--update-every", 60, "-f", "jsonl")
     code, out, err = filled(*how, "--name", "whole")
@@ -52,6 +53,7 @@ def test_too_few_outcomes_are_named_with_a_remedy(typed: Typed, tmp_path: Path) 
     assert code == DONE and "mab_nc: nothing is learned before the first update" in err and "2 outcomes are read" in err
 
 
+@pytest.mark.slow
 def test_a_policy_stays_as_it_was_made(filled: Typed) -> None:
     assert filled("learn", "run", "--policy", "mab_nc", "--classes", 4)[0] == DONE
     code, _, err = filled("learn", "run", "--policy", "mab_nc", "--classes", 9, "--seed", 3)
@@ -62,6 +64,7 @@ def test_a_policy_stays_as_it_was_made(filled: Typed) -> None:
     assert code == DONE and rows(out)[0]["classes"] == 9 and rows(out)[0]["learned_now"] == 1500
 
 
+@pytest.mark.slow
 def test_configurations_that_came_later_are_set_aside_until_a_new_start(filled: Typed, tmp_path: Path) -> None:
     """Once and for good: the next run reads on behind them, and finds knobs that do nothing as before."""
     filled("learn", "run", "--policy", "mab_nc", "--classes", 4)
@@ -90,6 +93,7 @@ def test_configurations_that_came_later_are_set_aside_until_a_new_start(filled: 
     assert "chooses among" not in err
 
 
+@pytest.mark.slow
 def test_a_run_is_cancelled_within_a_batch(filled: Typed, tmp_path: Path) -> None:
     """What is learned by then is saved, and the next run ends with what one that was never cancelled knows."""
     options = learning.LearnOptions(tmp_path / "l.db", "mab_nc", policy_options=learning.PolicyOptions(classes="4"))
@@ -104,6 +108,7 @@ def test_a_run_is_cancelled_within_a_batch(filled: Typed, tmp_path: Path) -> Non
         assert list(store.decisions("whole")) == list(store.decisions("mab_nc"))
 
 
+@pytest.mark.slow
 def test_a_warm_start_is_kept_with_the_policy(filled: Typed, tmp_path: Path) -> None:
     how = ("--classes", 4, "--update-every", 300, "--outcomes", 600, "-f", "jsonl")
     assert filled("learn", "run", "--warm", "small.npz", *how)[0] == DONE
@@ -116,6 +121,7 @@ def test_a_warm_start_is_kept_with_the_policy(filled: Typed, tmp_path: Path) -> 
     assert warm.warm is not None and cold.warm is None and warm.state != cold.state
 
 
+@pytest.mark.slow
 def test_candidates_are_judged_by_what_came_later(filled: Typed) -> None:
     filled("learn", "run", "--policy", "mab_nc", "--classes", 4, "--outcomes", 1000)
     candidates = ("--policy", "mab_nc", "--policy", "default", "--policy", "initcwnd=30,tcp_congestion_control=bbr")
@@ -149,6 +155,7 @@ def test_a_candidate_that_was_never_tried_has_a_reason_in_place_of_numbers(fille
     assert code == DONE and out.splitlines()[2].endswith(",log:never-tried") and ",0.0,0.0," not in out
 
 
+@pytest.mark.slow
 def test_it_says_why(filled: Typed) -> None:
     filled("learn", "run", "--policy", "mab_nc", "--classes", 4)
     code, out, _ = filled("learn", "explain", "bandwidth_kbps=5000,rtt_ms=80,loss=0.01,site=news", "-f", "jsonl")
@@ -168,6 +175,7 @@ def test_it_says_why(filled: Typed) -> None:
     assert filled("learn", "explain", "rtt_ms=80", "--policy", "unknown")[0] == USAGE
 
 
+@pytest.mark.slow
 def test_rules_become_what_tune_wants(filled: Typed) -> None:
     filled("tune", "profile", "set", "mine", "initcwnd=4")
     filled("tune", "prefix", "set", "198.51.100.0/24", "mine")
@@ -221,6 +229,7 @@ def test_status_and_policies(filled: Typed) -> None:
     assert {row["policy"] for row in rows(out) if row["runs"] != "anywhere"} == {"static", "optimal", "cell_optimum"}
 
 
+@pytest.mark.slow
 def test_a_policy_of_another_version_hides_nothing_else(filled: Typed, tmp_path: Path) -> None:
     assert filled("learn", "run", "--policy", "mab_nc")[0] == 0
     assert filled("learn", "run", "--policy", "linucb")[0] == 0
@@ -242,6 +251,7 @@ def test_a_policy_of_another_version_hides_nothing_else(filled: Typed, tmp_path:
     assert filled("learn", "run", "--policy", "linucb", "--fresh")[0] == 0
 
 
+@pytest.mark.slow
 def test_knobs_that_matter_and_knobs_that_do_not(filled: Typed, tmp_path: Path) -> None:
     """The small world's formula knows three knobs; pacing and corking do nothing in it."""
     code, out, err = filled("learn", "knobs", "-f", "jsonl")
@@ -292,6 +302,7 @@ def test_misspelt_words_are_reported_first(typed: Typed) -> None:
         assert code == USAGE and says in err.replace("--warm:", "l.db:") and "no outcomes" not in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [
@@ -344,6 +355,7 @@ def test_outcomes_are_read(typed: Typed, tmp_path: Path) -> None:
     assert code == USAGE and "no propensities" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "says"),
     [

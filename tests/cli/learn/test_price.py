@@ -34,6 +34,7 @@ def lines(text: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
+@pytest.mark.slow
 def test_features_that_decide_are_named_wherever_classes_are(typed: Typed, tmp_path: Path) -> None:
     with Outcomes(tmp_path / "l.db") as store:
         store.begin_log("sim", "{}", log(3, effect=0.4))
@@ -59,6 +60,7 @@ def settings_of(policy: str, path: Path) -> list[dict[str, object]]:
         return [dict(json.loads(row[1])) for row in store.decisions(policy)]
 
 
+@pytest.mark.slow
 def test_a_policy_keeps_to_the_bound_and_says_so(typed: Typed, files: Path) -> None:
     printed = typed("replay", "sessions", "--tensor", "measured.npz", "--sessions", "1500", "--policy", "brute_nc",
                  "--damage", "none", "--log", "-f", "jsonl")  # fmt: skip
@@ -74,6 +76,7 @@ def test_a_policy_keeps_to_the_bound_and_says_so(typed: Typed, files: Path) -> N
     assert code == DONE and not any(row["settings"].get("tcp_congestion_control") == "bbr" for row in lines(out))  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("lost", "chosen"), [(1.02, True), (2.4, False)])
 def test_measured_damage_decides_what_is_unfair(typed: Typed, tmp_path: Path, lost: float, *, chosen: bool) -> None:
     """bbr that harms no neighbour needs no --allow-unfair; where it harms, or nothing was measured, it stays out."""
@@ -100,6 +103,7 @@ def test_measured_damage_decides_what_is_unfair(typed: Typed, tmp_path: Path, lo
     assert code == DONE, err
 
 
+@pytest.mark.slow
 def test_the_price_of_what_was_served_is_printed(typed: Typed, files: Path) -> None:
     how = ("replay", "sessions", "--tensor", "measured.npz", "--sessions", "2500", "--policy", "thompson")
     bounded = lines(typed(*how, "-f", "jsonl")[1])

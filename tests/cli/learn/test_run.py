@@ -23,6 +23,7 @@ from tests.support.learn_command import Typed, filled, rows, typed
 __all__ = ["filled", "typed"]
 
 
+@pytest.mark.slow
 def test_clients_are_watched(typed: Typed, tmp_path: Path) -> None:
     """A client whose network changes half-way gets decisions by its own outcomes, and the change is reported; a run in
     two parts gives the same bits as one."""
@@ -53,6 +54,7 @@ def test_clients_are_watched(typed: Typed, tmp_path: Path) -> None:
     assert code == USAGE and "without --watch" in err
 
 
+@pytest.mark.slow
 def test_dead_knobs_are_reported_and_not_explored(filled: Typed, tmp_path: Path) -> None:
     """A warm start's repeats prove pacing and corking dead; outcomes of either are taken in all the same."""
     repeats = np.repeat(small_tensor().median_ms[..., None], 4, axis=3)
@@ -74,6 +76,7 @@ def test_dead_knobs_are_reported_and_not_explored(filled: Typed, tmp_path: Path)
     assert {dict(profile.settings)["pacing"] for profile in grid.profiles} == {"pfifo_fast"}
 
 
+@pytest.mark.slow
 def test_what_would_make_no_difference_is_not_taken(filled: Typed) -> None:
     code, _, err = filled("learn", "run", "--policy", "configtron", "--warm", "small.npz")
     assert code == USAGE and "--warm makes no difference to configtron; it does to: offline, thompson" in err
@@ -85,6 +88,7 @@ def test_what_would_make_no_difference_is_not_taken(filled: Typed) -> None:
     assert filled("replay", "sessions", *few, "--policy", "default", "--policy", "squarecb")[0] == DONE
 
 
+@pytest.mark.slow
 def test_a_warm_start_over_other_configurations_and_sites_is_taken_for_what_it_says(
     filled: Typed, tmp_path: Path
 ) -> None:
@@ -115,6 +119,7 @@ def crowds(path: Path, n: int = 3000, *, device: bool = True) -> None:
     path.write_text("\n".join(lines))
 
 
+@pytest.mark.slow
 def test_classes_evolve_and_are_reported(typed: Typed, tmp_path: Path) -> None:
     """Members that come to differ are split, in two runs as in one; without --evolve nothing is."""
     crowds(tmp_path / "o.jsonl")
@@ -142,6 +147,7 @@ def test_classes_evolve_and_are_reported(typed: Typed, tmp_path: Path) -> None:
     assert code == USAGE and "--evolve makes no difference to bo" in err
 
 
+@pytest.mark.slow
 def test_devices_have_classes(typed: Typed, tmp_path: Path) -> None:
     crowds(tmp_path / "o.jsonl")
     typed("learn", "import", "o.jsonl")
@@ -158,6 +164,7 @@ def test_devices_have_classes(typed: Typed, tmp_path: Path) -> None:
     assert code == DONE and rows(out)[0]["classes"] == 2 and "no device has 200 of the first outcomes" in err
 
 
+@pytest.mark.slow
 def test_sites_without_number_are_not_all_distinguished(typed: Typed, tmp_path: Path) -> None:
     """A site that is an address of its own for every load would cost memory by the square."""
     sites = [f"s{at:03}" for at in range(112)] + ["much", "more"] * 3
@@ -173,6 +180,7 @@ def test_sites_without_number_are_not_all_distinguished(typed: Typed, tmp_path: 
         assert len(store.sites()) == 114
 
 
+@pytest.mark.slow
 def test_configurations_without_number_are_refused(typed: Typed, tmp_path: Path) -> None:
     """A window that is logged segment by segment would cost memory by the square."""
     context = {"bandwidth_kbps": 5000, "rtt_ms": 80, "loss": 0}
@@ -192,6 +200,7 @@ def test_configurations_without_number_are_refused(typed: Typed, tmp_path: Path)
     assert code == DONE and "25 sites: the 20 with the most outcomes are distinguished" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("apart", "reported"), [(1.0, True), (0.0, False)])
 def test_auto_says_when_no_number_of_classes_will_do(
     typed: Typed, tmp_path: Path, apart: float, reported: bool
@@ -208,6 +217,7 @@ def test_auto_says_when_no_number_of_classes_will_do(
         assert code == DONE and ("no number of classes up to 64 keeps them that alike: members differ" in err) == wanted
 
 
+@pytest.mark.slow
 def test_an_interruption_says_what_is_kept_and_by_what_it_goes_on(
     filled: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,6 +68,10 @@ def test_doctor(wanted: TuneCommand, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (poll["by"], poll["else"], poll["instead_of"]) == ("-", "", "kmod")
     checks = {row["check"]: row for row in found if row["kind"] == "page loads"}
     assert set(checks) == {"clients of ports 80, 443", "queue of log lines"}
+    table = wanted("doctor")[1]
+    places = [table.index(one) for one in ("queue of log lines", "missing", "instead_of", "no driver sets")]
+    assert places == sorted(places), "what one may have to act on stands first"
+    assert sum("h2_" in line for line in table.splitlines()) == 1, "one line for all knobs of a reason"
     for module in (drivers, PLAN, DOCTOR):
         monkeypatch.setattr(module, "DRIVERS", {"kmod": LAME})
     assert wanted("doctor")[0] == NOTHING

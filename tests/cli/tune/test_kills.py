@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -14,13 +15,33 @@ from configtron.model.tuning import Place
 from configtron.service.lease.processes import alive, end, ended, named
 from configtron.service.lease.watchdog import OVERRUN_S
 from configtron.tune.drivers import load
+from rigs import guest_module
 from rigs.children import child
-from rigs.kill_points import Point, campaign, kill_at, points, restored
+from rigs.kill_points import Point, campaign, kill_at, points, put_back, restored
 from rigs.tune_sandbox import TuneSandbox, tune_sandbox
 
 # Whether it is restored at all; in what time, the benchmark says.
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
+# A guest that takes longer hangs.
+GUEST_LIMIT_S = 300
 pytestmark = pytest.mark.root
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("driver", ["sysctl", "route", "ebpf"])
+def test_a_lease_that_ends_and_a_kill_leave_the_host_as_it_was(driver: str) -> None:
+    if lack := load(driver, Place()).missing():
+        pytest.skip(lack)
+    assert put_back(driver, PATIENCE_S)
+
+
+@pytest.mark.proof
+@pytest.mark.lab
+def test_so_does_the_module_in_a_guest() -> None:
+    if lack := guest_module.kernel().available():
+        pytest.skip(lack)
+    code, printed = guest_module.run([sys.executable, "-m", "rigs.kill_points", "kmod"], GUEST_LIMIT_S)
+    assert code == 0, printed
 
 
 @pytest.mark.parametrize("verb", ["apply", "rollback"])

@@ -46,6 +46,7 @@ def test_doctor_offers_no_knob_that_apply_could_not_set(typed: object) -> None:
     assert ebpf["knobs"] == 0 and ebpf["missing"]
 
 
+@pytest.mark.slow
 def test_apply_refuses_before_anything_is_written(typed: object, tmp_path: Path) -> None:
     assert callable(typed)
     assert typed("profile", "set", "p", "initcwnd=20")[0] == DONE

@@ -109,6 +109,7 @@ def test_snapped_frames_keep_their_lengths(snap: int) -> None:
     assert {int(f): int(n) for f, n in zip(rows.frame, rows.length, strict=True)}.items() <= whole.items()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["pcap little ns", "pcap big us", "pcapng little", "pcapng two sections of two orders"]
 )

@@ -22,6 +22,7 @@ from tests.fingerprint.passive.test_fuzz import nonsense
 from tests.fingerprint.passive.test_fuzzer import STREAM, child
 
 
+@pytest.mark.slow
 def test_a_zst_bomb_is_read_in_bites(tmp_path: Path) -> None:
     """Two gigabytes of zeros behind a pcap header, in some kilobytes."""
     zstandard = pytest.importorskip("zstandard")
@@ -36,6 +37,7 @@ def test_a_zst_bomb_is_read_in_bites(tmp_path: Path) -> None:
     assert done.returncode == 0 and "32778 frames" in done.stderr, done.stderr
 
 
+@pytest.mark.slow
 def test_heads_are_reported_before_they_are_many() -> None:
     """Every segment opens like an answer of HTTP: what is kept of them stays below its limit."""
     gathering = Gathering(400_000)

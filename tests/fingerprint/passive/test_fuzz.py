@@ -8,6 +8,7 @@ import struct
 from collections import Counter
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -67,6 +68,7 @@ def changed(draw: st.DrawFn) -> bytes:
     return bytes(data)
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None)
 @given(changed(), st.sampled_from([None, 4, 9]))
 def test_changed_captures(data: bytes, most: int | None) -> None:
@@ -75,6 +77,7 @@ def test_changed_captures(data: bytes, most: int | None) -> None:
     assert sum(n for name, n in counts.items() if name not in APART) >= counts["frames"] - counts["malformed-record"]
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None)
 @given(
     st.lists(

@@ -32,6 +32,7 @@ def child(code: str, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, env=SINGLE, timeout=500)
 
 
+@pytest.mark.slow
 def test_it_finds_new_ground_and_no_fault(tmp_path: Path) -> None:
     done = child(CHILD, str(RUNS), str(tmp_path))
     assert done.returncode == 0, done.stderr

@@ -33,6 +33,7 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [500, 12_000, 20_000])
 def test_parts_say_what_the_whole_says(capture: Path, most: int) -> None:
     at_once, _ = reports(capture)
@@ -56,6 +57,7 @@ def long_conversation(segments: int) -> Conversation:
     return conversation
 
 
+@pytest.mark.slow
 def test_a_long_connection_is_counted_whole(tmp_path: Path) -> None:
     conversation = long_conversation(20_000)
     other = write.conversation(6, start_ns=round(1010 * 1e9))
@@ -68,6 +70,7 @@ def test_a_long_connection_is_counted_whole(tmp_path: Path) -> None:
     assert at_once[0].numbers["server_unneeded"] == 20
 
 
+@pytest.mark.slow
 def test_a_stream_of_many_gigabytes_keeps_its_place(tmp_path: Path) -> None:
     """Numbers wrap at 4 GB; what is kept between parts must not lose count."""
     conversation = Conversation(stamps=False)
@@ -104,6 +107,7 @@ def test_a_reused_port_is_another_connection(tmp_path: Path) -> None:
         assert [one.numbers["packets"] for one in found] == [len(frames), 3]
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow(tmp_path: Path) -> None:
     """Peak of what Python and numpy hold, for a capture and for one four times as long."""
     peaks = []

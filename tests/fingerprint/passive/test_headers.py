@@ -46,6 +46,7 @@ def packets(draw: st.DrawFn) -> bytes:
     return build(envelope, draw(SEGMENTS), draw(NUMBER), draw(NUMBER))
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(st.lists(packets(), min_size=1, max_size=8), st.sampled_from((0, 60, 70)))
 def test_rows_are_what_is_dissected(frames: list[bytes], snap: int) -> None:
@@ -75,6 +76,7 @@ def test_rows_are_what_is_dissected(frames: list[bytes], snap: int) -> None:
         assert segment.wscale in (None, rows.wscale[row])
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(packets(), min_size=2, max_size=8))
 def test_both_directions_are_one_pair(frames: list[bytes]) -> None:

@@ -125,6 +125,7 @@ def test_nothing_sent_is_no_sample(tmp_path: Path) -> None:
     assert found["trips"] == 0 and found["trip_least"] == found["rate_most"] == found["rate_last"] == -1
 
 
+@pytest.mark.slow
 def test_parts_add_up_to_the_whole(tmp_path: Path) -> None:
     """Every column, the trips' too, is the same whether connections are looked at once or in each half second."""
     path = tmp_path / "c.pcap"
@@ -136,6 +137,7 @@ def test_parts_add_up_to_the_whole(tmp_path: Path) -> None:
         assert a == b
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_any_rows_are_read(tmp_path: Path, seed: int) -> None:
     """Random numbers, flags and lengths: columns come back, none of them raises, counts are not negative."""

@@ -117,6 +117,7 @@ def rows_of(data: bytes, dissect: Dissector | None) -> tuple[Rows, Counter[str]]
     return joined([part for part in parts if part is not None]), counts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WRAPS)
 def test_a_tunnel_hides_nothing(name: str, tmp_path: Path) -> None:
     link, wrap = WRAPS[name]
@@ -202,6 +203,7 @@ def test_crafted_tunnels_end() -> None:
         assert rows.size == 0 and counts["frames"] == 1 and sum(counts.values()) > 1
 
 
+@pytest.mark.slow
 def test_scapy_is_imported_for_unknown_frames_only(tmp_path: Path) -> None:
     code = "import sys; from configtron.cli.outermost import run; run(sys.argv[1:]); print('scapy' in sys.modules)"
     path = tmp_path / "plain.pcap"

@@ -32,6 +32,7 @@ def shown(report: ConnectionReport) -> list[object]:
     return [replace(one, trace_id="", evidence=()) for one in report.observations]
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.sampled_from(SEEDS), st.sets(st.sampled_from(sorted({k for row in INFERENCES.values() for k in row.knobs}))))
 def test_wanted_knobs_are_read_as_among_all(data: bytes, knobs: set[str]) -> None:
@@ -40,6 +41,7 @@ def test_wanted_knobs_are_read_as_among_all(data: bytes, knobs: set[str]) -> Non
         assert part == whole._replace(observations=tuple(o for o in whole.observations if o.knob in wanted))
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 63), st.integers(0, 4), st.integers(0, 4)), max_size=12))
 def test_nonsense_has_no_knob_that_its_reader_does_not_name(steps: list[tuple[int, int, int, int]]) -> None:
@@ -48,6 +50,7 @@ def test_nonsense_has_no_knob_that_its_reader_does_not_name(steps: list[tuple[in
     assert {o.knob for one in reports(write.pcap(frames, nano=True)) for o in one.observations} <= named
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(0, len(OPENINGS) - 1), min_size=1, max_size=12))
 def test_connections_alike_are_read_as_each_alone(openings: list[int]) -> None:
@@ -57,6 +60,7 @@ def test_connections_alike_are_read_as_each_alone(openings: list[int]) -> None:
         assert {o.trace_id for o in one.observations} == {f"x/{one.frame}"}
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.sampled_from(SEEDS))
 def test_reports_without_observations_have_the_same_numbers(data: bytes) -> None:

@@ -40,6 +40,7 @@ def away(address: str, *names: str) -> dict[str, ShardResult]:
         return {ended.condition: ended for ended in run_on_cluster(list(map(orders, names)), tasks, "unused")}
 
 
+@pytest.mark.slow
 def test_a_cluster_gives_the_same_bytes(address: str, tmp_path: Path) -> None:
     there = away(address, *NAMES)
     here = performed(NAMES, tmp_path / "here")
@@ -75,6 +76,7 @@ def test_a_worker_without_this_version_is_refused(address: str, monkeypatch: pyt
         away(address, NAMES[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["--cluster", "--dask"])
 def test_the_verb_measures_on_a_cluster(address: str, tmp_path: Path, option: str) -> None:
     file = tmp_path / "t.npz"

@@ -55,6 +55,7 @@ def test_a_loads_seed_is_the_same_under_every_configuration() -> None:
     assert seed_of(1, "a", 0) == seeds[0]
 
 
+@pytest.mark.slow
 def test_order_of_work_changes_no_byte(tmp_path: Path) -> None:
     names = ["hotcloud:1/50/0", "hotcloud:5/150/2.5", "access:dsl"]
     one, other = performed(names, tmp_path / "1", jobs=1), performed(names[::-1], tmp_path / "2", jobs=3)
@@ -70,6 +71,7 @@ def test_the_drawn_order_is_the_seeds() -> None:
     assert measure.in_drawn_order(every[::-1]) == drawn
 
 
+@pytest.mark.slow
 def test_a_failed_guest_is_reported_in_its_own_words(tmp_path: Path) -> None:
     found = performed(["hotcloud:1/500/0", "hotcloud:1/50/0"], tmp_path)
     lost = found["hotcloud:1/500/0"]
@@ -95,6 +97,7 @@ def test_half_a_shard_is_not_whole(tmp_path: Path) -> None:
     assert measure.software_of(folder / measure.SOFTWARE) == pretend.SOFTWARE
 
 
+@pytest.mark.slow
 def test_cells_are_counted_while_they_come(tmp_path: Path) -> None:
     reported: list[FillCounts] = []
     shards = [(orders(name), tmp_path / name.replace("/", "-")) for name in ("hotcloud:1/50/0", "hotcloud:5/50/0")]
@@ -155,6 +158,7 @@ def until(so: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 def test_guests_outlive_a_killed_owner_and_the_next_one_adopts_them(tmp_path: Path) -> None:
     """No shard is done twice, and the bytes are those of a run left in peace."""
     names = ["hotcloud:1/50/0", "hotcloud:5/50/0"]
@@ -167,6 +171,7 @@ def test_guests_outlive_a_killed_owner_and_the_next_one_adopts_them(tmp_path: Pa
     assert all(one.software == pretend.SOFTWARE and one.wall_s >= 1 for one in found.values())
 
 
+@pytest.mark.slow
 def test_an_orphan_that_is_not_adopted_ends_by_itself(tmp_path: Path) -> None:
     with killed(tmp_path, "many", 0.02):
         until(lambda: not guests_in(tmp_path))
@@ -174,6 +179,7 @@ def test_an_orphan_that_is_not_adopted_ends_by_itself(tmp_path: Path) -> None:
             sorted(tmp_path.iterdir()), ("hotcloud:1/50/0", "hotcloud:5/50/0"), strict=True))  # fmt: skip
 
 
+@pytest.mark.slow
 def test_an_orphan_with_other_orders_is_ended(tmp_path: Path) -> None:
     with killed(tmp_path, "many", 60.0):
         folder = tmp_path / measure.slug(0, "hotcloud:1/50/0")
@@ -182,6 +188,7 @@ def test_an_orphan_with_other_orders_is_ended(tmp_path: Path) -> None:
         assert ended.text and orphans.boots(folder) == 2
 
 
+@pytest.mark.slow
 def test_a_killed_guest_loses_its_shard_and_no_other(tmp_path: Path) -> None:
     with killed(tmp_path, "many", 0.1):
         lost, spared = (tmp_path / measure.slug(n, f"hotcloud:{rate}/50/0") for n, rate in enumerate((1, 5)))
@@ -191,6 +198,7 @@ def test_a_killed_guest_loses_its_shard_and_no_other(tmp_path: Path) -> None:
         assert (orphans.boots(lost), orphans.boots(spared)) == (2, 1)
 
 
+@pytest.mark.slow
 def test_a_process_that_adopted_a_guest_can_end_it(tmp_path: Path) -> None:
     with killed(tmp_path, "many", 60.0):
         shards = [(orders(), tmp_path / measure.slug(0, "hotcloud:1/50/0"))]
@@ -218,6 +226,7 @@ def test_a_guest_that_cannot_be_found_is_not_guessed_at(tmp_path: Path) -> None:
     orphans.adopted(tmp_path).kill()
 
 
+@pytest.mark.slow
 def test_a_guest_that_is_waited_for_ends_with_its_owner(tmp_path: Path) -> None:
     """As on a cluster, where no process would adopt it."""
     with killed(tmp_path, "one", 60.0):

@@ -132,6 +132,7 @@ def trials(draw: st.DrawFn) -> Trial:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(trial=trials())
 def test_packets_leave_as_the_rules_say(program: Path, trial: Trial) -> None:
@@ -180,6 +181,7 @@ def test_a_bucket_lets_a_page_through_that_it_holds(program: Path) -> None:
     assert [number for number, _ in compiled(program, burst)] == list(range(42))
 
 
+@pytest.mark.slow
 def test_outages_last_as_long_and_take_as_much(program: Path) -> None:
     """A packet each 5 ms for 1000 s, 5 % of the time out, 100 ms each: 500 outages, four standard errors."""
     trial = Trial([], 1, 0, 0, 0, 0, 0.05, 7, [(5000, 100)] * 200_000, outage_us=100_000)

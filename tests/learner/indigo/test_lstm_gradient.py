@@ -60,6 +60,7 @@ def test_slopes_are_differences(part: int) -> None:
         assert slopes[at] == pytest.approx(difference(weights, batch, part, at), rel=1e-5, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_all_slopes_are_differences() -> None:
     weights, batch = weights_of(4), batch_of(5, steps=4, count=2)
     found = gradient(weights, batch).parts
@@ -111,6 +112,7 @@ def test_adam_takes_the_steps_that_its_paper_has() -> None:
             assert part == pytest.approx(np.full_like(part, -0.01 * steps * (-1) ** at), rel=1e-3)
 
 
+@pytest.mark.slow
 def test_a_network_learns_what_needs_memory() -> None:
     """The action is the number that the first input had two steps before."""
     rng = np.random.default_rng(10)

@@ -27,6 +27,7 @@ def test_it_is_narrowest_near_what_it_is_tuned_at() -> None:
     assert width(1e-3, 0.0, 0.05, 1000.0) == inf
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("one_sided", [False, True])
 def test_a_walk_without_drift_seldom_leaves_it(one_sided: bool) -> None:
     """2 000 walks of 5 000 steps, each of them read: 5 % at most, where 1.96 is wrong in most."""

@@ -24,6 +24,7 @@ from rigs.arm_loads import arm_loads
 NONE = np.zeros(0, dtype=np.int64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("goal", [*GOALS, GEOMETRIC], ids=lambda goal: goal.name)
 def test_errors_are_those_of_repeated_draws(goal: Goal) -> None:
     found = [difference(arm_loads((1, seed), 2000), goal) for seed in range(150)]
@@ -125,6 +126,7 @@ def test_few_failures_are_counted_by_client() -> None:
     assert 1.5 < difference(broken, FAILURES).estimate / difference(broken, FAILURES).error < 3.0
 
 
+@pytest.mark.slow
 def test_a_small_arm_without_failures_by_chance_is_no_proof() -> None:
     """Beside a holdback of a twentieth: the fewer failures it has by chance, the surer a plain error would be that the
     other arm fails more often."""

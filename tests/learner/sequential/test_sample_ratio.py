@@ -28,6 +28,7 @@ def test_an_arm_that_loses_loads_is_found() -> None:
     assert by_connections((0, 5000), (0, 4000)) == 1.0
 
 
+@pytest.mark.slow
 def test_it_holds_at_every_look() -> None:
     rng, weights = np.random.default_rng(3), (0.05, 0.05, 0.9)
     ever, once = 0, 0

@@ -23,6 +23,7 @@ def test_a_fixed_test_has_the_textbook_drift() -> None:
     assert drift_of([1.0], [1.959964]) == pytest.approx(1.959964 + 0.841621, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_the_stated_effect_is_found_in_eight_of_ten_walks() -> None:
     upper = alarm_bounds(0.01)
     at = np.arange(1, 51) / 50
@@ -34,6 +35,7 @@ def test_the_stated_effect_is_found_in_eight_of_ten_walks() -> None:
     assert probability == pytest.approx(0.8, abs=1e-3) and 0.3 < median < 1.0
 
 
+@pytest.mark.slow
 def test_more_clients_see_smaller_effects() -> None:
     one = unit_error(difference(arm_loads((1, 1), 6000), GEOMETRIC))
     gate = equal_gate(5, 0.05)

@@ -50,6 +50,7 @@ def test_only_blocks_see_what_clients_take_from_each_other() -> None:
     assert by_blocks > 0.02, "and all of them are slower than without tuning"
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_truth_as_often_as_stated() -> None:
     held = [shared_bottleneck(seed, own=0.1, others=0.0)[3] for seed in range(2, 42)]
     assert sum(held) >= 34  # 38 of 40 expected; fewer than 34 in one of 70 logs of an exact interval

@@ -73,6 +73,7 @@ def fickle(hears: int) -> Script:
     return "enough"
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 4000), st.sampled_from((0, 1, 64, 536, 1460)), st.booleans()), max_size=5),
@@ -99,6 +100,7 @@ def test_any_conversation_is_rebuilt(
         assert list(read_evidence(path)) == [full.trace]
 
 
+@pytest.mark.slow
 def test_a_cut_file_continues_after_its_last_whole_trace(tmp_path: Path) -> None:
     path = tmp_path / "v.pcapng"
     one, two = recording(), stream_recording()
@@ -143,6 +145,7 @@ def tshark(path: Path, *arguments: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark: apt-get install tshark")
 def test_tshark_sees_what_we_wrote(tmp_path: Path) -> None:
     path = tmp_path / "v.pcapng"

@@ -193,6 +193,7 @@ def command(table: SharedSpacing, worker: int, rate: int, what: str) -> list[str
     return [sys.executable, "-c", OTHER, str(table.descriptor), str(worker), str(rate), what]
 
 
+@pytest.mark.slow
 def test_processes_that_start_at_once_keep_the_rate() -> None:
     rate, each = 200, 150
     with shared(rate, 0, 0, workers=3) as (table, *_), ExitStack() as stack:

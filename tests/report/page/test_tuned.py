@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+
+import pytest
 
 from configtron.model.nouns import Observation, Packet, Target, Trace
 from configtron.report.page.markup import written
 from configtron.report.page.sequence import SequenceRun, points, sequence
 from configtron.report.page.tuned import Scene, Sight, Subject, TunedPage, page
+from tests.support.headless import HeadlessPage, looked_at
 from tests.support.tiny_run import segments
 
 WANTED = ("bbr", 4)
@@ -58,6 +62,13 @@ def test_points_count_from_the_request_in_round_trips() -> None:
 
 def test_a_larger_flight_stands_higher() -> None:
     drawn = written(sequence([SequenceRun("untouched", trace(2)), SequenceRun("route", trace(8))], 0.02, "cable"))
-    assert drawn.count("<circle") == 2 + 8 + 2
+    assert drawn.count("<circle") == 2 + 8
     assert "untouched 2 segments, 200 bytes in the first round trip" not in drawn
     assert "cable: untouched 0 segments" in drawn
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+def test_the_page_of_a_tuned_server(tmp_path: Path, width: int) -> None:
+    (tmp_path / "t.html").write_text(shown(sight(10)))
+    with HeadlessPage(tmp_path / "t.html", width) as page:
+        assert looked_at(page, width) == []

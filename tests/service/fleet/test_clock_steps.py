@@ -33,6 +33,7 @@ def test_a_map_is_renewed_in_time_though_the_clock_was_set_back(tmp_path: Path, 
         assert [row.why for row in store.maps()][:3] == ["made", "validity renewed", "validity renewed"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("restarted", [False, True])
 def test_harm_is_taken_back_though_the_clock_was_set_back(tmp_path: Path, restarted: bool) -> None:
     """Looks that seemed to be earlier than the latest one were passed over, until the clock had caught up."""
@@ -45,6 +46,7 @@ def test_harm_is_taken_back_though_the_clock_was_set_back(tmp_path: Path, restar
     assert set(world.current.mixes["near"]) == {(PLAIN, WHOLE)}
 
 
+@pytest.mark.slow
 def test_harm_on_an_agent_whose_clock_is_late_is_taken_back(tmp_path: Path) -> None:
     """Its loads seemed to be from before the stage: they were left out for a day, on both of its arms."""
     world = StagedWorld(tmp_path, PlannedMaker(HARMFUL), PLAN)

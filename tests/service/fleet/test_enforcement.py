@@ -111,6 +111,7 @@ def killed(journal: AgentJournal) -> str:
     return act.watchdog
 
 
+@pytest.mark.slow
 def test_a_watchdog_that_was_killed_is_started_anew(journal: AgentJournal, caplog: pytest.LogCaptureFixture) -> None:
     one = made(journal, MemoryDriver(Place()))
     one.begin(RULES, LEASE_S)
@@ -126,6 +127,7 @@ def test_a_watchdog_that_was_killed_is_started_anew(journal: AgentJournal, caplo
     assert not alive(act.watchdog)
 
 
+@pytest.mark.slow
 def test_rules_that_no_watchdog_watches_are_taken_back(journal: AgentJournal, monkeypatch: pytest.MonkeyPatch) -> None:
     one = made(journal, MemoryDriver(Place()))
     one.begin(RULES, LEASE_S)

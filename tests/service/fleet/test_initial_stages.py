@@ -73,6 +73,7 @@ class StrategiesWorld(StagedWorld):
         return {strategy_of(name) for mix in self.current.mixes.values() for name, _ in mix} - {""}
 
 
+@pytest.mark.slow
 def test_strategies_reach_all_clients_by_the_gates_and_chances_stay_those_of_the_draw(tmp_path: Path) -> None:
     world = StrategiesWorld(tmp_path)
     assert world.until("canary")[-1] == "canary"
@@ -89,6 +90,7 @@ def test_strategies_reach_all_clients_by_the_gates_and_chances_stay_those_of_the
         assert {strategy_of(name): weight / WHOLE for name, weight in mix} == pytest.approx(SHARES, abs=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", ["canary", "all"])
 def test_harm_is_taken_back_and_all_have_default_at_once(stage: str, tmp_path: Path) -> None:
     world = StrategiesWorld(tmp_path)
@@ -101,6 +103,7 @@ def test_harm_is_taken_back_and_all_have_default_at_once(stage: str, tmp_path: P
     assert world.current.key != key
 
 
+@pytest.mark.slow
 def test_a_prefix_whose_path_changed_has_default_until_its_new_class_passed_the_stages(tmp_path: Path) -> None:
     """Which class a prefix is of is not staged; what a class draws is: a class that the version in force lacks draws
     Default, and the next version has it."""
@@ -117,6 +120,7 @@ def test_a_prefix_whose_path_changed_has_default_until_its_new_class_passed_the_
     assert not any(PLAIN in dict(world.current.mixes[one]) for one in fresh)
 
 
+@pytest.mark.slow
 def test_without_page_loads_no_version_leaves_the_canary(tmp_path: Path) -> None:
     """Ends of connections teach windows; whether strategies harm is read from page loads alone."""
     world = StrategiesWorld(tmp_path, loads=0)

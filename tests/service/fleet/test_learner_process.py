@@ -108,6 +108,7 @@ def running(folder: Path, start: int = 1) -> Iterator[Run]:
             run.core.close()
 
 
+@pytest.mark.slow
 def test_agents_are_answered_while_the_learner_makes_a_map(tmp_path: Path) -> None:
     """A manager answered nothing for seconds, while leases live for three."""
     with running(tmp_path) as run:
@@ -128,6 +129,7 @@ def test_agents_are_answered_while_the_learner_makes_a_map(tmp_path: Path) -> No
         assert current is not None and current.head.key == (6).to_bytes(16, "big")
 
 
+@pytest.mark.slow
 def test_a_learner_that_no_descriptors_are_left_for_is_started_later(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -140,6 +142,7 @@ def test_a_learner_that_no_descriptors_are_left_for_is_started_later(
         run.until_learned(3)
 
 
+@pytest.mark.slow
 def test_a_killed_learner_is_started_again_and_learns_each_row_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -158,6 +161,7 @@ def test_a_killed_learner_is_started_again_and_learns_each_row_once(
     assert lines == ["the learner has ended by signal 9; it is started again in 0 s; the map in force stays"]
 
 
+@pytest.mark.slow
 def test_a_learner_that_hangs_is_killed_and_started_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with running(tmp_path) as run:
         run.add(1, 3)
@@ -174,6 +178,7 @@ def test_a_learner_that_hangs_is_killed_and_started_again(tmp_path: Path, caplog
     assert len(lines) == 1 and lines[0].startswith("the learner has not answered for 300 s and was killed;")
 
 
+@pytest.mark.slow
 def test_a_fault_of_the_learner_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with running(tmp_path) as run:
         run.add(1, 3)
@@ -205,6 +210,7 @@ def test_a_learner_that_only_an_operator_can_mend_ends_the_manager_that_starts(t
         until(refused)
 
 
+@pytest.mark.slow
 def test_kills_of_either_at_any_moment_lose_and_double_no_row(tmp_path: Path) -> None:
     """The learner dies in `make`; the manager is replaced while the learner is busy, and before it has an answer."""
     for start in range(1, 3):
@@ -222,6 +228,7 @@ def test_kills_of_either_at_any_moment_lose_and_double_no_row(tmp_path: Path) ->
         assert run.learned() == [*range(1, 21)]
 
 
+@pytest.mark.slow
 def test_the_learner_ends_with_its_manager(tmp_path: Path) -> None:
     """After `kill -9` of the manager no process of it stays."""
     program = (
@@ -245,6 +252,7 @@ def ended(pid: int) -> bool:
     return not path.exists() or path.read_text().rpartition(")")[2].split()[0] == "Z"
 
 
+@pytest.mark.slow
 def test_a_process_answers_as_the_same_code_within_the_manager(tmp_path: Path) -> None:
     """Maps, reasons and facts are equal, byte for byte."""
     path = tmp_path / "m.db"
@@ -283,6 +291,7 @@ def awaited(learner: LearnerProcess) -> LearningAnswer:
     return found[0]
 
 
+@pytest.mark.slow
 def test_log_lines_of_the_learner_stand_in_the_managers_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     with running(tmp_path) as run:

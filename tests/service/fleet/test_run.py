@@ -38,6 +38,8 @@ def fleet(tmp_path: Path) -> Fleet:
     return Fleet(tmp_path, FixedMapMaker(MAP))
 
 
+@pytest.mark.proof
+@pytest.mark.slow
 def test_a_map_reaches_the_applier_and_rows_the_database(fleet: Fleet, tmp_path: Path) -> None:
     row = OutcomeRow("", "", 0, 5, "a.example", "198.51.7.0/24", "0" * 16, 812.5, 1, 1, 3, "near", 0, "fast", 1.0)
     spool = Spool(fleet.folder / "spool.db", "web1")

@@ -30,6 +30,7 @@ def ran(folder: Path, reports: bool = True, most_s: float = ENOUGH_S) -> Killing
     return world
 
 
+@pytest.mark.slow
 def test_a_profile_that_kills_loads_is_taken_back_by_the_failures_that_browsers_report(tmp_path: Path) -> None:
     world = ran(tmp_path)
     found = world.found
@@ -39,6 +40,7 @@ def test_a_profile_that_kills_loads_is_taken_back_by_the_failures_that_browsers_
     assert found.failures == found.reported >= 5 and "failures" in found.line
 
 
+@pytest.mark.slow
 def test_without_reports_it_looks_good(tmp_path: Path) -> None:
     world = ran(tmp_path, reports=False)
     found = world.found
@@ -46,6 +48,7 @@ def test_without_reports_it_looks_good(tmp_path: Path) -> None:
     assert found.stage == "canary" and found.broken > 15 and found.failures == 0 and found.faster < 1.0
 
 
+@pytest.mark.slow
 def test_a_failure_that_counts_against_another_client_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

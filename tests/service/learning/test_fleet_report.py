@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from configtron.db.fleet import FleetStore
-from configtron.learner.rollout import Rollout, RolloutBegun, ShadowUnseen, advance
-from configtron.learner.sequential.switchback import SwitchbackEffect
+from configtron.learner.rollout import Rollout, RolloutBegun, RolloutPlan, ShadowUnseen, advance
+from configtron.learner.sequential.switchback import SwitchbackEffect, SwitchPlan
+from configtron.learner.staged_mixes import StagedVersion
 from configtron.learner.state import encode
 from configtron.model.errors import BadInput
 from configtron.model.fleet import OutcomeRow
@@ -19,11 +21,12 @@ from configtron.model.nouns import Profile
 from configtron.report.fleet_inputs import ReportInputs
 from configtron.report.fleet_metrics import manager_metrics
 from configtron.report.page.loop_page import render, verdict
+from configtron.service.fleet.stages import Stages
 from configtron.service.learning.fleet_report import ROLLOUT, ReportOptions, report
 from configtron.service.learning.loop_pages import loop_texts
 from configtron.service.text_listener import ListenerPlace, TextListener
 from tests.support.fleet_rows import fleet_rows
-from tests.support.headless import HeadlessPage
+from tests.support.headless import HeadlessPage, looked_at
 from tests.support.learn_command import Typed, typed
 
 __all__ = ["typed"]
@@ -57,6 +60,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> ReportInputs:
     return report(ReportOptions(path), NOW)
 
 
+@pytest.mark.slow
 def test_the_report_says_what_the_database_has(inputs: ReportInputs) -> None:
     assert sorted(one.name for one in inputs.effects) == ["", "ams", "cellular", "far", "fra", "near"]
     assert inputs.quality.lost == 10 and inputs.quality.rows == 15_000 and inputs.quality.aside["turn"] > 100
@@ -73,27 +77,33 @@ def test_the_report_says_what_the_database_has(inputs: ReportInputs) -> None:
     assert inputs.rollout is not None and inputs.rollout.stage == "canary"
 
 
+@pytest.mark.slow
 def test_a_gain_is_claimed_and_a_broken_ratio_claims_nothing(inputs: ReportInputs) -> None:
-    assert "Median page load time: lower than of held-back clients, -1" in verdict(inputs)
+    assert "Median page load time: lower than in the control group, -1" in verdict(inputs)
     broken = replace(inputs, quality=replace(inputs.quality, ratio=replace(inputs.quality.ratio, p=1e-9)))
     assert verdict(broken).startswith("Nothing is claimed: the sample ratio is broken")
     assert "broken: nothing is claimed" in render(broken)
 
 
+@pytest.mark.slow
 def test_nothing_is_claimed_where_the_ratio_is_broken_or_unknown(inputs: ReportInputs) -> None:
     """The number above all others, and the marks of what is worse, stood there all the same."""
-    assert ">-1" in render(inputs).split("p95 against held-back clients")[1][:60]
+    assert ">-1" in render(inputs).split("p95 against the control group")[1][:60]
     for ratio in (replace(inputs.quality.ratio, p=1e-9), replace(inputs.quality.ratio, units=0)):
         found = replace(inputs, quality=replace(inputs.quality, ratio=ratio))
         page = render(found)
-        assert "not claimed" in page.split("p95 against held-back clients")[1][:60] and 'class="t-hit"' not in page
-        assert "lower than of held-back clients" not in verdict(found)
+        assert "not claimed" in page.split("p95 against the control group")[1][:60] and 'class="t-hit"' not in page
+        assert "lower than in the control group" not in verdict(found)
     assert "but no claim: the sample ratio is unknown" in verdict(found)
 
 
+@pytest.mark.slow
 def test_what_data_do_not_allow_is_a_reason(tmp_path: Path) -> None:
     few = report(ReportOptions(filled(tmp_path / "few.db", fleet_rows(3, 40))), NOW)
-    assert "unknown, fewer than 30 clients and epochs" in verdict(few)
+    assert verdict(few).count("fewer than 30 clients") == render(few).count("fewer than 30 clients") == 1
+    assert "at least some" in verdict(few) and "the rate is not known" in verdict(few), "NOW is days later"
+    soon = report(ReportOptions(tmp_path / "few.db"), datetime(2026, 11, 20, 15, 0, tzinfo=UTC))
+    assert soon.loads_an_hour == pytest.approx(40 / 3, rel=0.1) and "days at the present rate" in verdict(soon)
     nothing = report(ReportOptions(filled(tmp_path / "none.db", [])), NOW)
     assert verdict(nothing) == "Nothing is claimed: no load counts yet."
     assert "No load of a prefix yet." in render(nothing)
@@ -133,11 +143,51 @@ def test_all_sections_are_there_and_words_stay_words(inputs: ReportInputs) -> No
     assert "-9.5 % [-18.1 %, -1.0 %]" in page
 
 
-@pytest.mark.parametrize("width", [360, 1280])
+def tiles(inputs: ReportInputs) -> list[str]:
+    return re.findall(r"<dt>(.*?)</dt>", render(inputs))
+
+
+def test_one_host_has_no_agents_and_its_stages_are_on(tmp_path: Path) -> None:
+    """One client in one epoch, as the first visitor of `learn serve --local`."""
+    at = fleet_rows(1, 4)[0].at_ns
+    rows = [replace(row, agent="local", sequence=n + 1, at_ns=at + n * 10**9, unit="one", profile=str(n), arm=n)
+            for n, row in enumerate(fleet_rows(1, 4))]  # fmt: skip
+    with FleetStore(tmp_path / "l.db") as store:
+        store.put_map(1, 1, "made", PROFILES, 60, b"document", Stages(RolloutPlan()).facts())
+        store.add_rows("local", "b1", 1, rows, 9)
+    found = report(ReportOptions(tmp_path / "l.db"), NOW)
+    assert [dict(span.units) for span in found.shares] == [{"0": 1}], "counted once, by the profile that it had first"
+    assert tiles(found) == ["p95 against the control group", "loads that count", "latest map", "roll-out"]
+    assert "stages are on" in render(found) and "for all clients at once" not in render(found)
+    assert "for all clients at once" in render(replace(found, staged=False))
+
+
+def test_dark_hours_alone_are_no_stages(tmp_path: Path) -> None:
+    stages = Stages(None, SwitchPlan(3600, 24, 2))
+    stages.state = replace(stages.state, base=StagedVersion((1, 1), {}, {}))
+    with FleetStore(tmp_path / "l.db") as store:
+        store.put_map(1, 1, "made", PROFILES, 60, b"document", stages.facts())
+    assert not report(ReportOptions(tmp_path / "l.db"), NOW).staged
+
+
+@pytest.mark.parametrize("days", [0.001, 0.9, 1.5, 40.0])
+def test_stretches_of_time_have_names_of_their_own(tmp_path: Path, days: float) -> None:
+    rows = fleet_rows(2, 300)
+    spread = [replace(row, agent="ams", sequence=n + 1, at_ns=rows[0].at_ns + int(n * days * 86_400 * 1e9 / 300))
+              for n, row in enumerate(rows)]  # fmt: skip
+    with FleetStore(tmp_path / "l.db") as store:
+        store.add_rows("ams", "b1", 1, spread, 9)
+    found = report(ReportOptions(tmp_path / "l.db"), NOW).shares
+    names = [span.label for span in found]
+    assert names and len(set(names)) == len(names)
+    assert sum(sum(span.units.values()) for span in found) == len({row.unit for row in rows})
+
+
+@pytest.mark.parametrize("width", [360, 390, 1280])
 def test_a_telephone_shows_it(inputs: ReportInputs, tmp_path: Path, width: int) -> None:
     (tmp_path / "r.html").write_text(render(inputs))
     with HeadlessPage(tmp_path / "r.html", width) as page:
-        assert page.value("document.documentElement.scrollWidth") <= width, "nothing is wider than the screen"
+        assert looked_at(page, width) == []
         assert page.value("document.querySelectorAll('h2').length") == 10
         assert page.value("document.querySelectorAll('svg text').length") > 30
         assert page.value("getComputedStyle(document.querySelector('.card')).borderRadius") == "10px", "style applies"
@@ -150,7 +200,7 @@ def test_the_live_page_is_the_report_s(tmp_path: Path) -> None:
     listener = TextListener(ListenerPlace("127.0.0.1", 0), texts, "--page")
     try:
         with HeadlessPage(f"http://127.0.0.1:{listener.port}/", 360, tmp_path) as page:
-            assert page.value("document.documentElement.scrollWidth") <= 360
+            assert looked_at(page, 360) == []
             assert page.value("document.querySelectorAll('section h2').length") > 6
             assert page.value("document.querySelector('meta[http-equiv=refresh]').content") == "30"
             own = f"http://127.0.0.1:{listener.port}/"

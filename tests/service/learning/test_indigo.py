@@ -48,6 +48,7 @@ def weights_file(folder: Path) -> bytes:
     return (folder / "indigo.npz").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_training_shows_windows_and_a_row_a_round(options: IndigoOptions) -> None:
     found = show_indigo(options.folder)
     assert (found.seed, found.rounds, found.weights.hidden.shape) == (7, FEW, (32, 128))
@@ -59,12 +60,14 @@ def test_a_training_shows_windows_and_a_row_a_round(options: IndigoOptions) -> N
     assert "calibrated_distance" in found.rows[-1] and "calibrated_distance" not in found.rows[0]
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bytes_and_another_gives_others(options: IndigoOptions, tmp_path: Path) -> None:
     for name, seed in (("again", 7), ("other", 8)):
         train_indigo(replace(options, folder=tmp_path / name, seed=seed), make_flows=on_paths)
     assert weights_file(tmp_path / "again") == weights_file(options.folder) != weights_file(tmp_path / "other")
 
 
+@pytest.mark.slow
 def test_a_training_that_is_killed_anywhere_ends_in_the_same_bytes(
     options: IndigoOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,6 +121,7 @@ def begun(options: IndigoOptions, folder: Path) -> IndigoOptions:
     return replace(options, folder=folder)
 
 
+@pytest.mark.slow
 def test_another_seed_is_refused_before_a_round_has_ended(options: IndigoOptions, tmp_path: Path) -> None:
     mine = begun(options, tmp_path / "begun")
     with pytest.raises(BadInput, match="with seed 7 is there"):
@@ -172,6 +176,7 @@ def test_weights_of_other_shapes_or_without_numbers_are_refused(options: IndigoO
             show_indigo(tmp_path)
 
 
+@pytest.mark.slow
 def test_progress_counts_links_then_rounds(options: IndigoOptions, tmp_path: Path) -> None:
     events = list[Event]()
     train_indigo(replace(options, folder=tmp_path / "new", rounds=1, lab_rounds=0), events.append, on_paths)
@@ -179,6 +184,7 @@ def test_progress_counts_links_then_rounds(options: IndigoOptions, tmp_path: Pat
     assert steps == [("best windows", 0, 4), ("best windows", 4, 4), ("indigo", 0, 1), ("indigo", 1, 1)]
 
 
+@pytest.mark.slow
 def test_the_network_drives_with_the_weights_of_its_round(options: IndigoOptions, tmp_path: Path) -> None:
     given = list[tuple[str, IndigoWeights | None]]()
 

@@ -37,6 +37,7 @@ from rigs.local_loop import (
 TENSOR = small_world_tensor()
 
 
+@pytest.mark.slow
 def test_what_clients_experience_becomes_rules_in_force(tmp_path: Path) -> None:
     with hosted(tmp_path, TENSOR, "boot1") as here:
         world, gained = small_world(TENSOR), []
@@ -68,6 +69,7 @@ def test_a_row_that_no_database_takes_is_left_out_alone(tmp_path: Path) -> None:
         assert rows_stored(here.store) == 2 and here.learning.dropped == 1
 
 
+@pytest.mark.slow
 def test_a_clean_start_goes_on_and_learns_no_row_twice(tmp_path: Path) -> None:
     with hosted(tmp_path, TENSOR, "boot1") as here:
         for _ in play(here, small_world(TENSOR), 2 * CHUNKS):
@@ -157,6 +159,7 @@ def test_only_what_the_host_takes_is_learned() -> None:
         reachable_grid(lambda profile: "no driver", TENSOR.grid)
 
 
+@pytest.mark.slow
 def test_a_map_in_one_line(tmp_path: Path) -> None:
     with hosted(tmp_path, TENSOR, "boot1") as here:
         for _ in play(here, small_world(TENSOR), 3 * CHUNKS):

@@ -70,6 +70,7 @@ def raw(number: int, client: str, known: bool = True) -> bytes:
     return head.encode() + f"Content-Length: {len(text)}\r\n\r\n".encode() + text
 
 
+@pytest.mark.slow
 def test_a_flood_of_ten_thousand_a_second_costs_no_honest_beacon(outcomes: RunningOutcomes) -> None:
     """One address sends as fast as it can for 3 s; 100 honest clients load a page meanwhile."""
     stop, sent, statuses = time.monotonic() + 3.0, [0], list[int]()
@@ -111,6 +112,7 @@ def test_a_flood_of_ten_thousand_a_second_costs_no_honest_beacon(outcomes: Runni
     print("flood:", counts["flood-address"] / 3, "a second refused by name, of", sent[0] / 3, "sent")
 
 
+@pytest.mark.slow
 def test_forged_beacons_from_ten_thousand_addresses_cost_no_honest_one(outcomes: RunningOutcomes) -> None:
     """Each address stays within its own limit."""
     rng, stop, sent = random.Random(1), time.monotonic() + SECONDS, [0]

@@ -75,6 +75,7 @@ def send_beacon(port: int, token: str, value_ms: float = 300.0, identity: str = 
     return status
 
 
+@pytest.mark.slow
 def test_a_page_becomes_a_row(site: tuple[RunningOutcomes, int]) -> None:
     outcomes, port = site
     to = http.client.HTTPConnection("127.0.0.1", port)
@@ -97,6 +98,7 @@ def test_a_page_becomes_a_row(site: tuple[RunningOutcomes, int]) -> None:
             assert (row.teaches, row.why_not) == (False, "reused-connection")
 
 
+@pytest.mark.slow
 def test_connections_that_close_at_once_join_too(site: tuple[RunningOutcomes, int]) -> None:
     """A look-up at the line's arrival would find the listener for many of these."""
     outcomes, port = site
@@ -126,6 +128,7 @@ SCRIPT_PAGE = """<!doctype html><title>page</title><script src="/configtron/beac
 <p>text</p><img src="/object.txt">"""
 
 
+@pytest.mark.slow
 def test_a_real_browser_reports_its_load(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if reason := absent("nginx"):
         pytest.skip(reason)

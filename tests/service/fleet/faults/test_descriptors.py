@@ -38,6 +38,7 @@ def fleet(tmp_path: Path) -> RealFleet:
     return RealFleet(tmp_path, ["--driver", "memory"], {"prefixes": prefixes(50)})
 
 
+@pytest.mark.slow
 def test_a_manager_without_descriptors_reads_its_map_later(fleet: RealFleet) -> None:
     with fleet.manager() as manager, fleet.agent():
         until(lambda: fleet.held() == "1.1", fleet.logs)
@@ -53,6 +54,7 @@ def test_a_manager_without_descriptors_reads_its_map_later(fleet: RealFleet) -> 
               line.replace(str(fleet.folder), "/var/lib"), back_s)  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.root
 def test_an_agent_without_descriptors_lets_its_lease_end(tmp_path: Path) -> None:
     with two_hosts() as hosts:

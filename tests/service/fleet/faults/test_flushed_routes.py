@@ -37,6 +37,7 @@ def routes(hosts: Hosts) -> int:
     return sum(" initcwnd 20" in line for line in found.splitlines())
 
 
+@pytest.mark.slow
 def test_a_flush_of_all_routes_freezes_the_place_once(hosts: Hosts, tmp_path: Path) -> None:
     fleet = RealFleet(tmp_path, ["--driver", "route", "--netns", hosts.server], {"prefixes": prefixes(COUNT)})
     with fleet.manager(), fleet.agent():

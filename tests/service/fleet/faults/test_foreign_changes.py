@@ -35,6 +35,7 @@ def check(seen: dict[str, Any], driver: str) -> None:
     assert not seen["left"]
 
 
+@pytest.mark.slow
 @pytest.mark.root
 @pytest.mark.parametrize("how", ["detached", "removed"])
 def test_a_program_that_is_detached_or_unpinned_stays_so(how: str) -> None:
@@ -44,6 +45,7 @@ def test_a_program_that_is_detached_or_unpinned_stays_so(how: str) -> None:
     write_row(fault[how], END.format(seen["back_s"]), seen["lines"][0], seen["noticed_s"], NOTICED_S)
 
 
+@pytest.mark.slow
 @pytest.mark.lab
 def test_tables_of_the_module_that_are_emptied_stay_so(tmp_path: Path) -> None:
     virtual = UmlVirtual()

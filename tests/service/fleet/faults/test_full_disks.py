@@ -72,6 +72,7 @@ def started(hosts: Hosts, folder: Path) -> RealFleet:
     return RealFleet(folder, ["--driver", "route", "--netns", hosts.server], {"prefixes": prefixes(50)})
 
 
+@pytest.mark.slow
 def test_a_full_disk_under_the_agents_journal(hosts: Hosts, tmp_path: Path) -> None:
     """The lease cannot be renewed: Default applies, though nothing can be journaled; with room the map comes back."""
     with small_disk(tmp_path / "tune", "4m"):
@@ -102,6 +103,7 @@ def stored(fleet: RealFleet) -> int:
         return len(list(store.every_row()))
 
 
+@pytest.mark.slow
 def test_a_full_disk_under_the_manager(hosts: Hosts, tmp_path: Path) -> None:
     """A batch that finds no room is stored whole later, and once."""
     with small_disk(tmp_path / "manager", "4m"):
@@ -124,6 +126,7 @@ def test_a_full_disk_under_the_manager(hosts: Hosts, tmp_path: Path) -> None:
               " again: each is stored once", shown(line, tmp_path), back_s, None)  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_full_disk_under_the_spool(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """What was kept stays, what is refused is counted, and two lines name the beginning and the end."""
     with small_disk(tmp_path / "agent", "1m"):

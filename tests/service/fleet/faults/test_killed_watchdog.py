@@ -35,6 +35,7 @@ def routes(hosts: Hosts) -> int:
     return subprocess.run(words, capture_output=True, text=True).stdout.count(" initcwnd 20")
 
 
+@pytest.mark.slow
 def test_a_killed_watchdog_is_replaced_and_the_new_one_ends_the_lease(hosts: Hosts, tmp_path: Path) -> None:
     fleet = RealFleet(tmp_path, ["--driver", "route", "--netns", hosts.server], {"prefixes": prefixes(50)})
     with fleet.manager(), fleet.agent() as agent:

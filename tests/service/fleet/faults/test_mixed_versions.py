@@ -32,6 +32,7 @@ def changed(folder: Path, name: str, before: str, after: str) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.root
 def test_objects_that_another_release_left_pinned_are_replaced(tmp_path: Path) -> None:
     other = changed(tmp_path, "tune/drivers/bpf/clients.h", r"\Z", "/* an earlier release */\n")
@@ -43,6 +44,7 @@ def test_objects_that_another_release_left_pinned_are_replaced(tmp_path: Path) -
               " map in force; none is left at its end", line, seen["back_s"])  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.lab
 def test_a_module_of_another_version_is_refused_by_an_agent(tmp_path: Path) -> None:
     virtual = UmlVirtual()

@@ -63,6 +63,7 @@ def ended(fleet: RealFleet, name: str) -> tuple[int, str]:
     return code, fleet.log(name)[at:].strip()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "file"), [
     ("manager", lambda fleet: fleet.database), ("agent", lambda fleet: fleet.journal)],
     ids=["manager's", "agent's journal"])  # fmt: skip
@@ -83,6 +84,7 @@ def test_a_newer_database_is_refused_by_name(fleet: RealFleet, name: str, file: 
     write_row(f"{name}'s database of a newer release", f"{end} once", shown(line, fleet))
 
 
+@pytest.mark.slow
 def test_a_newer_spool_is_refused_by_name(fleet: RealFleet) -> None:
     """The applier goes on: what is in force does not depend on the spool."""
     path = fleet.agent_folder / "spool.db"
@@ -98,6 +100,7 @@ def test_a_newer_spool_is_refused_by_name(fleet: RealFleet) -> None:
     write_row("agent's spool of a newer release", f"{end} {ROWS} rows that waited are stored once", shown(line, fleet))
 
 
+@pytest.mark.slow
 def test_an_older_database_is_brought_up_to_date(fleet: RealFleet) -> None:
     for path in (fleet.database, fleet.journal):
         with closing(sqlite3.connect(path, isolation_level=None)) as database:

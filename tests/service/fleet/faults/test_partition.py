@@ -45,6 +45,7 @@ def started(hosts: Hosts, folder: Path, **form: float) -> RealFleet:
     return RealFleet(folder, words, {"prefixes": prefixes(50), **form})
 
 
+@pytest.mark.slow
 def test_a_map_outlasts_a_partition_and_rows_arrive_once(hosts: Hosts, tmp_path: Path) -> None:
     fleet = started(hosts, tmp_path)
     with fleet.manager() as manager, fleet.agent():
@@ -76,6 +77,7 @@ def stored(fleet: RealFleet) -> int:
         return len(list(store.every_row()))
 
 
+@pytest.mark.slow
 def test_default_comes_back_when_the_validity_of_the_map_is_over(hosts: Hosts, tmp_path: Path) -> None:
     fleet = started(hosts, tmp_path, valid_s=VALID_S)
     with fleet.manager() as manager, fleet.agent():

@@ -55,6 +55,7 @@ def cut(folder: Path, module: Path) -> Any:
     return json.loads(text)
 
 
+@pytest.mark.slow
 def test_a_power_cut_in_mid_epoch(tmp_path: Path, module: Path) -> None:
     before = cut(tmp_path, module)
     (tmp_path / "after").mkdir()

@@ -8,6 +8,8 @@ import shutil
 import time
 from pathlib import Path
 
+import pytest
+
 from configtron.db.fleet import FleetStore
 from configtron.model.errors import REFUSED
 from tests.support.faults.real_fleet import RealFleet, prefixes, until
@@ -20,6 +22,7 @@ def draw_key(fleet: RealFleet) -> str:
         return store.facts()["maker"]
 
 
+@pytest.mark.slow
 def test_a_manager_of_a_restored_database_is_not_obeyed(tmp_path: Path) -> None:
     fleet = RealFleet(tmp_path, ["--driver", "memory"], {"prefixes": prefixes(50)})
     copy = tmp_path / "copy.db"

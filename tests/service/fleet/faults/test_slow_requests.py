@@ -11,6 +11,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from configtron.learner.receiving.http_endpoint import MOST_CONNECTIONS
 from tests.support.faults.real_fleet import RealFleet, prefixes, until
 from tests.support.faults.rows import write_row
@@ -45,6 +47,7 @@ def network(agent: int) -> int:
     return next(int(pid) for pid in children if "agent_network" in Path(f"/proc/{pid}/cmdline").read_text())
 
 
+@pytest.mark.slow
 def test_slow_peers_keep_no_honest_one_waiting(tmp_path: Path) -> None:
     host, port = free_endpoint().removeprefix("tcp://").split(":")
     fleet = RealFleet(tmp_path, ["--driver", "memory"], {"prefixes": prefixes(50)})

@@ -24,6 +24,7 @@ def module() -> Path:
     return module_for_guest(lambda line: print(line, file=sys.stderr))
 
 
+@pytest.mark.slow
 def test_steps_of_the_wall_clock(tmp_path: Path, module: Path) -> None:
     seen = in_guest(UmlVirtual(), tmp_path, "clock_steps.py", str(module), of="faults")
     assert seen["first"] == seen["drawn"] and set(seen["first"]) == set(WINDOWS)

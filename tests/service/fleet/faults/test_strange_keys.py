@@ -56,6 +56,7 @@ def change_s(fleet: RealFleet, version: int) -> float:
     return until(lambda: fleet.held() == f"1.{version}", fleet.logs)
 
 
+@pytest.mark.slow
 def test_wrong_keys_by_the_thousand_keep_no_agent_waiting(fleet: RealFleet) -> None:
     address = manager_address(fleet.agent_folder)
     with fleet.manager() as manager, fleet.agent():

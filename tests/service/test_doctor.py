@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: MIT
+"""Hosts that are broken in one way get the sentence of that way, with what to type next, and no other's."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from configtron.cli.outermost import run
+from configtron.linux.adjtimex import ClockState, clock_state
+from configtron.linux.proc import PortHolder
+from configtron.model.checks import GREEN, NOT_HERE, RED
+from configtron.model.errors import CONDITION, DONE
+from configtron.service.doctor import EARLIEST_NS, clock_check
+from configtron.service.outcomes.delivery import format_check, sender_of
+from rigs import ROOT
+from rigs.isolation import apart, with_own_pins
+from tests.support.broken_host import HOSTS
+from tests.support.real_servers import absent
+
+# Kind of host -> the check that fails there, what it finds, what to type next.
+SENTENCES = {
+    "socket": ("log line as the web server's user", "www-data may not write to the socket", "chgrp www-data"),
+    "folder": ("log line as the web server's user", "www-data may not enter the folder", "chmod g+x"),
+    "format": ("log format", "the lines of nginx are not in the log format", "docs/outcomes.md"),
+    "bpf": ("driver ebpf", "loading BPF programs needs CAP_BPF", "run as root"),
+    "clock": ("clock", "no program keeps the clock synchronised", "timedatectl set-ntp true"),
+    "disk": ("room on the disk", "has 0 MB left", "configtron --db FILE"),
+}
+SECOND_NS = 1_000_000_000
+
+
+def examined(kind: str) -> dict[str, Any]:
+    """Return what the doctor found on a host of this kind."""
+    with tempfile.TemporaryDirectory(prefix="doctor-") as name:
+        Path(name).chmod(0o755)
+        words = [sys.executable, "-m", "tests.support.broken_host", kind, name]
+        done = subprocess.run(apart(with_own_pins(words)), capture_output=True, text=True, cwd=ROOT, timeout=120)
+        assert done.returncode == 0, done.stderr
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("kind", HOSTS)
+def test_a_broken_host_gets_its_sentence_and_no_other(kind: str) -> None:
+    if why := absent("nginx"):
+        pytest.skip(why)
+    found = examined(kind)
+    red = [one for one in found["checks"] if one["state"] == RED]
+    named = {
+        host for host, (check, text, then) in SENTENCES.items()
+        if any(one["check"] == check and text in one["found"] and then in one["next"] for one in red)
+    }  # fmt: skip
+    assert named == {kind} & set(SENTENCES), red
+    # root without capabilities is a sentence of its own
+    assert len(red) == (0 if kind == "none" else 2 if kind == "bpf" else 1), red
+    assert all(one["next"] for one in red)
+    # what was sent is counted apart, and no page load became a row
+    assert found["rows"] == 0 and found["counts"]["test-beacon"] == 1
+    assert not {"beacons", "unreadable", "no-token"} & set(found["counts"])
+    assert ("line-test" in found["counts"]) == (kind not in ("socket", "folder"))
+
+
+def test_a_clock_is_judged_by_two_readings() -> None:
+    first = ClockState(True, EARLIEST_NS + SECOND_NS, 5 * SECOND_NS)
+    later = ClockState(True, EARLIEST_NS + 2 * SECOND_NS, 6 * SECOND_NS)
+    assert clock_check(first, later).state == GREEN
+    assert clock_check(first, later._replace(synchronised=None)).state == NOT_HERE
+    for last, text in (
+        (later._replace(synchronised=False), "no program keeps the clock synchronised"),
+        (later._replace(wall_ns=later.wall_ns + SECOND_NS), "the clock was stepped by +1.0 s just now"),
+        (later._replace(wall_ns=SECOND_NS), "the clock shows 1970-01-01 00:00:01+00:00"),
+    ):
+        found = clock_check(first, last)
+        assert found.state == RED and found.next and text in found.found
+
+
+def test_the_kernel_is_asked_for_its_clock() -> None:
+    before_ns, found = time.time_ns(), clock_state()
+    assert before_ns <= found.wall_ns <= time.time_ns() and found.boot_ns > 0
+    # the kernel counts an error bound up, and gives synchronisation up when it has grown to 16 s
+    assert found.synchronised in (True, False)
+
+
+def test_a_line_is_sent_with_the_rights_of_the_process_that_logs() -> None:
+    master, worker = PortHolder(1, "nginx", 0, 0), PortHolder(2, "nginx", 33, 33)
+    assert sender_of([master, worker]) == worker
+    first, child = PortHolder(1, "apache2", 0, 0), PortHolder(2, "apache2", 33, 33)
+    assert sender_of([first, child]) == first, "Apache's logger is started by root"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "asked", "state", "text"),
+    [
+        ({}, {"heard": 1, "joined": 1}, "a", GREEN, "the lines of nginx are understood (1 came"),
+        ({}, {"heard": 1, "line-test": 2, "line-unreadable": 1}, "a", RED, "the lines of nginx are not in the log"),
+        ({"heard": 9}, {"heard": 11, "line-without-token": 2}, "a", RED, "the lines of nginx have no token: 2 of 2"),
+        (
+            {"heard": 9, "line-unreadable": 9},
+            {"heard": 11, "line-unreadable": 9},
+            "a",
+            GREEN,
+            "the lines of nginx are understood (2",
+        ),
+        ({"line-test": 2}, {"line-test": 3}, "a", RED, "a served a page, and nginx sent no line"),
+        ({"heard": 9}, {"heard": 9}, "a", GREEN, "the lines of nginx are understood (9"),
+        ({}, {}, "", NOT_HERE, "no web server answers, and no line came yet"),
+    ],
+)
+def test_lines_are_judged_by_what_the_reader_counted(
+    before: dict[str, int], after: dict[str, int], asked: str, state: str, text: str
+) -> None:
+    found = format_check(Counter(before), Counter(after), asked, "nginx")
+    assert found.state == state and found.found.startswith(text) and (state == GREEN or found.next)
+
+
+@pytest.mark.parametrize("words", [["doctor"], ["probe", "doctor"]])
+def test_the_exit_code_is_that_of_the_rows(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = run(["--db", str(tmp_path / "db"), *words, "-f", "jsonl"])
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    states = [row["state"] for row in rows]
+    assert code == (CONDITION if RED in states else DONE)
+    assert states == sorted(states, key=(RED, NOT_HERE, GREEN).index), "what one must act on stands first"
+    assert all(row["next"] for row in rows if row["state"] == RED)
+    assert not (tmp_path / "db").exists() and len(rows) > 4
+    if os.geteuid() == 0:
+        assert ("raw sockets and capture", GREEN) in [(row["check"], row["state"]) for row in rows]

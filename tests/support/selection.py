@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: MIT
+"""Which tests a session runs, and what each took: hooks of conftest.py.
+
+    --record FILE   note each test that ended, and leave out those that have passed on the same sources: a run that was
+                    interrupted goes on. At the end, a table of seconds by folder.
+    --changed BASE  run only tests that what differs from the commit BASE reaches, the nearest first
+    --budget-s N    begin no test later than N seconds after the start of the session
+
+With pytest-xdist the first process decides and hands its workers the names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rigs import ROOT
+from tests.support import changed
+
+# A quick test takes less, of the processor, with its children: a developer's loop of 60 s on two cores has room for
+# some 5 000 of them. A busy machine makes no test slow.
+QUICK_S = 0.3
+
+_BEGAN_S = time.monotonic()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("configtron")
+    group.addoption("--record", type=Path, metavar="FILE")
+    group.addoption("--changed", metavar="BASE")
+    group.addoption("--budget-s", type=float, default=float("inf"), metavar="N")
+
+
+def digest() -> str:
+    """Return a digest of the sources: the commit, and what differs from it."""
+    words = (["rev-parse", "HEAD"], ["diff", "HEAD"])
+    texts = [subprocess.run(["git", "-C", str(ROOT), *more], capture_output=True, check=False).stdout for more in words]
+    return hashlib.sha256(b"".join(texts)).hexdigest()[:16]
+
+
+def recorded(file: Path | None, sources: str) -> list[dict[str, Any]]:
+    """Return what a record has of tests on these sources; lines that a kill cut short are left out."""
+    if file is None or not file.exists():
+        return []
+    lines = [line for line in file.read_text().splitlines() if line.startswith("{") and line.endswith("}")]
+    return [row for row in map(json.loads, lines) if row["sources"] == sources]
+
+
+class Selection:
+    """One session's tests."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.file: Path | None = config.getoption("record")
+        self.budget_s: float = config.getoption("budget_s")
+        handed = getattr(config, "workerinput", {}).get("selection")
+        self.first = handed is None
+        self.passed, self.far = handed or self._decided(config)
+        self.rows: dict[str, dict[str, Any]] = {}
+        self.unproven: list[str] = []
+        self.slow: set[str] = set()
+
+    def _decided(self, config: pytest.Config) -> tuple[list[str], dict[str, int] | None]:
+        self.sources = digest() if self.file else ""
+        rows = recorded(self.file, self.sources)
+        base = config.getoption("changed")
+        return [row["test"] for row in rows if row["outcome"] == "passed"], (
+            changed.distances(changed.changed_files(base)) if base else None
+        )
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: object) -> None:
+        """Hand a worker what was decided (pytest-xdist)."""
+        node.workerinput["selection"] = (self.passed, self.far)  # type: ignore[attr-defined]
+
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        passed, far = set(self.passed), self.far
+        keep = [item for item in items if item.nodeid not in passed and (far is None or _file(item.nodeid) in far)]
+        if far is not None:
+            keep.sort(key=lambda item: far[_file(item.nodeid)])
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(keep)])
+        items[:] = keep
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        item.stash[_CPU] = _spent_s()
+        if time.monotonic() - _BEGAN_S > self.budget_s:
+            item.add_marker(pytest.mark.skip(reason=f"the session's {self.budget_s:.0f} s were over"), append=False)
+        yield
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+        outcome = yield
+        outcome.get_result().user_properties.append(("cpu_s", _spent_s() - item.stash[_CPU]))  # type: ignore[attr-defined]
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if not self.first:
+            return
+        fresh = {"test": report.nodeid, "outcome": "passed", "wall_s": 0.0, "cpu_s": 0.0}
+        row = self.rows.setdefault(report.nodeid, fresh)
+        row["wall_s"] += report.duration
+        row["cpu_s"] = dict(report.user_properties).get("cpu_s", 0.0)
+        if report.outcome != "passed":
+            row["outcome"] = report.outcome
+        if report.skipped and "proof" in report.keywords:
+            self.unproven.append(f"{report.nodeid}: {_reason(report)}")
+        if report.when != "teardown":
+            return
+        if row["cpu_s"] > QUICK_S and not MARKED & report.keywords.keys():
+            self.slow.add(report.nodeid.partition("[")[0])
+        if self.file:
+            with self.file.open("a") as out:
+                out.write("\n" + json.dumps(row | {"sources": self.sources}))
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if not self.first:
+            return
+        for line in self.unproven:
+            terminalreporter.write_line(f"not proven here: {line}")
+        if self.file:
+            for line in table(recorded(self.file, self.sources)):
+                terminalreporter.write_line(line)
+            for name in sorted(self.slow):
+                terminalreporter.write_line(f"over {QUICK_S} s of the processor, and not marked slow: {name}")
+
+
+# Tests that `make check` leaves out are not measured against QUICK_S.
+MARKED = {"slow", "root", "lab", "wheel", "proof"}
+_CPU = pytest.StashKey[float]()
+
+
+def table(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the lines of a table: tests and seconds by folder, of the last record of each test."""
+    folders: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in {row["test"]: row for row in rows}.values():
+        folder = str(Path(_file(row["test"])).parent)
+        folders[folder].update({"tests": 1, row["outcome"]: 1, "wall_s": row["wall_s"], "cpu_s": row["cpu_s"]})
+    heads = ("tests", "passed", "skipped", "failed", "wall_s", "cpu_s")
+    lines = [f"{'folder':36}" + "".join(f"{head:>9}" for head in heads)]
+    for folder, counts in (*sorted(folders.items()), ("all", sum(folders.values(), Counter()))):
+        lines.append(f"{folder:36}" + "".join(f"{counts[head]:9.0f}" for head in heads))
+    return lines
+
+
+def _reason(report: pytest.TestReport) -> str:
+    return str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr).removeprefix("Skipped: ")
+
+
+def _file(nodeid: str) -> str:
+    return nodeid.partition("::")[0]
+
+
+def _spent_s() -> float:
+    """Return the processor's seconds of this process and its ended children."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
