@@ -38,8 +38,8 @@ class Block(NamedTuple):
 def blocks(page: str) -> Iterator[Block]:
     lines, at, mark = page.split("\n"), 0, ("", "")
     while at < len(lines):
-        found, begun = MARK.fullmatch(lines[at]), at
-        after_gap = at == 0 or not lines[at - 1].strip() or MARK.fullmatch(lines[at - 1])
+        found, begun = MARK.fullmatch(lines[at].strip()), at
+        after_gap = at == 0 or not lines[at - 1].strip() or MARK.fullmatch(lines[at - 1].strip())
         if found and found[1] == "before":
             yield Block(at + 1, "before", found[2], "")
         elif found:
@@ -52,6 +52,8 @@ def blocks(page: str) -> Iterator[Block]:
             while at + 1 < len(lines) and (lines[at + 1].startswith("    ") or not lines[at + 1].strip()):
                 at += 1
             yield Block(begun + 1, *mark, textwrap.dedent("\n".join(lines[begun : at + 1])).rstrip() + "\n")
+            mark = ("", "")
+        else:
             mark = ("", "")
         at += 1
 

@@ -66,6 +66,9 @@ PAGE = """# A page
 
 * a list
 
+  <!-- run: grep 7 -->
+      echo 7
+
   of two paragraphs
 
 <!-- run: tee kept -->
@@ -95,7 +98,7 @@ def shell_here(tmp_path: Path) -> Shell:
 
 def test_blocks_of_a_page_run_in_order(shell_here: Shell) -> None:
     assert [(block.kind, block.about) for block in blocks(PAGE)] == [
-        ("before", "echo 5 > five"), ("run", ""), ("run", "tee kept"), ("tour", "t"),
+        ("before", "echo 5 > five"), ("run", ""), ("run", "grep 7"), ("run", "tee kept"), ("tour", "t"),
     ]  # fmt: skip
     assert unmarked(PAGE) == [] and list(faults(PAGE, shell_here)) == []
 
@@ -106,8 +109,9 @@ def test_blocks_of_a_page_run_in_order(shell_here: Shell) -> None:
         ("= 5", "= 6", 5),
         ("echo six", "false | cat", 5),
         ("echo 5 > five", "exit 3", 3),
-        ("tee kept", "tee /", 15),
-        ("it's\n```", "it is\n```", 20),
+        ("grep 7", "grep 8", 13),
+        ("tee kept", "tee /", 18),
+        ("it's\n```", "it is\n```", 23),
     ],
 )
 def test_what_does_not_do_what_the_page_says_is_red(shell_here: Shell, old: str, new: str, line: int) -> None:
@@ -117,5 +121,6 @@ def test_what_does_not_do_what_the_page_says_is_red(shell_here: Shell, old: str,
 @pytest.mark.parametrize("old", ["<!-- run -->\n", "<!-- run: tee kept -->\n", "<!-- tour: t -->\n"])
 def test_a_block_without_a_marker_is_seen(old: str) -> None:
     assert len(unmarked(PAGE.replace(old, "\n"))) == 1
+    assert len(unmarked(PAGE.replace(old, old + "\n"))) == 1
     assert len(unmarked(PAGE.replace(old, "<!-- not run -->\n"))) == 1
     assert unmarked(PAGE.replace(old, "<!-- not run: needs a second host -->\n")) == []
