@@ -53,7 +53,7 @@ def blocks(page: str) -> Iterator[Block]:
                 at += 1
             yield Block(begun + 1, *mark, textwrap.dedent("\n".join(lines[begun : at + 1])).rstrip() + "\n")
             mark = ("", "")
-        else:
+        elif not lines[at].startswith("<!--"):
             mark = ("", "")
         at += 1
 
