@@ -43,6 +43,8 @@ def tree() -> Path:
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         if done.returncode:
             raise Unmade(f"debootstrap from {MIRROR}: {done.stdout[-500:]}{done.stderr[-500:]}")
+        # nginx has port 80; the lab starts its own Apache.
+        (part / "etc/systemd/system/multi-user.target.wants/apache2.service").unlink()
         part.rename(root)
     return root
 
