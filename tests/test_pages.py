@@ -14,7 +14,7 @@ from rigs.bare_debian import Unmade, bare_debian
 from rigs.containers import Container
 from rigs.page_blocks import Shell, blocks, faults, unmarked
 
-PAGES = ("tune", "probe", "learn", "loop", "fleet")
+PAGES = ("tune", "probe", "learn", "loop", "outcomes", "fleet")
 # This repository, its programs first; plain text, 110 wide.
 NAMES = {
     "REPOSITORY": str(ROOT),
