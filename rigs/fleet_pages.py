@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 from configtron.learner.pageloads.http_framing import HttpRequest
 from configtron.learner.pageloads.intake import BEACON_PATH
 from configtron.learner.pageloads.plan_book import PlanBook
-from configtron.service.fleet.page_intake import CountsReport
 from configtron.service.outcomes.batch_bytes import MOST_OF_QUESTION, decoded, encoded, question, question_of
+from configtron.service.outcomes.counts_report import CountsReport
 from configtron.service.outcomes.page_outcomes import PageOutcomes
 from configtron.service.outcomes.root_reader import ClientAsked, ClientKnown, OutcomeClock, RootReader
 from rigs.fleet_kernel import Beginning
@@ -169,6 +169,10 @@ class WebServer:
         """Yield the lines that wait."""
         while self._lines:
             yield self._lines.popleft()
+
+    def access(self) -> str:
+        """Return the socket's name."""
+        return f"the socket of {self.host.name}"
 
     def answer(self, counts: Mapping[str, int]) -> None:
         """No process sends a test line here."""

@@ -27,7 +27,7 @@ def test_the_text_is_the_published_form() -> None:
         "# HELP configtron_agent_map_version Version of the map in force.\n"
         "# TYPE configtron_agent_map_version gauge\n"
         "configtron_agent_map_version 7\n"
-        "# HELP configtron_agent_records_total Records of connections from the kernel.\n"
+        "# HELP configtron_agent_records_total Connections by the kernel, log lines by the web server.\n"
         "# TYPE configtron_agent_records_total counter\n"
         'configtron_agent_records_total{kind="lost"} 2\n'
         'configtron_agent_records_total{kind="open"} 1e+20\n'

@@ -65,12 +65,12 @@ class StandingReport(Struct, frozen=True, array_like=True, tag="standing"):
     """Figures of the applier for /metrics, some times a minute.
 
     valid_s, lease_s  s until the map is void, and until its lease ends; None: none is in force
-    records           opened, closed and lost so far; None: none are read
+    records           opened, closed and lost so far, and log lines; None: none are read
     """
 
     valid_s: float | None
     lease_s: float | None
-    records: tuple[Count, Count, Count] | None
+    records: tuple[Count, Count, Count, Count] | None
 
 
 FromApplier = HostReport | LoadReport | HeldReport | StandingReport

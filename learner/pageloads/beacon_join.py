@@ -45,6 +45,8 @@ AHEAD_ROUND_TRIPS, AHEAD_NS = 3, 50_000_000
 JITTER_MS = 250.0
 # Time before the connection began (redirects, names, prompts), which no record confirms.
 UNVERIFIED_MS = 5_000.0
+# Why a token is out of use: it has a row, of the load of this identity.
+ROW_OF = "row of "
 # Of a connection that is still open.
 NO_END = EndedConnection(0)
 # Times of two beacons of one load differ by their rounding.
@@ -87,7 +89,8 @@ class BeaconJoin:
 
     token   whether a token is of the server's form, or signed by it
     apart_ns, most_early  two pages of a connection begin further apart; so many beacons wait for their requests
-    counts  beacons by reason; "accepted" those that became rows, "again" second beacons of a load
+    counts  beacons by reason; "accepted" those that became rows, "again" that another
+            beacon of the same load was counted
     """
 
     def __init__(
@@ -115,6 +118,10 @@ class BeaconJoin:
     def __len__(self) -> int:
         """Return how many tokens, beacons and connections are remembered."""
         return len(self._pages) + len(self._early) + len(self._gone) + len(self._connections)
+
+    def waiting(self) -> int:
+        """Return how many beacons have no result yet: their log line has not come, or their row has not settled."""
+        return len(self._early) + sum(page.reported is not None for page in self._settling)
 
     def requests(self, joined: Iterable[JoinedRequest]) -> None:
         """Take requests; a beacon that came before its request is joined now."""
@@ -154,13 +161,13 @@ class BeaconJoin:
                 self._withdraw(page, load)
             return fault or self._reported(page, reported, counted=False)
         if gone := self._gone.get(token):
-            return gone
+            return self._after(gone, load)
         if not self._token(token):
             return "forged-token"
         if fault := load_fault(load):
             return fault
         if token in self._early:
-            return "" if _same(self._early[token].load, load) else self._merge_early(token, reported)
+            return self._merge_early(token, reported)
         if len(self._early) >= self._most_early:
             # An honest beacon's line comes soon: the one that waits for longest gives way, most likely a forged one.
             self._early.popitem(last=False)
@@ -168,18 +175,30 @@ class BeaconJoin:
         self._early[token] = reported
         return ""
 
+    def _after(self, gone: str, load: PageLoad) -> str:
+        """Return why a beacon of a token that is out of use is refused; "" where it repeats the load of its row."""
+        if gone == ROW_OF + load.identity:
+            self.counts["again"] += 1
+            return ""
+        return "used-token" if gone.startswith(ROW_OF) else gone
+
     def _withdraw(self, page: _Page, load: PageLoad) -> None:
         """Take back that a load was left: the same page loaded later, unmeasurably."""
         before = page.reported
         if before and before.load.left and before.load.identity == load.identity:
             page.reported = None
+            self.counts["again"] += 1
             self._forget(page.request.token, "used-token")
 
     def _merge_early(self, token: str, reported: ReportedLoad) -> str:
-        """Take a second, different beacon of a token whose line has not come."""
+        """Take a second beacon of a token whose line has not come."""
         before = self._early[token].load
+        if _same(before, reported.load):
+            self.counts["again"] += 1
+            return ""
         if before.identity == reported.load.identity and before.left and reported.load.value_ms is not None:
             self._early[token] = reported
+            self.counts["again"] += 1
             return ""
         return "changed-body" if before.identity == reported.load.identity else "used-token"
 
@@ -209,6 +228,7 @@ class BeaconJoin:
             fault = self._slow_or_fast(page, reported)
             if not fault:
                 page.reported = reported
+                self.counts["again"] += 1
             return fault
         if load.left or _same(load, before.load):
             self.counts["again"] += 1
@@ -282,7 +302,7 @@ class BeaconJoin:
         request, reported = page.request, page.reported
         if reported is None:
             return None
-        self._forget(request.token, "used-token")
+        self._forget(request.token, ROW_OF + reported.load.identity)
         end = page.connection.end if page.connection else None
         # the least round trip of the whole connection may disprove what its handshake's did not
         if end is not None and (fault := self._slow_or_fast(page, reported)):

@@ -21,6 +21,8 @@ from functools import lru_cache
 from ipaddress import ip_address
 from typing import NamedTuple
 
+# A number of a request: the server logs every request and counts none, so the reader counts its lines.
+BY_LINES = -1
 # What `configtron doctor` sends in the place of a line; no server's line is like it.
 TEST_LINE = b"ctd configtron doctor"
 # Longest line that is read: names of hosts have 255 characters.
@@ -45,7 +47,7 @@ class RequestLine(NamedTuple):
 
     client      the connection's remote address, packed
     begin_ns    when the request began and the answer ended, wall clock, ns since 1970
-    number      of the request on its connection, from 1; 0: unknown
+    number      of the request on its connection, from 1; 0: unknown; `BY_LINES`
     connection  the server's own number of the connection; "": unknown
     rtt_us      smoothed round trip by then; 0: unknown
     """
@@ -101,7 +103,7 @@ def _line(tag: str, words: list[str]) -> RequestLine | str:
         there,
         end_ns - took_ns,
         end_ns,
-        0 if number == "-" else max(0, int(number) + 1 - first),
+        (BY_LINES if tag == "cth" else 0) if number == "-" else max(0, int(number) + 1 - first),
         "" if connection == "-" else connection,
         rtt_us,
         "" if host == "-" else host.lower(),

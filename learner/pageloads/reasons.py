@@ -32,7 +32,7 @@ JOINS = {
     "forged-token": "not of the form that the server issues, or its signature is wrong",
     "unknown-token": "no log line with this token came in time",
     "expired-token": "the token is older than the longest page load",
-    "used-token": "another page load was reported with this token (a replay)",
+    "used-token": "another page load was reported with this token: a replay, or a page from the browser's cache",
     "changed-body": "the same page load was reported again with other times",
     "impossible-fast": "faster than the round trips of its own connection",
     "impossible-slow": "longer than the time between request and beacon by the server's clock",
@@ -88,6 +88,17 @@ UNTAUGHT = {
     "window-cut": "the kernel reduced the initial window after retransmitted SYN-ACKs: not the arm's window",
     "moved": "the connection's profile was changed while it was open",
     NOT_HERE: "its client drew a profile that this agent's driver lacks: it had the untouched stack",
+}
+# What else is counted: what came, and what went well.
+PROGRESS = {
+    "beacons": "beacons that were read; each has a result: `accepted`, `again`, or a reason of the two tables below",
+    "accepted": "a page load that became a row",
+    "again": "another beacon of a load: the script sends one at the load event, and one when the visitor leaves",
+    "waiting": "no result yet: the log line has not come, or the ten seconds are not over",
+    "reports": "failed loads that browsers reported (Network Error Logging)",
+    "joined": "log lines whose connection is known",
+    "records lost": "connections whose records the kernel dropped, or whose end it did not report",
+    "batches dropped": "an agent's process without rights read too slowly, and the oldest joined lines were dropped",
 }
 ALL = {**BEACONS, **JOINS, **FLOODS, **LINES, **REPORTS, **UNTAUGHT}
 # Disproved by the client's own connection or token.

@@ -20,7 +20,7 @@ from ipaddress import IPv6Address
 from typing import NamedTuple
 
 from configtron.learner.pageloads.lifetimes import Lifetime, Lifetimes
-from configtron.learner.pageloads.log_lines import RequestLine, request_line
+from configtron.learner.pageloads.log_lines import BY_LINES, RequestLine, request_line
 from configtron.learner.pageloads.recent import RecentNames
 from configtron.model.close_records import (
     ABORTED,
@@ -101,7 +101,6 @@ class RequestJoin:
     """Takes records and lines in any order, hands out requests whose connection is certain.
 
     describe     what a connection's client was given, from its record and its address
-    all_logged   the server logs every request, so that lines count a connection's requests where it does not
     counts       lines by reason; "joined" those that passed on
     """
 
@@ -109,11 +108,10 @@ class RequestJoin:
         self,
         describe: Callable[[OpenRecord, bytes], DrawnArm],
         lifetimes: Lifetimes | None = None,
-        all_logged: bool = False,
     ) -> None:
         self.counts: Counter[str] = Counter()
         self.lifetimes = lifetimes if lifetimes is not None else Lifetimes()
-        self._describe, self._all_logged = describe, all_logged
+        self._describe = describe
         self._waiting: deque[tuple[int, int, RequestLine]] = deque()
         self._seen = RecentNames(MOST_SEEN)
         self._ended: list[EndedConnection] = []
@@ -197,7 +195,7 @@ class RequestJoin:
         return self._request(line, lifetime, begin_ns, end_ns)
 
     def _request(self, line: RequestLine, lifetime: Lifetime, begin_ns: int, end_ns: int) -> JoinedRequest:
-        number = line.number or (lifetime.requests if self._all_logged else 0)
+        number = lifetime.requests if line.number == BY_LINES else line.number
         closed, rtt_us = lifetime.closed, lifetime.record.rtt_us or 0
         if closed:
             least_us = closed.min_rtt_us or rtt_us

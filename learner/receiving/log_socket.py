@@ -8,6 +8,7 @@ default 10: raise it before this socket is made (`WANTED_QUEUE`).
 from __future__ import annotations
 
 import errno
+import grp
 import json
 import os
 import socket
@@ -25,6 +26,8 @@ BUFFER_BYTES = 8 << 20
 QUEUE = Path("/proc/sys/net/unix/max_dgram_qlen")
 # A tenth of a second of five thousand pages.
 WANTED_QUEUE = 512
+# Root and the web server's group write to the socket; the folder's group is that of every socket made in it.
+SOCKET_MODE, FOLDER_MODE = 0o660, 0o2750
 # Lines that are read in one go, so that records are read in between.
 AT_ONCE = 2_000
 
@@ -46,16 +49,23 @@ def short_queue(setting: Path = QUEUE) -> str:
 
 
 class LogSocket:
-    """Bound to a path, which is taken over from a predecessor that died. Errors: `Missing`."""
+    """Bound to a path, which is taken over from a predecessor that died; its folder is made if only that is absent.
 
-    def __init__(self, path: Path, mode: int = 0o660) -> None:
+    group   GID that may write to it, the web server's; None: that of the folder or of this process
+
+    Errors: `Missing`.
+    """
+
+    def __init__(self, path: Path, group: int | None = None) -> None:
         self.path = path
         self._testers: list[str | bytes] = []
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         try:
             self._take_over()
+            _make_folder(path.parent, group)
             self._socket.bind(str(path))
-            path.chmod(mode)
+            _hand_to(path, group)
+            path.chmod(SOCKET_MODE)
         except OSError as error:
             self._socket.close()
             why = "a symbolic link to nothing" if path.is_symlink() and not path.exists() else error.strerror or error
@@ -96,6 +106,14 @@ class LogSocket:
                 self._testers.append(sender)
             yield data, time.clock_gettime_ns(time.CLOCK_BOOTTIME), time.time_ns()
 
+    def access(self) -> str:
+        """Return the socket's path, and which group may write to it; or what became of it."""
+        try:
+            found = self.path.stat()
+        except OSError as error:
+            return f"{self.path} ({error.strerror})"
+        return f"{self.path} (group {_name(found.st_gid)}, mode {found.st_mode & 0o7777:04o})"
+
     def answer(self, counts: Mapping[str, int]) -> None:
         """Send counts of lines to each process that sent a test line."""
         while self._testers:
@@ -109,3 +127,26 @@ class LogSocket:
             os.unlink(self.path)
         except FileNotFoundError:
             pass
+
+
+def _make_folder(folder: Path, group: int | None) -> None:
+    """Make a folder that is absent; one that was made for the socket gets its group. Errors: `OSError`."""
+    if not folder.exists():
+        folder.mkdir()
+        folder.chmod(FOLDER_MODE)
+    if stat.S_IMODE(folder.stat().st_mode) == FOLDER_MODE:
+        _hand_to(folder, group)
+
+
+def _hand_to(path: Path, group: int | None) -> None:
+    """Give a path to a group, where this process may: `access` shows which group it has."""
+    if group is not None and path.stat().st_gid != group:
+        with suppress(PermissionError):
+            os.chown(path, -1, group)
+
+
+def _name(group: int) -> str:
+    try:
+        return grp.getgrgid(group).gr_name
+    except KeyError:
+        return str(group)

@@ -122,7 +122,20 @@ def test_a_replay_is_refused_after_the_row_too() -> None:
     agent = joined()
     agent.beacon(load(), T0 + 500 * MS)
     assert len(rows_of(agent)) == 1
-    assert agent.beacon(load(), T0 + 101 * S) == "used-token"
+    assert agent.beacon(load()._replace(identity="another"), T0 + 101 * S) == "used-token"
+
+
+def test_each_beacon_that_was_let_in_has_a_result_or_waits() -> None:
+    """Repeats of a load whose line had not come, or whose row had settled, were not counted, or as replays."""
+    agent, lines = BeaconJoin("web1", "boot1"), requests()
+    for _ in range(2):
+        assert agent.beacon(load(), T0 + 500 * MS) == ""
+    assert (agent.counts, agent.waiting()) == ({"again": 1}, 1)
+    lines.record(opened(T0, 1, 1))
+    lines.datagram(line(token(0), T0, 1, 0), T0, T0)
+    agent.requests(lines.advance(T0 + S, T0))
+    assert len(rows_of(agent)) == 1 and agent.beacon(load(), T0 + 101 * S) == ""
+    assert (agent.counts, agent.waiting()) == ({"again": 2, "accepted": 1}, 0)
 
 
 def test_tokens_expire() -> None:

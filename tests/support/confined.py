@@ -6,7 +6,7 @@
 Taken from the unit's text: ExecStart, CapabilityBoundingSet, NoNewPrivileges, MemoryDenyWriteExecute, SystemCallFilter
 with SystemCallErrorNumber (groups by `systemd-analyze syscall-filter`), RestrictAddressFamilies, and of
 RestrictNamespaces that setns may enter network namespaces only; and ProtectSystem=strict, by a file system that is
-read-only but for FOLDER, /run/configtron-tune, /dev, /proc and /sys.
+read-only but for FOLDER, /run/configtron-tune, /run/configtron where it is there, /dev, /proc and /sys.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ def main() -> None:
     if settings(unit, "ProtectSystem") == ["strict"]:
         Path("/run/configtron-tune").mkdir(mode=0o700, exist_ok=True)
         os.unshare(os.CLONE_NEWNS) if hasattr(os, "unshare") else ctypes.CDLL(None).unshare(0x00020000)
-        for place in (folder, *WRITABLE):
+        logs = ["/run/configtron"] if Path("/run/configtron").exists() else []
+        for place in (folder, *WRITABLE, *logs):
             subprocess.run(["mount", "--rbind", place, place], check=True)
         subprocess.run(["mount", "-o", "remount,bind,ro", "/"], check=True)
     bounded = ",".join(["-all", *("+" + name.removeprefix("CAP_").lower() for name in capabilities.split())])

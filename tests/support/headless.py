@@ -34,8 +34,8 @@ NAMES = ("chromium-headless-shell", "chromium", "chromium-browser")
 class HeadlessPage:
     """One page at one width."""
 
-    def __init__(self, page: Path | str, width: int, folder: Path | None = None) -> None:
-        """page: a file, or an address, which needs a folder for Chromium's own files."""
+    def __init__(self, page: Path | str, width: int, folder: Path | None = None, agent: str = "") -> None:
+        """page: a file, or an address, which needs a folder for Chromium's own files; agent: the User-Agent."""
         url = page if isinstance(page, str) else page.as_uri()
         folder = folder or Path(page).parent
         program = next((found for name in NAMES if (found := shutil.which(name))), None)
@@ -53,6 +53,7 @@ class HeadlessPage:
             "--remote-debugging-pipe",
             f"--window-size={width},900",
             f"--user-data-dir={folder / 'chromium'}",
+            *([f"--user-agent={agent}"] if agent else []),
         ]
 
         def descriptors() -> None:

@@ -24,7 +24,7 @@ PAGE = '<!doctype html><title>page</title><script src="/configtron/beacon.js"></
 MODULES = "mpm_event unique_id headers authz_core mime dir proxy proxy_http"
 AROUND = {
     "nginx": """
-daemon off; worker_processes 1; pid {folder}/pid; error_log {folder}/errors; events {{ worker_connections 256; }}
+daemon off; {user} worker_processes 1; pid {folder}/pid; error_log {folder}/errors; events {{ worker_connections 256; }}
 http {{ types {{ text/html html; text/javascript js; }} {temporary}
 {snippet} }}
 """,
@@ -53,6 +53,8 @@ DocumentRoot {folder}/www
 {snippet}
 """,
 }
+# Where the test is root: the users that the packages' own configurations name.
+USERS = {"nginx": "user www-data;", "apache": "User www-data\nGroup www-data", "haproxy": ""}
 COMMANDS = {
     "nginx": ["nginx", "-c", "{folder}/conf"],
     "haproxy": ["haproxy", "-f", "{folder}/conf"],
@@ -100,7 +102,7 @@ def running(
         modules = "\n".join(f"LoadModule {one}_module /usr/lib/apache2/modules/mod_{one}.so" for one in MODULES.split())
         conf = AROUND[name].format(
             folder=folder, snippet=text, temporary=nginx_temporary(f"{folder}/t-"), port=port, files=files,
-            modules=modules, user="User www-data\nGroup www-data" if os.geteuid() == 0 else "",
+            modules=modules, user=USERS[name] if os.geteuid() == 0 else "",
         )  # fmt: skip
         (folder / "conf").write_text(conf)
         command = [word.format(folder=folder) for word in COMMANDS[name]]

@@ -18,6 +18,7 @@ from configtron.model.draw import Key, Mix, Plan
 from configtron.model.fleet import OutcomeRow
 from configtron.service.outcomes.local_outcomes import LocalOutcomes
 from configtron.service.outcomes.root_reader import RecordSource
+from configtron.service.outcomes.web_group import web_group
 
 # An epoch of 30 years: no test is near its turn.
 EPOCH_S = 10**9
@@ -58,7 +59,6 @@ def running_outcomes(
     source: RecordSource,
     options: IntakeOptions | None = None,
     *,
-    all_logged: bool = False,
     plans: PlanBook | None = None,
     settle_ns: int = SETTLE_NS,
 ) -> Iterator[RunningOutcomes]:
@@ -69,8 +69,7 @@ def running_outcomes(
     def keep(more: Sequence[OutcomeRow]) -> None:
         rows.extend(more)
 
-    local = LocalOutcomes("web1", "boot1", source, plans or book(), keep, log, options, all_logged, settle_ns)
-    log.chmod(0o666)
+    local = LocalOutcomes("web1", "boot1", source, plans or book(), keep, log, options, settle_ns, web_group())
     loop.run_until_complete(local.start(port=0))
     thread = threading.Thread(target=loop.run_forever)
     thread.start()

@@ -98,7 +98,6 @@ def main(folder: Path, driver: str, seconds: float) -> None:
             if serving.poll() is not None:
                 raise SystemExit((folder / "served").read_text())
             time.sleep(0.1)
-        log.chmod(0o666)
         stop = threading.Event()
         with running("nginx", folder, log, ENDPOINT):
             before = settings_now()

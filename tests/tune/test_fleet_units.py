@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -17,7 +18,8 @@ import pytest
 from configtron.db.tuning import Tuning
 from configtron.model.nouns import Profile
 from configtron.service.fleet import enrolment
-from configtron.tune.fleet_units import AGENT, AGENT_STATE, MANAGER, MANAGER_STATE, fleet_units
+from configtron.service.outcomes.web_group import web_group
+from configtron.tune.fleet_units import AGENT, AGENT_STATE, MANAGER, MANAGER_STATE, SERVE, fleet_units, serve_unit
 from configtron.tune.units import STATE
 from rigs import ROOT
 from rigs.isolation import apart
@@ -27,10 +29,11 @@ MOST_EXPOSURE = 4.0
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
-@pytest.mark.parametrize("name", [AGENT, MANAGER])
+@pytest.mark.parametrize("name", [AGENT, MANAGER, SERVE])
 def test_exposure(name: str, tmp_path: Path) -> None:
     unit = tmp_path / name
-    unit.write_text(fleet_units(["/usr/bin/configtron"])[name])
+    program = ["/usr/bin/configtron"]
+    unit.write_text({**fleet_units(program), SERVE: serve_unit(program, [], "/run/configtron")}[name])
     command = ["systemd-analyze", "security", "--offline=true", "--no-pager", unit]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     found = re.search(r"exposure level for \S+: ([0-9.]+)", done.stdout)
@@ -44,6 +47,7 @@ def test_a_path_with_a_space_is_one_word_and_the_manager_does_not_come_back_when
     assert 'ExecStart="/opt/my tools/configtron" --db /var/lib/configtron/configtron.db tune agent' in units[AGENT]
     assert "RestartPreventExitStatus=2 5 6\n" in units[MANAGER] and "CapabilityBoundingSet=\n" in units[MANAGER]
     # Five failed starts in ten seconds are systemd's limit unless the unit has its own.
+    assert all("Type=notify\n" in text for text in units.values())
     assert all("StartLimitIntervalSec=0\n" in text.partition("[Service]")[0] for text in units.values())
 
 
@@ -60,7 +64,12 @@ def test_both_services_work_with_their_rights(tmp_path: Path) -> None:
 
 def _worked(folder: Path) -> None:
     """Apart: a manager and an agent by their units, until the manager shows the map that the agent holds."""
-    for words in ("ip link set lo up", "mount -t tmpfs tmpfs /var/lib", "mount -t bpf bpf /sys/fs/bpf"):
+    for words in (
+        "ip link set lo up",
+        "mount -t tmpfs tmpfs /var/lib",
+        "mount -t tmpfs tmpfs /run",
+        "mount -t bpf bpf /sys/fs/bpf",
+    ):
         subprocess.run(words.split(), check=True)
     python = [sys.executable, "-P", "-m", "configtron"]
     for name, text in fleet_units(python).items():
@@ -73,7 +82,18 @@ def _worked(folder: Path) -> None:
     # Both at once: the agent's driver takes a second to look about.
     line = enrolment.enroll(database, database.parent / "fleet", "web1", "tcp://127.0.0.1:5560")
     enrolment.join(Path(AGENT_STATE), line, "root")
-    running = [_confined(folder / name) for name in (MANAGER, AGENT)]
+    Path("/run/configtron").mkdir()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd, socket.socket() as browser:
+        systemd.bind(str(folder / "notify"))
+        systemd.settimeout(60)
+        running = []
+        for name in (MANAGER, AGENT):
+            running.append(_confined(folder / name))
+            assert systemd.recv(100) == b"READY=1"
+        # systemctl has returned: beacons are taken, and log lines.
+        assert browser.connect_ex(("127.0.0.1", 9315)) == 0 and Path("/run/configtron/outcomes.log").is_socket()
+        # Unlike the folder, which is root's here.
+        assert Path("/run/configtron/outcomes.log").stat().st_gid == web_group()
     _until(lambda: enrolment.agents(database)[0].held not in ("", "0.0"), running)
     for process in running:
         process.terminate()
@@ -82,7 +102,10 @@ def _worked(folder: Path) -> None:
 
 
 def _confined(unit: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, ROOT / "tests" / "support" / "confined.py", unit, "/var/lib"])
+    environment = {**os.environ, "NOTIFY_SOCKET": str(unit.parent / "notify"),
+                   "CONFIGTRON_TUNE_AGENT_BEACONS": "127.0.0.1:9315"}  # fmt: skip
+    command = [sys.executable, ROOT / "tests" / "support" / "confined.py", unit, "/var/lib"]
+    return subprocess.Popen(command, env=environment)
 
 
 def _until(holds: Callable[[], bool], running: list[subprocess.Popen[bytes]]) -> None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -11,13 +10,18 @@ import click
 from configtron.cli.completing import drivers, either
 from configtron.cli.learn.options import stage_options
 from configtron.cli.options import SPAN, Finite, with_options
+from configtron.cli.output import say
 from configtron.cli.settings import settings
-from configtron.cli.tune.options import guard_options
+from configtron.cli.tune.options import guard_options, log_options
 from configtron.linux.signals import asked_to_stop
 from configtron.model.errors import DONE, INTERRUPTED, BadInput
 from configtron.report.log_lines import log_progress
 
+SERVERS = ("nginx", "apache", "haproxy")
 OPTIONS = with_options(
+    click.option("--setup", "server", type=click.Choice(SERVERS), help="Write what this web server and systemd need,"
+                 " let the server test it, and end. Again, it changes nothing."),
+    click.option("--undo", is_flag=True, help="With --setup: take back what it wrote."),
     click.option("--local", is_flag=True, help="This host alone, in one process; `learn manager` serves many."),
     click.option("--policy", default="thompson", show_default=True, metavar="POLICY", shell_complete=either,
                  help="Policy: one of `learn policies`."),
@@ -31,8 +35,7 @@ OPTIONS = with_options(
                  show_default=True, help="Port of the web server whose clients are tuned; repeat for more."),
     click.option("--beacons", default="127.0.0.1:9315", show_default=True, metavar="HOST:PORT",
                  help="Where the web server passes beacons on to."),
-    click.option("--log-socket", "log_path", type=click.Path(dir_okay=False, path_type=Path), metavar="PATH",
-                 help="Socket of the web server's access log.  [default: /run/configtron/outcomes.log]"),
+    log_options,
     click.option("--begin-with", type=click.IntRange(1), default=2_000, show_default=True, metavar="N",
                  help="Page loads under Default before anything is tried."),
     click.option("--least-clients", type=click.IntRange(1), metavar="N", help="Clients of an epoch that a prefix needs"
@@ -51,7 +54,7 @@ OPTIONS = with_options(
 @OPTIONS
 @stage_options
 @click.option("--page", default="", metavar="HOST:PORT", help="Serve the live page and /metrics there.")
-def serve(span_s: float | None, local: bool, **given: Any) -> int:
+def serve(span_s: float | None, local: bool, server: str | None, undo: bool, **given: Any) -> int:
     """Tune this host's clients, learn from their page loads, and go on so until Ctrl-C; then put back what stood.
 
     All clients keep Default until --begin-with page loads have come in; then each epoch has a map, whose mixes reach
@@ -60,6 +63,10 @@ def serve(span_s: float | None, local: bool, **given: Any) -> int:
 
     Needs the extras `learn` and `fleet`, and root. Exit code 5: these or a driver are missing; 6: another acts here.
     """
+    if undo and not server:
+        raise BadInput("--undo without --setup: name the web server, as in --setup nginx --undo")
+    if server:
+        return _set_up(server, undo, given)
     if not local:
         raise BadInput("serve --local runs the loop of this host; `configtron learn manager run` serves many hosts")
     from configtron.service.learning.serve_local import serve_local, serve_options, until
@@ -68,3 +75,13 @@ def serve(span_s: float | None, local: bool, **given: Any) -> int:
     with asked_to_stop() as stopping:
         serve_local(serve_options(settings().db, **given), until(stopping, span_s))
         return INTERRUPTED if stopping() else DONE
+
+
+def _set_up(server: str, undo: bool, given: dict[str, Any]) -> int:
+    """Set the web server up, or take that back, and print what was done."""
+    from configtron.service.outcomes.web_setup import SetupOptions, set_up, take_back
+
+    taken = {name: given[name] for name in ("beacons", "log_path", "log_group", "ports")}
+    for line in take_back(server) if undo else set_up(SetupOptions(server, **taken)):
+        say(line)
+    return DONE

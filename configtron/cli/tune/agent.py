@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from configtron.cli.output import say
+from configtron.cli.tune.options import log_options
 from configtron.cli.tune.resolved import lease_options
 from configtron.linux.signals import asked_to_stop
 from configtron.model.errors import DONE, INTERRUPTED
@@ -24,13 +25,13 @@ FOLDER, USER = Path("/var/lib/configtron-agent"), "configtron-agent"
               help="Whom the process that has the network runs as; this one stays root.")  # fmt: skip
 @click.option("--beacons", metavar="HOST:PORT", help="Where the web server passes beacons of page loads on to, as in"
               " 127.0.0.1:9315; without it, none are taken.")  # fmt: skip
-@click.option("--log-socket", "log_path", type=click.Path(dir_okay=False, path_type=Path), metavar="PATH",
-              help="Socket of the web server's access log.  [default: /run/configtron/outcomes.log]")  # fmt: skip
+@log_options
 @click.option("--join", "line", metavar="LINE", help="Join the manager that printed this line, and end.")
 @click.option("--key", is_flag=True, help="Print this host's public key for `enroll --key`, and end.")
 @click.option("--metrics", default="", metavar="HOST:PORT", help="Serve /metrics there (no password: on loopback).")
 @click.option("--retune-open", is_flag=True, help="Re-tune open connections too where a prefix's class changes.")
-def agent(folder: Path, user: str, beacons: str | None, log_path: Path | None, line: str | None, **more: Any) -> int:
+def agent(folder: Path, user: str, beacons: str | None, log_path: Path | None, log_group: str, line: str | None,
+          **more: Any) -> int:  # fmt: skip
     """Apply the maps of a manager (`configtron learn manager`) until Ctrl-C, and send it outcomes.
 
     What a human set by `tune profile` and `tune prefix` is not touched; --bound and --allow-unfair travel to the
@@ -53,6 +54,6 @@ def agent(folder: Path, user: str, beacons: str | None, log_path: Path | None, l
         return DONE
     log_progress()
     with asked_to_stop() as stopping:
-        pages = pages_options(beacons, log_path)
+        pages = pages_options(beacons, log_path, log_group)
         run_agent(AgentOptions(lease_options(), folder, user, pages, **more), stop=stopping)
         return INTERRUPTED if stopping() else DONE

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from configtron.cli.completing import drivers
@@ -22,6 +24,15 @@ where_options = with_options(
     click.option("--cgroup", metavar="PATH", help="Only connections of this cgroup; else of all."),
     click.option("--listen", multiple=True, metavar="PORT",
                  help="Only connections to this port, or address:port; may be repeated."),
+)  # fmt: skip
+
+
+# The web server's access log, for what learns from page loads.
+log_options = with_options(
+    click.option("--log-socket", "log_path", type=click.Path(dir_okay=False, path_type=Path), metavar="PATH",
+                 help="Socket of the web server's access log.  [default: /run/configtron/outcomes.log]"),
+    click.option("--log-group", default="", metavar="NAME",
+                 help="Group that may write to it.  [default: of the web server's workers, or www-data]"),
 )  # fmt: skip
 
 

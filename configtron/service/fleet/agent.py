@@ -41,6 +41,7 @@ from configtron.model.tuning_json import value_text
 from configtron.service.fleet.agent_log import ApplierLog, resume_kept
 from configtron.service.fleet.agent_metrics import METRICS
 from configtron.service.fleet.agent_pages import PageReading
+from configtron.service.fleet.agent_readiness import AgentReadiness
 from configtron.service.fleet.applier import Applier
 from configtron.service.fleet.enforcement import JournaledEnforcement
 from configtron.service.fleet.page_intake import PagesOptions
@@ -129,12 +130,14 @@ def run_agent(options: AgentOptions, *, stop: Callable[[], bool] = lambda: False
         retuning = ClassRetuning(applier, enforcement) if options.retune_open else None
         network: _Network | None = None
         restarts, lines = Restarts(), ApplierLog()
+        readiness = AgentReadiness(options.pages.port if options.pages else 0)
         try:
             while not stop():
                 if network is None and time.monotonic() >= restarts.due_s:
                     restarts.begun(time.monotonic())
                     network = _started(restarts, options, identity, applier, driver, reading)
                 network = _turn(applier, network, reading, restarts, lines)
+                readiness.turn(network is not None)
                 if options.metrics:
                     _stand(applier, network, reading)
                 lines.turn(applier, _boot_s(), time.time_ns())

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from configtron.fleet.transport.applier_link import StandingReport
 from configtron.model.exposition import AGENT_METRICS, CONTENT_TYPE, Samples, exposition
@@ -55,7 +55,7 @@ class AgentMetrics:
             found["agent_entries_refused"] = {(): float(self._applied[1])}
         found |= self._standing()
         if loads is not None:
-            found["agent_loads_total"] = {(name,): float(number) for name, number in loads().items()}
+            found |= outcome_samples(loads=loads())
         self._samples = found
 
     def _standing(self) -> dict[str, Samples]:
@@ -65,6 +65,12 @@ class AgentMetrics:
         if now.valid_s is not None and now.lease_s is not None:
             found = {"agent_map_valid_seconds": {(): now.valid_s}, "agent_lease_seconds": {(): now.lease_s}}
         if now.records is not None:
-            kinds = zip(("open", "close", "lost"), now.records, strict=True)
-            found["agent_records_total"] = {(kind,): float(number) for kind, number in kinds}
+            found |= outcome_samples(now.records)
         return found
+
+
+def outcome_samples(records: tuple[int, ...] = (), loads: Mapping[str, int] | None = None) -> dict[str, Samples]:
+    """Return what came of page loads. records: as of `RootReader.records`; loads: by what became of them."""
+    kinds = zip(("open", "close", "lost", "line"), records, strict=False)
+    return {"agent_records_total": {(kind,): float(number) for kind, number in kinds},
+            "agent_loads_total": {(name,): float(number) for name, number in (loads or {}).items()}}  # fmt: skip

@@ -21,8 +21,9 @@ from configtron.model.close_records import CloseRecord, OpenRecord
 from configtron.model.errors import BadInput, Missing
 from configtron.service.fleet.applier import Applier
 from configtron.service.fleet.enforcement import JournaledEnforcement
-from configtron.service.fleet.page_intake import CountsReport, PagesOptions
+from configtron.service.fleet.page_intake import PagesOptions
 from configtron.service.outcomes.batch_bytes import QUESTION_BYTES, encoded, question_of
+from configtron.service.outcomes.counts_report import CountsReport
 from configtron.service.outcomes.root_reader import (
     ClientAsked,
     ClientKnown,
@@ -31,6 +32,7 @@ from configtron.service.outcomes.root_reader import (
     RecordSource,
     RootReader,
 )
+from configtron.service.outcomes.web_group import web_group
 
 # Requests, and ended connections, of one datagram: some 15 kB, 50 kB with the longest names; connections that ended
 # badly, of which a datagram has no more bytes. Datagrams that wait: two minutes of a busy site.
@@ -62,7 +64,8 @@ class PageReading:
         self._draws = enforcement.draws
         source: RecordSource = RecordsInForce(enforcement.drawing) if self._draws else NoRecords()
         self.book = PlanBook(self._draws)
-        self.reader = RootReader(source, LogSocket(options.log_path), self.book)
+        self.reader = RootReader(source, LogSocket(options.log_path, web_group(options.log_group)), self.book)
+        log.info("log lines are read at %s", self.reader.lines.access())
         self._waiting: deque[bytes] = deque()
         self._end: socket.socket | None = None
         self._ports: tuple[int, ...] = ()

@@ -14,6 +14,7 @@ from pathlib import Path
 from configtron.db.fleet import FleetStore
 from configtron.fleet.transport.curve_keys import curve_pair, signing_key
 from configtron.fleet.transport.manager_sockets import ManagerSockets
+from configtron.linux.notify import ready
 from configtron.model.bounds import check_number, check_texts
 from configtron.model.errors import Refused
 from configtron.service.fleet.key_rotation import KeyRotation, change_key
@@ -88,6 +89,7 @@ def run_manager(options: ManagerOptions, maker: MapMaker | LearnerRecipe, *, sto
             log.info("manager %s (term %d) listens at %s", name, core.term, options.endpoint)
             started(core)
             with closing(core), _served(options):
+                ready()
                 refusals = KeyRefusals()
                 while not stop():
                     _turn(core, sockets)

@@ -10,7 +10,7 @@ import selectors
 import socket
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -22,6 +22,7 @@ from configtron.model.errors import BadInput, Missing
 from configtron.model.fleet import OutcomeRow
 from configtron.service.fleet.spool import Spool
 from configtron.service.outcomes.batch_bytes import MOST_OF_QUESTION, decoded, question
+from configtron.service.outcomes.counts_report import CountsReport
 from configtron.service.outcomes.local_outcomes import LOG_PATH
 from configtron.service.outcomes.page_outcomes import PageOutcomes
 from configtron.service.outcomes.root_reader import ClientAsked, ReaderBatch
@@ -30,8 +31,8 @@ log = logging.getLogger("configtron.fleet")
 
 # The longest datagram (`agent_pages.py`).
 BUFFER_BYTES = 1 << 20
-# s between two lines that state what became of page loads, and between two tries to listen.
-REPORT_S, AGAIN_S = 60.0, 10.0
+# s between two tries to listen.
+AGAIN_S = 10.0
 # Of the event loop in a turn: accepting a connection and reading from it are callbacks of callbacks, which no
 # descriptor announces.
 ROUNDS = 5
@@ -42,12 +43,13 @@ MOST_QUESTIONS = 1_000
 @dataclass(frozen=True, slots=True)
 class PagesOptions:
     """host, port: where beacons come; log_path: socket of the web server's access log; settle_ns: until a page load's
-    row is complete."""
+    row is complete; log_group: the socket's group, "": found (`web_group`)."""
 
     host: str
     port: int
     log_path: Path = LOG_PATH
     settle_ns: int = SETTLE_NS
+    log_group: str = ""
 
     def __post_init__(self) -> None:
         """Check texts and numbers. Errors: `BadInput`."""
@@ -63,33 +65,17 @@ class PagesOptions:
     def of(cls, text: str) -> PagesOptions:
         """Return the options of `text`."""
         found = json.loads(text)
-        return cls(found["host"], found["port"], Path(found["log_path"]), found["settle_ns"])
+        return cls(found["host"], found["port"], Path(found["log_path"]), found["settle_ns"], found["log_group"])
 
 
-def pages_options(beacons: str | None, log_path: Path | None) -> PagesOptions | None:
+def pages_options(beacons: str | None, log_path: Path | None, log_group: str = "") -> PagesOptions | None:
     """Return options as they are typed; None without `--beacons`. Errors: `BadInput`."""
     if beacons is None:
-        if log_path is not None:
-            raise BadInput("--log-socket without --beacons: page loads need both; add --beacons 127.0.0.1:9315")
+        if log_path is not None or log_group:
+            option = "--log-group" if log_path is None else "--log-socket"
+            raise BadInput(f"{option} without --beacons: page loads need both; add --beacons 127.0.0.1:9315")
         return None
-    return PagesOptions(*beacons_at(beacons), log_path or LOG_PATH)
-
-
-class CountsReport:
-    """What became of page loads, as a line a minute: numbers since the line before."""
-
-    def __init__(self, about: str) -> None:
-        self._about, self._reported = about, Counter[str]()
-        self._due_s = time.monotonic() + REPORT_S
-
-    def turn(self, counts: Callable[[], Counter[str]], *, now: bool = False) -> None:
-        """State what is new, if a minute has passed or it is asked for."""
-        if not now and time.monotonic() < self._due_s:
-            return
-        self._due_s, found = time.monotonic() + REPORT_S, counts()
-        if fresh := found - self._reported:
-            log.info("%s: %s", self._about, ", ".join(f"{number} {name}" for name, number in fresh.most_common()))
-        self._reported = found
+    return PagesOptions(*beacons_at(beacons), log_path or LOG_PATH, log_group=log_group)
 
 
 class PageIntake:
@@ -103,7 +89,7 @@ class PageIntake:
         self._questions: deque[ClientAsked] = deque()
         self.pages = PageOutcomes(spool.agent, spool.boot, self._keep, settle_ns=options.settle_ns, ask=self._ask)
         self.refused: Counter[str] = Counter()
-        self._report = CountsReport("page loads")
+        self._report = CountsReport("page loads", self.pages.beacons.waiting)
         self._listens, self._listen_s, self._complaint = False, 0.0, ""
 
     def filenos(self) -> tuple[int, ...]:

@@ -26,13 +26,13 @@ from configtron.learner.receiving.http_endpoint import beacons_at
 from configtron.learner.registry import PREFERRED
 from configtron.learner.rulebook import learned_profile
 from configtron.learner.window_maker import INITIAL, LEAST_OF_PREFIX, MOST_LEARNED
+from configtron.linux.notify import ready
 from configtron.model.bounds import check_number, check_texts
 from configtron.model.draw import Key, Mix, Plan
 from configtron.model.errors import BadInput, ConfigtronError
 from configtron.model.fleet import FleetMap
 from configtron.model.grid import Grid, live_grid
 from configtron.model.nouns import Profile
-from configtron.model.protocols import Driver
 from configtron.service.boundary import fault
 from configtron.service.fleet.map_maker import LearningMaker
 from configtron.service.fleet.stages import StageOptions, Stages
@@ -69,9 +69,10 @@ CLIENTS, PREFIXES_ALONE = 20, 1
 class ServeOptions:
     """lease: database, driver, place and limits; maps: as `MapOptions`, whose `least_clients` 0 is chosen by the
     driver; policy: a row of `learn policies`; begin_with, budget: as in `LoopOptions`; host, port: where beacons
-    come; log_path: socket of the web server's access log; keys: folder of the key that signs maps; fresh: forget
-    what was learned, and learn from the stored outcomes anew; stages: how maps reach clients; page: HOST:PORT
-    of the live page and of /metrics, "" for none; strategies: shares of `--policy initial`, as they are typed."""
+    come; log_path, log_group: socket of the web server's access log, as in `PagesOptions`; keys: folder of the key
+    that signs maps; fresh: forget what was learned, and learn from the stored outcomes anew; stages: how maps reach
+    clients; page: HOST:PORT of the live page and of /metrics, "" for none; strategies: shares of `--policy initial`,
+    as they are typed."""
 
     lease: LeaseOptions
     keys: Path
@@ -85,6 +86,7 @@ class ServeOptions:
     host: str = "127.0.0.1"
     port: int = 0
     log_path: Path | None = None
+    log_group: str = ""
     fresh: bool = False
     ports: tuple[int, ...] = field(default=(80, 443))
     stages: StageOptions = StageOptions()
@@ -197,9 +199,7 @@ def serve_local(options: ServeOptions, stop: Callable[[], bool], seen: Callable[
         try:
             learning = learner.begun()
             applying = LocalApplying(learning, applier, key.verify_key, ClassRetuning(applier, enforcement))
-            place = listener_place(options.page, "--page") if options.page else None
-            with listening(place, loop_texts(options.lease.database), "--page"):
-                asyncio.run(_run(options, applying, driver, enforcement, learner, stop, seen))
+            asyncio.run(_run(options, applying, enforcement, learner, stop, seen))
         finally:
             learner.end()
             enforcement.release()
@@ -278,15 +278,16 @@ def until(stop: Callable[[], bool], span_s: float | None) -> Callable[[], bool]:
 
 
 async def _run(
-    options: ServeOptions, applying: LocalApplying, driver: Driver, enforcement: JournaledEnforcement,
-    learner: LearningThread, stop: Callable[[], bool], seen: Callable[[LoopStep], None],
+    options: ServeOptions, applying: LocalApplying, enforcement: JournaledEnforcement, learner: LearningThread,
+    stop: Callable[[], bool], seen: Callable[[LoopStep], None],
 ) -> None:  # fmt: skip
-    """Take page loads in and turn the loop."""
+    """Take page loads in, serve the page, and turn the loop."""
     from configtron.learner.pageloads.plan_book import PlanBook
     from configtron.learner.receiving.ended_sockets import EndedSockets, boottime_ns
     from configtron.learner.receiving.http_endpoint import PORT
     from configtron.service.outcomes.local_outcomes import LOG_PATH, LocalOutcomes
     from configtron.service.outcomes.root_reader import RecordsInForce
+    from configtron.service.outcomes.web_group import web_group
 
     book, learning = PlanBook(enforcement.draws), applying.learning
     source: RecordsInForce | EndedSockets
@@ -294,19 +295,30 @@ async def _run(
         source = RecordsInForce(enforcement.drawing)
     else:
         source = enforcement.marker = EndedSockets(options.ports)
-    outcomes = LocalOutcomes(AGENT, learner.boot, source, book, learning.rows, options.log_path or LOG_PATH)
+    outcomes = LocalOutcomes(AGENT, learner.boot, source, book, learning.rows, options.log_path or LOG_PATH,
+                             log_group=web_group(options.log_group, options.ports))  # fmt: skip
+    place = listener_place(options.page, "--page") if options.page else None
+
+    def turn() -> None:
+        learner.check()
+        step = applying.turn(time.clock_gettime(time.CLOCK_BOOTTIME), time.time_ns())
+        applying.applier.turns.pass_on(book, boottime_ns())
+        if step.applied is not None:
+            place = f"map {step.applied.term}.{step.applied.version}"
+            log.info("%s: %s; %s", place, mixes_text(step.applied), learning.learned())
+        if step.applied is not None or step.moved or step.retuned is not None:
+            seen(step)
+
     await outcomes.start(options.host, options.port or PORT)
     try:
-        while not stop():
-            learner.check()
-            step = applying.turn(time.clock_gettime(time.CLOCK_BOOTTIME), time.time_ns())
-            applying.applier.turns.pass_on(book, boottime_ns())
-            if step.applied is not None:
-                place = f"map {step.applied.term}.{step.applied.version}"
-                log.info("%s: %s; %s", place, mixes_text(step.applied), learning.learned())
-            if step.applied is not None or step.moved or step.retuned is not None:
-                seen(step)
-            await asyncio.sleep(TURN_S)
+        with listening(place, loop_texts(options.lease.database, outcomes=outcomes), "--page"):
+            log.info("log lines are read at %s, beacons at %s port %d", outcomes.reader.lines.access(), options.host,
+                     outcomes.pages.endpoint.port)  # fmt: skip
+            turn()
+            ready()
+            while not stop():
+                await asyncio.sleep(TURN_S)
+                turn()
     finally:
         await outcomes.stop()
 

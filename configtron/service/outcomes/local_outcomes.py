@@ -14,6 +14,7 @@ from configtron.learner.pageloads.plan_book import PlanBook
 from configtron.learner.receiving.http_endpoint import PORT
 from configtron.learner.receiving.log_socket import LogSocket
 from configtron.model.fleet import OutcomeRow
+from configtron.service.outcomes.counts_report import CountsReport
 from configtron.service.outcomes.page_outcomes import PageOutcomes
 from configtron.service.outcomes.root_reader import RecordSource, RootReader
 
@@ -25,7 +26,7 @@ EVERY_S = 0.1
 class LocalOutcomes:
     """Endpoint, log socket and records. `rows` gets the rows that are complete; the caller updates `book`.
 
-    all_logged   as `RootReader`
+    log_group   GID of the log socket, as `LogSocket`
     """
 
     def __init__(
@@ -37,11 +38,12 @@ class LocalOutcomes:
         rows: Callable[[Sequence[OutcomeRow]], None],
         log_path: Path = LOG_PATH,
         options: IntakeOptions | None = None,
-        all_logged: bool = False,
         settle_ns: int = SETTLE_NS,
+        log_group: int | None = None,
     ) -> None:
-        self.reader = RootReader(source, LogSocket(log_path), book, all_logged)
+        self.reader = RootReader(source, LogSocket(log_path, log_group), book)
         self.pages = PageOutcomes(agent, boot, rows, options, book.of_client, settle_ns=settle_ns)
+        self._report = CountsReport("page loads", self.pages.beacons.waiting)
         self._turning: asyncio.TimerHandle | None = None
 
     async def start(self, host: str = "127.0.0.1", port: int = PORT) -> None:
@@ -52,6 +54,7 @@ class LocalOutcomes:
 
     def _turn(self) -> None:
         self.pages.turn(self.reader.turn())
+        self._report.turn(self.counts)
         self._turning = asyncio.get_running_loop().call_later(EVERY_S, self._turn)
 
     async def stop(self) -> None:
@@ -61,6 +64,7 @@ class LocalOutcomes:
         asyncio.get_running_loop().remove_reader(self.reader.lines.fileno())
         await self.pages.endpoint.stop()
         self.pages.turn(self.reader.turn(), self.pages.beacons.settle_ns)
+        self._report.turn(self.counts, now=True)
         self.reader.lines.close()
 
     def counts(self) -> Counter[str]:

@@ -7,6 +7,7 @@ up to a time taken before they were read; where a turn's bound cuts the reading,
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -25,6 +26,10 @@ from configtron.model.protocols import Drawing, RecordPacker
 
 # Records of one turn: the kernel's ring holds more, and lines must be read meanwhile.
 AT_ONCE = 20_000
+# Connections that ended after which a web server that logs here has sent a line: most connections ask for a page.
+ENOUGH_ENDED = 20
+
+log = logging.getLogger("configtron.fleet")
 
 
 class OutcomeClock(NamedTuple):
@@ -116,26 +121,27 @@ class ReaderBatch(NamedTuple):
 class RootReader:
     """Records, lines, and the plans that were in force, of one network namespace.
 
-    all_logged   the server logs every request (HAProxy): then lines count a connection's requests
+    silence   that connections ended and no log line has come, and what to do; "" once one came
     """
 
     def __init__(
-        self, source: RecordSource, lines: LogSocket, book: PlanBook, all_logged: bool = False,
-        clock: OutcomeClock = HOST_CLOCK,
+        self, source: RecordSource, lines: LogSocket, book: PlanBook, clock: OutcomeClock = HOST_CLOCK
     ) -> None:  # fmt: skip
         self.source, self.lines, self.book, self._clock = source, lines, book, clock
-        self.join = RequestJoin(book.describe, all_logged=all_logged)
+        self.join = RequestJoin(book.describe)
         self.ends = EndReports(book.describe, book.kernel_draws)
         self._reading: Iterator[OpenRecord | CloseRecord | PackedRecords] | None = None
         self._began_ns = self._complete_ns = 0
         self._lost = source.lost_records()
         self._opened = self._read = self._lines = 0
+        self.silence = ""
 
     def turn(self) -> ReaderBatch:
         """Read what waits; return what joined."""
         self.book.clocks(self._clock.boot_ns(), self._clock.wall_ns())
         self._read_records()
         self.read_lines()
+        self._notice_silence()
         joined = self.join.advance(self._complete_ns, self._clock.boot_ns())
         ended, bad = tuple(self.join.ended()), self.join.ended_badly()
         return ReaderBatch(tuple(joined), ended, bad, states=tuple(self.ends.reports()))
@@ -146,6 +152,17 @@ class RootReader:
             self.join.datagram(data, arrival_ns, wall_ns)
             self._lines += data != TEST_LINE
         self.lines.answer({**self.join.counts, "heard": self._lines})
+
+    def _notice_silence(self) -> None:
+        """Log once that no line comes though connections end; it is over with the first line."""
+        ended = self._read - self._opened
+        if self._lines:
+            self.silence = ""
+        elif ended >= ENOUGH_ENDED and not self.silence:
+            self.silence = (f"{ended} connections to the web server ended and it sent no log line to"
+                            f" {self.lines.access()}: it must log there as docs/outcomes.md shows, by workers of that"
+                            " group; find the cause by: configtron doctor")  # fmt: skip
+            log.warning("%s", self.silence)
 
     def _read_records(self) -> None:
         if self._reading is None:
@@ -182,9 +199,10 @@ class RootReader:
             self._opened += 1
         return 1
 
-    def records(self) -> tuple[int, int, int]:
-        """Return how many records of opened and closed connections were read, and how many the kernel lost."""
-        return self._opened, self._read - self._opened, self._lost
+    def records(self) -> tuple[int, int, int, int]:
+        """Return how many records of opened and closed connections were read, how many the kernel lost, and how many
+        log lines came."""
+        return self._opened, self._read - self._opened, self._lost, self._lines
 
     def counts(self) -> Counter[str]:
         """Return what became of lines and records."""

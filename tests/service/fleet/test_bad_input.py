@@ -396,7 +396,7 @@ def test_a_log_socket_that_cannot_be_had_names_what_is_in_the_way(tmp_path: Path
         with pytest.raises(Missing, match="stream: Protocol wrong type for socket; choose another path"):
             LogSocket(stream)
     with pytest.raises(Missing, match="No such file or directory; create its folder"):
-        LogSocket(tmp_path / "no" / "log")
+        LogSocket(tmp_path / "no" / "folder" / "log")
 
 
 def test_the_appliers_first_messages_may_come_at_once_or_in_parts(tmp_path: Path) -> None:

@@ -226,7 +226,7 @@ def test_the_log_socket_replaces_a_dead_one_and_no_other(tmp_path: Path) -> None
     with pytest.raises(Missing, match="no socket"):
         LogSocket(path)
     with pytest.raises(Missing, match="create its folder"):
-        LogSocket(tmp_path / "none" / "log")
+        LogSocket(tmp_path / "none" / "none" / "log")
 
 
 def test_a_short_queue_is_named_with_its_command(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def site(server: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     log, port = folder / "log", real_servers.free_port()
     monkeypatch.setattr(real_servers, "free_port", lambda: port)
     source = EndedSockets((port,))
-    with running_outcomes(log, source, all_logged=server == "haproxy", settle_ns=SOON_NS) as outcomes:
+    with running_outcomes(log, source, settle_ns=SOON_NS) as outcomes:
         with running(server, folder, log, outcomes.port) as at:
             # connections of the first list began before the reader, as far as it knows
             time.sleep(EVERY_NS / 1e9 + 0.5)

@@ -125,7 +125,6 @@ class PagesFleet:
         log = self.folder / "log"
         until(lambda: process.poll() is not None or ready(log), self.output)
         assert process.poll() is None, self.output()
-        log.chmod(0o666)
         until(self.listens, self.output)
         return process
 

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: MIT
+"""`learn serve --local` as docs/loop.md has it: a web server of Debian, `--setup`, its unit's command, a browser.
+
+    python -m tests.support.served_by_setup FOLDER [nginx|apache|haproxy]
+
+as root in namespaces of its own (`rigs/isolation.py`): /etc is a copy, /run and what programs write to is empty.
+Nothing here writes a configuration, an owner or a mode. Prints what was seen as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from configtron.db.fleet import FleetStore
+from configtron.tune.fleet_units import SERVE
+from rigs import ROOT
+from tests.support.headless import HeadlessPage
+
+AGENT = "Mozilla/5.0 (X11; Linux x86_64) Chrome/140"
+PAGE = '<!doctype html><title>hello</title><script src="/configtron/beacon.js" async></script><p>hello</p>'
+UNIT, DATABASE = Path("/etc/systemd/system", SERVE), Path("/var/lib/configtron/configtron.db")
+HAPROXY = ["haproxy", "-D", "-f", "/etc/haproxy/haproxy.cfg", "-p", "/run/haproxy.pid"]
+START = {"nginx": ["nginx"], "apache": ["apachectl", "start"], "haproxy": HAPROXY}
+RELOAD = {"nginx": ["nginx", "-s", "reload"], "apache": ["apachectl", "graceful"],
+          "haproxy": ["sh", "-c", f"{shlex.join(HAPROXY)} -sf $(cat /run/haproxy.pid)"]}  # fmt: skip
+PROGRAMS = {"nginx": "nginx", "apache": "apache2", "haproxy": "haproxy"}
+# Debian's haproxy.cfg has no site, and HAProxy has no files.
+SITE = "\nfrontend web\n    bind :80\n    default_backend pages\n\nbackend pages\n    server own 127.0.0.1:81\n"
+CONFIGTRON = [sys.executable, "-m", "configtron"]
+# s for programs that start.
+PATIENCE_S = 60.0
+
+
+def own_host(folder: Path) -> None:
+    """Give this mount namespace files of its own, as Debian leaves them, and what systemd mounts."""
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+    subprocess.run(["mount", "-t", "bpf", "bpf", "/sys/fs/bpf"], check=True)
+    shutil.copytree("/etc", folder / "etc", symlinks=True, ignore_dangling_symlinks=True)
+    subprocess.run(["mount", "--bind", folder / "etc", "/etc"], check=True)
+    for place in ("/run", "/var/lib", "/var/log", "/var/www"):
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=0755", "tmpfs", place], check=True)
+    for made in ("/run/lock", "/run/haproxy", "/var/lib/haproxy", "/var/lib/nginx", "/var/log/nginx",
+                 "/var/log/apache2", "/var/lib/configtron", "/var/www/html"):  # fmt: skip
+        Path(made).mkdir()
+    Path("/var/www/html/index.html").write_text(PAGE)
+
+
+def ran(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, (command, done.stdout, done.stderr)
+    return done.stderr
+
+
+def until(holds: Callable[[], Any], about: Callable[[], object]) -> Any:
+    end_s = time.monotonic() + PATIENCE_S
+    while not (found := holds()):
+        assert time.monotonic() < end_s, about()
+        time.sleep(0.1)
+    return found
+
+
+def served(folder: Path) -> subprocess.Popen[bytes]:
+    """Start the unit's command, with the unit's folder and rights where systemd's programs are; return once it reports
+    that it is ready."""
+    command = shlex.split(next(line for line in UNIT.read_text().splitlines() if line.startswith("ExecStart="))[10:])
+    if shutil.which("systemd-analyze"):
+        ran(["systemd-tmpfiles", "--create", "configtron-serve.conf"])
+        command = [sys.executable, str(ROOT / "tests" / "support" / "confined.py"), str(UNIT), "/var/lib"]
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager, open(folder / "served", "w") as output:
+        manager.bind(str(folder / "notify"))
+        manager.settimeout(PATIENCE_S)
+        environment = {**os.environ, "NOTIFY_SOCKET": str(folder / "notify")}
+        serving = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
+        try:
+            assert manager.recv(100) == b"READY=1"
+        except TimeoutError:
+            raise AssertionError((folder / "served").read_text()) from None
+    return serving
+
+
+def rows() -> list[Any]:
+    with FleetStore(DATABASE) as store:
+        return [row for _, row in store.rows_after(0)]
+
+
+def configuration() -> dict[str, bytes]:
+    """Return the files of the servers and of systemd by path."""
+    places = [Path("/etc", name) for name in ("nginx", "apache2", "haproxy", "systemd", "tmpfiles.d")]
+    every = (path for place in places for path in place.rglob("*"))
+    return {str(path): path.read_bytes() for path in every if path.is_file()}
+
+
+def main(folder: Path, server: str) -> None:
+    own_host(folder)
+    if server == "haproxy":
+        with open("/etc/haproxy/haproxy.cfg", "a") as site:
+            site.write(SITE)
+        files = [sys.executable, "-m", "http.server", "81", "--directory", "/var/www/html"]
+        subprocess.Popen(files, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    before = configuration()
+    ran(START[server])
+    setup = [*CONFIGTRON, "learn", "serve", "--setup", server]
+    seen: dict[str, Any] = {"first": ran(setup), "again": ran(setup)}
+    by_hand = UNIT.read_text() + "# by hand"
+    UNIT.write_text(by_hand)
+    refused = subprocess.run(setup, capture_output=True, text=True, check=False)
+    seen |= {"refused": [refused.returncode, refused.stderr], "kept": UNIT.read_text() == by_hand}
+    UNIT.write_text(by_hand.removesuffix("# by hand"))
+    serving = served(folder)
+    ran(RELOAD[server])
+    with (
+        HeadlessPage("http://127.0.0.1/", 800, folder / "one", AGENT),
+        HeadlessPage("http://127.0.0.1/", 800, folder / "two", AGENT),
+    ):
+        found = until(lambda: len(rows()) == 2 and rows(), lambda: (folder / "served").read_text())
+    shown = subprocess.run(["ps", "-C", PROGRAMS[server], "-o", "user="], capture_output=True, text=True, check=True)
+    serving.terminate()
+    serving.wait()
+    seen["undone"] = ran([*setup, "--undo"])
+    seen["same"] = configuration() == before
+    print(json.dumps({**seen, "rows": [(row.plt_ms, row.why_not) for row in found],
+                      "users": sorted(set(shown.stdout.split())), "log": (folder / "served").read_text()}))  # fmt: skip
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])
