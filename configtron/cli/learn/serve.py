@@ -8,17 +8,19 @@ from typing import Any
 
 import click
 
+from configtron.cli.advanced import LongCommand
 from configtron.cli.completing import drivers, either
 from configtron.cli.learn.options import stage_options
 from configtron.cli.options import SPAN, Finite, with_options
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import guard_options
 from configtron.linux.signals import asked_to_stop
-from configtron.model.errors import DONE, INTERRUPTED, BadInput
+from configtron.model.errors import DONE, INTERRUPTED
 from configtron.report.log_lines import log_progress
 
 OPTIONS = with_options(
-    click.option("--local", is_flag=True, help="This host alone, in one process; `learn manager` serves many."),
+    click.option("--local", is_flag=True, expose_value=False,
+                 help="This host alone, in one process: the default. `learn manager` serves many hosts."),
     click.option("--policy", default="thompson", show_default=True, metavar="POLICY", shell_complete=either,
                  help="Policy: one of `learn policies`."),
     click.option("--driver", metavar="NAME", shell_complete=drivers, help="Driver, as of `tune`.  [default: auto]"),
@@ -45,13 +47,15 @@ OPTIONS = with_options(
     click.option("--fresh", is_flag=True, help="Forget what was learned; learn from the stored outcomes anew."),
     click.option("--for", "span_s", type=SPAN, metavar="SECONDS", help="Stop after so long; else at Ctrl-C."),
 )  # fmt: skip
+# What `--help` lists last.
+ADVANCED = ("allow_unfair", "epoch_s", "least_clients", "seed", "strategies", "stage_clients", "dark_hours")
 
 
-@click.command(short_help="Tune this host's clients by what their page loads show.")
+@click.command(cls=LongCommand, advanced=ADVANCED, short_help="Tune this host's clients by what their page loads show.")
 @OPTIONS
 @stage_options
 @click.option("--page", default="", metavar="HOST:PORT", help="Serve the live page and /metrics there.")
-def serve(span_s: float | None, local: bool, **given: Any) -> int:
+def serve(span_s: float | None, **given: Any) -> int:
     """Tune this host's clients, learn from their page loads, and go on so until Ctrl-C; then put back what stood.
 
     All clients keep Default until --begin-with page loads have come in; then each epoch has a map, whose mixes reach
@@ -60,8 +64,6 @@ def serve(span_s: float | None, local: bool, **given: Any) -> int:
 
     Needs the extras `learn` and `fleet`, and root. Exit code 5: these or a driver are missing; 6: another acts here.
     """
-    if not local:
-        raise BadInput("serve --local runs the loop of this host; `configtron learn manager run` serves many hosts")
     from configtron.service.learning.serve_local import serve_local, serve_options, until
 
     log_progress()

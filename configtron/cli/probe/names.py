@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from configtron.model.choices import TESTS
+from configtron.model.errors import BadInput
 from configtron.model.knobs import MEASURED
 
 # What a filter may name.
@@ -50,6 +51,13 @@ def sendable(_ctx: click.Context, param: click.Parameter, value: str) -> str:
         raise click.BadParameter("plain ASCII without spaces; write other characters as %XX")
     if param.name == "path" and not value.startswith("/"):
         raise click.BadParameter("a path begins with /")
+    return value
+
+
+def interface_name(_ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Return the name of a network interface. Errors: `BadInput` for one that is no text, in one line."""
+    if value is not None and not value.isprintable():
+        raise BadInput(f"{param.opts[-1]}: no interface is called {value!a}; `ip link` lists them")
     return value
 
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from configtron.cli.advanced import LongCommand
 from configtron.cli.completing import lists
 from configtron.cli.options import check_alone, typed
 from configtron.cli.output import event_lines, progress_bar, say, warn
-from configtron.cli.probe.run_flags import run_options
+from configtron.cli.probe.run_flags import ADVANCED, run_options
 from configtron.cli.settings import settings
 from configtron.linux.signals import terminated
 from configtron.model.errors import DONE, BadInput
@@ -28,7 +29,7 @@ TODAYS = {
 }  # fmt: skip
 
 
-@click.command(short_help="Probe targets; the command meant when none is named.")
+@click.command(cls=LongCommand, advanced=ADVANCED, short_help="Probe targets; the command meant when none is named.")
 @click.argument("words", metavar="[TARGET|@LIST|BLOCK|URL]...", nargs=-1, shell_complete=lists)
 @run_options
 def run(**given: Any) -> int:
@@ -40,7 +41,7 @@ def run(**given: Any) -> int:
     \b
         configtron probe example.com
         configtron probe alexa-top1k --lab --seed 1
-        configtron probe -i sites.csv -n 100 -f jsonl -o sites.jsonl
+        configtron probe -i sites.csv -f jsonl -o sites.jsonl
     """
     options = options_of(**given)
     from configtron.model.records import canonical

@@ -21,9 +21,9 @@ from configtron.service import campaign
 @click.argument("run", required=False, callback=run_number, shell_complete=completing.runs)
 @form_options
 @click.option("--target", "targets", multiple=True, metavar="HOST", help="Only this target.")
-@click.option("--vantage", "vantages", multiple=True, metavar="NAME", help="Only from here.")
+@click.option("--vantage", "vantages", multiple=True, metavar="NAME", help="Only from this vantage.")
 @click.option("--knob", "knobs", multiple=True, metavar="KNOB", callback=known_knob, help="Only this parameter.")
-@click.option("--evidence", is_flag=True, help="Each trial, with its file and frame numbers as Wireshark counts them.")
+@click.option("--evidence", is_flag=True, help="Show each trial, with its file and Wireshark's frame numbers.")
 def show(run: int | None, form: str, output_file: str, targets: tuple[str, ...], vantages: tuple[str, ...],
          knobs: tuple[str, ...], evidence: bool) -> int:  # fmt: skip
     """Show what a run found; without RUN (a number, or last), list the runs."""

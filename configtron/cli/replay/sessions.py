@@ -7,9 +7,11 @@ from typing import Any
 
 import click
 
+from configtron.cli.advanced import LongCommand
 from configtron.cli.options import check_alone, form_options
 from configtron.cli.output import LEARNING, event_lines, say, write_rows
 from configtron.cli.replay.session_flags import (
+    ADVANCED,
     BESIDE_RESUME,
     BESIDE_STUDY,
     BESIDE_WORLD_OUT,
@@ -22,16 +24,16 @@ from configtron.cli.settings import settings
 from configtron.model.errors import DONE, INTERRUPTED, BadInput
 
 
-@click.command(short_help="Put a policy on simulated sessions.")
+@click.command(cls=LongCommand, advanced=ADVANCED, short_help="Put a policy on simulated sessions.")
 @session_options
 @form_options
 def sessions(resume: str | None, studies: tuple[str, ...], world_out: str | None, **given: Any) -> int:
     """Put the production policy on simulated sessions: sessions x PLT-tensor -> the policy that `learn run` runs.
 
-    Printed is the distance from the best configuration of each session's network, with 95 % intervals over prefixes. An
-    analytic tensor is a formula: rankings and convergence on it are results, milliseconds saved are not. The same seed
-    gives the same bits, whatever --batch, and after --resume. docs/worlds.md and docs/sessions.md explain sources and
-    results. Exit code 130: interrupted; what was done is kept.
+    The result is the distance from the best configuration of each session's network, with 95 % intervals over prefixes.
+    An analytic tensor is a formula: rankings and convergence on it are results, milliseconds saved are not. The same
+    seed gives the same bits, whatever --batch, and after --resume. docs/worlds.md and docs/sessions.md explain sources
+    and results. Exit code 130: interrupted; what was done is kept.
     """
     from configtron.cli.replay import earlier
 

@@ -7,8 +7,10 @@ from typing import Any
 
 import click
 
+from configtron.cli.advanced import LongCommand
 from configtron.cli.options import check_alone
 from configtron.cli.replay.study_flags import (
+    ADVANCED,
     OF_CLAIMS,
     OF_LIST,
     OF_RESUME,
@@ -19,7 +21,7 @@ from configtron.cli.replay.study_flags import (
 from configtron.model.errors import DONE, BadInput
 
 
-@click.command(short_help="Run studies of the papers: their figures beside ours.")
+@click.command(cls=LongCommand, advanced=ADVANCED, short_help="Run studies of the papers: their figures beside ours.")
 @study_options
 def study(names: tuple[str, ...], listed: bool, every: tuple[str, ...], resume: str | None, **given: Any) -> int:
     """Run studies of the papers' evaluations: the paper's figure beside ours.

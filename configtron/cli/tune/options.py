@@ -7,6 +7,7 @@ import click
 
 from configtron.cli.completing import drivers
 from configtron.cli.options import Finite, with_options
+from configtron.cli.probe.names import interface_name
 
 # `configtron.tune.guard.MAX_PREFIXES`, written down here so that --help imports nothing.
 MAX_PREFIXES = 1_000_000
@@ -18,7 +19,8 @@ where_options = with_options(
     click.option("--driver", metavar="NAME", shell_complete=drivers,
                  help="Driver: auto (the default), or one that doctor lists."),
     click.option("--netns", metavar="NAME", help="Network namespace; else the current one."),
-    click.option("--interface", metavar="NAME", help="Interface whose routes are set; else the default route's."),
+    click.option("--interface", metavar="NAME", callback=interface_name,
+                 help="Interface whose routes are set; else the default route's."),
     click.option("--cgroup", metavar="PATH", help="Only connections of this cgroup; else of all."),
     click.option("--listen", multiple=True, metavar="PORT",
                  help="Only connections to this port, or address:port; may be repeated."),
