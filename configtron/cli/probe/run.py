@@ -12,6 +12,7 @@ from configtron.cli.advanced import LongCommand
 from configtron.cli.completing import lists
 from configtron.cli.options import check_alone, typed
 from configtron.cli.output import event_lines, progress_bar, say, warn
+from configtron.cli.probe.names import check_fields
 from configtron.cli.probe.run_flags import ADVANCED, run_options
 from configtron.cli.settings import settings
 from configtron.linux.signals import terminated
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 
 # What a resumed run takes from today's command line; all else it keeps as it was begun (service/campaign/running.py).
 TODAYS = {
-    "resume", "output_file", "form", "fail_on", "metadata_file", "status_updates_file", "save_pcap", "max_runtime_s",
-    "opt_out_files", "cluster", "words", "dry_run",
+    "resume", "output_file", "form", "fields", "fail_on", "metadata_file", "status_updates_file", "save_pcap",
+    "max_runtime_s", "opt_out_files", "cluster", "words", "dry_run",
 }  # fmt: skip
 
 
@@ -78,6 +79,7 @@ def options_of(
     from configtron.service.campaign.run_options import ProbeOptions, live_rates
 
     fields |= live_rates(fields)
+    check_fields(form, fields["fields"])
     if paper_compat:
         if fields["profile"] != "paper" and "profile" in typed():
             raise BadInput("--paper-compat is a profile of its own; leave out --profile")

@@ -9,8 +9,16 @@ from typing import Any
 import click
 
 from configtron.cli.completing import runs
-from configtron.cli.options import FILE, Decorator, Finite, format_option, not_empty, output_option, with_options
-from configtron.cli.probe.names import address_blocks, interface_name, run_number, sendable, template, test_names
+from configtron.cli.options import FILE, Decorator, Finite, not_empty, output_option, with_options
+from configtron.cli.probe.names import (
+    address_blocks,
+    interface_name,
+    results_form,
+    run_number,
+    sendable,
+    template,
+    test_names,
+)
 from configtron.model.choices import BACKENDS, PROFILES, TESTS
 
 
@@ -46,7 +54,7 @@ run_options = with_options(
     _file("-i --input-file input_files", "Targets, one a line: name, address, block, URL; or CSV: IP,DOMAIN,TAG,PORT or"
           " rank,domain; # begins a comment; - is stdin.", multiple=True),
     output_option,
-    format_option(text="Form of the results."),
+    results_form,
     _text("--tests", f"Run only these tests: {', '.join(TESTS)}.", callback=test_names, metavar="T[,T]"),
     click.option("--profile", type=click.Choice(PROFILES), default="standard", show_default=True,
                  help="About how many connections to each target: quick 6, standard 13, paper 9, full 40."),
