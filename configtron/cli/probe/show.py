@@ -23,7 +23,8 @@ from configtron.service import campaign
 @output_option
 @click.option("--target", "targets", multiple=True, metavar="HOST", help="Only this target.")
 @click.option("--vantage", "vantages", multiple=True, metavar="NAME", help="Only from this vantage.")
-@click.option("--knob", "knobs", multiple=True, metavar="KNOB", callback=known_knob, help="Only this parameter.")
+@click.option("--knob", "knobs", multiple=True, metavar="KNOB", callback=known_knob,
+              shell_complete=completing.measured, help="Only this parameter.")  # fmt: skip
 @click.option("--evidence", is_flag=True, help="Show each trial, with its file and Wireshark's frame numbers.")
 def show(run: int | None, form: str, output_file: str, targets: tuple[str, ...], vantages: tuple[str, ...],
          knobs: tuple[str, ...], evidence: bool, fields: tuple[str, ...]) -> int:  # fmt: skip
