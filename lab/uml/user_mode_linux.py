@@ -87,6 +87,11 @@ class UmlReal(Guest):
     name: str = UML_REAL
     program: Path = REAL_KERNEL
 
+    def available(self) -> str:
+        if "amx_tile" in Path("/proc/cpuinfo").read_text().split():
+            return "Debian's user-mode-linux cannot hold the registers of a processor with AMX"
+        return super().available()
+
     def absent(self) -> list[str]:
         return [] if self.program.exists() else ["user-mode-linux"]
 

@@ -67,6 +67,7 @@ def test_a_line_that_kconfig_dropped_is_an_error() -> None:
         "schemes.fragment",
         "schemes-modules.fragment",
         "cond_resched.patch",
+        "fp_state.patch",
         "init.c",
         "seeded_getrandom.c",
         "enclose.sh",
