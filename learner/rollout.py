@@ -55,7 +55,7 @@ WHY = {
     "refused": "agents refused more than 1 % of the map's entries",
     "not-passed": "the planned clients are reached, and some goal's harm may still be above its margin",
     "recalled": "an operator recalled it",
-    "better": "claim: the interval of the difference from held-back clients is below zero",
+    "better": "claim: the interval of the difference from the control group is below zero",
 }
 
 

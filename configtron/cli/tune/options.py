@@ -39,7 +39,7 @@ policy_options = with_options(
     click.option("--max-prefixes", type=click.IntRange(0), metavar="N",
                  help=f"Largest number of prefixes.  [default: {MAX_PREFIXES}]"),
     click.option("--holdback", type=SHARE, metavar="SHARE",
-                 help="Share of prefixes that is never touched, always the same ones; 0 to 1."),
+                 help="Control group: this share of prefixes is never touched, always the same ones; 0 to 1."),
     click.option("--canary", type=SHARE, metavar="SHARE", help="Change only this share of prefixes now; 0 to 1."),
     FAIRNESS,
 )  # fmt: skip

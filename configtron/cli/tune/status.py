@@ -26,6 +26,6 @@ def status(form: str, output_file: str, **_: object) -> None:
 
     options = lease_options()
     report = lease.status(options)
-    write_rows(form, output_file, rows.STATUS_COLUMNS, rows.status_rows(report, options.place))
+    write_rows(form, output_file, rows.STATUS_COLUMNS, rows.status_rows(report, options.place, form))
     for line in rows.status_lines(report):
         say(line)
