@@ -10,15 +10,7 @@ import click
 
 from configtron.cli.completing import runs
 from configtron.cli.options import FILE, Decorator, Finite, not_empty, output_option, with_options
-from configtron.cli.probe.names import (
-    address_blocks,
-    interface_name,
-    results_form,
-    run_number,
-    sendable,
-    template,
-    test_names,
-)
+from configtron.cli.probe import names
 from configtron.model.choices import BACKENDS, PROFILES, TESTS
 
 
@@ -54,8 +46,8 @@ run_options = with_options(
     _file("-i --input-file input_files", "Targets, one a line: name, address, block, URL; or CSV: IP,DOMAIN,TAG,PORT or"
           " rank,domain; # begins a comment; - is stdin.", multiple=True),
     output_option,
-    results_form,
-    _text("--tests", f"Run only these tests: {', '.join(TESTS)}.", callback=test_names, metavar="T[,T]"),
+    names.results_form,
+    _text("--tests", f"Run only these tests: {', '.join(TESTS)}.", callback=names.test_names, metavar="T[,T]"),
     click.option("--profile", type=click.Choice(PROFILES), default="standard", show_default=True,
                  help="About how many connections to each target: quick 6, standard 13, paper 9, full 40."),
     _switch("--paper-compat", "The same as --profile paper: SYNs without timestamps, as in the paper."),
@@ -72,14 +64,14 @@ run_options = with_options(
            default=1, show_default=True),
     _switch("-4 only4", "IPv4 only (the default)."),
     _switch("-6 only6", "IPv6 only; with -4: IPv4 first."),
-    _text("--interface", "Send packets by this interface.", callback=interface_name),
+    _text("--interface", "Send packets by this interface.", callback=names.interface_name),
     _text("--source-ip", "Send packets from this address."),
-    click.option("--path", default="/", show_default=True, callback=sendable,
+    click.option("--path", default="/", show_default=True, callback=names.sendable,
                  help="Page to ask for, where the target names none."),
     _file("-b --blocklist-file blocklist_files", "Addresses, blocks and names never to probe.", multiple=True),
     _file("-w --allowlist-file allowlist_files", "Probe only these addresses and blocks, even special-purpose ones.",
           multiple=True),
-    click.option("--allow", multiple=True, metavar="BLOCK", callback=address_blocks,
+    click.option("--allow", multiple=True, metavar="BLOCK", callback=names.address_blocks,
                  help="Probe only this address or block, even a special-purpose one: 127.0.0.1, your own server."),
     _file("--opt-out-file opt_out_files", "Hosts and addresses whose operators opted out; read again while the run"
           " goes on.", multiple=True),
@@ -89,7 +81,7 @@ run_options = with_options(
                  help="Seed of the order of targets, and of the lab internet."),
     _count("--shards", 1, "Divide the targets into N parts.", metavar="N", default=1, show_default=True),
     _count("--shard", 0, "With --shards: probe this part; the first is 0.", default=0, show_default=True),
-    click.option("--resume", callback=run_number, shell_complete=runs, default=None, metavar="RUN",
+    click.option("--resume", callback=names.run_number, shell_complete=runs, default=None, metavar="RUN",
                  help="Resume that run (a number, or last), with its own targets and options."),
     _switch("-d --dry-run", "Show what would be probed; send nothing."),
     _file("--metadata-file", "Write the run's configuration and counts here, as JSON."),
@@ -97,9 +89,9 @@ run_options = with_options(
     _file("--save-pcap", "Write packets to files in this folder.", type=click.Path(path_type=Path, file_okay=False)),
     click.option("--fail-on", multiple=True, metavar="EXPR",
                  help="Exit with 1 if true: 'icw<10', 'http_version=http/1.1', 'failed>5%'."),
-    _text("--contact", "URL that names who probes; every request carries it.", callback=sendable, metavar="URL"),
+    _text("--contact", "URL that names who probes; every request carries it.", callback=names.sendable, metavar="URL"),
     _file("--craft crafted", "Send the packets of this file, one Scapy expression a line, and show the answers.",
-          callback=template, metavar="FILE"),
+          callback=names.template, metavar="FILE"),
     _text("--cluster", "Let the workers of this Dask scheduler probe, each from its region (tls://HOST:8786).",
           metavar="ADDRESS", callback=not_empty),
     click.option("--shard-targets", type=click.IntRange(1, 500), default=200, show_default=True,
