@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
@@ -24,43 +24,50 @@ MOST_ROWS = 40
 
 
 def render(
-    found: Iterable[TargetResult], vantages: Mapping[str, Vantage], form: str, out: TextIO, *, color: bool = True
-) -> None:
-    """Write records in that form: table, jsonl or csv."""
+    found: Iterable[TargetResult], vantages: Mapping[str, Vantage], form: str, out: TextIO, *, color: bool = True,
+    fields: Sequence[str] = (),
+) -> None:  # fmt: skip
+    """Write records in that form: table, jsonl, csv, flat. fields: only these parameters, as columns; not in jsonl."""
     if form == "jsonl":
         lines.write_jsonl(found, vantages, out)
+    elif form == "flat":
+        lines.write_flat(found, fields, out)
+    elif form == "csv" and fields:
+        lines.write_fields(found, fields, out)
     elif form == "csv":
         lines.write_csv(found, vantages, out)
     else:
-        _tables(found, vantages, out, color)
+        _tables(found, vantages, out, color, fields)
 
 
-def _tables(found: Iterable[TargetResult], vantages: Mapping[str, Vantage], out: TextIO, color: bool) -> None:
+def _tables(
+    found: Iterable[TargetResult], vantages: Mapping[str, Vantage], out: TextIO, color: bool, fields: Sequence[str]
+) -> None:
     from configtron.report import tables
 
     first: list[TargetResult] = []
     summed: list[TargetResult] = []
-    silent = 0
+    silent, knobs = 0, fields or TABLE2
     for item in found:
         if len(first) <= MOST_ROWS:
             first.append(item)
         silent += item.empty
-        summed.append(_bare(item))
+        summed.append(_bare(item, knobs))
     if not summed:
         out.write("No targets yet.\n")
         return
     console = tables.console(out, color=color)
     if len(summed) <= MOST_ROWS:
-        console.print(tables.overview(first))
+        console.print(tables.overview(first, fields))
     names = list(vantages) or sorted({item.vantage for item in summed})
     if len(summed) > MOST_ROWS or len(names) > 1:
-        console.print(tables.summary(rows_of(summed, TABLE2, names[0])))
+        console.print(tables.summary(rows_of(summed, knobs, names[0])))
         console.print(f"{len(summed)} targets x vantages, {silent} of them without any value.")
 
 
-def _bare(item: TargetResult) -> TargetResult:
+def _bare(item: TargetResult, knobs: Sequence[str]) -> TargetResult:
     """Return what a summary needs of a record: verdicts without their trials, but with the values read."""
-    verdicts = {knob: bare(item.verdicts[knob]) for knob in (*TABLE2, BALANCING) if knob in item.verdicts}
+    verdicts = {knob: bare(item.verdicts[knob]) for knob in (*knobs, BALANCING) if knob in item.verdicts}
     return TargetResult(item.site, replace(item.fingerprint, observations=verdicts), ())
 
 

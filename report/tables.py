@@ -50,9 +50,9 @@ def console(out: TextIO, *, color: bool = True) -> Console:
     return _Console(file=out, color_system=system, width=width, highlight=False, emoji=False, markup=False)
 
 
-def overview(found: Sequence[TargetResult]) -> Table:
-    """One row per target and vantage; each cell a verdict with its grade."""
-    knobs = CRAFTED if any("craft" in item.verdicts for item in found) else OVERVIEW
+def overview(found: Sequence[TargetResult], fields: Sequence[str] = ()) -> Table:
+    """One row per target and vantage; each cell a verdict with its grade. fields: the columns; () is the usual ones."""
+    knobs = fields or (CRAFTED if any("craft" in item.verdicts for item in found) else OVERVIEW)
     names = {knob: f"{knob}\n[{UNITS[knob]}]" if knob in UNITS else knob for knob in knobs}
     table = _table("host", "vantage", *names.values(), spare=tuple(names[k] for k in OVERVIEW_SPARE if k in names))
     table.caption = "behind each value its grade"

@@ -74,7 +74,8 @@ NEWER_COMMANDS = (
     "learn indigo train", "learn indigo show", "probe plan", "probe merge", "probe resolve",
     "doctor", "probe doctor",
 )  # fmt: skip
-MOST_LINES_OF_CLI = 3500 + 40 * len(NEWER_COMMANDS)
+# 150 are sections, first lines and rare options of --help, and names that a shell completes.
+MOST_LINES_OF_CLI = 3500 + 150 + 40 * len(NEWER_COMMANDS)
 
 
 def test_the_command_line_stays_small() -> None:

@@ -41,9 +41,10 @@ MOVED = {"evaluate": CommandRow("configtron.cli.replay.earlier", "evaluate", "Th
 @where_options
 @policy_options
 def tune(**_: object) -> None:
-    """Set this host's TCP stack by profiles per client prefix, under a lease, and take it back whatever happens.
+    """Start with `configtron tune doctor`: it shows what can be set on this host. Then docs/tune.md.
 
-    What is wanted is kept in the database (`profile`, `prefix`); `plan` shows what would change, `apply` does it and a
+    Set this host's TCP stack by profiles per client prefix, under a lease, and take it back whatever happens. What is
+    wanted is kept in the database (`profile`, `prefix`); `plan` shows what would change, `apply` does it and a
     watchdog process undoes it when the lease ends, unless it is renewed by `watch` or kept by `rollback --keep`.
     Options given here hold for every command of the verb; in the configuration file they stand under [tune].
     On a host that has joined a manager, the default database is that of its agent.

@@ -7,7 +7,7 @@ from typing import TextIO
 
 import click
 
-from configtron.cli.completing import profiles
+from configtron.cli.completing import addresses, prefixes, profiles
 from configtron.cli.options import form_options
 from configtron.cli.output import say, warn, write_rows
 from configtron.cli.settings import settings
@@ -22,8 +22,9 @@ def prefix() -> None:
 
 
 @prefix.command(name="set", short_help="Give prefixes a profile.")
-@click.argument("prefixes", nargs=-1, required=True, metavar="PREFIX...")
-@click.argument("profile", shell_complete=profiles)
+# Click asks the first argument for the words of both.
+@click.argument("prefixes", nargs=-1, required=True, metavar="PREFIX...", shell_complete=profiles)
+@click.argument("profile")
 def set_(prefixes: tuple[str, ...], profile: str) -> None:
     """Give prefixes a profile; an address alone is a prefix, `default` is all other clients.
 
@@ -36,7 +37,7 @@ def set_(prefixes: tuple[str, ...], profile: str) -> None:
 
 
 @prefix.command(short_help="Remove the profiles of prefixes.")
-@click.argument("prefixes", nargs=-1, metavar="[PREFIX]...")
+@click.argument("prefixes", nargs=-1, metavar="[PREFIX]...", shell_complete=prefixes)
 @click.option("--all", "everything", is_flag=True, help="All of them, and the default.")
 def drop(prefixes: tuple[str, ...], everything: bool) -> int:
     """Remove the profiles of prefixes; what is in force stays until the next apply. Exit code 4: none of them had
@@ -52,7 +53,7 @@ def drop(prefixes: tuple[str, ...], everything: bool) -> int:
 
 
 @prefix.command(short_help="Show which profile a client gets.")
-@click.argument("addresses", nargs=-1, required=True, metavar="ADDRESS...")
+@click.argument("addresses", nargs=-1, required=True, metavar="ADDRESS...", shell_complete=addresses)
 @form_options
 def show(addresses: tuple[str, ...], form: str, output_file: str) -> None:
     """Show which profile clients at these addresses get, as wanted, and by which prefix."""

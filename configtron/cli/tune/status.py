@@ -15,8 +15,8 @@ from configtron.cli.tune.resolved import lease_options
 @where_options
 @form_options
 def status(form: str, output_file: str, **_: object) -> None:
-    """Show what is in force and by which driver, how long its lease lasts, which process will undo it (`keeper`, the
-    watchdog), and what is frozen. Nothing is written.
+    """Show what is in force and by which driver, how long its lease lasts, which process will undo it (the watchdog),
+    and what is frozen. Nothing is written.
 
     The journal is compared with the kernel: `in_force` counts the prefixes that read back as applied, `about` names
     what differs, state with our marks in no journal is `unjournaled`. Exit code 0 also if nothing is in force.
@@ -26,6 +26,6 @@ def status(form: str, output_file: str, **_: object) -> None:
 
     options = lease_options()
     report = lease.status(options)
-    write_rows(form, output_file, rows.STATUS_COLUMNS, rows.status_rows(report, options.place))
+    write_rows(form, output_file, rows.STATUS_COLUMNS, rows.status_rows(report, options.place, form))
     for line in rows.status_lines(report):
         say(line)

@@ -132,6 +132,7 @@ def resumed_options(begun: ProbeOptions, options: ProbeOptions, number: int) -> 
         resume=number,
         output_file=options.output_file,
         format=options.format,
+        fields=options.fields,
         fail_on=options.fail_on,
         metadata_file=options.metadata_file,
         status_updates_file=options.status_updates_file,

@@ -216,12 +216,12 @@ def _replaced(current: Transaction | None, by: Transaction) -> list[Transaction]
         return []
     if current.id == by.over:
         return [replace(current, status=REPLACED)]
-    return [current.closed(REPLACED, f"act {by.id}")]
+    return [current.closed(REPLACED, f"transaction {by.id}")]
 
 
 def keep_transaction(context: LeaseContext, leased: Transaction) -> Transaction:
     """Keep a transaction without a lease, until a rollback to the untouched stack."""
     kept = replace(leased, status=KEPT, lease_s=0.0, expires_s=0.0, over=0, watchdog="")
     before = context.journal.act(leased.over, bare=True) if leased.over else None
-    context.journal.put(kept, *([before.closed(REPLACED, f"act {leased.id}")] if before else []))
+    context.journal.put(kept, *([before.closed(REPLACED, f"transaction {leased.id}")] if before else []))
     return kept

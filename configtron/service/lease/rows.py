@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from configtron.model.knobs import KNOBS
 from configtron.model.nouns import Profile
 from configtron.model.records import Json, pairs_form, value_form
 from configtron.model.tuning import Place
-from configtron.model.tuning_json import place_text, settings_text
+from configtron.model.tuning_json import place_of, place_text, settings_text
 
 if TYPE_CHECKING:
     from configtron.service.lease.apply_transaction import Applied
@@ -153,12 +154,18 @@ def recover_lines(done: Recovered) -> list[str]:
     return [f"transaction {each.id} ({each.driver}): {each.why}" for each in done.left]
 
 
-def status_rows(report: StatusReport, place: Place) -> Iterator[Row]:
+def _where(place: Place, form: str) -> str:
+    """Return a place: in a table by the options that name it, else as JSON."""
+    named = ", ".join(f"{name} {value}" for name, value in asdict(place).items() if value)
+    return (named or "this host") if form == "table" else place_text(place)
+
+
+def status_rows(report: StatusReport, place: Place, form: str) -> Iterator[Row]:
     """Yield open transactions, state of ours without a journal at the place, and frozen scopes."""
     for each in report.transactions:
         one = each.transaction
         yield {
-            "kind": "act", "act": one.id, "status": one.status, "driver": one.driver, "place": place_text(one.place),
+            "kind": "act", "act": one.id, "status": one.status, "driver": one.driver, "place": _where(one.place, form),
             "space": one.space, "begun_at": one.begun_at, "profiles": len(one.rules.profiles),
             "prefixes": len(one.rules.prefixes), "in_force": each.in_force, "default": one.rules.default,
             "held": one.held, "over": one.over, "lease_left_s": each.lease_left_s, "keeper": each.watchdog,
@@ -166,18 +173,19 @@ def status_rows(report: StatusReport, place: Place) -> Iterator[Row]:
         }  # fmt: skip
     for driver, what, owner in report.unjournaled:
         about = f"{what}: {owner or 'in no journal; configtron tune rollback takes it away'}"
-        yield {"kind": "unjournaled", "status": "unjournaled", "driver": driver, "place": place_text(place),
+        yield {"kind": "unjournaled", "status": "unjournaled", "driver": driver, "place": _where(place, form),
                "about": about}  # fmt: skip
-    yield from _frozen_rows(report)
+    yield from _frozen_rows(report, form)
 
 
-def _frozen_rows(report: StatusReport) -> Iterator[Row]:
+def _frozen_rows(report: StatusReport, form: str) -> Iterator[Row]:
     for frozen, has_transaction in report.frozen:
         about = f"{frozen.scope}: {frozen.was or 'none'} became {frozen.found or 'none'} by another program"
         if not has_transaction:
             about += "; taken back since"
         yield {
-            "kind": "frozen", "status": "frozen", "driver": frozen.driver, "place": frozen.place, "scope": frozen.scope,
+            "kind": "frozen", "status": "frozen", "driver": frozen.driver,
+            "place": _where(place_of(frozen.place), form), "scope": frozen.scope,
             "was": frozen.was, "found": frozen.found, "frozen_at": frozen.frozen_at, "about": about,
         }  # fmt: skip
 

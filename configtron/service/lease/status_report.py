@@ -135,7 +135,7 @@ def _plan_in_force(context: LeaseContext, transaction: Transaction) -> str:
     lease = (
         f"its lease ends in {left_s:.1f} s" if left_s > 0.0 else "its lease has passed, new connections are untouched"
     )
-    return f"epoch {state.epoch}: {state.classes} classes drawn, {state.holdback / PARTS:.1%} held back, {lease}"
+    return f"epoch {state.epoch}: {state.classes} classes assigned, control group {state.holdback / PARTS:.1%}, {lease}"
 
 
 def _is_here(context: LeaseContext, transaction: Transaction) -> bool:

@@ -216,7 +216,7 @@ def test_options_of_the_verb_and_of_its_file_hold_for_all(wanted: TuneCommand, s
     code, _, message = wanted("plan")
     assert code == REFUSED and "beyond your bound" in message
     (config / "config.toml").write_text('[tune]\ndriver = "memory"\nholdback = 1.0\n')
-    assert "2 prefixes held back" in wanted("plan")[2]
+    assert "2 prefixes in the control group" in wanted("plan")[2]
 
 
 def test_no_driver(wanted: TuneCommand) -> None:
