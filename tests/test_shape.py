@@ -72,7 +72,7 @@ NEWER_COMMANDS = (
     "learn manager agents", "learn manager maps", "learn manager rollback", "learn manager rotate-key", "learn serve",
     "learn initial train", "learn initial predict", "learn initial evaluate",
     "learn indigo train", "learn indigo show", "probe plan", "probe merge", "probe resolve",
-    "doctor", "probe doctor",
+    "doctor", "probe doctor", "tune log",
 )  # fmt: skip
 # 150 are sections, first lines and rare options of --help, and names that a shell completes.
 MOST_LINES_OF_CLI = 3500 + 150 + 40 * len(NEWER_COMMANDS)

@@ -11,6 +11,7 @@ from configtron.cli.tune.resolved import agents_database
 
 ROWS = {
     "status": "Show what is in force, by which driver and until when.",
+    "log": "Show every apply, newest first: when it ended, and why.",
     "plan": "Show what would change; write nothing anywhere.",
     "apply": "Put the wanted rules in force, for as long as a lease.",
     "rollback": "Put the stack back as it was before; or --keep what is in force.",
@@ -29,7 +30,7 @@ ROWS = {
     "recover": "Recover what a killed process or a reboot left behind.",
     "unit": "Print systemd units for the watch and for crash recovery.",
 }
-HOMES = {"unacknowledge": "acknowledge:unacknowledge"}
+HOMES = {"unacknowledge": "acknowledge:unacknowledge", "log": "status:log"}
 # Earlier spellings, which --help does not list.
 RENAMED = {"move": "reapply", "mute": "acknowledge", "unmute": "unacknowledge", "resume": "unfreeze"}
 # A command that is another verb's now.

@@ -6,8 +6,9 @@ from __future__ import annotations
 import click
 
 from configtron.cli.options import form_options
-from configtron.cli.output import warn, write_rows
+from configtron.cli.output import say, warn, write_rows
 from configtron.cli.settings import settings
+from configtron.model.counting import count_are
 from configtron.model.errors import DONE, NOTHING
 
 
@@ -24,9 +25,10 @@ def acknowledge(ids: tuple[str, ...], about: str, form: str, output_file: str) -
 
     if ids:
         lease.acknowledge(settings().db, ids, about)
-        return
+        return say(f"{count_are(len(set(ids)), 'advice id')} acknowledged")
     rows = [{"id": one, "about": why} for one, why in lease.acknowledged(settings().db).items()]
-    write_rows(form, output_file, ("id", "about"), rows)
+    none = "no advice is acknowledged; ids of advice: configtron tune plan"
+    write_rows(form, output_file, ("id", "about"), rows, none=none)
 
 
 @click.command(short_help="Show and apply that advice again.")
@@ -35,7 +37,8 @@ def unacknowledge(ids: tuple[str, ...]) -> int:
     """Show and apply advice with these ids again. Exit code 4: none of them was acknowledged."""
     from configtron.service import lease
 
-    if lease.unacknowledge(settings().db, ids):
+    if count := lease.unacknowledge(settings().db, ids):
+        say(f"{count_are(count, 'advice id')} acknowledged no more")
         return DONE
     warn("none of them is acknowledged; `configtron tune acknowledge` lists what is")
     return NOTHING

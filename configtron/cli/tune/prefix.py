@@ -11,8 +11,9 @@ from configtron.cli.completing import addresses, prefixes, profiles
 from configtron.cli.options import form_options
 from configtron.cli.output import say, warn, write_rows
 from configtron.cli.settings import settings
-from configtron.model.counting import count_of
-from configtron.model.errors import DONE, NOTHING, BadInput
+from configtron.cli.tune.resolved import say_stored
+from configtron.model.counting import count_are, count_of
+from configtron.model.errors import NOTHING, BadInput
 
 
 @click.group(short_help="Prefixes: which clients get which profile.")
@@ -34,6 +35,7 @@ def set_(prefixes: tuple[str, ...], profile: str) -> None:
     from configtron.service import lease
 
     lease.set_prefixes(settings().db, dict.fromkeys(prefixes, profile))
+    say_stored(f"profile {profile} is stored for {count_of(len(set(prefixes)), 'prefix')}")
 
 
 @prefix.command(short_help="Remove the profiles of prefixes.")
@@ -46,8 +48,8 @@ def drop(prefixes: tuple[str, ...], everything: bool) -> int:
 
     if bool(prefixes) == everything:
         raise BadInput("name prefixes, or --all")
-    if lease.drop_prefixes(settings().db, None if everything else prefixes):
-        return DONE
+    if count := lease.drop_prefixes(settings().db, None if everything else prefixes):
+        return say_stored(f"{count_are(count, 'prefix')} dropped")
     warn("none of them has a profile; `configtron tune prefix list` shows those that do")
     return NOTHING
 
@@ -76,7 +78,8 @@ def list_(form: str, output_file: str) -> None:
     from configtron.service.lease.rows import PREFIX_COLUMNS, prefix_rows
 
     found = lease.wanted(settings().db)
-    write_rows(form, output_file, PREFIX_COLUMNS, prefix_rows(found))
+    none = "no prefix has a profile; give it one: configtron tune prefix set PREFIX PROFILE"
+    write_rows(form, output_file, PREFIX_COLUMNS, prefix_rows(found), none=none)
 
 
 @prefix.command(name="import", short_help="Read prefixes and their profiles from a file.")

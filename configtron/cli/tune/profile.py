@@ -9,6 +9,7 @@ from configtron.cli.completing import assigned, assignments, profiles
 from configtron.cli.options import form_options
 from configtron.cli.output import say, warn, write_rows
 from configtron.cli.settings import settings
+from configtron.cli.tune.resolved import say_stored
 from configtron.model.errors import DONE, NOTHING
 
 
@@ -40,6 +41,7 @@ def set_(name: str, words: tuple[str, ...], dropped: tuple[str, ...], unchecked:
 
     if remark := lease.set_profile(settings().db, name, words, dropped=dropped, unchecked=unchecked):
         say(remark)
+    say_stored(f"profile {name} is stored")
 
 
 @profile.command(short_help="Show one profile.")
@@ -65,7 +67,8 @@ def list_(form: str, output_file: str) -> None:
     from configtron.service.lease.rows import PROFILE_COLUMNS, profile_rows
 
     found = lease.wanted(settings().db)
-    write_rows(form, output_file, PROFILE_COLUMNS, profile_rows(found, form))
+    none = "no profile is stored; make one: configtron tune profile set NAME KNOB=VALUE"
+    write_rows(form, output_file, PROFILE_COLUMNS, profile_rows(found, form), none=none)
 
 
 @profile.command(short_help="Delete a profile.")
@@ -74,7 +77,9 @@ def drop(name: str) -> int:
     """Delete a profile that no prefix has; what is in force stays until the next apply. Exit code 4: there was none."""
     from configtron.service import lease
 
-    return DONE if lease.drop_profile(settings().db, name) else _absent(name)
+    if lease.drop_profile(settings().db, name):
+        return say_stored(f"profile {name} is dropped")
+    return _absent(name)
 
 
 def _absent(name: str) -> int:

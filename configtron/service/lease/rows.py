@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from configtron.service.lease.recovery import Recovered
     from configtron.service.lease.roll_back import Closed, RolledBack
     from configtron.service.lease.status_report import StatusReport, VerifyReport
+    from configtron.service.lease.transaction_log import LoggedTransaction
     from configtron.service.lease.wanted_rules import StoredRules
     from configtron.tune.pools import Routing
 
@@ -38,6 +39,7 @@ ROLLBACK_COLUMNS = ("act", "driver", "was", "status", "why")
 REAPPLY_COLUMNS = ("act", "driver", "served", "moved", "about")
 VERIFY_COLUMNS = ("act", "driver", "scope", "knob", "applied", "found")
 RECOVER_COLUMNS = ("act", "driver", "status", "why")
+LOG_COLUMNS = ("act", "driver", "begun_at", "status", "ended_s_ago", "why")
 DRIVER_COLUMNS = ("driver", "knobs", "missing")
 KNOB_COLUMNS = ("knob", "by", "per", "takes", "else", "instead_of", "note")
 UNSET_COLUMNS = ("knobs that no driver sets here",)
@@ -192,8 +194,24 @@ def _frozen_rows(report: StatusReport, form: str) -> Iterator[Row]:
 
 def status_lines(report: StatusReport) -> list[str]:
     """Return remarks for the operator, beside the rows."""
-    nothing = [] if report.transactions or report.unjournaled else ["nothing of ours is in force"]
-    return [*nothing, *frozen_lines([scope.scope for scope, _ in report.frozen])]
+    frozen = frozen_lines([scope.scope for scope, _ in report.frozen])
+    if report.transactions or report.unjournaled:
+        return frozen
+    last = f"; {_end_text(report.last)}" if report.last else ""
+    return [f"nothing of ours is in force{last}", *frozen]
+
+
+def _end_text(logged: LoggedTransaction) -> str:
+    """Return the end of a transaction in a few words: "transaction 1 ended 2 s ago: lease"."""
+    one = logged.transaction
+    return f"transaction {one.id} ended {logged.ended_s_ago:.0f} s ago: {one.why.removesuffix(' ended')}"
+
+
+def log_rows(logged: Iterable[LoggedTransaction]) -> Iterator[Row]:
+    """Yield a row a transaction."""
+    for one, ended_s_ago in logged:
+        row = (one.id, one.driver, one.begun_at, one.status, ended_s_ago, one.why)
+        yield {**dict(zip(LOG_COLUMNS, row, strict=True)), "kind": "log", "place": place_text(one.place)}
 
 
 def difference_rows(report: VerifyReport) -> list[Row]:
