@@ -47,5 +47,6 @@ def show(run: int | None, form: str, output_file: str, targets: tuple[str, ...],
             render_evidence(chain([first], found), out, color=settings().color)
         else:
             names = campaign.vantages_of_run(wanted)
-            render(chain([first], found), names, form, out, color=settings().color, fields=fields)
+            complete = wanted.status == "done"
+            render(chain([first], found), names, form, out, color=settings().color, fields=fields, complete=complete)
         return DONE

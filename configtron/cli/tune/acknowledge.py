@@ -37,8 +37,7 @@ def unacknowledge(ids: tuple[str, ...]) -> int:
     """Show and apply advice with these ids again. Exit code 4: none of them was acknowledged."""
     from configtron.service import lease
 
-    if count := lease.unacknowledge(settings().db, ids):
-        say(f"{count_are(count, 'advice id')} acknowledged no more")
+    if lease.unacknowledge(settings().db, ids):
         return DONE
     warn("none of them is acknowledged; `configtron tune acknowledge` lists what is")
     return NOTHING

@@ -9,7 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from configtron.db.store import Store
+from configtron.fingerprint.merge import merge
+from configtron.model.nouns import Observation
 from configtron.model.records import Result
+from configtron.probe.wire.replay import UNSENDABLE
 from configtron.report.progress import CampaignCounts
 from configtron.service.progress import Cancelled, Event, Progress, never
 
@@ -17,6 +20,10 @@ LOG = logging.getLogger("configtron.probe")
 # Results stored at once, and how long one waits for others, s: less than a hundredth of a second of work, and so few
 # transactions that workers seldom wait for the database's lock.
 BATCH, BATCH_S = 64, 0.25
+# Endings of a connection that nobody answered; a port that is closed answers with a reset.
+UNANSWERED = ("no-synack", "no-data", UNSENDABLE)
+# Targets (times vantages) from which on a run shows its first verdict: fewer end within a minute.
+LONG = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +57,8 @@ class RunTally:
         self._steps, self._cancelled = total * calls_each, cancelled
         self._calls = self._failed = self._ended = 0
         self._of_workers = 0, 0
+        # Windows read of each target and vantage, until the first verdict.
+        self._windows: dict[tuple[str, str], list[Observation]] | None = {} if total >= LONG else None
 
     def keep(self, results: list[Result]) -> None:
         """Store and count a batch of results, perhaps empty. Errors: `KeyboardInterrupt` if cancelled."""
@@ -58,11 +67,22 @@ class RunTally:
         for result in results:
             LOG.debug("%s: %s", result.trace_id, result.ending)
         self._calls += sum(1 for result in results if result.frames)
-        # A target that may not be probed has a result, and no connection that could have an answer.
-        self._failed += sum(1 for result in results if result.frames and result.ending != "done")
+        self._failed += sum(1 for result in results if result.ending.startswith(UNANSWERED))
         self.report()
+        self._show_first(results)
         if self._cancelled():
             raise KeyboardInterrupt
+
+    def _show_first(self, results: list[Result]) -> None:
+        """Report the first initial window that trials agree on: targets end together, and late."""
+        for result in results if self._windows is not None else ():
+            read = self._windows.setdefault((result.site, result.vantage), [])
+            read += [one for one in result.observations if one.knob == "icw"]
+            if read and (verdict := merge(read)).grade in "AB":
+                self._windows = None
+                about = f"{result.site} from {result.vantage}: icw {verdict.text} {verdict.unit}, grade {verdict.grade}"
+                self._progress(Event(0, 0, f"first verdict: {about}"))
+                return
 
     def ended(self, sessions: int) -> None:
         """Count so many targets (times vantages) as finished."""
@@ -77,6 +97,11 @@ class RunTally:
         self.ended(sessions)
         if self._cancelled():
             raise KeyboardInterrupt
+
+    @property
+    def done_text(self) -> str:
+        """Return how many targets (times vantages) are finished, in words."""
+        return f"{self._ended} of {self._total} done"
 
     def report(self, *, last: bool = False) -> None:
         """Report the counts; `last`: the run has ended."""
