@@ -64,3 +64,15 @@ def test_a_long_run_shows_its_first_verdict_once(tmp_path: Path, total: int, lin
     ]
     shown = [event.what for event in counted(tmp_path, results, total) if "verdict" in event.what]
     assert shown == ["first verdict: a from v: icw 10 segments, grade B"] * lines
+
+
+def test_a_name_server_that_is_silent_is_reported_once(tmp_path: Path) -> None:
+    now_s, seen = 100.0, list[Event]()
+    with Store(tmp_path / "t.db") as store:
+        counts = tally.RunTally(9, store, store.begin_run("{}"), seen.append, clock=lambda: now_s)
+        counts.keep([])
+        assert tally.NO_NAMES not in [event.what for event in seen]
+        now_s += tally.SILENT_S
+        counts.keep([])
+        counts.keep([])
+    assert [event.what for event in seen].count(tally.NO_NAMES) == 1

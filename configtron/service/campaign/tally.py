@@ -22,6 +22,9 @@ LOG = logging.getLogger("configtron.probe")
 BATCH, BATCH_S = 64, 0.25
 # Endings of a connection that nobody answered; a port that is closed answers with a reset.
 UNANSWERED = ("no-synack", "no-data", UNSENDABLE)
+# s; a name server answers in tens of milliseconds, and is asked again after two seconds.
+SILENT_S = 4.0
+NO_NAMES = "no name server (DNS, /etc/resolv.conf) answers yet; without the Internet, probe the lab: --lab"
 # Targets (times vantages) from which on a run shows its first verdict: fewer end within a minute.
 LONG = 100
 
@@ -50,13 +53,16 @@ class RunTally:
     """Store results of a run, count them, report the counts; between two batches, ask for cancellation."""
 
     def __init__(
-        self, total: int, store: Store, run: int, progress: Progress, calls_each: int = 0, cancelled: Cancelled = never
-    ) -> None:
+        self, total: int, store: Store, run: int, progress: Progress, calls_each: int = 0, cancelled: Cancelled = never,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
         """`calls_each`: about how many connections a target will see; 0: unknown."""
         self._total, self._store, self._run, self._progress = total, store, run, progress
         self._steps, self._cancelled = total * calls_each, cancelled
         self._calls = self._failed = self._ended = 0
         self._of_workers = 0, 0
+        # A line is due then, unless a result came.
+        self._clock, self._silent_until = clock, clock() + SILENT_S
         # Windows read of each target and vantage, until the first verdict.
         self._windows: dict[tuple[str, str], list[Observation]] | None = {} if total >= LONG else None
 
@@ -70,6 +76,7 @@ class RunTally:
         self._failed += sum(1 for result in results if result.ending.startswith(UNANSWERED))
         self.report()
         self._show_first(results)
+        self._show_silence(results)
         if self._cancelled():
             raise KeyboardInterrupt
 
@@ -83,6 +90,14 @@ class RunTally:
                 about = f"{result.site} from {result.vantage}: icw {verdict.text} {verdict.unit}, grade {verdict.grade}"
                 self._progress(Event(0, 0, f"first verdict: {about}"))
                 return
+
+    def _show_silence(self, results: list[Result]) -> None:
+        """Report once that not even a name was looked up: an address has its result at once."""
+        is_due = self._clock() >= self._silent_until
+        if results or is_due:
+            self._silent_until = float("inf")
+        if is_due and not results:
+            self._progress(Event(0, 0, NO_NAMES))
 
     def ended(self, sessions: int) -> None:
         """Count so many targets (times vantages) as finished."""
