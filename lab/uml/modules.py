@@ -57,7 +57,7 @@ def ensure_tree(progress: Progress, recipe: KernelRecipe = LAB) -> Path:
 def build_tree(folder: Path, progress: Progress, recipe: KernelRecipe) -> None:
     """Unpack, configure, prepare, throw away what no module needs."""
     with configured(recipe, progress, "source") as (work, make, log):
-        progress(f"preparing the {recipe.title}'s headers for modules")
+        progress(f"preparing the {recipe.title}'s headers for modules: up to two minutes, once")
         run([*make, f"-j{os.cpu_count() or 1}", "modules_prepare"], log)
         source = work / "source"
         # From here on it is no whole source any more, should this be cut short.

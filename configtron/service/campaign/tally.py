@@ -20,7 +20,7 @@ LOG = logging.getLogger("configtron.probe")
 # Results stored at once, and how long one waits for others, s: less than a hundredth of a second of work, and so few
 # transactions that workers seldom wait for the database's lock.
 BATCH, BATCH_S = 64, 0.25
-# Endings of a connection that nobody answered; a port that is closed answers with a reset.
+# Endings of a connection without an answer; a port that is closed answers with a reset.
 UNANSWERED = ("no-synack", "no-data", UNSENDABLE)
 # s; a name server answers in tens of milliseconds, and is asked again after two seconds.
 SILENT_S = 4.0
