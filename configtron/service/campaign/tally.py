@@ -82,8 +82,10 @@ class RunTally:
 
     def _show_first(self, results: list[Result]) -> None:
         """Report the first initial window that trials agree on: targets end together, and late."""
-        for result in results if self._windows is not None else ():
-            read = self._windows.setdefault((result.site, result.vantage), [])
+        if (windows := self._windows) is None:
+            return
+        for result in results:
+            read = windows.setdefault((result.site, result.vantage), [])
             read += [one for one in result.observations if one.knob == "icw"]
             if read and (verdict := merge(read)).grade in "AB":
                 self._windows = None
