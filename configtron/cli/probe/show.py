@@ -46,7 +46,6 @@ def show(run: int | None, form: str, output_file: str, targets: tuple[str, ...],
         if evidence and form == "table":
             render_evidence(chain([first], found), out, color=settings().color)
         else:
-            names = campaign.vantages_of_run(wanted)
-            complete = wanted.status == "done"
+            names, complete = campaign.vantages_of_run(wanted), wanted.status == "done"
             render(chain([first], found), names, form, out, color=settings().color, fields=fields, complete=complete)
         return DONE
