@@ -26,9 +26,7 @@ from configtron.report.log_lines import log_progress
 @click.option("--policy", metavar="POLICY", help="Learn by this which profile is best; needs the extra `learn`.")
 @click.option("--strategies", default="", metavar="NAME=SHARE,...",
               help="For --policy initial: the share of clients of each strategy (docs/initial.md).")  # fmt: skip
-@click.option(
-    "--after-term", type=click.IntRange(0), default=0, metavar="N", help="After a restore: begin above term N."
-)
+@click.option("--after-term", type=click.IntRange(0), default=0, metavar="N", help="After a restore: begin above N.")
 @click.option("--fresh", is_flag=True, help="Forget what was learned and how clients were assigned; outcomes stay.")
 @stage_options
 @click.option("--metrics", default="", metavar="HOST:PORT", help="Serve the live page and /metrics there.")

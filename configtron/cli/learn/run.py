@@ -18,12 +18,9 @@ from configtron.linux.signals import terminated
 
 
 @click.command(cls=LongCommand, advanced=ADVANCED, short_help="Let a policy learn from the database's outcomes.")
-@policy_option(
-    "policy",
-    shell_complete=either,
-    help="A policy of `learn status` resumes; one of `learn policies`, or a class package.module:Class, is new."
-    "  [default: thompson]",
-)
+@policy_option("policy", shell_complete=either,
+               help="A policy of `learn status` resumes; one of `learn policies`, or a class package.module:Class, is"
+               " new.  [default: thompson]")  # fmt: skip
 @click.option("--name", default="", metavar="NAME",
               help="Name of the new policy, by which --policy finds it later.  [default: as --policy]")  # fmt: skip
 @making_options

@@ -21,14 +21,8 @@ def profile() -> None:
 @profile.command(name="set", short_help="Make a profile, or set knobs of one.")
 @click.argument("name", shell_complete=profiles)
 @click.argument("words", nargs=-1, metavar="[KNOB=VALUE]...", shell_complete=assignments)
-@click.option(
-    "--drop",
-    "dropped",
-    multiple=True,
-    metavar="KNOB",
-    shell_complete=assigned,
-    help="Unset this knob; may be repeated.",
-)
+@click.option("--drop", "dropped", multiple=True, metavar="KNOB", shell_complete=assigned,
+              help="Unset this knob; may be repeated.")  # fmt: skip
 @click.option("--unchecked", is_flag=True, help="Accept a congestion control that neither this kernel nor Linux has.")
 def set_(name: str, words: tuple[str, ...], dropped: tuple[str, ...], unchecked: bool) -> None:
     """Make a profile, or set knobs of one that is there; its other knobs stay. Nothing is written to the stack.
