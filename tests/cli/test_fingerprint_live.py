@@ -34,6 +34,7 @@ from configtron.service.capture.live import InterfaceListener
 from configtron.service.capture.sockets import SocketPoller
 from configtron.service.capture.watching import ContextWatch
 from rigs.children import child
+from rigs.waiting import PATIENCE_S, until
 from tests.support import mmdb
 
 pytestmark = pytest.mark.root
@@ -46,17 +47,15 @@ def words(folder: Path, *rest: str) -> list[str]:
 
 
 def run_fingerprint(folder: Path, *rest: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(words(folder, *rest), capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(words(folder, *rest), capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
 
 @contextmanager
 def running(folder: Path, *rest: str) -> Iterator[subprocess.Popen[str]]:
     """A watch that has begun: its row is in the database."""
     with child(words(folder, *rest), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        deadline = time.monotonic() + 30
-        while not begun(folder):
-            assert process.poll() is None and time.monotonic() < deadline, process.communicate()
-            time.sleep(0.02)
+        until(lambda: begun(folder) or process.poll() is not None)
+        assert process.poll() is None, process.communicate()
         yield process
 
 

@@ -26,6 +26,7 @@ from configtron.lab.uml.user_mode_linux import (
     pick,
 )
 from configtron.model.errors import BadInput, Missing
+from rigs.waiting import PATIENCE_S, until
 
 JOB = GuestJob(command=("true",), output=Path("/nowhere"), seed=1, cpu=0)
 
@@ -220,7 +221,7 @@ def test_time_is_virtual(virtual: Backend, tmp_path: Path) -> None:
     started = time.monotonic()
     console = run(virtual, shell("date +%s; sleep 3600; date +%s", tmp_path))[1]
     assert console.split() == [str(uml.START_NS // 10**9), str(uml.START_NS // 10**9 + 3600)]
-    assert time.monotonic() - started < 60
+    assert time.monotonic() - started < 3600, "the guest's hour took an hour"
 
 
 def members(output: Path) -> list[str]:
@@ -235,21 +236,13 @@ def members(output: Path) -> list[str]:
     return found
 
 
-def wait_until(true: object, seconds: float) -> bool:
-    assert callable(true)
-    until = time.monotonic() + seconds
-    while not true() and time.monotonic() < until:
-        time.sleep(0.02)
-    return bool(true())
-
-
 BUSY = "echo begun; while :; do :; done"
 
 
 @pytest.mark.lab
 def test_kill_leaves_no_process(backend: Backend, tmp_path: Path) -> None:
     running = backend.boot(shell(f"sleep 1000 & touch {GUEST_OUTPUT}/begun; sync; {BUSY}", tmp_path))
-    assert wait_until((tmp_path / "begun").exists, 60)
+    until((tmp_path / "begun").exists)
     assert running.poll() is None and members(tmp_path)
     running.kill()
     assert members(tmp_path) == [] and running.poll() == NO_EXIT_CODE
@@ -266,16 +259,16 @@ backend.boot(uml.GuestJob(("sh", "-c", "touch {GUEST_OUTPUT}/begun; sync; {BUSY}
 time.sleep(1000)
 """
     parent = subprocess.Popen([sys.executable, "-c", program])
-    assert wait_until((tmp_path / "begun").exists, 60)
+    until((tmp_path / "begun").exists)
     parent.kill()
     parent.wait()
-    assert wait_until(lambda: not members(tmp_path), 10)
+    until(lambda: not members(tmp_path))
 
 
 @pytest.mark.lab
 def test_the_time_limit_is_real(virtual: Backend, tmp_path: Path) -> None:
     running = virtual.boot(replace(shell(BUSY, tmp_path), limit_s=2))
-    assert running.wait(60) == NO_EXIT_CODE
+    assert running.wait(PATIENCE_S) == NO_EXIT_CODE
     assert members(tmp_path) == []
 
 

@@ -8,8 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,6 +19,7 @@ from configtron.tune.fleet_units import AGENT, AGENT_STATE, MANAGER, MANAGER_STA
 from configtron.tune.units import STATE
 from rigs import ROOT
 from rigs.isolation import apart
+from rigs.waiting import PATIENCE_S, until
 
 # systemd-analyze security: 0 is best, 10 is worst.
 MOST_EXPOSURE = 4.0
@@ -74,23 +73,20 @@ def _worked(folder: Path) -> None:
     line = enrolment.enroll(database, database.parent / "fleet", "web1", "tcp://127.0.0.1:5560")
     enrolment.join(Path(AGENT_STATE), line, "root")
     running = [_confined(folder / name) for name in (MANAGER, AGENT)]
-    _until(lambda: enrolment.agents(database)[0].held not in ("", "0.0"), running)
+
+    def held() -> bool:
+        assert [process.poll() for process in running] == [None] * len(running), "a service has ended"
+        return enrolment.agents(database)[0].held not in ("", "0.0")
+
+    until(held)
     for process in running:
         process.terminate()
     for process in running:
-        process.wait(20)
+        process.wait(PATIENCE_S)
 
 
 def _confined(unit: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, ROOT / "tests" / "support" / "confined.py", unit, "/var/lib"])
-
-
-def _until(holds: Callable[[], bool], running: list[subprocess.Popen[bytes]]) -> None:
-    end = time.monotonic() + 60
-    while not holds():
-        assert [process.poll() for process in running] == [None] * len(running), "a service has ended"
-        assert time.monotonic() < end
-        time.sleep(0.3)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.journal import KEPT, LEASED, UNDONE
 from rigs.children import child
 from rigs.tune_sandbox import tune_sandbox
+from rigs.waiting import PATIENCE_S, until
 from tests.support.memory_stack import Stack, stack
 
 __all__ = ["stack"]
@@ -35,8 +36,6 @@ __all__ = ["stack"]
 TABLE3 = {
     "initConfigProfile": 0, "setProfileParam": 3, "getProfileParam": 2, "deleteConfigProfile": 1, "AssignProfile": 2,
 }  # fmt: skip
-# s for a Python to start on a busy machine.
-PATIENCE_S = 60.0
 
 
 class Socketed(MemoryDriver):
@@ -163,13 +162,12 @@ def test_the_lease_is_renewed_while_the_block_runs(options: lease.LeaseOptions, 
     with lease.Profiles(options, lease_s=0.3) as table:
         table.init_config_profile()
         (first,) = lease.status(options).transactions
-        until = time.monotonic() + PATIENCE_S
-        while time.monotonic() < until:
+
+        def renewed() -> bool:
             (now,) = lease.status(options).transactions
-            if now.transaction.expires_s > first.transaction.expires_s:
-                break
-            time.sleep(0.05)
-        assert now.transaction.expires_s > first.transaction.expires_s
+            return now.transaction.expires_s > first.transaction.expires_s
+
+        until(renewed)
         (ended,) = lease.recover(options).ended or (None,)
         assert ended is None or ended.status == UNDONE  # a machine that stood still for 0.3 s
 
@@ -204,9 +202,6 @@ def test_a_killed_program_leaves_nothing(number: signal.Signals) -> None:
             assert "10.77.0.0/16" in here.state(), "renewed past the length of a lease"
             program.send_signal(number)
             assert program.wait(PATIENCE_S) != 0
-        until = time.monotonic() + PATIENCE_S
-        while (here.state() != before or here.open_acts()) and time.monotonic() < until:
-            time.sleep(0.1)
-        assert here.state() == before and here.open_acts() == []
+        until(lambda: here.state() == before and not here.open_acts(), here.state)
         owner = os.fsencode(here.database.resolve())
         assert [file for file in ownership.FOLDER.iterdir() if file.read_bytes() == owner] == []

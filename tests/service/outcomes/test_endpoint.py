@@ -22,6 +22,7 @@ from configtron.learner.receiving.log_socket import LogSocket, short_queue
 from configtron.linux.sock_diag import DiagSocket
 from configtron.model.close_records import CloseRecord, OpenRecord
 from configtron.model.errors import Missing
+from rigs.waiting import until
 from tests.support.faults.rows import write_row
 from tests.support.pageloads import opened, token
 from tests.support.running_outcomes import RunningOutcomes, running_outcomes
@@ -300,9 +301,6 @@ def test_connections_that_end_unseen_are_counted(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(source._destroyed, "read", lambda timeout_s=0.0: [])
         client.close()
         served.close()
-        deadline = time.monotonic() + 10
-        while not source.lost_records():
-            assert time.monotonic() < deadline
-            list(source.records())
+        until(lambda: not list(source.records()) and bool(source.lost_records()))
         assert source.lost_records() == 1
         source.close()

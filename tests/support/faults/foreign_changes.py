@@ -24,7 +24,8 @@ from configtron.linux.libbpf import call
 from configtron.linux.netns import inside
 from configtron.tune.drivers.bpf import pins
 from rigs.draws import Server, settings
-from tests.support.faults.real_fleet import RealFleet, prefixes, until
+from rigs.waiting import until
+from tests.support.faults.real_fleet import RealFleet, prefixes
 from tests.support.tune import kmod_net
 from tests.support.tune.left import GROUP, nothing_left
 

@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from configtron.tune.drivers.bpf import pins
+from rigs.waiting import until
 from tests.support.faults.foreign_changes import LEASE_S, Stack, ebpf, kmod
-from tests.support.faults.real_fleet import RealFleet, prefixes, until
+from tests.support.faults.real_fleet import RealFleet, prefixes
 from tests.support.tune import kmod_net
 
 # s by which the watchdog sees a lease's end, on a busy machine.

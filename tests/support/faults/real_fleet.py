@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,6 @@ from configtron.service.fleet import enrolment
 from rigs.children import child
 from tests.support.loopback import free_endpoint
 
-PATIENCE_S = 60.0
 LEASE_S = 6.0
 # What a map of these tests has besides its prefixes.
 FORM: Mapping[str, Any] = {"profiles": {"fast": {"initcwnd": 20}}, "mixes": {"near": {"fast": 1.0}}, "holdback": 0,
@@ -42,15 +41,6 @@ def prefixes(count: int) -> dict[str, str]:
 def epoch_length(now_s: float) -> int:
     """Return a length of the epoch by which now is a quarter of an hour from a turn at least."""
     return next(one for one in (86_400, 80_000, 70_000) if 900 < now_s % one < one - 900)
-
-
-def until(holds: Callable[[], bool], about: Callable[[], object] = lambda: "", patience_s: float = PATIENCE_S) -> float:
-    """Wait until something holds; return how long that took, s."""
-    began_s = time.monotonic()
-    while not holds():
-        assert time.monotonic() < began_s + patience_s, about()
-        time.sleep(0.02)
-    return time.monotonic() - began_s
 
 
 class RealFleet:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from configtron.tune.drivers.table import TABLE
-from tests.support.faults.real_fleet import LEASE_S, RealFleet, prefixes, until
+from rigs.waiting import until
+from tests.support.faults.real_fleet import LEASE_S, RealFleet, prefixes
 from tests.support.faults.rows import write_row
 from tests.support.tune.two_hosts import Hosts, two_hosts
 

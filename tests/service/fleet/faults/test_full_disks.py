@@ -16,7 +16,8 @@ from configtron.db.fleet import FleetStore
 from configtron.model.fleet import OutcomeRow
 from configtron.service.fleet.spool import Spool
 from configtron.tune.drivers.table import TABLE
-from tests.support.faults.real_fleet import LEASE_S, RealFleet, prefixes, until
+from rigs.waiting import until
+from tests.support.faults.real_fleet import LEASE_S, RealFleet, prefixes
 from tests.support.faults.rows import write_row
 from tests.support.tune.two_hosts import Hosts, two_hosts
 

@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import pytest
 from configtron.lab.uml.kmod import module_for_guest
 from configtron.lab.uml.user_mode_linux import GuestJob, Running, UmlVirtual
 from rigs import ROOT
+from rigs.waiting import until
 from tests.support.faults.drawn_clients import DEFAULT, WINDOWS
 from tests.support.faults.power_cut import ROWS, SENT
 from tests.support.faults.rows import write_row
@@ -46,10 +46,13 @@ def cut(folder: Path, module: Path) -> Any:
     """Kill a guest once it has printed its line; return what that has."""
     running = booted(folder, module, "before")
     try:
-        until_s = time.monotonic() + LIMIT_S
-        while not (text := running.console.read_text()).endswith("}\n"):
-            assert running.poll() is None and time.monotonic() < until_s, text[-3000:] or running.last_words()
-            time.sleep(1.0)
+        until(
+            lambda: running.poll() is not None or running.console.read_text().endswith("}\n"),
+            lambda: running.console.read_text()[-3000:],
+            LIMIT_S,
+        )
+        text = running.console.read_text()
+        assert running.poll() is None, text[-3000:] or running.last_words()
     finally:
         running.kill()
     return json.loads(text)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from configtron.db.fleet import FleetStore
 from configtron.model.errors import REFUSED
-from tests.support.faults.real_fleet import RealFleet, prefixes, until
+from rigs.waiting import until
+from tests.support.faults.real_fleet import RealFleet, prefixes
 from tests.support.faults.rows import write_row
 
 

@@ -12,7 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from configtron.learner.receiving.http_endpoint import MOST_CONNECTIONS
-from tests.support.faults.real_fleet import RealFleet, prefixes, until
+from rigs.waiting import until
+from tests.support.faults.real_fleet import RealFleet, prefixes
 from tests.support.faults.rows import write_row
 from tests.support.loopback import free_endpoint
 

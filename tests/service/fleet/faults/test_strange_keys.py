@@ -11,7 +11,8 @@ import pytest
 
 from configtron.fleet.transport.curve_keys import manager_address
 from rigs.children import child
-from tests.support.faults.real_fleet import RealFleet, prefixes, until
+from rigs.waiting import until
+from tests.support.faults.real_fleet import RealFleet, prefixes
 from tests.support.faults.rows import write_row
 
 # Connections with wrong keys, at once and in all.
