@@ -93,7 +93,7 @@ def test_ctrl_c_reports_the_rest(tmp_path: Path, command: tuple[str, ...], numbe
     with running(tmp_path, *command, "-f", "jsonl") as process:
         ports = chat(3)
         process.send_signal(number)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == INTERRUPTED and "Traceback" not in err
     *found, last = lines(out)
     servers = [one for one in found if one["local"]["port"] in ports]
@@ -168,7 +168,10 @@ def test_kill_9_leaves_the_database_whole(tmp_path: Path, command: tuple[str, ..
         ports = set(chat(20))
         time.sleep(6 if command[0] == "live" else 0)
         chat(1)
-        printed = [json.loads(process.stdout.readline()) for _ in range(20)]
+        printed = list[dict[str, Any]]()
+        # other programs of this host have connections too
+        while len(ports & {one["local"]["port"] for one in printed}) < 10:
+            printed.append(json.loads(process.stdout.readline()))
         process.kill()
         process.wait()
     with sqlite3.connect(tmp_path / "c.db") as base:
@@ -187,9 +190,8 @@ def test_live_prints_connections_as_pcap_does(tmp_path: Path) -> None:
     for form in ("jsonl", "csv"):
         with running(tmp_path / form, "live", "-i", "lo", "--connections", "-f", form) as process:
             (port,) = chat()
-            time.sleep(0.3)
             process.send_signal(signal.SIGINT)
-            out, _ = process.communicate(timeout=30)
+            out, _ = process.communicate(timeout=PATIENCE_S)
         if form == "jsonl":
             one, last = (found for found in lines(out) if found.get("server", {}).get("port", port) == port)
             assert one["schema"] == "configtron.connection/1" and one["file"] == "lo" and one["ended"] == "fin"
@@ -205,9 +207,8 @@ def test_filters_ports_and_time(tmp_path: Path) -> None:
     assert done.returncode == NOTHING and time.monotonic() - began >= 0.5 and done.stdout == ""
     with running(tmp_path / "other", "socket", "--follow", "--port", "1", "-f", "csv") as process:
         chat()
-        time.sleep(0.3)
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=PATIENCE_S)
     assert out.count("\n") == 1 and out.startswith("source,at,local,"), "a header, and nothing under it"
 
 
@@ -222,7 +223,7 @@ def test_files_name_network_and_device(tmp_path: Path) -> None:
             with socket.create_connection(listener.getsockname()) as client, listener.accept()[0]:
                 client.sendall(b"x")
                 process.send_signal(signal.SIGINT)
-                out, _ = process.communicate(timeout=30)
+                out, _ = process.communicate(timeout=PATIENCE_S)
     # another program's connection may have been seen before the log had a line
     context = next(one["context"] for one in lines(out) if one["context"].get("device"))
     assert (context["asn"], context["region"], context["device"]) == (64500, "DE", "phone")
@@ -280,7 +281,7 @@ def test_an_interface_that_goes_away_keeps_what_was_seen(tmp_path: Path) -> None
         ip("link", "set", name, "up")
         with running(tmp_path, "live", "-i", name, "-f", "jsonl") as process:
             ip("link", "del", name)
-            out, err = process.communicate(timeout=30)
+            out, err = process.communicate(timeout=PATIENCE_S)
     finally:
         subprocess.run(["ip", "link", "del", name], check=False, capture_output=True)
     assert process.returncode == PRIVILEGE and f"{name}: the interface is gone" in err and "Traceback" not in err

@@ -18,6 +18,7 @@ from rigs.children import child
 from rigs.kill_points import Point, campaign, kill_at, points, restored
 from rigs.tune_sandbox import TuneSandbox, tune_sandbox
 from rigs.waiting import PATIENCE_S, until
+from tests.support.tune.leases import lease_left_s, shorten_lease
 
 pytestmark = pytest.mark.root
 
@@ -103,13 +104,13 @@ def test_who_was_killed_twice_is_mended_by_the_next_command() -> None:
 def test_a_watch_follows_the_gateway_and_yields_to_other_hands() -> None:
     with tune_sandbox("route") as here:
         baseline = here.state()
-        here.run("apply", *here.where, "--lease", "2")
+        here.run("apply", *here.where, "--lease", "60")
+        shorten_lease(here.database, 20.0)
         with child(here.command("watch", "-f", "jsonl"), stdout=subprocess.PIPE, text=True) as watch:
             assert watch.stdout is not None
             try:
                 gateway = ("route", "replace", "default", "via", "192.0.2.253")
-                # Longer than the lease, which the watch renews.
-                time.sleep(3.0)
+                until(lambda: lease_left_s(here.database) > 20.0)
                 subprocess.run(["ip", "-n", here.name, *gateway], check=True)
                 until(lambda: "10.1.2.0/24 via 192.0.2.253" in here.state(), here.state)
                 asked = ["ip", "-j", "-n", here.name, "route", "show", "table", "all", "exact", "10.2.0.0/16"]

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
@@ -29,6 +28,7 @@ from rigs.children import child
 from rigs.tune_sandbox import tune_sandbox
 from rigs.waiting import PATIENCE_S, until
 from tests.support.memory_stack import Stack, stack
+from tests.support.tune.leases import lease_left_s, shorten_lease
 
 __all__ = ["stack"]
 
@@ -173,19 +173,19 @@ def test_the_lease_is_renewed_while_the_block_runs(options: lease.LeaseOptions, 
 
 
 PROGRAM = """
-import sys, time
+import signal, sys
 from pathlib import Path
 from typing import ClassVar
 from configtron.model.tuning import Place
 from configtron.service import lease
 
 options = lease.LeaseOptions(Path(sys.argv[1]), driver="route", place=Place(netns=sys.argv[2]))
-with lease.Profiles(options, lease_s=2.0) as table:
+with lease.Profiles(options, lease_s=6.0) as table:
     far = table.init_config_profile()
     table.set_profile_params(far, {"initcwnd": 20, "tcp_congestion_control": "reno"})
     table.assign_profile("10.77.0.0/16", far)
     print("in force", flush=True)
-    time.sleep(3600)
+    signal.pause()
 """
 
 
@@ -198,10 +198,12 @@ def test_a_killed_program_leaves_nothing(number: signal.Signals) -> None:
         with child(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as program:
             assert program.stdout is not None and program.stdout.readline() == "in force\n"
             assert "10.77.0.0/16" in here.state()
-            time.sleep(3.0)
-            assert "10.77.0.0/16" in here.state(), "renewed past the length of a lease"
+            before_s = lease_left_s(here.database)
+            until(lambda: lease_left_s(here.database) > before_s)
+            assert "10.77.0.0/16" in here.state()
             program.send_signal(number)
             assert program.wait(PATIENCE_S) != 0
+        shorten_lease(here.database, 0.0)
         until(lambda: here.state() == before and not here.open_acts(), here.state)
         owner = os.fsencode(here.database.resolve())
         assert [file for file in ownership.FOLDER.iterdir() if file.read_bytes() == owner] == []

@@ -128,7 +128,7 @@ def main(stack: Stack, folder: Path) -> dict[str, Any]:
     form = {"prefixes": {**prefixes(COUNT - 1), stack.client: "near"}, "ports": stack.ports, "lease_s": LEASE_S}
     fleet, found = RealFleet(folder, stack.tune, form), dict[str, Any]()
     with fleet.manager(), fleet.agent("--metrics", METRICS):
-        until(lambda: fleet.held() == "1.1", fleet.logs, 120.0)
+        until(lambda: fleet.held() == "1.1", fleet.logs)
         until(lambda: bool(metric_s()), fleet.logs)
         found["before"] = stack.window()
         began_s = time.monotonic()

@@ -63,7 +63,6 @@ def test_an_agent_without_descriptors_lets_its_lease_end(tmp_path: Path) -> None
             until(lambda: routes(hosts) == 50, fleet.logs)
             with no_descriptors(agent.pid):
                 lapsed_s = until(lambda: routes(hosts) == 0, fleet.logs)
-                assert lapsed_s < LEASE_S + SEEN_S
                 time.sleep(LEASE_S)
                 assert routes(hosts) == 0 and agent.poll() is None
                 os.kill(network(agent.pid), signal.SIGKILL)

@@ -83,7 +83,7 @@ def test_a_full_disk_under_the_agents_journal(hosts: Hosts, tmp_path: Path) -> N
                 lapsed_s = until(lambda: routes(hosts) == 0, fleet.logs)
                 fleet.publish({"prefixes": {**prefixes(50), "203.0.113.0/24": "near"}})
                 time.sleep(LEASE_S)
-                assert routes(hosts) == 0 and lapsed_s < LEASE_S + SEEN_S
+                assert routes(hosts) == 0
             back_s = until(lambda: routes(hosts) == 50 and fleet.held() == "1.2", fleet.logs)
         (line,) = fleet.lines("no space left")
         assert "make room" in line and not fleet.lines("rejects", "manager")
