@@ -61,7 +61,7 @@ LAB = KernelRecipe(
     arch="um",
     image="linux",
     fragments=(SOURCES / "config.fragment", SOURCES / "schemes.fragment"),
-    patches=(SOURCES / "cond_resched.patch",),
+    patches=(SOURCES / "cond_resched.patch", SOURCES / "fp_state.patch"),
     steps=1253,
 )
 UML_DEBUG = KernelRecipe(

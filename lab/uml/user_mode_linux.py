@@ -80,12 +80,21 @@ class UmlVirtual(Guest):
         return enclose(job, uml_arguments(job, self.kernel(), programs / "init", preload, clock), ())
 
 
+def wide_registers() -> str:
+    """Return why Debian's kernel cannot run on this processor, or nothing: it lacks our fp_state.patch."""
+    wide = "amx_tile" in Path("/proc/cpuinfo").read_text().split()
+    return "Debian's user-mode-linux cannot hold the registers of a processor with AMX" if wide else ""
+
+
 @dataclass(frozen=True)
 class UmlReal(Guest):
     """Debian's packaged kernel in real time."""
 
     name: str = UML_REAL
     program: Path = REAL_KERNEL
+
+    def available(self) -> str:
+        return super().available() or wide_registers()
 
     def absent(self) -> list[str]:
         return [] if self.program.exists() else ["user-mode-linux"]
