@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 # s that any event of a test may take: some seconds on an idle machine, and eight times as many beside eight others.
 PATIENCE_S = 180.0
+# s that a whole guest or a chain of programs may take: some minutes of a core, as late.
+GUEST_S = 1800
 # s between two looks.
 LOOK_S = 0.02
 

@@ -26,7 +26,7 @@ from configtron.lab.uml.user_mode_linux import (
     pick,
 )
 from configtron.model.errors import BadInput, Missing
-from rigs.waiting import PATIENCE_S, until
+from rigs.waiting import GUEST_S, PATIENCE_S, until
 
 JOB = GuestJob(command=("true",), output=Path("/nowhere"), seed=1, cpu=0)
 
@@ -47,12 +47,12 @@ date +%s%N
 
 
 def shell(script: str, output: Path, seed: int = 1, cpu: int = 0) -> GuestJob:
-    return GuestJob(("sh", "-c", script), output, seed, cpu, limit_s=120)
+    return GuestJob(("sh", "-c", script), output, seed, cpu, limit_s=GUEST_S)
 
 
 def run(backend: Backend, job: GuestJob) -> tuple[int, str]:
     running = backend.boot(job)
-    code = running.wait(150)
+    code = running.wait(GUEST_S)
     return code, running.console.read_text()
 
 
@@ -213,7 +213,7 @@ def test_two_at_once_on_two_cores(virtual: Backend, tmp_path: Path) -> None:
     cores = sorted(os.sched_getaffinity(0))[:2]
     alone = run(virtual, shell(CHANCES, tmp_path / "alone"))
     pair = [virtual.boot(shell(CHANCES, tmp_path / f"at-{i}", cpu=core)) for i, core in enumerate(cores)]
-    assert [(one.wait(150), one.console.read_text()) for one in pair] == [alone] * len(pair)
+    assert [(one.wait(GUEST_S), one.console.read_text()) for one in pair] == [alone] * len(pair)
 
 
 @pytest.mark.lab

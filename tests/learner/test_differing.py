@@ -39,11 +39,15 @@ def found(seed: int, **more: float) -> ClassDifference | None:
 
 
 def test_halves_that_want_different_configurations_are_found() -> None:
-    for seed in range(8):
+    """In nine of ten classes; in less than 14 of 20 in one of a thousand runs."""
+    sure = 0
+    for seed in range(20):
         one = found(seed, wants=0.5)
-        assert one is not None and one.chance < 1e-4 and 0.02 <= one.gain_ln < 0.5
+        if one is None or one.chance >= 1e-4:
+            continue
         far = loads(seed, wants=0.5)[0][:, 1] > 0.4
-        assert max((one.half == far).mean(), (one.half != far).mean()) > 0.99, "parted where they differ"
+        sure += 0.02 <= one.gain_ln < 0.5 and max((one.half == far).mean(), (one.half != far).mean()) > 0.99
+    assert sure >= 14
 
 
 @pytest.mark.parametrize("slower", [0.0, 1.0])

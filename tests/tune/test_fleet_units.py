@@ -19,7 +19,7 @@ from configtron.tune.fleet_units import AGENT, AGENT_STATE, MANAGER, MANAGER_STA
 from configtron.tune.units import STATE
 from rigs import ROOT
 from rigs.isolation import apart
-from rigs.waiting import PATIENCE_S, until
+from rigs.waiting import GUEST_S, PATIENCE_S, until
 
 # systemd-analyze security: 0 is best, 10 is worst.
 MOST_EXPOSURE = 4.0
@@ -53,7 +53,7 @@ def test_both_services_work_with_their_rights(tmp_path: Path) -> None:
     interfaces, and the agent could not become another user. The user is root here, whose rights the unit takes."""
     command = apart([sys.executable, str(Path(__file__)), str(tmp_path)])
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=90, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=GUEST_S, check=False)
     assert done.returncode == 0, done.stderr[-3000:] + done.stdout
 
 

@@ -95,9 +95,10 @@ def test_a_profile_that_kills_connections_does_not_look_good() -> None:
 
 
 def test_a_slow_tail_shows_in_p95_alone() -> None:
-    loads = arm_loads((8, 1), 20_000, slow_tail=1.5)
+    loads = arm_loads((8, 1), 60_000, slow_tail=1.5)
     tail, middle = difference(loads, P95), difference(loads, MEDIAN)
-    assert tail.estimate > 4.0 * tail.error
+    # expected: seven errors
+    assert tail.estimate > 3.0 * tail.error
     assert middle.estimate < 0.5 * tail.estimate
 
 

@@ -18,6 +18,7 @@ from configtron.model.tuning import Place
 from configtron.tune.drivers.ebpf import EbpfDriver
 from rigs import ROOT
 from rigs.isolation import apart
+from rigs.waiting import GUEST_S
 
 # The first ends teach, the map of the second epoch may come before there are twenty; a busy machine takes longer.
 SECONDS, DEFAULT = 240, "10"
@@ -55,7 +56,7 @@ def _served(driver: str) -> dict[str, Any]:
         Path(folder).chmod(0o755)
         command = apart([sys.executable, "-m", "tests.support.served_initially", folder, driver, str(SECONDS)])
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=GUEST_S, check=False)
         assert done.returncode == 0, done.stderr[-3000:]
     found: dict[str, Any] = json.loads(done.stdout)
     return found

@@ -24,7 +24,7 @@ from configtron.linux.libbpf import call
 from configtron.linux.netns import inside
 from configtron.tune.drivers.bpf import pins
 from rigs.draws import Server, settings
-from rigs.waiting import until
+from rigs.waiting import PATIENCE_S, until
 from tests.support.faults.real_fleet import RealFleet, prefixes
 from tests.support.tune import kmod_net
 from tests.support.tune.left import GROUP, nothing_left
@@ -110,7 +110,7 @@ def kmod(module: str) -> Iterator[Stack]:
 def metric_s() -> float | None:
     """Return the seconds of the lease by the agent's metrics; None: none are served yet, or no map is in force."""
     try:
-        text = urlopen(f"http://{METRICS}/metrics", timeout=10.0).read().decode()
+        text = urlopen(f"http://{METRICS}/metrics", timeout=PATIENCE_S).read().decode()
     except OSError:
         return None
     found = [line for line in text.splitlines() if line.startswith("configtron_agent_lease_seconds ")]
