@@ -25,7 +25,7 @@ from configtron.probe.wire.namespaces import addresses, ip, own_namespace, owner
 from configtron.probe.wire.pcap import EvidenceWriter, read_evidence
 from configtron.probe.wire.pump import Pump
 from rigs.servers import PAGE_BYTES, raised
-from rigs.waiting import PATIENCE_S
+from rigs.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.root
 
@@ -184,11 +184,8 @@ def test_closing_ends_open_flows_at_the_server(site: Site) -> None:
     pump.poll(0.05)
     assert pump.active == 1
     pump.close()
-    time.sleep(0.05)
-    inside = subprocess.run(
-        ["ip", "netns", "exec", site.netns, "ss", "-tnH"], capture_output=True, text=True, check=True
-    )
-    assert site.vantage.source_address not in inside.stdout
+    words = ["ip", "netns", "exec", site.netns, "ss", "-tnH"]
+    until(lambda: site.vantage.source_address not in subprocess.run(words, capture_output=True, text=True).stdout)
 
 
 def kernels_address(site: Site) -> Vantage:

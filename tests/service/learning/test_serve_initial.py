@@ -43,11 +43,10 @@ def test_connections_teach_windows_and_a_kill_leaves_none(driver: str) -> None:
     assert seen["known"]["max_cwnd"] == seen["known"]["max_rtt_ms"] == seen["ends"]
     assert seen["known"]["packets_in"] == (seen["ends"] if driver == "route" else 0)
     assert PATH_MS <= seen["rtt_ms"] <= seen["max_rtt_ms"] < PATH_MS + LATE_MS, seen
-    # The kernel's lease, or the watchdog's, has put back what stood.
-    assert set(seen["killed"]) == {DEFAULT} and not _kept(seen["state killed"]), seen
+    assert set(seen["killed"]) == {DEFAULT} and not seen["state killed"], seen
     # Another start goes on from the database; its end puts back what stood at once.
     assert [window for window in seen["again"] if int(window) > int(DEFAULT)], seen
-    assert set(seen["ended"]) == {DEFAULT} and not _kept(seen["state ended"]) and not seen["leased"], seen
+    assert set(seen["ended"]) == {DEFAULT} and not seen["state ended"] and not seen["leased"], seen
     assert seen["seconds"]["larger"] < seen["seconds"]["default"], seen
 
 
@@ -60,8 +59,3 @@ def _served(driver: str) -> dict[str, Any]:
         assert done.returncode == 0, done.stderr[-3000:]
     found: dict[str, Any] = json.loads(done.stdout)
     return found
-
-
-def _kept(lines: list[str]) -> list[str]:
-    """Return the lines of what was left behind; the kernel itself adds and drops cached routes."""
-    return [line for line in lines if "cache" not in line]

@@ -108,7 +108,7 @@ def test_a_flood_of_ten_thousand_a_second_costs_no_honest_beacon(outcomes: Runni
     assert len(outcomes.rows) == 100 and all(row.plt_ms == 90.0 for row in outcomes.rows)
     # the first sixty are a burst that a browser with many tabs may send; their tokens are unknown
     assert counts["beacons"] - 100 <= 80
-    assert counts["flood-address"] > 1_000
+    assert counts["flood-address"] > 100
     print("flood:", counts["flood-address"] / 3, "a second refused by name, of", sent[0] / 3, "sent")
 
 
