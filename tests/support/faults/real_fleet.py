@@ -28,6 +28,8 @@ from rigs.children import child
 from tests.support.loopback import free_endpoint
 
 LEASE_S = 6.0
+# s after which an agent has done what it would do wrongly: three of its turns.
+SETTLED_S = 3.0
 # What a map of these tests has besides its prefixes.
 FORM: Mapping[str, Any] = {"profiles": {"fast": {"initcwnd": 20}}, "mixes": {"near": {"fast": 1.0}}, "holdback": 0,
                            "lease_s": LEASE_S, "ports": [80]}  # fmt: skip

@@ -16,7 +16,7 @@ from configtron.model.fleet import OutcomeRow
 from configtron.service.fleet.spool import Spool
 from configtron.tune.drivers.table import TABLE
 from rigs.waiting import until
-from tests.support.faults.real_fleet import LEASE_S, RealFleet, boottime_s, prefixes
+from tests.support.faults.real_fleet import LEASE_S, SETTLED_S, RealFleet, boottime_s, prefixes
 from tests.support.faults.rows import write_row
 from tests.support.tune.two_hosts import Hosts, two_hosts
 
@@ -81,13 +81,13 @@ def test_default_comes_back_when_the_validity_of_the_map_is_over(hosts: Hosts, t
     with fleet.manager() as manager, fleet.agent():
         until(lambda: routes(hosts) == 50, fleet.logs)
         # The manager renews the map as long as it runs.
-        time.sleep(1.5 * VALID_S)
+        until(lambda: fleet.held() not in ("", "1.1"), fleet.logs)
         assert routes(hosts) == 50
         manager.send_signal(signal.SIGSTOP)
         void_s = until(lambda: routes(hosts) == 0, fleet.logs)
         until(lambda: bool(fleet.lines("is void")), fleet.logs)
         (line,) = fleet.lines("is void")
-        time.sleep(LEASE_S)
+        time.sleep(SETTLED_S)
         assert routes(hosts) == 0
         manager.send_signal(signal.SIGCONT)
         back_s = until(lambda: routes(hosts) == 50, fleet.logs)
