@@ -83,7 +83,7 @@ def test_few_prefixes_are_a_doubt() -> None:
 
 
 def test_a_profile_that_kills_connections_does_not_look_good() -> None:
-    loads = arm_loads((7, 1), 12_000, -0.05, failing=0.01, failing_treated=0.12)
+    loads = arm_loads((7, 1), 20_000, -0.2, failing=0.01, failing_treated=0.12)
     finished = loads[np.isfinite(loads.ln_ms)]
     assert difference(finished, P95).estimate < 0.0
     killed = difference(arm_loads((7, 1), 12_000, -0.05, failing=0.01, failing_treated=0.04), P95)
