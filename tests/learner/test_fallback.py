@@ -72,7 +72,7 @@ def test_a_few_loads_are_not_enough(count: int) -> None:
 
 
 def test_what_chance_may_have_done_is_not_taken() -> None:
-    """One standard error: of configurations that are alike 16 % are, more than 14 of 40 in one of a thousand runs."""
+    """One standard error: 16 % of what is alike is taken, more than 14 of 40 in one of a thousand runs."""
     alike = (0, DEFAULT, 1000.0, LEAST_LOADS), (0, OTHER, 1000.0, LEAST_LOADS)
     taken = [fallback(offline(), loads(*alike, spread=0.3, seed=seed), EVERY)[0] == OTHER for seed in range(40)]
     assert sum(taken) <= 14
