@@ -17,6 +17,7 @@ import pytest
 from configtron.lab.uml import kernel
 from configtron.lab.uml.recipes import LAB
 from configtron.model.errors import Missing
+from rigs.waiting import PATIENCE_S
 
 # What the lab's parts rely on; who removes a line of the fragment meets its user here.
 NEEDED = {
@@ -228,7 +229,7 @@ def test_a_second_builder_waits(cache: Path) -> None:
     with kernel.build_lock(lines.append):
         thread = threading.Thread(target=second)
         thread.start()
-        assert waiting.wait(10) and not done.is_set()
+        assert waiting.wait(PATIENCE_S) and not done.is_set()
     thread.join(10)
     assert done.is_set() and lines == ["another process is building; waiting for it"]
 

@@ -13,6 +13,7 @@ import pytest
 from configtron.lab.uml import debian, kernel, qemu, recipes
 from configtron.lab.uml.enclosure import GuestJob
 from configtron.model.errors import Missing
+from rigs.waiting import GUEST_S
 
 LOOK = "nproc; uname -r; touch /usr/mark 2>/dev/null || echo read-only; echo kept >$CONFIGTRON_OUTPUT/file; exit 7"
 
@@ -80,7 +81,7 @@ def test_debians_kernel_runs_a_job_on_two_processors(tmp_path: Path) -> None:
     backend = qemu.QemuDebian()
     if reason := backend.available():
         pytest.skip(reason)
-    running = backend.boot(GuestJob(("sh", "-c", LOOK), tmp_path, seed=1, cpu=0, memory_mb=512, limit_s=120))
-    assert running.wait(150) == 7, running.last_words()
+    running = backend.boot(GuestJob(("sh", "-c", LOOK), tmp_path, seed=1, cpu=0, memory_mb=512, limit_s=GUEST_S))
+    assert running.wait(GUEST_S) == 7, running.last_words()
     assert running.console.read_text().split() == ["2", debian.release(), "read-only"]
     assert (tmp_path / "file").read_text() == "kept\n"

@@ -85,11 +85,11 @@ def test_what_a_close_record_counts(ended: Any) -> None:
     assert record["bytes_received"] in (TURNS * REQUEST, TURNS * REQUEST + 1)
     # on a busy host a tail loss probe may go out
     assert record["segments"] > TURNS and record["retransmits"] <= TURNS
-    assert 0 < record["min_rtt_us"] <= record["opened"]["rtt_us"] < 100_000
-    assert record["min_rtt_us"] <= record["max_rtt_us"] < 1_000_000
+    assert 0 < record["min_rtt_us"] <= record["opened"]["rtt_us"] < 10_000_000
+    assert record["min_rtt_us"] <= record["max_rtt_us"] < 10_000_000
     assert record["max_cwnd"] >= 19, "arm 1's initial window"
     lasted_s = (record["end_ns"] - record["opened"]["start_ns"]) / 1e9
-    assert TURNS * 0.03 < lasted_s < 30
+    assert TURNS * 0.03 < lasted_s
     if typed:
         assert 0.3 < record["app_limited"] <= 1.0, "it slept most of the time"
         assert record["rwnd_limited"] is None or 0.0 <= record["rwnd_limited"] <= 1.0

@@ -18,6 +18,7 @@ from configtron.model.nouns import Target, Vantage
 from configtron.probe.wire.namespaces import ip, throwaway
 from configtron.probe.wire.routes import Route, is_local, route_to
 from configtron.probe.wire.standing import standing
+from rigs.waiting import PATIENCE_S
 
 SERVER = """
 import socket, threading
@@ -72,7 +73,7 @@ def probe(netns: str, folder: Path, *words: str) -> subprocess.CompletedProcess[
     allowed.write_text("10.0.0.0/8\n203.0.113.0/24\n")
     command = ["ip", "netns", "exec", netns, sys.executable, "-m", "configtron", "--db", str(folder / "us.db"), "probe",
                "-w", str(allowed), "--profile", "quick", "--tests", "icw", "-f", "jsonl", *words]  # fmt: skip
-    return subprocess.run(command, capture_output=True, text=True, timeout=90)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
 
 
 @pytest.mark.root
