@@ -59,11 +59,10 @@ START_NS = 1_800_000_000_000_000_000
 REAL_KERNEL = Path("/usr/bin/linux.uml")
 REAL_MODULES_FOLDER = Path("/usr/lib/uml/modules")
 REAL_MODULES = (
-    "lib/crc-ccitt", "net/ipv6/ipv6", "drivers/net/veth", "drivers/net/dummy", "drivers/net/tun", "net/sched/sch_netem",
-    "net/sched/sch_tbf", "net/sched/sch_fq", "net/sched/sch_prio", "net/sched/cls_u32",
+    "lib/crc-ccitt", "net/ipv6/ipv6", "drivers/net/veth", "drivers/net/tun", "net/sched/sch_netem",
+    "net/sched/sch_tbf", "net/sched/sch_fq",
     *(f"net/ipv4/{module}" for module in TABLE1_MODULES), "net/ipv4/inet_diag", "net/ipv4/tcp_diag",
-    "net/netfilter/nfnetlink", "lib/libcrc32c",
-    "net/netfilter/nf_tables", "net/sched/sch_ingress", "net/sched/cls_bpf",
+    "net/sched/sch_ingress", "net/sched/cls_bpf",
 )  # fmt: skip
 
 
