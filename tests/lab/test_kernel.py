@@ -23,12 +23,12 @@ from rigs.waiting import PATIENCE_S
 NEEDED = {
     "virtual time": ("UML_TIME_TRAVEL_SUPPORT", "HIGH_RES_TIMERS"),
     "root, output, memory": ("HOSTFS", "TMPFS", "DEVTMPFS", "PROC_FS", "SYSFS"),
-    "regions and pools": ("NET_NS", "VETH", "DUMMY", "NET_SCH_NETEM", "NET_SCH_TBF", "NET_SCH_PRIO", "NET_CLS_U32"),
+    "regions and pools": ("NET_NS", "VETH", "NET_SCH_NETEM", "NET_SCH_TBF"),
     "both families": ("INET", "IPV6", "IP_MULTIPLE_TABLES", "IPV6_MULTIPLE_TABLES"),
     "settings by address": ("CGROUP_BPF", "BPF_SYSCALL"),
     "middleboxes": ("NET_SCH_INGRESS", "NET_CLS_BPF", "NET_CLS_ACT"),
     "congestion control": ("TCP_CONG_CUBIC", "TCP_CONG_VEGAS", "TCP_CONG_BBR", "NET_SCH_FQ"),
-    "probers": ("PACKET", "UNIX", "TUN", "NF_TABLES", "INET_TCP_DIAG"),
+    "probers": ("PACKET", "UNIX", "TUN", "INET_TCP_DIAG"),
     "programs": ("FUTEX", "EPOLL", "EVENTFD", "TIMERFD", "SIGNALFD", "SHMEM", "MEMBARRIER"),
 }
 
