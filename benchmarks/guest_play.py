@@ -31,11 +31,14 @@ def play(
               memory_mb=memory_mb, environment=environment, limit_s=limit_s)  # fmt: skip
     running = backend.boot(job)
     shown = 0
-    while running.poll() is None:
-        time.sleep(LOOK_S)
-        fresh = running.console.read_text(errors="replace")[shown:]
-        shown += len(fresh)
-        print(fresh, end="", flush=True)
+    try:
+        while running.poll() is None:
+            time.sleep(LOOK_S)
+            fresh = running.console.read_text(errors="replace")[shown:]
+            shown += len(fresh)
+            print(fresh, end="", flush=True)
+    finally:
+        running.kill()
     if running.wait():
         raise SystemExit(f"the guest failed:\n{running.last_words()}")
     found: dict[str, Any] = json.loads((folder / "found.json").read_text())

@@ -215,11 +215,13 @@ def read_head(data: bytes) -> HeadForm:
         if name not in names:
             raise MapRefused(f"class {name!r} has a mix and no number")
         if not 1 <= len(mix) <= MOST_ARMS or any(weight <= 0 for _, weight in mix):
-            raise MapRefused(f"class {name!r} has {len(mix)} arms; 1 to {MOST_ARMS} with positive weights are taken")
+            raise MapRefused(
+                f"class {name!r} has {len(mix)} profiles; 1 to {MOST_ARMS} with positive weights are taken"
+            )
         if sum(weight for _, weight in mix) != WHOLE:
             raise MapRefused(f"the weights of class {name!r} sum to {sum(weight for _, weight in mix)}, not {WHOLE}")
         if absent := sorted({profile for profile, _ in mix} - head.profiles.keys()):
-            raise MapRefused(f"class {name!r} draws profile {absent[0]!r}, which the map lacks")
+            raise MapRefused(f"class {name!r} names profile {absent[0]!r}, which the map lacks")
     ends = [up_to for up_to, _ in head.bands]
     if ends != sorted(set(ends)) or any(name not in head.mixes for _, name in head.bands):
         raise MapRefused("bands of round-trip time do not ascend, or name a class without a mix")

@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: MIT
-"""Lines for programs: JSON Lines (the canonical form, `probe.schema.json`) and CSV (one row a verdict)."""
+"""Lines for programs: JSON Lines (the canonical form, `probe.schema.json`), CSV (one row a verdict), flat lines."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TextIO
 
 from configtron.model.nouns import Observation, Vantage
-from configtron.model.records import Result, canonical, result_to_json, target_record, value_form
+from configtron.model.records import Json, Result, canonical, result_to_json, target_record, value_form
 from configtron.report.csv_columns import PROBE_COLUMNS
 from configtron.report.target_results import TargetResult
+from configtron.report.tuning import write_rows
+
+# The reason of a parameter that the run did not measure.
+NOT_ASKED = "not-asked"
 
 
 def write_jsonl(found: Iterable[TargetResult], vantages: Mapping[str, Vantage], out: TextIO) -> None:
@@ -38,6 +43,33 @@ def plain_value(verdict: Observation) -> str:
     if verdict.value is None:
         return ""
     return canonical(value_form(verdict.value)) if isinstance(verdict.value, tuple) else verdict.text
+
+
+def flat_row(item: TargetResult, fields: Sequence[str] = ()) -> dict[str, Json]:
+    """Return host, vantage, and NAME and NAME_grade of each parameter, or its NAME_reason.
+
+    fields: the parameters, in order; () is all of them.
+    """
+    row: dict[str, Json] = {"host": item.site, "vantage": item.vantage}
+    for name in fields or item.verdicts:
+        verdict = item.verdicts.get(name)
+        if verdict is None or verdict.value is None:
+            row[f"{name}_reason"] = verdict.reason if verdict is not None else item.reason or NOT_ASKED
+        else:
+            row |= {name: value_form(verdict.value), f"{name}_grade": verdict.grade}
+    return row
+
+
+def write_flat(found: Iterable[TargetResult], fields: Sequence[str], out: TextIO) -> None:
+    """One flat JSON object per target and vantage, its keys in order."""
+    encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+    out.writelines(encode(flat_row(item, fields)) + "\n" for item in found)
+
+
+def write_fields(found: Iterable[TargetResult], fields: Sequence[str], out: TextIO) -> None:
+    """One CSV row per target and vantage, under a header, with three columns for each parameter."""
+    columns = ("host", "vantage", *(f"{name}{end}" for name in fields for end in ("", "_grade", "_reason")))
+    write_rows("csv", columns, (flat_row(item, fields) for item in found), out)
 
 
 def write_results(results: Iterable[Result], out: TextIO) -> None:

@@ -57,6 +57,11 @@ class PlantScore:
     hosts_same: set[str] = field(default_factory=set)
     hosts_false: set[str] = field(default_factory=set)
 
+    @property
+    def is_perfect(self) -> bool:
+        """Return whether all that was planted is found, and nothing else."""
+        return self.found == self.planted and not self.false
+
 
 def planted(
     found: Iterable[TargetResult], plants: Iterable[PlantedDifference], knobs: Iterable[str], baseline: str

@@ -72,7 +72,7 @@ class Progress(ProgressDisplay):
             self._status.write(canonical(form) + "\n")
             self._status.flush()
         left = "" if last else self._left(counts, now)
-        note = f"{counts.done}/{counts.total} targets, {counts.calls} connections, {counts.failed} without answer"
+        note = f"{counts.done}/{counts.total} targets, {_connections(counts)}, {counts.failed} without answer"
         if not self._drawn(PARTS, round(PARTS * counts.share), note + left) and (
             now >= self._plain_at or last and counts != self._shown
         ):
@@ -89,3 +89,9 @@ class Progress(ProgressDisplay):
         if now - self._moved_at > seconds:
             return ""
         return f", about {seconds:.0f} s left" if seconds < 100 else f", about {seconds / 60:.0f} min left"
+
+
+def _connections(counts: CampaignCounts) -> str:
+    """Return how many connections were made, of about how many while the run goes on and more will come."""
+    ahead = counts.done < counts.total and counts.calls < counts.steps
+    return f"{counts.calls} of about {counts.steps} connections" if ahead else f"{counts.calls} connections"

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
@@ -24,43 +24,53 @@ MOST_ROWS = 40
 
 
 def render(
-    found: Iterable[TargetResult], vantages: Mapping[str, Vantage], form: str, out: TextIO, *, color: bool = True
-) -> None:
-    """Write records in that form: table, jsonl or csv."""
+    found: Iterable[TargetResult], vantages: Mapping[str, Vantage], form: str, out: TextIO, *, color: bool = True,
+    fields: Sequence[str] = (), complete: bool = True,
+) -> None:  # fmt: skip
+    """Write records in that form: table, jsonl, csv, flat. fields: only these parameters, as columns; not in jsonl.
+    complete: the run was not interrupted."""
     if form == "jsonl":
         lines.write_jsonl(found, vantages, out)
+    elif form == "flat":
+        lines.write_flat(found, fields, out)
+    elif form == "csv" and fields:
+        lines.write_fields(found, fields, out)
     elif form == "csv":
         lines.write_csv(found, vantages, out)
     else:
-        _tables(found, vantages, out, color)
+        _tables(found, vantages, out, color, fields, complete)
 
 
-def _tables(found: Iterable[TargetResult], vantages: Mapping[str, Vantage], out: TextIO, color: bool) -> None:
+def _tables(
+    found: Iterable[TargetResult], vantages: Mapping[str, Vantage], out: TextIO, color: bool, fields: Sequence[str],
+    complete: bool,
+) -> None:  # fmt: skip
     from configtron.report import tables
 
     first: list[TargetResult] = []
     summed: list[TargetResult] = []
-    silent = 0
+    silent, knobs = 0, fields or TABLE2
     for item in found:
         if len(first) <= MOST_ROWS:
             first.append(item)
         silent += item.empty
-        summed.append(_bare(item))
+        summed.append(_bare(item, knobs))
     if not summed:
         out.write("No targets yet.\n")
         return
     console = tables.console(out, color=color)
     if len(summed) <= MOST_ROWS:
-        console.print(tables.overview(first))
+        console.print(tables.overview(first, fields))
     names = list(vantages) or sorted({item.vantage for item in summed})
     if len(summed) > MOST_ROWS or len(names) > 1:
-        console.print(tables.summary(rows_of(summed, TABLE2, names[0])))
-        console.print(f"{len(summed)} targets x vantages, {silent} of them without any value.")
+        console.print(tables.summary(rows_of(summed, knobs, names[0])))
+        if complete:
+            console.print(f"{len(summed)} targets x vantages, {silent} of them without any value.")
 
 
-def _bare(item: TargetResult) -> TargetResult:
+def _bare(item: TargetResult, knobs: Sequence[str]) -> TargetResult:
     """Return what a summary needs of a record: verdicts without their trials, but with the values read."""
-    verdicts = {knob: bare(item.verdicts[knob]) for knob in (*TABLE2, BALANCING) if knob in item.verdicts}
+    verdicts = {knob: bare(item.verdicts[knob]) for knob in (*knobs, BALANCING) if knob in item.verdicts}
     return TargetResult(item.site, replace(item.fingerprint, observations=verdicts), ())
 
 
@@ -75,9 +85,10 @@ def render_evidence(found: Iterable[TargetResult], out: TextIO, *, color: bool =
 
 def render_score(
     result: Score, probers: Mapping[str, Score], differences: Iterable[PlantScore], form: str, out: TextIO,
-    *, color: bool = True,
+    color: bool = True, whole: bool = False,
 ) -> None:  # fmt: skip
-    """Write a lab run's score in that form: table or jsonl. probers: constant probers, for comparison."""
+    """Write a lab run's score in that form: table or jsonl; of a table the rows that are not perfect, or the whole;
+    last its sums. probers: constant probers, for comparison."""
     from configtron.report.plant_scores import planted_lines
     from configtron.report.score import score_lines
 
@@ -88,12 +99,33 @@ def render_score(
     from configtron.report import tables
 
     console = tables.console(out, color=color)
-    console.print(tables.scores(result))
-    console.print(tables.probers(probers))
-    if any(row.planted for row in differences):
-        console.print(tables.regions(differences))
-    if len(result.troubles) > 1:
+    knobs = [row for row in result.knobs if whole or not row.is_perfect]
+    if knobs:
+        console.print(tables.scores(knobs))
+    if whole:
+        console.print(tables.probers(probers))
+    if regions := [row for row in differences if whole or not row.is_perfect]:
+        console.print(tables.regions(regions))
+    if whole and len(result.troubles) > 1:
         console.print(tables.troubles(result))
         console.print(f"{len(result.reasons)} reasons: " + ", ".join(f"{r} {n}" for r, n in result.reasons.items()))
     if result.mismatches:
         console.print(tables.mismatches(result, MOST_MISMATCHES))
+    if not whole:
+        count = f"{len(knobs)} of {len(result.knobs)} parameters are not perfect"
+        out.write(f"{count}; every row: configtron -v probe validate\n\n")
+    out.writelines(f"{line}\n" for line in _sums(result, differences))
+
+
+def _sums(result: Score, differences: Sequence[PlantScore]) -> tuple[str, ...]:
+    """Return the score in four lines."""
+    from configtron.report.score import percent
+
+    right, given = result.given
+    planted, found = sum(row.planted for row in differences), sum(row.found for row in differences)
+    return (
+        f"pairs     {sum(row.total for row in result.knobs)} of a parameter, a site and a region",
+        f"right     {right} of {given} values and bounds given ({percent(right, given)})",
+        f"planted   {found} of {planted} differences between regions found ({percent(found, planted)})",
+        f"invented  {sum(len(row.false) for row in differences)} differences; of what was given, {given - right} wrong",
+    )

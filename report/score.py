@@ -42,6 +42,8 @@ from configtron.report.allowed_verdict import (
     words,
 )
 
+# Grades of a value or a bound.
+GIVEN = "ABCL"
 # The parameter whose yield is reported for each trouble.
 YIELD_KNOB = "icw"
 
@@ -100,6 +102,11 @@ class KnobScore:
             truth = self.truths.setdefault(truth_class(one.expectation), Truth(one.expectation))
             truth.answered += answered
             truth.pairs += 1
+
+    @property
+    def is_perfect(self) -> bool:
+        """Return whether nothing is wrong, and all that the truth allows is reported."""
+        return not any(self.wrong.values()) and self.answered == self.allowed
 
     @property
     def right_share(self) -> str:
@@ -203,6 +210,12 @@ class Score:
     def overclaims(self) -> int:
         """Return how many values and bounds are wrong."""
         return sum(row.overclaims for row in self.knobs)
+
+    @property
+    def given(self) -> tuple[int, int]:
+        """Return (right, all) of the values and bounds that are given."""
+        right = sum(row.right[grade] for row in self.knobs for grade in GIVEN)
+        return right, right + self.overclaims
 
     @property
     def wrong_reasons(self) -> int:

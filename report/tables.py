@@ -17,7 +17,7 @@ from configtron.report.allowed_verdict import KINDS
 from configtron.report.files import visible
 from configtron.report.fitting import PLAIN_WIDTH, Fitting
 from configtron.report.plant_scores import PlantScore, share
-from configtron.report.score import YIELD_KNOB, Score, WrongVerdict, percent, total
+from configtron.report.score import YIELD_KNOB, KnobScore, Score, WrongVerdict, percent, total
 from configtron.report.score import share as part
 from configtron.report.target_results import TargetResult
 
@@ -27,6 +27,7 @@ OVERVIEW = ("icw", "synack_rto", "data_rto", "rwin", "http_clear", "http_version
 CRAFTED = ("craft",)
 OVERVIEW_SPARE = ("h2_max_concurrent_streams", "http_clear", "data_rto", "http_version")
 UNITS = {"icw": "segments", "synack_rto": "s", "data_rto": "s", "rwin": "bytes"}
+SHORT_PAGE = "icw >= n: the page is too short to fill the window: name a longer one by --path"
 # The reason of a host that answers a SYN with a reset (docs/reasons.md).
 REFUSED = "refused"
 # Details in which a verdict keeps what its trials do not share.
@@ -50,14 +51,16 @@ def console(out: TextIO, *, color: bool = True) -> Console:
     return _Console(file=out, color_system=system, width=width, highlight=False, emoji=False, markup=False)
 
 
-def overview(found: Sequence[TargetResult]) -> Table:
-    """One row per target and vantage; each cell a verdict with its grade."""
-    knobs = CRAFTED if any("craft" in item.verdicts for item in found) else OVERVIEW
+def overview(found: Sequence[TargetResult], fields: Sequence[str] = ()) -> Table:
+    """One row per target and vantage; each cell a verdict with its grade. fields: the columns; () is the usual ones."""
+    knobs = fields or (CRAFTED if any("craft" in item.verdicts for item in found) else OVERVIEW)
     names = {knob: f"{knob}\n[{UNITS[knob]}]" if knob in UNITS else knob for knob in knobs}
     table = _table("host", "vantage", *names.values(), spare=tuple(names[k] for k in OVERVIEW_SPARE if k in names))
     table.caption = "behind each value its grade"
     if any(verdict.reason == REFUSED for item in found for verdict in item.verdicts.values()):
         table.caption += "; refused: that port is closed (http_version, h2: port 443 unless you name another)"
+    if any(map(_is_short, found)):
+        table.caption += f"; {SHORT_PAGE}"
     for item in found:
         if item.empty:
             table.add_row(item.site, item.vantage, f"- {item.reason}")
@@ -66,10 +69,17 @@ def overview(found: Sequence[TargetResult]) -> Table:
     return table
 
 
+def _is_short(item: TargetResult) -> bool:
+    """Return whether the initial window is only a bound since the page ended before it was full."""
+    verdict = item.verdicts.get("icw")
+    return verdict is not None and verdict.grade == "L" and verdict.detail("proof") == "response-ended"
+
+
 def details(item: TargetResult) -> Table:
     """All that is known about one target from one vantage, trial by trial, with where to look."""
     table = _table("knob", "verdict", "unit", "grade", "read from", "frames")
     table.title = f"{item.site} ({item.fingerprint.target.address}) from {item.vantage}"
+    table.caption = SHORT_PAGE if _is_short(item) else None
     results = {result.trace_id: result for result in item.evidence}
     for knob, verdict in item.verdicts.items():
         table.add_row(knob, shown(verdict), verdict.unit, verdict.grade, verdict.method, _disagreement(verdict))
@@ -106,17 +116,17 @@ def by_region(parameters: Sequence[ParameterByRegion]) -> Table:
     return table
 
 
-def scores(score: Score) -> Table:
+def scores(rows: Iterable[KnobScore]) -> Table:
     """Right and wrong by parameter and grade."""
     answered = tuple(f"{kind}s" for kind in KINDS)
     grades = ("A", "B", "C", ">= n", "none")
     columns = (*grades, "right at A/B", *answered, "yield", "overclaims", "not asked")
-    table = _table("knob", *columns, spare=("C", "not asked"))
+    table = _table("knob", *columns, spare=("C", "not asked", "overclaims", "yield"))
     table.caption = (
         "right of those given, by grade; answered of those that the truth allows an exact value, only a bound, only a "
         "reason; yield: distinct truths answered, from where one constant answer ends"
     )
-    for row in score.knobs:
+    for row in rows:
         cells = [f"{row.right.get(grade, 0)}/{row.right.get(grade, 0) + row.wrong.get(grade, 0)}" for grade in "ABCLN"]
         kinds = [f"{row.answered[kind]}/{row.allowed[kind]}" if row.allowed[kind] else "-" for kind in KINDS]
         table.add_row(

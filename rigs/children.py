@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-# How long a program that was asked to end may take before it is killed.
-PATIENCE_S = 20.0
+from rigs.waiting import PATIENCE_S
 
 
 def default_signals() -> None:

@@ -12,7 +12,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -28,13 +27,14 @@ from configtron.linux.netns import inside
 from configtron.probe.wire.namespaces import ip, throwaway
 from rigs.children import child
 from rigs.servers import SERVERS, running
+from rigs.waiting import until
 
 # Addresses for benchmarks between devices of one's own (RFC 2544): never routed.
 LIT = "198.19.0.0/17"
 PORT = 8786
 WORKER_PORT = 9000
-# What a worker writes when the scheduler knows it; s that it may take on a busy machine.
-JOINED, PATIENCE_S = "Registered to", 180.0
+# What a worker writes when the scheduler knows it.
+JOINED = "Registered to"
 
 
 class Region(NamedTuple):
@@ -89,10 +89,10 @@ class Regions(NamedTuple):
         with path.open("ab") as log:
             command, before = self.within(region.netns, *words), path.read_text().count(JOINED)
             with child(command, stdout=log, stderr=log, cwd=self.folder, env=environment) as process:
-                until_s = time.monotonic() + PATIENCE_S
-                while path.read_text().count(JOINED) == before and process.poll() is None:
-                    assert time.monotonic() < until_s, path.read_text()[-2000:]
-                    time.sleep(0.1)
+                until(
+                    lambda: path.read_text().count(JOINED) > before or process.poll() is not None,
+                    lambda: path.read_text()[-2000:],
+                )
                 yield process
 
     def probe(self, db: Path, *words: str) -> list[str]:

@@ -27,6 +27,7 @@ from typing import Any
 
 from configtron.probe.wire.namespaces import ip, throwaway
 from rigs.children import child
+from rigs.waiting import PATIENCE_S
 
 TUNSETIFF, IFF_TUN, IFF_NO_PI, IFF_VNET_HDR = 0x400454CA, 1, 0x1000, 0x4000
 # What we take unfinished: checksums, segments of TCP over IPv4 and IPv6; 10 bytes before each packet say so.
@@ -52,7 +53,9 @@ class Rig:
 
     def run(self, end: str, *words: str, **more: Any) -> subprocess.CompletedProcess[bytes]:
         """Run a program to its end."""
-        return subprocess.run(["ip", "netns", "exec", self.names[end], *words], capture_output=True, timeout=60, **more)
+        return subprocess.run(
+            ["ip", "netns", "exec", self.names[end], *words], capture_output=True, timeout=PATIENCE_S, **more
+        )
 
     @contextmanager
     def running(self, end: str, *words: str, **more: Any) -> Iterator[subprocess.Popen[bytes]]:

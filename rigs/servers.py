@@ -27,12 +27,11 @@ from configtron.linux.netns import inside
 from configtron.model.errors import Missing
 from configtron.model.nouns import Target, Vantage
 from configtron.probe.wire.namespaces import addresses, ip, own_namespace, throwaway
+from rigs.waiting import PATIENCE_S
 
 TEMPLATES = Path(__file__).with_name("servers")
 # 146 kB hold a window of 100 segments of 1460 bytes, the largest that CDNs are known to use; and some more.
 PAGE_BYTES = 256 * 1024
-# Every one of them listens within a second on a busy machine; Caddy is the slowest.
-STARTS_WITHIN_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +155,7 @@ def _filled(text: str, server: Server, address: str, folder: Path) -> str:
 
 
 def _await(server: Server, netns: str, address: str, port: int, console: Path) -> None:
-    deadline = time.monotonic() + STARTS_WITHIN_S
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         with inside(netns), socket.socket() as probe:
             if probe.connect_ex((address, port)) == 0:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.sources import ROOT, parsed, sources, tree_of
+from tests.support.sources import ROOT, nodes, sources
 
 # What it is -> (a pattern of Python source, the one file that has it).
 PLACES = {
@@ -57,10 +57,10 @@ def _reach(graph: Graph, start: str) -> set[str]:
     return seen
 
 
-def imported(tree: ast.AST, known: frozenset[str]) -> set[str]:
+def imported(source: str, known: frozenset[str]) -> set[str]:
     """Return the modules that a file needs; of a package, the module that a `from` names, where it is one."""
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes(source):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -91,8 +91,9 @@ def _is_apart(file: Path) -> bool:
 
 
 def test_each_is_written_in_one_place() -> None:
+    texts = {str(file.relative_to(ROOT)): file.read_text() for _, file in sources()}
     found = {
-        what: sorted(str(file.relative_to(ROOT)) for _, file in sources() if re.search(pattern, file.read_text()))
+        what: sorted(name for name, text in texts.items() if re.search(pattern, text))
         for what, (pattern, _) in PLACES.items()
     }
     assert found == {what: [place] for what, (_, place) in PLACES.items()}
@@ -100,7 +101,7 @@ def test_each_is_written_in_one_place() -> None:
 
 def test_no_circle_of_imports() -> None:
     known = frozenset(name for name, _ in sources())
-    graph = {name: imported(parsed(file), known) - {name} for name, file in sources()}
+    graph = {name: imported(file.read_text(), known) - {name} for name, file in sources()}
     assert circles(graph) == []
 
 
@@ -123,7 +124,7 @@ def test_circles_are_found(graph: Graph, found: list[list[str]]) -> None:
 def test_imports_of_functions_and_of_modules_are_seen() -> None:
     known = frozenset(("p", "p.one", "p.two"))
     source = "from p import one, name\ndef f():\n    from p.two import name\n"
-    assert imported(tree_of(source), known) == {"p", "p.one", "p.two"}
+    assert imported(source, known) == {"p", "p.one", "p.two"}
 
 
 def test_calls_between_c_files_are_seen() -> None:

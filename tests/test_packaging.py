@@ -16,6 +16,7 @@ import pytest
 
 import configtron
 from rigs import ROOT
+from rigs.waiting import PATIENCE_S
 
 FOLDERS = ("db", "fingerprint", "fleet", "lab", "learner", "probe", "report", "studies", "tune")
 
@@ -120,7 +121,7 @@ def built_wheel(folder: Path) -> Path:
         if entry.name not in ignore and not entry.name.endswith(".egg-info"):
             subprocess.run(["cp", "-a", entry, copy], check=True)
     code = "import setuptools.build_meta as b; b.build_wheel('..')"
-    done = subprocess.run([sys.executable, "-c", code], cwd=copy, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], cwd=copy, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr[-2000:]
     (wheel,) = folder.glob("*.whl")
     return wheel

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rigs import ROOT
-from tests.support.sources import sources, tree_of
+from tests.support.sources import nodes, sources
 
 ROW = re.compile(r"^\| `([a-z0-9:*-]+)` \| (.+?) \| (.+?) \|$", re.M)
 # Functions whose argument at that place is a reason, and names that hold one.
@@ -41,7 +41,7 @@ def words(node: ast.expr | None) -> Iterator[str]:
 
 def reasons_in(source: str) -> set[str]:
     found: set[str] = set()
-    for node in ast.walk(tree_of(source)):
+    for node in nodes(source):
         match node:
             case ast.Call(func=ast.Name(id=name), args=given) if name in GIVERS and len(given) > GIVERS[name]:
                 found |= set(words(given[GIVERS[name]]))
@@ -114,7 +114,7 @@ def test_names_of_before_are_gone() -> None:
 
 
 def texts_in(source: str) -> Iterator[str]:
-    for node in ast.walk(tree_of(source)):
+    for node in nodes(source):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value
 

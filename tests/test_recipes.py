@@ -13,6 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from rigs import ROOT
+from rigs.waiting import GUEST_S
 
 # A step of a recipe: a new file, lines before or after a line of a file, or a command that makes files.
 STEP = re.compile(
@@ -27,7 +28,6 @@ COPIED = (
     "benchmarks configtron db docs fingerprint fixtures fleet kmod lab learner probe report rigs studies tests tune "
     "conftest.py setup.cfg pyproject.toml ruff.toml README.md CONTRIBUTING.md Makefile"
 ).split()
-LIMIT_S = 300
 
 
 class Step(NamedTuple):
@@ -55,7 +55,7 @@ def copy(folder: Path) -> None:
 def follow(step: Step, folder: Path) -> None:
     if step.kind == "run":
         words = [sys.executable, *step.text.split()[1:]]
-        subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=LIMIT_S, check=True)
+        subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=GUEST_S, check=True)
         return
     file = folder / step.path
     if step.kind == "file":
@@ -73,7 +73,7 @@ def checked(recipe: str, folder: Path) -> subprocess.CompletedProcess[str]:
     page = (ROOT / "docs" / "recipes" / f"{recipe}.md").read_text()
     (command,) = CHECK.findall(page)
     words = [sys.executable, "-m", *command.split(), "-q", "-p", "no:cacheprovider"]
-    return subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=GUEST_S, check=False)
 
 
 RECIPES = sorted(page.stem for page in (ROOT / "docs" / "recipes").glob("*.md"))

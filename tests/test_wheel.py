@@ -22,6 +22,7 @@ from packaging.requirements import Requirement
 from configtron.cli.root import root
 from configtron.model.packages import PACKAGES
 from rigs import ROOT
+from rigs.waiting import PATIENCE_S
 from tests.test_packaging import built_wheel
 
 pytestmark = pytest.mark.wheel
@@ -178,7 +179,7 @@ def installed(
 def call(python: Path, words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     variables = {"HOME": str(folder), "PATH": os.environ["PATH"], "OPENBLAS_NUM_THREADS": "1"}
     return subprocess.run([python, *words], capture_output=True, text=True, cwd=folder, env=variables, input="",
-                          timeout=60)  # fmt: skip
+                          timeout=PATIENCE_S)  # fmt: skip
 
 
 def test_every_module_imports_or_lacks_an_extra(installed: tuple[str, Path], tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ class Transaction:
     before     the settings from before ours, as the driver described them (JSON)
     rules      all rules that are in force after it
     lease_s    length of its lease, s; 0 is without end
-    expires_s  end of the lease, in seconds since boot
+    expires_s  end of the lease, in seconds since boot; of a closed transaction: when it ended; 0: unknown
     over       the transaction that it replaced and that is in force again once it is undone; 0: the untouched stack
     held       prefixes that were held back
     watchdog   the process that undoes it when the lease ends: its id and start time (column keeper)
@@ -78,9 +78,12 @@ class Transaction:
     watchdog: str = ""
     why: str = ""
 
-    def closed(self, status: str, why: str) -> Transaction:
-        """Return the transaction once it is over, without its rules, which may be a hundred thousand prefixes."""
-        return replace(self, status=status, why=why, rules=Rules(), before="", watchdog="")
+    def closed(self, status: str, why: str, now_s: float = 0.0) -> Transaction:
+        """Return the transaction once it is over, without its rules, which may be a hundred thousand prefixes.
+
+        now_s: seconds since boot; 0: unknown.
+        """
+        return replace(self, status=status, why=why, expires_s=now_s, rules=Rules(), before="", watchdog="")
 
 
 def due(status: str, *, rebooted: bool, expired: bool) -> str:

@@ -13,6 +13,7 @@ from benchmarks.tune import FIGURES, Ratio, verdict
 from configtron.model.tuning import Place
 from configtron.tune.drivers.ebpf import EbpfDriver
 from rigs import ROOT
+from rigs.waiting import PATIENCE_S
 
 GOOD = Ratio(1.000, 0.998, 1.004)
 # As once measured: kmod and ebpf with a hundred thousand prefixes.
@@ -41,7 +42,9 @@ def test_the_driver_alone_and_the_whole_command_stand_in_one_row(tmp_path: Path)
     if reason := EbpfDriver(Place()).missing():
         pytest.skip(reason)
     words = [sys.executable, "-m", "benchmarks.tune_scale", "--drivers", "ebpf", "--sizes", "1000"]
-    done = subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True, timeout=120).stdout.splitlines()
+    done = subprocess.run(
+        words, cwd=ROOT, check=True, capture_output=True, text=True, timeout=PATIENCE_S
+    ).stdout.splitlines()
     assert done[1].split()[-5:] == ["complete", "cmd", "s", "cmd", "cpu"]
     figures = done[2].split()
     complete, command_s, command_cpu_s, change_cpu_ms = figures[-3], *map(float, figures[-2:]), float(figures[6])

@@ -21,7 +21,7 @@ from typing import Any
 from benchmarks.guest_play import play
 from benchmarks.tuned.inside import AFTER, UNTOUCHED
 from benchmarks.tuned.judged import aligned, by_gateway, by_prefix, scenes, sights, subjects, table, wrong
-from configtron.model.errors import USAGE, ConfigtronError
+from configtron.model.errors import INTERRUPTED, USAGE, ConfigtronError
 from configtron.report.page.tuned import Sights, TunedPage, page
 from configtron.tune.drivers import DRIVERS as KNOWN
 from rigs import guest_module
@@ -79,6 +79,9 @@ def drawn(found: dict[str, Any], seen: Sights, bad: Sequence[str]) -> str:
 if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        print("benchmarks.tuned: interrupted; the guest is ended, nothing is left behind", file=sys.stderr)
+        sys.exit(INTERRUPTED)
     except ConfigtronError as error:
         print(f"benchmarks.tuned: {error}", file=sys.stderr)
         sys.exit(error.code)

@@ -7,7 +7,7 @@ help.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 
-NONE: Mapping[str, str] = MappingProxyType({})
+NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class CommandRow(NamedTuple):
@@ -36,6 +36,7 @@ class LazyGroup(click.Group):
 
     package  where the commands are, each in the module of its name; homes: those elsewhere, as "module:name"
     rows     name of a command -> its help in one line
+    sections heading of `--help` -> the commands below it; without them, one list
     renamed  earlier spelling of a command -> its name: it still works, prints one line, and --help hides it
     moved    earlier command of this group that another verb has now: it still works, and --help hides it
     default  the command meant when the first word is none
@@ -43,14 +44,15 @@ class LazyGroup(click.Group):
 
     def __init__(
         self,
-        *args: Any, package: str, rows: Mapping[str, str], homes: Mapping[str, str] = NONE,
-        renamed: Mapping[str, str] = NONE, moved: Mapping[str, CommandRow] = MappingProxyType({}), default: str = "",
-        **kwargs: Any,
+        *args: Any, package: str, rows: Mapping[str, str], sections: Mapping[str, Collection[str]] = NONE,
+        homes: Mapping[str, str] = NONE, renamed: Mapping[str, str] = NONE, moved: Mapping[str, CommandRow] = NONE,
+        default: str = "", **kwargs: Any,
     ) -> None:  # fmt: skip
         super().__init__(*args, **kwargs)
         at = {name: homes.get(name, f"{name}:{name}").split(":") for name in rows}
         self.rows = {name: CommandRow(f"{package}.{at[name][0]}", at[name][1], text) for name, text in rows.items()}
         self.renamed, self.moved, self.default = renamed, moved, default
+        self.sections = sections or {"Commands": rows}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return names, in the table's order."""
@@ -68,9 +70,10 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of `--help`, without importing anything."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, row.help) for name, row in self.rows.items()])
+        """Write the lists of `--help`, without importing anything."""
+        for heading, names in self.sections.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name, self.rows[name].help) for name in names])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -79,16 +82,13 @@ class LazyGroup(click.Group):
         if args and args[0] in self.renamed and not ctx.resilient_parsing:
             was, now = (f"{ctx.command_path} {name}" for name in (args[0], self.renamed[args[0]]))
             click.echo(f"`{was}` is now `{now}`", err=True)
-        elif self._is_unknown(args) and not ctx.resilient_parsing:
+        elif args and args[0][:1] != "-" and args[0] not in {**self.rows, **self.moved} and not ctx.resilient_parsing:
             from difflib import get_close_matches
 
             meant = get_close_matches(args[0], self.rows, n=1)
             hint = f"Did you mean {meant[0]!r}?" if meant else f"There is: {', '.join(self.rows)}."
             raise click.UsageError(f"No such command {args[0]!r}. {hint}", ctx)
         return super().resolve_command(ctx, args)
-
-    def _is_unknown(self, args: list[str]) -> bool:
-        return bool(args) and args[0] not in {**self.rows, **self.moved} and not args[0].startswith("-")
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete as Click does, and what the default command takes."""

@@ -73,11 +73,16 @@ def rows_to(form: str, path: str, schema: str = TUNING) -> Iterator[WriteRows]:
 
 
 def write_rows(
-    form: str, path: str, columns: Sequence[str], rows: Iterable[Mapping[str, Json]], schema: str = TUNING
-) -> None:
-    """Write rows to a file, or to standard output for "-". Errors: `BadInput`, `Unwritten`."""
+    form: str, path: str, columns: Sequence[str], rows: Iterable[Mapping[str, Json]], schema: str = TUNING, *,
+    none: str = "",
+) -> None:  # fmt: skip
+    """Write rows to a file, or to standard output for "-"; without rows, print the line `none` to stderr. Errors:
+    `BadInput`, `Unwritten`."""
+    rows = list(rows)
     with rows_to(form, path, schema) as write:
         write(columns, rows)
+    if none and not rows:
+        say(none)
 
 
 def _hinted(row: Mapping[str, Json]) -> Mapping[str, Json]:

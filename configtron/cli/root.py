@@ -35,6 +35,7 @@ def _load_config(ctx: click.Context, _: click.Parameter, value: Path | None) -> 
     cls=LazyGroup,
     package="configtron.cli",
     rows=ROWS,
+    short_help="Measure how servers configure TCP and HTTP, with evidence for every verdict.",
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "CONFIGTRON"},
 )
 @click.version_option(__version__, "--version", prog_name="configtron", message="%(prog)s %(version)s")
@@ -50,10 +51,11 @@ def _load_config(ctx: click.Context, _: click.Parameter, value: Path | None) -> 
 @click.pass_context
 def root(ctx: click.Context, db: Path | None, verbose: int, quiet: bool, log_format: str, log_file: Path | None,
          no_color: bool) -> None:  # fmt: skip
-    """Measure how servers configure TCP and HTTP, with evidence for every verdict.
+    """Start with `configtron probe example.com`: it shows how that server is configured.
 
-    Every option can be set in the configuration file and by an environment variable named after it, such as
-    CONFIGTRON_DB or CONFIGTRON_PROBE_RUN_RATE.
+    Measure how servers configure TCP and HTTP, with evidence for every verdict; set this host's own stack for each
+    client, and learn which settings load pages fastest. Every option can be set in the configuration file and by an
+    environment variable named after it, such as CONFIGTRON_DB or CONFIGTRON_PROBE_RUN_RATE.
     """
     from configtron.report.log_lines import begin_logging
 

@@ -58,13 +58,13 @@ MANAGER_METRICS = (
     MetricFamily("manager_rows_total", "counter", "Outcomes stored."),
     MetricFamily("manager_rows_lost_total", "counter", "Outcomes that agents' spools dropped."),
     MetricFamily("manager_rows_aside", "gauge", "Rows read that count in no figure.", (("reason", ()),)),
-    MetricFamily("manager_sample_ratio_p", "gauge", "p-value that clients arrived by arm as they were drawn."),
-    MetricFamily("manager_effect", "gauge", "Tuned less held-back clients: ln(ms), failures in shares of loads.",
+    MetricFamily("manager_sample_ratio_p", "gauge", "p-value that clients arrived in each group as assigned."),
+    MetricFamily("manager_effect", "gauge", "Tuned clients less control group: ln(ms), failures in shares of loads.",
                  (("goal", GOALS), ("bound", ("estimate", "low", "high")))),
     MetricFamily("manager_effect_loads", "gauge", "Loads that the effect is of.",
                  (("arm", ("held", "tuned")),)),
     MetricFamily("manager_rollout_stage", "gauge", "1 for the stage that the roll-out is in.", (("stage", STAGES),)),
-    MetricFamily("manager_rollout_share", "gauge", "Share of clients, not held back, that get the new version."),
+    MetricFamily("manager_rollout_share", "gauge", "Share of clients, not in the control group, with the new version."),
 )  # fmt: skip
 
 

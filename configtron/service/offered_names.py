@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Names that a shell completes: target lists, runs, policies, drivers, profiles. The database is only read.
+"""Names that a shell completes: target lists, runs, policies, drivers, profiles, knobs. The database is only read.
 
 An error offers no names: a shell's Tab is no place for a message.
 """
@@ -69,6 +69,32 @@ def _profiles(db: Path) -> Iterable[str]:
     return lease.wanted(db).rules.profiles
 
 
+def _prefixes(db: Path) -> Iterable[str]:
+    from configtron.service import lease
+
+    return [prefix for prefix, _, _ in lease.wanted(db).prefixes()]
+
+
+def _addresses(db: Path) -> Iterable[str]:
+    """Return the first address of each prefix."""
+    return [prefix.split("/")[0] for prefix in _prefixes(db) if "/" in prefix]
+
+
+def _settings(_: Path) -> Iterable[str]:
+    """Return KNOB=VALUE of each knob that some driver takes; KNOB= where any number will do."""
+    from configtron.model.knobs import KNOBS
+    from configtron.tune.drivers import tables
+
+    knobs = dict.fromkeys(knob for driver in tables().values() for knob in driver.reaches)
+    return [f"{knob}={value}" for knob in knobs for value in KNOBS[knob].values or ("",)]
+
+
+def _measured(_: Path) -> Iterable[str]:
+    from configtron.model.knobs import MEASURED
+
+    return [knob.name for knob in MEASURED]
+
+
 KINDS: Mapping[str, Callable[[Path], Iterable[str]]] = MappingProxyType(
     {
         "lists": _lists,
@@ -78,5 +104,9 @@ KINDS: Mapping[str, Callable[[Path], Iterable[str]]] = MappingProxyType(
         "either": _either,
         "drivers": _drivers,
         "profiles": _profiles,
+        "prefixes": _prefixes,
+        "addresses": _addresses,
+        "settings": _settings,
+        "measured": _measured,
     }
 )

@@ -18,7 +18,8 @@ place=/run/configtron
 # The output folder and the job, at the paths the guest knows.
 furnish() {
     umask 022
-    mkdir -p $place
+    # An ordinary user can make no folder in /run: a memory file system of this namespace covers it.
+    mkdir -p $place 2>/dev/null || { mount -t tmpfs run /run && mkdir $place; }
     mount -t tmpfs configtron $place
     mkdir $place/output
     mount --bind "$output" $place/output

@@ -3,7 +3,8 @@
 
 Question   How can a command run as root, over the host's own files, and neither change them nor outlive its owner?
 Method     enclose.sh, in new mount and PID namespaces, makes all of the host read-only but one folder. The job enters
-           as a file at a constant path: command, environment, modules, without the caller's environment.
+           as a file at a constant path: command, environment, modules, without the caller's environment. An ordinary
+           user needs a user namespace for it, and is root only there.
 Reads as   <output>/exit (the command's exit code), console.log (its stdout, stderr), kernel.log (the guest kernel's).
 Ends       with the process that booted it, however that ends: the PID namespace is tied to it. Boot from a thread that
            stays; the tie is to the thread. A job that `keeps` files is not tied: it goes on to its own end, or to its
@@ -16,6 +17,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Sequence
 from compileall import compile_dir
 from contextlib import suppress
@@ -41,6 +43,16 @@ ENCLOSE_PROGRAMS = {
     "unshare": "util-linux", "setpriv": "util-linux", "taskset": "util-linux", "setarch": "util-linux",
     "findmnt": "util-linux", "mount": "mount", "timeout": "coreutils", "ip": "iproute2",
 }  # fmt: skip
+
+# Settings of a kernel that keep user namespaces from ordinary users, with the value that does (the second is Debian's,
+# the third Ubuntu's).
+USER_NAMESPACES_OFF = {
+    "user.max_user_namespaces": "0",
+    "kernel.unprivileged_userns_clone": "0",
+    "kernel.apparmor_restrict_unprivileged_userns": "1",
+}
+# <sys/ptrace.h>: the parent may trace me.
+PTRACE_TRACEME = 0
 
 
 @dataclass(frozen=True)
@@ -130,8 +142,6 @@ def missing(packages: list[str]) -> str:
 
 
 def cannot_enclose() -> str:
-    if os.geteuid():
-        return "needs root, for namespaces and mounts"
     absent = {package for program, package in ENCLOSE_PROGRAMS.items() if not shutil.which(program)}
     if absent:
         return missing(sorted(absent))
@@ -141,10 +151,35 @@ def cannot_enclose() -> str:
 def cannot_unshare() -> str:
     if not os.path.ismount("/"):
         return '"/" is no mount, as in a plain chroot; make it one outside: mount --bind DIR DIR, then chroot DIR'
-    tried = subprocess.run(
-        ["unshare", "--mount", "--pid", "--fork", "true"], capture_output=True, text=True, check=False
-    )
-    return f"needs the right to make namespaces ({tried.stderr.strip()})" if tried.returncode else ""
+    tried = subprocess.run([*walls(), "true"], capture_output=True, text=True, check=False)
+    if not tried.returncode:
+        return ""
+    words = " ".join(tried.stderr.split())
+    if not os.geteuid():
+        return f"needs the right to make namespaces ({words})"
+    return f"needs root, or user namespaces, which are off here ({switched_off() or words})"
+
+
+def switched_off(settings: Path = Path("/proc/sys")) -> str:
+    """Return the sysctl that keeps user namespaces from ordinary users, with its value; "" if none does."""
+    for name, value in USER_NAMESPACES_OFF.items():
+        path = settings / name.replace(".", "/")
+        if path.exists() and path.read_text().strip() == value:
+            return f"sysctl {name} is {value}"
+    return ""
+
+
+def cannot_trace() -> str:
+    """Return why User-Mode Linux, which traces its guest's processes by ptrace(2), cannot run here; "" if it can."""
+    asked = [sys.executable, "-c", f"import ctypes; exit(ctypes.CDLL(None).ptrace({PTRACE_TRACEME}, 0, 0, 0) != 0)"]
+    refused = subprocess.run(asked, capture_output=True, check=False).returncode
+    return "needs ptrace(2), which is refused here: allow it in the container (--cap-add SYS_PTRACE)" if refused else ""
+
+
+def walls() -> list[str]:
+    """Return the command before one in new namespaces; an ordinary user is root there by a user namespace."""
+    user = ["--user", "--map-root-user"] if os.geteuid() else []
+    return ["unshare", *user, "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc"]
 
 
 def guest_environment(job: GuestJob) -> tuple[tuple[str, str], ...]:
@@ -198,10 +233,9 @@ def enclose(job: GuestJob, arguments: list[str], modules: tuple[str, ...], *name
     (job.output / "exit").unlink(missing_ok=True)
     (job.output / "console.log").write_bytes(b"")
     (job.output / "job").write_bytes(job_file(job, modules))
-    walls = ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", *namespaces]
     with (job.output / "kernel.log").open("wb") as log:
         process = subprocess.Popen(
-            [*tie(job), *walls, "--", "sh", str(SOURCES / "enclose.sh"), *arguments],
+            [*tie(job), *walls(), *namespaces, "--", "sh", str(SOURCES / "enclose.sh"), *arguments],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -42,6 +42,8 @@
 #define OUTPUT "/run/output"
 /* a campaign keeps some thousand connections open, a web pool as many again */
 #define OPEN_FILES 65536
+/* Apache has 256 threads and as many more for HTTP/2; the kernel allows 512 a user, by memory over stacks of 64 kB */
+#define THREADS 4096
 /* more than a hundred thousand targets' worth of arguments never fits a command line anyway */
 #define JOB_BYTES (1 << 20)
 
@@ -142,9 +144,13 @@ static void mount_all(void)
 
 static void set_limits(void)
 {
-	struct rlimit files = { OPEN_FILES, OPEN_FILES };
+	struct rlimit files = { OPEN_FILES, OPEN_FILES }, threads = { THREADS, THREADS };
+	char most[16];
 
 	setrlimit(RLIMIT_NOFILE, &files);
+	setrlimit(RLIMIT_NPROC, &threads);
+	snprintf(most, sizeof(most), "%d\n", THREADS);
+	write_text("/proc/sys/kernel/threads-max", most);
 	sethostname("guest", 5);
 }
 

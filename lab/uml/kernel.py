@@ -23,7 +23,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -165,11 +165,13 @@ def build_kernel(folder: Path, progress: Progress, recipe: KernelRecipe) -> None
 
 
 @contextmanager
-def configured(recipe: KernelRecipe, progress: Progress, objects: str) -> Iterator[tuple[Path, list[str], Path]]:
+def configured(
+    recipe: KernelRecipe, progress: Progress, objects: str, without: Sequence[str] = ()
+) -> Iterator[tuple[Path, list[str], Path]]:
     """(work folder with source/ and `objects`, the `make` command, its log) of a recipe about to be built.
 
     Objects may go to "source" itself. The work folder is removed when the build went well; one that failed or was cut
-    short stays beside its log, and the next build of the same goes on with it.
+    short stays beside its log, and the next build of the same goes on with it. without: files that are not unpacked.
     """
     require(absent_for(recipe), f"building the {recipe.title}")
     work = building()
@@ -186,7 +188,7 @@ def configured(recipe: KernelRecipe, progress: Progress, objects: str) -> Iterat
         if shutil.disk_usage(cache_folder()).free < recipe.disk_bytes:
             free = f"{recipe.disk_bytes / 1e9:.1f} GB free in {cache_folder()}"
             raise Missing(f"building the {recipe.title} needs {free}")
-        unpack(recipe.archive, source, log, progress)
+        unpack(recipe.archive, source, log, progress, without)
         for patch in recipe.patches:
             run(["patch", "--strip=1", f"--directory={source}", f"--input={patch}"], log)
         (work / UNPACKED).write_text(what)
@@ -215,15 +217,19 @@ def unpacked_in(work: Path) -> str:
         return ""
 
 
-def unpack(packed: Path, source: Path, log: Path, progress: Progress) -> None:
-    """Unpack the source package's archive by tar; count the progress in bytes of the archive."""
+def unpack(packed: Path, source: Path, log: Path, progress: Progress, without: Sequence[str] = ()) -> None:
+    """Unpack the source package's archive by tar, but for files of these patterns; count the progress in bytes of the
+    archive."""
     source.mkdir(parents=True)
     size, report = max(packed.stat().st_size, 1), paced(progress, f"unpacking {packed.name}")
-    command = bound(["tar", "--extract", "--xz", "--strip-components=1", f"--directory={source}"])
+    excluded = [f"--exclude={packed.name.partition('.tar')[0]}/{pattern}" for pattern in without]
+    command = ["tar", "--extract", "--xz", "--strip-components=1", f"--directory={source}", "--anchored", *excluded]
     with (
         log.open("a") as sink,
         packed.open("rb") as archive,
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=sink, stderr=sink, env=build_environment()) as tar,
+        subprocess.Popen(
+            bound(command), stdin=subprocess.PIPE, stdout=sink, stderr=sink, env=build_environment()
+        ) as tar,
     ):
         assert tar.stdin
         try:

@@ -62,7 +62,7 @@ LAB = KernelRecipe(
     image="linux",
     fragments=(SOURCES / "config.fragment", SOURCES / "schemes.fragment"),
     patches=(SOURCES / "cond_resched.patch", SOURCES / "fp_state.patch"),
-    steps=1253,
+    steps=1196,
 )
 UML_DEBUG = KernelRecipe(
     name="uml-debug",
@@ -71,7 +71,7 @@ UML_DEBUG = KernelRecipe(
     image="linux",
     fragments=(SOURCES / "config.fragment", SOURCES / "debug.fragment", SCHEMES),
     patches=LAB.patches,
-    steps=1340,
+    steps=1283,
 )
 X86_DEBUG = KernelRecipe(
     name="x86-debug",

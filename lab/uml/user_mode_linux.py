@@ -15,7 +15,8 @@ Sameness   Five things make two boots equal: getrandom() seeded by a preload; a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from configtron.lab.uml.enclosure import (
     GuestJob,
     Running,
     cannot_enclose,
+    cannot_trace,
     enclose,
     guest_environment,
     place_arguments,
@@ -57,16 +59,23 @@ START_NS = 1_800_000_000_000_000_000
 REAL_KERNEL = Path("/usr/bin/linux.uml")
 REAL_MODULES_FOLDER = Path("/usr/lib/uml/modules")
 REAL_MODULES = (
-    "lib/crc-ccitt", "net/ipv6/ipv6", "drivers/net/veth", "drivers/net/dummy", "drivers/net/tun", "net/sched/sch_netem",
-    "net/sched/sch_tbf", "net/sched/sch_fq", "net/sched/sch_prio", "net/sched/cls_u32",
+    "lib/crc-ccitt", "net/ipv6/ipv6", "drivers/net/veth", "drivers/net/tun", "net/sched/sch_netem",
+    "net/sched/sch_tbf", "net/sched/sch_fq",
     *(f"net/ipv4/{module}" for module in TABLE1_MODULES), "net/ipv4/inet_diag", "net/ipv4/tcp_diag",
-    "net/netfilter/nfnetlink", "lib/libcrc32c",
-    "net/netfilter/nf_tables", "net/sched/sch_ingress", "net/sched/cls_bpf",
+    "net/sched/sch_ingress", "net/sched/cls_bpf",
 )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class UmlVirtual(Guest):
+class Uml(Guest):
+    """A guest of User-Mode Linux, which needs ptrace(2)."""
+
+    def available(self) -> str:
+        return super().available() or cannot_trace()
+
+
+@dataclass(frozen=True)
+class UmlVirtual(Uml):
     """A kernel of our own in virtual time: exact, repeatable, faster than the clock. Or, when asked, in real time."""
 
     name: str = UML_VIRTUAL
@@ -87,7 +96,7 @@ def wide_registers() -> str:
 
 
 @dataclass(frozen=True)
-class UmlReal(Guest):
+class UmlReal(Uml):
     """Debian's packaged kernel in real time."""
 
     name: str = UML_REAL
@@ -105,7 +114,7 @@ class UmlReal(Guest):
 
 
 @dataclass(frozen=True)
-class UmlDebug(Guest):
+class UmlDebug(Uml):
     """A kernel that watches itself, in real time, so that processes meet in an order left to chance."""
 
     name: str = "uml-debug"
@@ -127,7 +136,7 @@ class Netns:
     delays: bool = False
 
     def available(self) -> str:
-        return cannot_enclose()
+        return cannot_enclose() or ("needs root, to load BPF programs on this kernel" if os.geteuid() else "")
 
     def boot(self, job: GuestJob) -> Running:
         environment = [f"{name}={value}" for name, value in guest_environment(job)]
@@ -142,16 +151,21 @@ def pick(preferred: str = "", backends: Sequence[Backend] = BACKENDS) -> tuple[B
     """Return the backend to use and why. A preferred one that cannot be used is an error, not a silent change."""
     if preferred and preferred not in [backend.name for backend in backends]:
         raise BadInput(f"no lab backend {preferred!r}; choose from {', '.join(b.name for b in backends)}")
-    refusals: list[str] = []
+    refusals: dict[str, list[str]] = {}
     for backend in backends:
         if preferred not in ("", backend.name):
             continue
         reason = backend.available()
         if not reason:
-            why = "as asked" if preferred else "; ".join(refusals) or "virtual time, the same bytes for the same seed"
+            why = "as asked" if preferred else _joined(refusals) or "virtual time, the same bytes for the same seed"
             return backend, why
-        refusals.append(f"{backend.name}: {reason}")
-    raise Missing(f"no lab backend can be used here: {'; '.join(refusals)}")
+        refusals.setdefault(reason, []).append(backend.name)
+    raise Missing(f"no lab backend can be used here: {_joined(refusals)}")
+
+
+def _joined(refusals: Mapping[str, Sequence[str]]) -> str:
+    """Return each reason once, after the backends that it is of."""
+    return "; ".join(f"{', '.join(names)}: {reason}" for reason, names in refusals.items())
 
 
 def uml_arguments(job: GuestJob, kernel: Path, init: Path, preload: str, clock: list[str]) -> list[str]:

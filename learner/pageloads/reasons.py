@@ -79,15 +79,15 @@ UNTAUGHT = {
     "reused-connection": "not the first page of its connection: the initial window was spent by another",
     "unknown-reuse": "the log does not show whether it was the first request of its connection",
     "unverified-time": "too much of the load time was before its connection began, where no record confirms it",
-    "client-cap": "this client has taught as often as one client may in an epoch",
-    "prefix-cap": "this prefix has taught as often as one prefix may in an epoch",
+    "client-cap": "as many loads of this client count already as may in an epoch",
+    "prefix-cap": "as many loads of this prefix count already as may in an epoch",
     "quarantined": "beacons of this client or prefix contradict the kernel's records",
     "uncorroborated": "the records have no connection of this client near the time of the failure",
     "not-by-transport": "the load failed before a connection was tried",
-    "undrawn": "the client's arm is not known",
-    "window-cut": "the kernel reduced the initial window after retransmitted SYN-ACKs: not the arm's window",
+    "undrawn": "the client's profile is not known",
+    "window-cut": "the kernel reduced the initial window after retransmitted SYN-ACKs: not the profile's window",
     "moved": "the connection's profile was changed while it was open",
-    NOT_HERE: "its client drew a profile that this agent's driver lacks: it had the untouched stack",
+    NOT_HERE: "its client was assigned a profile that this agent's driver lacks: it had the untouched stack",
 }
 # What else is counted: what came, and what went well.
 PROGRESS = {

@@ -35,8 +35,15 @@ def standing(vantage: Vantage, targets: Sequence[Target], versions: Sequence[int
     if vantage.interface:
         return _by_interface(_checked(vantage), [address for address, _ in towards])
     if not any(route_to(address, netns=vantage.netns, source=source) for address, source in towards):
-        raise Missing(f"vantage {vantage.name!r}: no route to {towards[0][0]}; name source_address and interface")
+        raise Missing(_no_route_text(vantage, towards[0][0]))
     return vantage
+
+
+def _no_route_text(vantage: Vantage, address: str) -> str:
+    place = f"network namespace {vantage.netns!r}" if vantage.netns else "this host"
+    what = "default route" if address in ELSEWHERE.values() else f"route to {address}"
+    remedy = "`ip route add default via GATEWAY` adds one; without the Internet, probe the lab: --lab"
+    return f"vantage {vantage.name!r}: {place} has no {what}; {remedy}"
 
 
 def _by_interface(vantage: Vantage, towards: Sequence[str]) -> Vantage:

@@ -24,6 +24,10 @@ from configtron.report.page.to_go import to_go
 
 TITLES = {"median": "median page load time", "p95": "95th percentile of page load time", "failures": "failed loads"}
 DEFAULT = "Default"
+LOOP_ALONE = (
+    "This report is of the live loop (configtron learn serve); of imported outcomes: configtron learn status,"
+    " configtron learn evaluate."
+)
 READING = (
     ("Control group", "clients that keep Default in every epoch, assigned by a keyed hash, the same on every server. "
      "All others are called tuned here, whether or not their class has profiles."),
@@ -70,7 +74,7 @@ OPEN_ROWS = 12
 def verdict(inputs: ReportInputs) -> str:
     """Return what the data show of p95, the median and failures; what is not known stands in one sentence a reason."""
     if not inputs.effects or not inputs.quality.counted:
-        return "Nothing is claimed: no load counts yet."
+        return f"Nothing is claimed: no load counts yet. {LOOP_ALONE}"
     if inputs.quality.ratio.p < RATIO_ERROR:
         return "Nothing is claimed: the sample ratio is broken, clients of some profile are missing (see Data quality)."
     every = {one.found.goal.name: one for one in inputs.effects[0].goals}

@@ -120,6 +120,9 @@ def test_impairments_are_in_percent(asked: list[ProbeOptions]) -> None:
         (["tune", "profile", "set", "x", "initcwnd=10", "initcwnd=20"], "one of them is there twice"),
         (["probe", "a.example", "--paper-compat", "--profile", "quick"], "profile of its own"),
         (["probe", "show", "--knob", "icw"], "need a RUN"),
+        (["probe", "show", "-f", "flat"], "need a RUN"),
+        (["probe", "show", "1", "--fields", "icv"], "'icv'; known are"),
+        (["probe", "a.example", "-f", "jsonl", "--fields", "icw"], "columns of flat, csv and table"),
         (["probe", "diff", "1", "2", "--knob", "icv"], "'icv'; known are"),
     ],
 )

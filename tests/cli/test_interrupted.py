@@ -12,6 +12,7 @@ import pytest
 from configtron.model.errors import INTERRUPTED
 from rigs import ROOT
 from rigs.children import default_signals
+from rigs.waiting import PATIENCE_S
 
 # A process that gets SIGINT when a module of that name is looked for, or has just been run.
 SCRIPT = """
@@ -33,7 +34,7 @@ main()
 def at(name: str, *words: str) -> subprocess.CompletedProcess[str]:
     script = SCRIPT.format(root=str(ROOT), name=name, words=list(words))
     return subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, preexec_fn=default_signals
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE_S, preexec_fn=default_signals
     )
 
 
@@ -54,7 +55,7 @@ def test_a_start_that_ignores_it_goes_on_ignoring_it() -> None:
     script = SCRIPT.format(root=str(ROOT), name="click", words=["probe", "lists"])
     ignored = f"import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n{script}"
     done = subprocess.run(
-        [sys.executable, "-c", ignored], capture_output=True, text=True, timeout=60, preexec_fn=default_signals
+        [sys.executable, "-c", ignored], capture_output=True, text=True, timeout=PATIENCE_S, preexec_fn=default_signals
     )
     assert done.returncode == 0 and done.stderr == "" and "alexa-top1k" in done.stdout
 
@@ -67,6 +68,6 @@ def test_after_the_work_it_ends_without_a_word() -> None:
         "from configtron.cli import main\nmain()\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, preexec_fn=default_signals
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE_S, preexec_fn=default_signals
     )
     assert (done.returncode, done.stderr) == (-signal.SIGINT, "") and "alexa-top1k" in done.stdout

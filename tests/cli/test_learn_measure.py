@@ -11,7 +11,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from configtron.lab.testbed import orphans, servers, studies
 from configtron.model.errors import CONDITION, DONE, INTERRUPTED, NOTHING, PARTIAL, REFUSED, USAGE
 from configtron.model.tensor import read
 from rigs import ROOT
+from rigs.waiting import until
 from tests.support.lab import pretended_guest as pretend
 
 Spoken = pytest.CaptureFixture[str]
@@ -192,16 +192,15 @@ def owner(db: Path, pause_s: float, *words: str) -> subprocess.Popen[bytes]:
 
 def until_shards(db: Path, least: int) -> set[str]:
     """The conditions that are recorded, once there are so many."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
+
+    def recorded() -> list[tuple[str]]:
         try:
-            rows = sqlite3.connect(f"file:{db}?mode=ro", uri=True).execute("SELECT condition FROM shard").fetchall()
+            return sqlite3.connect(f"file:{db}?mode=ro", uri=True).execute("SELECT condition FROM shard").fetchall()
         except sqlite3.OperationalError:
-            rows = []
-        if len(rows) >= least:
-            return {name for (name,) in rows}
-        time.sleep(0.02)
-    raise AssertionError("no shard was ever recorded")
+            return []
+
+    until(lambda: len(recorded()) >= least)
+    return {name for (name,) in recorded()}
 
 
 @pytest.mark.slow

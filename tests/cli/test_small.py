@@ -75,6 +75,24 @@ def test_policies_are_completed(filled: Typed, tmp_path: Path) -> None:
     assert offered("--db", str(tmp_path / "none"), "learn", "drop", "--policy") == []
 
 
+def test_profiles_prefixes_and_knobs_are_completed(home: Path) -> None:
+    for words in (["profile", "set", "far", "initcwnd=20"], ["prefix", "set", "192.0.2.0/24", "far"]):
+        assert run(["tune", *words]) == DONE
+    assert (
+        offered("tune", "profile", "show") == ["far"] == offered("tune", "prefix", "set", "198.51.100.0/24", begun="f")
+    )
+    assert offered("tune", "prefix", "drop", begun="192") == ["192.0.2.0/24"]
+    assert offered("tune", "prefix", "show") == ["192.0.2.0"]
+    change = ("tune", "profile", "set", "far")
+    assert offered(*change, begun="initcwnd=1") == ["initcwnd=1", "initcwnd=10", "initcwnd=16"]
+    assert offered(*change, begun="max_p") == ["max_pacing_rate="]
+    # As bash parts a word at "=".
+    assert offered(*change, "initcwnd", "=", begun="3") == ["30"] == offered(*change, "initcwnd", "=")[-1:]
+    assert "nagle=0" in offered(*change, "initcwnd", "=", "30", "initcwnd=4")
+    assert offered(*change, "--drop", begun="init") == ["initcwnd", "initrwnd"]
+    assert offered("probe", "show", "1", "--knob", begun="icw") == ["icw", "icw_tls", "icw_formula"]
+
+
 @pytest.mark.parametrize(
     ("words", "schema", "first"),
     [

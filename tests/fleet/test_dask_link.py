@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -16,14 +15,13 @@ from configtron.fleet.transport.dask_client import LiveWorkers, SchedulerLost
 from configtron.fleet.transport.dask_link import ClusterLink
 from configtron.model.errors import BadInput
 from rigs.cluster_regions import write_certificate
+from rigs.waiting import until
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 TLS = "distributed.comm.tls"
 # s that Dask tries to connect again.
 WAIT_S = 5.0
-# s that it may take to notice on a busy machine.
-PATIENCE_S = 60.0
 
 
 @pytest.fixture
@@ -51,11 +49,12 @@ def scheduler(folder: Path, port: int) -> Iterator[Any]:
 
 
 def until_lost(asked: Callable[[], object]) -> str:
-    until = time.monotonic() + PATIENCE_S
+    def never() -> bool:
+        asked()
+        return False
+
     with pytest.raises(SchedulerLost) as caught:
-        while time.monotonic() < until:
-            asked()
-            time.sleep(0.1)
+        until(never)
     return str(caught.value)
 
 

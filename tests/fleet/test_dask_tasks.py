@@ -15,10 +15,9 @@ import pytest
 from configtron.fleet.transport.dask_tasks import ClusterTasks
 from configtron.model.errors import Refused
 from rigs.children import child
+from rigs.waiting import PATIENCE_S
 
 pytest.importorskip("distributed")
-# s; a busy machine starts a scheduler slowly.
-PATIENCE_S = 60.0
 
 
 @pytest.mark.slow

@@ -25,6 +25,7 @@ from configtron.report.allowed_verdict import KINDS
 from configtron.report.score import Score, score
 from configtron.service.campaign.runs import find_run, run_folder
 from configtron.service.campaign.scoring import NOT_PROBED, judged
+from rigs.waiting import GUEST_S
 
 pytestmark = pytest.mark.lab
 SITES = "24"
@@ -32,7 +33,7 @@ LAB = ("probe", "alexa-top1k", "--lab", "--sites", SITES)
 
 
 def configtron(home: Path, *words: str, **more: str) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(command(*words), env=environment(home, **more), capture_output=True, timeout=300)
+    return subprocess.run(command(*words), env=environment(home, **more), capture_output=True, timeout=GUEST_S)
 
 
 def command(*words: str) -> list[str]:

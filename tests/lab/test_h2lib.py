@@ -15,6 +15,7 @@ from h2.settings import SettingCodes
 
 from configtron.lab.internet.certificates import issue
 from configtron.lab.servers import h2lib
+from rigs.waiting import PATIENCE_S
 
 PAGE = b"a page of the laboratory\n" * 12_000
 # Repeated, out of order, and one that RFC 9113 does not know: a library's dict could not send these.
@@ -49,7 +50,7 @@ def conversation(site: h2lib.H2Site, client: H2Connection, stop: type[Event] | N
             reader, writer = await opening
             heard, events = b"", list[Event]()
             writer.write(client.data_to_send())
-            while data := await asyncio.wait_for(reader.read(65536), 10):
+            while data := await asyncio.wait_for(reader.read(65536), PATIENCE_S):
                 heard += data
                 events += client.receive_data(data)
                 for event in events:

@@ -28,6 +28,7 @@ from configtron.lab.internet.sites import REGIONS, SiteServer
 from configtron.lab.internet.truth import Expectation, oracle
 from configtron.probe import withhold
 from rigs import ROOT
+from rigs.waiting import until
 from tests.test_reasons import ROW
 
 SITES = [f"site{n}.example" for n in range(1000)]
@@ -73,14 +74,18 @@ def test_this_kernels_wheel_is_no_later(timer_s: float) -> None:
             socket.SOL_SOCKET, socket.SO_RCVTIMEO, int(timer_s).to_bytes(8, "little")
             + round(timer_s % 1 * 1e6).to_bytes(8, "little")
         )  # fmt: skip
-        took = []
-        for _ in range(3):
+        took: list[float] = []
+
+        def punctual() -> bool:
             began = time.monotonic()
             with pytest.raises(BlockingIOError):
                 idle.recv(1)
             took.append(time.monotonic() - began)
-    # a busy machine wakes us late, never early
-    assert timer_s <= min(took) <= timer_s + wheel.late_s(timer_s, known) + truth.TICKS_SLACK_S
+            return took[-1] <= timer_s + wheel.late_s(timer_s, known) + truth.TICKS_SLACK_S
+
+        # A busy machine wakes us late now and then, never early; a wheel that is later than its table always does.
+        until(punctual, lambda: took)
+    assert timer_s <= min(took)
 
 
 @pytest.mark.parametrize("rto_ms", [ms for ms, _ in SYNACK_RTOS_MS])

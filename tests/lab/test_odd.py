@@ -15,6 +15,7 @@ import pytest
 from configtron.lab.internet import misbehaving
 from configtron.lab.internet.certificates import issue
 from configtron.lab.servers import odd, sealed
+from rigs.waiting import PATIENCE_S
 
 # TLS 1.0 is what some of these speak.
 pytestmark = pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
@@ -74,7 +75,7 @@ def asked(there: odd.MisbehavingSite, port: int, talk: Talk, tls: ssl.SSLContext
             writer.transport.abort()
             return heard
 
-    return asyncio.run(asyncio.wait_for(both(), 20))
+    return asyncio.run(asyncio.wait_for(both(), PATIENCE_S))
 
 
 async def everything(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:

@@ -23,6 +23,7 @@ from configtron.lab.uml import user_mode_linux as uml
 from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT, GuestJob
 from configtron.model.errors import PRIVILEGE
 from rigs import ROOT
+from rigs.waiting import GUEST_S
 
 LOOK = ROOT / "tests" / "support" / "lab" / "look.py"
 SITES = [f"site{n}.example" for n in range(30)]
@@ -46,8 +47,8 @@ def boot(raised: GuestInternet, output: Path, command: list[str]) -> tuple[int, 
     truth.mkdir()
     raised.write(truth / "world.json")
     guest = (sys.executable, "-m", "configtron.lab.internet.guest", f"{GUEST_OUTPUT}/truth/world.json", "--", *command)
-    running = backend.boot(GuestJob(guest, output, SEED, 0, limit_s=180))
-    return running.wait(200), running.console.read_text()
+    running = backend.boot(GuestJob(guest, output, SEED, 0, limit_s=GUEST_S))
+    return running.wait(GUEST_S), running.console.read_text()
 
 
 def look(internet: Internet, output: Path) -> Seen:

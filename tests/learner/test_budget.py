@@ -166,8 +166,8 @@ def test_one_load_far_off_does_not_stop_exploration() -> None:
 
 
 def test_noise_of_single_loads_is_no_cost() -> None:
-    """Two hundred cells with a load each, in the logarithm as fast as Default's: the mean of exponentials is larger."""
-    rng, noise, cells = np.random.default_rng(70_110), 0.6, 200
+    """2000 cells with a load each, in the logarithm as fast as Default's: the mean of exponentials is larger."""
+    rng, noise, cells = np.random.default_rng(70_110), 0.6, 2000
     row, configuration = np.repeat(np.arange(cells), 2), np.tile([0, 1], cells)
     level, flags = np.full(2 * cells, 1000.0), np.zeros(2 * cells, dtype=np.bool_)
     over_ln = np.where(configuration == 1, rng.normal(0.0, noise, 2 * cells), 0.0)

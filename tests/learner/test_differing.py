@@ -39,11 +39,15 @@ def found(seed: int, **more: float) -> ClassDifference | None:
 
 
 def test_halves_that_want_different_configurations_are_found() -> None:
-    for seed in range(8):
+    """In nine of ten classes; in less than 14 of 20 in one of a thousand runs."""
+    sure = 0
+    for seed in range(20):
         one = found(seed, wants=0.5)
-        assert one is not None and one.chance < 1e-4 and 0.02 <= one.gain_ln < 0.5
+        if one is None or one.chance >= 1e-4:
+            continue
         far = loads(seed, wants=0.5)[0][:, 1] > 0.4
-        assert max((one.half == far).mean(), (one.half != far).mean()) > 0.99, "parted where they differ"
+        sure += 0.02 <= one.gain_ln < 0.5 and max((one.half == far).mean(), (one.half != far).mean()) > 0.99
+    assert sure >= 14
 
 
 @pytest.mark.slow
@@ -76,13 +80,17 @@ def test_a_logger_that_chose_by_the_network_is_no_difference() -> None:
 
 
 def test_partings_that_were_tried_count() -> None:
-    points, row, configuration, log_ms = loads(3, wants=0.5)
-    far = (points[:, 1] > 0.4).astype(np.int64)
-    thrice = points[:, [1, 1, 1]]
-    one = likeliest(thrice, row, configuration, log_ms, VALUES, least=100, gain_ln=0.02)
-    assert one is not None and (one.half == far).all()
-    chance, _ = difference(row, configuration, far, log_ms, VALUES, thrice)
-    assert one.chance == pytest.approx(4 * chance, rel=1e-6, abs=0.0)
+    seen = 0
+    for seed in range(20):
+        points, row, configuration, log_ms = loads(seed, wants=0.5)
+        thrice = points[:, [1, 1, 1]]
+        one = likeliest(thrice, row, configuration, log_ms, VALUES, least=100, gain_ln=0.02)
+        if one is None:
+            continue
+        chance, _ = difference(row, configuration, one.half, log_ms, VALUES, thrice)
+        assert one.chance == pytest.approx(min(4 * chance, 1.0), rel=1e-6, abs=0.0)
+        seen += 1
+    assert seen
 
 
 def test_the_likeliest_parting_is_taken_whichever_was_tried_last() -> None:

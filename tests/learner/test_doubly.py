@@ -59,10 +59,11 @@ def test_averaged_propensities_are_found_and_mended() -> None:
 
 
 def test_averaged_propensities_as_they_are_would_be_far_off() -> None:
-    """What the flag guards against: weights by them meet near networks only."""
-    contexts, decisions, ms = drawn(20_000, 1, looks=True, averaged=True)
+    """What the flag guards against: weights by them meet near networks, eight of nine, where four of eight are far."""
+    contexts, decisions, _ = drawn(20_000, 1, looks=True, averaged=True)
     weight = (decisions.configuration == BETTER) / decisions.propensity
-    assert float((weight * ms).mean()) < 0.7 * truth()
+    far = contexts.rtt_ms > np.median(TENSOR.rtt_ms)
+    assert weight[far].sum() / weight.sum() < 0.2 < 0.3 < far.mean()
 
 
 @pytest.mark.parametrize("looks", [False, True])
@@ -122,11 +123,14 @@ def test_tails_without_a_variance_are_carried() -> None:
 
 
 def test_a_tail_without_a_mean_has_a_reason() -> None:
-    noise = Noise(0.12, 1.0, 0.8)
-    found = value(static(BETTER), *drawn(2000, 1, looks=False, averaged=False, noise=noise))
-    assert found.dr.reason == "log:heavy-tail" and withheld(found.dr) and np.isnan(found.dr.ms)
+    noise, held = Noise(0.12, 1.0, 0.8), 0
     typical = np.exp(np.log(TENSOR.median_ms[:, BETTER, :].astype(float)).mean() + 1 / 0.8)
-    assert found.dr_ln.reason == "" and found.dr_ln.holds(typical)
+    for seed in range(10):
+        found = value(static(BETTER), *drawn(2000, seed, looks=False, averaged=False, noise=noise))
+        assert found.dr.reason in ("log:heavy-tail", "log:below-zero") and not np.isfinite(found.dr.high_ms)
+        held += found.dr_ln.reason == "" and found.dr_ln.holds(typical)
+    # of intervals of 95 %, less than 7 of 10 hold it in one of a thousand runs
+    assert held >= 7
 
 
 def test_a_mean_knows_how_prefixes_differ() -> None:

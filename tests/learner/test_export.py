@@ -30,24 +30,26 @@ def likeliest(made: TablePolicy):  # type: ignore[no-untyped-def]
     return made.likeliest()  # type: ignore[attr-defined]
 
 
-THOMPSON = learned("thompson")
+@pytest.fixture(scope="module")
+def thompson() -> TablePolicy:
+    return learned("thompson")
 
 
-def test_an_agents_lookup_serves_the_policys_likeliest() -> None:
+def test_an_agents_lookup_serves_the_policys_likeliest(thompson: TablePolicy) -> None:
     contexts, _ = clients(TENSOR, 200, seed=4)
-    done = export(THOMPSON, contexts)
+    done = export(thompson, contexts)
     held = {(rule.class_id, rule.site): rule.profile for rule in done.rules}
-    row, _ = THOMPSON.where(contexts)
-    likely = likeliest(THOMPSON)[row]
+    row, _ = thompson.where(contexts)
+    likely = likeliest(thompson)[row]
     for i in range(200):
         context = contexts.row(i)
-        found = nearest(THOMPSON.cells.classes_.nouns(), context)  # type: ignore[attr-defined]
+        found = nearest(thompson.cells.classes_.nouns(), context)  # type: ignore[attr-defined]
         assert found is not None and held[found.id, context.site] == TENSOR.grid.profiles[likely[i]]
 
 
-def test_the_trees_words_are_what_it_does() -> None:
+def test_the_trees_words_are_what_it_does(thompson: TablePolicy) -> None:
     contexts, condition = clients(TENSOR, 1500, seed=4)
-    done = export(THOMPSON, contexts)
+    done = export(thompson, contexts)
     columns = tree_columns(contexts.points(), contexts.site, len(SITES))
     served = [TENSOR.grid.profiles[at] for at in done.tree.predict(columns)]
     for i in range(0, 1500, 50):
@@ -56,7 +58,7 @@ def test_the_trees_words_are_what_it_does() -> None:
         (matching,) = [profile for text, profile, _ in done.tree_rules if spoken(text, names, context.site)]
         assert matching == served[i]
     assert sum(share for *_, share in done.tree_rules) == pytest.approx(1.0)
-    rules_ms = TENSOR.lookup(condition, likeliest(THOMPSON)[THOMPSON.where(contexts)[0]], contexts.site)
+    rules_ms = TENSOR.lookup(condition, likeliest(thompson)[thompson.where(contexts)[0]], contexts.site)
     tree_ms = TENSOR.lookup(condition, done.tree.predict(columns), contexts.site)
     assert np.median(tree_ms / rules_ms) - 1.0 <= 0.015
 
@@ -81,12 +83,12 @@ def test_a_leaf_takes_what_is_fastest_not_what_is_most_frequent() -> None:
     assert relabelled(tree, columns, expected).predict(columns[:1])[0] == 1
 
 
-def test_larger_leaves_are_fewer_and_cost_more() -> None:
+def test_larger_leaves_are_fewer_and_cost_more(thompson: TablePolicy) -> None:
     contexts, _ = clients(TENSOR, 1500, seed=4)
-    fine, coarse = export(THOMPSON, contexts), export(THOMPSON, contexts, least_leaf=20 * EXPORT_LEAF)
+    fine, coarse = export(thompson, contexts), export(thompson, contexts, least_leaf=20 * EXPORT_LEAF)
     columns = tree_columns(contexts.points(), contexts.site, len(SITES))
-    cost = THOMPSON.cost(np.ones(len(TENSOR.grid), dtype=np.bool_))  # type: ignore[attr-defined]
-    row = THOMPSON.where(contexts)[0]
+    cost = thompson.cost(np.ones(len(TENSOR.grid), dtype=np.bool_))  # type: ignore[attr-defined]
+    row = thompson.where(contexts)[0]
     took = [cost[row, done.tree.predict(columns)].mean() for done in (fine, coarse)]
     assert len(coarse.tree_rules) < len(fine.tree_rules) and took[1] > took[0]
 
@@ -110,9 +112,9 @@ def test_what_has_no_classes_has_no_rules() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["thompson", "configtron", "mab_nc", "offline", "bo", "default"])
-def test_every_kind_of_policy_can_say_why(name: str) -> None:
+def test_every_kind_of_policy_can_say_why(name: str, thompson: TablePolicy) -> None:
     asked = Context(bandwidth_kbps=4000.0, rtt_ms=80.0, loss=0.005, site="shop", prefix="192.0.3.0/24")
-    explanation = explain(THOMPSON if name == "thompson" else learned(name, 1200), asked)
+    explanation = explain(thompson if name == "thompson" else learned(name, 1200), asked)
     assert explanation.choices and 0.0 < sum(choice.share for choice in explanation.choices) <= 1.0 + 1e-9
     assert [choice.share for choice in explanation.choices] == sorted(
         (c.share for c in explanation.choices), reverse=True
@@ -124,6 +126,6 @@ def test_every_kind_of_policy_can_say_why(name: str) -> None:
         assert any(effect.excess > 0.02 for effect in explanation.effects), "nothing it changed is expected to help"
 
 
-def test_an_unknown_client_is_reported() -> None:
-    explanation = explain(THOMPSON, Context(site="shop"))
+def test_an_unknown_client_is_reported(thompson: TablePolicy) -> None:
+    explanation = explain(thompson, Context(site="shop"))
     assert not explanation.class_id and "unknown" in explanation.reason and explanation.choices[0].arm == "default"

@@ -28,9 +28,10 @@ def offline():  # type: ignore[no-untyped-def]
     return policy("offline", Setting(TENSOR.grid, SITES, small_classes(TENSOR), np.random.default_rng(3), 500, WARM))
 
 
-def loads(*parts: tuple[int, int, float, int], network: int = 0, spread: float = 0.05) -> JudgedOutcomes:
+def loads(*parts: tuple[int, int, float, int], network: int = 0, spread: float = 0.05, seed: int = 7
+          ) -> JudgedOutcomes:  # fmt: skip
     """Outcomes of one class: (site, configuration, ms, how many) each, with a little noise."""
-    rng, width = np.random.default_rng(7), len(SITES) + 1
+    rng, width = np.random.default_rng(seed), len(SITES) + 1
     column: list[list[float]] = [[], [], []]
     for site, configuration, ms, count in parts:
         column[0] += [network * width + site] * count
@@ -71,8 +72,10 @@ def test_a_few_loads_are_not_enough(count: int) -> None:
 
 
 def test_what_chance_may_have_done_is_not_taken() -> None:
-    few = (0, DEFAULT, 1000.0, LEAST_LOADS), (0, OTHER, 960.0, LEAST_LOADS)
-    assert fallback(offline(), loads(*few, spread=0.3), EVERY)[0] == DEFAULT
+    """One standard error: 16 % of what is alike is taken, more than 14 of 40 in one of a thousand runs."""
+    alike = (0, DEFAULT, 1000.0, LEAST_LOADS), (0, OTHER, 1000.0, LEAST_LOADS)
+    taken = [fallback(offline(), loads(*alike, spread=0.3, seed=seed), EVERY)[0] == OTHER for seed in range(40)]
+    assert sum(taken) <= 14
     many = (0, DEFAULT, 1000.0, 2000), (0, OTHER, 960.0, 2000)
     assert fallback(offline(), loads(*many, spread=0.3), EVERY)[0] == OTHER
 

@@ -118,12 +118,20 @@ def test_propensities_that_are_not_the_logs_are_found_out() -> None:
 
 
 def test_knobs_that_act_together_are_compared_alone() -> None:
-    """The window saves with reno and costs a little with cubic, which is the default: no gain over Default."""
+    """The window saves with reno and costs a little with cubic, which is the default: no gain over Default.
+
+    Of all clients: a wrong one is handed over in 5 % of logs at most, in two of three in one of 140 runs. A single
+    class has too few loads to show that the knobs act together: there reno alone is taken for a gain in most logs.
+    """
     wide, reno = small().positions[:, 0] == 3, small().positions[:, 1] == 1
-    gain = np.where(wide & reno, 0.3, np.where(wide, -0.05, 0.0))
-    found = verdict(*trial(6, small(), 12_000, gain=gain), small())
-    handed = {proof.configuration for proofs in found.proven.values() for proof in proofs}
-    assert handed == {int(np.flatnonzero(wide & reno)[0])}
+    gain, wrong = np.where(wide & reno, 0.3, np.where(wide, -0.05, 0.0)), 0
+    for seed in range(3):
+        log, classes = trial(seed, small(), 12_000, gain=gain)
+        proofs = [proof for proofs in verdict(log, classes, small()).proven.values() for proof in proofs]
+        handed = {proof.configuration for proof in proofs if proof.classes == len(classes)}
+        assert int(np.flatnonzero(wide & reno)[0]) in handed
+        wrong += len(handed) > 1
+    assert wrong < 2
 
 
 def test_few_loads_and_no_default_are_reasons() -> None:

@@ -13,7 +13,8 @@ from configtron import report
 from configtron.model.errors import BadInput
 from configtron.model.records import result_from_json
 from configtron.report.files import opened
-from configtron.report.lines import write_csv, write_jsonl, write_results
+from configtron.report.lines import write_csv, write_fields, write_flat, write_jsonl, write_results
+from configtron.report.rendering import render
 from configtron.report.target_results import found_in
 from tests.support.sample_results import VANTAGES, run
 
@@ -38,6 +39,27 @@ def test_each_json_line_is_a_whole_record() -> None:
 
 def test_the_same_run_gives_the_same_bytes() -> None:
     assert written(write_jsonl, found_in(run()), VANTAGES) == written(write_jsonl, found_in(run()), VANTAGES)
+
+
+def test_a_flat_line_has_a_value_and_its_grade_or_a_reason() -> None:
+    rows = [json.loads(line) for line in written(write_flat, found_in(run()), ()).splitlines()]
+    flat = {(row["host"], row["vantage"]): row for row in rows}
+    assert len(rows) == len(flat) == 4
+    assert flat["a.example", "na"]["icw"] == 10 and flat["a.example", "na"]["icw_grade"] == "B"
+    assert flat["b.example", "na"] | {"icw": 3, "icw_grade": "L"} == flat["b.example", "na"]
+    assert flat["b.example", "eu"]["icw_reason"] == "too-short" and "icw" not in flat["b.example", "eu"]
+    assert all(isinstance(value, str | int | float) for row in rows for value in row.values())
+
+
+def test_fields_choose_and_order_the_columns() -> None:
+    (line, *_) = written(write_flat, found_in(run()), ("rwin", "icw")).splitlines()
+    assert line == '{"host":"a.example","vantage":"eu","rwin_reason":"not-asked","icw":4,"icw_grade":"B"}'
+    head, *rows = csv.reader(io.StringIO(written(write_fields, found_in(run()), ("icw", "rwin"))))
+    assert head == ["host", "vantage", "icw", "icw_grade", "icw_reason", "rwin", "rwin_grade", "rwin_reason"]
+    assert ["b.example", "na", "3", "L", "", "", "", "not-asked"] in rows and len(rows) == 4
+    out = io.StringIO()
+    render(found_in(run()), VANTAGES, "table", out, color=False, fields=("rwin", "icw"))
+    assert out.getvalue().splitlines()[1].split() == ["rwin", "icw"]
 
 
 def test_csv_has_a_row_for_each_verdict() -> None:

@@ -49,7 +49,7 @@ def test_it_moves_by_connections_and_says_what_is_left() -> None:
         progress.update(CampaignCounts(100, 100, 1250, 0, 1300), last=True)
     lines = err.getvalue().splitlines()
     assert lines[0].endswith("0 s") and "left" not in lines[0]
-    assert lines[2].endswith("0/100 targets, 260 connections, 0 without answer, 20 s, about 80 s left")
+    assert lines[2].endswith("0/100 targets, 260 of about 1300 connections, 0 without answer, 20 s, about 80 s left")
     assert "left" not in lines[-1]
 
 

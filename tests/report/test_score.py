@@ -11,6 +11,8 @@ from configtron.report import score as module
 from configtron.report import tables
 from configtron.report.allowed_verdict import Judged, is_answered
 from configtron.report.constants import THIS_RUN, beside_constants
+from configtron.report.plant_scores import PlantScore
+from configtron.report.rendering import render_score
 from configtron.report.score import score, score_lines
 
 
@@ -86,7 +88,7 @@ def test_shares_and_mismatches() -> None:
     assert (lines[2]["host"], lines[2]["truth"], lines[2]["observation"]["value"]) == ("h0", "10", 4)
     out = io.StringIO()
     console = tables.console(out)
-    console.print(tables.scores(result))
+    console.print(tables.scores(result.knobs))
     console.print(tables.mismatches(result, 0))
     assert "75.0 %" in out.getvalue() and "1 more" in out.getvalue()
 
@@ -192,3 +194,21 @@ def test_no_number_between_two_timers_yields_anything() -> None:
     judged = [Judged("na", f"h{n}", "min_rto", seen(0.295, "A"), timer) for n, timer in enumerate(timers)]
     assert sum(is_answered(one) for one in judged) == 2
     assert score(judged).yielded == 0.0
+
+
+def test_a_table_shows_what_is_not_perfect_and_ends_in_four_lines_of_sums() -> None:
+    judged = [Judged("na", f"h{n}", "icw", seen(10, "A"), Truth((10,))) for n in range(4)]
+    judged += [Judged("na", "h0", "rwin", seen(4, "B"), Truth((10,)))]
+    plants = [PlantScore("icw", planted=2, found=2), PlantScore("rwin", planted=3, found=2)]
+    short, whole = io.StringIO(), io.StringIO()
+    render_score(score(judged), {}, plants, "table", short)
+    render_score(score(judged), {}, plants, "table", whole, whole=True)
+    sums = (
+        "pairs     5 of a parameter, a site and a region\n"
+        "right     4 of 5 values and bounds given (80.0 %)\n"
+        "planted   4 of 5 differences between regions found (80.0 %)\n"
+        "invented  0 differences; of what was given, 1 wrong\n"
+    )
+    assert short.getvalue().endswith(sums) and whole.getvalue().endswith(sums)
+    assert "4/4" not in short.getvalue() and "4/4" in whole.getvalue()
+    assert "1 of 2 parameters are not perfect" in short.getvalue()

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: MIT
 import io
+from dataclasses import replace
 
+import pytest
 from rich.table import Table
 
 from configtron.model.nouns import Observation
 from configtron.report import tables
+from configtron.report.rendering import render
 from configtron.report.target_results import found_in, rows_of
-from tests.support.sample_results import reading, result, run
+from tests.support.sample_results import VANTAGES, reading, result, run
 
 
 def printed(table: Table) -> str:
@@ -27,6 +30,23 @@ def test_a_closed_port_is_explained_where_one_was_met() -> None:
     words = " ".join(printed(tables.overview(list(met))).split())
     assert "refused: that port is closed (http_version, h2: port 443 unless you name another)" in words
     assert "port is closed" not in printed(tables.overview(list(found_in(run()))))
+
+
+@pytest.mark.parametrize(("proof", "is_short"), [("response-ended", True), ("unverified", False)])
+def test_a_page_too_short_for_the_window_is_explained(proof: str, is_short: bool) -> None:
+    read = replace(reading("icw", 3), grade="L", details=(("proof", proof),))
+    (item,) = found_in([result("a.example", "eu", 1, read)])
+    for table in (tables.overview([item]), tables.details(item)):
+        assert (
+            "too short to fill the window: name a longer one by --path" in " ".join(printed(table).split())
+        ) == is_short
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_an_interrupted_run_claims_no_count_of_targets(complete: bool) -> None:
+    out = io.StringIO()
+    render(found_in(run()), VANTAGES, "table", out, complete=complete)
+    assert ("targets x vantages, " in out.getvalue()) == complete
 
 
 def test_details_name_file_and_frames() -> None:

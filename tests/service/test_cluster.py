@@ -9,8 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from configtron.probe.wire.listing import listed
 from rigs.children import child
 from rigs.cluster_regions import LIT, Regions, cluster_regions, lit
 from rigs.syn_arrivals import fullest_second, syn_arrivals
+from rigs.waiting import PATIENCE_S, until
 
 pytest.importorskip("distributed")
 pytestmark = [pytest.mark.root]
@@ -35,8 +35,6 @@ RATE = 40
 WINDOW = 10
 # Arrivals that a busy machine may hold up into another second.
 BUSY = 4
-# s; a busy machine is slow, and nothing here waits for so long when it works.
-PATIENCE_S = 180.0
 TESTS = ("--profile", "quick", "--tests", "icw,http")
 
 
@@ -44,13 +42,6 @@ TESTS = ("--profile", "quick", "--tests", "icw,http")
 def regions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Regions]:
     with cluster_regions(NAMES, tmp_path_factory.mktemp("cluster")) as made:
         yield made
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    until = time.monotonic() + PATIENCE_S
-    while not true():
-        assert time.monotonic() < until
-        time.sleep(0.1)
 
 
 def campaign(regions: Regions, db: Path, targets: list[str], *more: str) -> list[str]:
@@ -135,17 +126,17 @@ def test_a_killed_worker_and_a_lost_region_lose_nothing_and_change_no_verdict(re
     db.parent.mkdir()
     with ExitStack() as stack, syn_arrivals(regions.hub, "198.19.") as arrivals:
         first = [stack.enter_context(regions.worker(region)) for region in (eu, na)]
-        wait_until(lambda: all(joined(regions, name) for name in NAMES))
+        until(lambda: all(joined(regions, name) for name in NAMES))
         running = stack.enter_context(child(campaign(regions, db, targets), env=regions.environment(), cwd=tmp_path))
         # most of a part's calls are stored: one that was begun from its beginning would show
-        wait_until(lambda: calls(db, "eu") >= MOST_OF_PART)
+        until(lambda: calls(db, "eu") >= MOST_OF_PART)
         first[0].kill()  # its machine comes back, with its disk
         first[0].wait()
         stack.enter_context(regions.worker(eu))
-        wait_until(lambda: calls(db, "na") >= CALLS * PART + MANY_OF_PART)
+        until(lambda: calls(db, "na") >= CALLS * PART + MANY_OF_PART)
         first[1].kill()  # its region has no worker for a while; then another machine stands there
         first[1].wait()
-        wait_until(lambda: ended(db, 0) == len(targets))
+        until(lambda: ended(db, 0) == len(targets))
         stack.enter_context(regions.worker(na, "na-other"))
         assert running.wait(PATIENCE_S) == DONE
     one = tmp_path / "one"
@@ -186,7 +177,7 @@ def test_who_opts_out_during_a_run_is_met_by_no_worker(regions: Regions, tmp_pat
         for region in regions.all:
             stack.enter_context(regions.worker(region))
         running = stack.enter_context(child(command, env=regions.environment(), cwd=tmp_path))
-        wait_until(lambda: calls(db) > 10)
+        until(lambda: calls(db) > 10)
         last: list[Target] = list(listed(listing))[-PART:]
         opted_out.write_text("".join(f"{target.host}\n" for target in last))
         assert running.wait(PATIENCE_S) == PARTIAL
@@ -205,7 +196,7 @@ def test_an_interrupted_run_is_resumed_and_ended_by_the_cluster(regions: Regions
         for region in regions.all:
             stack.enter_context(regions.worker(region))
         running = stack.enter_context(child(command, env=regions.environment(), cwd=tmp_path))
-        wait_until(lambda: calls(db) > 20)
+        until(lambda: calls(db) > 20)
         running.send_signal(signal.SIGINT)
         assert running.wait(PATIENCE_S) == INTERRUPTED
         stored = {row[0] for row in asked(db, "SELECT id FROM trace")}
@@ -245,14 +236,14 @@ def test_a_worker_of_another_version_is_refused(regions: Regions, tmp_path: Path
     (tmp_path / "sitecustomize.py").write_text("import configtron\nconfigtron.__version__ = '0.0.9'\n")
     eu, na = regions.all
     with regions.worker(eu, "old", site=tmp_path), regions.worker(na):
-        wait_until(lambda: joined(regions, "old"))
+        until(lambda: joined(regions, "old"))
         code, line = refused(regions, tmp_path, "--region", "eu")
     assert code == REFUSED and "a worker in region 'eu' has configtron 0.0.9, the campaign " in line
 
 
 def test_a_region_without_a_worker_is_named(regions: Regions, tmp_path: Path) -> None:
     with regions.worker(regions.all[0], "alone"):
-        wait_until(lambda: joined(regions, "alone"))
+        until(lambda: joined(regions, "alone"))
         code, line = refused(regions, tmp_path)
     assert code == USAGE and "in region 'na'" in line and "--resources region:na=1" in line
 

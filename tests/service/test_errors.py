@@ -23,12 +23,11 @@ from configtron.model.errors import ConfigtronError, Missing
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Place, Rules
 from configtron.service import campaign, capture, learning, lease, replay
+from rigs.waiting import PATIENCE_S
 from tests.support import sample_results
 
 RECORDING = Path(__file__).parents[2] / "fixtures/icw/10/trace.pcapng.gz"
 PACKAGES = ("campaign", "capture", "learning", "lease", "replay")
-# s; none of these does any work.
-PATIENCE_S = 60
 WORDS = ("", "nope", "-1", "\0", "../x", "9" * 5000, "a=b=c", "\ud800", "192.0.2.1/33", "a\nb")
 NUMBERS = {int: (-1, -(10**30), 10**30, 0), float: (nan, inf, -inf, -1.0, 0.0, 1e300)}
 CSV = "plt_ms,bandwidth_kbps,rtt_ms,loss,prefix,initcwnd,propensity\n" + "".join(

@@ -17,6 +17,7 @@ from configtron.model.nouns import Observation, Target
 from configtron.model.records import Result, canonical
 from configtron.service import campaign
 from rigs.children import child
+from rigs.waiting import PATIENCE_S
 
 MANY = 2500
 ICW = Observation("icw", 10, unit="segments", method="flight", grade="C", evidence=(2, 3))
@@ -102,7 +103,7 @@ def test_a_killed_merge_is_finished_by_the_next(tmp_path: Path, batch: int) -> N
         "campaign.merge(campaign.MergeOptions((Path(sys.argv[1]),)), Path(sys.argv[2]), progress=kill)\n"
     )
     with child([sys.executable, "-c", script, str(file), str(db)]) as running:
-        assert running.wait(60) == -signal.SIGKILL
+        assert running.wait(PATIENCE_S) == -signal.SIGKILL
     assert merged(db, file) == [(1, MANY - 1000 * batch, 1000 * batch)]
     assert results(db, 1) == results(file, 1)
     assert [path.name for path in (tmp_path / "all.db.runs/1/here").iterdir()] == ["na.pcapng"]

@@ -21,6 +21,7 @@ from configtron.service.text_listener import (
     listener_place,
     listening,
 )
+from rigs.waiting import PATIENCE_S
 
 LONG = "x" * 5_000_000
 
@@ -45,7 +46,7 @@ def listener() -> Iterator[TextListener]:
 
 
 def got(port: int, path: str, method: str = "GET") -> tuple[int, str, str]:
-    to = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    to = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
     to.request(method, path)
     answer = to.getresponse()
     found = answer.status, answer.headers["Content-Type"], answer.read().decode()
@@ -66,7 +67,7 @@ def test_slow_peers_do_not_delay_others(listener: TextListener) -> None:
     """More connections than are served at once: half a request, and an answer that is not read."""
     slow = []
     for number in range(3 * MOST_CONNECTIONS):
-        peer = socket.create_connection(("127.0.0.1", listener.port), timeout=20)
+        peer = socket.create_connection(("127.0.0.1", listener.port), timeout=PATIENCE_S)
         peer.sendall(b"GET /long HTTP/1.0\r\n\r\n" if number % 2 else b"GET /met")
         slow.append(peer)
         if number % 8 == 7:
@@ -78,7 +79,7 @@ def test_slow_peers_do_not_delay_others(listener: TextListener) -> None:
 
 def test_bytes_that_are_no_request_end_their_connection_alone(listener: TextListener) -> None:
     for junk in (b"\x16\x03\x01\0\xff\r\n\r\n", b"GET " + b"/" * 70_000, b"GET / HTTP/9\r\n\r\n", b""):
-        with socket.create_connection(("127.0.0.1", listener.port), timeout=20) as peer:
+        with socket.create_connection(("127.0.0.1", listener.port), timeout=PATIENCE_S) as peer:
             peer.sendall(junk)
             peer.shutdown(socket.SHUT_WR)
             assert not peer.recv(65_536).startswith(b"HTTP/1.0 200")
@@ -122,7 +123,7 @@ def test_many_readers_cost_as_much_as_one() -> None:
     begun = threading.Event()
 
     def make() -> str:
-        begun.wait(20)
+        begun.wait(PATIENCE_S)
         made.append(1)
         return "text"
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from configtron.studies.guests.part_boot import RESULT_FILE
 from configtron.studies.guests.parts import Part, kept, performed
 from configtron.studies.registry.kinds import Arguments, PartsProgress
 from rigs import ROOT
+from rigs.waiting import until
 from tests.support.lab import pretended_guest as pretend
 from tests.support.studies import echo
 
@@ -108,9 +108,7 @@ def test_a_killed_study_keeps_what_is_whole(tmp_path: Path) -> None:
         "measure.guests = echo.guests; performed(Arguments(Path(sys.argv[1])), parts('a', 'slow'))"
     )
     process = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], cwd=ROOT)
-    patience = time.monotonic() + 30
-    while not (tmp_path / "part-slow" / "counter").exists() and time.monotonic() < patience:
-        time.sleep(0.05)
+    until((tmp_path / "part-slow" / "counter").exists)
     process.send_signal(signal.SIGKILL)
     process.wait()
     first, second = parts("a", "slow")

@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,9 @@ from configtron.model.samples import Pairs
 from configtron.studies.guests.part_boot import RESULT_FILE
 from configtron.studies.guests.parts import Part, PartResult, performed
 from configtron.studies.registry.kinds import Arguments, PartsProgress
+from rigs.waiting import PATIENCE_S, until
 from tests.support.lab import pretended_guest as pretend
-from tests.support.local_cluster import PATIENCE_S, scheduler, worker
+from tests.support.local_cluster import scheduler, worker
 from tests.support.studies import echo
 
 pytest.importorskip("distributed")
@@ -53,13 +53,6 @@ def begun(path: Path) -> str:
     return mark.read_text() if mark.exists() else ""
 
 
-def wait_until(true: Callable[[], bool]) -> None:
-    until = time.monotonic() + PATIENCE_S
-    while not true():
-        assert time.monotonic() < until
-        time.sleep(0.05)
-
-
 @pytest.mark.slow
 def test_a_cluster_leaves_the_files_that_this_host_leaves(local: Any, tmp_path: Path) -> None:
     steps: list[PartsProgress] = []
@@ -87,10 +80,10 @@ def test_a_killed_workers_part_is_done_again_and_no_other(local: Any, tmp_path: 
         killed = stack.enter_context(worker(local, tmp_path / "scratch"))
         study.start()
         first.touch()
-        wait_until(lambda: begun(second) == "x" and (tmp_path / "away" / "first" / RESULT_FILE).exists())
+        until(lambda: begun(second) == "x" and (tmp_path / "away" / "first" / RESULT_FILE).exists())
         killed.kill()
         stack.enter_context(worker(local, tmp_path / "scratch"))
-        wait_until(lambda: begun(second) == "xx")
+        until(lambda: begun(second) == "xx")
         second.touch()
         study.join(PATIENCE_S)
     assert [one.text for one in found] == [f"wait:{first} 7", f"wait:{second} 7"]
@@ -121,7 +114,7 @@ def test_a_scheduler_that_is_lost_ends_the_study_in_one_line(local: Any, tmp_pat
     running = threading.Thread(target=study)
     with worker(local, tmp_path / "scratch"):
         running.start()
-        wait_until(lambda: begun(mark) == "x")
+        until(lambda: begun(mark) == "x")
         local.close()
         running.join(PATIENCE_S)
     assert "the scheduler is lost" in str(raised[0]) and SchedulerLost.code == INTERRUPTED

@@ -8,7 +8,6 @@ FOLDER [VERSION]`, with another version of configtron if one is given.
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,9 +16,7 @@ from typing import Any
 
 from rigs import ROOT
 from rigs.children import child
-
-# s that a worker may take to begin on a busy machine.
-PATIENCE_S = 60.0
+from rigs.waiting import until
 
 
 @contextmanager
@@ -36,13 +33,11 @@ def scheduler(folder: Path) -> Iterator[Any]:
 @contextmanager
 def worker(local: Any, folder: Path, version: str = "") -> Iterator[Popen[Any]]:
     """A worker process of one thread, from when the scheduler knows it."""
-    before = len(local.scheduler.workers)
+    before = set(local.scheduler.workers)
     words = [sys.executable, "-m", "tests.support.local_cluster", local.scheduler_address, str(folder), version]
     with child(words, cwd=ROOT, stdout=DEVNULL, stderr=DEVNULL) as process:
-        until = time.monotonic() + PATIENCE_S
-        while len(local.scheduler.workers) == before:
-            assert time.monotonic() < until and process.poll() is None
-            time.sleep(0.05)
+        until(lambda: bool(set(local.scheduler.workers) - before) or process.poll() is not None)
+        assert process.poll() is None
         yield process
 
 

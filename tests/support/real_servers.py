@@ -18,6 +18,7 @@ from pathlib import Path
 
 from configtron.lab.internet.nginx import nginx_temporary
 from rigs import ROOT
+from rigs.waiting import PATIENCE_S
 
 PROGRAMS = {"nginx": "nginx", "haproxy": "haproxy", "apache": "apache2"}
 PAGE = '<!doctype html><title>page</title><script src="/configtron/beacon.js"></script><p>text</p>'
@@ -113,7 +114,7 @@ def running(
             yield port
         finally:
             process.terminate()
-            process.wait(10)
+            process.wait(PATIENCE_S)
 
 
 @contextmanager

@@ -16,8 +16,13 @@ def under(module: str, package: str) -> bool:
     return module == package or module.startswith(package + ".")
 
 
-def sources() -> Iterator[tuple[str, Path]]:
+@cache
+def sources() -> tuple[tuple[str, Path], ...]:
     """(module name, file) of everything that is installed."""
+    return tuple(_sources())
+
+
+def _sources() -> Iterator[tuple[str, Path]]:
     for folder in ("configtron", "db", "fingerprint", "fleet", "lab", "learner", "probe", "report", "studies", "tune"):
         for file in sorted((ROOT / folder).rglob("*.py")):
             parts = list(file.relative_to(ROOT).with_suffix("").parts)
@@ -43,16 +48,32 @@ def modules() -> frozenset[str]:
     return frozenset(name for name, _ in sources())
 
 
-def imports(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, "relative imports hide the layer: write configtron.…"
-            # `from configtron.probe import wire` may name a module: report both readings.
-            yield node.module or ""
-            if under(node.module or "", "configtron"):
-                yield from (f"{node.module}.{alias.name}" for alias in node.names)
+@cache
+def nodes(source: str) -> tuple[ast.AST, ...]:
+    """Return every node of a source: a walk costs as much as parsing, and several rules walk the same files."""
+    return tuple(ast.walk(tree_of(source)))
+
+
+@cache
+def imports(source: str) -> tuple[str, ...]:
+    """Return each imported name in both readings: as a module, and as a name of one."""
+    return tuple(name for node in _statements(tree_of(source)) for name in _imported(node))
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield a node and the statements inside it; no expression is entered, none imports."""
+    yield node
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for inner in getattr(node, field, ()):
+            yield from _statements(inner)
+
+
+def _imported(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        assert node.level == 0, "relative imports hide the layer: write configtron.…"
+        yield from (node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names))
 
 
 def defines(file: Path, name: str) -> bool:

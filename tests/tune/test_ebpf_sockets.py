@@ -20,6 +20,7 @@ from configtron.lab.uml.user_mode_linux import Backend, GuestJob, UmlVirtual
 from configtron.model.nouns import Value
 from configtron.tune.drivers.bpf import objects
 from rigs import ROOT
+from rigs.waiting import GUEST_S
 from tests.support.tune.aside import aside, compiled, usable
 from tests.tune.test_ebpf import EVERYTHING
 
@@ -80,10 +81,10 @@ def guest(backend: Backend, job: dict[str, Any], programs: tuple[str, ...], fold
             seed=1,
             cpu=min(os.sched_getaffinity(0)),
             environment=(("PYTHONPATH", str(ROOT)), ("XDG_CACHE_HOME", str(folder / "cache"))),
-            limit_s=240,
+            limit_s=GUEST_S,
         )
     )
-    assert running.wait(270) == 0, running.console.read_text()[-3000:]
+    assert running.wait(GUEST_S) == 0, running.console.read_text()[-3000:]
     return json.loads(running.console.read_text())
 
 

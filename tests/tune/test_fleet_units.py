@@ -9,8 +9,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,6 +21,7 @@ from configtron.tune.fleet_units import AGENT, AGENT_STATE, MANAGER, MANAGER_STA
 from configtron.tune.units import STATE
 from rigs import ROOT
 from rigs.isolation import apart
+from rigs.waiting import GUEST_S, PATIENCE_S, until
 
 # systemd-analyze security: 0 is best, 10 is worst.
 MOST_EXPOSURE = 4.0
@@ -58,7 +57,7 @@ def test_both_services_work_with_their_rights(tmp_path: Path) -> None:
     interfaces, and the agent could not become another user. The user is root here, whose rights the unit takes."""
     command = apart([sys.executable, str(Path(__file__)), str(tmp_path)])
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=90, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=GUEST_S, check=False)
     assert done.returncode == 0, done.stderr[-3000:] + done.stdout
 
 
@@ -94,11 +93,16 @@ def _worked(folder: Path) -> None:
         assert browser.connect_ex(("127.0.0.1", 9315)) == 0 and Path("/run/configtron/outcomes.log").is_socket()
         # Unlike the folder, which is root's here.
         assert Path("/run/configtron/outcomes.log").stat().st_gid == web_group()
-    _until(lambda: enrolment.agents(database)[0].held not in ("", "0.0"), running)
+
+    def held() -> bool:
+        assert [process.poll() for process in running] == [None] * len(running), "a service has ended"
+        return enrolment.agents(database)[0].held not in ("", "0.0")
+
+    until(held)
     for process in running:
         process.terminate()
     for process in running:
-        process.wait(20)
+        process.wait(PATIENCE_S)
 
 
 def _confined(unit: Path) -> subprocess.Popen[bytes]:
@@ -106,14 +110,6 @@ def _confined(unit: Path) -> subprocess.Popen[bytes]:
                    "CONFIGTRON_TUNE_AGENT_BEACONS": "127.0.0.1:9315"}  # fmt: skip
     command = [sys.executable, ROOT / "tests" / "support" / "confined.py", unit, "/var/lib"]
     return subprocess.Popen(command, env=environment)
-
-
-def _until(holds: Callable[[], bool], running: list[subprocess.Popen[bytes]]) -> None:
-    end = time.monotonic() + 60
-    while not holds():
-        assert [process.poll() for process in running] == [None] * len(running), "a service has ended"
-        assert time.monotonic() < end
-        time.sleep(0.3)
 
 
 if __name__ == "__main__":

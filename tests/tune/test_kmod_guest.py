@@ -19,6 +19,7 @@ from configtron.lab.uml.user_mode_linux import GuestJob, UmlVirtual
 from configtron.tune.drivers.kmod_abi import CALLS, KEYS
 from configtron.tune.drivers.kmod_units import NEEDS_ECN, REACHES, REFUSED
 from rigs import ROOT
+from rigs.waiting import GUEST_S
 from tests.support.tune.kmod_calls import EVERYTHING, OPTIONS
 from tests.support.tune.kmod_wire import CONTROLS, WAYS, WINDOWS
 
@@ -42,9 +43,9 @@ def boot(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Findings]:
         output = tmp_path_factory.mktemp(program)
         command = (sys.executable, "-m", f"tests.support.tune.{program}", str(module), *more)
         core = min(os.sched_getaffinity(0))
-        job = GuestJob(command, output, 1, core, environment=(("PYTHONPATH", str(ROOT)),), limit_s=300)
+        job = GuestJob(command, output, 1, core, environment=(("PYTHONPATH", str(ROOT)),), limit_s=GUEST_S)
         running = UmlVirtual(virtual_time=virtual_time).boot(job)
-        code = running.wait(330)
+        code = running.wait(GUEST_S)
         console = running.console.read_text()
         assert code == 0, console + running.last_words()
         return dict(json.loads(console))

@@ -24,6 +24,7 @@ import pytest
 
 from configtron.cli.root import root
 from rigs import ROOT
+from rigs.waiting import GUEST_S
 
 PLAYBOOK = ROOT / "deploy" / "ansible" / "fleet.yml"
 BESIDE = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
@@ -123,7 +124,7 @@ def played(inventory: Path) -> dict[str, tuple[int, ...]]:
     environment = {**os.environ, "ANSIBLE_HOME": str(inventory.parent / "ansible"), "ANSIBLE_PIPELINING": "1",
                    "ANSIBLE_NOCOLOR": "1", "LC_ALL": "C.UTF-8"}  # fmt: skip
     command = [str(ANSIBLE), "-i", str(inventory), str(PLAYBOOK), "--skip-tags", "install"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=GUEST_S)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
     rows = re.findall(r"^(\w+) +: ok=(\d+) +changed=(\d+) +unreachable=(\d+) +failed=(\d+)", done.stdout, re.MULTILINE)
     return {host: tuple(map(int, numbers)) for host, *numbers in rows}

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,8 +17,9 @@ from configtron.model.nouns import Profile
 from configtron.model.tuning import Rules
 from configtron.tune import router
 from configtron.tune.pools import map_text, pool_of, routing
+from rigs.waiting import until
 from tests.support.tune.fronts import MAX_CONCURRENT_STREAMS, STREAMS, curl, missing, running, settings, tls
-from tests.support.tune.two_hosts import CLIENTS, CLIENTS6, PATIENCE_S, Hosts, two_hosts
+from tests.support.tune.two_hosts import CLIENTS, CLIENTS6, Hosts, two_hosts
 
 POOLS = [pool_of("old:http_version=http/1.1"), pool_of(f"new:http_version=h2,h2_max_concurrent_streams={STREAMS}")]
 PROFILES = {"modern": Profile("modern", (("http_version", "h2"),))}
@@ -42,10 +42,7 @@ def at(name: str, front: Path) -> router.Server:
 
 def eventually(read: Callable[[], object], expected: object) -> None:
     """A reload is asked for, and done a moment later."""
-    until = time.monotonic() + PATIENCE_S
-    while (printed := read()) != expected:
-        assert time.monotonic() < until, printed
-        time.sleep(0.05)
+    until(lambda: read() == expected, read)
 
 
 @pytest.mark.root

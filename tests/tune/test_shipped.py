@@ -20,6 +20,7 @@ from configtron.model.errors import Refused
 from configtron.tune.drivers.bpf import build, objects
 from rigs import ROOT
 from rigs.isolation import apart
+from rigs.waiting import PATIENCE_S
 from tests.support.tune.aside import usable
 
 MANIFEST = json.loads((objects.SHIPPED / objects.MANIFEST).read_text())
@@ -164,7 +165,9 @@ def test_ebpf_works_where_nothing_can_be_compiled(tmp_path: Path) -> None:
         {own} verify && {own} move && {own} rollback"""
     environment = {"PATH": str(tools), "XDG_CACHE_HOME": str(tmp_path / "cache"), "HOME": str(tmp_path),
                    "PYTHONPATH": str(ROOT)}  # fmt: skip
-    done = subprocess.run(apart(["sh", "-c", script]), env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        apart(["sh", "-c", script]), env=environment, capture_output=True, text=True, timeout=PATIENCE_S
+    )
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in (tmp_path / "doctor").read_text().splitlines()]
     (ebpf,) = [row for row in rows if row.get("driver") == "ebpf" and row["kind"] == "driver"]

@@ -79,7 +79,9 @@ def load(device: Device, plan: Plan, mixes: Mapping[str, Mix]) -> None:
             band_class=_padded("I", BANDS, [numbers[name] for _, name in plan.bands]),
         )
     except FileExistsError as error:
-        why = f"epoch {plan.epoch} is in force with other mixes, bands or holdback, which change only with the epoch"
+        why = (
+            f"epoch {plan.epoch} is in force with other mixes, bands or control group, which change only with the epoch"
+        )
         raise BadInput(why) from error
 
 

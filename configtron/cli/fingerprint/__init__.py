@@ -19,5 +19,7 @@ ROWS = {
 @click.group(cls=LazyGroup, package="configtron.cli.fingerprint", rows=ROWS,
              short_help="Find how servers are configured, from recordings.")  # fmt: skip
 def fingerprint() -> None:
-    """Find how servers are configured, and how their clients are connected, from traffic that passes. No packet is
-    sent."""
+    """Start with `configtron fingerprint pcap FILE`: it shows each connection of a packet capture.
+
+    Find how servers are configured, and how their clients are connected, from traffic that passes. No packet is sent.
+    """

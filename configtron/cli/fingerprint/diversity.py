@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import click
 
-from configtron.cli.completing import runs
+from configtron.cli.completing import measured, runs
 from configtron.cli.options import output_option
 from configtron.cli.output import say
 from configtron.cli.probe.names import known_knob, run_number
@@ -22,7 +22,7 @@ FORMATS = ("table", "jsonl", "csv", "html")
 @output_option
 @click.option("--baseline", metavar="NAME", default="",
               help="The vantage or region to compare with.  [default: the run's first]")  # fmt: skip
-@click.option("--knob", "knobs", multiple=True, metavar="KNOB", callback=known_knob,
+@click.option("--knob", "knobs", multiple=True, metavar="KNOB", callback=known_knob, shell_complete=measured,
               help="This parameter instead of those of the paper's Table 2; may be repeated.")  # fmt: skip
 def diversity(run: int, form: str | None, output_file: str, baseline: str, knobs: tuple[str, ...]) -> int:
     """Compare a run (a number, or last) between regions: the paper's Table 2.

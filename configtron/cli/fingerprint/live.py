@@ -9,11 +9,13 @@ import click
 
 from configtron.cli.fingerprint.watch_display import exit_code, watch_options, watch_outputs
 from configtron.cli.options import Finite
+from configtron.cli.probe.names import interface_name
 from configtron.model.errors import BadInput
 
 
 @click.command(short_help="Watch an interface: what its connections show of their clients' networks.")
-@click.option("-i", "--interface", required=True, metavar="IFACE", help="Listen here; needs root.")
+@click.option("-i", "--interface", required=True, metavar="IFACE", callback=interface_name,
+              help="Listen on this interface; needs root.")  # fmt: skip
 @watch_options
 @click.option("--filter", "only", metavar="EXPRESSION", help="Only these packets, in tcpdump's words: 'port 443'.")
 @click.option("--window", "window_s", type=Finite(min=0.1), default=5.0, show_default=True, metavar="SECONDS",

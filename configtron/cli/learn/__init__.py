@@ -7,33 +7,44 @@ import click
 
 from configtron.cli.lazy import LazyGroup
 
-ROWS = {
-    "measure": "Fill the PLT-tensor with page loads in the lab.",
-    "import": "Read outcomes from a file into the database.",
-    "run": "Let a policy learn from the database's outcomes.",
-    "status": "Show logs of outcomes, and policies that learn.",
-    "policies": "List the policies there are to choose from.",
-    "knobs": "Show which knobs matter, and which do nothing.",
-    "evaluate": "Say what a policy would have made of outcomes.",
-    "explain": "Say which profile a client gets, and why.",
-    "export": "Write a policy as rules, and what it costs to do so.",
-    "report": "Write what a fleet's map gains as a page.",
-    "initial": "Learn initial windows from the ends of connections.",
-    "indigo": "Train a congestion control by imitation.",
-    "serve": "Tune this host's clients by what their page loads show.",
-    "manager": "Give many hosts their maps, and learn from their outcomes.",
-    "drop": "Forget a policy and its decisions.",
+# The commands by what they are for, as `--help` lists them.
+SECTIONS = {
+    "Run a loop": {
+        "serve": "Tune this host's clients by what their page loads show.",
+        "manager": "Give many hosts their maps, and learn from their outcomes.",
+        "drop": "Forget a policy and its decisions.",
+    },
+    "Look at it": {
+        "status": "Show logs of outcomes, and policies that learn.",
+        "report": "Write the gain of a fleet's map as a page.",
+        "explain": "Show which profile a client gets, and why.",
+        "policies": "List the policies there are to choose from.",
+        "knobs": "Show which knobs matter, and which do nothing.",
+    },
+    "Learn offline, from logs": {
+        "import": "Read outcomes from a file into the database.",
+        "run": "Let a policy learn from the database's outcomes.",
+        "evaluate": "Estimate the page load times of a policy from logged outcomes.",
+        "export": "Write a policy as rules, and the loss of those rules.",
+    },
+    "Research, in the lab": {
+        "measure": "Fill the PLT-tensor with page loads in the lab.",
+        "initial": "Learn initial windows from the ends of connections.",
+        "indigo": "Train a congestion control by imitation.",
+    },
 }
+ROWS = {name: text for rows in SECTIONS.values() for name, text in rows.items()}
 HOMES = {"import": "importing:import_"}
 
 
-@click.group(cls=LazyGroup, package="configtron.cli.learn", rows=ROWS, homes=HOMES,
+@click.group(cls=LazyGroup, package="configtron.cli.learn", rows=ROWS, sections=SECTIONS, homes=HOMES,
              short_help="Learn which configuration loads pages fastest.")  # fmt: skip
 def learn() -> None:
-    """Learn which configuration loads pages fastest, for which network and which site.
+    """Start with `configtron learn serve`: it tunes this host's clients by their page loads (docs/loop.md).
 
-    The lab's page loads make the PLT-tensor (`measure`), and a policy starts from it or is simulated on it (`configtron
-    replay sessions --tensor`). Outcomes are page load times with the decisions behind them. They are in the database
-    (`import`, `configtron replay sessions --log`). A policy reads them in order of arrival (`run`), and can be judged
-    (`evaluate`), asked (`explain`) and handed to `configtron tune` (`export`).
+    Learn which configuration loads pages fastest, for which network and which site. An outcome is a page load time with
+    the decision behind it. Outcomes come from `serve`, from agents of a `manager`, from files (`import`) and from
+    simulations (`configtron replay sessions --log`). A policy learns from them in order of arrival (`serve`, `manager`,
+    `run`). `evaluate` judges a policy, `explain` shows its choice for a client, and `export` gives its profiles to
+    `configtron tune`.
     """

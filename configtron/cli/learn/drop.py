@@ -12,7 +12,7 @@ from configtron.model.errors import DONE, NOTHING
 
 
 @click.command(short_help="Forget a policy and its decisions.")
-@policy_option(required=True, help="Which; `learn status` lists them.")
+@policy_option(required=True, help="A policy of `learn status`.")
 def drop(name: str) -> int:
     """Forget a policy, what it learned and what it decided; outcomes stay. Exit code 4: there was no such policy."""
     from configtron.service.learning.learners import drop as dropped

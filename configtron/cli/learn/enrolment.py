@@ -61,7 +61,8 @@ def agents(form: str, output_file: str, as_json: bool) -> None:
     from configtron.service.fleet import enrolment
 
     rows = [dict(row._asdict()) for row in enrolment.agents(settings().db)]
-    write_rows("jsonl" if as_json else form, output_file, enrolment.AGENT_COLUMNS, rows, LEARNING)
+    none = "no agent is enrolled; let one connect: configtron learn manager enroll NAME --address tcp://HOST:PORT"
+    write_rows("jsonl" if as_json else form, output_file, enrolment.AGENT_COLUMNS, rows, LEARNING, none=none)
 
 
 @click.command("rotate-key", short_help="Give the manager another key.")

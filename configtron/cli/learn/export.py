@@ -16,7 +16,7 @@ from configtron.cli.tune.options import guard_options
 KINDS = ("loss", "power", "held-back", "profile", "class", "prefix", "cell", "tree")
 
 
-@click.command(short_help="Write a policy as rules, and what it costs to do so.")
+@click.command(short_help="Write a policy as rules, and the loss of those rules.")
 @policy_option()
 @log_option
 @last_option
@@ -37,13 +37,18 @@ def export(name: str, log: int, last: int, only: tuple[str, ...], leaf: int, to_
     """Write a policy as rules, and the loss of each kind of rules against the policy itself.
 
     \b
-    cell       class and site -> profile: what an agent looks up
-    tree       a decision tree in words: what an operator reads
-    class      class -> profile over all its sites; prefix: the same for each prefix: what a stack can hold
-    profile    the settings of those, knob by knob
-    loss       excess over the policy itself, as shares of page load time: median, 95th percentile, mean over clients
-    power      which gain over Default this log would show (`smallest`: with a chance of 80 %, for the median profile)
-    held-back  classes that keep Default, prefixes that keep what they had, with the reason (docs/reasons.md)
+    cell       class and site -> profile, for agents
+    tree       a decision tree in words, for operators
+    class      class -> profile, over all sites
+    prefix     prefix -> profile, for this host's stack
+    profile    settings of each profile, knob by knob
+    loss       excess over the policy itself, as a share of
+               page load time: median, p95, mean over clients
+    power      which gain over Default this log would show;
+               `smallest`: with a chance of 80 %, for the
+               median profile
+    held-back  classes that keep Default and prefixes that
+               keep what they had: docs/reasons.md says why
 
     --to-tune stores profiles that are proven faster than Default, and their prefixes, as wanted; `configtron tune plan`
     shows what would change. What a human set stays. docs/learn.md explains the test, the loss, and the bounds. Exit

@@ -28,7 +28,7 @@ def maps(form: str, output_file: str, as_json: bool) -> None:
 @click.option("--resume", is_flag=True, help="Make new maps again.")
 def rollback(wanted: str, resume: bool) -> None:
     """Publish an earlier map again, by default the one before the current, and make no new ones until --resume.
-    Agents have it within a second; the draw begins anew, so that no client waits for the epoch's end."""
+    Agents have it within a second; clients are assigned anew, so that none waits for the epoch's end."""
     from configtron.service.fleet import enrolment
 
     if resume and wanted:

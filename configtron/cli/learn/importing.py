@@ -19,9 +19,10 @@ FORMS = ("outcomes", "nginx", "apache-us", "apache-s", "haproxy", "boomerang", "
 @click.command(name="import", short_help="Read outcomes from a file into the database.")
 @click.argument("file", type=click.File("rb"))
 @click.option("--source", type=click.Choice(SOURCES), default="live", show_default=True, help="Origin of the outcomes.")
-@click.option("--from", "kind", type=click.Choice(FORMS), help="Format of FILE.  [default: by its content]")
+@click.option("--from", "kind", type=click.Choice(FORMS), metavar="FORMAT",
+              help=f"Format of FILE: {', '.join(FORMS)}.  [default: by its content]")  # fmt: skip
 @click.option("--metric", default="", metavar="METRIC",
-              help="What of it: page or request (access logs), lcp, fcp, ttfb, inp (web-vitals).")  # fmt: skip
+              help="Metric to read: page or request (access logs), lcp, fcp, ttfb, inp (web-vitals).")  # fmt: skip
 @click.option("--contexts", default="all", show_default=True, metavar="WHICH",
               help="Networks from contexts before the load: all that are stored, last or a watch's number, a file of"
               " `fingerprint contexts -f jsonl`, none.")  # fmt: skip
@@ -30,7 +31,7 @@ FORMS = ("outcomes", "nginx", "apache-us", "apache-s", "haproxy", "boomerang", "
 @click.option("--profile", "setting", default="", metavar="KNOB=VALUE,...",
               help="The configuration of all of FILE.  [default: FILE's, or that of `configtron tune`]")  # fmt: skip
 @click.option("--propensity", type=Finite(min=0, max=1, min_open=True), metavar="P",
-              help="Probability of each client's configuration, where it was drawn.")  # fmt: skip
+              help="Probability of each client's configuration, if it was chosen at random.")  # fmt: skip
 @click.option("--site", default="", metavar="NAME", help="The site of all of FILE.  [default: host and path]")
 @click.option("--client-prefix", default="", metavar="PREFIX", help="The clients' prefix where FILE names no address.")
 @click.option("--mmdb", "places", type=INPUT_FILE, multiple=True,

@@ -18,14 +18,14 @@ BEST_WINDOW_COLUMNS = ("kind", "link", "best_window")
 
 
 @click.command(short_help="Train the congestion control indigo in the lab.")
-@click.option("--folder", type=FOLDER, required=True, help="Of the training; one that has begun there goes on.")
+@click.option("--folder", type=FOLDER, required=True, help="Folder of the training; one that has begun there resumes.")
 @click.option("--rounds", type=click.IntRange(1, 1000), default=40, show_default=True,
-              help="Of flows and what is learned from them.")  # fmt: skip
+              help="Number of rounds: flows, and what is learned from them.")  # fmt: skip
 @click.option("--lab-rounds", type=click.IntRange(0, 1000), default=3, show_default=True,
-              help="Of the rounds the last, in the lab; those before are on paths in pure Python.")  # fmt: skip
+              help="Number of last rounds in the lab; those before are on paths in pure Python.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=1, show_default=True,
               help="The same seed gives the same weights, on the same machine.")  # fmt: skip
-@click.option("--smoke", is_flag=True, help="Two slow links, which trains nothing of use but shows the whole way.")
+@click.option("--smoke", is_flag=True, help="Train on two slow links: shows every step, but gives no useful weights.")
 @form_options
 def train(folder: Path, rounds: int, lab_rounds: int, seed: int, smoke: bool, form: str, output_file: str) -> None:
     """Train on emulated links in the lab; a row a round. The weights are FOLDER/indigo.npz.
@@ -43,7 +43,7 @@ def train(folder: Path, rounds: int, lab_rounds: int, seed: int, smoke: bool, fo
 
 
 @click.command(short_help="Show how indigo's weights were trained.")
-@click.option("--folder", type=FOLDER, help="Of a training.  [default: the weights of this package]")
+@click.option("--folder", type=FOLDER, help="Folder of a training.  [default: the weights of this package]")
 @click.option("--windows", is_flag=True, help="The best window of each link instead of the rounds.")
 @form_options
 def show(folder: Path | None, windows: bool, form: str, output_file: str) -> None:

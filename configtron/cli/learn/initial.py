@@ -20,6 +20,6 @@ HOMES = {name: f"initial_windows:{name}" for name in ROWS}
 def initial() -> None:
     """Learn initial windows from the ends of earlier connections, as Applied Learning Networks does.
 
-    The place (prefix) and the time of a client predict the largest window, the round trip and the packets of its
+    The prefix and the time of a client predict the largest window, the round trip and the packets of its
     connection. docs/initial.md shows the records, the strategies, and what they gain and harm.
     """

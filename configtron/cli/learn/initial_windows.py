@@ -19,7 +19,7 @@ HIT_COLUMNS = ("target", "model", "rounding", "judged", "hits", "low", "high", "
 @click.command(short_help="Learn from captures or records of ended connections.")
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=INPUT_FILE)
 @click.option("--mmdb", "places", type=INPUT_FILE, multiple=True,
-              help="MaxMind-format file with locations; may be repeated.  [default: places are prefixes]")  # fmt: skip
+              help="MaxMind-format file with locations; may be repeated.  [default: by prefix]")  # fmt: skip
 def train(files: tuple[Path, ...], places: tuple[Path, ...]) -> int:
     """Read ended connections of FILEs into the database, and learn all that are there.
 
@@ -54,8 +54,8 @@ def predict(client: str, at_s: float | None, rtt_ms: float | None, form: str, ou
 
 @click.command(short_help="Count exact hits of predicted ends of connections.")
 @click.option("--share", type=Finite(min=0.01, max=0.99), default=0.5, show_default=True,
-              help="Of the connections, the earlier ones, that models learn from.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=1, show_default=True, help="Of the network.")
+              help="Share of the connections, the earlier ones, that models learn from.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=1, show_default=True, help="Seed of the network.")
 @form_options
 def evaluate(share: float, seed: int, form: str, output_file: str) -> None:
     """Count exact hits of later connections by models that learned the earlier ones, with 95 % intervals.

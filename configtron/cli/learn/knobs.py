@@ -15,18 +15,25 @@ from configtron.model.errors import BadInput
 
 
 @click.command(short_help="Show which knobs matter, and which do nothing.")
-@policy_option(help="By what this one has seen; `learn status` lists them.  [default: the one saved last]")
+@policy_option(help="By the outcomes of this policy of `learn status`.  [default: the one saved last]")
 @click.option("--tensor", type=click.File("rb"), metavar="FILE", help="By this PLT-tensor.")
 @form_options
 def knobs(name: str, tensor: BinaryIO | None, form: str, output_file: str) -> None:
     """Show the knobs that are learned about, which of them do nothing and, on a tensor, what is lost without each.
 
     \b
-    knob        its values, the default first, and where it is known to be without effect
-    dead        no difference beyond noise in what was seen; an effect above 5 % would have shown
-    unexplored  what this policy was made without, or explores no more since outcomes proved it dead
-    unproven    the same as dead, but a larger effect could have stayed unseen: more outcomes would show
-    importance  excess of the best configuration with this knob at its default over the best of all (docs/learn.md)
+    knob        its values, the default first, and where it is
+                known to have no effect
+    dead        no difference beyond noise; an effect above
+                5 % would have shown
+    unexplored  not tried by this policy: its options exclude
+                it, or outcomes proved it dead
+    unproven    as dead, but too few outcomes to exclude a
+                larger effect
+    importance  excess of the best configuration with this
+                knob at its default over the best of all
+
+    docs/learn.md explains the columns.
     """
     from configtron.model.tensor import read
     from configtron.service.learning import rows

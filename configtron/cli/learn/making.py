@@ -18,7 +18,7 @@ making_options = with_options(
     log_option,
     click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of all random numbers."),
     click.option("--classes", default="auto", show_default=True, metavar="K",
-              help="Network classes to begin with, at most 400; auto: as few as keep their members alike."),
+              help="Network classes at the start, at most 400; auto: as few as leave the members of each class alike."),
     click.option("--update-every", type=click.IntRange(1), default=500, show_default=True, metavar="N",
               help="Outcomes between two updates; those after the last one wait for the next."),
     click.option("--engine", default="grid", show_default=True, metavar="ENGINE",
@@ -30,15 +30,21 @@ making_options = with_options(
     click.option("--evolve", is_flag=True,
               help="Split a class where its members come to differ, or to want different configurations."),
     click.option("--by-device", is_flag=True,
-              help="As many classes again for each device that has 200 of the first 10 000 outcomes."),
+              help="Make the classes once more for each device with at least 200 of the first 10 000 outcomes."),
     click.option("--features", type=click.Choice(("auto", "few")), default="auto", show_default=True,
               help="Features of classes beside bandwidth, round trip, loss. auto: those that pass a test; few: none."),
     damage_options,
     guard_options,
     click.option("--all-configurations", is_flag=True,
-              help="Choose also what `configtron tune` would refuse here: for simulations."),
+              help="Use also configurations that `configtron tune` would refuse here; for simulations."),
     click.option("--budget", type=Finite(0, 1), default=0.01, show_default=True, metavar="SHARE",
               help="What exploration may cost, as a share of Default's mean page load time (`learn policies`)."),
+)  # fmt: skip
+
+# What `--help` lists last.
+ADVANCED = (
+    "seed", "classes", "update_every", "engine", "warm", "watch", "evolve", "by_device", "features", "damage",
+    "damage_from", "allow_unfair", "all_configurations",
 )  # fmt: skip
 
 

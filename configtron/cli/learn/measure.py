@@ -25,14 +25,14 @@ SERVERS = ("nginx", "apache")
 
 
 @click.command(short_help="Fill the PLT-tensor with page loads in the lab.")
-@click.option("--study", type=click.Choice(STUDIES), help="What to measure.")
+@click.option("--study", type=click.Choice(STUDIES), help="Study to measure.")
 @click.option("--smoke", is_flag=True, help="The same as --study smoke.")
 @click.option("--condition", "conditions", multiple=True, metavar="CONDITION",
-              help="Instead of the study's networks; repeat for more. As in hotcloud:1/150/2.5, pantheon:3,"
+              help="Network instead of the study's; repeat for more. As in hotcloud:1/150/2.5, pantheon:3,"
               " emulated:5/20/1/100 (Mbit/s, ms one way, % lost, packets of queue).")  # fmt: skip
-@click.option("--site", "sites", multiple=True, metavar="SITE", help="Instead of the study's sites; repeat for more.")
+@click.option("--site", "sites", multiple=True, metavar="SITE", help="Site instead of the study's; repeat for more.")
 @click.option("--looks", default="", metavar="N,N,...",
-              help="After how many loads of a cell its median is checked; the last number is the end."
+              help="Numbers of loads of a cell after which its median is checked; the last one ends it."
               "  [default: the study's]")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0, 2**48 - 1), default=None,
               help="The same seed gives the same loads, bit for bit.  [default: 1]")  # fmt: skip
@@ -42,7 +42,7 @@ SERVERS = ("nginx", "apache")
               help="Measure on the workers of this Dask scheduler (tls://HOST:8786).")  # fmt: skip
 @click.option("--dask", hidden=True, metavar="ADDRESS", help="The earlier spelling of --cluster.")
 @click.option("--resume", type=int, metavar="NUMBER", help="Resume a measurement; -1 is the last one.")
-@click.option("--fail-on-unknown", is_flag=True, help="Exit with 1 if a median is not known as well as it should be.")
+@click.option("--fail-on-unknown", is_flag=True, help="Exit with 1 if the interval of a median is too wide.")
 @click.option("--tensor", type=FILE, metavar="FILE",
               help="Write the tensor here too; one is always written into the measurement's folder.")  # fmt: skip
 @click.option("--status-updates-file", type=click.Path(path_type=Path, allow_dash=True), metavar="FILE",
@@ -54,7 +54,7 @@ def measure(fail_on_unknown: bool, tensor: Path | None, status_updates_file: Pat
 
     Each condition is one boot of a guest with real kernel, servers and client, in virtual time. A cell is loaded 6
     times, then 12, then 24, until the 95 % interval of its median is within a tenth of it. The same seed gives the same
-    bytes. Ctrl-C keeps the conditions that are complete, --resume goes on, also after kill -9. docs/tensor.md explains
+    bytes. After Ctrl-C or kill -9, --resume continues with the conditions that are missing. docs/tensor.md explains
     flags and exit codes.
     """
     from configtron.report.cells import write_cells

@@ -24,7 +24,7 @@ LOG_OPTIONS = with_options(
     click.option("--log", type=click.IntRange(0), default=0, show_default="all of them", metavar="N",
                  help="Outcomes of this log only; `learn status` lists them."),
     click.option("--metric", default="", metavar="METRIC",
-                 help="Outcomes of all logs that measured this, where logs measured different things: plt, page, ..."),
+                 help="Outcomes of all logs of this metric only: plt, page, ..."),
 )  # fmt: skip
 
 
@@ -46,7 +46,7 @@ def log_option(command: Command) -> Command:
 
 def policy_option(name: str = "name", **more: Any) -> Decorator:
     """Return the option of a saved policy."""
-    last = "Which; `learn status` lists them.  [default: the one saved last]"
+    last = "A policy of `learn status`.  [default: the one saved last]"
     about: dict[str, Any] = {"metavar": "POLICY", "shell_complete": learned, "help": last}
     if not {"required", "multiple"} & set(more):
         about["default"] = ""
@@ -55,11 +55,11 @@ def policy_option(name: str = "name", **more: Any) -> Decorator:
 
 stage_options = with_options(
     click.option("--stages/--no-stages", default=True, show_default=True,
-                 help="Let new mixes reach 5 % of clients, a quarter, then all, judged on the way; or all at once."),
+                 help="Give a new map to 5 % of clients, then a quarter, then all, as stages pass; or to all at once."),
     click.option("--stage-clients", type=click.IntRange(100), default=10_000, show_default=True, metavar="N",
-                 help="Clients (of an epoch) in either arm by which a stage has passed or is taken back."),
+                 help="Clients (of an epoch) in each group, by which a stage passes or is taken back."),
     click.option("--dark-hours", type=click.IntRange(0, 12), default=0, show_default=True, metavar="N",
-                 help="Hours of each day, drawn by chance, in which all clients have Default, to be compared."),
+                 help="Random hours of each day in which all clients have Default, for comparison."),
 )  # fmt: skip
 # How many outcomes are read.
 last_option = click.option("--last", type=click.IntRange(1), default=LAST, show_default=True, metavar="N",
@@ -67,10 +67,10 @@ last_option = click.option("--last", type=click.IntRange(1), default=LAST, show_
 # The bound on damage to neighbours, and the tensor that measured it.
 damage_options = with_options(
     click.option("--damage", default="", metavar="BYTES",
-                 help="Serve no configuration by which neighbours lose more bytes for each byte of a page; none: no"
+                 help="Refuse configurations that take more bytes from neighbours for each byte of a page; none: no"
                       " bound.  [default: 1.25 where it was measured; to export, the policy's own]"),
     click.option("--damage-from", type=click.File("rb"), metavar="FILE",
-                 help="The PLT-tensor that measured it.  [default: --warm's, or the policy's]"),
+                 help="The PLT-tensor that measured this damage.  [default: --warm's, or the policy's]"),
 )  # fmt: skip
 
 

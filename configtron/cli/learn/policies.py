@@ -12,7 +12,7 @@ from configtron.cli.output import LEARNING, write_rows
 @click.command(short_help="List the policies there are to choose from.")
 @form_options
 def policies(form: str, output_file: str) -> None:
-    """List the policies there are: the product's default, the paper's ensemble, and what they are held against.
+    """List the policies there are: the product's default, the paper's ensemble, and baselines to compare with.
 
     What runs in simulation only knows the truth: `configtron replay sessions`. `takes` says which of --warm,
     --engine, --evolve and --by-device make a difference.

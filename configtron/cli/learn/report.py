@@ -10,12 +10,12 @@ from configtron.cli.output import say
 from configtron.cli.settings import settings
 
 
-@click.command(short_help="Write what a fleet's map gains as a page.")
+@click.command(short_help="Write the gain of a fleet's map as a page.")
 @output_option
 @click.option("--rows", type=int, default=200_000, metavar="N", help="Read the latest N outcomes.  [default: 200000]")
 def report(output_file: str, rows: int) -> None:
-    """Write what a fleet's map gains over held-back clients as one HTML page, with intervals; which prefix gets which
-    profiles; the roll-out, drift, data quality, maps with the command that puts each back, what each agent holds.
+    """Write the gain of a fleet's map as one HTML page: against the control group, with intervals; which prefix gets
+    which profiles; the roll-out, drift, data quality, each map with the command that restores it, each agent's map.
 
     The page needs no network and no script. It claims nothing where data do not allow it: docs/learn.md explains it.
     Needs the extra `learn`. Exit code 2: there is no database, or it is damaged; 5: the extra is missing.

@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
+from configtron.cli.advanced import LongCommand
 from configtron.cli.completing import either
-from configtron.cli.learn.making import making_of, making_options
+from configtron.cli.learn.making import ADVANCED, making_of, making_options
 from configtron.cli.learn.options import policy_option
 from configtron.cli.options import form_options, typed
 from configtron.cli.output import LEARNING, event_lines, write_rows
@@ -16,17 +17,14 @@ from configtron.cli.settings import settings
 from configtron.linux.signals import terminated
 
 
-@click.command(short_help="Let a policy learn from the database's outcomes.")
-@policy_option(
-    "policy",
-    shell_complete=either,
-    help="Which: one of `learn status` goes on; one of `learn policies`, or a class package.module:Class,"
-    " is made new.  [default: thompson]",
-)
+@click.command(cls=LongCommand, advanced=ADVANCED, short_help="Let a policy learn from the database's outcomes.")
+@policy_option("policy", shell_complete=either,
+               help="A policy of `learn status` resumes; one of `learn policies`, or a class package.module:Class, is"
+               " new.  [default: thompson]")  # fmt: skip
 @click.option("--name", default="", metavar="NAME",
-              help="Name of a policy that is made new; --policy takes it then.  [default: as --policy]")  # fmt: skip
+              help="Name of the new policy, by which --policy finds it later.  [default: as --policy]")  # fmt: skip
 @making_options
-@click.option("--outcomes", "most", type=click.IntRange(1), metavar="N", help="Learn from at most N more now.")
+@click.option("--outcomes", "most", type=click.IntRange(1), metavar="N", help="Learn from at most N more outcomes now.")
 @click.option("--fresh", is_flag=True, help="Delete what the policy learned and decided, and start it anew.")
 @form_options
 def run(name: str, policy: str, most: int | None, fresh: bool, form: str, output_file: str, **making: Any) -> None:

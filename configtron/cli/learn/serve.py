@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from configtron.cli.advanced import LongCommand
 from configtron.cli.completing import drivers, either
 from configtron.cli.learn.options import stage_options
 from configtron.cli.options import SPAN, Finite, with_options
@@ -22,7 +23,8 @@ OPTIONS = with_options(
     click.option("--setup", "server", type=click.Choice(SERVERS), help="Write what this web server and systemd need,"
                  " let the server test it, and end. Again, it changes nothing."),
     click.option("--undo", is_flag=True, help="With --setup: take back what it wrote."),
-    click.option("--local", is_flag=True, help="This host alone, in one process; `learn manager` serves many."),
+    click.option("--local", is_flag=True, expose_value=False,
+                 help="This host alone, in one process: the default. `learn manager` serves many hosts."),
     click.option("--policy", default="thompson", show_default=True, metavar="POLICY", shell_complete=either,
                  help="Policy: one of `learn policies`."),
     click.option("--driver", metavar="NAME", shell_complete=drivers, help="Driver, as of `tune`.  [default: auto]"),
@@ -48,13 +50,15 @@ OPTIONS = with_options(
     click.option("--fresh", is_flag=True, help="Forget what was learned; learn from the stored outcomes anew."),
     click.option("--for", "span_s", type=SPAN, metavar="SECONDS", help="Stop after so long; else at Ctrl-C."),
 )  # fmt: skip
+# What `--help` lists last.
+ADVANCED = ("allow_unfair", "epoch_s", "least_clients", "seed", "strategies", "stage_clients", "dark_hours")
 
 
-@click.command(short_help="Tune this host's clients by what their page loads show.")
+@click.command(cls=LongCommand, advanced=ADVANCED, short_help="Tune this host's clients by what their page loads show.")
 @OPTIONS
 @stage_options
 @click.option("--page", default="", metavar="HOST:PORT", help="Serve the live page and /metrics there.")
-def serve(span_s: float | None, local: bool, server: str | None, undo: bool, **given: Any) -> int:
+def serve(span_s: float | None, server: str | None, undo: bool, **given: Any) -> int:
     """Tune this host's clients, learn from their page loads, and go on so until Ctrl-C; then put back what stood.
 
     All clients keep Default until --begin-with page loads have come in; then each epoch has a map, whose mixes reach
@@ -67,8 +71,6 @@ def serve(span_s: float | None, local: bool, server: str | None, undo: bool, **g
         raise BadInput("--undo without --setup: name the web server, as in --setup nginx --undo")
     if server:
         return _set_up(server, undo, given)
-    if not local:
-        raise BadInput("serve --local runs the loop of this host; `configtron learn manager run` serves many hosts")
     from configtron.service.learning.serve_local import serve_local, serve_options, until
 
     log_progress()

@@ -25,7 +25,7 @@ ROWS = {
 @click.group(cls=LazyGroup, package="configtron.cli.probe", rows=ROWS, default="run",
              short_help="Ask servers how they are configured.")  # fmt: skip
 def probe() -> None:
-    """Ask servers how they are configured, and keep the packets as evidence.
+    """Start with `configtron probe example.com`: it shows how that server is configured, and keeps packets.
 
     `configtron probe TARGET...` means `configtron probe run TARGET...`; its options are listed by
     `configtron probe run --help`. A target named like a command: `configtron probe run -- regions`.

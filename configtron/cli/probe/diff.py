@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import click
 
-from configtron.cli.completing import runs
+from configtron.cli.completing import measured, runs
 from configtron.cli.options import form_options
 from configtron.cli.probe.names import known_knob, run_number
 from configtron.cli.settings import settings
@@ -20,7 +20,8 @@ from configtron.service import campaign
 @click.argument("before", callback=run_number, shell_complete=runs)
 @click.argument("after", callback=run_number, shell_complete=runs)
 @form_options
-@click.option("--knob", "knobs", multiple=True, metavar="KNOB", callback=known_knob, help="Only this parameter.")
+@click.option("--knob", "knobs", multiple=True, metavar="KNOB", callback=known_knob, shell_complete=measured,
+              help="Only this parameter.")  # fmt: skip
 @click.option("--exit-code", is_flag=True, help="Exit with 1 if anything differs.")
 def diff(before: int, after: int, form: str, output_file: str, knobs: tuple[str, ...], exit_code: bool) -> int:
     """Compare two runs (numbers, or last): settings known at grade A or B in both, and not equal.

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import click
 
+from configtron.cli.options import FORMATS, format_option, with_options
 from configtron.model.choices import TESTS
+from configtron.model.errors import BadInput
 from configtron.model.knobs import MEASURED
 
 # What a filter may name.
@@ -39,6 +41,17 @@ def known_knob(_ctx: click.Context, _param: click.Parameter, value: tuple[str, .
     return _known(value, NAMES)
 
 
+def known_fields(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[str, ...]:
+    """Check names of parameters, separated by commas."""
+    return _known((word.strip() for word in value.split(",") if word.strip()), NAMES)
+
+
+def check_fields(form: str, fields: Collection[str]) -> None:
+    """Refuse fields that would have no effect. Errors: `BadInput`."""
+    if fields and form == "jsonl":
+        raise BadInput("--fields chooses the columns of flat, csv and table; a line of jsonl has every field")
+
+
 def test_names(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[str, ...]:
     """Check names of tests, separated by commas."""
     return _known((word.strip() for word in value.split(",") if word.strip()), TESTS)
@@ -50,6 +63,13 @@ def sendable(_ctx: click.Context, param: click.Parameter, value: str) -> str:
         raise click.BadParameter("plain ASCII without spaces; write other characters as %XX")
     if param.name == "path" and not value.startswith("/"):
         raise click.BadParameter("a path begins with /")
+    return value
+
+
+def interface_name(_ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Return the name of a network interface. Errors: `BadInput` for one that is no text, in one line."""
+    if value is not None and not value.isprintable():
+        raise BadInput(f"{param.opts[-1]}: no interface is called {value!a}; `ip link` lists them")
     return value
 
 
@@ -70,3 +90,11 @@ def address_blocks(_ctx: click.Context, _param: click.Parameter, value: tuple[st
         except ValueError as error:
             raise click.BadParameter(f"{error}; name addresses or blocks, such as 127.0.0.1 or 10.0.0.0/24") from error
     return value
+
+
+# The form of results, as `probe run` and `probe show` take it.
+results_form = with_options(
+    format_option(*FORMATS, "flat", text="Form of the results; flat: one short JSON object a host."),
+    click.option("--fields", default="", callback=known_fields, metavar="KNOB,...",
+                 help="Only these parameters, in this order; a CSV then has one line a host."),
+)  # fmt: skip

@@ -27,7 +27,7 @@ def plan(form: str, output_file: str, targets: int, vantages: int, tests: tuple[
     """Show packets, bytes, hours and disk of a campaign, by unit costs that were measured in the lab.
 
     \b
-        configtron probe plan --top 1000000 --vantages 20 --rate 1000
+        configtron probe plan --top 1000000 --vantages 20
     """
     from configtron.report.campaign_cost import write_cost
     from configtron.report.files import opened

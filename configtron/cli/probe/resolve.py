@@ -18,10 +18,10 @@ from configtron.cli.output import event_lines, say
 @click.option("-o", "--output-file", "output", type=FILE, required=True,
               help="Add lines to this file; what it has is not asked for again.")  # fmt: skip
 @click.option("--resolver", default="", metavar="ADDRESS[:PORT]", help="Ask this server; else /etc/resolv.conf's.")
-@click.option("--at-once", type=click.IntRange(1, 500), default=200, show_default=True, help="Questions under way.")
+@click.option("--at-once", type=click.IntRange(1, 500), default=200, show_default=True, help="Most open questions.")
 @click.option("-6", "only6", is_flag=True, help="IPv6 addresses in place of IPv4 ones.")
 @click.option("-b", "--blocklist-file", "blocked", type=FILE, multiple=True, help="Names never to ask for.")
-@click.option("-n", "--max-targets", type=click.IntRange(min=1), help="Only the first so many targets.")
+@click.option("-n", "--max-targets", type=click.IntRange(min=1), metavar="N", help="Look up only the first N.")
 def resolve(words: tuple[str, ...], files: tuple[Path, ...], output: Path, resolver: str, at_once: int, only6: bool,
             blocked: tuple[Path, ...], max_targets: int | None) -> int:  # fmt: skip
     """Look up names, many at once, and write what `probe run -i` reads: IP, DOMAIN, TAG, PORT.

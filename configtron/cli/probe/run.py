@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from configtron.cli.advanced import LongCommand
 from configtron.cli.completing import lists
 from configtron.cli.options import check_alone, typed
 from configtron.cli.output import event_lines, progress_bar, say, warn
-from configtron.cli.probe.run_flags import run_options
+from configtron.cli.probe.names import check_fields
+from configtron.cli.probe.run_flags import ADVANCED, run_options
 from configtron.cli.settings import settings
 from configtron.linux.signals import terminated
 from configtron.model.errors import DONE, BadInput
@@ -23,12 +25,12 @@ if TYPE_CHECKING:
 
 # What a resumed run takes from today's command line; all else it keeps as it was begun (service/campaign/running.py).
 TODAYS = {
-    "resume", "output_file", "form", "fail_on", "metadata_file", "status_updates_file", "save_pcap", "max_runtime_s",
-    "opt_out_files", "cluster", "words", "dry_run",
+    "resume", "output_file", "form", "fields", "fail_on", "metadata_file", "status_updates_file", "save_pcap",
+    "max_runtime_s", "opt_out_files", "cluster", "words", "dry_run",
 }  # fmt: skip
 
 
-@click.command(short_help="Probe targets; the command meant when none is named.")
+@click.command(cls=LongCommand, advanced=ADVANCED, short_help="Probe targets; the command meant when none is named.")
 @click.argument("words", metavar="[TARGET|@LIST|BLOCK|URL]...", nargs=-1, shell_complete=lists)
 @run_options
 def run(**given: Any) -> int:
@@ -40,7 +42,7 @@ def run(**given: Any) -> int:
     \b
         configtron probe example.com
         configtron probe alexa-top1k --lab --seed 1
-        configtron probe -i sites.csv -n 100 -f jsonl -o sites.jsonl
+        configtron probe -i sites.csv -f jsonl -o sites.jsonl
     """
     options = options_of(**given)
     from configtron.model.records import canonical
@@ -77,6 +79,7 @@ def options_of(
     from configtron.service.campaign.run_options import ProbeOptions, live_rates
 
     fields |= live_rates(fields)
+    check_fields(form, fields["fields"])
     if paper_compat:
         if fields["profile"] != "paper" and "profile" in typed():
             raise BadInput("--paper-compat is a profile of its own; leave out --profile")

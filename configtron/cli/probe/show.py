@@ -8,8 +8,8 @@ from itertools import chain
 import click
 
 from configtron.cli import completing
-from configtron.cli.options import form_options
-from configtron.cli.probe.names import known_knob, run_number
+from configtron.cli.options import output_option
+from configtron.cli.probe.names import check_fields, known_knob, results_form, run_number
 from configtron.cli.settings import settings
 from configtron.model.errors import DONE, NOTHING, BadInput
 from configtron.report.files import opened, write_list
@@ -19,16 +19,19 @@ from configtron.service import campaign
 
 @click.command(short_help="Show what a run found; without RUN, list the runs.")
 @click.argument("run", required=False, callback=run_number, shell_complete=completing.runs)
-@form_options
+@results_form
+@output_option
 @click.option("--target", "targets", multiple=True, metavar="HOST", help="Only this target.")
-@click.option("--vantage", "vantages", multiple=True, metavar="NAME", help="Only from here.")
-@click.option("--knob", "knobs", multiple=True, metavar="KNOB", callback=known_knob, help="Only this parameter.")
-@click.option("--evidence", is_flag=True, help="Each trial, with its file and frame numbers as Wireshark counts them.")
+@click.option("--vantage", "vantages", multiple=True, metavar="NAME", help="Only from this vantage.")
+@click.option("--knob", "knobs", multiple=True, metavar="KNOB", callback=known_knob,
+              shell_complete=completing.measured, help="Only this parameter.")  # fmt: skip
+@click.option("--evidence", is_flag=True, help="Show each trial, with its file and Wireshark's frame numbers.")
 def show(run: int | None, form: str, output_file: str, targets: tuple[str, ...], vantages: tuple[str, ...],
-         knobs: tuple[str, ...], evidence: bool) -> int:  # fmt: skip
+         knobs: tuple[str, ...], evidence: bool, fields: tuple[str, ...]) -> int:  # fmt: skip
     """Show what a run found; without RUN (a number, or last), list the runs."""
-    if run is None and (targets or vantages or knobs or evidence):
-        raise BadInput("--target, --vantage, --knob and --evidence need a RUN: a number, or last")
+    check_fields(form, fields)
+    if run is None and (targets or vantages or knobs or evidence or fields or form == "flat"):
+        raise BadInput("--target, --vantage, --knob, --fields, --evidence and -f flat need a RUN: a number, or last")
     with campaign.open_runs(settings().db) as store, opened(output_file) as out:
         if run is None:
             write_list(campaign.RUNS_SCHEMA, campaign.RUNS_COLUMNS, campaign.run_rows(store), form, out)
@@ -43,6 +46,6 @@ def show(run: int | None, form: str, output_file: str, targets: tuple[str, ...],
         if evidence and form == "table":
             render_evidence(chain([first], found), out, color=settings().color)
         else:
-            names = campaign.vantages_of_run(wanted)
-            render(chain([first], found), names, form, out, color=settings().color)
+            names, complete = campaign.vantages_of_run(wanted), wanted.status == "done"
+            render(chain([first], found), names, form, out, color=settings().color, fields=fields, complete=complete)
         return DONE

@@ -7,6 +7,7 @@ import click
 
 from configtron.cli.completing import runs
 from configtron.cli.options import format_option, output_option
+from configtron.cli.output import say
 from configtron.cli.probe.names import run_number
 from configtron.cli.settings import settings
 from configtron.model.errors import CONDITION, DONE, NOTHING
@@ -23,13 +24,13 @@ from configtron.service import campaign
 def validate(run: int | None, form: str, output_file: str, exit_code: bool) -> int:
     """Score a lab run (a number, or last; without RUN, the newest of the lab) against the truth.
 
-    For each parameter and grade: how many verdicts are right of how many, and how many report all that the truth
-    allows. Then the differences between regions, planted and found, and each mismatch with its true value.
-    docs/probe.md explains each column.
-    """
-    with campaign.open_runs(settings().db) as store, opened(output_file) as out:
+    Rows of what is not perfect, mismatches with their true values, four lines of sums. All rows: `configtron -v probe
+    validate`. docs/probe.md explains each column."""
+    given = settings()
+    with campaign.open_runs(given.db) as store, opened(output_file) as out:
         found = campaign.score_run(store, run)
-        render_score(found.score, found.probers, found.differences, form, out, color=settings().color)
+        say(found.on_disk)
+        render_score(found.score, found.probers, found.differences, form, out, given.color, given.loudness > 0)
     if not found.score.knobs:
         return NOTHING
     return CONDITION if exit_code and found.score.mismatches else DONE

@@ -18,4 +18,6 @@ ROWS = {
     cls=LazyGroup, package="configtron.cli.replay", rows=ROWS, short_help="Run production code on recorded worlds."
 )
 def replay() -> None:
-    """Run production code on recorded worlds, and compare with what it made of the live ones. No packet is sent."""
+    """Start with `configtron replay study --list`: it lists the studies, and how long each takes.
+
+    Run production code on recorded worlds, and compare the results with those of the live ones. No packet is sent."""

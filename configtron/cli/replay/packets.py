@@ -25,8 +25,8 @@ from configtron.model.packages import missing
               help="Results or records to compare with, instead of those beside each recording.")  # fmt: skip
 @click.option("--adopt", is_flag=True,
               help="Take captures of any origin as fixtures: keep what is read of each beside it.")  # fmt: skip
-@click.option("--update", is_flag=True, help="Keep what the replay gives as what is expected from now on.")
-@click.option("--fail-on-diff", is_flag=True, help="Exit with 1 if anything differs; so it is without, too.")
+@click.option("--update", is_flag=True, help="Store the results of the replay as the expected ones.")
+@click.option("--fail-on-diff", is_flag=True, help="Exit with 1 if anything differs: the default.")
 @click.option("--junit", type=click.Path(dir_okay=False), metavar="FILE", help="Write a JUnit report too.")
 @click.option("-j", "--jobs", type=click.IntRange(1), default=None, help="Processes.  [default: one a CPU]")
 @form_options
@@ -34,8 +34,8 @@ def packets(files: tuple[Path, ...], run: int | None, expect: Path | None, adopt
             fail_on_diff: bool, junit: str | None, jobs: int | None, form: str, output_file: str) -> int:  # fmt: skip
     """Replay recorded probes: the same scripts and the same readers, on recorded packets; and compare.
 
-    FILE is evidence that `configtron probe` wrote (pcapng, also gz), or a folder of it. What a replay gives is
-    compared, byte for byte, with what was kept beside the recording; what differs is shown, recorded after "-",
+    FILE is evidence that `configtron probe` wrote (pcapng, also gz), or a folder of it. The result of a
+    replay is compared, byte for byte, with the one beside the recording; differences are shown, recorded after "-",
     replayed after "+". Nothing is sent; neither root nor a network is needed. --adopt makes fixtures of other captures
     (docs/adopt.md).
 

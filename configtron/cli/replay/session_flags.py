@@ -29,15 +29,20 @@ BESIDE_RESUME = ("resume", "html", "form", "output_file")
 NOT_OF_WORLD = ("seeds", "html", "form", "output_file")
 # The options that may stand beside --study.
 BESIDE_STUDY = ("studies", "tensor", "count", "seed", "seeds", "html", "form", "output_file")
+# What `--help` lists last.
+ADVANCED = (
+    "engine", "world_out", "warm", "classes", "interval_s", "delay_s", "per_s", "pops", "batch", "rtt_ms", "loss",
+    "distort", "damage",
+)  # fmt: skip
 
 
 # fmt: off
 session_options = with_options(
     click.option("--policy", "policies", multiple=True, metavar="POLICY", shell_complete=policies,
-                 help="Which; several times: of `configtron learn policies`, or a class of your own,"
-                      " package.module:Class.  [default: thompson]"),
+                 help="A policy of `learn policies`, or a class of your own, package.module:Class; repeat for more."
+                      "  [default: thompson]"),
     click.option("--engine", default="grid", show_default=True, metavar="ENGINE",
-                 help="What searches cells, where a policy does: grid, gpyopt, gpyopt-classic."),
+                 help="Search engine of policies that search cells: grid, gpyopt, gpyopt-classic."),
     click.option("--source", default="spread", show_default=True, metavar="SHAPE|FILE",
                  help="Networks of sessions: spread, caida, mawi, fcc, pantheon; or a file:"
                       " capture, contexts as JSON Lines, CSV (sessions or networks), Mahimahi, [s, Mbit/s]."),
@@ -50,39 +55,39 @@ session_options = with_options(
     click.option("--warm", default="none", show_default=True, metavar="FILE|NAME",
                  help="An emulated tensor to start from: a file, or mis-specified."),
     click.option("--sessions", "count", type=click.IntRange(1), metavar="N",
-                 help=f"How many; a CSV has its own.  [default: {SESSIONS}]"),
-    click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of all chance."),
+                 help=f"Number of sessions; a CSV has its own.  [default: {SESSIONS}]"),
+    click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of all random numbers."),
     click.option("--classes", type=click.IntRange(1), default=20, show_default=True, metavar="K",
                  help="Network classes."),
     click.option("--update", "interval_s", type=Finite(0.001), default=120.0, show_default=True, metavar="SECONDS",
                  help="Seconds of the sessions' clock between two updates."),
     click.option("--delay", "delay_s", type=Finite(0.0), default=5.0, show_default=True, metavar="SECONDS",
-                 help="From a page load's end until it can be learned from."),
+                 help="Seconds from the end of a page load until a policy can learn from it."),
     click.option("--rate", "per_s", type=Finite(0.001), default=10.0, show_default=True, metavar="PER_S",
-                 help="Drawn sessions a second."),
+                 help="Generated sessions a second."),
     click.option("--pops", type=click.Choice(POPS), default="global", show_default=True,
                  help="One manager for all, or one for each of five PoPs."),
     click.option("--batch", type=click.IntRange(1, MOST_AT_ONCE), default=MOST_AT_ONCE, show_default=True, metavar="N",
-                 help="Decisions at once; the result is the same bits whatever it is."),
+                 help="Decisions in one batch; the result does not depend on it."),
     click.option("--rtt", "rtt_ms", type=Finite(0.1), default=80.0, show_default=True, metavar="MS",
-                 help="Round trip of a link trace, which has none."),
-    click.option("--loss", type=Finite(0, 1), default=0.0, show_default=True, metavar="SHARE", help="Its loss."),
+                 help="Round-trip time of a link trace, which has none of its own."),
+    click.option("--loss", type=Finite(0, 1), default=0.0, show_default=True, metavar="SHARE",
+                 help="Loss of a link trace."),
     click.option("--distort", "distort", multiple=True, metavar="NAME",
-                 help="Report outcomes or features that are not what happened; several times. Clients are judged by"
-                      f" what happened. {DISTORT}."),
+                 help="Distort reported outcomes or features; repeat for more. Clients are judged by what happened."
+                      f" One of {DISTORT}."),
     click.option("--damage", default="", metavar="BYTES",
-                 help="Serve nothing by which neighbours lose more for each byte of a page, as --tensor has it; none:"
-                      " no bound.  [default: 1.25 where it was measured]"),
+                 help="Refuse configurations that take more bytes from neighbours for each byte of a page, by --tensor;"
+                      " none: no bound.  [default: 1.25 where it was measured]"),
     click.option("--budget", type=Finite(0, 1), default=0.01, show_default=True, metavar="SHARE",
-                 help="What exploring may cost, as a share of Default's mean page load time, where a policy keeps"
-                      " that."),
-    click.option("--log", "keep_log", is_flag=True, help="Keep outcomes in the database, for `configtron learn`."),
+                 help="What exploration may cost, as a share of Default's mean page load time (`learn policies`)."),
+    click.option("--log", "keep_log", is_flag=True, help="Store outcomes in the database, for `configtron learn`."),
     # The earlier spelling of `replay study`.
     click.option("--study", "studies", multiple=True, hidden=True, help="See `replay study`."),
     click.option("--seeds", type=click.IntRange(2), default=SEEDS, hidden=True, help="See `replay study`."),
     click.option("--html", type=click.Path(dir_okay=False), hidden=True, help="See `replay study`."),
     click.option("--resume", default=None, is_flag=False, flag_value="last", metavar="[N]",
-                 help="Go on with a replay that was interrupted: a number, or the latest."),
+                 help="Resume an interrupted replay: its number, or the latest."),
 )
 # fmt: on
 

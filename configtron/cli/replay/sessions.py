@@ -7,31 +7,24 @@ from typing import Any
 
 import click
 
+from configtron.cli.advanced import LongCommand
 from configtron.cli.options import check_alone, form_options
 from configtron.cli.output import LEARNING, event_lines, say, write_rows
-from configtron.cli.replay.session_flags import (
-    BESIDE_RESUME,
-    BESIDE_STUDY,
-    BESIDE_WORLD_OUT,
-    NOT_OF_WORLD,
-    SESSIONS,
-    session_options,
-    take_world,
-)
+from configtron.cli.replay import session_flags as flags
 from configtron.cli.settings import settings
 from configtron.model.errors import DONE, INTERRUPTED, BadInput
 
 
-@click.command(short_help="Put a policy on simulated sessions.")
-@session_options
+@click.command(cls=LongCommand, advanced=flags.ADVANCED, short_help="Put a policy on simulated sessions.")
+@flags.session_options
 @form_options
 def sessions(resume: str | None, studies: tuple[str, ...], world_out: str | None, **given: Any) -> int:
     """Put the production policy on simulated sessions: sessions x PLT-tensor -> the policy that `learn run` runs.
 
-    Printed is the distance from the best configuration of each session's network, with 95 % intervals over prefixes. An
-    analytic tensor is a formula: rankings and convergence on it are results, milliseconds saved are not. The same seed
-    gives the same bits, whatever --batch, and after --resume. docs/worlds.md and docs/sessions.md explain sources and
-    results. Exit code 130: interrupted; what was done is kept.
+    The result is the distance from the best configuration of each session's network, with 95 % intervals over prefixes.
+    An analytic tensor is a formula: rankings and convergence on it are results, milliseconds saved are not. The same
+    seed gives the same bits, whatever --batch, and after --resume. docs/worlds.md and docs/sessions.md explain sources
+    and results. Exit code 130: interrupted; what was done is kept.
     """
     from configtron.cli.replay import earlier
 
@@ -39,10 +32,10 @@ def sessions(resume: str | None, studies: tuple[str, ...], world_out: str | None
         raise BadInput("--html is for `replay study`")
     if studies:
         if earlier.LIST not in studies:
-            check_alone(BESIDE_STUDY, "a study is as it is")
+            check_alone(flags.BESIDE_STUDY, "a study is as it is")
         return earlier.sessions_study(studies, given)
     if given["worlds"]:
-        take_world(given)
+        flags.take_world(given)
     from configtron.report.files import can_be_written
 
     can_be_written(given["html"], given["output_file"])
@@ -56,12 +49,12 @@ def sessions(resume: str | None, studies: tuple[str, ...], world_out: str | None
 
     options = replay.SessionOptions(**_sized(given))
     if world_out is not None:
-        check_alone(BESIDE_WORLD_OUT, "--world-out plays nothing")
+        check_alone(flags.BESIDE_WORLD_OUT, "--world-out plays nothing")
         replay.export_world(simulation.origins_of(options), world_out, say)
         return DONE
     display = event_lines(closing=False)
     if resume is not None:
-        check_alone(BESIDE_RESUME, "--resume goes on as it was begun")
+        check_alone(flags.BESIDE_RESUME, "--resume goes on as it was begun")
     job = simulation.job_of(options, display) if resume is None else None
     works = {earlier.KIND: earlier.part, simulation.KIND: simulation.part}
     with stop_signals(say) as stopping:
@@ -77,5 +70,5 @@ def sessions(resume: str | None, studies: tuple[str, ...], world_out: str | None
 
 def _sized(given: dict[str, Any]) -> dict[str, Any]:
     """Return the options of a world, with how many sessions are meant: of a world's file, as many as it has."""
-    count = given["count"] or (0 if given["worlds"] else SESSIONS)
-    return {key: value for key, value in given.items() if key not in NOT_OF_WORLD} | {"count": count}
+    count = given["count"] or (0 if given["worlds"] else flags.SESSIONS)
+    return {key: value for key, value in given.items() if key not in flags.NOT_OF_WORLD} | {"count": count}

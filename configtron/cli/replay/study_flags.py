@@ -18,6 +18,8 @@ OF_CLAIMS = (*EVERYWHERE, *"tensor measurement jobs folder fail_on_absent archiv
 OF_SESSIONS = (*EVERYWHERE, "tensor", "count", "seeds")
 OF_RESUME = ("resume", "html", "form", "output_file")
 OF_LIST = ("listed", "form", "output_file")
+# What `--help` lists last.
+ADVANCED = ("measurement", "folder", "archive", "only", "site", "cluster")
 # netem's generator takes as many bits.
 MOST_SEED = 2**48 - 1
 
@@ -31,14 +33,14 @@ def _completed(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
 # fmt: off
 CLAIMS_OPTIONS = with_options(
     click.option("--measurement", type=int, default=None, metavar="NUMBER",
-                 help="Of a study of a tensor: a measurement of the database; -1 is the last.  [default: -1]"),
-    click.option("--smoke", is_flag=True, help="The smallest run that shows something."),
+                 help="For studies of a tensor: a measurement of the database; -1 is the last.  [default: -1]"),
+    click.option("--smoke", is_flag=True, help="Run the smallest version that shows a result."),
     click.option("--seed", type=click.IntRange(0, MOST_SEED), default=1, show_default=True,
                  help="The same seed gives the same parts, bit for bit."),
     click.option("-j", "--jobs", type=click.IntRange(1), default=None,
-                 help="Of a study of the lab: guests at once.  [default: one a CPU]"),
+                 help="For studies of the lab: guests at the same time.  [default: one a CPU]"),
     click.option("--folder", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
-                 help="Of a study of the lab: where its parts are stored, a folder a study; complete parts are not run"
+                 help="For studies of the lab: store parts there, in a folder for each study; complete parts do not run"
                       " again.  [default: beside the database, in FILE.studies]"),
     click.option("--fail-on-absent", is_flag=True, help="Exit with 1 if a claim of the paper's does not hold here."),
     click.option("--html", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
@@ -50,22 +52,23 @@ CLAIMS_OPTIONS = with_options(
 study_options = with_options(
     click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=_completed),
     click.option("--list", "listed", is_flag=True, help="List all studies: paper, what each reproduces, how long."),
-    click.option("--all", "every", multiple=True, type=click.Choice(NEEDS), help="Every study that needs this."),
+    click.option("--all", "every", multiple=True, type=click.Choice(NEEDS), help="Run every study that needs this."),
     click.option("--tensor", metavar="FILE|NAME",
-                 help="A tensor's file, or hotcloud, configtron, realism, which ship; analytic, idiosyncratic."
+                 help="A tensor: a file; hotcloud, configtron or realism, which are shipped; analytic or idiosyncratic."
                       "  [default: the last measurement, else a shipped one; of sessions analytic and all shipped]"),
     click.option("--sessions", "count", type=click.IntRange(1), metavar="N",
-                 help="Of simulated sessions: sessions of a world.  [default: as each study has]"),
+                 help="For studies of simulated sessions: sessions in each world.  [default: as each study has]"),
     click.option("--seeds", type=click.IntRange(2), default=None, metavar="N",
-                 help="Of simulated sessions: worlds that intervals are taken over, from --seed on.  [default: 3]"),
+                 help="For studies of simulated sessions: number of worlds, with seeds from --seed on.  [default: 3]"),
     CLAIMS_OPTIONS,
     click.option("--archive", is_flag=True,
-                 help="Of pantheon and pantheonchanges: keep every packet of each run, about 4 bytes a packet."),
-    click.option("--only", default="", metavar="RUN", help="Of these: only these runs, PART/SCHEME; may have a *."),
+                 help="For pantheon and pantheonchanges: store every packet of each run, about 4 bytes a packet."),
+    click.option("--only", default="", metavar="RUN",
+                 help="For pantheon and pantheonchanges: run only PART/SCHEME; may have a *."),
     click.option("--site", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
-                 help="Of these: write static pages of all complete runs there, with the command that repeats each."),
+                 help="For pantheon and pantheonchanges: write static pages of all complete runs there."),
     click.option("--cluster", default="", metavar="ADDRESS", callback=not_empty,
-                 help="Of a study of the lab: run its parts on the workers of this Dask scheduler (tls://HOST:8786)."),
+                 help="For studies of the lab: run parts on the workers of this Dask scheduler (tls://HOST:8786)."),
     click.option("--resume", default=None, is_flag=False, flag_value="last", metavar="[N]",
                  help="Resume interrupted studies of simulated sessions: a replay's number, or the latest."),
 )

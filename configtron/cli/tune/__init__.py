@@ -11,6 +11,7 @@ from configtron.cli.tune.resolved import agents_database
 
 ROWS = {
     "status": "Show what is in force, by which driver and until when.",
+    "log": "Show every apply, newest first: when it ended, and why.",
     "plan": "Show what would change; write nothing anywhere.",
     "apply": "Put the wanted rules in force, for as long as a lease.",
     "rollback": "Put the stack back as it was before; or --keep what is in force.",
@@ -29,7 +30,7 @@ ROWS = {
     "recover": "Recover what a killed process or a reboot left behind.",
     "unit": "Print systemd units for the watch and for crash recovery.",
 }
-HOMES = {"unacknowledge": "acknowledge:unacknowledge"}
+HOMES = {"unacknowledge": "acknowledge:unacknowledge", "log": "status:log"}
 # Earlier spellings, which --help does not list.
 RENAMED = {"move": "reapply", "mute": "acknowledge", "unmute": "unacknowledge", "resume": "unfreeze"}
 # A command that is another verb's now.
@@ -41,9 +42,10 @@ MOVED = {"evaluate": CommandRow("configtron.cli.replay.earlier", "evaluate", "Th
 @where_options
 @policy_options
 def tune(**_: object) -> None:
-    """Set this host's TCP stack by profiles per client prefix, under a lease, and take it back whatever happens.
+    """Start with `configtron tune doctor`: it shows what can be set on this host. Then docs/tune.md.
 
-    What is wanted is kept in the database (`profile`, `prefix`); `plan` shows what would change, `apply` does it and a
+    Set this host's TCP stack by profiles per client prefix, under a lease, and take it back whatever happens. What is
+    wanted is kept in the database (`profile`, `prefix`); `plan` shows what would change, `apply` does it and a
     watchdog process undoes it when the lease ends, unless it is renewed by `watch` or kept by `rollback --keep`.
     Options given here hold for every command of the verb; in the configuration file they stand under [tune].
     On a host that has joined a manager, the default database is that of its agent.

@@ -6,8 +6,9 @@ from __future__ import annotations
 import click
 
 from configtron.cli.options import form_options
-from configtron.cli.output import warn, write_rows
+from configtron.cli.output import say, warn, write_rows
 from configtron.cli.settings import settings
+from configtron.model.counting import count_are
 from configtron.model.errors import DONE, NOTHING
 
 
@@ -24,9 +25,10 @@ def acknowledge(ids: tuple[str, ...], about: str, form: str, output_file: str) -
 
     if ids:
         lease.acknowledge(settings().db, ids, about)
-        return
+        return say(f"{count_are(len(set(ids)), 'advice id')} acknowledged")
     rows = [{"id": one, "about": why} for one, why in lease.acknowledged(settings().db).items()]
-    write_rows(form, output_file, ("id", "about"), rows)
+    none = "no advice is acknowledged; ids of advice: configtron tune plan"
+    write_rows(form, output_file, ("id", "about"), rows, none=none)
 
 
 @click.command(short_help="Show and apply that advice again.")

@@ -22,7 +22,7 @@ FOLDER, USER = Path("/var/lib/configtron-agent"), "configtron-agent"
 @click.option("--folder", type=click.Path(file_okay=False, readable=False, path_type=Path), default=FOLDER,
               show_default=True, help="The agent's keys, its manager's address, its spool.")  # fmt: skip
 @click.option("--user", default=USER, show_default=True, metavar="NAME",
-              help="Whom the process that has the network runs as; this one stays root.")  # fmt: skip
+              help="User of the process that has the network; this process stays root.")  # fmt: skip
 @click.option("--beacons", metavar="HOST:PORT", help="Where the web server passes beacons of page loads on to, as in"
               " 127.0.0.1:9315; without it, none are taken.")  # fmt: skip
 @log_options
@@ -36,7 +36,7 @@ def agent(folder: Path, user: str, beacons: str | None, log_path: Path | None, l
 
     What a human set by `tune profile` and `tune prefix` is not touched; --bound and --allow-unfair travel to the
     manager, which chooses within them. Rules last as long as the map's lease, some seconds: when the agent ends, or is
-    killed, what stood before comes back. A foreign change freezes the place until `tune unfreeze`. With --beacons, page
+    killed, what stood before comes back. A foreign change freezes this host until `tune unfreeze`. With --beacons, page
     loads of visitors are sent too, without addresses; for the web server see docs/outcomes.md.
     """
     from configtron.service.fleet import enrolment

@@ -9,6 +9,7 @@ import click
 
 from configtron.cli.completing import drivers
 from configtron.cli.options import Finite, with_options
+from configtron.cli.probe.names import interface_name
 
 # `configtron.tune.guard.MAX_PREFIXES`, written down here so that --help imports nothing.
 MAX_PREFIXES = 1_000_000
@@ -20,7 +21,8 @@ where_options = with_options(
     click.option("--driver", metavar="NAME", shell_complete=drivers,
                  help="Driver: auto (the default), or one that doctor lists."),
     click.option("--netns", metavar="NAME", help="Network namespace; else the current one."),
-    click.option("--interface", metavar="NAME", help="Interface whose routes are set; else the default route's."),
+    click.option("--interface", metavar="NAME", callback=interface_name,
+                 help="Interface whose routes are set; else the default route's."),
     click.option("--cgroup", metavar="PATH", help="Only connections of this cgroup; else of all."),
     click.option("--listen", multiple=True, metavar="PORT",
                  help="Only connections to this port, or address:port; may be repeated."),
@@ -48,7 +50,7 @@ policy_options = with_options(
     click.option("--max-prefixes", type=click.IntRange(0), metavar="N",
                  help=f"Largest number of prefixes.  [default: {MAX_PREFIXES}]"),
     click.option("--holdback", type=SHARE, metavar="SHARE",
-                 help="Share of prefixes that is never touched, always the same ones; 0 to 1."),
+                 help="Control group: this share of prefixes is never touched, always the same ones; 0 to 1."),
     click.option("--canary", type=SHARE, metavar="SHARE", help="Change only this share of prefixes now; 0 to 1."),
     FAIRNESS,
 )  # fmt: skip

@@ -16,7 +16,7 @@ from configtron.model.errors import Refused
 @where_options
 @policy_options
 @form_options
-@click.option("-a", "--all", "everything", is_flag=True, help="Acknowledged and frozen advice too.")
+@click.option("-a", "--all", "everything", is_flag=True, help="Show acknowledged and frozen advice too.")
 def plan(form: str, output_file: str, everything: bool, **_: object) -> None:
     """Show what would change: each advice with an id that stays the same as long as the advice does.
 

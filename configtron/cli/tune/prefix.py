@@ -7,12 +7,13 @@ from typing import TextIO
 
 import click
 
-from configtron.cli.completing import profiles
+from configtron.cli.completing import addresses, prefixes, profiles
 from configtron.cli.options import form_options
 from configtron.cli.output import say, warn, write_rows
 from configtron.cli.settings import settings
-from configtron.model.counting import count_of
-from configtron.model.errors import DONE, NOTHING, BadInput
+from configtron.cli.tune.resolved import say_stored
+from configtron.model.counting import count_are, count_of
+from configtron.model.errors import NOTHING, BadInput
 
 
 @click.group(short_help="Prefixes: which clients get which profile.")
@@ -22,8 +23,9 @@ def prefix() -> None:
 
 
 @prefix.command(name="set", short_help="Give prefixes a profile.")
-@click.argument("prefixes", nargs=-1, required=True, metavar="PREFIX...")
-@click.argument("profile", shell_complete=profiles)
+# Click asks the first argument for the words of both.
+@click.argument("prefixes", nargs=-1, required=True, metavar="PREFIX...", shell_complete=profiles)
+@click.argument("profile")
 def set_(prefixes: tuple[str, ...], profile: str) -> None:
     """Give prefixes a profile; an address alone is a prefix, `default` is all other clients.
 
@@ -33,10 +35,11 @@ def set_(prefixes: tuple[str, ...], profile: str) -> None:
     from configtron.service import lease
 
     lease.set_prefixes(settings().db, dict.fromkeys(prefixes, profile))
+    say_stored(f"profile {profile} is stored for {count_of(len(set(prefixes)), 'prefix')}")
 
 
 @prefix.command(short_help="Remove the profiles of prefixes.")
-@click.argument("prefixes", nargs=-1, metavar="[PREFIX]...")
+@click.argument("prefixes", nargs=-1, metavar="[PREFIX]...", shell_complete=prefixes)
 @click.option("--all", "everything", is_flag=True, help="All of them, and the default.")
 def drop(prefixes: tuple[str, ...], everything: bool) -> int:
     """Remove the profiles of prefixes; what is in force stays until the next apply. Exit code 4: none of them had
@@ -45,14 +48,14 @@ def drop(prefixes: tuple[str, ...], everything: bool) -> int:
 
     if bool(prefixes) == everything:
         raise BadInput("name prefixes, or --all")
-    if lease.drop_prefixes(settings().db, None if everything else prefixes):
-        return DONE
+    if count := lease.drop_prefixes(settings().db, None if everything else prefixes):
+        return say_stored(f"{count_are(count, 'prefix')} dropped")
     warn("none of them has a profile; `configtron tune prefix list` shows those that do")
     return NOTHING
 
 
 @prefix.command(short_help="Show which profile a client gets.")
-@click.argument("addresses", nargs=-1, required=True, metavar="ADDRESS...")
+@click.argument("addresses", nargs=-1, required=True, metavar="ADDRESS...", shell_complete=addresses)
 @form_options
 def show(addresses: tuple[str, ...], form: str, output_file: str) -> None:
     """Show which profile clients at these addresses get, as wanted, and by which prefix."""
@@ -75,7 +78,8 @@ def list_(form: str, output_file: str) -> None:
     from configtron.service.lease.rows import PREFIX_COLUMNS, prefix_rows
 
     found = lease.wanted(settings().db)
-    write_rows(form, output_file, PREFIX_COLUMNS, prefix_rows(found))
+    none = "no prefix has a profile; give it one: configtron tune prefix set PREFIX PROFILE"
+    write_rows(form, output_file, PREFIX_COLUMNS, prefix_rows(found), none=none)
 
 
 @prefix.command(name="import", short_help="Read prefixes and their profiles from a file.")

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import click
 
-from configtron.cli.completing import profiles
+from configtron.cli.completing import assigned, assignments, profiles
 from configtron.cli.options import form_options
 from configtron.cli.output import say, warn, write_rows
 from configtron.cli.settings import settings
+from configtron.cli.tune.resolved import say_stored
 from configtron.model.errors import DONE, NOTHING
 
 
@@ -19,8 +20,9 @@ def profile() -> None:
 
 @profile.command(name="set", short_help="Make a profile, or set knobs of one.")
 @click.argument("name", shell_complete=profiles)
-@click.argument("words", nargs=-1, metavar="[KNOB=VALUE]...")
-@click.option("--drop", "dropped", multiple=True, metavar="KNOB", help="Unset this knob; may be repeated.")
+@click.argument("words", nargs=-1, metavar="[KNOB=VALUE]...", shell_complete=assignments)
+@click.option("--drop", "dropped", multiple=True, metavar="KNOB", shell_complete=assigned,
+              help="Unset this knob; may be repeated.")  # fmt: skip
 @click.option("--unchecked", is_flag=True, help="Accept a congestion control that neither this kernel nor Linux has.")
 def set_(name: str, words: tuple[str, ...], dropped: tuple[str, ...], unchecked: bool) -> None:
     """Make a profile, or set knobs of one that is there; its other knobs stay. Nothing is written to the stack.
@@ -33,6 +35,7 @@ def set_(name: str, words: tuple[str, ...], dropped: tuple[str, ...], unchecked:
 
     if remark := lease.set_profile(settings().db, name, words, dropped=dropped, unchecked=unchecked):
         say(remark)
+    say_stored(f"profile {name} is stored")
 
 
 @profile.command(short_help="Show one profile.")
@@ -58,7 +61,8 @@ def list_(form: str, output_file: str) -> None:
     from configtron.service.lease.rows import PROFILE_COLUMNS, profile_rows
 
     found = lease.wanted(settings().db)
-    write_rows(form, output_file, PROFILE_COLUMNS, profile_rows(found, form))
+    none = "no profile is stored; make one: configtron tune profile set NAME KNOB=VALUE"
+    write_rows(form, output_file, PROFILE_COLUMNS, profile_rows(found, form), none=none)
 
 
 @profile.command(short_help="Delete a profile.")
@@ -67,7 +71,9 @@ def drop(name: str) -> int:
     """Delete a profile that no prefix has; what is in force stays until the next apply. Exit code 4: there was none."""
     from configtron.service import lease
 
-    return DONE if lease.drop_profile(settings().db, name) else _absent(name)
+    if lease.drop_profile(settings().db, name):
+        return say_stored(f"profile {name} is dropped")
+    return _absent(name)
 
 
 def _absent(name: str) -> int:

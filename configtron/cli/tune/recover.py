@@ -6,7 +6,7 @@ from __future__ import annotations
 import click
 
 from configtron.cli.options import form_options
-from configtron.cli.output import rows_to, warn
+from configtron.cli.output import rows_to, say, warn
 from configtron.cli.tune.resolved import lease_options
 from configtron.model.errors import DONE, NOTHING
 
@@ -22,12 +22,11 @@ def recover(form: str, output_file: str) -> int:
     from configtron.service import lease
     from configtron.service.lease import rows
 
-    options = lease_options()
-    if not options.database.is_file():
-        return DONE
     with rows_to(form, output_file) as write:
-        done = lease.recover(options)
+        done = lease.recover(lease_options())
         write(rows.RECOVER_COLUMNS, rows.recover_rows(done))
+    if not done.ended and not done.left:
+        say("nothing to recover")
     for line in rows.recover_lines(done):
         warn(line)
     return NOTHING if done.left else DONE

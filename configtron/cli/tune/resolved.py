@@ -14,6 +14,7 @@ import click
 from configtron.cli.output import say, warn
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import MAX_PREFIXES
+from configtron.model.errors import DONE
 from configtron.model.tuning import Place
 
 if TYPE_CHECKING:
@@ -66,6 +67,12 @@ def lease_options() -> LeaseOptions:
 def show_notice(notice: Notice) -> None:
     """Print a notice of the engine; a quiet command drops those that are not warnings."""
     (warn if notice.level > logging.INFO else say)(notice.text)
+
+
+def say_stored(what: str) -> int:
+    """Print what was stored, and that the stack is as before; return the exit code."""
+    say(f"{what}; the stack changes at the next: configtron tune apply")
+    return DONE
 
 
 def limits() -> Limits:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import click
 
 from configtron.cli.options import SPAN, format_option, output_option
-from configtron.cli.tune.resolved import lease_options
+from configtron.cli.tune.resolved import lease_options, show_notice
 from configtron.linux.signals import asked_to_stop
 from configtron.model.errors import DONE, INTERRUPTED
 
@@ -28,5 +28,5 @@ def watch(form: str, output_file: str, span_s: float | None) -> int:
 
     # What is under way when a signal comes is finished first.
     with asked_to_stop() as stopping, opened(output_file) as out:
-        lease.watch(lease_options(), EventWriter(form, out).write, stop=stopping, span_s=span_s)
+        lease.watch(lease_options(), EventWriter(form, out).write, show_notice, stop=stopping, span_s=span_s)
         return INTERRUPTED if stopping() else DONE

@@ -30,8 +30,8 @@ MOST_SHARD_TARGETS = 500
 class ProbeOptions:
     """The options of `probe run`; `inputs.py` makes targets, vantages and a blocklist of them.
 
-    output_file, format, fail_on, metadata_file, status_updates_file and dry_run are for the caller, who renders the
-    run; they are here since the database keeps all options of a run.
+    output_file, format, fields, fail_on, metadata_file, status_updates_file and dry_run are for the caller, who renders
+    the run; they are here since the database keeps all options of a run.
 
     words               targets, blocks, URLs, names of bundled lists
     output_file         "-" is stdout
@@ -54,6 +54,7 @@ class ProbeOptions:
     input_files: tuple[Path, ...] = ()
     output_file: str = "-"
     format: str = "table"
+    fields: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()
     profile: str = "standard"
     region: str = ""

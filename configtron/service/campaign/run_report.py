@@ -29,7 +29,8 @@ def write_run(options: ProbeOptions, done: RunResult, db: Path, *, color: bool) 
     with open_runs(db) as store, opened(options.output_file) as out:
         run = store.run(done.number)
         found = summary.counting(records_of(store, run))
-        render(found, vantages_of_run(run), options.format, out, color=color)
+        vantages, complete = vantages_of_run(run), not done.cancelled
+        render(found, vantages, options.format, out, color=color, fields=options.fields, complete=complete)
     if options.metadata_file:
         summary.write_metadata(options.metadata_file, run)
     conditions = summary.true_conditions()

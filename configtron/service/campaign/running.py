@@ -132,6 +132,7 @@ def resumed_options(begun: ProbeOptions, options: ProbeOptions, number: int) -> 
         resume=number,
         output_file=options.output_file,
         format=options.format,
+        fields=options.fields,
         fail_on=options.fail_on,
         metadata_file=options.metadata_file,
         status_updates_file=options.status_updates_file,
@@ -214,7 +215,8 @@ def _perform(
             store.finish_run(number, status)
             LOG.info("run %d: %s", number, status)
             if status != DONE:
-                _notice(progress, f"run {number}: {status}; go on with: configtron probe --resume {number}")
+                again = f"configtron probe --resume {number}"
+                _notice(progress, f"run {number}: {status}, {tally.done_text}; go on with: {again}")
     if options.save_pcap:
         _copy_evidence(folder, options.save_pcap, shards)
     return RunResult(number, status, folder)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 
 from configtron.db.store import Run, Store
 from configtron.model.errors import BadInput, Refused
@@ -26,6 +27,12 @@ def run_folder(store: Store, number: int) -> Path:
     """Return the folder of a run's packets: beside the database and named after it, under the run's number."""
     path = store.path.resolve()
     return path.with_name(f"{path.name}.runs") / str(number)
+
+
+def disk_text(folder: Path, number: int) -> str:
+    """Return how much a run's folder holds, and how to remove it."""
+    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    return f"run {number}: its packets take {size / 1e6:.0f} MB; to remove them: rm -r {quote(str(folder))}"
 
 
 @contextmanager

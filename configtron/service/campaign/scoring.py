@@ -17,7 +17,7 @@ from configtron.report.constants import THIS_RUN, beside_constants
 from configtron.report.plant_scores import PlantScore, planted
 from configtron.report.score import Score
 from configtron.report.target_results import found_in
-from configtron.service.campaign.runs import SUMMARY, find_run, run_folder, vantages_of_run
+from configtron.service.campaign.runs import SUMMARY, disk_text, find_run, run_folder, vantages_of_run
 
 # The reason where there is no verdict at all.
 NOT_PROBED = "not-probed"
@@ -31,11 +31,13 @@ ANSWERED_BY, TOO_FEW = {"load_balancing": ("full",)}, "unclear:few-connections"
 
 @dataclass(frozen=True, slots=True)
 class LabScore:
-    """A lab run's score: by prober (`THIS_RUN` and the constant ones), and of the differences between regions."""
+    """A lab run's score: by prober (`THIS_RUN` and the constant ones), and of the differences between regions; and what
+    its packets take on the disk, in words."""
 
     run: Run
     probers: dict[str, Score]
     differences: list[PlantScore]
+    on_disk: str
 
     @property
     def score(self) -> Score:
@@ -46,7 +48,8 @@ class LabScore:
 def score_run(store: Store, number: int | None = None) -> LabScore:
     """Score lab run `number`; None: the newest one. Errors: `BadInput` for a run without truth."""
     run = newest_of_the_lab(store) if number is None else find_run(store, number)
-    return LabScore(run, beside_constants(list(judged(store, run))), regional(store, run))
+    on_disk = disk_text(run_folder(store, run.id), run.id)
+    return LabScore(run, beside_constants(list(judged(store, run))), regional(store, run), on_disk)
 
 
 def is_of_the_lab(run: Run) -> bool:

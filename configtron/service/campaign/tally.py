@@ -9,7 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from configtron.db.store import Store
+from configtron.fingerprint.merge import merge
+from configtron.model.nouns import Observation
 from configtron.model.records import Result
+from configtron.probe.wire.replay import UNSENDABLE
 from configtron.report.progress import CampaignCounts
 from configtron.service.progress import Cancelled, Event, Progress, never
 
@@ -17,6 +20,13 @@ LOG = logging.getLogger("configtron.probe")
 # Results stored at once, and how long one waits for others, s: less than a hundredth of a second of work, and so few
 # transactions that workers seldom wait for the database's lock.
 BATCH, BATCH_S = 64, 0.25
+# Endings of a connection without an answer; a port that is closed answers with a reset.
+UNANSWERED = ("no-synack", "no-data", UNSENDABLE)
+# s; a name server answers in tens of milliseconds, and is asked again after two seconds.
+SILENT_S = 4.0
+NO_NAMES = "no name server (DNS, /etc/resolv.conf) answers yet; without the Internet, probe the lab: --lab"
+# Targets (times vantages) from which on a run shows its first verdict: fewer end within a minute.
+LONG = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +53,18 @@ class RunTally:
     """Store results of a run, count them, report the counts; between two batches, ask for cancellation."""
 
     def __init__(
-        self, total: int, store: Store, run: int, progress: Progress, calls_each: int = 0, cancelled: Cancelled = never
-    ) -> None:
+        self, total: int, store: Store, run: int, progress: Progress, calls_each: int = 0, cancelled: Cancelled = never,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
         """`calls_each`: about how many connections a target will see; 0: unknown."""
         self._total, self._store, self._run, self._progress = total, store, run, progress
         self._steps, self._cancelled = total * calls_each, cancelled
         self._calls = self._failed = self._ended = 0
         self._of_workers = 0, 0
+        # A line is due then, unless a result came.
+        self._clock, self._silent_until = clock, clock() + SILENT_S
+        # Windows read of each target and vantage, until the first verdict.
+        self._windows: dict[tuple[str, str], list[Observation]] | None = {} if total >= LONG else None
 
     def keep(self, results: list[Result]) -> None:
         """Store and count a batch of results, perhaps empty. Errors: `KeyboardInterrupt` if cancelled."""
@@ -58,11 +73,33 @@ class RunTally:
         for result in results:
             LOG.debug("%s: %s", result.trace_id, result.ending)
         self._calls += sum(1 for result in results if result.frames)
-        # A target that may not be probed has a result, and no connection that could have an answer.
-        self._failed += sum(1 for result in results if result.frames and result.ending != "done")
+        self._failed += sum(1 for result in results if result.ending.startswith(UNANSWERED))
         self.report()
+        self._show_first(results)
+        self._show_silence(results)
         if self._cancelled():
             raise KeyboardInterrupt
+
+    def _show_first(self, results: list[Result]) -> None:
+        """Report the first initial window that trials agree on: targets end together, and late."""
+        if (windows := self._windows) is None:
+            return
+        for result in results:
+            read = windows.setdefault((result.site, result.vantage), [])
+            read += [one for one in result.observations if one.knob == "icw"]
+            if read and (verdict := merge(read)).grade in "AB":
+                self._windows = None
+                about = f"{result.site} from {result.vantage}: icw {verdict.text} {verdict.unit}, grade {verdict.grade}"
+                self._progress(Event(0, 0, f"first verdict: {about}"))
+                return
+
+    def _show_silence(self, results: list[Result]) -> None:
+        """Report once that not even a name was looked up: an address has its result at once."""
+        is_due = self._clock() >= self._silent_until
+        if results or is_due:
+            self._silent_until = float("inf")
+        if is_due and not results:
+            self._progress(Event(0, 0, NO_NAMES))
 
     def ended(self, sessions: int) -> None:
         """Count so many targets (times vantages) as finished."""
@@ -77,6 +114,11 @@ class RunTally:
         self.ended(sessions)
         if self._cancelled():
             raise KeyboardInterrupt
+
+    @property
+    def done_text(self) -> str:
+        """Return how many targets (times vantages) are finished, in words."""
+        return f"{self._ended} of {self._total} done"
 
     def report(self, *, last: bool = False) -> None:
         """Report the counts; `last`: the run has ended."""

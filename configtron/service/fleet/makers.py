@@ -202,7 +202,7 @@ def _check_classes(form: dict[str, Any], prefixes: Mapping[str, str]) -> None:
             raise BadInput(f"class {absent[0]!r} has {what} and no mix")
     for name, shares in form["mixes"].items():
         if absent := sorted(shares.keys() - profiles):
-            raise BadInput(f"class {name!r} draws profile {absent[0]!r}, which the map lacks")
+            raise BadInput(f"class {name!r} names profile {absent[0]!r}, which the map lacks")
 
 
 def profile_of_form(name: str, settings: dict[str, Any]) -> Profile:

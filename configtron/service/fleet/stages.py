@@ -97,7 +97,7 @@ class StageOptions:
 
         Errors: `BadInput` for maps without a holdback, or with epochs that do not divide an hour."""
         if self.stages and maps.holdback <= 0.0:
-            raise BadInput("without held-back clients no stage can be judged: --holdback above 0, or --no-stages")
+            raise BadInput("without a control group no stage can be judged: --holdback above 0, or --no-stages")
         if self.dark_hours and BLOCK_S % maps.epoch_s:
             raise BadInput(f"dark hours need an epoch that divides {BLOCK_S} s, which {maps.epoch_s} s does not")
         if not self.stages and not self.dark_hours:
@@ -227,7 +227,7 @@ class Stages:
                               entries=entries, has=self.has)  # fmt: skip
             self.rollout = after = advance(rollout, look)
             if after.suspended and not rollout.suspended:
-                log.warning("version %d.%d: %s: clients of one arm are missing (sample ratio p = %.2g), so it goes no"
+                log.warning("version %d.%d: %s: clients of one group are missing (sample ratio p = %.2g), so it goes no"
                             " further until they come; its loads may be failing: configtron learn report; to take it"
                             " back: configtron learn manager rollback", *after.version, after.stage,
                             look.ratio)  # fmt: skip

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from configtron.service.lease.recovery import Recovered, recover
     from configtron.service.lease.roll_back import Closed, RolledBack, keep, rollback
     from configtron.service.lease.status_report import StatusReport, VerifyReport, status, verify
+    from configtron.service.lease.transaction_log import LoggedTransaction, history
     from configtron.service.lease.wanted_rules import (
         StoredRules,
         acknowledge,
@@ -49,12 +50,12 @@ if TYPE_CHECKING:
     from configtron.service.lease.watcher import WatchEvent, watch
 
 __all__ = [
-    "AUTO", "LEASE_S", "Applied", "Closed", "Examined", "KnobSupport", "LeaseOptions", "Notice", "OnNotice",
-    "PlanReport", "Planned", "Profiles", "Reapplied", "Recovered", "RolledBack", "StatusReport", "VerifyReport",
-    "StoredRules", "WatchEvent", "absent_namespace", "acknowledge", "acknowledged", "apply", "driver_names",
-    "drop_prefixes", "drop_profile", "examine", "export", "keep", "knobs", "plan", "profile_of",
-    "import_prefixes", "read_prefixes", "reapply", "recover", "rollback", "set_prefixes", "set_profile", "status",
-    "unacknowledge", "unfreeze", "verify", "wanted", "watch",
+    "AUTO", "LEASE_S", "Applied", "Closed", "Examined", "KnobSupport", "LeaseOptions", "LoggedTransaction", "Notice",
+    "OnNotice", "PlanReport", "Planned", "Profiles", "Reapplied", "Recovered", "RolledBack", "StatusReport",
+    "VerifyReport", "StoredRules", "WatchEvent", "absent_namespace", "acknowledge", "acknowledged", "apply",
+    "driver_names", "drop_prefixes", "drop_profile", "examine", "export", "history", "keep", "knobs", "plan",
+    "profile_of", "import_prefixes", "read_prefixes", "reapply", "recover", "rollback", "set_prefixes", "set_profile",
+    "status", "unacknowledge", "unfreeze", "verify", "wanted", "watch",
 ]  # fmt: skip
 
 # Name -> its module, which Python loads at the first use of the name: a command loads only the modules that it needs.
@@ -69,6 +70,7 @@ HOMES = {
     "recovery": "Recovered recover",
     "roll_back": "Closed RolledBack keep rollback",
     "status_report": "StatusReport VerifyReport status verify",
+    "transaction_log": "LoggedTransaction history",
     "wanted_rules": "StoredRules acknowledge acknowledged drop_prefixes drop_profile profile_of import_prefixes "
     "read_prefixes set_prefixes set_profile unacknowledge unfreeze wanted",
     "watcher": "WatchEvent watch",

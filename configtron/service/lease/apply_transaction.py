@@ -180,7 +180,7 @@ def apply_rules(
         new = context.journal.begin_over(new, over, changes(have, target)) if over else begin(new)
     # A kept transaction has no end, but until it is complete a watchdog must be there to undo it.
     new = replace(new, watchdog=watchdog_process.start(context, new.id), status=WRITING)
-    context.journal.put(new, *_replaced(current, new))
+    context.journal.put(new, *_replaced(context, current, new))
     try:
         write(driver, have, target, named=bool(over))
     except BaseException as error:
@@ -210,18 +210,19 @@ def _take_back(context: LeaseContext, failed: Transaction, error: BaseException)
         raise Mismatch(f"{why}; and what stood before is not put back yet ({second}); {again}") from error
 
 
-def _replaced(current: Transaction | None, by: Transaction) -> list[Transaction]:
+def _replaced(context: LeaseContext, current: Transaction | None, by: Transaction) -> list[Transaction]:
     """Return the transactions that one replaces. A kept one stays in the journal with its rules, for an undo."""
     if current is None:
         return []
     if current.id == by.over:
         return [replace(current, status=REPLACED)]
-    return [current.closed(REPLACED, f"act {by.id}")]
+    return [current.closed(REPLACED, f"transaction {by.id}", context.now_s())]
 
 
 def keep_transaction(context: LeaseContext, leased: Transaction) -> Transaction:
     """Keep a transaction without a lease, until a rollback to the untouched stack."""
     kept = replace(leased, status=KEPT, lease_s=0.0, expires_s=0.0, over=0, watchdog="")
     before = context.journal.act(leased.over, bare=True) if leased.over else None
-    context.journal.put(kept, *([before.closed(REPLACED, f"act {leased.id}")] if before else []))
+    closed = [before.closed(REPLACED, f"transaction {leased.id}", context.now_s())] if before else []
+    context.journal.put(kept, *closed)
     return kept

@@ -87,7 +87,7 @@ def plan_summary(found: Planned, refused: Collection[str] = ()) -> str:
     if not (found.advices or found.have.profiles):
         parts = ["nothing to change: no client has a profile yet (configtron tune profile set, prefix set)"]
     stopped = f"; profiles refused: {', '.join(sorted(refused))}" if refused else ""
-    held = f"; {count_of(found.held, 'prefix')} held back" if found.held else ""
+    held = f"; {count_of(found.held, 'prefix')} in the control group" if found.held else ""
     return f"plan by {found.driver.name}: {', '.join(parts) or 'nothing to change'}{held}{stopped}; nothing was written"
 
 

@@ -147,8 +147,8 @@ def _one_holdback(driver: Driver, options: LeaseOptions) -> None:
     state = driver.plan_state() if options.holdback and isinstance(driver, PlanReader) else None
     if state and state.holdback:
         raise Refused(
-            f"the plan of epoch {state.epoch} holds back {state.holdback / PARTS:.1%} of the clients, and of two "
-            "holdbacks neither would be unbiased; leave out --holdback"
+            f"the plan of epoch {state.epoch} has {state.holdback / PARTS:.1%} of the clients as control group, and "
+            "with two control groups neither would be unbiased; leave out --holdback"
         )
 
 

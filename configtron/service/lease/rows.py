@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from configtron.model.knobs import KNOBS
 from configtron.model.nouns import Profile
 from configtron.model.records import Json, pairs_form, value_form
 from configtron.model.tuning import Place
-from configtron.model.tuning_json import place_text, settings_text
+from configtron.model.tuning_json import place_of, place_text, settings_text
 
 if TYPE_CHECKING:
     from configtron.service.lease.apply_transaction import Applied
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from configtron.service.lease.recovery import Recovered
     from configtron.service.lease.roll_back import Closed, RolledBack
     from configtron.service.lease.status_report import StatusReport, VerifyReport
+    from configtron.service.lease.transaction_log import LoggedTransaction
     from configtron.service.lease.wanted_rules import StoredRules
     from configtron.tune.pools import Routing
 
@@ -37,6 +39,7 @@ ROLLBACK_COLUMNS = ("act", "driver", "was", "status", "why")
 REAPPLY_COLUMNS = ("act", "driver", "served", "moved", "about")
 VERIFY_COLUMNS = ("act", "driver", "scope", "knob", "applied", "found")
 RECOVER_COLUMNS = ("act", "driver", "status", "why")
+LOG_COLUMNS = ("act", "driver", "begun_at", "status", "ended_s_ago", "why")
 DRIVER_COLUMNS = ("driver", "knobs", "missing")
 KNOB_COLUMNS = ("knob", "by", "per", "takes", "else", "instead_of", "note")
 UNSET_COLUMNS = ("knobs that no driver sets here",)
@@ -153,12 +156,18 @@ def recover_lines(done: Recovered) -> list[str]:
     return [f"transaction {each.id} ({each.driver}): {each.why}" for each in done.left]
 
 
-def status_rows(report: StatusReport, place: Place) -> Iterator[Row]:
+def _where(place: Place, form: str) -> str:
+    """Return a place: in a table by the options that name it, else as JSON."""
+    named = ", ".join(f"{name} {value}" for name, value in asdict(place).items() if value)
+    return (named or "this host") if form == "table" else place_text(place)
+
+
+def status_rows(report: StatusReport, place: Place, form: str) -> Iterator[Row]:
     """Yield open transactions, state of ours without a journal at the place, and frozen scopes."""
     for each in report.transactions:
         one = each.transaction
         yield {
-            "kind": "act", "act": one.id, "status": one.status, "driver": one.driver, "place": place_text(one.place),
+            "kind": "act", "act": one.id, "status": one.status, "driver": one.driver, "place": _where(one.place, form),
             "space": one.space, "begun_at": one.begun_at, "profiles": len(one.rules.profiles),
             "prefixes": len(one.rules.prefixes), "in_force": each.in_force, "default": one.rules.default,
             "held": one.held, "over": one.over, "lease_left_s": each.lease_left_s, "keeper": each.watchdog,
@@ -166,26 +175,43 @@ def status_rows(report: StatusReport, place: Place) -> Iterator[Row]:
         }  # fmt: skip
     for driver, what, owner in report.unjournaled:
         about = f"{what}: {owner or 'in no journal; configtron tune rollback takes it away'}"
-        yield {"kind": "unjournaled", "status": "unjournaled", "driver": driver, "place": place_text(place),
+        yield {"kind": "unjournaled", "status": "unjournaled", "driver": driver, "place": _where(place, form),
                "about": about}  # fmt: skip
-    yield from _frozen_rows(report)
+    yield from _frozen_rows(report, form)
 
 
-def _frozen_rows(report: StatusReport) -> Iterator[Row]:
+def _frozen_rows(report: StatusReport, form: str) -> Iterator[Row]:
     for frozen, has_transaction in report.frozen:
         about = f"{frozen.scope}: {frozen.was or 'none'} became {frozen.found or 'none'} by another program"
         if not has_transaction:
             about += "; taken back since"
         yield {
-            "kind": "frozen", "status": "frozen", "driver": frozen.driver, "place": frozen.place, "scope": frozen.scope,
+            "kind": "frozen", "status": "frozen", "driver": frozen.driver,
+            "place": _where(place_of(frozen.place), form), "scope": frozen.scope,
             "was": frozen.was, "found": frozen.found, "frozen_at": frozen.frozen_at, "about": about,
         }  # fmt: skip
 
 
 def status_lines(report: StatusReport) -> list[str]:
     """Return remarks for the operator, beside the rows."""
-    nothing = [] if report.transactions or report.unjournaled else ["nothing of ours is in force"]
-    return [*nothing, *frozen_lines([scope.scope for scope, _ in report.frozen])]
+    frozen = frozen_lines([scope.scope for scope, _ in report.frozen])
+    if report.transactions or report.unjournaled:
+        return frozen
+    last = f"; {_end_text(report.last)}" if report.last else ""
+    return [f"nothing of ours is in force{last}", *frozen]
+
+
+def _end_text(logged: LoggedTransaction) -> str:
+    """Return the end of a transaction in a few words: "transaction 1 ended 2 s ago: lease"."""
+    one = logged.transaction
+    return f"transaction {one.id} ended {logged.ended_s_ago:.0f} s ago: {one.why.removesuffix(' ended')}"
+
+
+def log_rows(logged: Iterable[LoggedTransaction]) -> Iterator[Row]:
+    """Yield a row a transaction."""
+    for one, ended_s_ago in logged:
+        row = (one.id, one.driver, one.begun_at, one.status, ended_s_ago, one.why)
+        yield {**dict(zip(LOG_COLUMNS, row, strict=True)), "kind": "log", "place": place_text(one.place)}
 
 
 def difference_rows(report: VerifyReport) -> list[Row]:

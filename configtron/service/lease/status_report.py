@@ -21,6 +21,7 @@ from configtron.service.lease.kernel_rules import in_force
 from configtron.service.lease.options import LeaseOptions
 from configtron.service.lease.planner import usable
 from configtron.service.lease.processes import alive
+from configtron.service.lease.transaction_log import LoggedTransaction, last_ended
 from configtron.service.lease.unjournaled import unjournaled
 from configtron.tune.journal import IN_FORCE, LEASED, OPEN, Transaction
 from configtron.tune.plan import advise
@@ -49,11 +50,13 @@ class TransactionStatus:
 @dataclass(frozen=True, slots=True)
 class StatusReport:
     """transactions: open ones; unjournaled: (driver, what, owner or "") with our marks at the place and in no journal;
-    frozen: scopes that another program changed, each with whether a transaction is open there."""
+    frozen: scopes that another program changed, each with whether a transaction is open there; last: the transaction
+    that ended last in this boot."""
 
     transactions: tuple[TransactionStatus, ...]
     unjournaled: tuple[tuple[str, str, str], ...]
     frozen: tuple[tuple[Frozen, bool], ...]
+    last: LoggedTransaction | None = None
 
 
 def status(options: LeaseOptions) -> StatusReport:
@@ -62,7 +65,8 @@ def status(options: LeaseOptions) -> StatusReport:
     def read(journal: Tuning) -> StatusReport:
         context = context_of(journal)
         transactions = tuple(_status_of(context, each) for each in journal.acts(*OPEN))
-        return StatusReport(transactions, tuple(_unjournaled(context, options.place)), tuple(_frozen(journal)))
+        found = tuple(_unjournaled(context, options.place))
+        return StatusReport(transactions, found, tuple(_frozen(journal)), last_ended(journal))
 
     return read_only(options.database, read)
 
@@ -135,7 +139,7 @@ def _plan_in_force(context: LeaseContext, transaction: Transaction) -> str:
     lease = (
         f"its lease ends in {left_s:.1f} s" if left_s > 0.0 else "its lease has passed, new connections are untouched"
     )
-    return f"epoch {state.epoch}: {state.classes} classes drawn, {state.holdback / PARTS:.1%} held back, {lease}"
+    return f"epoch {state.epoch}: {state.classes} classes assigned, control group {state.holdback / PARTS:.1%}, {lease}"
 
 
 def _is_here(context: LeaseContext, transaction: Transaction) -> bool:

@@ -52,13 +52,13 @@ def undo(
     base = context.journal.act(transaction.over) if transaction.over and not wholly else None
     dropped = context.journal.act(transaction.over) if transaction.over and wholly else None
     transaction = replace(transaction, status=UNDOING, over=base.id if base else 0, why=why)
-    closed = [dropped.closed(UNDONE, why)] if dropped else []
+    closed = [dropped.closed(UNDONE, why, context.now_s())] if dropped else []
     with suppress(*UNJOURNALED):
         context.journal.put(transaction, *closed)
     restored, base = _revert(context, transaction, base)
     if connections is not None:
         connections[transaction.id] = restored
-    done = transaction.closed(UNDONE, why)
+    done = transaction.closed(UNDONE, why, context.now_s())
     try:
         context.journal.put(done, *([base] if base else []), *closed)
     except UNJOURNALED as error:
@@ -155,7 +155,7 @@ def note_obstacle(context: LeaseContext, transaction: Transaction, why: str, err
 
 def forget(context: LeaseContext, transaction: Transaction, why: str) -> Transaction:
     """Close a transaction that has nothing on the host."""
-    done = transaction.closed(UNDONE, why)
+    done = transaction.closed(UNDONE, why, context.now_s())
     context.journal.put(done)
     _release(context)
     return done

@@ -19,7 +19,7 @@ from configtron.model.tuning import Difference, Rules
 from configtron.model.tuning_json import value_text
 from configtron.service.lease.context import LeaseContext, context_of
 from configtron.service.lease.lock import exclusive_lock
-from configtron.service.lease.options import LeaseOptions
+from configtron.service.lease.options import LeaseOptions, Notice, OnNotice, ignore
 from configtron.service.lease.recovery import recover_due
 from configtron.tune.journal import LEASED, Transaction
 from configtron.tune.plan import IPV4, IPV6, PLACE, advise, holds_scope, lost_together, recognised
@@ -66,25 +66,40 @@ class WatchEvent(NamedTuple):
 def watch(
     options: LeaseOptions,
     on_events: Callable[[list[WatchEvent]], None],
+    on_notice: OnNotice = ignore,
     *,
     stop: Callable[[], bool] = lambda: False,
     span_s: float | None = None,
 ) -> None:
     """Watch what is in force here, four times a second, until `stop` returns true or for `span_s`.
 
-    A turn that has begun is finished, so nothing is done by half. Errors: `BadInput` for a journal that cannot be read;
-    a driver that fails is an event.
+    A turn that has begun is finished, so nothing is done by half. A notice says what is watched at the beginning.
+    Errors: `BadInput` for a journal that cannot be read; a driver that fails is an event.
     """
     if span_s is not None:
         check_number("span_s", span_s, 0, beside=", or None until it is stopped")
     until = None if span_s is None else time.monotonic() + span_s
     with Tuning(options.database) as journal:
         watcher = Watcher(context_of(journal))
+        on_notice(Notice(_begins_text(journal)))
         while not stop() and (until is None or time.monotonic() < until):
             began = time.monotonic()
             if events := watcher.turn():
                 on_events(events)
             time.sleep(max(TURN_S - (time.monotonic() - began), 0))
+
+
+def _to_watch(journal: Tuning) -> dict[int, str]:
+    """Return the status of the transactions in force, by number, but for that of a fleet's agent, which watches it."""
+    numbers = journal.in_force()
+    numbers.pop(journal.fleet_act(), None)
+    return numbers
+
+
+def _begins_text(journal: Tuning) -> str:
+    if not (numbers := _to_watch(journal)):
+        return "nothing of ours is in force; waiting for: configtron tune apply"
+    return "watching " + ", ".join(f"transaction {number}" for number in numbers)
 
 
 class _InForce:
@@ -130,9 +145,8 @@ class Watcher:
             return []
 
     def _reread(self) -> None:
-        """Add transactions that came into force, and drop those that went. A fleet's agent watches its own."""
-        context, numbers = self._context, self._context.journal.in_force()
-        numbers.pop(context.journal.fleet_act(), None)
+        """Add transactions that came into force, and drop those that went."""
+        context, numbers = self._context, _to_watch(self._context.journal)
         for number in self._watched.keys() - numbers.keys():
             del self._watched[number]
         for number in numbers.keys() - self._watched.keys():

@@ -216,7 +216,7 @@ def test_options_of_the_verb_and_of_its_file_hold_for_all(wanted: TuneCommand, s
     code, _, message = wanted("plan")
     assert code == REFUSED and "beyond your bound" in message
     (config / "config.toml").write_text('[tune]\ndriver = "memory"\nholdback = 1.0\n')
-    assert "2 prefixes held back" in wanted("plan")[2]
+    assert "2 prefixes in the control group" in wanted("plan")[2]
 
 
 def test_no_driver(wanted: TuneCommand) -> None:
@@ -225,7 +225,7 @@ def test_no_driver(wanted: TuneCommand) -> None:
 
 def test_other_hands_freeze_a_scope(wanted: TuneCommand, stack: Stack) -> None:
     wanted("apply", "--driver", "memory")
-    assert wanted("watch", "--for", "0.1") == (DONE, "", "")
+    assert wanted("watch", "--for", "0.1") == (DONE, "", "watching transaction 1\n")
     stack.driver.apply(Changes(dropped_prefixes=frozenset({"10.1.0.0/16"})))
     (event,) = rows(wanted("watch", "--for", "0.1", "-f", "jsonl")[1])
     assert (event["event"], event["scope"], event["was"], event["found"]) == (
@@ -273,6 +273,20 @@ def test_an_empty_result_is_reported(wanted: TuneCommand) -> None:
         assert code == NOTHING and len(message.splitlines()) == 1 and "`configtron tune " in message
 
 
+def test_nothing_stored_and_nothing_in_force_is_one_line(tune: TuneCommand) -> None:
+    lists = ("profile list", "prefix list", "acknowledge", "recover", "log", "status", "watch --for 0.1")
+    for command in (*lists, "profile list -f jsonl"):
+        code, out, message = tune(*command.split())
+        assert (code, out, len(message.splitlines())) == (DONE, "", 1)
+    for command in (
+        "profile set web initcwnd=20",
+        "prefix set 10.1.0.0/16 web",
+        "prefix drop --all",
+        "profile drop web",
+    ):
+        assert len(tune(*command.split())[2].splitlines()) == 1
+
+
 def test_an_absent_namespace_is_reported_once(wanted: TuneCommand) -> None:
     code, _, message = wanted("--netns", "absent", "plan")
     assert code == PRIVILEGE and message.count("'absent'") == 1
@@ -297,3 +311,7 @@ def test_recover(wanted: TuneCommand, stack: Stack) -> None:
     stack.fail_revert = None
     code, out, _ = wanted("recover")
     assert code == DONE and "lease ended" in out and stack.rules == Rules()
+    assert wanted("status")[2] == "nothing of ours is in force; transaction 1 ended 0 s ago: lease\n"
+    wanted("apply", "--driver", "memory")
+    found = [(row["act"], row["ended_s_ago"] is None, row["why"]) for row in rows(wanted("log", "-f", "jsonl")[1])]
+    assert found == [(2, True, ""), (1, False, "lease ended")]

@@ -31,7 +31,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def put(tune: TuneCommand, name: str, *words: str) -> tuple[int, str]:
     code, _, message = tune("profile", "set", "web", f"tcp_congestion_control={name}", *words)
-    return code, message
+    return code, message.replace("profile web is stored; the stack changes at the next: configtron tune apply\n", "")
 
 
 @pytest.mark.parametrize("name", ["nosuchcc", "cubik", "ct_cubic_keep", "configtron", "diag"])

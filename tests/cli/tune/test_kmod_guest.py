@@ -10,8 +10,8 @@ import pytest
 
 from configtron.lab.uml.user_mode_linux import UmlVirtual
 from rigs import guest_module
+from rigs.waiting import GUEST_S
 
-LIMIT_S = 300
 # `plan` with an act in force and others to come; apply and rollback, each killed in the middle. More of it costs
 # more than it shows: a command there takes half a second (`python -m benchmarks.tune_kills 60 kmod`).
 TESTS = (
@@ -27,6 +27,6 @@ def test_plan_and_kills_with_the_module() -> None:
         pytest.skip(reason)
     root = guest_module.ROOT
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--rootdir={root}"]
-    code, printed = guest_module.run([*words, *(f"{root}/{test}" for test in TESTS)], LIMIT_S)
+    code, printed = guest_module.run([*words, *(f"{root}/{test}" for test in TESTS)], GUEST_S)
     # A test that was skipped has shown nothing.
     assert (code, re.findall(r"(\d+) passed", printed), "skipped" in printed) == (0, [str(len(TESTS))], False), printed

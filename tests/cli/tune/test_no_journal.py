@@ -24,6 +24,7 @@ from configtron.service.lease.recovery import recover_due
 from configtron.service.lease.undo import JournalBehind
 from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.journal import KEPT, LEASED, UNDONE, Transaction
+from rigs.waiting import PATIENCE_S
 from tests.support.memory_stack import Stack, stack
 from tests.support.tune_command import TuneCommand, tune, wanted
 
@@ -31,8 +32,6 @@ __all__ = ["stack", "tune", "wanted"]
 
 ONE = Rules({"web": Profile("web", (("initcwnd", 20),))}, {"10.1.0.0/16": "web"}, "")
 TWO = Rules({"web": Profile("web", (("initcwnd", 30),))}, {"10.2.0.0/16": "web"}, "web")
-# A Python on a busy machine.
-PATIENCE_S = 30.0
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ import pytest
 from configtron.model.errors import DONE, PRIVILEGE
 from configtron.tune.drivers.bpf import rights
 from rigs import ROOT
+from rigs.waiting import PATIENCE_S
 from tests.support.tune.aside import usable
 from tests.support.tune_command import TuneCommand, tune
 
@@ -31,7 +32,7 @@ def typed(tmp_path: Path) -> object:
 
     def run_tune(*words: str) -> tuple[int, str, str]:
         command = [*APART, sys.executable, "-m", "configtron", "--db", str(tmp_path / "db"), "tune", *words]
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=PATIENCE_S)
         return done.returncode, done.stdout, done.stderr
 
     return run_tune

@@ -16,6 +16,7 @@ from configtron.lab.uml.kernel import cache_folder
 from configtron.lab.uml.user_mode_linux import GuestJob, UmlVirtual
 from rigs import ROOT
 from rigs.datagram_guest import LOADS, MBIT, RUNS, WAY_MS
+from rigs.waiting import GUEST_S
 
 pytestmark = [pytest.mark.root, pytest.mark.lab]
 SECONDS = 2.0
@@ -33,7 +34,7 @@ def logs_in(folder: Path) -> Logs:
     words = (sys.executable, "-m", "rigs.datagram_guest", str(player.program()), str(SECONDS), *RUNS)
     environment = (("PYTHONPATH", str(ROOT)), ("XDG_CACHE_HOME", str(cache_folder().parent)))
     running = backend.boot(GuestJob(words, folder, seed=1, cpu=max(os.sched_getaffinity(0)), environment=environment))
-    assert running.wait(200) == 0, running.console.read_text() + running.last_words()
+    assert running.wait(GUEST_S) == 0, running.console.read_text() + running.last_words()
     return {(kind, load): dict(np.load(folder / f"{kind}-{load}.npz")) for kind in RUNS for load in LOADS}
 
 

@@ -19,10 +19,11 @@ import pytest
 from configtron.lab.internet.certificates import issue
 from configtron.lab.testbed import loads
 from configtron.lab.testbed.pages import PageModel, PageObject
+from rigs.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.root
 HOST, ADDRESS = "kept.example", "127.77.0.43"
-PATIENCE_S, LIMIT_S = 20.0, 5.0
+LIMIT_S = 5.0
 
 
 class Kept:

@@ -10,6 +10,7 @@ import pytest
 
 from configtron.lab.testbed import loads
 from configtron.model.errors import BadInput
+from rigs.waiting import PATIENCE_S
 
 LINE = (
     '{"page":"p","http":"h2","seed":1,"failed":"","plt_ms":3.5,"elapsed_ms":3.5,"connect_ms":1,"ttfb_ms":2,'
@@ -51,7 +52,9 @@ def test_no_server_is_a_named_failure(tmp_path: Path) -> None:
         pytest.skip("needs libnghttp2-dev and libssl-dev")
     plan = tmp_path / "plan"
     plan.write_text("page p\norigin a.example 127.77.0.9\nobject html 0 -1 0 0 0 5 0 1 100 /p/index.html\n")
-    done = subprocess.run([loads.program(), plan], input="p h2 7 1\n", capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [loads.program(), plan], input="p h2 7 1\n", capture_output=True, text=True, timeout=PATIENCE_S
+    )
     assert done.returncode == 0 and loads.Load.from_json(done.stdout).failed == "refused"
 
 
@@ -61,6 +64,6 @@ def test_an_address_that_is_not_here_is_a_named_failure(tmp_path: Path) -> None:
     plan = tmp_path / "plan"
     plan.write_text("page p\norigin a.example 127.77.0.9\nobject html 0 -1 0 0 0 5 0 1 100 /p/index.html\n")
     words = "p h2 7 1 first 192.0.2.77\np h2 7 1 first 127.0.0.5\n"
-    done = subprocess.run([loads.program(), plan], input=words, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([loads.program(), plan], input=words, capture_output=True, text=True, timeout=PATIENCE_S)
     away, here = map(loads.Load.from_json, done.stdout.splitlines())
     assert (away.failed, here.failed) == ("unreachable", "refused") and len(here.ports) == 1 and here.token == ""

@@ -6,8 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from configtron.lab.testbed.studies import STUDIES
 from configtron.model.errors import BadInput, Missing, Refused
 from configtron.model.repeats import StoppingRule
 from rigs import ROOT
+from rigs.waiting import until
 from tests.support.lab import pretended_guest as pretend
 
 SIZES = {"a": 900, "b": 9000}
@@ -149,13 +149,6 @@ def killed(folder: Path, how: str, pause_s: float) -> Iterator[None]:
     finally:
         for place in folder.iterdir():
             orphans.adopted(place).kill()
-
-
-def until(so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not so():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @pytest.mark.slow

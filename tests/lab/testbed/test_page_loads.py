@@ -14,6 +14,7 @@ from configtron.lab.testbed.pages import PageModel
 from configtron.lab.uml import user_mode_linux as uml
 from configtron.lab.uml.user_mode_linux import GuestJob
 from rigs import ROOT
+from rigs.waiting import GUEST_S
 
 pytestmark = [pytest.mark.root, pytest.mark.lab]
 
@@ -34,7 +35,7 @@ def boot(folder: Path, *words: str, client: str = "") -> list[Load]:
         pytest.skip(reason)
     command = (sys.executable, "-m", "tests.support.lab.page_loading", client or loads.program(), *words)
     running = virtual.boot(
-        GuestJob(command, folder, seed=1, cpu=0, environment=(("PYTHONPATH", str(ROOT)),), limit_s=120)
+        GuestJob(command, folder, seed=1, cpu=0, environment=(("PYTHONPATH", str(ROOT)),), limit_s=GUEST_S)
     )
     assert running.wait() == 0, running.console.read_text() + running.last_words()
     return [Load.from_json(line) for line in (folder / "loads").read_text().splitlines()]

@@ -17,6 +17,7 @@ from configtron.lab.uml.kernel import cache_folder
 from configtron.lab.uml.user_mode_linux import GuestJob, UmlVirtual
 from configtron.tune.drivers.bpf import objects
 from rigs import ROOT, guest_module
+from rigs.waiting import GUEST_S
 from tests.support.lab.testbed_guest import LOSSY, NAMES, TWO
 
 pytestmark = [pytest.mark.root, pytest.mark.lab]
@@ -29,7 +30,7 @@ def conditions_text(folder: Path, *only: str) -> str:
     words = (sys.executable, "-m", "tests.support.lab.testbed_guest", str(player.program()), *only)
     environment = (("PYTHONPATH", str(ROOT)), ("XDG_CACHE_HOME", str(cache_folder().parent)))
     running = backend.boot(GuestJob(words, folder, seed=1, cpu=max(os.sched_getaffinity(0)), environment=environment))
-    assert running.wait(200) == 0, running.console.read_text() + running.last_words()
+    assert running.wait(GUEST_S) == 0, running.console.read_text() + running.last_words()
     return running.console.read_text()
 
 

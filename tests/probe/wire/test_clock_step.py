@@ -15,6 +15,7 @@ import pytest
 from configtron.probe.wire.namespaces import throwaway
 from rigs import ROOT
 from rigs.children import child
+from rigs.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.root
 
@@ -60,7 +61,7 @@ def test_a_campaign_outlives_a_step_of_the_wall_clock(netns: str, preload: Path,
          BLOCK, "-w", str(allowed), "--profile", "quick", "--tests", "rto,icw", "--per-network-rate", "0",
          "-f", "jsonl"],
         env={**os.environ, "LD_PRELOAD": str(preload), "CLK_AT": "3", "CLK_BY": str(by_s)},
-        capture_output=True, timeout=90, check=True,
+        capture_output=True, timeout=PATIENCE_S, check=True,
     )  # fmt: skip
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(rows) == HOSTS

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -19,6 +18,7 @@ from configtron.probe.client_hello import VERSIONS
 from configtron.probe.wire.namespaces import addresses, own_namespace, throwaway
 from configtron.probe.wire.pcap import EvidenceWriter, read_evidence
 from configtron.probe.wire.pump import Pump
+from rigs.waiting import until
 from tests.probe.wire.test_live import PORTS, finish
 
 pytestmark = pytest.mark.root
@@ -70,13 +70,11 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[int, dic
 
 
 def _await(netns: str, address: str) -> None:
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
+    def listens() -> bool:
         with inside(netns), socket.socket() as probe:
-            if probe.connect_ex((address, PORT)) == 0:
-                return
-        time.sleep(0.02)
-    raise AssertionError("openssl s_server does not listen")
+            return probe.connect_ex((address, PORT)) == 0
+
+    until(listens, lambda: "openssl s_server does not listen")
 
 
 def test_tls_and_http_are_the_same(verdicts: dict[int, dict[str, Observation]]) -> None:

@@ -25,6 +25,7 @@ from configtron.probe.wire.namespaces import addresses, ip, own_namespace, owner
 from configtron.probe.wire.pcap import EvidenceWriter, read_evidence
 from configtron.probe.wire.pump import Pump
 from rigs.servers import PAGE_BYTES, raised
+from rigs.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.root
 
@@ -57,7 +58,7 @@ def namespaces() -> list[str]:
 
 def finish(pump: Pump, count: int) -> list[Recording]:
     done: list[Recording] = []
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while len(done) < count and time.monotonic() < deadline:
         done += pump.poll(1.0)
     assert len(done) == count
@@ -157,15 +158,12 @@ def test_live_traces_are_what_the_file_gives_back(site: Site, tmp_path: Path) ->
 def test_hundreds_at_once(site: Site) -> None:
     count = 300
     with Pump([site.vantage], ports=PORTS, seed=1, agent="test") as pump:
-        began = time.monotonic()
         for number in range(count):
             pump.begin("host", f"{number:03}", site.target, "icw", (("mss", 64),))
         assert pump.active > count // 2
         recordings = finish(pump, count)
-        took = time.monotonic() - began
     assert [r.trace.ending for r in recordings] == ["done"] * count
     assert [icw_of(r.trace, 64) for r in recordings].count(10) == count
-    assert took < 5, f"{count / took:.0f} connections a second"
     assert len({r.frames[0].data[20:22] for r in recordings}) == count, "a source port each"
 
 
@@ -186,11 +184,8 @@ def test_closing_ends_open_flows_at_the_server(site: Site) -> None:
     pump.poll(0.05)
     assert pump.active == 1
     pump.close()
-    time.sleep(0.05)
-    inside = subprocess.run(
-        ["ip", "netns", "exec", site.netns, "ss", "-tnH"], capture_output=True, text=True, check=True
-    )
-    assert site.vantage.source_address not in inside.stdout
+    words = ["ip", "netns", "exec", site.netns, "ss", "-tnH"]
+    until(lambda: site.vantage.source_address not in subprocess.run(words, capture_output=True, text=True).stdout)
 
 
 def kernels_address(site: Site) -> Vantage:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import signal
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -29,6 +28,7 @@ from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.guard import Bound, Limits
 from configtron.tune.journal import LEASED, UNDONE
 from rigs.fleet_kernel import DrawingKernel
+from rigs.waiting import PATIENCE_S, until
 
 FAST = Profile("fast", (("initcwnd", 20),))
 RULES = Rules({"fast": FAST}, {f"198.51.{at}.0/24": "fast" for at in range(20)})
@@ -93,10 +93,7 @@ def test_a_lease_that_is_not_renewed_ends_and_a_change_after_it_is_refused(journ
     driver = MemoryDriver(Place())
     one = made(journal, driver)
     one.begin(RULES, 0.5)
-    deadline = time.monotonic() + 15
-    while journal.acts(LEASED):
-        assert time.monotonic() < deadline, "the watchdog does not end the lease"
-        time.sleep(0.05)
+    until(lambda: not journal.acts(LEASED), lambda: "the watchdog does not end the lease")
     with pytest.raises(LeaseOver):
         one.renew(LEASE_S)
     with pytest.raises(ConfigtronError):
@@ -107,7 +104,7 @@ def killed(journal: AgentJournal) -> str:
     """Kill the watchdog of the transaction in force; return its name."""
     (act,) = journal.acts(LEASED)
     end(act.watchdog, signal.SIGKILL)
-    assert ended(act.watchdog, 10.0)
+    assert ended(act.watchdog, PATIENCE_S)
     return act.watchdog
 
 

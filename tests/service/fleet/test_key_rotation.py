@@ -40,7 +40,8 @@ from configtron.service.fleet.key_rotation import (
     rotation_of,
 )
 from configtron.service.fleet.map_maker import FixedMapMaker
-from tests.support.running_fleet import MAP, PATIENCE_S, Fleet, until
+from rigs.waiting import PATIENCE_S, until
+from tests.support.running_fleet import MAP, Fleet
 
 KEY = SigningKey(bytes(32))
 

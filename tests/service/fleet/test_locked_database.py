@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,16 +28,15 @@ def test_a_locked_database_holds_up_no_answer_and_rows_come_again(
         store.enroll("web1", "key")
         core = ManagerCore(store, FixedMapMaker(MAP, valid_s=100.0), SigningKey(bytes(32)), "m", BEGUN_NS)
         store.wait_at_most(LOCK_PATIENCE_S)
+        assert store._connection.execute("PRAGMA busy_timeout").fetchone()[0] < 50, "ms that each write may wait"
         core.receive(b"1", "key", frame(AgentHello("b1", "0")), 0.0, BEGUN_NS)
         batch = batch_frame("b1", 1, encode_rows([replace(fleet_rows(1, 1)[0], rtt_ms=20.0)]))
         other = sqlite3.connect(tmp_path / "m.db", isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
-        began = time.monotonic()
         with caplog.at_level(logging.ERROR):
             answers = [core.receive(b"1", "key", batch, at, BEGUN_NS) for at in (1.0, 2.0)]
             core.tick(60.0, BEGUN_NS + 60 * 10**9)
             greeted = core.receive(b"1", "key", frame(AgentHello("b1", "0")), 61.0, BEGUN_NS)
-        assert time.monotonic() - began < 5.0
         assert answers == [[], []] and greeted and len(caplog.records) == 1 and "locked" in caplog.text
         other.execute("ROLLBACK")
         assert core.receive(b"1", "key", batch, 62.0, BEGUN_NS)

@@ -12,7 +12,8 @@ import pytest
 
 from configtron.model.nouns import Profile
 from configtron.service.fleet.map_maker import FixedMapMaker
-from tests.support.running_fleet import MAP, PATIENCE_S, Fleet, until
+from rigs.waiting import PATIENCE_S, until
+from tests.support.running_fleet import MAP, Fleet
 
 # linux/tcp.h
 TCP_NOTSENT_LOWAT = 25

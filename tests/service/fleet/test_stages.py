@@ -100,7 +100,7 @@ def test_a_version_whose_loads_do_not_arrive_is_stated_and_goes_no_further(
     world = LosingWorld(tmp_path, wanting("x0.8"), PLAN)
     to_stage(world, "canary")
     assert set(world.play(4)) == {"canary"} and stored(world).suspended == "sample-ratio"
-    lines = [one.getMessage() for one in caplog.records if "clients of one arm are missing" in one.getMessage()]
+    lines = [one.getMessage() for one in caplog.records if "clients of one group are missing" in one.getMessage()]
     assert len(lines) == 1 and "rollback" in lines[0]
 
 

@@ -18,11 +18,12 @@ from configtron.model.tuning import Place
 from configtron.tune.drivers.ebpf import EbpfDriver
 from rigs import ROOT
 from rigs.isolation import apart
+from rigs.waiting import GUEST_S
 
 # The first ends teach, the map of the second epoch may come before there are twenty; a busy machine takes longer.
 SECONDS, DEFAULT = 240, "10"
 # What the path takes, ms, and what a busy machine adds.
-PATH_MS, LATE_MS = 60.0, 60.0
+PATH_MS, LATE_MS = 60.0, 1000.0
 
 
 @pytest.mark.root
@@ -42,11 +43,10 @@ def test_connections_teach_windows_and_a_kill_leaves_none(driver: str) -> None:
     assert seen["known"]["max_cwnd"] == seen["known"]["max_rtt_ms"] == seen["ends"]
     assert seen["known"]["packets_in"] == (seen["ends"] if driver == "route" else 0)
     assert PATH_MS <= seen["rtt_ms"] <= seen["max_rtt_ms"] < PATH_MS + LATE_MS, seen
-    # The kernel's lease, or the watchdog's, has put back what stood.
-    assert set(seen["killed"]) == {DEFAULT} and not _kept(seen["state killed"]), seen
+    assert set(seen["killed"]) == {DEFAULT} and not seen["state killed"], seen
     # Another start goes on from the database; its end puts back what stood at once.
     assert [window for window in seen["again"] if int(window) > int(DEFAULT)], seen
-    assert set(seen["ended"]) == {DEFAULT} and not _kept(seen["state ended"]) and not seen["leased"], seen
+    assert set(seen["ended"]) == {DEFAULT} and not seen["state ended"] and not seen["leased"], seen
     assert seen["seconds"]["larger"] < seen["seconds"]["default"], seen
 
 
@@ -55,12 +55,7 @@ def _served(driver: str) -> dict[str, Any]:
         Path(folder).chmod(0o755)
         command = apart([sys.executable, "-m", "tests.support.served_initially", folder, driver, str(SECONDS)])
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=GUEST_S, check=False)
         assert done.returncode == 0, done.stderr[-3000:]
     found: dict[str, Any] = json.loads(done.stdout)
     return found
-
-
-def _kept(lines: list[str]) -> list[str]:
-    """Return the lines of what was left behind; the kernel itself adds and drops cached routes."""
-    return [line for line in lines if "cache" not in line]

@@ -26,11 +26,11 @@ from configtron.tune.drivers import FOR_TRIALS
 from configtron.tune.journal import KEPT, LEASED, UNDONE, Transaction
 from configtron.tune.rules import difference
 from rigs.tune_sandbox import TuneSandbox, tune_sandbox
+from rigs.waiting import PATIENCE_S
 from tests.support.memory_stack import Stack, stack
 
 __all__ = ["stack"]
 
-PATIENCE_S = 30.0
 HERE = Place()
 
 

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
@@ -27,7 +26,9 @@ from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.journal import KEPT, LEASED, UNDONE
 from rigs.children import child
 from rigs.tune_sandbox import tune_sandbox
+from rigs.waiting import PATIENCE_S, until
 from tests.support.memory_stack import Stack, stack
+from tests.support.tune.leases import lease_left_s, shorten_lease
 
 __all__ = ["stack"]
 
@@ -35,8 +36,6 @@ __all__ = ["stack"]
 TABLE3 = {
     "initConfigProfile": 0, "setProfileParam": 3, "getProfileParam": 2, "deleteConfigProfile": 1, "AssignProfile": 2,
 }  # fmt: skip
-# s for a Python to start on a busy machine.
-PATIENCE_S = 60.0
 
 
 class Socketed(MemoryDriver):
@@ -163,31 +162,30 @@ def test_the_lease_is_renewed_while_the_block_runs(options: lease.LeaseOptions, 
     with lease.Profiles(options, lease_s=0.3) as table:
         table.init_config_profile()
         (first,) = lease.status(options).transactions
-        until = time.monotonic() + PATIENCE_S
-        while time.monotonic() < until:
+
+        def renewed() -> bool:
             (now,) = lease.status(options).transactions
-            if now.transaction.expires_s > first.transaction.expires_s:
-                break
-            time.sleep(0.05)
-        assert now.transaction.expires_s > first.transaction.expires_s
+            return now.transaction.expires_s > first.transaction.expires_s
+
+        until(renewed)
         (ended,) = lease.recover(options).ended or (None,)
         assert ended is None or ended.status == UNDONE  # a machine that stood still for 0.3 s
 
 
 PROGRAM = """
-import sys, time
+import signal, sys
 from pathlib import Path
 from typing import ClassVar
 from configtron.model.tuning import Place
 from configtron.service import lease
 
 options = lease.LeaseOptions(Path(sys.argv[1]), driver="route", place=Place(netns=sys.argv[2]))
-with lease.Profiles(options, lease_s=2.0) as table:
+with lease.Profiles(options, lease_s=6.0) as table:
     far = table.init_config_profile()
     table.set_profile_params(far, {"initcwnd": 20, "tcp_congestion_control": "reno"})
     table.assign_profile("10.77.0.0/16", far)
     print("in force", flush=True)
-    time.sleep(3600)
+    signal.pause()
 """
 
 
@@ -200,13 +198,12 @@ def test_a_killed_program_leaves_nothing(number: signal.Signals) -> None:
         with child(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as program:
             assert program.stdout is not None and program.stdout.readline() == "in force\n"
             assert "10.77.0.0/16" in here.state()
-            time.sleep(3.0)
-            assert "10.77.0.0/16" in here.state(), "renewed past the length of a lease"
+            before_s = lease_left_s(here.database)
+            until(lambda: lease_left_s(here.database) > before_s)
+            assert "10.77.0.0/16" in here.state()
             program.send_signal(number)
             assert program.wait(PATIENCE_S) != 0
-        until = time.monotonic() + PATIENCE_S
-        while (here.state() != before or here.open_acts()) and time.monotonic() < until:
-            time.sleep(0.1)
-        assert here.state() == before and here.open_acts() == []
+        shorten_lease(here.database, 0.0)
+        until(lambda: here.state() == before and not here.open_acts(), here.state)
         owner = os.fsencode(here.database.resolve())
         assert [file for file in ownership.FOLDER.iterdir() if file.read_bytes() == owner] == []

@@ -20,6 +20,7 @@ from configtron.service.lease.context import context_of
 from configtron.service.lease.retuning import OpenRetuner
 from configtron.tune.drivers.route import RouteDriver
 from rigs import ROOT
+from rigs.waiting import PATIENCE_S
 from tests.support.tune.killed_retuning import FAR, NEAR, PROFILES, of
 from tests.support.tune.routed import hosts
 from tests.support.tune.two_hosts import TCP_CONGESTION, Hosts, congestion_control, window_clamp
@@ -113,7 +114,7 @@ def test_a_kill_leaves_a_journal_that_puts_all_back(hosts: Hosts, tmp_path: Path
         ends = [stack.enter_context(hosts.connection("10.1.0.2"))[0] for _ in range(150)]
         had = [settings(end) for end in ends]
         command = [sys.executable, "-m", "tests.support.tune.killed_retuning", str(database), hosts.server, when]
-        done = subprocess.run(command, cwd=ROOT, timeout=60)
+        done = subprocess.run(command, cwd=ROOT, timeout=PATIENCE_S)
         assert done.returncode == -signal.SIGKILL
         changed = sum(settings(end) == ("reno", 7_000, 0) for end in ends)
         assert changed == (0 if when == "journaled" else 128)

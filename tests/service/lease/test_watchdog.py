@@ -25,9 +25,7 @@ from configtron.service.lease.processes import alive, end, ended, named, this_pr
 from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.journal import BEGUN, KEPT, LEASED, UNDONE, WRITING, Transaction
 from rigs.children import child
-
-# A Python on a busy machine.
-PATIENCE_S = 30.0
+from rigs.waiting import PATIENCE_S, until
 
 
 @pytest.fixture
@@ -78,16 +76,14 @@ def test_who_is_slow_is_waited_for_and_who_hangs_is_not(here: LeaseContext) -> N
         lock_path(path).write_text(named(busy.pid))
         other, at_s = watchdog.LockProgress(), 0.0
         for _ in range(3):
-            before, until = used(named(busy.pid)), time.monotonic() + PATIENCE_S
-            while used(named(busy.pid)) == before and time.monotonic() < until:
-                time.sleep(0.01)
+            before = used(named(busy.pid))
+            until(lambda before=before: used(named(busy.pid)) != before)
             at_s += 2 * watchdog.IDLE_S
             assert not other.hangs(lock_holder(path), at_s)
             assert watchdog._recover(path, at_s + watchdog.OVERRUN_S, watchdog.LockProgress())
             assert alive(named(busy.pid))
         busy.send_signal(signal.SIGSTOP)
-        while Path(f"/proc/{busy.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
-            time.sleep(0.01)
+        until(lambda: Path(f"/proc/{busy.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
         assert not other.hangs(lock_holder(path), at_s)
         assert not other.hangs(lock_holder(path), at_s + 0.9 * watchdog.IDLE_S)
         assert other.hangs(lock_holder(path), at_s + watchdog.IDLE_S)

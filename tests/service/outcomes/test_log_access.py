@@ -29,6 +29,7 @@ from configtron.service.outcomes.counts_report import CountsReport
 from configtron.service.outcomes.root_reader import ENOUGH_ENDED, RootReader
 from configtron.service.outcomes.web_group import NAMES, web_group
 from rigs import ROOT
+from rigs.children import child
 from tests.support.pageloads import closed, opened
 from tests.support.running_outcomes import running_outcomes
 
@@ -40,12 +41,13 @@ LISTEN = "import socket; s = socket.create_server(('127.0.0.1', 0)); print(s.get
 @pytest.mark.root
 def test_the_group_is_that_of_the_workers_that_listen(tmp_path: Path) -> None:
     """As nginx: the first process is root, its workers are not, and all hold the listening socket."""
-    with subprocess.Popen([sys.executable, "-c", LISTEN], group=GROUP, extra_groups=[], text=True,
-                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker:  # fmt: skip
+    with child([sys.executable, "-c", LISTEN], group=GROUP, extra_groups=[], text=True,
+               stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker:  # fmt: skip
         assert worker.stdin is not None and worker.stdout is not None
         port = int(worker.stdout.readline())
         assert web_group(ports=(port,)) == GROUP
         worker.stdin.close()
+        worker.wait(60)
     known = [one.gr_name for one in grp.getgrall()]
     named = next((name for name in NAMES if name in known), None)
     assert web_group(ports=(port,)) == (grp.getgrnam(named).gr_gid if named else None)

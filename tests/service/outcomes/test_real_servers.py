@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from configtron.lab.testbed import browser
-from configtron.learner.receiving.ended_sockets import EVERY_NS, EndedSockets
+from configtron.learner.receiving.ended_sockets import EndedSockets
 from configtron.model.errors import Missing
+from rigs.waiting import until
 from tests.support import real_servers
 from tests.support.real_servers import absent, running
 from tests.support.running_outcomes import RunningOutcomes, running_outcomes
@@ -51,7 +52,7 @@ def site(server: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     with running_outcomes(log, source, settle_ns=SOON_NS) as outcomes:
         with running(server, folder, log, outcomes.port) as at:
             # connections of the first list began before the reader, as far as it knows
-            time.sleep(EVERY_NS / 1e9 + 0.5)
+            until(lambda: source._listed_ns > 0)
             yield outcomes, at
     source.close()
 
@@ -143,7 +144,7 @@ def test_a_real_browser_reports_its_load(folder: Path, monkeypatch: pytest.Monke
         running_outcomes(log, source, settle_ns=SOON_NS) as outcomes,
         running("nginx", folder, log, outcomes.port, SCRIPT_PAGE),
     ):
-        time.sleep(EVERY_NS / 1e9 + 0.5)
+        until(lambda: source._listed_ns > 0)
         with browser.Browser([], {}, http="http/1.1", netns="") as chromium:
             target = chromium._call("Target.createTarget", {"url": "about:blank"})["targetId"]
             session = chromium._call("Target.attachToTarget", {"targetId": target, "flatten": True})["sessionId"]

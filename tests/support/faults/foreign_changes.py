@@ -24,7 +24,8 @@ from configtron.linux.libbpf import call
 from configtron.linux.netns import inside
 from configtron.tune.drivers.bpf import pins
 from rigs.draws import Server, settings
-from tests.support.faults.real_fleet import RealFleet, prefixes, until
+from rigs.waiting import PATIENCE_S, until
+from tests.support.faults.real_fleet import RealFleet, prefixes
 from tests.support.tune import kmod_net
 from tests.support.tune.left import GROUP, nothing_left
 
@@ -109,7 +110,7 @@ def kmod(module: str) -> Iterator[Stack]:
 def metric_s() -> float | None:
     """Return the seconds of the lease by the agent's metrics; None: none are served yet, or no map is in force."""
     try:
-        text = urlopen(f"http://{METRICS}/metrics", timeout=10.0).read().decode()
+        text = urlopen(f"http://{METRICS}/metrics", timeout=PATIENCE_S).read().decode()
     except OSError:
         return None
     found = [line for line in text.splitlines() if line.startswith("configtron_agent_lease_seconds ")]
@@ -127,7 +128,7 @@ def main(stack: Stack, folder: Path) -> dict[str, Any]:
     form = {"prefixes": {**prefixes(COUNT - 1), stack.client: "near"}, "ports": stack.ports, "lease_s": LEASE_S}
     fleet, found = RealFleet(folder, stack.tune, form), dict[str, Any]()
     with fleet.manager(), fleet.agent("--metrics", METRICS):
-        until(lambda: fleet.held() == "1.1", fleet.logs, 120.0)
+        until(lambda: fleet.held() == "1.1", fleet.logs)
         until(lambda: bool(metric_s()), fleet.logs)
         found["before"] = stack.window()
         began_s = time.monotonic()

@@ -21,12 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from configtron.tune.drivers.bpf import pins
+from rigs.waiting import PATIENCE_S, until
 from tests.support.faults.foreign_changes import LEASE_S, Stack, ebpf, kmod
-from tests.support.faults.real_fleet import RealFleet, prefixes, until
+from tests.support.faults.real_fleet import RealFleet, prefixes
 from tests.support.tune import kmod_net
-
-# s by which the watchdog sees a lease's end, on a busy machine.
-SEEN_S = 20.0
 
 
 @contextmanager
@@ -74,9 +72,9 @@ def refused(fleet: RealFleet, stack: Stack, other: str) -> dict[str, Any]:
         agent.wait()
     at = len(fleet.log())
     with release(other), fleet.agent() as agent:
-        found["code"] = agent.wait(60.0)
+        found["code"] = agent.wait(PATIENCE_S)
     found["log"] = fleet.log()[at:]
-    found["default_s"] = until(lambda: stack.window() != found["before"], fleet.logs, LEASE_S + SEEN_S)
+    found["default_s"] = until(lambda: stack.window() != found["before"], fleet.logs)
     found["after"] = stack.window()
     with fleet.agent():
         until(lambda: stack.window() == found["before"], fleet.logs)

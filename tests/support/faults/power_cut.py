@@ -17,8 +17,9 @@ from typing import Any
 from configtron.db.fleet import FleetStore
 from configtron.model.fleet import OutcomeRow
 from configtron.service.fleet.spool import Spool
+from rigs.waiting import until
 from tests.support.faults.drawn_clients import FORM, LEASE_S, drawn, served
-from tests.support.faults.real_fleet import RealFleet, until
+from tests.support.faults.real_fleet import RealFleet
 from tests.support.tune import kmod_net
 
 STATE = Path("/run/output/state")

@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,9 @@ from configtron.service.fleet import enrolment
 from rigs.children import child
 from tests.support.loopback import free_endpoint
 
-PATIENCE_S = 60.0
 LEASE_S = 6.0
+# s after which an agent has done what it would do wrongly: three of its turns.
+SETTLED_S = 3.0
 # What a map of these tests has besides its prefixes.
 FORM: Mapping[str, Any] = {"profiles": {"fast": {"initcwnd": 20}}, "mixes": {"near": {"fast": 1.0}}, "holdback": 0,
                            "lease_s": LEASE_S, "ports": [80]}  # fmt: skip
@@ -44,13 +45,9 @@ def epoch_length(now_s: float) -> int:
     return next(one for one in (86_400, 80_000, 70_000) if 900 < now_s % one < one - 900)
 
 
-def until(holds: Callable[[], bool], about: Callable[[], object] = lambda: "", patience_s: float = PATIENCE_S) -> float:
-    """Wait until something holds; return how long that took, s."""
-    began_s = time.monotonic()
-    while not holds():
-        assert time.monotonic() < began_s + patience_s, about()
-        time.sleep(0.02)
-    return time.monotonic() - began_s
+def boottime_s() -> float:
+    """Return the s since the host's start, the clock of leases."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class RealFleet:
@@ -131,6 +128,11 @@ class RealFleet:
         """Return the status of each transaction on the agent's host, latest last."""
         with AgentJournal(self.journal) as journal:
             return [each.status for each in journal.acts()]
+
+    def lease_end_s(self) -> float:
+        """Return when the lease of the latest transaction ends or ended, s since the host's start."""
+        with AgentJournal(self.journal) as journal:
+            return journal.acts()[-1].expires_s
 
     def watchdog(self) -> int:
         """Return the process number of the watchdog of the transaction in force; 0: none is."""

@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
+import signal
 import sys
-import time
 from pathlib import Path
 
 from configtron.lab.testbed.measure import Guests
@@ -17,6 +17,7 @@ from configtron.model.protocols import Driver
 from configtron.model.tuning import Place
 from configtron.studies.guests.parts import Means
 from configtron.studies.guests.parts import perform as worked
+from rigs.waiting import until
 from tests.support.lab.pretended_guest import SOFTWARE, Here
 
 
@@ -27,7 +28,7 @@ def perform(orders: str, folder: Path, means: Means) -> str:
     counter = folder / "counter"
     counter.write_text(counter.read_text() + "x" if counter.exists() else "x")
     if orders == "slow":
-        time.sleep(60)
+        signal.pause()
     if orders.startswith("wait:"):
         _wait(Path(orders.removeprefix("wait:")))
     return f"{orders} {means.seed}"
@@ -37,9 +38,7 @@ def _wait(path: Path) -> None:
     """Add a letter to `path`.begun, and wait for `path`."""
     with path.with_name(f"{path.name}.begun").open("a") as begun:
         begun.write("x")
-    until = time.monotonic() + 60
-    while not path.exists() and time.monotonic() < until:
-        time.sleep(0.05)
+    until(path.exists)
 
 
 def guests(*_: object) -> Guests:

@@ -16,6 +16,7 @@ from configtron.model.tuning import Place
 from configtron.tune.drivers.ebpf import EbpfDriver
 from rigs import ROOT
 from rigs.isolation import apart
+from rigs.waiting import GUEST_S
 
 HERE = Path(__file__).parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -30,7 +31,7 @@ def aside(script: str, *arguments: str, folder: Path = HERE) -> Any:
     """A program of a folder in namespaces of its own; its JSON."""
     usable()
     command = apart([sys.executable, str(folder / script), *arguments])
-    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=GUEST_S)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)
 

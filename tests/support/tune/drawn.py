@@ -34,7 +34,7 @@ from configtron.tune.drivers.ebpf import EbpfDriver
 from rigs.draws import ABORT, ARMS, CLASSES, FOREVER, MIXES, PREFIXES, Server, many, plan, put, settings
 from tests.support.tune.left import GROUP, nothing_left, placed
 
-LEASE_S, LOOK_S = 1.0, 3.0
+LEASE_S, LOOK_S = 3.0, 3.0
 TURNS, ANSWER, REQUEST = 10, 200_000, 100
 
 

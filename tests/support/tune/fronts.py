@@ -8,7 +8,6 @@ import socket
 import ssl
 import struct
 import subprocess
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -16,7 +15,8 @@ from pathlib import Path
 from configtron.lab.internet.links import listens
 from configtron.lab.internet.nginx import nginx_temporary
 from configtron.linux.netns import inside
-from tests.support.tune.two_hosts import PATIENCE_S, SERVER, SERVER6, Hosts
+from rigs.waiting import PATIENCE_S, until
+from tests.support.tune.two_hosts import SERVER, SERVER6, Hosts
 
 FRONT_PORT, OLD_PORT, NEW_PORT, CLEAR_OLD_PORT, CLEAR_NEW_PORT = 443, 8441, 8442, 8443, 8444
 # Of the pool `new` alone: neither nginx's default nor another server's.
@@ -124,10 +124,8 @@ def serving(hosts: Hosts, command: Sequence[str], ports: Sequence[int]) -> Itera
     whole = ["ip", "netns", "exec", hosts.server, *command]
     process = subprocess.Popen(whole, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
-        until = time.monotonic() + PATIENCE_S
-        while not all(listens(hosts.server, port) for port in ports):
-            assert process.poll() is None and time.monotonic() < until, process.communicate()[0]
-            time.sleep(0.02)
+        until(lambda: process.poll() is not None or all(listens(hosts.server, port) for port in ports))
+        assert process.poll() is None, process.communicate()[0]
         yield
     finally:
         process.terminate()
@@ -153,7 +151,7 @@ def address(client: str) -> str:
 def curl(hosts: Hosts, client: str, scheme: str = "https") -> str:
     """What curl is given: pool and protocol, then the protocol that curl itself spoke."""
     host = f"[{address(client)}]" if ":" in client else address(client)
-    words = ["curl", "-sk", "--max-time", "10", "--interface", client, "-w", "%{http_version}"]
+    words = ["curl", "-sk", "--max-time", f"{PATIENCE_S:g}", "--interface", client, "-w", "%{http_version}"]
     whole = ["ip", "netns", "exec", hosts.client, *words, f"{scheme}://{host}:{FRONT_PORT}/"]
     done = subprocess.run(whole, capture_output=True, text=True)
     return " ".join(done.stdout.split())

@@ -14,8 +14,7 @@ import pytest
 from configtron.lab.uml.user_mode_linux import Backend, GuestJob
 from configtron.tune.drivers.bpf import objects
 from rigs import ROOT
-
-LIMIT_S = 420
+from rigs.waiting import GUEST_S
 
 
 def in_guest(backend: Backend, folder: Path, script: str, *arguments: str, of: str = "tune") -> Any:
@@ -29,8 +28,8 @@ def in_guest(backend: Backend, folder: Path, script: str, *arguments: str, of: s
         seed=1,
         cpu=min(os.sched_getaffinity(0)),
         environment=(("PYTHONPATH", str(ROOT)),),
-        limit_s=LIMIT_S - 20,
+        limit_s=GUEST_S,
     )
     running = backend.boot(job)
-    assert running.wait(LIMIT_S) == 0, running.console.read_text()[-3000:]
+    assert running.wait(GUEST_S) == 0, running.console.read_text()[-3000:]
     return json.loads(running.console.read_text())

@@ -19,12 +19,16 @@ from configtron.tune.drivers.kmod_units import packed
 from tests.support.tune.kmod_net import complaints, drained, load
 
 PREFIXES = 300_000
-# A flush of so many takes far longer on any machine, and a tick is 10 ms.
-HEAD_START_S = 0.02
 
 
 def filled(kmod: Device, made: int) -> None:
     kmod.set_prefixes(packed({f"{16 + (i >> 16)}.{i >> 8 & 255}.{i & 255}.0/24": made for i in range(PREFIXES)}))
+
+
+def begun(kmod: Device) -> None:
+    """Wait until a flush has removed something."""
+    while kmod.status()["prefixes"] == PREFIXES:
+        time.sleep(0.001)
 
 
 def killed(kmod: Device, made: int) -> list[int]:
@@ -37,7 +41,7 @@ def killed(kmod: Device, made: int) -> list[int]:
         kmod.flush()
         os._exit(0)
     os.read(ready, 1)
-    time.sleep(HEAD_START_S)
+    begun(kmod)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     left = [kmod.status()["prefixes"], len(kmod.dump()), kmod.stats(made)["prefixes"]]
@@ -51,8 +55,7 @@ def meanwhile(kmod: Device, made: int) -> dict[str, Any]:
     with Device() as other:
         flushes = threading.Thread(target=lambda: removed.append(other.flush()))
         flushes.start()
-        while kmod.status()["prefixes"] == PREFIXES:
-            time.sleep(0.001)
+        begun(kmod)
         kmod.set_prefixes(packed({"10.0.0.0/24": made}))
         calls = 0
         while kmod.status()["prefixes"] > 1:  # as the kernel has it: a thread may end long after its call

@@ -52,6 +52,7 @@ from configtron.service.lease.options import LeaseOptions
 from configtron.tune.drivers import load as driver_of
 from configtron.tune.drivers.bpf import pins
 from rigs.impaired_path import Rig, rig
+from rigs.waiting import PATIENCE_S
 from tests.support.tune.kmod_net import complaints, device, drained, load
 from tests.support.tune.left import GROUP, nothing_left
 from tests.support.tune.sockets import OPTIONS
@@ -217,12 +218,12 @@ class Visitors:
             one.connect_ex(("10.99.0.2", PORT))
             clients[one.getsockname()[1]] = address, one
         found = {}
-        self.listener.settimeout(10)
+        self.listener.settimeout(PATIENCE_S)
         for _ in addresses:
             served, (_, port) = self.listener.accept()
             found[port] = served
         records = {}
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + PATIENCE_S
         while len(records) < len(addresses) and time.monotonic() < deadline:
             records |= {
                 one.remote_port: one for one in self.here.enforcement.drawing().records() if isinstance(one, OpenRecord)

@@ -36,6 +36,7 @@ from configtron.service.lease.options import LeaseOptions
 from configtron.tune.drivers.bpf import pins
 from configtron.tune.journal import OPEN
 from rigs.draws import Server, settings
+from rigs.waiting import until
 from tests.support.tune.left import GROUP, PLACE, nothing_left, placed
 from tests.support.tune.sockets import OPTIONS
 
@@ -131,10 +132,13 @@ def released(folder: Path, driver: Any, server: Server, addresses: list[str]) ->
 
 def waited(driver: Any) -> list[bool | None]:
     """Return whether the connection that ended was re-tuned, by its record."""
-    deadline, found = time.monotonic() + 10, list[bool | None]()
-    while not found and time.monotonic() < deadline:
-        found = [one.moved for one in driver.records() if isinstance(one, CloseRecord) and one.opened.class_name]
-        time.sleep(0.02)
+    found = list[bool | None]()
+
+    def come() -> bool:
+        found.extend(one.moved for one in driver.records() if isinstance(one, CloseRecord) and one.opened.class_name)
+        return bool(found)
+
+    until(come)
     return found
 
 
@@ -162,10 +166,8 @@ def killed(folder: Path, driver: Any, server: Server, addresses: list[str], home
     os.write(ask, b"1")
     os.waitpid(child, 0)
     answer = {"begun": begun, "changed": seen(ends)}
-    deadline = time.monotonic() + 60
     with Tuning(folder / "tune.db") as journal:
-        while journal.acts(*OPEN) and time.monotonic() < deadline:
-            time.sleep(0.05)
+        until(lambda: not journal.acts(*OPEN))
     return {**answer, "after": seen(ends)}
 
 

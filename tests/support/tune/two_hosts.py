@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from configtron.lab.internet.links import ip, ip6, sysctl, without_offloads
 from configtron.linux.netns import inside
+from rigs.waiting import PATIENCE_S
 
 SERVER, GATEWAY = "10.9.0.1", "10.9.0.2"
 SERVER6, GATEWAY6 = "fd09::1", "fd09::2"
@@ -26,8 +27,6 @@ SERVER6, GATEWAY6 = "fd09::1", "fd09::2"
 CLIENTS = ("10.1.0.2", "10.2.0.2", "10.3.0.2")
 CLIENTS6 = ("fd01::2", "fd02::2", "fd03::2")
 TCP_CONGESTION, TCP_WINDOW_CLAMP = 13, 10
-# Until an answer that must come has come; nothing waits for it to pass.
-PATIENCE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)

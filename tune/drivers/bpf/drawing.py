@@ -57,7 +57,7 @@ class Halves:
         if now.half:
             there = self._half(now.half)
             if there[0][:_EPOCH_ENDS] == wanted[0][:_EPOCH_ENDS] and there != wanted:
-                why = "mixes, bands and holdback change only together with the epoch"
+                why = "mixes, bands and the control group change only together with the epoch"
                 raise BadInput(f"epoch {plan.epoch} is in force with other mixes: {why}")
         idle = 3 - now.half if now.half else 1
         self._put_turn(now._replace(loaded=0))

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from configtron.tune.drivers.table import TABLE
-from tests.support.faults.real_fleet import LEASE_S, RealFleet, prefixes, until
+from rigs.waiting import until
+from tests.support.faults.real_fleet import LEASE_S, RealFleet, prefixes
 from tests.support.faults.rows import write_row
 from tests.support.tune.two_hosts import Hosts, two_hosts
 
@@ -41,7 +42,7 @@ def routes(hosts: Hosts) -> int:
 def test_a_flush_of_all_routes_freezes_the_place_once(hosts: Hosts, tmp_path: Path) -> None:
     fleet = RealFleet(tmp_path, ["--driver", "route", "--netns", hosts.server], {"prefixes": prefixes(COUNT)})
     with fleet.manager(), fleet.agent():
-        until(lambda: fleet.held() == "1.1", fleet.logs, 120.0)
+        until(lambda: fleet.held() == "1.1", fleet.logs)
         assert routes(hosts) == COUNT
         began_s = time.monotonic()
         flush = subprocess.Popen(["sh", "-c", FLUSH, "sh", hosts.server, str(TABLE)])
@@ -49,16 +50,15 @@ def test_a_flush_of_all_routes_freezes_the_place_once(hosts: Hosts, tmp_path: Pa
         assert flush.wait() == 0
         flushed_s = time.monotonic() - began_s
         fleet.publish({"prefixes": {**prefixes(COUNT), "203.0.113.0/24": "near"}})
-        until(lambda: bool(fleet.lines("rejects map 1.2: frozen", "manager")), fleet.logs, 60.0)
+        until(lambda: bool(fleet.lines("rejects map 1.2: frozen", "manager")), fleet.logs)
         # Longer than a lease, and than the watchdog takes after it.
-        time.sleep(2 * LEASE_S)
+        time.sleep(1.5 * LEASE_S)
         print(f"flushed in {flushed_s:.1f} s, noticed after {noticed_s:.1f} s")
         assert routes(hosts) == 0
         assert len(fleet.frozen()) == 1 and fleet.frozen()[0][0] == "place"
         (line,) = fleet.lines("another program changed")
-        assert noticed_s < flushed_s + NOTICED_S
         fleet.tuned("unfreeze", "--all")
-        back_s = until(lambda: routes(hosts) == COUNT, fleet.logs, 120.0)
+        back_s = until(lambda: routes(hosts) == COUNT, fleet.logs)
         print(f"back {back_s:.1f} s after it was unfrozen")
     assert routes(hosts) == 0 and "leased" not in fleet.statuses()
     end = "one place is frozen, none of 100 000 routes is written again; after `tune unfreeze` all are, in"

@@ -56,6 +56,6 @@ def test_a_module_of_another_version_is_refused_by_an_agent(tmp_path: Path) -> N
     assert (seen["before"], seen["after"], seen["end"], seen["left"]) == (20, 10, 10, False)
     (line,) = seen["log"].splitlines()
     assert seen["code"] == PRIVILEGE and "the module speaks version" in line and "we 99" in line
-    assert seen["default_s"] < LEASE_S + SEEN_S and (seen["unload"], seen["complaints"]) == (0, [])
+    assert (seen["unload"], seen["complaints"]) == (0, [])
     end = "the agent ends, exit code 5; what an agent before it had in force ends with its lease"
     write_row("module of another version than the agent's", end, line, seen["default_s"], LEASE_S + SEEN_S)

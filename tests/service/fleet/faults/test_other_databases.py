@@ -15,7 +15,8 @@ from configtron.db.schema import VERSION
 from configtron.model.errors import USAGE
 from configtron.model.fleet import OutcomeRow
 from configtron.service.fleet.spool import Spool
-from tests.support.faults.real_fleet import RealFleet, prefixes, until
+from rigs.waiting import until
+from tests.support.faults.real_fleet import RealFleet, prefixes
 from tests.support.faults.rows import write_row
 
 ROWS = 500

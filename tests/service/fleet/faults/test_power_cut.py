@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +15,13 @@ import pytest
 from configtron.lab.uml.kmod import module_for_guest
 from configtron.lab.uml.user_mode_linux import GuestJob, Running, UmlVirtual
 from rigs import ROOT
+from rigs.waiting import GUEST_S, until
 from tests.support.faults.drawn_clients import DEFAULT, WINDOWS
 from tests.support.faults.power_cut import ROWS, SENT
 from tests.support.faults.rows import write_row
 
 pytestmark = pytest.mark.lab
 
-# s of the host's clock for a guest on a busy machine.
-LIMIT_S = 900
 # MiB: another size gives the kernel other random numbers, and thus another name to its start.
 MEMORY_MB = {"before": 512, "after": 640}
 
@@ -38,7 +36,7 @@ def module() -> Path:
 def booted(folder: Path, module: Path, which: str) -> Running:
     script = ROOT / "tests/support/faults/power_cut.py"
     job = GuestJob((sys.executable, str(script), which, str(module)), folder / which, 1,
-                   min(os.sched_getaffinity(0)), MEMORY_MB[which], (("PYTHONPATH", str(ROOT)),), LIMIT_S)  # fmt: skip
+                   min(os.sched_getaffinity(0)), MEMORY_MB[which], (("PYTHONPATH", str(ROOT)),), GUEST_S)  # fmt: skip
     return UmlVirtual().boot(job)
 
 
@@ -46,10 +44,13 @@ def cut(folder: Path, module: Path) -> Any:
     """Kill a guest once it has printed its line; return what that has."""
     running = booted(folder, module, "before")
     try:
-        until_s = time.monotonic() + LIMIT_S
-        while not (text := running.console.read_text()).endswith("}\n"):
-            assert running.poll() is None and time.monotonic() < until_s, text[-3000:] or running.last_words()
-            time.sleep(1.0)
+        until(
+            lambda: running.poll() is not None or running.console.read_text().endswith("}\n"),
+            lambda: running.console.read_text()[-3000:],
+            GUEST_S,
+        )
+        text = running.console.read_text()
+        assert running.poll() is None, text[-3000:] or running.last_words()
     finally:
         running.kill()
     return json.loads(text)
@@ -61,7 +62,7 @@ def test_a_power_cut_in_mid_epoch(tmp_path: Path, module: Path) -> None:
     (tmp_path / "after").mkdir()
     shutil.move(tmp_path / "before/state", tmp_path / "after/state")
     running = booted(tmp_path, module, "after")
-    assert running.wait(LIMIT_S) == 0, running.console.read_text()[-3000:]
+    assert running.wait(GUEST_S) == 0, running.console.read_text()[-3000:]
     after = json.loads(running.console.read_text())
     assert before["boot"] != after["boot"] and after["had"] == SENT
     assert set(before["windows"]) == set(WINDOWS)

@@ -12,7 +12,8 @@ import pytest
 
 from configtron.db.fleet import FleetStore
 from configtron.model.errors import REFUSED
-from tests.support.faults.real_fleet import RealFleet, prefixes, until
+from rigs.waiting import PATIENCE_S, until
+from tests.support.faults.real_fleet import RealFleet, prefixes
 from tests.support.faults.rows import write_row
 
 
@@ -40,7 +41,7 @@ def test_a_manager_of_a_restored_database_is_not_obeyed(tmp_path: Path) -> None:
         shutil.copy(copy, fleet.database)
         with fleet.manager("--fresh") as restored:
             began_s = time.monotonic()
-            code = restored.wait(60.0)
+            code = restored.wait(PATIENCE_S)
             stopped_s = time.monotonic() - began_s
         assert draw_key(fleet) != key and code == REFUSED, fleet.logs()
         (line,) = fleet.lines("which has the same term", "manager")

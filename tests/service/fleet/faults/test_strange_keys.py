@@ -11,7 +11,8 @@ import pytest
 
 from configtron.fleet.transport.curve_keys import manager_address
 from rigs.children import child
-from tests.support.faults.real_fleet import RealFleet, prefixes, until
+from rigs.waiting import until
+from tests.support.faults.real_fleet import RealFleet, prefixes
 from tests.support.faults.rows import write_row
 
 # Connections with wrong keys, at once and in all.
@@ -71,11 +72,12 @@ def test_wrong_keys_by_the_thousand_keep_no_agent_waiting(fleet: RealFleet) -> N
                 slowest_s = max(slowest_s, change_s(fleet, version))
             assert flood.returncode == 0
         flood_s, grown = time.monotonic() - began_s, memory_mib(manager.pid) - before
-        until(lambda: len(fleet.lines("keys are not enrolled", "manager")) == 5, fleet.logs)
+        until(lambda: bool(fleet.lines(f"{WRONG} so far", "manager")), fleet.logs)
         lines = fleet.lines("keys are not enrolled", "manager")
         print(f"{WRONG} connections in {flood_s:.1f} s; a change takes {quiet_s:.1f} s, meanwhile {slowest_s:.1f} s at"
               f" most, {version - 2} times; {grown:+.1f} MiB")  # fmt: skip
-        assert f"{WRONG} so far" in lines[-1] and len(lines) == 5
+        # One for each tenfold of what was seen: a busy manager sees the first ones together.
+        assert f"{WRONG} so far" in lines[-1] and len(lines) <= 5
         assert grown < MOST_GROWN and not fleet.lines("has not been heard")
     write_row(f"{WRONG} connections with wrong keys", f"none is heard; a change of the map reaches the agent within"
               f" {slowest_s:.1f} s meanwhile; the manager grows by {grown:.0f} MiB", lines[-1], 0.0)  # fmt: skip
