@@ -15,6 +15,9 @@ from tests.support.selection import Selection, pytest_addoption
 
 __all__ = ["pytest_addoption", "pytest_runtest_makereport", "pytest_sessionstart", "pytest_unconfigure"]
 
+# Threads of BLAS on two cores wait for each other.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # A busy machine is no fault of the code: speed is for benchmarks/.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")

@@ -53,7 +53,6 @@ EXEMPTIONS = {
     r"\btold-early\b": "a counter of `fingerprint`, in JSON Lines",
     r"told_outcome": "a table",
     r"[\"`]keeper[\"`]|column keeper|SET keeper|keeper +TEXT|\bkeeper FROM act\b|\bkeeper = ''": "a column of act",
-    r"lease_left_s  keeper": "a column that `tune status` printed, in docs/tour.md",
     r"nobody will undo it": "a value that `tune status` prints in that column",
     r"settings? that nobody knows|a setting said twice": "notes in fixtures' origin.json",
     r"[\"`:]desk\b|of their own: desk": "a mobile trace, and a device's name in logs",
