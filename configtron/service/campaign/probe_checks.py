@@ -9,7 +9,7 @@ from configtron.lab.uml.enclosure import cannot_enclose, missing
 from configtron.lab.uml.kernel import absent_for, is_whole, kernel_folder
 from configtron.lab.uml.recipes import LAB
 from configtron.linux.privileges import in_child, trace_me
-from configtron.model.checks import GREEN, NOT_HERE, Check, of_error
+from configtron.model.checks import GREEN, NOT_HERE, Check, check_of
 from configtron.model.errors import ConfigtronError
 from configtron.model.nouns import Vantage
 from configtron.probe.wire.isolation import check_table
@@ -33,7 +33,7 @@ def _tried(check: str, good: str, action: Callable[[], None]) -> Check:
     try:
         action()
     except ConfigtronError as error:
-        return of_error("probe", check, str(error))
+        return check_of("probe", check, str(error))
     return Check("probe", check, GREEN, good)
 
 
@@ -48,7 +48,7 @@ def lab_checks() -> list[Check]:
 
 
 def _lab(check: str, lack: str, good: str) -> Check:
-    return of_error("lab", check, lack, NOT_HERE) if lack else Check("lab", check, GREEN, good)
+    return check_of("lab", check, lack, NOT_HERE) if lack else Check("lab", check, GREEN, good)
 
 
 def _kernel_check() -> Check:

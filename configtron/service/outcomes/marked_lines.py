@@ -27,7 +27,7 @@ def signed(text: str) -> str:
 
 
 def is_unchanged(text: str) -> bool:
-    """Return whether a file is as `signed` returned it: nobody changed it by hand."""
+    """Return whether a file is as `signed` returned it: no human changed it."""
     found = _HEAD.match(text)
     return found is not None and signed(text[found.end() :]) == text
 

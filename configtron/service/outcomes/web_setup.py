@@ -31,7 +31,8 @@ from configtron.service.outcomes.marked_lines import (
     signed,
     without_marked,
 )
-from configtron.service.outcomes.web_group import PORTS, web_group
+from configtron.service.outcomes.readiness import WEB_PORTS
+from configtron.service.outcomes.web_group import web_group
 from configtron.tune.fleet_units import AGENT_STATE, SERVE, serve_unit
 
 NGINX_HTTP, NGINX_LOCATION = Path("/etc/nginx/conf.d/configtron.conf"), Path("/etc/nginx/configtron-location.conf")
@@ -54,7 +55,7 @@ class SetupOptions:
     beacons: str = texts.BEACONS
     log_path: Path | None = None
     log_group: str = ""
-    ports: tuple[int, ...] = PORTS
+    ports: tuple[int, ...] = WEB_PORTS
 
 
 def set_up(options: SetupOptions) -> list[str]:
