@@ -6,7 +6,7 @@
     --changed BASE  run only the tests that the changes since the commit BASE reach, the nearest first
     --budget-s N    start no test later than N seconds after the session
 
-With pytest-xdist the first process selects, and tells its workers.
+With pytest-xdist the first process selects, and hands the selection to its workers.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ class Selection:
     def __init__(self, config: pytest.Config) -> None:
         self.file: Path | None = config.getoption("record")
         self.budget_s: float = config.getoption("budget_s")
-        told = getattr(config, "workerinput", {}).get("selection")
-        self.is_first = told is None
-        self.passed, self.far = told or self._select(config)
+        given = getattr(config, "workerinput", {}).get("selection")
+        self.is_first = given is None
+        self.passed, self.far = given or self._select(config)
         self.rows: dict[str, dict[str, Any]] = {}
         self.unproven: list[str] = []
         self.slow: set[str] = set()
@@ -80,7 +80,7 @@ class Selection:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: object) -> None:
-        """Tell a worker of pytest-xdist which tests are selected."""
+        """Hand the selection to a worker of pytest-xdist."""
         node.workerinput["selection"] = (self.passed, self.far)  # type: ignore[attr-defined]
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:

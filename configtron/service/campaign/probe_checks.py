@@ -22,7 +22,7 @@ PTRACE = "in a container: --cap-add SYS_PTRACE; on a host: sysctl -w kernel.yama
 
 
 def probe_checks() -> list[Check]:
-    """Try raw sockets with a capture filter, and the firewall rule that keeps the kernel's resets back."""
+    """Try raw sockets with a capture filter, and the firewall rule that drops the kernel's resets."""
     return [
         _tried("raw sockets and capture", "can be opened", lambda: VantageSockets(LOOPBACK, PORTS).close()),
         _tried("nftables", "the table can be made", lambda: check_table("", PORTS)),
@@ -38,7 +38,7 @@ def _tried(check: str, good: str, action: Callable[[], None]) -> Check:
 
 
 def lab_checks() -> list[Check]:
-    """Check what the lab's hosts need: a host without it can probe, tune and learn all the same."""
+    """Check what the lab needs; nothing else needs it, so a lack is not red."""
     ptrace = in_child(trace_me)
     return [
         _lab("namespaces, mounts, programs", cannot_enclose(), "can be made"),
