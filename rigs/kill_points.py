@@ -4,7 +4,7 @@
 One run of the command is traced to list its system calls, from the moment it takes the lock. Run again, strace kills
 it (SIGKILL) at the entry of one of them: no code of configtron knows.
 
-    python -m rigs.kill_points DRIVER    one end of a lease, one kill; in a guest that has the module
+    python -m rigs.kill_points DRIVER    let one lease end, kill one apply; for a guest that has the module
 """
 
 from __future__ import annotations
@@ -149,16 +149,16 @@ def campaign(driver: str, verb: str, count: int, slack_s: float = SLACK_S) -> bo
 
 
 def put_back(driver: str, patience_s: float) -> bool:
-    """Return whether the host is as before after a lease has ended, and after an apply was killed."""
+    """Return whether the host is restored after the end of a lease, and after the kill of an apply."""
     with tune_sandbox(driver) as here:
         baseline = here.state()
         here.run("apply", *here.where, "--lease", f"{LONG_S:g}")
-        acted = here.state() != baseline
+        applied = here.state() != baseline
         here.run("apply", *here.where, "--lease", f"{LEASE_S:g}")
         ended = restored(here, baseline, patience_s) is not None
-    return acted and ended and campaign(driver, "apply", 1, patience_s)
+    return applied and ended and campaign(driver, "apply", 1, patience_s)
 
 
 if __name__ == "__main__":
-    # No end of a guest's lease is later than this, in its own time.
+    # s of the guest's clock: far more than a lease and its revert take there.
     sys.exit(not put_back(sys.argv[1], 60.0))

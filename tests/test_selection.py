@@ -52,7 +52,7 @@ def test_an_interrupted_session_goes_on_with_what_has_not_passed(tmp_path: Path,
     again = session(tmp_path, *words, second="pass")
     assert "1 passed, 1 skipped" in again and "not proven here: test_it.py::test_third: no such kernel" in again
     # the table counts each test once, as it ended last
-    assert again.splitlines()[-3].split()[:5] == ["all", "3", "2", "1", "0"]
+    assert ["all", "3", "2", "1", "0"] in [line.split()[:5] for line in again.splitlines()]
 
 
 @pytest.mark.slow

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A command with many options: `--help` lists the rare ones last, under "Advanced". They work as all others do."""
+"""A command with many options: `--help` lists the rare ones last, under "Advanced"."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 
 
 class LongCommand(click.Command):
-    """advanced: the parameters that stand last in `--help`, by the names that the command's function has for them."""
+    """advanced: names of the rare options, as the parameters of the command's function."""
 
     def __init__(self, *args: Any, advanced: Collection[str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -22,7 +22,7 @@ class LongCommand(click.Command):
         return sorted(super().get_params(ctx), key=lambda param: param.name in self.advanced)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write both lists of options."""
+        """Write two lists: the usual options and the rare ones."""
         for heading, is_advanced in (("Options", False), ("Advanced", True)):
             listed = [param for param in self.get_params(ctx) if (param.name in self.advanced) is is_advanced]
             options = [param for param in listed if isinstance(param, click.Option)]

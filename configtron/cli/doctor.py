@@ -27,11 +27,11 @@ if TYPE_CHECKING:
               help="Socket of the web server's access log.  [default: /run/configtron/outcomes.log]")  # fmt: skip
 @form_options
 def doctor(ports: tuple[int, ...], beacons: str, log_path: Path | None, form: str, output_file: str) -> int:
-    """Check this host from end to end: rights, drivers, probing, the lab, the way of log lines and beacons to the
-    reader, database, clock. One row a check, first those that are red, each with what to type next.
+    """Check this host from end to end: rights, drivers, probing, the lab, whether log lines and beacons reach the
+    reader, database, clock. One row a check, red ones first, each with what to type next.
 
-    It changes nothing. It sends a log line as the web server's user, asks the web server for a page and posts a beacon;
-    none of them counts. Parts: `configtron tune doctor`, `configtron probe doctor`. Exit code 1: a check is red.
+    It changes nothing. It sends a log line as the web server's user, requests a page and posts a beacon; none of these
+    counts. `configtron tune doctor` and `configtron probe doctor` are parts of it. Exit code 1: a check is red.
     """
     from configtron.service.doctor import DoctorOptions, host_checks
 

@@ -8,8 +8,6 @@ from typing import NamedTuple
 from configtron.model.records import Json
 
 GREEN, RED, NOT_HERE = "green", "red", "not possible here"
-# Rows that one must act on come first.
-ORDER = (RED, NOT_HERE, GREEN)
 DOCTOR_COLUMNS = ("part", "check", "state", "found", "next")
 
 
@@ -31,14 +29,14 @@ class Check(NamedTuple):
         return f"{self.found}. Next: {self.next}" if self.next else self.found
 
 
-def of_error(part: str, check: str, text: str, state: str = RED, then: str = "") -> Check:
-    """Return the check that ends in an error's line; its last part is the next step, unless `then` is."""
+def check_of(part: str, check: str, text: str, state: str = RED, then: str = "") -> Check:
+    """Return a check from the line of an error. then: the next step; without it, what follows the line's last "; "."""
     found, separator, last = text.rpartition("; ")
     if then or not separator:
         return Check(part, check, state, text, then or ("see docs/tune.md" if state == RED else ""))
     return Check(part, check, state, found, last.removeprefix("run: "))
 
 
-def in_order(checks: list[Check]) -> list[Check]:
-    """Return checks, those first that one must act on."""
-    return sorted(checks, key=lambda one: ORDER.index(one.state))
+def red_first(checks: list[Check]) -> list[Check]:
+    """Return the checks, red ones first, green ones last."""
+    return sorted(checks, key=lambda one: (RED, NOT_HERE, GREEN).index(one.state))

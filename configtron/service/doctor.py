@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The checks of `configtron doctor`, one a row. They change nothing, and what they send does not count."""
+"""The checks of `configtron doctor`. They change nothing, and what they send does not count."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from configtron.db.connection import Database
 from configtron.learner.pageloads.proxy_evidence import DIRECT, PROXIED
 from configtron.linux.adjtimex import ClockState, clock_state
 from configtron.linux.netns import holds
-from configtron.model.checks import GREEN, NOT_HERE, RED, Check, in_order, of_error
+from configtron.model.checks import GREEN, NOT_HERE, RED, Check, check_of, red_first
 from configtron.model.errors import ConfigtronError
 from configtron.model.packages import missing
 from configtron.model.tuning import Place
@@ -22,41 +22,41 @@ from configtron.service.campaign.probe_checks import lab_checks, probe_checks
 from configtron.service.lease.doctor import Examined, examine
 from configtron.service.outcomes.readiness import ReadinessCheck, readiness
 
-# linux/capability.h, and what needs it.
+# linux/capability.h: what drivers, probes and the lab need.
 CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_SYS_PTRACE": 19, "CAP_SYS_ADMIN": 21, "CAP_BPF": 39}
-# SQLite's log grows to 4 MB between two checkpoints; 100 000 page loads, a busy hour, have some 50 MB.
+# SQLite's log grows to 4 MB between two checkpoints; 100 000 page loads, those of a busy hour, take some 50 MB.
 LEAST_FREE_BYTES = 64 << 20
-# Older than the program itself: a host without a battery whose clock began anew.
+# 1 January 2026, when this program did not exist: a host without a battery starts with a date of the past.
 EARLIEST_NS = 1_767_225_600_000_000_000
 # NTP slews by at most 0.5 ms in a second; it steps from 128 ms on.
 STEP_NS = 100_000_000
-# States of `readiness`; the others prove nothing.
+# State of `readiness` -> that of the check; any other proves nothing.
 READY = {DIRECT: GREEN, "long enough": GREEN, PROXIED: RED, "short": RED}
 SYNCHRONISE = "timedatectl set-ntp true (without systemd: install chrony)"
 
 
 @dataclass(frozen=True, slots=True)
 class DoctorOptions:
-    """Database, socket of log lines (None: `LOG_PATH`), HOST:PORT of beacons, ports: as of `learn serve`."""
+    """beacons: HOST:PORT; log_path: socket of log lines, None for `LOG_PATH`; all as in `learn serve`."""
 
     database: Path
     log_path: Path | None
     beacons: str
-    ports: tuple[int, ...] = (80, 443)
+    ports: tuple[int, ...]
 
 
 def host_checks(options: DoctorOptions, clock: Callable[[], ClockState] = clock_state) -> list[Check]:
-    """Return every check, those first that one must act on. Errors: `BadInput` for beacons that are no address."""
+    """Return all checks, red ones first. Errors: `BadInput` for beacons that are no address."""
     first = clock()
     checks = [rights_check(os.geteuid(), [name for name, number in CAPABILITIES.items() if not holds(number)])]
     checks += driver_checks(examine(Place()))
     checks += _learn_checks(options)
     checks += [*probe_checks(), *lab_checks(), database_check(options.database), room_check(options.database)]
-    return in_order([*checks, clock_check(first, clock())])
+    return red_first([*checks, clock_check(first, clock())])
 
 
 def rights_check(user: int, lacking: Sequence[str]) -> Check:
-    """Judge the rights of this process. user: UID."""
+    """Judge the rights of this process. user: UID; lacking: names of capabilities."""
     if user:
         return Check("host", "rights", RED, "not root", "sudo configtron doctor")
     if lacking:
@@ -67,10 +67,10 @@ def rights_check(user: int, lacking: Sequence[str]) -> Check:
 
 
 def driver_checks(drivers: Sequence[Examined]) -> list[Check]:
-    """Judge drivers. One that reaches single connections is enough; kmod is built by hand, so it is never missed."""
+    """Judge drivers. If one reaches single connections, no other is needed; kmod is optional."""
     enough = any(reach.per == "connection" for one in drivers for reach in one.reach.values())
     return [
-        of_error("tune", f"driver {one.name}", one.lack, NOT_HERE if enough or one.name == "kmod" else RED)
+        check_of("tune", f"driver {one.name}", one.lack, NOT_HERE if enough or one.name == "kmod" else RED)
         if one.lack
         else Check("tune", f"driver {one.name}", GREEN, f"can set {len(one.reach)} knobs")
         for one in drivers
@@ -78,39 +78,40 @@ def driver_checks(drivers: Sequence[Examined]) -> list[Check]:
 
 
 def _learn_checks(options: DoctorOptions) -> list[Check]:
-    """Return the checks of page loads: what the host is like, then what a test line and a test beacon show."""
+    """Return the checks of page loads: a test line, a test beacon, then proxies and the queue of log lines."""
     try:
         from configtron.service.outcomes.delivery import delivery_checks
         from configtron.service.outcomes.local_outcomes import LOG_PATH
 
         sent = delivery_checks((options.log_path or LOG_PATH).absolute(), options.beacons, options.ports)
     except ModuleNotFoundError as error:
-        sent = [of_error("learn", "packages", str(missing(error)).replace(": ", "; ", 1), NOT_HERE)]
+        sent = [check_of("learn", "packages", str(missing(error)).replace(": ", "; ", 1), NOT_HERE)]
     serving = any(one.state == GREEN for one in sent)
     return [*sent, *(_ready_check(one, serving) for one in readiness(ports=options.ports))]
 
 
 def _ready_check(ready: ReadinessCheck, serving: bool) -> Check:
-    """Judge what the host is like. serving: a reader runs; before one does, a short queue loses nothing."""
+    """Judge one requirement of docs/outcomes.md. serving: a reader runs; without one, a short queue loses nothing."""
     state = READY.get(ready.state, NOT_HERE)
     if state == RED and ready.state != PROXIED and not serving:
         state = NOT_HERE
     then = "run configtron on the host of the proxy" if ready.state == PROXIED else ""
-    return of_error("learn", ready.check, ready.note or ready.state, state, then)
+    return check_of("learn", ready.check, ready.note or ready.state, state, then)
 
 
 def database_check(path: Path) -> Check:
-    """Judge whether a database opens, has a schema of this program's, and can be written."""
+    """Judge whether a database opens, has a schema of this program, and can be written."""
     try:
         if path.exists():
             Database(path, traceless=True).close()
     except ConfigtronError as error:
-        return of_error("learn", "database", str(error))
-    place = path if path.exists() else _nearest(path)
-    if not os.access(place, os.W_OK):
-        then = f"chown {os.geteuid()} {place}; or name another: configtron --db FILE"
-        return Check("learn", "database", RED, f"{place} cannot be written", then)
-    found = "opens and can be written" if path.exists() else "is made by the first command that stores something"
+        return check_of("learn", "database", str(error))
+    written, found = path, "opens and can be written"
+    if not path.exists():
+        written, found = _nearest(path), "is made by the first command that stores something"
+    if not os.access(written, os.W_OK):
+        then = f"chown {os.geteuid()} {written}; or name another: configtron --db FILE"
+        return Check("learn", "database", RED, f"{written} cannot be written", then)
     return Check("learn", "database", GREEN, f"{path} {found}")
 
 
@@ -118,13 +119,13 @@ def room_check(path: Path) -> Check:
     """Judge the room on a database's disk."""
     free = shutil.disk_usage(_nearest(path)).free
     if free < LEAST_FREE_BYTES:
-        found = f"the disk of {path} has {free >> 20} MB left, of the {LEAST_FREE_BYTES >> 20} MB that an hour may need"
+        found = f"the disk of {path} has {free >> 20} MB left; a busy hour may need {LEAST_FREE_BYTES >> 20} MB"
         return Check("learn", "room on the disk", RED, found, f"du -xsh {_nearest(path)}/*; or: configtron --db FILE")
     return Check("learn", "room on the disk", GREEN, f"{free >> 20} MB are free")
 
 
 def _nearest(path: Path) -> Path:
-    """Return the first folder above a path that exists."""
+    """Return the nearest folder above a path that exists."""
     return next(folder for folder in path.resolve().parents if folder.exists())
 
 
@@ -133,7 +134,7 @@ def clock_check(first: ClockState, last: ClockState) -> Check:
     stepped_ns = (last.wall_ns - last.boot_ns) - (first.wall_ns - first.boot_ns)
     shown = datetime.fromtimestamp(last.wall_ns / 1e9, UTC).isoformat(" ", "seconds")
     if last.wall_ns < EARLIEST_NS:
-        return Check("host", "clock", RED, f"the clock shows {shown}, which is past", SYNCHRONISE)
+        return Check("host", "clock", RED, f"the clock shows {shown}, which is in the past", SYNCHRONISE)
     if abs(stepped_ns) > STEP_NS:
         then = "let one program alone set it: systemctl list-units '*chron*' '*ntp*' '*timesync*'"
         return Check("host", "clock", RED, f"the clock was stepped by {stepped_ns / 1e9:+.1f} s just now", then)

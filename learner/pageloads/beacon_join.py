@@ -45,7 +45,7 @@ AHEAD_ROUND_TRIPS, AHEAD_NS = 3, 50_000_000
 JITTER_MS = 250.0
 # Time before the connection began (redirects, names, prompts), which no record confirms.
 UNVERIFIED_MS = 5_000.0
-# Why a token is out of use: it has a row, of the load of this identity.
+# Begins the reason of a used token that has a row; the identity of the load follows.
 ROW_OF = "row of "
 # Of a connection that is still open.
 NO_END = EndedConnection(0)
@@ -176,7 +176,7 @@ class BeaconJoin:
         return ""
 
     def _after(self, gone: str, load: PageLoad) -> str:
-        """Return why a beacon of a token that is out of use is refused; "" where it repeats the load of its row."""
+        """Return why a beacon of a used token is refused; "" if it repeats the load of the row."""
         if gone == ROW_OF + load.identity:
             self.counts["again"] += 1
             return ""

@@ -107,7 +107,7 @@ class LogSocket:
             yield data, time.clock_gettime_ns(time.CLOCK_BOOTTIME), time.time_ns()
 
     def access(self) -> str:
-        """Return the socket's path, and which group may write to it; or what became of it."""
+        """Return the socket's path with its group and mode, or with the error if it is gone."""
         try:
             found = self.path.stat()
         except OSError as error:
@@ -130,7 +130,7 @@ class LogSocket:
 
 
 def _make_folder(folder: Path, group: int | None) -> None:
-    """Make a folder that is absent; one that was made for the socket gets its group. Errors: `OSError`."""
+    """Make the folder if it is absent; give it to the group if it was made for the socket. Errors: `OSError`."""
     if not folder.exists():
         folder.mkdir()
         folder.chmod(FOLDER_MODE)
@@ -139,7 +139,7 @@ def _make_folder(folder: Path, group: int | None) -> None:
 
 
 def _hand_to(path: Path, group: int | None) -> None:
-    """Give a path to a group, where this process may: `access` shows which group it has."""
+    """Give a path to a group, if this process may; `access` shows the result."""
     if group is not None and path.stat().st_gid != group:
         with suppress(PermissionError):
             os.chown(path, -1, group)

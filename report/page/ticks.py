@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Round numbers for an axis: few, evenly spaced, with no more digits than distinguish them."""
+"""Ticks of an axis: few round numbers, evenly spaced, with as many digits as distinguish them."""
 
 from __future__ import annotations
 
 from math import ceil, floor, log10
 
-# Ticks that an axis has room for.
+# Most ticks of an axis: more would overlap on a telephone.
 MOST = 6
-# What people count in, of each power of ten.
+# Round steps, times a power of ten.
 STEPS = (1, 2, 5, 10)
 
 
@@ -21,11 +21,11 @@ def ticks(low: float, high: float) -> list[tuple[float, str]]:
 
 
 def log_ticks(low: float, high: float) -> list[tuple[float, str]]:
-    """Return ones, twos and fives of each power of ten from low to high, or powers alone where those are too many;
-    multiples of a step where there are hardly any. 0 < low < high."""
+    """Return 1, 2 and 5 times each power of ten from low to high; only the powers if these are more than MOST; linear
+    ticks if there are fewer than two. 0 < low < high."""
     powers = range(floor(log10(low)), ceil(log10(high)) + 1)
     numbers = [one * 10.0**power for power in powers for one in STEPS[:-1]]
-    inside = [one for one in numbers if low * (1 - 1e-9) <= one <= high * (1 + 1e-9)]
-    if len(inside) > MOST:
-        inside = [one for one in inside if abs(log10(one) - round(log10(one))) < 1e-9]
-    return [(one, f"{one:g}") for one in inside] if len(inside) > 1 else ticks(low, high)
+    found = [one for one in numbers if low * (1 - 1e-9) <= one <= high * (1 + 1e-9)]
+    if len(found) > MOST:
+        found = [one for one in found if abs(log10(one) - round(log10(one))) < 1e-9]
+    return [(one, f"{one:g}") for one in found] if len(found) > 1 else ticks(low, high)

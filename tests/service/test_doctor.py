@@ -100,7 +100,7 @@ def test_a_line_is_sent_with_the_rights_of_the_process_that_logs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "asked", "state", "text"),
+    ("before", "after", "served", "state", "text"),
     [
         ({}, {"heard": 1, "joined": 1}, "a", GREEN, "the lines of nginx are understood (1 came"),
         ({}, {"heard": 1, "line-test": 2, "line-unreadable": 1}, "a", RED, "the lines of nginx are not in the log"),
@@ -118,9 +118,9 @@ def test_a_line_is_sent_with_the_rights_of_the_process_that_logs() -> None:
     ],
 )
 def test_lines_are_judged_by_what_the_reader_counted(
-    before: dict[str, int], after: dict[str, int], asked: str, state: str, text: str
+    before: dict[str, int], after: dict[str, int], served: str, state: str, text: str
 ) -> None:
-    found = format_check(Counter(before), Counter(after), asked, "nginx")
+    found = format_check(Counter(before), Counter(after), served, "nginx")
     assert found.state == state and found.found.startswith(text) and (state == GREEN or found.next)
 
 
@@ -132,7 +132,7 @@ def test_the_exit_code_is_that_of_the_rows(
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     states = [row["state"] for row in rows]
     assert code == (CONDITION if RED in states else DONE)
-    assert states == sorted(states, key=(RED, NOT_HERE, GREEN).index), "what one must act on stands first"
+    assert states == sorted(states, key=(RED, NOT_HERE, GREEN).index), "red checks stand first"
     assert all(row["next"] for row in rows if row["state"] == RED)
     assert not (tmp_path / "db").exists() and len(rows) > 4
     if os.geteuid() == 0:

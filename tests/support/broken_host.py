@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A host with nginx and a reader of its log, broken in one way; what the doctor finds there, as JSON.
+"""Break a host with nginx and a reader of its log in one way, and print what the doctor finds there, as JSON.
 
     python -m tests.support.broken_host KIND FOLDER
 
@@ -36,7 +36,7 @@ WITHOUT_BPF = ("setpriv", "--bounding-set=-bpf,-sys_admin", "--inh-caps=-all")
 
 
 def doctor(kind: str, log: Path, database: Path, beacons: int, port: int) -> None:
-    """Print the rows. The clock is this host's, but for whether it is synchronised, which is the kind's."""
+    """Print the checks. The clock is this host's; whether it is synchronised depends on the kind."""
 
     def clock() -> ClockState:
         return clock_state()._replace(synchronised=kind != "clock")
@@ -45,8 +45,8 @@ def doctor(kind: str, log: Path, database: Path, beacons: int, port: int) -> Non
     print(json.dumps([one._asdict() for one in host_checks(options, clock)]))
 
 
-def disk(folder: Path, *, full: bool) -> Path:
-    """Return a database, on a disk of its own that is full if it is to be."""
+def make_database(folder: Path, *, full: bool) -> Path:
+    """Make a database in a folder of its own; full: on a disk that is full. Return its path."""
     place = folder / "disk"
     place.mkdir()
     if full:
@@ -57,8 +57,8 @@ def disk(folder: Path, *, full: bool) -> Path:
     return place / "db"
 
 
-def give(log: Path, kind: str) -> None:
-    """Give the socket to nginx's group, or not."""
+def set_access(log: Path, kind: str) -> None:
+    """Give the socket to nginx's group, unless this kind withholds it."""
     os.chown(log, 0, 0 if kind == "socket" else grp.getgrnam("www-data").gr_gid)
     log.chmod(0o660)
     log.parent.chmod(0o700 if kind == "folder" else 0o755)
@@ -77,23 +77,14 @@ def main(kind: str, folder: Path) -> None:
     real_servers.snippet = lambda name: documented
     log, port = folder / "run" / "log", real_servers.free_port()
     log.parent.mkdir()
-    source, database = EndedSockets((port,)), disk(folder, full=kind == "disk")
+    source, database = EndedSockets((port,)), make_database(folder, full=kind == "disk")
     with running_outcomes(log, source) as outcomes:
-        give(log, kind)
+        set_access(log, kind)
         with real_servers.running("nginx", folder, log, outcomes.port, port=port):
-            words = (
-                sys.executable,
-                "-m",
-                "tests.support.broken_host",
-                "doctor",
-                kind,
-                log,
-                database,
-                outcomes.port,
-                port,
-            )
+            words = ("doctor", kind, log, database, outcomes.port, port)
+            command = [sys.executable, "-m", "tests.support.broken_host", *map(str, words)]
             before = WITHOUT_BPF if kind == "bpf" else ()
-            done = subprocess.run([*before, *map(str, words)], capture_output=True, text=True, check=True)
+            done = subprocess.run([*before, *command], capture_output=True, text=True, check=True)
     print(json.dumps({"checks": json.loads(done.stdout), "counts": outcomes.counts(), "rows": len(outcomes.rows)}))
 
 

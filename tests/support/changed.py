@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Which tests a change reaches, the nearest first.
+"""Find the tests that a change reaches, and their distance from it.
 
-Question   Which test files can a change of these files make red?
+Question   Which tests can fail because of a change of these files?
 Method     A graph of the repository's Python files: an edge where one imports another, or names it in a string
            (commands load their modules by name). A file that is not Python has an edge from each file that names it.
 Reads as   Test files by their distance from the change; a changed test file has distance 0.
-Fails as   A program that a test starts by a name that it computes is not seen: `make test-all` runs every test.
+Fails as   A module whose name a test computes is not seen: `make test-all` runs every test.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def python_files() -> dict[str, Path]:
 
 
 def changed_files(base: str) -> list[str]:
-    """Return the paths that differ from a commit, those not committed among them."""
-    words = ["git", "-C", str(ROOT), "diff", "--name-only", base, "--"]
-    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
+    """Return the paths that differ from a commit, with changes that are not committed."""
+    words = ["git", "diff", "--name-only", base, "--"]
+    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
 
 
 def strings(file: Path) -> set[str]:
@@ -44,7 +44,7 @@ def strings(file: Path) -> set[str]:
 
 
 def importers(files: Mapping[str, Path], others: Iterable[str]) -> dict[str, set[str]]:
-    """Return for each module and each other file's name the modules that import or name it."""
+    """Return the modules that import or name each module, and each of the other files (by its name)."""
     names = {Path(other).name for other in others}
     found: dict[str, set[str]] = {}
     for module, file in files.items():
@@ -54,7 +54,7 @@ def importers(files: Mapping[str, Path], others: Iterable[str]) -> dict[str, set
 
 
 def distances(changed: Iterable[str]) -> dict[str, int]:
-    """Return each test file that a change of these paths reaches, with its distance in imports."""
+    """Return the test files that a change of these paths reaches, each with its distance in imports."""
     files = python_files()
     modules = {str(file.relative_to(ROOT)): module for module, file in files.items()}
     others = [path for path in changed if path not in modules]

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Which tests a session runs, and what each took: hooks of conftest.py.
+"""Hooks of conftest.py that select the tests of a session and record their seconds.
 
-    --record FILE   note each test that ended, and leave out those that have passed on the same sources: a run that was
-                    interrupted goes on. At the end, a table of seconds by folder.
-    --changed BASE  run only tests that what differs from the commit BASE reaches, the nearest first
-    --budget-s N    begin no test later than N seconds after the start of the session
+    --record FILE   record each test that ended, and leave out those that passed on the same sources, so that an
+                    interrupted run resumes; at the end, print a table of seconds by folder
+    --changed BASE  run only the tests that the changes since the commit BASE reach, the nearest first
+    --budget-s N    start no test later than N seconds after the session
 
-With pytest-xdist the first process decides and hands its workers the names.
+With pytest-xdist the first process selects, and hands the selection to its workers.
 """
 
 from __future__ import annotations
@@ -26,10 +26,13 @@ import pytest
 from rigs import ROOT
 from tests.support import changed
 
-# A quick test takes less, of the processor, with its children: a developer's loop of 60 s on two cores has room for
-# some 5 000 of them. A busy machine makes no test slow.
+# CPU seconds of a quick test with its child processes: some 5 000 such tests take a developer 60 s on two cores. CPU
+# time, since a busy machine makes no test slow.
 QUICK_S = 0.3
 
+# Tests that `make check` leaves out are not measured against QUICK_S.
+MARKED = {"slow", "root", "lab", "wheel", "proof"}
+_CPU = pytest.StashKey[float]()
 _BEGAN_S = time.monotonic()
 
 
@@ -41,14 +44,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def digest() -> str:
-    """Return a digest of the sources: the commit, and what differs from it."""
-    words = (["rev-parse", "HEAD"], ["diff", "HEAD"])
-    texts = [subprocess.run(["git", "-C", str(ROOT), *more], capture_output=True, check=False).stdout for more in words]
+    """Return a digest of the sources: of the commit and of the changes since."""
+    commands = (["rev-parse", "HEAD"], ["diff", "HEAD"])
+    texts = [subprocess.run(["git", *words], cwd=ROOT, capture_output=True, check=False).stdout for words in commands]
     return hashlib.sha256(b"".join(texts)).hexdigest()[:16]
 
 
 def recorded(file: Path | None, sources: str) -> list[dict[str, Any]]:
-    """Return what a record has of tests on these sources; lines that a kill cut short are left out."""
+    """Return a record's rows of these sources, without lines that a kill cut short."""
     if file is None or not file.exists():
         return []
     lines = [line for line in file.read_text().splitlines() if line.startswith("{") and line.endswith("}")]
@@ -56,29 +59,28 @@ def recorded(file: Path | None, sources: str) -> list[dict[str, Any]]:
 
 
 class Selection:
-    """One session's tests."""
+    """Selects and records. passed: tests to leave out; far: test file -> distance from the change, None for all."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.file: Path | None = config.getoption("record")
         self.budget_s: float = config.getoption("budget_s")
-        handed = getattr(config, "workerinput", {}).get("selection")
-        self.first = handed is None
-        self.passed, self.far = handed or self._decided(config)
+        given = getattr(config, "workerinput", {}).get("selection")
+        self.is_first = given is None
+        self.passed, self.far = given or self._select(config)
         self.rows: dict[str, dict[str, Any]] = {}
         self.unproven: list[str] = []
         self.slow: set[str] = set()
 
-    def _decided(self, config: pytest.Config) -> tuple[list[str], dict[str, int] | None]:
+    def _select(self, config: pytest.Config) -> tuple[list[str], dict[str, int] | None]:
         self.sources = digest() if self.file else ""
         rows = recorded(self.file, self.sources)
         base = config.getoption("changed")
-        return [row["test"] for row in rows if row["outcome"] == "passed"], (
-            changed.distances(changed.changed_files(base)) if base else None
-        )
+        far = changed.distances(changed.changed_files(base)) if base else None
+        return [row["test"] for row in rows if row["outcome"] == "passed"], far
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: object) -> None:
-        """Hand a worker what was decided (pytest-xdist)."""
+        """Hand the selection to a worker of pytest-xdist."""
         node.workerinput["selection"] = (self.passed, self.far)  # type: ignore[attr-defined]
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -102,10 +104,10 @@ class Selection:
         outcome.get_result().user_properties.append(("cpu_s", _spent_s() - item.stash[_CPU]))  # type: ignore[attr-defined]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if not self.first:
+        if not self.is_first:
             return
-        fresh = {"test": report.nodeid, "outcome": "passed", "wall_s": 0.0, "cpu_s": 0.0}
-        row = self.rows.setdefault(report.nodeid, fresh)
+        new = {"test": report.nodeid, "outcome": "passed", "wall_s": 0.0, "cpu_s": 0.0}
+        row = self.rows.setdefault(report.nodeid, new)
         row["wall_s"] += report.duration
         row["cpu_s"] = dict(report.user_properties).get("cpu_s", 0.0)
         if report.outcome != "passed":
@@ -121,7 +123,7 @@ class Selection:
                 out.write("\n" + json.dumps(row | {"sources": self.sources}))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        if not self.first:
+        if not self.is_first:
             return
         for line in self.unproven:
             terminalreporter.write_line(f"not proven here: {line}")
@@ -132,13 +134,8 @@ class Selection:
                 terminalreporter.write_line(f"over {QUICK_S} s of the processor, and not marked slow: {name}")
 
 
-# Tests that `make check` leaves out are not measured against QUICK_S.
-MARKED = {"slow", "root", "lab", "wheel", "proof"}
-_CPU = pytest.StashKey[float]()
-
-
 def table(rows: list[dict[str, Any]]) -> list[str]:
-    """Return the lines of a table: tests and seconds by folder, of the last record of each test."""
+    """Return the lines of a table: tests and seconds by folder, by the last row of each test."""
     folders: dict[str, Counter[str]] = defaultdict(Counter)
     for row in {row["test"]: row for row in rows}.values():
         folder = str(Path(_file(row["test"])).parent)
@@ -159,6 +156,6 @@ def _file(nodeid: str) -> str:
 
 
 def _spent_s() -> float:
-    """Return the processor's seconds of this process and its ended children."""
+    """Return the CPU seconds of this process and of its ended children."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system

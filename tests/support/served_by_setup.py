@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""`learn serve --local` as docs/loop.md has it: a web server of Debian, `--setup`, its unit's command, a browser.
+"""Run `learn serve` as docs/loop.md says: a web server of Debian, `--setup`, the command of its unit, a browser.
 
     python -m tests.support.served_by_setup FOLDER [nginx|apache|haproxy]
 
 as root in namespaces of its own (`rigs/isolation.py`): /etc is a copy, /run and what programs write to is empty.
-Nothing here writes a configuration, an owner or a mode. Prints what was seen as JSON.
+Nothing here sets a configuration of the web server, an owner or a mode. Prints the results as JSON.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PATIENCE_S = 60.0
 
 
 def own_host(folder: Path) -> None:
-    """Give this mount namespace files of its own, as Debian leaves them, and what systemd mounts."""
+    """Give this mount namespace a copy of /etc, empty folders as of Debian's packages, and systemd's mounts."""
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     subprocess.run(["mount", "--make-rprivate", "/"], check=True)
     subprocess.run(["mount", "-t", "bpf", "bpf", "/sys/fs/bpf"], check=True)
@@ -57,6 +57,7 @@ def own_host(folder: Path) -> None:
 
 
 def ran(command: list[str]) -> str:
+    """Run a command that must succeed; return what it wrote to stderr."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, (command, done.stdout, done.stderr)
     return done.stderr
@@ -70,9 +71,8 @@ def until(holds: Callable[[], Any], about: Callable[[], object]) -> Any:
     return found
 
 
-def served(folder: Path) -> subprocess.Popen[bytes]:
-    """Start the unit's command, with the unit's folder and rights where systemd's programs are; return once it reports
-    that it is ready."""
+def start_unit(folder: Path) -> subprocess.Popen[bytes]:
+    """Start the command of the unit, with its rights if systemd is installed; wait until it is ready."""
     command = shlex.split(next(line for line in UNIT.read_text().splitlines() if line.startswith("ExecStart="))[10:])
     if shutil.which("systemd-analyze"):
         ran(["systemd-tmpfiles", "--create", "configtron-serve.conf"])
@@ -117,7 +117,7 @@ def main(folder: Path, server: str) -> None:
     refused = subprocess.run(setup, capture_output=True, text=True, check=False)
     seen |= {"refused": [refused.returncode, refused.stderr], "kept": UNIT.read_text() == by_hand}
     UNIT.write_text(by_hand.removesuffix("# by hand"))
-    serving = served(folder)
+    serving = start_unit(folder)
     ran(RELOAD[server])
     with (
         HeadlessPage("http://127.0.0.1/", 800, folder / "one", AGENT),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 watch_options = with_options(
     format_option(),
     output_option,
-    click.option("--for", "span", type=SPAN, metavar="SECONDS", help="Stop after so long; else at Ctrl-C."),
+    click.option("--for", "span", type=SPAN, metavar="SECONDS", help="Stop after this time.  [default: at Ctrl-C]"),
     click.option("--access-log", type=INPUT_FILE, help="Log of a web server (combined format), for devices."),
     click.option("--mmdb", "places", type=INPUT_FILE, multiple=True,
                  help="MaxMind-format file, for ASN or country; may be repeated."),

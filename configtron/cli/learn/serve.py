@@ -20,11 +20,11 @@ from configtron.report.log_lines import log_progress
 
 SERVERS = ("nginx", "apache", "haproxy")
 OPTIONS = with_options(
-    click.option("--setup", "server", type=click.Choice(SERVERS), help="Write what this web server and systemd need,"
-                 " let the server test it, and end. Again, it changes nothing."),
+    click.option("--setup", "server", type=click.Choice(SERVERS), help="Set up this web server"
+                 " and systemd, let the server test it, and exit."),
     click.option("--undo", is_flag=True, help="With --setup: take back what it wrote."),
     click.option("--local", is_flag=True, expose_value=False,
-                 help="This host alone, in one process: the default. `learn manager` serves many hosts."),
+                 help="The default: this host alone, in one process. `learn manager` is for many hosts."),
     click.option("--policy", default="thompson", show_default=True, metavar="POLICY", shell_complete=either,
                  help="Policy: one of `learn policies`."),
     click.option("--driver", metavar="NAME", shell_complete=drivers, help="Driver, as of `tune`.  [default: auto]"),
@@ -48,7 +48,7 @@ OPTIONS = with_options(
     click.option("--strategies", default="", metavar="NAME=SHARE,...",
                  help="Of --policy initial: which share draws which strategy (docs/initial.md)."),
     click.option("--fresh", is_flag=True, help="Forget what was learned; learn from the stored outcomes anew."),
-    click.option("--for", "span_s", type=SPAN, metavar="SECONDS", help="Stop after so long; else at Ctrl-C."),
+    click.option("--for", "span_s", type=SPAN, metavar="SECONDS", help="Stop after this time.  [default: at Ctrl-C]"),
 )  # fmt: skip
 # What `--help` lists last.
 ADVANCED = ("allow_unfair", "epoch_s", "least_clients", "seed", "strategies", "stage_clients", "dark_hours")
@@ -59,13 +59,14 @@ ADVANCED = ("allow_unfair", "epoch_s", "least_clients", "seed", "strategies", "s
 @stage_options
 @click.option("--page", default="", metavar="HOST:PORT", help="Serve the live page and /metrics there.")
 def serve(span_s: float | None, server: str | None, undo: bool, **given: Any) -> int:
-    """Tune this host's clients, learn from their page loads, and go on so until Ctrl-C; then put back what stood.
+    """Tune this host's clients and learn from their page loads, until Ctrl-C; then restore the previous settings.
 
-    All clients keep Default until --begin-with page loads have come in; then each epoch has a map, whose mixes reach
-    clients by stages. What the guard, --bound or the driver refuses is never tried. After a kill the same command goes
-    on; a lease of three seconds has put Default back meanwhile. See docs/loop.md.
+    All clients keep Default until --begin-with page loads have come in. Then each epoch has a map, which reaches the
+    clients by stages. What the guard, --bound or the driver refuses is never tried. After a kill Default is restored
+    within three seconds, by a lease, and the same command resumes. See docs/loop.md.
 
-    Needs the extras `learn` and `fleet`, and root. Exit code 5: these or a driver are missing; 6: another acts here.
+    Needs the extras `learn` and `fleet`, and root. Exit code 5: these or a driver are missing; 6: another process tunes
+    here.
     """
     if undo and not server:
         raise BadInput("--undo without --setup: name the web server, as in --setup nginx --undo")

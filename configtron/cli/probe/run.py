@@ -34,10 +34,10 @@ TODAYS = {
 @click.argument("words", metavar="[TARGET|@LIST|BLOCK|URL]...", nargs=-1, shell_complete=lists)
 @run_options
 def run(**given: Any) -> int:
-    """Probe targets and keep verdicts and packets.
+    """Probe targets, and store verdicts and packets.
 
-    A TARGET is a name, an address, a block (192.0.2.0/28) or a URL, with a port if need be; @LIST, or its name alone,
-    is a bundled list (`configtron probe lists`). Without targets, those of --input-file.
+    A TARGET is a name, an address, a block (192.0.2.0/28) or a URL, with or without a port. @LIST, or its name
+    alone, is a bundled list (`configtron probe lists`). --input-file reads targets from a file.
 
     \b
         configtron probe example.com

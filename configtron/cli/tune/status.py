@@ -35,10 +35,10 @@ def status(form: str, output_file: str, **_: object) -> None:
 @click.command(short_help="Show every apply, newest first: when it ended, and why.")
 @form_options
 def log(form: str, output_file: str) -> None:
-    """Show the apply transactions of the journal, newest first: driver, begin, status, seconds since the end, and why
-    it ended. Nothing is written.
+    """Show all apply transactions, newest first: driver, begin, status, seconds since the end, and why it ended.
+    Nothing is written.
 
-    `ended_s_ago` is empty while a transaction is in force, and where it is of an earlier boot.
+    `ended_s_ago` is empty for a transaction that is in force or of an earlier boot.
     """
     from configtron.service import lease
     from configtron.service.lease.rows import LOG_COLUMNS, log_rows

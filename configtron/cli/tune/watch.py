@@ -14,7 +14,7 @@ from configtron.model.errors import DONE, INTERRUPTED
 @click.command(short_help="Renew leases, and yield to external changes of a knob.")
 @format_option(text="Form of the events.")
 @output_option
-@click.option("--for", "span_s", type=SPAN, metavar="SECONDS", help="Stop after so long; else at Ctrl-C.")
+@click.option("--for", "span_s", type=SPAN, metavar="SECONDS", help="Stop after this time.  [default: at Ctrl-C]")
 def watch(form: str, output_file: str, span_s: float | None) -> int:
     """Renew the leases of what is in force here, recover what was left behind, and look for external changes, four
     times a second.

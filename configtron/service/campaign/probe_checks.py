@@ -9,7 +9,7 @@ from configtron.lab.uml.enclosure import cannot_enclose, missing
 from configtron.lab.uml.kernel import absent_for, is_whole, kernel_folder
 from configtron.lab.uml.recipes import LAB
 from configtron.linux.privileges import in_child, trace_me
-from configtron.model.checks import GREEN, NOT_HERE, Check, of_error
+from configtron.model.checks import GREEN, NOT_HERE, Check, check_of
 from configtron.model.errors import ConfigtronError
 from configtron.model.nouns import Vantage
 from configtron.probe.wire.isolation import check_table
@@ -22,7 +22,7 @@ PTRACE = "in a container: --cap-add SYS_PTRACE; on a host: sysctl -w kernel.yama
 
 
 def probe_checks() -> list[Check]:
-    """Try raw sockets with a capture filter, and the firewall rule that keeps the kernel's resets back."""
+    """Try raw sockets with a capture filter, and the firewall rule that drops the kernel's resets."""
     return [
         _tried("raw sockets and capture", "can be opened", lambda: VantageSockets(LOOPBACK, PORTS).close()),
         _tried("nftables", "the table can be made", lambda: check_table("", PORTS)),
@@ -33,12 +33,12 @@ def _tried(check: str, good: str, action: Callable[[], None]) -> Check:
     try:
         action()
     except ConfigtronError as error:
-        return of_error("probe", check, str(error))
+        return check_of("probe", check, str(error))
     return Check("probe", check, GREEN, good)
 
 
 def lab_checks() -> list[Check]:
-    """Check what the lab's hosts need: a host without it can probe, tune and learn all the same."""
+    """Check what the lab needs; nothing else needs it, so a lack is not red."""
     ptrace = in_child(trace_me)
     return [
         _lab("namespaces, mounts, programs", cannot_enclose(), "can be made"),
@@ -48,7 +48,7 @@ def lab_checks() -> list[Check]:
 
 
 def _lab(check: str, lack: str, good: str) -> Check:
-    return of_error("lab", check, lack, NOT_HERE) if lack else Check("lab", check, GREEN, good)
+    return check_of("lab", check, lack, NOT_HERE) if lack else Check("lab", check, GREEN, good)
 
 
 def _kernel_check() -> Check:

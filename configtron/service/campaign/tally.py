@@ -61,7 +61,7 @@ class RunTally:
         self._steps, self._cancelled = total * calls_each, cancelled
         self._calls = self._failed = self._ended = 0
         self._of_workers = 0, 0
-        # A line is due then, unless a result came.
+        # When the notice of silence is due, unless a result came before.
         self._clock, self._silent_until = clock, clock() + SILENT_S
         # Windows read of each target and vantage, until the first verdict.
         self._windows: dict[tuple[str, str], list[Observation]] | None = {} if total >= LONG else None
@@ -81,7 +81,7 @@ class RunTally:
             raise KeyboardInterrupt
 
     def _show_first(self, results: list[Result]) -> None:
-        """Report the first initial window that trials agree on: targets end together, and late."""
+        """Report the first initial window that trials agree on: no target has ended by then."""
         if (windows := self._windows) is None:
             return
         for result in results:
@@ -94,7 +94,7 @@ class RunTally:
                 return
 
     def _show_silence(self, results: list[Result]) -> None:
-        """Report once that not even a name was looked up: an address has its result at once."""
+        """Report once that no result came for SILENT_S: not even a name was looked up."""
         is_due = self._clock() >= self._silent_until
         if results or is_due:
             self._silent_until = float("inf")

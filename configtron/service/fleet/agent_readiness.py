@@ -8,22 +8,22 @@ import time
 from configtron.linux.notify import ready
 from configtron.linux.proc import LISTENING, tcp_lines
 
-# s after which an agent is ready without its beacons: what keeps them from being taken is logged, maps are applied.
+# s after which an agent is ready without beacons: it applies maps, and logs why no beacons are taken.
 WITHOUT_S = 20.0
 
 
 class AgentReadiness:
-    """port: of the beacons, which the process without rights listens on; 0: none are taken."""
+    """port: where the process without rights listens for beacons; 0: it does not."""
 
     def __init__(self, port: int) -> None:
         self._port, self._reported = port, False
-        self._without_s = time.monotonic() + WITHOUT_S
+        self._deadline_s = time.monotonic() + WITHOUT_S
 
     def turn(self, connected: bool) -> None:
-        """Report it once. connected: the process without rights runs."""
+        """Report once, when it is so. connected: the process without rights runs."""
         if self._reported:
             return
-        if (connected and self._listens()) or time.monotonic() >= self._without_s:
+        if (connected and self._listens()) or time.monotonic() >= self._deadline_s:
             ready()
             self._reported = True
 

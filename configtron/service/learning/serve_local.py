@@ -304,8 +304,8 @@ async def _run(
         step = applying.turn(time.clock_gettime(time.CLOCK_BOOTTIME), time.time_ns())
         applying.applier.turns.pass_on(book, boottime_ns())
         if step.applied is not None:
-            place = f"map {step.applied.term}.{step.applied.version}"
-            log.info("%s: %s; %s", place, mixes_text(step.applied), learning.learned())
+            log.info("map %d.%d: %s; %s", step.applied.term, step.applied.version, mixes_text(step.applied),
+                     learning.learned())  # fmt: skip
         if step.applied is not None or step.moved or step.retuned is not None:
             seen(step)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A line a minute about page loads: how many beacons or log lines came, and what became of each."""
+"""Log a line a minute about page loads: how many beacons or log lines came, and what became of each."""
 
 from __future__ import annotations
 
@@ -15,17 +15,14 @@ log = logging.getLogger("configtron.fleet")
 
 
 class CountsReport:
-    """What became of page loads, as a line a minute: numbers since the line before.
-
-    waiting   how many beacons have no result yet
-    """
+    """Counts since the line before. waiting: returns how many beacons have no result yet."""
 
     def __init__(self, about: str, waiting: Callable[[], int] = lambda: 0) -> None:
         self._about, self._waiting, self._reported = about, waiting, Counter[str]()
         self._due_s = time.monotonic() + REPORT_S
 
     def turn(self, counts: Callable[[], Counter[str]], *, now: bool = False) -> None:
-        """State what is new, if a minute has passed or it is asked for."""
+        """Log what is new, if a minute has passed. now: do not wait for the minute's end."""
         if not now and time.monotonic() < self._due_s:
             return
         self._due_s, found = time.monotonic() + REPORT_S, counts()

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Check the way of log lines and beacons from the web server to the reader: with lines and a beacon that do not count.
+"""Check that log lines and beacons reach the reader. What this sends does not count.
 
-Question   Do a page's log line and its beacon reach `learn serve` or an agent, and does it understand them?
-Method     A child process with the user, groups and root folder of the web server sends `TEST_LINE`; the reader
-           answers with its counts. Then a page is asked of the web server, and the counts show what became of its line.
-           A beacon is posted whose query the endpoint knows.
+Question   Do a page's log line and its beacon reach `learn serve` or an agent, and can it read them?
+Method     Send `TEST_LINE` from a child process with the user, groups and root folder of the web server; the reader
+           answers with its counts. Request a page from the web server; the counts show what became of its line. Post a
+           beacon with `TEST_QUERY`.
 Reads as   three `Check`s
 Fails as   "not possible here" where no process reads, none serves pages, or this one is not root
 """
@@ -32,16 +32,17 @@ from configtron.linux.privileges import become, in_child
 from configtron.linux.proc import LISTENING, PortHolder, port_holders, tcp_lines
 from configtron.model.checks import GREEN, NOT_HERE, RED, Check
 
-# Debian's user of web servers, where none runs.
+# The user of Debian's web servers, for a host where none runs.
 DEFAULT_USER = "www-data"
 # Apache's lines go through a logger that its first process starts, before it gives up root.
 APACHE = ("apache2", "httpd")
-# s: a reader that is busy learns, and reads again within a second. A web server logs after its answer, in milliseconds.
-ANSWER_S, PAGE_S, LOG_S, TRIES = 5.0, 5.0, 0.05, 20
-NAME_SOCKET = "name its socket: configtron doctor --log-socket PATH"
-# Counts of the reader are some hundred bytes.
+# s to wait for an answer, of the reader (it is busy for a second while it learns) and of the web server.
+ANSWER_S, PAGE_S = 5.0, 5.0
+# s between two looks for the log line, and how many: a web server logs milliseconds after its answer.
+LOG_S, TRIES = 0.05, 20
+# The counts of the reader are some hundred bytes.
 LONGEST_ANSWER = 65_536
-# Why a line is of no use -> what was found, what to do.
+# Reason that a line cannot be used -> what was found, what to do.
 FORMAT = "copy its lines from docs/outcomes.md (Set it up by hand), then: systemctl reload {program}"
 USELESS = {
     "line-unreadable": ("are not in the log format that the reader understands", FORMAT),
@@ -52,17 +53,17 @@ USELESS = {
 
 
 def delivery_checks(log_path: Path, beacons: str, ports: Collection[int]) -> list[Check]:
-    """Check the line, its format and the beacon. beacons: HOST:PORT. Errors: `BadInput`."""
+    """Check a log line, its format and a beacon. beacons: HOST:PORT. Errors: `BadInput`."""
     sender = sender_of(port_holders(ports))
-    answer = _asked(log_path, sender) if sender else ""
+    answer = _send_as(log_path, sender) if sender else ""
     checks = [line_check(log_path, sender, answer, ports)]
-    if answer.startswith("{") and sender:
+    if sender and answer.startswith("{"):
         checks.append(_format_check(log_path, sender, Counter(json.loads(answer)), ports))
     return [*checks, beacon_check(beacons, answer.startswith("{"))]
 
 
 def sender_of(holders: Sequence[PortHolder]) -> PortHolder | None:
-    """Return the process whose rights a log line is sent with; where none serves, one of `DEFAULT_USER`."""
+    """Return the process that logs, whose rights a test line needs; if none serves, a process of `DEFAULT_USER`."""
     if holders:
         apache = any(one.program in APACHE for one in holders)
         return min(holders, key=lambda one: one.uid if apache else -one.uid)
@@ -74,8 +75,8 @@ def sender_of(holders: Sequence[PortHolder]) -> PortHolder | None:
     return PortHolder(os.getpid(), DEFAULT_USER, user.pw_uid, user.pw_gid, groups)
 
 
-def ask(path: Path) -> str:
-    """Send a test line; return the reader's counts as JSON, or "closed PLACE", "unread", "silent"."""
+def send_test_line(path: Path) -> str:
+    """Send a test line; return the reader's counts as JSON, or why none came: "closed PATH", "unread", "silent"."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as end:
         end.bind("")  # an abstract address, chosen by the kernel
         end.settimeout(ANSWER_S)
@@ -84,27 +85,27 @@ def ask(path: Path) -> str:
             end.send(TEST_LINE)
             return end.recv(LONGEST_ANSWER).decode()
         except PermissionError:
-            return f"closed {_closed(path)}"
+            return f"closed {_first_closed(path)}"
         except (FileNotFoundError, ConnectionRefusedError):
             return "unread"
         except TimeoutError:
             return "silent"
 
 
-def _closed(path: Path) -> Path:
-    """Return the first folder on the way that this process may not enter, else the path."""
+def _first_closed(path: Path) -> Path:
+    """Return the first folder of a path that this process may not enter, else the path."""
     return next((folder for folder in reversed(path.parents) if not os.access(folder, os.X_OK)), path)
 
 
-def _asked(path: Path, sender: PortHolder) -> str:
-    """Ask with the sender's rights; return "" where this process may not take them."""
+def _send_as(path: Path, sender: PortHolder) -> str:
+    """Send a test line with the sender's rights; return "" where this process may not take them, else as above."""
 
     def as_sender() -> str:
         try:
             become(f"/proc/{sender.pid}/root", sender.uid, sender.gid, sender.groups)
         except OSError:
             return ""
-        return ask(path)
+        return send_test_line(path)
 
     return in_child(as_sender)
 
@@ -118,17 +119,18 @@ def line_check(path: Path, sender: PortHolder | None, answer: str, ports: Collec
     user, group = _name(pwd.getpwuid, sender.uid), _name(grp.getgrgid, sender.gid)
     if not answer:
         return row(NOT_HERE, f"only root can send as {user}", "sudo configtron doctor")
-    word, _, place = answer.partition(" ")
+    word, _, closed = answer.partition(" ")
     if answer.startswith("{"):
         return row(GREEN, f"{path}: the reader received a test line from {user}")
-    if word == "closed" and place == str(path):
+    if word == "closed" and closed == str(path):
         then = f"chgrp {group} {path}; for good: configtron learn serve --local --log-group {group}"
         return row(RED, f"{user} may not write to the socket {path}", then)
     if word == "closed":
-        then = f"chgrp {group} {place} && chmod g+x {place}"
-        return row(RED, f"{user} may not enter the folder {place} of the socket", then)
+        then = f"chgrp {group} {closed} && chmod g+x {closed}"
+        return row(RED, f"{user} may not enter the folder {closed} of the socket", then)
     if word == "unread":
-        return row(NOT_HERE, f"no process reads {path}", f"configtron learn serve --local; or {NAME_SOCKET}")
+        then = "configtron learn serve --local; or name its socket: configtron doctor --log-socket PATH"
+        return row(NOT_HERE, f"no process reads {path}", then)
     found = f"does not answer {user} within {ANSWER_S:g} s" if word == "silent" else f"cannot be reached: {answer}"
     return row(RED, f"the reader of {path} {found}", "start it again: configtron learn serve --local")
 
@@ -141,27 +143,27 @@ def _name(look_up: Callable[[int], pwd.struct_passwd | grp.struct_group], number
 
 
 def _format_check(path: Path, sender: PortHolder, before: Counter[str], ports: Collection[int]) -> Check:
-    """Ask the web server for a page, and the reader what became of the line."""
-    after, asked = before, _page_asked(ports)
-    for _ in range(TRIES if asked else 0):
+    """Request a page from the web server, and judge what became of its line."""
+    after, served = before, _request_page(ports)
+    for _ in range(TRIES if served else 0):
         time.sleep(LOG_S)
-        answer = _asked(path, sender)
+        answer = _send_as(path, sender)
         after = Counter(json.loads(answer)) if answer.startswith("{") else after
         if after["heard"] > before["heard"]:
             break
-    return format_check(before, after, asked, sender.program)
+    return format_check(before, after, served, sender.program)
 
 
-def format_check(before: Counter[str], after: Counter[str], asked: str, program: str) -> Check:
-    """Judge the reader's counts before and after a page was asked of the web server. asked: its address, "" for none;
-    without new lines, those since the reader began count."""
+def format_check(before: Counter[str], after: Counter[str], served: str, program: str) -> Check:
+    """Judge the reader's counts before and after the request of a page; if no line came meanwhile, judge all lines
+    since the reader began. served: the address that served the page, "" for none."""
     row, new = partial(Check, "learn", "log format"), after["heard"] - before["heard"]
     counts, lines = (after - before, new) if new else (after, after["heard"])
-    if not lines and not asked:
+    if not lines and not served:
         then = "name the web server's port: configtron doctor --port PORT"
         return row(NOT_HERE, "no web server answers, and no line came yet", then)
     if not lines:
-        return row(RED, f"{asked} served a page, and {program} sent no line", FORMAT.format(program=program))
+        return row(RED, f"{served} served a page, and {program} sent no line", FORMAT.format(program=program))
     for reason, (found, then) in USELESS.items():
         if 2 * counts[reason] > lines:
             text = f"the lines of {program} {found}: {counts[reason]} of {lines} ({reason})"
@@ -169,8 +171,8 @@ def format_check(before: Counter[str], after: Counter[str], asked: str, program:
     return row(GREEN, f"the lines of {program} are understood ({lines} came)")
 
 
-def _page_asked(ports: Collection[int]) -> str:
-    """Ask for the head of a page, by loopback where the server listens there; return the address that answered."""
+def _request_page(ports: Collection[int]) -> str:
+    """Request a page's head, by loopback where the server listens there; return the address that answered, or ""."""
     for one in sorted(tcp_lines(), key=lambda line: line.port):
         if one.state != LISTENING or one.port not in ports:
             continue
@@ -179,14 +181,14 @@ def _page_asked(ports: Collection[int]) -> str:
         page = http.client.HTTPConnection(host, one.port, timeout=PAGE_S)
         with suppress(OSError, http.client.HTTPException), closing(page):
             page.request("HEAD", "/", headers={"Connection": "close"})
-            # A TLS port answers so to plain HTTP; its line may be none of a page.
+            # A TLS port answers 400 to plain HTTP, and may log no page.
             if page.getresponse().status != http.client.BAD_REQUEST:
                 return f"{host} port {one.port}"
     return ""
 
 
-def beacon_check(beacons: str, reader: bool) -> Check:
-    """Post a test beacon. reader: a process reads log lines, so it should receive beacons too. Errors: `BadInput`."""
+def beacon_check(beacons: str, is_read: bool) -> Check:
+    """Post a test beacon. is_read: a process reads log lines, so it must receive beacons too. Errors: `BadInput`."""
     row, (host, port) = partial(Check, "learn", "beacon by loopback"), beacons_at(beacons)
     then = "start the reader, or name its address: configtron doctor --beacons HOST:PORT"
     try:
@@ -194,7 +196,7 @@ def beacon_check(beacons: str, reader: bool) -> Check:
             endpoint.request("POST", f"{BEACON_PATH}?{TEST_QUERY}", b"{}")
             status = endpoint.getresponse().status
     except (OSError, http.client.HTTPException):
-        return row(RED if reader else NOT_HERE, f"no process receives beacons at {beacons}", then)
+        return row(RED if is_read else NOT_HERE, f"no process receives beacons at {beacons}", then)
     if status != http.client.NO_CONTENT:
         return row(RED, f"{beacons} answers {status}: another program, or a flood", then)
     return row(GREEN, f"{beacons} received a test beacon")

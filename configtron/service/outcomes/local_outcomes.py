@@ -14,11 +14,12 @@ from configtron.learner.pageloads.plan_book import PlanBook
 from configtron.learner.receiving.http_endpoint import PORT
 from configtron.learner.receiving.log_socket import LogSocket
 from configtron.model.fleet import OutcomeRow
+from configtron.service.outcomes import web_server_texts
 from configtron.service.outcomes.counts_report import CountsReport
 from configtron.service.outcomes.page_outcomes import PageOutcomes
 from configtron.service.outcomes.root_reader import RecordSource, RootReader
 
-LOG_PATH = Path("/run/configtron/outcomes.log")
+LOG_PATH = Path(web_server_texts.LOG_PATH)
 # Seconds between two readings; the kernel buffers records meanwhile.
 EVERY_S = 0.1
 

@@ -52,7 +52,7 @@ def test_what_was_not_measured_is_not_stated() -> None:
     few = seen(P95, (10, 90), (10, 90))
     assert to_go(few, 0.0) == "at least some 2000 loads to go, the rate is not known"
     assert to_go(replace(few, units=(0, 90), loads=(0, 90)), 9.0) == "no load of the control group yet"
-    assert "not known how many" in to_go(seen(P95, (900, 900), (900, 900)), 9.0)
+    assert "how many is not known" in to_go(seen(P95, (900, 900), (900, 900)), 9.0)
 
 
 def test_the_rate_is_that_of_the_last_day() -> None:

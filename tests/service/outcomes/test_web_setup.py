@@ -11,14 +11,14 @@ import pytest
 from configtron.model.errors import BadInput
 from configtron.service.outcomes.marked_lines import (
     MARK,
-    in_haproxy_frontends,
-    in_nginx_servers,
-    is_as_written,
+    add_to_haproxy,
+    add_to_nginx,
+    is_unchanged,
     signed,
-    without_added,
+    without_marked,
 )
 from configtron.service.outcomes.web_server_texts import BLOCKS
-from configtron.service.outcomes.web_setup import change
+from configtron.service.outcomes.web_setup import replace_files
 from tests.support.real_servers import snippet
 
 SITE = """# server { listen 80; }
@@ -52,27 +52,27 @@ def test_the_document_has_what_setup_writes(server: str) -> None:
 
 
 def test_each_server_of_the_ports_gets_the_lines_that_it_needs() -> None:
-    found = in_nginx_servers(SITE, (80, 443), "/l", "access_log log;", "add_header timing;")
+    found = add_to_nginx(SITE, (80, 443), "/l", "access_log log;", "add_header timing;")
     assert [line for line in found.splitlines() if MARK in line] == [
         f"    include /l; {MARK}", f"    include /l; {MARK}", f"    access_log log; {MARK} ", f"    include /l; {MARK} "
     ]  # fmt: skip
-    assert in_nginx_servers(found, (80, 443), "/l", "access_log log;", "add_header timing;") == found
-    assert without_added(found) == SITE
-    assert in_nginx_servers(SITE, (81,), "/l", "", "") == SITE
+    assert add_to_nginx(found, (80, 443), "/l", "access_log log;", "add_header timing;") == found
+    assert without_marked(found) == SITE
+    assert add_to_nginx(SITE, (81,), "/l", "", "") == SITE
 
 
 def test_each_frontend_of_the_ports_gets_the_lines() -> None:
-    found = in_haproxy_frontends(PROXY + "\n", (80, 443), ["first"], ["last"], ["backend configtron"])
+    found = add_to_haproxy(PROXY + "\n", (80, 443), ["first"], ["last"], ["backend configtron"])
     added = [(at, line) for at, line in enumerate(found.splitlines()) if MARK in line]
     assert added == [(5, f"    first {MARK}"), (8, f"    last {MARK}"), (15, f"backend configtron {MARK}")]
-    assert in_haproxy_frontends(found, (80, 443), ["first"], ["last"], ["backend configtron"]) == found
-    assert without_added(found) == PROXY + "\n"
-    assert in_haproxy_frontends(PROXY + "\n", (82,), ["first"], ["last"], ["backend"]) == PROXY + "\n"
+    assert add_to_haproxy(found, (80, 443), ["first"], ["last"], ["backend configtron"]) == found
+    assert without_marked(found) == PROXY + "\n"
+    assert add_to_haproxy(PROXY + "\n", (82,), ["first"], ["last"], ["backend"]) == PROXY + "\n"
 
 
 def test_a_file_that_a_human_changed_is_known() -> None:
     text = signed("a\nb\n")
-    assert is_as_written(text) and not is_as_written(text + "c\n") and not is_as_written("a\nb\n")
+    assert is_unchanged(text) and not is_unchanged(text + "c\n") and not is_unchanged("a\nb\n")
 
 
 def test_what_the_server_refuses_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,9 +84,9 @@ def test_what_the_server_refuses_is_taken_back(tmp_path: Path, monkeypatch: pyte
     nginx.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     with pytest.raises(BadInput, match=r"nginx -t refuses .* nothing was changed: nginx: \[emerg\] duplicate location"):
-        change({kept: "after", new: "after", gone: None}, "nginx")
+        replace_files({kept: "after", new: "after", gone: None}, "nginx")
     assert (kept.read_text(), gone.read_text(), new.exists()) == ("before", "before", False)
     nginx.write_text("#!/bin/sh\n")
-    done = change({kept: "after", new: "after", gone: None}, "nginx")
+    done = replace_files({kept: "after", new: "after", gone: None}, "nginx")
     assert done == [f"wrote {kept}", f"wrote {new}", f"removed {gone}", "tested: nginx -t"]
     assert (kept.read_text(), gone.exists(), new.read_text()) == ("after", False, "after")
