@@ -292,6 +292,7 @@ def of_lease(files: Files) -> dict[str, Iterator[tuple[str, Call]]]:
         "acknowledge": of_name(lambda path, one: lease.acknowledge(path, [one])),
         "unacknowledge": of_name(lambda path, one: lease.unacknowledge(path, [one])),
         "acknowledged": with_values(lease.acknowledged, Path, files),
+        "history": with_values(lease.history, Path, files),
         "unfreeze": of_name(lambda path, one: lease.unfreeze(path, [one])),
         "wanted": with_values(lease.wanted, Path, files),
         "read_prefixes": with_values(lambda line: lease.read_prefixes([line], "x"), str, files),
