@@ -101,16 +101,17 @@ def _ready_check(ready: ReadinessCheck, serving: bool) -> Check:
 
 def database_check(path: Path) -> Check:
     """Judge whether a database opens, has a schema of this program's, and can be written."""
+    is_there = os.path.exists(path)
     try:
-        if path.exists():
+        if is_there:
             Database(path, traceless=True).close()
     except ConfigtronError as error:
         return of_error("learn", "database", str(error))
-    place = path if path.exists() else _nearest(path)
+    place = path if is_there else _nearest(path)
     if not os.access(place, os.W_OK):
-        then = f"chown {os.geteuid()} {place}; or name another: configtron --db FILE"
+        then = "run this as its owner; or name another: configtron --db FILE"
         return Check("learn", "database", RED, f"{place} cannot be written", then)
-    found = "opens and can be written" if path.exists() else "is made by the first command that stores something"
+    found = "opens and can be written" if is_there else "is made by the first command that stores something"
     return Check("learn", "database", GREEN, f"{path} {found}")
 
 
@@ -124,8 +125,8 @@ def room_check(path: Path) -> Check:
 
 
 def _nearest(path: Path) -> Path:
-    """Return the first folder above a path that exists."""
-    return next(folder for folder in path.resolve().parents if folder.exists())
+    """Return the first folder above a path that exists, as far as this process may see."""
+    return next(folder for folder in path.resolve().parents if os.path.exists(folder))
 
 
 def clock_check(first: ClockState, last: ClockState) -> Check:

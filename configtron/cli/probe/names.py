@@ -29,7 +29,7 @@ def run_number(_ctx: click.Context, _param: click.Parameter, value: str | None, 
 
 
 def _known(value: Iterable[str], names: Collection[str]) -> tuple[str, ...]:
-    found = tuple(value)
+    found = tuple(dict.fromkeys(value))
     for name in found:
         if name not in names:
             raise click.BadParameter(f"{name!r}; known are {', '.join(names)}")
