@@ -30,9 +30,10 @@ def python_files() -> dict[str, Path]:
 
 
 def changed_files(base: str) -> list[str]:
-    """Return the paths that differ from a commit, those not committed among them."""
-    words = ["git", "-C", str(ROOT), "diff", "--name-only", base, "--"]
-    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
+    """Return the paths that differ from a commit, those not committed among them. Errors: `CalledProcessError`."""
+    words = (["diff", "--name-only", base, "--"], ["ls-files", "--others", "--exclude-standard"])
+    ran = [subprocess.run(["git", "-C", str(ROOT), *one], capture_output=True, text=True, check=True) for one in words]
+    return [path for one in ran for path in one.stdout.splitlines()]
 
 
 def strings(file: Path) -> set[str]:

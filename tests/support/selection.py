@@ -36,14 +36,18 @@ _BEGAN_S = time.monotonic()
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("configtron")
     group.addoption("--record", type=Path, metavar="FILE")
-    group.addoption("--changed", metavar="BASE")
+    # Without BASE, as of a checkout that has no history: every test.
+    group.addoption("--changed", metavar="BASE", nargs="?", const="")
     group.addoption("--budget-s", type=float, default=float("inf"), metavar="N")
 
 
 def digest() -> str:
-    """Return a digest of the sources: the commit, and what differs from it."""
-    words = (["rev-parse", "HEAD"], ["diff", "HEAD"])
+    """Return a digest of the sources: the commit, and what differs from it; without git, one that never comes again."""
+    words = (["rev-parse", "HEAD"], ["diff", "HEAD"], ["ls-files", "--others", "--exclude-standard"])
     texts = [subprocess.run(["git", "-C", str(ROOT), *more], capture_output=True, check=False).stdout for more in words]
+    texts += (
+        [(ROOT / os.fsdecode(path)).read_bytes() for path in texts[-1].splitlines()] if texts[0] else [os.urandom(8)]
+    )
     return hashlib.sha256(b"".join(texts)).hexdigest()[:16]
 
 
@@ -72,9 +76,11 @@ class Selection:
         self.sources = digest() if self.file else ""
         rows = recorded(self.file, self.sources)
         base = config.getoption("changed")
-        return [row["test"] for row in rows if row["outcome"] == "passed"], (
-            changed.distances(changed.changed_files(base)) if base else None
-        )
+        try:
+            far = changed.distances(changed.changed_files(base)) if base else None
+        except subprocess.CalledProcessError as error:
+            raise pytest.UsageError(f"--changed {base}: {error.stderr.strip().splitlines()[0]}") from error
+        return [row["test"] for row in rows if row["outcome"] == "passed"], far
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: object) -> None:
