@@ -8,11 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from configtron.db.schema import VERSION
 from configtron.db.tuning import Tuning
 from configtron.model.errors import BadInput
 
 T = TypeVar("T")
+# The schema that first had a journal: an older database was never tuned. A later one may have rules in force.
+FIRST_TUNED = 3
 
 
 def read_only(path: Path, read: Callable[[Tuning], T]) -> T:
@@ -34,8 +35,7 @@ def _opened(path: Path) -> Tuning:
     try:
         return Tuning(path, traceless=True)
     except BadInput:
-        # A database of an older schema has nothing in force: the next command that writes brings it up to date.
-        if 0 < _version(path) < VERSION:
+        if 0 < _version(path) < FIRST_TUNED:
             return EmptyTuning(path)
         raise
 

@@ -101,16 +101,17 @@ def _ready_check(ready: ReadinessCheck, serving: bool) -> Check:
 
 def database_check(path: Path) -> Check:
     """Judge whether a database opens, has a schema of this program, and can be written."""
+    is_there = os.path.exists(path)
     try:
-        if path.exists():
+        if is_there:
             Database(path, traceless=True).close()
     except ConfigtronError as error:
         return check_of("learn", "database", str(error))
     written, found = path, "opens and can be written"
-    if not path.exists():
+    if not is_there:
         written, found = _nearest(path), "is made by the first command that stores something"
     if not os.access(written, os.W_OK):
-        then = f"chown {os.geteuid()} {written}; or name another: configtron --db FILE"
+        then = "run this as its owner; or name another: configtron --db FILE"
         return Check("learn", "database", RED, f"{written} cannot be written", then)
     return Check("learn", "database", GREEN, f"{path} {found}")
 
@@ -125,8 +126,8 @@ def room_check(path: Path) -> Check:
 
 
 def _nearest(path: Path) -> Path:
-    """Return the nearest folder above a path that exists."""
-    return next(folder for folder in path.resolve().parents if folder.exists())
+    """Return the nearest folder above a path that exists and that this process can see."""
+    return next(folder for folder in path.resolve().parents if os.path.exists(folder))
 
 
 def clock_check(first: ClockState, last: ClockState) -> Check:

@@ -223,6 +223,10 @@ def test_show_lists_runs_and_renders_one(db: str, capsys: Spoken) -> None:
     assert "a.example: na 10, eu 4" in text and ">= 3 L" in text
     assert run(["--db", db, "probe", "show", "last", "--target", "a.example", "--knob", "icw", "--evidence"]) == DONE
     assert "na.pcapng: 12" in capsys.readouterr().out
+    assert run(["--db", db, "probe", "show", "last", "-f", "flat", "--evidence"]) == BadInput.code
+    assert "leave one of them out" in capsys.readouterr().err
+    assert run(["--db", db, "probe", "show", "last", "-f", "csv", "--fields", "icw,icw"]) == DONE
+    assert capsys.readouterr().out.startswith("host,vantage,icw,icw_grade,icw_reason\n")
     assert run(["--db", db, "probe", "show", "1", "--target", "absent.example"]) == NOTHING
     assert capsys.readouterr() == ("", "configtron: run 1: nothing kept of absent.example\n")
 

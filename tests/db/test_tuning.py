@@ -175,6 +175,16 @@ def test_reading_a_database_that_never_tuned_is_empty(tmp_path: Path) -> None:
         read_only(tmp_path / "text", Tuning.wanted)
 
 
+def test_an_older_database_that_may_have_rules_in_force_is_not_read_as_empty(tmp_path: Path) -> None:
+    """`tune log` had "no transaction yet" for a journal of 0.2.0, and `status` called its rules foreign."""
+    Tuning(tmp_path / "t.db").close()
+    database = sqlite3.connect(tmp_path / "t.db", isolation_level=None)
+    database.execute("PRAGMA user_version = 10")
+    database.close()
+    with pytest.raises(BadInput, match="an older schema .*configtron probe show"):
+        read_only(tmp_path / "t.db", Tuning.wanted)
+
+
 def test_reading_is_repeated_if_another_process_wrote_meanwhile(tmp_path: Path) -> None:
     path = tmp_path / "t.db"
     with Tuning(path) as book:

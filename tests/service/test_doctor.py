@@ -17,10 +17,11 @@ import pytest
 
 from configtron.cli.outermost import run
 from configtron.linux.adjtimex import ClockState, clock_state
+from configtron.linux.privileges import become, in_child
 from configtron.linux.proc import PortHolder
 from configtron.model.checks import GREEN, NOT_HERE, RED
 from configtron.model.errors import CONDITION, DONE
-from configtron.service.doctor import EARLIEST_NS, clock_check
+from configtron.service.doctor import EARLIEST_NS, clock_check, database_check, room_check
 from configtron.service.outcomes.delivery import format_check, sender_of
 from rigs import ROOT
 from rigs.isolation import apart, with_own_pins
@@ -137,3 +138,20 @@ def test_the_exit_code_is_that_of_the_rows(
     assert not (tmp_path / "db").exists() and len(rows) > 4
     if os.geteuid() == 0:
         assert ("raw sockets and capture", GREEN) in [(row["check"], row["state"]) for row in rows]
+
+
+@pytest.mark.root
+def test_a_folder_that_is_closed_to_this_user_is_a_row_and_no_advice_to_own_a_folder_of_the_system(
+    tmp_path: Path,
+) -> None:
+    """The whole doctor ended in "Permission denied"; without a home, it advised `chown 65534 /`."""
+    tmp_path.chmod(0o700)
+
+    def judged() -> str:
+        become("/", 65534, 65534, ())
+        closed = tmp_path / "folder" / "db"
+        return "\n".join(one.line() for one in (database_check(closed), room_check(closed), database_check(Path("/x"))))
+
+    database, room, without_home = in_child(judged).split("\n")
+    assert "cannot be written" in database and "MB" in room
+    assert "/ cannot be written" in without_home and "chown" not in without_home

@@ -30,9 +30,13 @@ def python_files() -> dict[str, Path]:
 
 
 def changed_files(base: str) -> list[str]:
-    """Return the paths that differ from a commit, with changes that are not committed."""
-    words = ["git", "diff", "--name-only", base, "--"]
-    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    """Return the paths that differ from a commit, with changes that are not committed and files that git does not know.
+
+    Errors: `CalledProcessError`.
+    """
+    commands = (["diff", "--name-only", base, "--"], ["ls-files", "--others", "--exclude-standard"])
+    done = [subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True) for words in commands]
+    return [path for one in done for path in one.stdout.splitlines()]
 
 
 def strings(file: Path) -> set[str]:

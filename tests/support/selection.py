@@ -39,14 +39,18 @@ _BEGAN_S = time.monotonic()
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("configtron")
     group.addoption("--record", type=Path, metavar="FILE")
-    group.addoption("--changed", metavar="BASE")
+    # Without BASE, as of a checkout that has no history: every test.
+    group.addoption("--changed", metavar="BASE", nargs="?", const="")
     group.addoption("--budget-s", type=float, default=float("inf"), metavar="N")
 
 
 def digest() -> str:
-    """Return a digest of the sources: of the commit and of the changes since."""
-    commands = (["rev-parse", "HEAD"], ["diff", "HEAD"])
+    """Return a digest of the sources: of the commit and of the changes since. Without git it is a new one each time."""
+    commands = (["rev-parse", "HEAD"], ["diff", "HEAD"], ["ls-files", "--others", "--exclude-standard"])
     texts = [subprocess.run(["git", *words], cwd=ROOT, capture_output=True, check=False).stdout for words in commands]
+    texts += (
+        [(ROOT / os.fsdecode(path)).read_bytes() for path in texts[-1].splitlines()] if texts[0] else [os.urandom(8)]
+    )
     return hashlib.sha256(b"".join(texts)).hexdigest()[:16]
 
 
@@ -75,7 +79,10 @@ class Selection:
         self.sources = digest() if self.file else ""
         rows = recorded(self.file, self.sources)
         base = config.getoption("changed")
-        far = changed.distances(changed.changed_files(base)) if base else None
+        try:
+            far = changed.distances(changed.changed_files(base)) if base else None
+        except subprocess.CalledProcessError as error:
+            raise pytest.UsageError(f"--changed {base}: {error.stderr.strip().splitlines()[0]}") from error
         return [row["test"] for row in rows if row["outcome"] == "passed"], far
 
     @pytest.hookimpl(optionalhook=True)

@@ -29,10 +29,9 @@ def run_number(_ctx: click.Context, _param: click.Parameter, value: str | None, 
 
 
 def _known(value: Iterable[str], names: Collection[str]) -> tuple[str, ...]:
-    found = tuple(value)
-    for name in found:
-        if name not in names:
-            raise click.BadParameter(f"{name!r}; known are {', '.join(names)}")
+    found = tuple(dict.fromkeys(value))
+    if unknown := [name for name in found if name not in names]:
+        raise click.BadParameter(f"{unknown[0]!r}; known are {', '.join(names)}")
     return found
 
 

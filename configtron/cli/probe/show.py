@@ -32,6 +32,8 @@ def show(run: int | None, form: str, output_file: str, targets: tuple[str, ...],
     check_fields(form, fields)
     if run is None and (targets or vantages or knobs or evidence or fields or form == "flat"):
         raise BadInput("--target, --vantage, --knob, --fields, --evidence and -f flat need a RUN: a number, or last")
+    if evidence and form == "flat":
+        raise BadInput("--evidence shows trials, and a line of flat is a host; leave one of them out")
     with campaign.open_runs(settings().db) as store, opened(output_file) as out:
         if run is None:
             write_list(campaign.RUNS_SCHEMA, campaign.RUNS_COLUMNS, campaign.run_rows(store), form, out)

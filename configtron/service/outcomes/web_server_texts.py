@@ -18,7 +18,8 @@ map $configtron_page $configtron_timing { default ''; 1 'ct;desc="$request_id"';
 """
 NGINX_LOG = "access_log syslog:server=unix:/run/configtron/outcomes.log,nohostname configtron if=$configtron_page;\n"
 NGINX_HEADER = "add_header Server-Timing $configtron_timing;\n"
-NGINX_LOCATION = """location /configtron/ {
+# ^~: a location of a pattern, as of all `.js`, would take the beacon script.
+NGINX_LOCATION = """location ^~ /configtron/ {
     proxy_pass http://127.0.0.1:9315;
     proxy_set_header X-Real-IP $remote_addr;
 }

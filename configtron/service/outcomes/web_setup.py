@@ -12,21 +12,25 @@ Fails as   `BadInput` where the server refuses the result or has no site, `Refus
 from __future__ import annotations
 
 import grp
+import os
 import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from configtron.learner.receiving.http_endpoint import beacons_at
 from configtron.learner.receiving.log_socket import FOLDER_MODE, WANTED_QUEUE, queue_length
-from configtron.model.errors import BadInput, Missing, Refused, cannot_write, no_permission
+from configtron.model.errors import BadInput, ConfigtronError, Missing, Refused, cannot_write, no_permission
 from configtron.service.lease.systemd_units import program, writers_warning
 from configtron.service.outcomes import web_server_texts as texts
 from configtron.service.outcomes.marked_lines import (
+    MARK,
     add_to_haproxy,
     add_to_nginx,
+    is_silent,
     is_unchanged,
     signed,
     without_marked,
@@ -42,8 +46,6 @@ UNIT, TMPFILES = Path("/etc/systemd/system", SERVE), Path("/etc/tmpfiles.d/confi
 JOINED = Path(AGENT_STATE, "manager.json")
 TESTS = {"nginx": ["nginx", "-t"], "apache": ["apachectl", "configtest"],
          "haproxy": ["haproxy", "-c", "-f", str(HAPROXY)]}  # fmt: skip
-# Groups that each server's workers may have, for a server that does not run.
-GROUPS = {"nginx": ("www-data", "nginx"), "apache": ("www-data", "apache"), "haproxy": ("haproxy",)}
 SERVICES = {"nginx": "nginx", "apache": "apache2", "haproxy": "haproxy"}
 
 
@@ -60,21 +62,24 @@ class SetupOptions:
 
 def set_up(options: SetupOptions) -> list[str]:
     """Write files and lines; return what was done and what to do next, line by line. Errors: see above."""
+    check_root()
     beacons_at(options.beacons)
     run(TESTS[options.server])
     own = own_files(options)
     for path in own:
         if (now := read(path)) is not None and not is_unchanged(now):
-            raise Refused(f"{path} was changed by hand: move it away, then run this again")
+            raise Refused(f"{path} was changed by hand: run this with --undo, move it away, then run this again")
     sites = marked_sites(options)
     if options.server != "apache" and sites == {path: without_marked(text) for path, text in sites.items()}:
         ports = " or ".join(map(str, options.ports))
         raise BadInput(f"no site of {options.server} is on port {ports}: write one first, or name its port by --port")
     done = replace_files({**own, **sites}, options.server)
+    silent = [f"no line will come from {path}: remove `access_log off;` there" for path in silent_files(sites, options)]
     reload = f"systemctl reload {SERVICES[options.server]}"
     start = f"systemctl daemon-reload && systemctl enable --now {SERVE} && " if UNIT in own else ""
     return [
         *done,
+        *silent,
         *filter(None, [writers_warning()]),
         f"next: systemd-tmpfiles --create {TMPFILES.name} && {start}{reload}",
     ]
@@ -82,10 +87,11 @@ def set_up(options: SetupOptions) -> list[str]:
 
 def take_back(server: str) -> list[str]:
     """Take back what `set_up` wrote; return what was done, line by line. Errors: see above."""
+    check_root()
     paths = {"nginx": [NGINX_HTTP, NGINX_LOCATION], "apache": [APACHE], "haproxy": []}[server]
     own = {path: read(path) for path in (*paths, UNIT, TMPFILES)}
     kept = [f"kept {path}: it was changed by hand" for path, text in own.items() if text and not is_unchanged(text)]
-    sites = {path: without_marked(text) for path, text in site_files(server).items()}
+    sites = {path: without_marked(text) for path, text in marked_files(server).items()}
     gone = {path: None for path, text in own.items() if text and is_unchanged(text)}
     done = replace_files({**sites, **gone}, server)
     following = f"next: systemctl disable --now {SERVE}; systemctl daemon-reload; systemctl reload {SERVICES[server]}"
@@ -94,9 +100,9 @@ def take_back(server: str) -> list[str]:
 
 def own_files(options: SetupOptions) -> dict[Path, str]:
     """Return the texts of the files that are wholly ours, by path. Errors: `BadInput` and `Missing` for the group."""
-    group = web_group(options.log_group, options.ports, GROUPS[options.server])
+    group = web_group(options.log_group, options.ports, ())
     if group is None:
-        raise Missing(f"the group of {options.server} is unknown here; run this as root, and name it by --log-group")
+        raise Missing(f"the group of {options.server} shows when it runs: start it first, or name it by --log-group")
     name, path = grp.getgrgid(group).gr_name, socket_path(options)
     words = ["--beacons", options.beacons, "--log-socket", str(path), "--log-group", name]
     words += [word for port in options.ports for word in ("--port", str(port))]
@@ -117,7 +123,8 @@ def marked_sites(options: SetupOptions) -> dict[Path, str]:
     found = site_files(options.server)
     if options.server == "nginx":
         log, header = with_addresses(texts.NGINX_LOG, options).strip(), texts.NGINX_HEADER.strip()
-        return {path: add_to_nginx(text, options.ports, str(NGINX_LOCATION), log, header)
+        by_path = {str(path): text for path, text in found.items()}
+        return {path: add_to_nginx(text, options.ports, str(NGINX_LOCATION), log, header, by_path)
                 for path, text in found.items()}  # fmt: skip
     first, last, backend = (with_addresses(text, options).splitlines()
                             for text in (texts.HAPROXY_FIRST, texts.HAPROXY_LAST, texts.HAPROXY_BACKEND))  # fmt: skip
@@ -128,10 +135,26 @@ def site_files(server: str) -> dict[Path, str]:
     """Return the files that get marked lines; nginx lists those that it reads. Errors: `BadInput`, `Missing`."""
     listed = [HAPROXY] if server == "haproxy" else []
     if server == "nginx":
-        dumped = run(["nginx", "-T"]).stdout
-        listed = [Path(name) for name in re.findall(r"^# configuration file (.+):$", dumped, re.M)]
+        listed = nginx_files()
     own = (NGINX_HTTP, NGINX_LOCATION)
     return {path: text for path in listed if path not in own and (text := read(path)) is not None}
+
+
+def nginx_files() -> list[Path]:
+    """Return the files that nginx reads. Errors: `BadInput`, `Missing`."""
+    dumped = run(["nginx", "-T"]).stdout
+    return [Path(name) for name in re.findall(r"^# configuration file (.+):$", dumped, re.M)]
+
+
+def marked_files(server: str) -> dict[Path, str]:
+    """Return the files with marked lines, also if nginx does not list its files: its test fails if a file of ours is
+    missing."""
+    try:
+        return site_files(server)
+    except BadInput:
+        there = (path for path in NGINX_LOCATION.parent.rglob("*") if path.is_file())
+        found = {path: read(path) or "" for path in there if path not in (NGINX_HTTP, NGINX_LOCATION)}
+        return {path: text for path, text in found.items() if MARK in text}
 
 
 def socket_path(options: SetupOptions) -> Path:
@@ -147,6 +170,13 @@ def with_addresses(text: str, options: SetupOptions) -> str:
     return text.replace(texts.LOG_PATH, path).replace(texts.BEACONS, options.beacons)
 
 
+def silent_files(sites: Mapping[Path, str], options: SetupOptions) -> list[Path]:
+    """Return the files of nginx that switch off the logs of a site, or of all sites."""
+    by_path = {str(path): text for path, text in sites.items()}
+    return [path for path, text in sites.items() if options.server == "nginx" and
+            is_silent(text, options.ports, by_path)]  # fmt: skip
+
+
 def replace_files(wanted: Mapping[Path, str | None], server: str) -> list[str]:
     """Write files (None: remove), and let the server test them; restore all if it refuses. Return what was done."""
     before = {path: read(path) for path in wanted}
@@ -155,12 +185,22 @@ def replace_files(wanted: Mapping[Path, str | None], server: str) -> list[str]:
         for path in changed:
             write(path, wanted[path])
         run(TESTS[server])
+        if wanted.get(NGINX_HTTP) and NGINX_HTTP not in nginx_files():
+            raise BadInput(f"nginx does not read {NGINX_HTTP}, and nothing was changed: add this to the block http of"
+                           f" nginx.conf: include {NGINX_HTTP.parent}/*.conf;")  # fmt: skip
     except BaseException:
         for path in changed:
-            write(path, before[path])
+            with suppress(ConfigtronError):
+                write(path, before[path])
         raise
     done = [f"{'removed' if wanted[path] is None else 'wrote'} {path}" for path in changed]
     return [*(done or ["nothing to change"]), f"tested: {' '.join(TESTS[server])}"]
+
+
+def check_root() -> None:
+    """Raise `Missing` unless this process is root, which owns a web server's configuration and log."""
+    if os.geteuid() != 0:
+        raise Missing("only root may change a web server's configuration; run this as root")
 
 
 def run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
@@ -194,10 +234,28 @@ def write(path: Path, text: str | None) -> None:
         if text is None:
             path.unlink(missing_ok=True)
         elif path.parent.is_dir():
-            path.write_bytes(text.encode(errors="surrogateescape"))
+            _replace(path.resolve(), text.encode(errors="surrogateescape"))
         else:
             raise Missing(f"no folder {path.parent} here: this setup is for Debian's layout; see docs/outcomes.md")
     except PermissionError as error:
         raise no_permission(path, error) from error
     except OSError as error:
         raise cannot_write(path, error) from error
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all, also on a full disk or where the power fails. Errors: `OSError`."""
+    # No pattern of an `include` has a name that begins with a dot.
+    new = path.with_name(f".{path.name}.configtron")
+    try:
+        new.touch()
+        if path.exists():
+            shutil.copystat(path, new)
+            os.chown(new, path.stat().st_uid, path.stat().st_gid)
+        with new.open("wb") as out:
+            out.write(content)
+            out.flush()
+            os.fsync(out.fileno())
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)

@@ -4,22 +4,14 @@ killed, it leaves Default."""
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from configtron.model.errors import REFUSED
 from configtron.model.tuning import Place
 from configtron.tune.drivers.ebpf import EbpfDriver
-from rigs import ROOT
-from rigs.isolation import apart
+from tests.support.apart import apart_in_folder
 from tests.support.headless import NAMES
 from tests.support.real_servers import absent
 
@@ -50,17 +42,6 @@ def test_a_server_of_debian_set_up_by_one_command_and_a_browser_bring_rows(serve
 
 def lacking(*programs: str) -> str:
     return "" if any(map(shutil.which, programs)) else f"needs {programs[0]}"
-
-
-def apart_in_folder(module: str, *words: str) -> Any:
-    """Return what a program of tests/support prints, which runs in namespaces of its own with a folder."""
-    with tempfile.TemporaryDirectory(prefix="served-") as folder:
-        Path(folder).chmod(0o755)
-        command = apart([sys.executable, "-m", module, folder, *words])
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=400, check=False)
-        assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout)
 
 
 @pytest.mark.root

@@ -4,21 +4,23 @@ tests/service/learning/test_serve_local.py."""
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 import pytest
 
-from configtron.model.errors import BadInput
+from configtron.model.errors import BadInput, Unwritten
 from configtron.service.outcomes.marked_lines import (
     MARK,
     add_to_haproxy,
     add_to_nginx,
+    is_silent,
     is_unchanged,
     signed,
     without_marked,
 )
 from configtron.service.outcomes.web_server_texts import BLOCKS
-from configtron.service.outcomes.web_setup import replace_files
+from configtron.service.outcomes.web_setup import replace_files, write
 from tests.support.real_servers import snippet
 
 SITE = """# server { listen 80; }
@@ -54,11 +56,45 @@ def test_the_document_has_what_setup_writes(server: str) -> None:
 def test_each_server_of_the_ports_gets_the_lines_that_it_needs() -> None:
     found = add_to_nginx(SITE, (80, 443), "/l", "access_log log;", "add_header timing;")
     assert [line for line in found.splitlines() if MARK in line] == [
-        f"    include /l; {MARK}", f"    include /l; {MARK}", f"    access_log log; {MARK} ", f"    include /l; {MARK} "
+        f"    include /l; {MARK}", f"    add_header timing; {MARK} ", f"    include /l; {MARK}",
+        f"    access_log log; {MARK} ", f"    include /l; {MARK} ",
     ]  # fmt: skip
     assert add_to_nginx(found, (80, 443), "/l", "access_log log;", "add_header timing;") == found
     assert without_marked(found) == SITE
     assert add_to_nginx(SITE, (81,), "/l", "", "") == SITE
+
+
+def test_a_directive_that_a_server_includes_or_a_location_has_replaces_those_of_http() -> None:
+    files = {"/etc/nginx/snippets/own.conf": "include snippets/more*;\n", "/etc/nginx/snippets/more": "add_header A b;"}
+    site = "server {\n    include snippets/own.conf;\n    location = /a {\n        access_log off;\n    }\n}\n"
+    found = add_to_nginx(site, (80,), "/l", "access_log log;", "add_header timing;", files)
+    assert [line.strip() for line in found.splitlines() if MARK in line] == [
+        f"include /l; {MARK}", f"add_header timing; {MARK}"
+    ]  # fmt: skip
+    assert without_marked(found) == site
+
+
+def test_a_server_of_stream_is_no_site() -> None:
+    """The file of a block `stream` looks like one of sites: nginx refused a location there, and with it the whole."""
+    stream = "server {\n    listen 443;\n    proxy_pass 192.0.2.1:443;\n}\n"
+    assert add_to_nginx(stream, (443,), "/l", "log;", "header;") == stream
+
+
+def test_a_site_without_logs_is_named() -> None:
+    assert is_silent("http { access_log off; server { listen 81; } }", (80,))
+    assert is_silent("server { access_log off; }", (80,)) and not is_silent("server { access_log off; }", (81,))
+    assert not is_silent("server { location = /favicon.ico { access_log off; } }", (80,))
+
+
+def test_haproxy_without_indentation_of_several_ports_and_of_tcp_beside() -> None:
+    """`bind :80,:8080` was no port 80; one frontend of TCP had the whole configuration refused."""
+    web = "frontend web\nmode http\nbind :80,:8080\ndefault_backend pages\r\n"
+    tcp = "defaults\n    mode tcp\nfrontend tls\n    bind [::]:443\n    # a\fb\n    default_backend pages\n"
+    found = add_to_haproxy(tcp + web, (80, 443), ["first"], ["last"], ["backend configtron"])
+    assert [line for line in found.split("\n") if MARK in line] == [
+        f"    first {MARK}", f"    last {MARK}", f"backend configtron {MARK}"
+    ]  # fmt: skip
+    assert found.startswith(tcp) and without_marked(found) == tcp + web
 
 
 def test_each_frontend_of_the_ports_gets_the_lines() -> None:
@@ -73,6 +109,23 @@ def test_each_frontend_of_the_ports_gets_the_lines() -> None:
 def test_a_file_that_a_human_changed_is_known() -> None:
     text = signed("a\nb\n")
     assert is_unchanged(text) and not is_unchanged(text + "c\n") and not is_unchanged("a\nb\n")
+    assert not is_unchanged(text + "\udcfc")  # a byte that is no UTF-8
+
+
+def test_a_disk_that_is_full_leaves_the_file_whole(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    site.write_text("server {}")
+    site.chmod(0o640)
+    whole = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, whole[1]))
+    try:
+        with pytest.raises(Unwritten):
+            write(site, "x" * 200)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, whole)
+    assert site.read_text() == "server {}" and list(tmp_path.iterdir()) == [site]
+    write(site, "server { }")
+    assert (site.read_text(), site.stat().st_mode & 0o777) == ("server { }", 0o640)
 
 
 def test_what_the_server_refuses_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
