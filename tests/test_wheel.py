@@ -60,6 +60,7 @@ RUNS: dict[str, tuple[tuple[str, ...], set[int]]] = {
     "tune reapply": (("tune", "reapply"), {0, 4}),
     "tune verify": (("tune", "verify"), {0, 4}),
     "tune doctor": (("tune", "doctor"), {0}),
+    "tune log": (("tune", "log"), {0}),
     "tune profile drop": (("tune", "profile", "drop", "unknown"), {2, 4}),
     "tune profile list": (("tune", "profile", "list"), {0, 4}),
     "tune profile set": (("tune", "profile", "set", "web", "initcwnd=20"), {0}),
