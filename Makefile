@@ -125,12 +125,12 @@ test: module lint golden
 	@$(PYTEST) -n 2 $(PARALLEL) -m 'proof and not alone or $(QUICK)'
 
 test-all: module lint golden
-	$(call say,tests that need no root)
-	@$(PYTEST) -n 2 $(PARALLEL) --record $(RECORD) -m 'not (root or alone)'
-	$(call say,tests that need root)
-	@$(PYTEST) $(APART) --record $(RECORD) -m 'root and not alone'
-	$(call say,tests that need the machine for themselves)
-	@$(PYTEST) --record $(RECORD) -m alone
+	$(call say,every test: those that need no root; those that do; those that need the machine for themselves)
+	@ended=0; \
+	$(PYTEST) -n 2 $(PARALLEL) --record $(RECORD) -m 'not (root or alone)' || ended=1; \
+	$(PYTEST) $(APART) --record $(RECORD) -m 'root and not alone' || ended=1; \
+	$(PYTEST) --record $(RECORD) -m alone || ended=1; \
+	exit $$ended
 
 test-changed: module
 	$(call say,tests that the change since $(BASE) reaches)
