@@ -141,7 +141,8 @@ def _make_folder(folder: Path, group: int | None) -> None:
 def _hand_to(path: Path, group: int | None) -> None:
     """Give a path to a group, if this process may; `access` shows the result."""
     if group is not None and path.stat().st_gid != group:
-        with suppress(PermissionError):
+        # EPERM; EINVAL for a group that a container does not map.
+        with suppress(OSError):
             os.chown(path, -1, group)
 
 

@@ -12,12 +12,15 @@ import pytest
 
 from configtron.cli.outermost import run
 from configtron.db.store import Store
+from configtron.lab.uml.enclosure import cannot_enclose
 from configtron.model.errors import DONE, REFUSED, UNWRITTEN, USAGE, BadInput
 from configtron.probe.blocklist import Blocklist
 from configtron.service.campaign.layout import SHARDS, load_layout
 from configtron.service.campaign.runs import is_locked, locked
 
 Spoken = pytest.CaptureFixture[str]
+# The lab is looked for first.
+NEEDS_LAB = pytest.mark.skipif(bool(cannot_enclose()), reason=cannot_enclose())
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +50,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("--metadata-file", "/nonexistent/x"),
         ("--save-pcap", "/proc/nope"),
         ("--sites", "3"),
-        ("--lab", "--sites", "1"),
+        pytest.param(("--lab", "--sites", "1"), marks=NEEDS_LAB),
         ("--resume", "1"),  # not beside a target
     ],
 )
@@ -113,6 +116,7 @@ def test_a_malformed_block_is_no_page(word: str, what: str, capsys: Spoken) -> N
     assert captured.out == "" and what in captured.err
 
 
+@NEEDS_LAB
 def test_more_sites_than_there_are(capsys: Spoken) -> None:
     assert run(["probe", "alexa-top1k", "--lab", "--backend", "netns", "--sites", "999999999", "--dry-run"]) == USAGE
     assert "the lists have 1000 names" in capsys.readouterr().err

@@ -27,7 +27,8 @@ from configtron.service.campaign.runs import find_run, run_folder
 from configtron.service.campaign.scoring import NOT_PROBED, judged
 from rigs.waiting import GUEST_S
 
-pytestmark = pytest.mark.lab
+LACK = uml.UmlVirtual().available()
+pytestmark = [pytest.mark.lab, pytest.mark.skipif(bool(LACK), reason=LACK)]
 SITES = "24"
 LAB = ("probe", "alexa-top1k", "--lab", "--sites", SITES)
 
