@@ -38,6 +38,7 @@ DEFAULT_USER = "www-data"
 APACHE = ("apache2", "httpd")
 # s: a reader that is busy learns, and reads again within a second. A web server logs after its answer, in milliseconds.
 ANSWER_S, PAGE_S, LOG_S, TRIES = 5.0, 5.0, 0.05, 20
+START_READER = "configtron learn serve --setup nginx, or for an agent docs/fleet.md"
 NAME_SOCKET = "name its socket: configtron doctor --log-socket PATH"
 # Counts of the reader are some hundred bytes.
 LONGEST_ANSWER = 65_536
@@ -128,7 +129,7 @@ def line_check(path: Path, sender: PortHolder | None, answer: str, ports: Collec
         then = f"chgrp {group} {place} && chmod g+x {place}"
         return row(RED, f"{user} may not enter the folder {place} of the socket", then)
     if word == "unread":
-        return row(NOT_HERE, f"no process reads {path}", f"configtron learn serve --local; or {NAME_SOCKET}")
+        return row(NOT_HERE, f"no process reads {path}", f"{START_READER}; or {NAME_SOCKET}")
     found = f"does not answer {user} within {ANSWER_S:g} s" if word == "silent" else f"cannot be reached: {answer}"
     return row(RED, f"the reader of {path} {found}", "start it again: configtron learn serve --local")
 
@@ -188,7 +189,7 @@ def _page_asked(ports: Collection[int]) -> str:
 def beacon_check(beacons: str, reader: bool) -> Check:
     """Post a test beacon. reader: a process reads log lines, so it should receive beacons too. Errors: `BadInput`."""
     row, (host, port) = partial(Check, "learn", "beacon by loopback"), beacons_at(beacons)
-    then = "start the reader, or name its address: configtron doctor --beacons HOST:PORT"
+    then = f"{START_READER}; or name its address: configtron doctor --beacons HOST:PORT"
     try:
         with closing(http.client.HTTPConnection(host, port, timeout=ANSWER_S)) as endpoint:
             endpoint.request("POST", f"{BEACON_PATH}?{TEST_QUERY}", b"{}")
