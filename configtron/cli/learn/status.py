@@ -7,7 +7,7 @@ import click
 
 from configtron.cli.options import form_options
 from configtron.cli.output import LEARNING, say, write_rows
-from configtron.cli.settings import settings
+from configtron.cli.settings import services_database, settings
 
 
 @click.command(short_help="Show logs of outcomes, and policies that learn.")
@@ -23,3 +23,5 @@ def status(form: str, output_file: str) -> None:
     write_rows(form, output_file, STATE_COLUMNS, rows, LEARNING)
     if not rows:
         say("no outcomes yet; bring some: configtron learn import, configtron replay sessions --log")
+        if services := services_database():
+            say(f"the service of this host has another database: configtron --db {services} learn status")
