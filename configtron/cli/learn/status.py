@@ -19,9 +19,13 @@ def status(form: str, output_file: str) -> None:
     from configtron.service.learning import overview
     from configtron.service.learning.rows import STATE_COLUMNS, state_rows
 
-    rows = state_rows(overview.status(settings().db))
+    found = overview.status(settings().db)
+    rows = state_rows(found)
     write_rows(form, output_file, STATE_COLUMNS, rows, LEARNING)
-    if not rows:
+    if found.not_taught:
+        reasons = ", ".join(f"{count} {why}" for why, count in found.not_taught.items())
+        say(f"page loads that are stored and do not teach: {reasons} (docs/outcomes.md)")
+    elif not rows:
         say("no outcomes yet; bring some: configtron learn import, configtron replay sessions --log")
         if services := services_database():
             say(f"the service of this host has another database: configtron --db {services} learn status")

@@ -38,10 +38,11 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What a database has; both empty where there is none."""
+    """What a database has; all empty where there is none. not_taught: page loads that do not teach, by reason."""
 
     logs: tuple[Metered, ...] = ()
     learners: tuple[Reader, ...] = ()
+    not_taught: Mapping[str, int] = field(default_factory=dict)
 
 
 def status(db: Path) -> Status:
@@ -50,7 +51,7 @@ def status(db: Path) -> Status:
         return Status()
     with Outcomes(db, read_only=True) as store:
         logs = tuple(Metered(log, store.metric_of(log.id)) for log in store.logs())
-        return Status(logs, tuple(_readers(store)))
+        return Status(logs, tuple(_readers(store)), store.not_taught())
 
 
 def _readers(store: Outcomes) -> Iterator[Reader]:
