@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 from dataclasses import dataclass
@@ -30,15 +29,8 @@ def settings() -> Settings:
     return found
 
 
-# The database of the units that this program writes: `tune.units`.
-SERVICES_DB = Path("/var/lib/configtron/configtron.db")
 # A command of ours within a text for people.
 COMMAND = re.compile(r"\bconfigtron (?=(?:doctor|probe|fingerprint|tune|learn|replay)\b)")
-
-
-def services_database(path: Path = SERVICES_DB) -> Path | None:
-    """Return the database of this host's services if it can be read and the one in use is the user's own; else None."""
-    return path if settings().db == default_db() and os.access(path, os.R_OK) else None
 
 
 def hint(text: str) -> str:

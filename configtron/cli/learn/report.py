@@ -7,7 +7,7 @@ import click
 
 from configtron.cli.options import output_option
 from configtron.cli.output import say
-from configtron.cli.settings import services_database, settings
+from configtron.cli.settings import settings
 
 
 @click.command(short_help="Write the gain of a fleet's map as a page.")
@@ -28,5 +28,3 @@ def report(output_file: str, rows: int) -> None:
     with opened(output_file) as out:
         out.write(render(found))
     say(verdict(found))
-    if services := services_database():
-        say(f"the service of this host has another database: configtron --db {services} learn report")

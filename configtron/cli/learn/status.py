@@ -7,7 +7,7 @@ import click
 
 from configtron.cli.options import form_options
 from configtron.cli.output import LEARNING, say, write_rows
-from configtron.cli.settings import services_database, settings
+from configtron.cli.settings import settings
 
 
 @click.command(short_help="Show logs of outcomes, and policies that learn.")
@@ -20,12 +20,6 @@ def status(form: str, output_file: str) -> None:
     from configtron.service.learning.rows import STATE_COLUMNS, state_rows
 
     found = overview.status(settings().db)
-    rows = state_rows(found)
-    write_rows(form, output_file, STATE_COLUMNS, rows, LEARNING)
-    if found.not_taught:
-        reasons = ", ".join(f"{count} {why}" for why, count in found.not_taught.items())
-        say(f"page loads that are stored and do not teach: {reasons} (docs/outcomes.md)")
-    elif not rows:
-        say("no outcomes yet; bring some: configtron learn import, configtron replay sessions --log")
-        if services := services_database():
-            say(f"the service of this host has another database: configtron --db {services} learn status")
+    write_rows(form, output_file, STATE_COLUMNS, state_rows(found), LEARNING)
+    if remark := overview.remark(found, settings().db):
+        say(remark)

@@ -30,12 +30,9 @@ def validate(run: int | None, form: str, output_file: str, exit_code: bool) -> i
     with campaign.open_runs(given.db) as store, opened(output_file) as out:
         found = campaign.score_run(store, run)
         say(found.on_disk)
-        empty = not found.score.given[1]
-        if not empty or form == "jsonl":
+        if form == "jsonl" or not found.nothing:
             render_score(found.score, found.probers, found.differences, form, out, given.color, given.loudness > 0)
-    if empty:
-        number = found.run.id
-        again = f"configtron probe show {number}, or go on: configtron probe --resume {number}"
-        say(f"run {number} has no value that can be scored; its reasons: {again}")
+    if found.nothing:
+        say(found.nothing)
         return NOTHING
     return CONDITION if exit_code and found.score.mismatches else DONE

@@ -12,18 +12,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from configtron.cli.output import say, warn
-from configtron.cli.settings import SERVICES_DB, settings
+from configtron.cli.settings import settings
 from configtron.cli.tune.options import MAX_PREFIXES
+from configtron.linux.xdg import JOINED, SERVICES_DB
 from configtron.model.errors import DONE
 from configtron.model.tuning import Place
 
 if TYPE_CHECKING:
     from configtron.service.lease import LeaseOptions, Notice
     from configtron.tune.guard import Limits
-
-
-# An agent's file that names its manager: `tune.fleet_units`.
-JOINED = Path("/var/lib/configtron-agent/manager.json")
 
 
 def agents_database(joined: Path = JOINED, database: Path = SERVICES_DB) -> None:
