@@ -112,6 +112,12 @@ class Outcomes(Database):
         with self._clear():
             return [LogRow(*row) for row in self._connection.execute(query)]
 
+    def not_taught(self) -> dict[str, int]:
+        """Return how many page loads of the live loop are stored and do not teach, by reason."""
+        query = "SELECT why_not, count(*) FROM fleet_outcome WHERE NOT teaches GROUP BY 1 ORDER BY 1"
+        with self._clear():
+            return dict(self._connection.execute(query).fetchall())
+
     def metrics(self) -> dict[str, int]:
         """Return what the logs measured, each with the number of its first log."""
         query = f"SELECT {METRIC_OF}, min(id) FROM log GROUP BY 1 ORDER BY 2"

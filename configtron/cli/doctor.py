@@ -12,6 +12,7 @@ import click
 from configtron.cli.options import form_options
 from configtron.cli.output import DOCTOR, rows_to
 from configtron.cli.settings import hint, settings
+from configtron.linux.xdg import services_database
 from configtron.model.errors import CONDITION, DONE
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def doctor(ports: tuple[int, ...], beacons: str, log_path: Path | None, form: st
     """
     from configtron.service.doctor import DoctorOptions, host_checks
 
-    checks = host_checks(DoctorOptions(settings().db, log_path, beacons, ports))
+    checks = host_checks(DoctorOptions(services_database(settings().db) or settings().db, log_path, beacons, ports))
     return show_checks(checks, form, output_file)
 
 

@@ -30,6 +30,12 @@ WANTED_QUEUE = 512
 SOCKET_MODE, FOLDER_MODE = 0o660, 0o2750
 # Lines that are read in one go, so that records are read in between.
 AT_ONCE = 2_000
+# A service may not make its folder: systemd does, by what `learn serve --setup` wrote.
+_MADE_BY_SYSTEMD = "make its folder by systemd-tmpfiles --create configtron-serve.conf, or choose another path"
+_REMEDIES = {
+    errno.ENOENT: "create its folder",
+    **dict.fromkeys((errno.EPERM, errno.EACCES, errno.EROFS), _MADE_BY_SYSTEMD),
+}
 
 
 def queue_length(setting: Path = QUEUE) -> int:
@@ -69,7 +75,7 @@ class LogSocket:
         except OSError as error:
             self._socket.close()
             why = "a symbolic link to nothing" if path.is_symlink() and not path.exists() else error.strerror or error
-            remedy = "create its folder" if error.errno == errno.ENOENT else "choose another path"
+            remedy = _REMEDIES.get(error.errno or 0, "choose another path")
             raise Missing(f"log lines cannot be received at {path}: {why}; {remedy}") from error
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, 33, BUFFER_BYTES)  # SO_RCVBUFFORCE

@@ -13,6 +13,8 @@ import pytest
 from configtron.cli.manual import contexts
 from configtron.cli.outermost import run
 from configtron.db.store import Store
+from configtron.lab.internet import truth
+from configtron.lab.internet.draw import draw
 from configtron.lab.uml import user_mode_linux as uml
 from configtron.linux import xdg
 from configtron.model.choices import BACKENDS, PROFILES, TESTS
@@ -287,6 +289,17 @@ def test_diff_reports_the_changes(db: str, capsys: Spoken) -> None:
 def test_validate_wants_a_lab_run(db: str, capsys: Spoken) -> None:
     assert run(["--db", db, "probe", "validate"]) == USAGE
     assert "holds no lab run" in capsys.readouterr().err
+
+
+def test_a_lab_run_without_a_value_is_not_scored(db: str, capsys: Spoken) -> None:
+    with Store(Path(db)) as store:
+        number = store.begin_run(run_config(ProbeOptions(lab=True), tuple(VANTAGES.values())))
+        home = campaign.run_folder(store, number)
+    home.mkdir(parents=True)
+    (home / "truth.json").write_text(truth.to_json(draw(1, ["a.example"])))
+    assert run(["--db", db, "probe", "validate"]) == NOTHING
+    out, err = capsys.readouterr()
+    assert out == "" and f"run {number} has no value that can be scored" in err
 
 
 def test_options_make_targets_vantages_and_a_blocklist(tmp_path: Path) -> None:

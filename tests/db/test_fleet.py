@@ -57,6 +57,7 @@ def test_the_learner_reads_rows_that_teach_with_the_settings_of_their_map(store:
     ], 9)  # fmt: skip
     with Outcomes(tmp_path / "m.db") as learner:
         (logged,) = learner.batches()
+        assert learner.not_taught() == {"turn": 1, UNKNOWN_MAP: 1}
         assert [logged.profiles[at].settings for at in logged.decisions.configuration] == [
             (("initcwnd", 30),), (), (("initcwnd", 7),)]  # fmt: skip
         assert logged.plt_ms.tolist() == [812.5] * 3 and logged.decisions.propensity.tolist() == [0.75] * 3

@@ -61,7 +61,7 @@ def agents(form: str, output_file: str, as_json: bool) -> None:
     from configtron.service.fleet import enrolment
 
     rows = [dict(row._asdict()) for row in enrolment.agents(settings().db)]
-    none = "no agent is enrolled; let one connect: configtron learn manager enroll NAME --address tcp://HOST:PORT"
+    none = enrolment.no_agents(settings().db)
     write_rows("jsonl" if as_json else form, output_file, enrolment.AGENT_COLUMNS, rows, LEARNING, none=none)
 
 

@@ -19,7 +19,7 @@ def status(form: str, output_file: str) -> None:
     from configtron.service.learning import overview
     from configtron.service.learning.rows import STATE_COLUMNS, state_rows
 
-    rows = state_rows(overview.status(settings().db))
-    write_rows(form, output_file, STATE_COLUMNS, rows, LEARNING)
-    if not rows:
-        say("no outcomes yet; bring some: configtron learn import, configtron replay sessions --log")
+    found = overview.status(settings().db)
+    write_rows(form, output_file, STATE_COLUMNS, state_rows(found), LEARNING)
+    if remark := overview.remark(found, settings().db):
+        say(remark)

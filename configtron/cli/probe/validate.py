@@ -25,12 +25,14 @@ def validate(run: int | None, form: str, output_file: str, exit_code: bool) -> i
     """Score a lab run (a number, or last; without RUN, the newest of the lab) against the truth.
 
     Rows of what is not perfect, mismatches with their true values, four lines of sums. All rows: `configtron -v probe
-    validate`. docs/probe.md explains each column."""
+    validate`. docs/probe.md explains each column. Exit code 4: the run has no value."""
     given = settings()
     with campaign.open_runs(given.db) as store, opened(output_file) as out:
         found = campaign.score_run(store, run)
         say(found.on_disk)
-        render_score(found.score, found.probers, found.differences, form, out, given.color, given.loudness > 0)
-    if not found.score.knobs:
+        if form == "jsonl" or not found.nothing:
+            render_score(found.score, found.probers, found.differences, form, out, given.color, given.loudness > 0)
+    if found.nothing:
+        say(found.nothing)
         return NOTHING
     return CONDITION if exit_code and found.score.mismatches else DONE

@@ -50,7 +50,7 @@ def agent(folder: Path, user: str, beacons: str | None, log_path: Path | None, l
         joining = enrolment.join_line(line)
         enrolment.join(folder, joining, user)
         joined = f"joined {joining.address.endpoint} as {joining.name}"
-        say(f"{joined}; next: configtron tune agent, or its unit (tune unit)")
+        say(f"{joined}; next: systemctl enable --now configtron-agent (in a terminal: configtron tune agent)")
         return DONE
     log_progress()
     with asked_to_stop() as stopping:

@@ -14,6 +14,7 @@ import click
 from configtron.cli.output import say, warn
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import MAX_PREFIXES
+from configtron.linux.xdg import JOINED, SERVICES_DB
 from configtron.model.errors import DONE
 from configtron.model.tuning import Place
 
@@ -22,11 +23,7 @@ if TYPE_CHECKING:
     from configtron.tune.guard import Limits
 
 
-# An agent's file that names its manager, and the database of its unit: `tune.fleet_units`.
-JOINED, AGENTS_DB = Path("/var/lib/configtron-agent/manager.json"), Path("/var/lib/configtron/configtron.db")
-
-
-def agents_database(joined: Path = JOINED, database: Path = AGENTS_DB) -> None:
+def agents_database(joined: Path = JOINED, database: Path = SERVICES_DB) -> None:
     """Take the agent's database where this host has an agent and no --db is given: in root's own, what the agent has
     in force is in no journal, and a rollback would take it away."""
     root = click.get_current_context().find_root()

@@ -21,11 +21,11 @@ def unit(name: str | None, output_folder: Path | None, fleet: bool) -> None:
     They name this program by its absolute path, and the database of `--db`, else /var/lib/configtron/configtron.db:
     give the commands the same one. Nothing is enabled or started.
     """
-    from configtron.service.lease.systemd_units import chosen_units, write_units, writers_warning
+    from configtron.service.lease.systemd_units import chosen_units, place_warning, program, write_units
     from configtron.tune.units import TIMER, WATCH
 
     chosen = chosen_units(name, click.get_current_context().find_root().params.get("db"), fleet=fleet)
-    if warning := writers_warning():
+    if warning := place_warning(program()[0], homes=not fleet):
         click.echo(warning, err=True)
     if output_folder is None:
         click.echo("\n".join(f"# {each}\n{text}" if name is None else text for each, text in chosen.items()), nl=False)

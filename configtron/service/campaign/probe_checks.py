@@ -54,4 +54,7 @@ def _lab(check: str, lack: str, good: str) -> Check:
 def _kernel_check() -> Check:
     if is_whole(kernel_folder()):
         return Check("lab", "kernel", GREEN, f"built: {kernel_folder()}")
-    return _lab("kernel", missing(absent_for(LAB)), "the first run of the lab builds it, in minutes")
+    lack = missing(absent_for(LAB))
+    return _lab(
+        "kernel", lack and f"the lab's is not built: packages {lack}", "the first run of the lab builds it, in minutes"
+    )

@@ -44,6 +44,12 @@ class LabScore:
         """Return the score of the run itself."""
         return self.probers[THIS_RUN]
 
+    @property
+    def nothing(self) -> str:
+        """Return that the run gave no value, and what to do; "" if it gave one."""
+        then = f"configtron probe show {self.run.id}, or go on: configtron probe --resume {self.run.id}"
+        return "" if self.score.given[1] else f"run {self.run.id} has no value that can be scored; its reasons: {then}"
+
 
 def score_run(store: Store, number: int | None = None) -> LabScore:
     """Score lab run `number`; None: the newest one. Errors: `BadInput` for a run without truth."""

@@ -31,6 +31,7 @@ from configtron.fleet.transport.curve_keys import (
     write_curve_pair,
     write_manager_address,
 )
+from configtron.linux.xdg import MANAGERS_DB, elsewhere
 from configtron.model.errors import BadInput, no_permission
 from configtron.model.records import Json
 from configtron.service.fleet.agent_network import SPOOL
@@ -169,6 +170,12 @@ def own_key(folder: Path, user: str = "") -> str:
     public = curve_pair(folder).public.decode()
     give(folder, user)
     return public
+
+
+def no_agents(database: Path) -> str:
+    """Return the sentence for a database without agents."""
+    none = "no agent is enrolled; let one connect: configtron learn manager enroll NAME --address tcp://HOST:PORT"
+    return none + elsewhere(database, "learn manager agents", MANAGERS_DB)
 
 
 def revoke(database: Path, name: str) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from configtron.db.outcomes import Learner, LogRow, Outcomes
 from configtron.learner.saved import Safety, classes_in, features_in, recipe_of, safety_in, set_aside_in
+from configtron.linux.xdg import elsewhere
 from configtron.model.errors import BadInput
 
 
@@ -38,10 +39,22 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What a database has; both empty where there is none."""
+    """What a database has; all empty where there is none. not_taught: page loads that do not teach, by reason."""
 
     logs: tuple[Metered, ...] = ()
     learners: tuple[Reader, ...] = ()
+    not_taught: Mapping[str, int] = field(default_factory=dict)
+
+
+def remark(found: Status, db: Path) -> str:
+    """Return which page loads do not teach, or that there is nothing and what brings it; "" otherwise."""
+    if found.not_taught:
+        reasons = ", ".join(f"{count} {why}" for why, count in found.not_taught.items())
+        return f"page loads that are stored and do not teach: {reasons} (docs/outcomes.md)"
+    if found.logs or found.learners:
+        return ""
+    nothing = "no outcomes yet; bring some: configtron learn import, configtron replay sessions --log"
+    return nothing + elsewhere(db, "learn status")
 
 
 def status(db: Path) -> Status:
@@ -50,7 +63,7 @@ def status(db: Path) -> Status:
         return Status()
     with Outcomes(db, read_only=True) as store:
         logs = tuple(Metered(log, store.metric_of(log.id)) for log in store.logs())
-        return Status(logs, tuple(_readers(store)))
+        return Status(logs, tuple(_readers(store)), store.not_taught())
 
 
 def _readers(store: Outcomes) -> Iterator[Reader]:

@@ -14,6 +14,10 @@ from configtron.tune.fleet_units import fleet_units
 from configtron.tune.units import units
 
 PROGRAM = "configtron"
+# First folders that a unit hides (PrivateTmp), and those that agent, manager and `learn serve` do not see either
+# (ProtectHome).
+HIDDEN, HOMES = ("tmp",), ("root", "home")
+ELSEWHERE = "install configtron elsewhere (docs/fleet.md: the package, or /opt/configtron)"
 
 
 def unit_files(database: Path | None = None, *, fleet: bool = False) -> Mapping[str, str]:
@@ -34,10 +38,13 @@ def chosen_units(name: str | None, database: Path | None, *, fleet: bool = False
     return {each: text for each, text in found.items() if name in (None, each)}
 
 
-def writers_warning() -> str:
-    """Return that other users than root can write this program, who become root by the service; "" if none can."""
-    why = others(Path(program()[0]), user=0)
-    return f"{why}: a user who writes there becomes root by the service; install configtron elsewhere" if why else ""
+def place_warning(place: str, *, homes: bool = False) -> str:
+    """Return why services should not run a program from its place; "" if they may. homes: they see home folders."""
+    why = others(Path(place), user=0)
+    found = [f"{why}: a user who writes there becomes root by the service"] if why else []
+    if Path(place).parts[1] in (HIDDEN if homes else HIDDEN + HOMES):
+        found.append(f"{place}: the service does not see this folder and cannot start")
+    return "; ".join([*found, ELSEWHERE]) if found else ""
 
 
 def write_units(folder: Path, files: Mapping[str, str]) -> None:

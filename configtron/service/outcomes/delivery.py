@@ -40,6 +40,10 @@ APACHE = ("apache2", "httpd")
 ANSWER_S, PAGE_S = 5.0, 5.0
 # s between two looks for the log line, and how many: a web server logs milliseconds after its answer.
 LOG_S, TRIES = 0.05, 20
+START_READER = "configtron learn serve --setup nginx, or for an agent docs/fleet.md"
+# After a restart of its reader, nginx loses the first line of each of its processes: request five pages.
+TRIES_OF_A_PAGE = 4
+NAME_SOCKET = "name its socket: configtron doctor --log-socket PATH"
 # The counts of the reader are some hundred bytes.
 LONGEST_ANSWER = 65_536
 # Reason that a line cannot be used -> what was found, what to do.
@@ -129,8 +133,7 @@ def line_check(path: Path, sender: PortHolder | None, answer: str, ports: Collec
         then = f"chgrp {group} {closed} && chmod g+x {closed}"
         return row(RED, f"{user} may not enter the folder {closed} of the socket", then)
     if word == "unread":
-        then = "configtron learn serve --local; or name its socket: configtron doctor --log-socket PATH"
-        return row(NOT_HERE, f"no process reads {path}", then)
+        return row(NOT_HERE, f"no process reads {path}", f"{START_READER}; or {NAME_SOCKET}")
     found = f"does not answer {user} within {ANSWER_S:g} s" if word == "silent" else f"cannot be reached: {answer}"
     return row(RED, f"the reader of {path} {found}", "start it again: configtron learn serve --local")
 
@@ -143,9 +146,11 @@ def _name(look_up: Callable[[int], pwd.struct_passwd | grp.struct_group], number
 
 
 def _format_check(path: Path, sender: PortHolder, before: Counter[str], ports: Collection[int]) -> Check:
-    """Request a page from the web server, and judge what became of its line."""
-    after, served = before, _request_page(ports)
-    for _ in range(TRIES if served else 0):
+    """Request a page from the web server until its line comes, and judge what became of the line."""
+    after, served = before, ""
+    for at in range(TRIES):
+        if at % TRIES_OF_A_PAGE == 0 and not (served := _request_page(ports)):
+            break
         time.sleep(LOG_S)
         answer = _send_as(path, sender)
         after = Counter(json.loads(answer)) if answer.startswith("{") else after
@@ -190,7 +195,7 @@ def _request_page(ports: Collection[int]) -> str:
 def beacon_check(beacons: str, is_read: bool) -> Check:
     """Post a test beacon. is_read: a process reads log lines, so it must receive beacons too. Errors: `BadInput`."""
     row, (host, port) = partial(Check, "learn", "beacon by loopback"), beacons_at(beacons)
-    then = "start the reader, or name its address: configtron doctor --beacons HOST:PORT"
+    then = f"{START_READER}; or name its address: configtron doctor --beacons HOST:PORT"
     try:
         with closing(http.client.HTTPConnection(host, port, timeout=ANSWER_S)) as endpoint:
             endpoint.request("POST", f"{BEACON_PATH}?{TEST_QUERY}", b"{}")

@@ -24,7 +24,7 @@ from pathlib import Path
 from configtron.learner.receiving.http_endpoint import beacons_at
 from configtron.learner.receiving.log_socket import FOLDER_MODE, WANTED_QUEUE, queue_length
 from configtron.model.errors import BadInput, ConfigtronError, Missing, Refused, cannot_write, no_permission
-from configtron.service.lease.systemd_units import program, writers_warning
+from configtron.service.lease.systemd_units import place_warning, program
 from configtron.service.outcomes import web_server_texts as texts
 from configtron.service.outcomes.marked_lines import (
     MARK,
@@ -80,7 +80,7 @@ def set_up(options: SetupOptions) -> list[str]:
     return [
         *done,
         *silent,
-        *filter(None, [writers_warning()]),
+        *filter(None, [place_warning(program()[0])]),
         f"next: systemd-tmpfiles --create {TMPFILES.name} && {start}{reload}",
     ]
 

@@ -10,9 +10,9 @@ import pytest
 
 from configtron.cli.root import root
 from configtron.cli.settings import Settings, settings
-from configtron.cli.tune.resolved import AGENTS_DB, JOINED, agents_database
-from configtron.linux.xdg import default_db
-from configtron.tune.fleet_units import AGENT_STATE
+from configtron.cli.tune.resolved import agents_database
+from configtron.linux.xdg import JOINED, MANAGERS_DB, SERVICES_DB, default_db, elsewhere, services_database
+from configtron.tune.fleet_units import AGENT_STATE, MANAGER_STATE
 from configtron.tune.units import STATE
 
 
@@ -43,4 +43,12 @@ def test_one_that_is_named_is_used_and_without_an_agent_the_users_own(tmp_path: 
 
 
 def test_the_places_are_those_of_the_units() -> None:
-    assert str(JOINED.parent) == AGENT_STATE and str(AGENTS_DB.parent) == STATE
+    assert str(JOINED.parent) == AGENT_STATE and str(SERVICES_DB.parent) == STATE
+    assert str(MANAGERS_DB.parent) == MANAGER_STATE
+
+
+def test_the_services_database_is_named_where_the_user_has_named_none(tmp_path: Path) -> None:
+    here, other = Path(__file__), tmp_path / "other.db"
+    assert services_database(default_db(), here) == here and services_database(default_db(), other) is None
+    assert services_database(other, here) is None and elsewhere(other, "learn status", here) == ""
+    assert elsewhere(default_db(), "learn status", here).endswith(f": configtron --db {here} learn status")

@@ -20,6 +20,7 @@ import pytest
 from configtron.cli.root import root
 from configtron.model.errors import DONE, INTERRUPTED, USAGE
 from configtron.service.lease import systemd_units
+from configtron.service.lease.systemd_units import place_warning
 from configtron.tune.units import DATABASE, RECOVER, TIMER, WATCH, units
 from rigs import ROOT
 from rigs.isolation import apart
@@ -132,6 +133,12 @@ def test_a_program_that_others_can_write_is_warned_about(
         assert "becomes root" not in tune("unit", TIMER)[2]
     script.chmod(0o777)
     assert "becomes root" in tune("unit", TIMER)[2]
+
+
+def test_a_program_that_a_service_does_not_see_is_warned_about() -> None:
+    places = ("/root/a", "/home/a/b", "/tmp/b", "/usr/bin/true")
+    assert ["not see" in place_warning(place) for place in places] == [True, True, True, False]
+    assert "not see" not in place_warning("/root/a", homes=True)
 
 
 def test_what_is_not_there_is_seen() -> None:

@@ -228,6 +228,8 @@ def test_the_log_socket_replaces_a_dead_one_and_no_other(tmp_path: Path) -> None
         LogSocket(path)
     with pytest.raises(Missing, match="create its folder"):
         LogSocket(tmp_path / "none" / "none" / "log")
+    with pytest.raises(Missing, match=r"make its folder by systemd-tmpfiles --create configtron-serve\.conf"):
+        LogSocket(Path("/sys/none/log"))
 
 
 def test_a_short_queue_is_named_with_its_command(tmp_path: Path) -> None:
