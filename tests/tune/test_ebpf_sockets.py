@@ -189,10 +189,13 @@ def test_pacing_is_withdrawn_from_bbr(seen: Any) -> None:
 
 @pytest.mark.root
 def test_bbr_begins_from_the_window_that_was_set(seen: Any) -> None:
-    """Its first rate is 2/ln(2) windows per round trip; of ten segments it would be a quarter of that."""
+    """Its first rate is 2/ln(2) windows per round trip of the handshake; of ten segments it would be a quarter, 0.72.
+
+    On loopback a later round trip, as it is read here, is shorter: by a factor of 2.4 on one machine.
+    """
     begun = seen["begun"][BBR]
     windows = begun["pacing_rate"] * begun["rtt_us"] / 1e6 / (begun["mss"] * EVERYTHING["initcwnd"])
-    assert 2.0 < windows < 3.0
+    assert 0.8 < windows < 3.0
 
 
 @pytest.mark.root
