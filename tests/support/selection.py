@@ -72,7 +72,7 @@ class Selection:
         self.is_first = given is None
         self.passed, self.far = given or self._select(config)
         self.rows: dict[str, dict[str, Any]] = {}
-        self.unproven: list[str] = []
+        self.unproven: dict[str, str] = {}
         self.slow: set[str] = set()
 
     def _select(self, config: pytest.Config) -> tuple[list[str], dict[str, int] | None]:
@@ -120,7 +120,7 @@ class Selection:
         if report.outcome != "passed":
             row["outcome"] = report.outcome
         if report.skipped and "proof" in report.keywords:
-            self.unproven.append(f"{report.nodeid}: {_reason(report)}")
+            self.unproven[report.nodeid.partition("[")[0]] = _reason(report)
         if report.when != "teardown":
             return
         if row["cpu_s"] > QUICK_S and not MARKED & report.keywords.keys():
@@ -132,8 +132,8 @@ class Selection:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if not self.is_first:
             return
-        for line in self.unproven:
-            terminalreporter.write_line(f"not proven here: {line}")
+        for test, reason in self.unproven.items():
+            terminalreporter.write_line(f"not proven here: {test}: {reason}")
         if self.file:
             for line in table(recorded(self.file, self.sources)):
                 terminalreporter.write_line(line)

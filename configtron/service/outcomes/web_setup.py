@@ -23,6 +23,7 @@ from pathlib import Path
 
 from configtron.learner.receiving.http_endpoint import beacons_at
 from configtron.learner.receiving.log_socket import FOLDER_MODE, WANTED_QUEUE, queue_length
+from configtron.linux.xdg import JOINED
 from configtron.model.errors import BadInput, ConfigtronError, Missing, Refused, cannot_write, no_permission
 from configtron.service.lease.systemd_units import place_warning, program
 from configtron.service.outcomes import web_server_texts as texts
@@ -37,13 +38,11 @@ from configtron.service.outcomes.marked_lines import (
 )
 from configtron.service.outcomes.readiness import WEB_PORTS
 from configtron.service.outcomes.web_group import web_group
-from configtron.tune.fleet_units import AGENT_STATE, SERVE, serve_unit
+from configtron.tune.fleet_units import SERVE, serve_unit
 
 NGINX_HTTP, NGINX_LOCATION = Path("/etc/nginx/conf.d/configtron.conf"), Path("/etc/nginx/configtron-location.conf")
 APACHE, HAPROXY = Path("/etc/apache2/conf-enabled/configtron.conf"), Path("/etc/haproxy/haproxy.cfg")
 UNIT, TMPFILES = Path("/etc/systemd/system", SERVE), Path("/etc/tmpfiles.d/configtron-serve.conf")
-# An agent that has joined a manager has this file. It takes the page loads itself, so it needs no unit.
-JOINED = Path(AGENT_STATE, "manager.json")
 TESTS = {"nginx": ["nginx", "-t"], "apache": ["apachectl", "configtest"],
          "haproxy": ["haproxy", "-c", "-f", str(HAPROXY)]}  # fmt: skip
 SERVICES = {"nginx": "nginx", "apache": "apache2", "haproxy": "haproxy"}
@@ -109,6 +108,7 @@ def own_files(options: SetupOptions) -> dict[Path, str]:
     queue = f"w /proc/sys/net/unix/max_dgram_qlen - - - - {WANTED_QUEUE}\n" if queue_length() <= WANTED_QUEUE else ""
     folder = f"# The folder of the web server's log socket, and how many log lines the kernel queues.\nd {path.parent}"
     found = {TMPFILES: f"{folder} {FOLDER_MODE:o} root {name}\n{queue}"}
+    # The agent of a host that has joined a manager takes the page loads itself.
     if not JOINED.exists():
         found |= {UNIT: serve_unit(program(), words, str(path.parent))}
     if options.server == "nginx":

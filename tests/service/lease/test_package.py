@@ -20,8 +20,8 @@ COMMANDS = sorted((ROOT / "configtron" / "cli" / "tune").glob("*.py"))
 STUDIES = {"evaluate.py", "evaluating.py", "part.py"}
 # What a command asks the engine for.
 BARRED = ("configtron.db", "configtron.tune.drivers", "configtron.tune.router", "configtron.linux", "sqlite3", "socket")
-# Signals are sent to the process that the user started: the command is who hears them.
-OF_PROCESSES = "configtron.linux.signals"
+# Signals are sent to the process that the user started: the command is who hears them. Paths of files are names.
+OF_PROCESSES = ("configtron.linux.signals", "configtron.linux.xdg")
 LINES = 120
 
 
