@@ -13,7 +13,7 @@
 # make deb    a Debian package for hosts of a fleet, in dist/: the program, the packages it needs, units (docs/fleet.md)
 # make fuzz   captures and traces made of nonsense, guided by what they reach, for FUZZ_S seconds
 # make kmod-debug  the kernel module under debug kernels, for an hour: each congestion control, stress, planted mistakes
-# make check  the developer's loop: fast tests without root, network or sleeps, on two cores; some 80 s
+# make check  the developer's loop: fast tests without root, network or sleeps, on two cores
 # make evidence  the papers' figures beside ours, by commands that run now, as runs/evidence.md (EVIDENCE='--long --lab' for all);
 #                then every policy on worlds of a fresh seed, as runs/sealed.md (SEALED='--docs docs/learn.md' puts it there)
 # make version  copies configtron/__init__.py's version to setup.cfg, kmod/ and the man pages

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The module on Debian 12's own kernel with two processors: the net that is cast in every `make test`."""
+"""The module on Debian 12's own kernel with two processors: the net that is cast in every `make test-all`."""
 
 from __future__ import annotations
 
