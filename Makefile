@@ -157,7 +157,7 @@ lint: $(INSTALLED)
 	$(call say,lint: ruff and mypy --strict - C by clang-format)
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet .
-	@$(BIN)/clang-format --dry-run --Werror $$(find benchmarks kmod lab tests tune -name "*.[ch]")
+	@$(BIN)/clang-format --dry-run --Werror $$(find benchmarks configtron/lab kmod tests tune -name "*.[ch]")
 	@$(BIN)/reuse lint --quiet
 	@.ci/progress $(BIN)/mypy
 

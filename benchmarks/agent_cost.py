@@ -67,7 +67,7 @@ from configtron.service.fleet.applier import RENEW_S
 from configtron.service.fleet.manager import ManagerOptions, run_manager
 from configtron.service.fleet.map_maker import FixedMapMaker
 from configtron.tune.drivers.bpf import pins
-from configtron.tune.drivers.ebpf import EbpfDriver
+from configtron.tune.drivers.bpf.ebpf_driver import EbpfDriver
 from configtron.tune.guard import Limits, barred, unasked
 from rigs import ROOT
 from rigs.children import child

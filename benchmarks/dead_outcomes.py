@@ -33,11 +33,11 @@ from configtron.learner.columns import Codes, Decisions, Floats
 from configtron.learner.contrasts import Contrasts
 from configtron.learner.importance import dead_knobs, proven
 from configtron.learner.logged import Logged
-from configtron.learner.sim.analytic import analytic
-from configtron.learner.sim.noise import Noise
-from configtron.learner.sim.sessions import Arrivals, Sessions, drawn
 from configtron.learner.warmstart import FIRST_NOISE_LN
 from configtron.model.tensor import Tensor
+from configtron.studies.sim.analytic import analytic
+from configtron.studies.sim.noise import Noise
+from configtron.studies.sim.sessions import Arrivals, Sessions, drawn
 
 KNOB = "pacing"
 # Of the classes, and of which of them are sped up at which site.

@@ -19,11 +19,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from configtron.learner import PREFERRED
-from configtron.learner.sim.distortions import DISTORTIONS, distorted
-from configtron.learner.sim.loop import Replay
-from configtron.learner.sim.metrics import best_ms, clients, default_ms, over
-from configtron.learner.sim.world import ANALYTIC, World, tensor_of, warm_of, world
 from configtron.learner.table_policy import TablePolicy
+from configtron.studies.sim.distortions import DISTORTIONS, distorted
+from configtron.studies.sim.loop import Replay
+from configtron.studies.sim.metrics import best_ms, clients, default_ms, over
+from configtron.studies.sim.world import ANALYTIC, World, tensor_of, warm_of, world
 
 # Sessions per second of clock are 10; as many seconds make an update of 500.
 EVERY_S = 50.0

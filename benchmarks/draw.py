@@ -36,8 +36,8 @@ from configtron.linux.libbpf import Object, call, info
 from configtron.model.draw import PARTS, Mix
 from configtron.model.tuning import Changes, Place
 from configtron.tune.drivers.bpf import objects, pins
+from configtron.tune.drivers.bpf.ebpf_driver import EbpfDriver
 from configtron.tune.drivers.bpf.tables import BpfMaps
-from configtron.tune.drivers.ebpf import EbpfDriver
 from rigs import ROOT
 from rigs.draws import ABORT, ARMS, CLASSES, PREFIXES, Server, many, plan, put, settings
 from rigs.isolation import apart

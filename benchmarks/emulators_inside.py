@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where benchmarks.emulators measures: in the lab's guest, datagrams and TCP over conditions of lab/testbed.
+"""Where benchmarks.emulators measures: in the lab's guest, datagrams and TCP over conditions of configtron/lab/testbed.
 
     python -m benchmarks.emulators_inside PLAYER PART...     in the guest; PLAYER is player.program(), built outside
 

@@ -26,9 +26,9 @@ from configtron.learner.judged import JudgedOutcomes, Loss, Share, halves, known
 from configtron.learner.reached import Mask, reached
 from configtron.learner.rulebook import rulebook
 from configtron.learner.rules_export import RulesExport, export_rules, loaded_configurations, served_by
-from configtron.learner.sim.loop import Replay
-from configtron.learner.sim.world import World, tensor_of, warm_of, world
 from configtron.learner.table_policy import TablePolicy
+from configtron.studies.sim.loop import Replay
+from configtron.studies.sim.world import World, tensor_of, warm_of, world
 
 SESSIONS, SEEDS, EVERY_S = 20_000, (1, 2, 3), 50.0
 NAMES = ("configtron", "mab_nc", "linucb", "thompson")

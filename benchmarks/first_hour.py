@@ -24,12 +24,12 @@ from benchmarks.simulator import classes_of
 from configtron.learner.policies.default import Default
 from configtron.learner.policies.thompson import Thompson
 from configtron.learner.setting import BUDGET, Setting
-from configtron.learner.sim.analytic import analytic, idiosyncratic
-from configtron.learner.sim.loop import Replay
-from configtron.learner.sim.metrics import WORSE, best_ms, default_ms, over
-from configtron.learner.sim.sessions import drawn
 from configtron.learner.table_policy import TablePolicy
 from configtron.model.tensor import Tensor
+from configtron.studies.sim.analytic import analytic, idiosyncratic
+from configtron.studies.sim.loop import Replay
+from configtron.studies.sim.metrics import WORSE, best_ms, default_ms, over
+from configtron.studies.sim.sessions import drawn
 
 FIRST, SESSIONS, EVERY_S, SEED = 1000, 5000, 50.0, 71_000
 CLAIM_SLOWER, CLAIM_BROKEN, TIMES_SLOWER = 0.01, 20, 10.0

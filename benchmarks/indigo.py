@@ -25,12 +25,12 @@ from statistics import fmean
 import numpy as np
 
 from configtron.lab.testbed.families import named
-from configtron.learner.indigo.training_links import CALIBRATED, HELD_OUT, links, other_links
-from configtron.service.learning.indigo import show_indigo
-from configtron.service.learning.indigo_flows import FlowOrder, in_guest
 from configtron.studies.flows import flows
 from configtron.studies.flows.flows import Flow, FlowOutcome, Trial
 from configtron.studies.flows.spread import margin
+from configtron.studies.indigo.training import show_indigo
+from configtron.studies.indigo.training_flows import FlowOrder, in_guest
+from configtron.studies.indigo.training_links import CALIBRATED, HELD_OUT, links, other_links
 from configtron.studies.registry.kinds import Arguments
 
 SCHEMES = ("indigo", "cubic")

@@ -37,14 +37,14 @@ from configtron.learner.engines.gpyopt import GpyClassic, GpyGrid
 from configtron.learner.engines.grid import GridEngine, coordinates
 from configtron.learner.engines.lhc import latin
 from configtron.learner.engines.suggestion import Engine, Suggestion
-from configtron.learner.policies.bayesian import BayesianSearch
 from configtron.learner.policies.ensemble import Ensemble
-from configtron.learner.sim.noise import Noise
 from configtron.learner.table_policy import TablePolicy
 from configtron.learner.templates import templates
 from configtron.model.errors import Missing
 from configtron.model.grid import live_grid, paper_grid
 from configtron.model.tensor import Tensor
+from configtron.studies.policies.bayesian import BayesianSearch
+from configtron.studies.sim.noise import Noise
 from rigs.worlds import clients, lived, small_tensor
 
 CLAIM_SUGGESTION_MS, CLAIM_RATIO, CLAIM_UPDATE_S = 2.0, 100.0, 1.0

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import numpy as np
 
+from configtron.lab.schemes.table import made
 from configtron.lab.testbed.families import named
 from configtron.lab.testbed.network import raise_testbed
 from configtron.lab.testbed.shard import Programs
 from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT
-from configtron.schemes.table import made
 from configtron.studies.flows import flows, throttle
 from configtron.studies.flows.flows import Flow, Trial
 from configtron.studies.guests.parts import Means

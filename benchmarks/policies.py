@@ -19,9 +19,9 @@ import numpy as np
 from configtron.learner import POLICIES, Setting, policy
 from configtron.learner.classes import fit
 from configtron.learner.columns import Contexts
-from configtron.learner.sim.noise import Noise
 from configtron.learner.table_policy import TablePolicy
 from configtron.model.tensor import Tensor
+from configtron.studies.sim.noise import Noise
 from rigs.worlds import clients, small_tensor
 
 CONDITIONS, SITES, CLASSES, EVERY = 300, 6, 24, 500

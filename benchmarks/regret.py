@@ -25,9 +25,9 @@ from configtron.learner import PREFERRED
 from configtron.learner.cell_best import cell_best
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.policies.thompson import Thompson
-from configtron.learner.sim.analytic import analytic, mis_specified
-from configtron.learner.sim.sessions import Sessions, drawn, networks_of
 from configtron.model.tensor import Tensor
+from configtron.studies.sim.analytic import analytic, mis_specified
+from configtron.studies.sim.sessions import Sessions, drawn, networks_of
 
 
 def away(world: Tensor, sessions: Sessions, configuration: Codes) -> str:

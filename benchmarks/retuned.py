@@ -29,8 +29,8 @@ from configtron.model.nouns import Profile
 from configtron.model.tuning import Place
 from configtron.service.lease.context import context_of
 from configtron.service.lease.retuning import OpenRetuner, SocketTarget
-from configtron.tune.drivers.borrowed_options import OpenClient
-from configtron.tune.drivers.route import RouteDriver
+from configtron.tune.drivers.pidfd_options import OpenClient
+from configtron.tune.drivers.route.route_driver import RouteDriver
 from rigs.isolation import apart
 
 PREFIX = "127.1.0.0/16"

@@ -29,12 +29,12 @@ from configtron.learner.features import network_features
 from configtron.learner.policies.thompson import Thompson, ThompsonOptions
 from configtron.learner.setting import Setting
 from configtron.learner.shared_model import ModelOptions
-from configtron.learner.sim.analytic import analytic, mis_specified
-from configtron.learner.sim.noise import Noise
-from configtron.learner.sim.sessions import Sessions, drawn
 from configtron.learner.table_policy import TablePolicy
 from configtron.learner.templates import templates
 from configtron.model.tensor import Tensor
+from configtron.studies.sim.analytic import analytic, mis_specified
+from configtron.studies.sim.noise import Noise
+from configtron.studies.sim.sessions import Sessions, drawn
 
 TEMPLATES, FIRST = 32, 1000
 # Outcomes an update: what `benchmarks.simulator goals` has, and what a manager of a busy site has.

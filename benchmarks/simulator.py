@@ -33,14 +33,14 @@ from benchmarks.claims import Claims
 from configtron.learner import PREFERRED, Setting, policy
 from configtron.learner.classes import Classes, fit
 from configtron.learner.export import export
-from configtron.learner.sim.analytic import analytic, idiosyncratic, mis_specified
-from configtron.learner.sim.conditions import DEFAULT_MEDIAN_MS, draw
-from configtron.learner.sim.loop import Replay
-from configtron.learner.sim.metrics import fared, over
-from configtron.learner.sim.sessions import USUAL, Sessions, drawn, drifted, networks_of
 from configtron.learner.table_policy import TablePolicy
 from configtron.learner.tree import tree_columns
 from configtron.model.tensor import Tensor
+from configtron.studies.sim.analytic import analytic, idiosyncratic, mis_specified
+from configtron.studies.sim.conditions import DEFAULT_MEDIAN_MS, draw
+from configtron.studies.sim.loop import Replay
+from configtron.studies.sim.metrics import fared, over
+from configtron.studies.sim.sessions import USUAL, Sessions, drawn, drifted, networks_of
 from configtron.studies.simulated.watched import watched
 
 CLASSES, EVERY_S, FIRST = 20, 50.0, 1000

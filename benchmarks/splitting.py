@@ -40,16 +40,16 @@ from configtron.learner.classes import Classes, fit
 from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.evolve import Divergence
 from configtron.learner.policies.ensemble import Ensemble
-from configtron.learner.sim.analytic import analytic
-from configtron.learner.sim.conditions import Conditions, spread
-from configtron.learner.sim.loop import Replay
-from configtron.learner.sim.metrics import fared, over
-from configtron.learner.sim.pages import pages
-from configtron.learner.sim.sessions import USUAL, Sessions, drawn, networks_of
-from configtron.learner.sim.world import World
 from configtron.learner.table_policy import TablePolicy
 from configtron.model.tensor import Tensor
 from configtron.studies.classes import measured_noise
+from configtron.studies.sim.analytic import analytic
+from configtron.studies.sim.conditions import Conditions, spread
+from configtron.studies.sim.loop import Replay
+from configtron.studies.sim.metrics import fared, over
+from configtron.studies.sim.pages import pages
+from configtron.studies.sim.sessions import USUAL, Sessions, drawn, networks_of
+from configtron.studies.sim.world import World
 from configtron.studies.simulated.points import last_half, lived
 
 SESSIONS, CLIENTS, SITES, KINDS, EACH = 24_000, 480, 5, 8, 6

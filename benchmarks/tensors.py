@@ -25,13 +25,13 @@ from typing import NamedTuple
 import numpy as np
 
 from configtron.learner.columns import Codes, Floats, conditions_of
-from configtron.learner.sim.world import CLASSES, classes_of
 from configtron.model.errors import DONE
 from configtron.model.records import Json
 from configtron.model.repeats import StoppingRule, judge
 from configtron.model.tensor import Tensor, read
 from configtron.service.shipped_tensors import shipped_names, tensor_file
 from configtron.studies.registry import sessions_run
+from configtron.studies.sim.world import CLASSES, classes_of
 from configtron.studies.tensors.improvement import measured
 
 # Sessions of each world: forty updates by 500 sessions. Worlds: two are the fewest that give an interval.

@@ -22,7 +22,7 @@ from configtron.db.connection import Database
 from configtron.db.end_state_rows import INSERT_END_STATE, end_state_values
 from configtron.db.many_rows import Insertion, insert_rows
 from configtron.db.outcomes import OUTCOME_COLUMNS
-from configtron.learner.end_reports import state_of
+from configtron.intake.end_reports import state_of
 from configtron.learner.initial.end_states import checked, of_rows
 from configtron.model.bounds import check_text
 from configtron.model.errors import BadInput
@@ -236,7 +236,7 @@ class FleetStore(Database):
         return stream, through
 
     def _keep(self, stream: int, rows: Sequence[OutcomeRow], received_ns: int) -> None:
-        """Keep page loads, and connections' ends in their own table (`learner/end_reports.py`)."""
+        """Keep page loads, and connections' ends in their own table (`configtron/intake/end_reports.py`)."""
         loads = [row for row in rows if row.failure != END_STATE]
         if loads:
             self._insert(stream, loads, received_ns)

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""POLICIES: every policy by its name, found by listing `policies/`."""
+"""POLICIES: every policy by its name, found by listing FOLDERS."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
 from importlib import import_module
+from importlib.util import find_spec
 from pkgutil import iter_modules
 
-from configtron.learner import policies
 from configtron.learner.imported import imported, is_imported, make_imported
 from configtron.learner.policy_row import PolicyRow
 from configtron.learner.setting import CLASSES, WARM, Setting
@@ -17,11 +17,14 @@ from configtron.model.errors import BadInput
 
 # The product's own choice; the table that chose it is in docs/measurements/0027.
 PREFERRED = "thompson"
+# The product's policies, and those of the papers and of the literature: a host of a fleet has no studies.
+FOLDERS = ("configtron.learner.policies", "configtron.studies.policies")
 
 
 def _found() -> dict[str, PolicyRow]:
-    """Return the rows of every file of the folder, in the order of their places."""
-    files = [import_module(f"{policies.__name__}.{module.name}") for module in iter_modules(policies.__path__)]
+    """Return the rows of every file of the folders, in the order of their places."""
+    folders = [import_module(name) for name in FOLDERS if find_spec(name) is not None]
+    files = [import_module(f"{of.__name__}.{module.name}") for of in folders for module in iter_modules(of.__path__)]
     rows: list[PolicyRow] = [row for file in files for row in file.ROWS]
     return {row.name: row for row in sorted(rows, key=lambda row: (row.place, row.name))}
 

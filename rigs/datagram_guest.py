@@ -17,12 +17,12 @@ from pathlib import Path
 
 import numpy as np
 
+from configtron.lab.schemes.scheme import PACKET_BYTES, Scheme, SendingLimit
 from configtron.lab.testbed import player
 from configtron.lab.testbed.conditions import Condition, LinkDirection
 from configtron.lab.testbed.network import Testbed, raise_testbed
 from configtron.lab.testbed.single_flow import FlowLog, run_flow
 from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT
-from configtron.schemes.scheme import PACKET_BYTES, Scheme, SendingLimit
 from rigs.plain_datagrams import run_plainly
 
 # 20 Mbit/s and 20 ms there and back: 33.3 packets fill the path, and 60 more may wait.

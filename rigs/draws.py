@@ -18,7 +18,7 @@ from typing import Any
 from configtron.model.close_records import CloseRecord, OpenRecord
 from configtron.model.draw import Key, Mix, Plan, draw, propensity, unit_of
 from configtron.model.nouns import Profile
-from configtron.tune.drivers.ebpf import EbpfDriver
+from configtron.tune.drivers.bpf.ebpf_driver import EbpfDriver
 
 KEY = Key(0x1234567890ABCDEF, 0xFEDCBA0987654321)
 FOREVER = 1 << 62

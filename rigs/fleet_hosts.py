@@ -15,7 +15,7 @@ from nacl.signing import SigningKey
 from configtron.db.fleet import FleetStore
 from configtron.fleet.map_document import SignedMap
 from configtron.fleet.messages import AgentHello
-from configtron.learner.pageloads.intake import BEACON_PATH
+from configtron.intake.pageloads.intake import BEACON_PATH
 from configtron.model.close_records import CloseRecord, OpenRecord
 from configtron.model.draw import Mix, Plan
 from configtron.model.errors import Refused, Unwritten

@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from configtron.db.fleet import FleetStore
-from configtron.learner.pageloads.intake import REPORT_PATH
+from configtron.intake.pageloads.intake import REPORT_PATH
 from configtron.learner.rollout import RolloutPlan
 from configtron.model.fleet import WHOLE, FleetMap, OutcomeRow
 from configtron.model.nouns import Profile

@@ -16,9 +16,9 @@ from functools import partial
 from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING
 
-from configtron.learner.pageloads.http_framing import HttpRequest
-from configtron.learner.pageloads.intake import BEACON_PATH
-from configtron.learner.pageloads.plan_book import PlanBook
+from configtron.intake.pageloads.http_framing import HttpRequest
+from configtron.intake.pageloads.intake import BEACON_PATH
+from configtron.intake.pageloads.plan_book import PlanBook
 from configtron.service.outcomes.batch_bytes import MOST_OF_QUESTION, decoded, encoded, question, question_of
 from configtron.service.outcomes.counts_report import CountsReport
 from configtron.service.outcomes.page_outcomes import PageOutcomes

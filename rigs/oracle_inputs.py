@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from configtron.schemes.copa import Copa
-from configtron.schemes.gcc import DelaySlope
-from configtron.schemes.ledbat import Ledbat
-from configtron.schemes.scheme import PACKET_BYTES, Scheme
+from configtron.lab.schemes.copa import Copa
+from configtron.lab.schemes.gcc import DelaySlope
+from configtron.lab.schemes.ledbat import Ledbat
+from configtron.lab.schemes.scheme import PACKET_BYTES, Scheme
 from rigs.scripted_path import ScriptedPath, Starting, run
 
 SEEDS = (1, 2, 3)

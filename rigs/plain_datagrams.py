@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Flows of datagrams by Python alone, a call a packet: what `datagrams.py` of the testbed must do, written plainly.
 
-    log = run_plainly(testbed, scheme, duration_s=10)      as lab/testbed/single_flow.run_flow does
+    log = run_plainly(testbed, scheme, duration_s=10)      as configtron/lab/testbed/single_flow.run_flow does
 
 Differs    from the product's loop: the clock is read for each acknowledgement, and timers are whole microseconds.
 """
@@ -15,13 +15,13 @@ import time
 from contextlib import suppress
 from math import ceil
 
+from configtron.lab.schemes.scheme import PACKET_BYTES, Scheme
+from configtron.lab.schemes.sending import DatagramSender
 from configtron.lab.testbed.datagrams import BUFFER_BYTES, SO_RCVBUFFORCE, SO_SNDBUFFORCE
 from configtron.lab.testbed.network import CLIENT, SERVERS, Testbed
 from configtron.lab.testbed.single_flow import REST_S, FlowLog, NotedScheme
 from configtron.lab.testbed.tap import UDP_HEADERS_BYTES
 from configtron.linux.netns import inside
-from configtron.schemes.scheme import PACKET_BYTES, Scheme
-from configtron.schemes.sending import DatagramSender
 
 # A packet's number modulo 2^32; the moment when it left, seconds of the flow's clock.
 HEADER = struct.Struct("!Id")

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
 
-from configtron.schemes.scheme import PACKET_BYTES, Scheme
-from configtron.schemes.sending import DatagramSender
+from configtron.lab.schemes.scheme import PACKET_BYTES, Scheme
+from configtron.lab.schemes.sending import DatagramSender
 
 
 def _never(number: int, at: float) -> bool:

@@ -22,7 +22,7 @@ from configtron.db.tuning import Tuning
 from configtron.linux.netns import inside
 from configtron.model.nouns import Profile
 from configtron.service.lease.processes import end, named
-from configtron.tune.drivers.kmod_device import Device
+from configtron.tune.drivers.kmod.device import Device
 
 # With the number of the process: what has this name and no such process was left behind.
 NAME = "ct-kills-"

@@ -9,10 +9,10 @@ import numpy as np
 
 from configtron.learner.classes import Classes, fit
 from configtron.learner.columns import Codes, Contexts, Decisions, Floats
-from configtron.learner.sim.noise import Noise
 from configtron.learner.table_policy import TablePolicy
 from configtron.model.grid import live_grid
 from configtron.model.tensor import Tensor
+from configtron.studies.sim.noise import Noise
 
 SITES = ("news", "shop", "video")
 KILOBYTES = (300.0, 1200.0, 4000.0)

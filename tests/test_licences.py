@@ -74,7 +74,7 @@ def test_a_file_without_a_licence_is_seen() -> None:
     assert named("/* SPDX-License-Identifier: MIT */\n") == "MIT"
     assert named("#!/bin/sh\n# SPDX-License-Identifier: MIT\n") == "MIT"
     assert expected("kmod/wrap.c") == KERNEL and expected("probe/icw.py") == "MIT"
-    assert expected("lab/internet/middlebox.bpf.c") == BPF
+    assert expected("configtron/lab/internet/middlebox.bpf.c") == BPF
 
 
 # REUSE-IgnoreEnd

@@ -30,7 +30,7 @@ PLACES = {
     "Linux's congestion controls": (r'"westwood"|"scalable"', "configtron/model/congestion.py"),
 }
 # Folders of C files that are compiled to one program or module.
-C_FOLDERS = ("lab/testbed/load", "kmod")
+C_FOLDERS = ("configtron/lab/testbed/load", "kmod")
 COMMENT_OR_TEXT = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\])*"', re.S)
 # At a line's beginning, what another file can use: a function's body, or a variable.
 DEFINED = re.compile(

@@ -18,7 +18,7 @@ import configtron
 from rigs import ROOT
 from rigs.waiting import PATIENCE_S
 
-FOLDERS = ("db", "fingerprint", "fleet", "lab", "learner", "probe", "report", "studies", "tune")
+FOLDERS = ("db", "fingerprint", "learner", "probe", "tune")
 
 
 def config() -> configparser.ConfigParser:

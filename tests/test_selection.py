@@ -91,4 +91,4 @@ def test_a_change_reaches_the_tests_that_import_or_name_it() -> None:
     assert reached["tests/fingerprint/test_window_proofs.py"] == 1 and "tests/test_debian.py" not in reached
     assert distances(["tests/test_debian.py"]) == {"tests/test_debian.py": 0}
     # a file that is not Python, by its name in a string
-    assert "tests/lab/test_kernel.py" in distances(["lab/uml/fp_state.patch"])
+    assert "tests/lab/test_kernel.py" in distances(["configtron/lab/uml/fp_state.patch"])

@@ -20,8 +20,8 @@ import numpy as np
 from benchmarks.live.judge import Judged
 from benchmarks.live_kernel.scenario import KernelScenario
 from benchmarks.live_kernel.visits import Visited
+from configtron.intake.pageloads.plan_book import DatedPlan, unit
 from configtron.learner.map_text import map_of_text
-from configtron.learner.pageloads.plan_book import DatedPlan, unit
 from configtron.model.close_records import OpenRecord
 from configtron.model.draw import Key, draw, is_held, unit_of
 from configtron.model.fleet import FleetMap

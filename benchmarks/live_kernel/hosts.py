@@ -17,10 +17,10 @@ from benchmarks.live_kernel.place import ENDPOINT, FOLDER
 from configtron.db.agent_journal import AgentJournal
 from configtron.db.fleet import FleetStore
 from configtron.fleet.transport.curve_keys import signing_key
+from configtron.intake.pageloads.plan_book import PlanBook
+from configtron.intake.receiving.ended_sockets import boottime_ns
 from configtron.learner.loop_maker import LoopMapMaker
 from configtron.learner.map_making import MapOptions
-from configtron.learner.pageloads.plan_book import PlanBook
-from configtron.learner.receiving.ended_sockets import boottime_ns
 from configtron.learner.rollout import Rollout
 from configtron.linux.netns import inside
 from configtron.model.close_records import CloseRecord, OpenRecord

@@ -9,7 +9,7 @@ Method     Arms are compared within a network, a page and a version of HTTP, so 
            receiver from a load's start to `AFTER_S` after its end, or to the next load, beside its rate when no page
            loads.
 Fails as   fewer than `LEAST` loads: no line.
-Source     Angrist and Pischke 2009, 3.3.1 (weights of a saturated regression); lab/testbed/neighbours.py
+Source     Angrist and Pischke 2009, 3.3.1 (weights of a saturated regression); configtron/lab/testbed/neighbours.py
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ from benchmarks.live_kernel.recovery import fault_lines
 from benchmarks.live_kernel.report import difference_lines, first_drawn
 from benchmarks.live_kernel.scenario import EVERY, FIXED, UNIFORM, KernelScenario
 from benchmarks.page_marks import into
+from configtron.intake.pageloads.plan_book import unit
 from configtron.learner.live_rows import WORST_MS
-from configtron.learner.pageloads.plan_book import unit
 from configtron.model.errors import USAGE, ConfigtronError
 
 BEGIN, END = "<!-- benchmarks.live_kernel.small_runs -->", "<!-- end of benchmarks.live_kernel.small_runs -->"

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Other people's programs of the schemes in configtron/schemes, fetched and built when asked, beside ours."""
+"""Other people's programs of the schemes in configtron/lab/schemes, fetched and built when asked, beside ours."""

@@ -4,7 +4,7 @@
     python -m benchmarks.scheme_oracles [copa] [ledbat] [gcc] [--write]
 
 Fetches each from its package registry, builds it in ~/.cache/configtron/oracles (cargo, npm and g++, go) and runs it in
-virtual time. Prints both answers. `--write` stores theirs in tests/schemes/oracle_answers.json, with their versions.
+virtual time. Prints both. `--write` stores theirs in tests/lab/schemes/oracle_answers.json, with their versions.
 An oracle that cannot be had here is skipped, with the reason. Exit code 1 if one does not agree, or none was had.
 """
 
@@ -17,8 +17,8 @@ from collections.abc import Callable, Sequence
 
 from benchmarks.scheme_oracles import copa_oracle, gcc_oracle, ledbat_oracle
 from benchmarks.scheme_oracles.fetched import PION, TQUIC, UTP_NATIVE, Unavailable
-from configtron.schemes.copa import Copa
-from configtron.schemes.ledbat import Ledbat
+from configtron.lab.schemes.copa import Copa
+from configtron.lab.schemes.ledbat import Ledbat
 from rigs import ROOT
 from rigs.oracle_inputs import (
     AGREE,
@@ -35,7 +35,7 @@ from rigs.oracle_inputs import (
     windows_apart,
 )
 
-STORE = ROOT / "tests/schemes/oracle_answers.json"
+STORE = ROOT / "tests/lab/schemes/oracle_answers.json"
 
 
 def _paths(paths: Sequence[tuple[float, float, int]], theirs: Sequence[Settled], ours: Sequence[Settled]) -> bool:

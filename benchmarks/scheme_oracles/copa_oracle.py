@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Self, TypedDict
 
 from benchmarks.scheme_oracles.fetched import tquic_copa
-from configtron.schemes.copa import DEFAULT_DELTA
-from configtron.schemes.scheme import LEAST_CWND, PACKET_BYTES, SendingLimit
+from configtron.lab.schemes.copa import DEFAULT_DELTA
+from configtron.lab.schemes.scheme import LEAST_CWND, PACKET_BYTES, SendingLimit
 from rigs.oracle_inputs import COPA_PATHS, MICRO, Move, Settled, settled, two
 from rigs.scripted_path import ScriptedPath, Starting, run
 

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from configtron.schemes.scheme import PACKET_BYTES
+from configtron.lab.schemes.scheme import PACKET_BYTES
 from rigs.scripted_path import Link, ScriptedPath
 
 # Names of utp.h, in its order; those that are used here.

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from configtron.learner.sim.sessions import Arrivals, Sessions, drawn, drifted
 from configtron.model.tensor import Tensor
+from configtron.studies.sim.sessions import Arrivals, Sessions, drawn, drifted
 
 Array = npt.NDArray[Any]
 Rng = np.random.Generator

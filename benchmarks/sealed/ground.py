@@ -19,12 +19,12 @@ from benchmarks.sealed.distort import PLAIN
 from benchmarks.sealed.families import FAMILIES, LEAST_NETWORKS, MOST_NETWORKS, OTHER, SITES
 from benchmarks.sealed.play import DrawnWorld
 from configtron.learner.classes import fit
-from configtron.learner.sim.noise import Noise
-from configtron.learner.sim.sessions import Sessions, networks_of
-from configtron.learner.sim.world import tensor_of, warm_of
-from configtron.learner.sim.worldfile import Brought, first, read, write
 from configtron.model.grid import Grid, live_grid
 from configtron.model.tensor import Tensor
+from configtron.studies.sim.noise import Noise
+from configtron.studies.sim.sessions import Sessions, networks_of
+from configtron.studies.sim.world import tensor_of, warm_of
+from configtron.studies.sim.worldfile import Brought, first, read, write
 from rigs import ROOT
 
 MEASURED = ROOT / "fixtures" / "tensor" / "versions.npz"

@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from configtron.learner.classes import Classes
 from configtron.learner.columns import Codes, Contexts, Floats
-from configtron.learner.sim.loop import loads
-from configtron.learner.sim.metrics import mean
-from configtron.learner.sim.sessions import Sessions
 from configtron.model.tensor import Tensor
+from configtron.studies.sim.loop import loads
+from configtron.studies.sim.metrics import mean
+from configtron.studies.sim.sessions import Sessions
 
 FIRST, WORSE, BROKEN = 1000, 1.2, 5.0
 Array = npt.NDArray[Any]

@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.sealed.choosers import FAIR, ORACLES, THEIRS, WARM, learns
 from benchmarks.sealed.play import difference
 from configtron.learner import POLICIES
-from configtron.learner.sim.metrics import over as mean_over
+from configtron.studies.sim.metrics import over as mean_over
 
 Found = Mapping[str, Mapping[str, dict[str, Any]]]
 HALF, SLOWER, BENT = 0.5, 0.01, 0.02

@@ -24,12 +24,12 @@ from benchmarks.live_kernel.rival_runs import best_of, best_rows, compared_runs,
 from benchmarks.live_kernel.scenario import CHANGED, EVERY, FIXED, UNIFORM, KernelScenario, pages
 from benchmarks.live_kernel.visits import Visited
 from benchmarks.page_marks import into
+from configtron.intake.pageloads.plan_book import unit
 from configtron.lab.testbed.families import named
 from configtron.lab.uml.user_mode_linux import UmlVirtual
 from configtron.learner.closed_loop import LoopOptions
 from configtron.learner.map_making import MapOptions
 from configtron.learner.map_text import map_text
-from configtron.learner.pageloads.plan_book import unit
 from configtron.model.close_records import OpenRecord
 from configtron.model.draw import draw, unit_of
 from configtron.model.errors import BadInput

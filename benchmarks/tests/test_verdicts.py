@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.tune import FIGURES, Ratio, verdict
 from configtron.model.tuning import Place
-from configtron.tune.drivers.ebpf import EbpfDriver
+from configtron.tune.drivers.bpf.ebpf_driver import EbpfDriver
 from rigs import ROOT
 from rigs.waiting import PATIENCE_S
 

@@ -19,5 +19,5 @@ TESTS: dict[str, tuple[str, ...]] = {
 # Profiles of a run; `probe/profiles.py` sets which connections each makes.
 PROFILES = ("quick", "standard", "full", "paper")
 # Backends of the lab, best first: User-Mode Linux with virtual time, the same in real time
-# (`lab/uml/user_mode_linux.py`), network namespaces of this host.
+# (`configtron/lab/uml/user_mode_linux.py`), network namespaces of this host.
 UML_VIRTUAL, UML_REAL, NETNS = BACKENDS = ("uml-virtual", "uml-real", "netns")

@@ -17,7 +17,7 @@ from configtron.model.quickly_built import quickly_built
 WHOLE, MOST_ARMS, MOST_BANDS = 65_536, 8, 4
 # Connections that start so close to a turn of the epoch do not teach: their SYN-ACK had the former arm (s).
 TURN_MARGIN_S = 3.0
-# The failure of a row that is no page load but a connection's end (`learner/end_reports.py`).
+# The failure of a row that is no page load but a connection's end (`configtron/intake/end_reports.py`).
 END_STATE = "end-state"
 
 # Settings that a fleet uses though some drivers lack them (Careful Resume, which only kmod has). An arm with one of

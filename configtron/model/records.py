@@ -5,7 +5,7 @@ Rules for this file: standard library only; equal objects give equal bytes (sort
 rounded to the microsecond); unreadable text raises `BadInput` with the fault.
 
 `Result` is one finished call of a probe. A *record* is the published form: one complete JSON object per target and
-vantage, described by `report/probe.schema.json`; its field "schema" has its name and version.
+vantage, described by `configtron/report/probe.schema.json`; its field "schema" has its name and version.
 """
 
 from __future__ import annotations

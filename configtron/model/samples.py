@@ -30,7 +30,7 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 class Sample(NamedTuple):
-    """One stored page load; the numbers are those of the lab's client (`lab/testbed/loads.py`).
+    """One stored page load; the numbers are those of the lab's client (`configtron/lab/testbed/loads.py`).
 
     repeat    from 0, within its cell
     failed    "", or a named reason; a failed load has no times

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from configtron.db.connection import Database
-from configtron.learner.pageloads.proxy_evidence import DIRECT, PROXIED
+from configtron.intake.pageloads.proxy_evidence import DIRECT, PROXIED
 from configtron.linux.adjtimex import ClockState, clock_state
 from configtron.linux.netns import holds
 from configtron.model.checks import GREEN, NOT_HERE, RED, Check, check_of, red_first

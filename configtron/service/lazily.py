@@ -19,6 +19,7 @@ def lazily(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
     def find(name: str) -> object:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return bounded(getattr(import_module(f"{package}.{modules[name]}"), name))
+        module = modules[name] if "." in modules[name] else f"{package}.{modules[name]}"
+        return bounded(getattr(import_module(module), name))
 
     return find

@@ -5,7 +5,7 @@ Question   Which values does a function have at untried points, given noisy valu
 Method     Matern 5/2; the covariance's Cholesky factor whitens the values once, and each query point is solved against
            it.
 Stop when  never: one pass. Which covariance is likely is the caller's search (`grid.py`: 12 candidates;
-           studies/emulation/gaussian.py: a climb).
+           configtron/studies/emulation/gaussian.py: a climb).
 Reads as   mean and variance at each point, the noise of a further look not included.
 Fails as   numpy's LinAlgError for a covariance that is not positive definite; callers add a jitter.
 Differs    from scikit-learn's: nothing is optimised here, and factors computed in a batch can be handed in.

@@ -43,7 +43,7 @@ def test_every_profile_has_unit_costs_near_what_its_plan_says(profile: str) -> N
 
 def test_json_fits_the_schema_and_csv_has_the_same_figures() -> None:
     form = json.loads(plan("-f", "jsonl", "--rate", "50"))
-    jsonschema.validate(form, json.loads((ROOT / "report/plan.schema.json").read_text()))
+    jsonschema.validate(form, json.loads((ROOT / "configtron/report/plan.schema.json").read_text()))
     (row,) = csv.DictReader(plan("-f", "csv", "--rate", "50").splitlines())
     assert {name: str(form[name]) for name in row} == row
     assert json.loads(plan("-f", "jsonl", "--rate", "100"))["hours"] == pytest.approx(form["hours"] / 2, rel=1e-4)

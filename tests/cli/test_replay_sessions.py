@@ -16,10 +16,10 @@ from configtron.linux import signals
 from configtron.model.errors import DONE, INTERRUPTED, USAGE
 from configtron.service.replay import simulation
 from configtron.service.replay.capture_contexts import contexts_of
-from configtron.service.replay.simulation import ReplayPace, part
 from configtron.studies.registry import catalogue, sessions_run
 from configtron.studies.registry.earlier_names import SIMULATED
 from configtron.studies.registry.sessions_run import SessionsOptions
+from configtron.studies.sim.simulation import ReplayPace, part
 from rigs import ROOT
 from tests.support.learn_command import Typed, replayed, rows, typed
 
@@ -271,7 +271,7 @@ def test_impossible_options_are_refused_at_once(typed: Typed, tmp_path: Path, wo
 
 @pytest.mark.slow
 def test_a_study_is_reported_in_every_form(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("configtron.learner.sim.world.CONDITIONS", 40)
+    monkeypatch.setattr("configtron.studies.sim.world.CONDITIONS", 40)
     code, out, _ = typed("replay", "sessions", "--study", "knobs", "--seeds", 2, "--html", "s.html", "-f", "jsonl")
     printed = rows(out)
     assert code == DONE and {row["study"] for row in printed} == {"knobs"} and {row["worlds"] for row in printed} == {2}

@@ -205,9 +205,13 @@ def test_any_bytes_are_read(data: bytes, cut: int) -> None:
 
 
 def test_every_field_that_is_asked_for_by_name_has_a_place() -> None:
-    """Guests ask too (`lab/testbed`), where a missing place ends a whole boot."""
+    """Guests ask too (`configtron/lab/testbed`), where a missing place ends a whole boot."""
     root = Path(__file__).parents[2]
     calls = re.compile(r'field_of\([^()]*(?:\[[^]]*\])?[^()]*, "(\w+)"')
-    files = [file for folder in ("lab", "fingerprint", "configtron/linux") for file in (root / folder).rglob("*.py")]
+    files = [
+        file
+        for folder in ("configtron/lab", "fingerprint", "configtron/linux")
+        for file in (root / folder).rglob("*.py")
+    ]
     asked = {name for file in files for name in calls.findall(file.read_text())}
     assert "snd_cwnd" in asked and asked <= tcp_info.FIELDS.keys()

@@ -15,11 +15,14 @@ from rigs import ROOT
 
 # Kernels of the lab -> the files that switch its congestion controls on, and how.
 KERNELS = {
-    "lab/uml/schemes.fragment": (("lab/uml/config.fragment", "lab/uml/schemes.fragment"), "y"),
-    "lab/uml/schemes-modules.fragment": (("lab/uml/schemes-modules.fragment",), "m"),
+    "configtron/lab/uml/schemes.fragment": (
+        ("configtron/lab/uml/config.fragment", "configtron/lab/uml/schemes.fragment"),
+        "y",
+    ),
+    "configtron/lab/uml/schemes-modules.fragment": (("configtron/lab/uml/schemes-modules.fragment",), "m"),
 }
 # On by default in any kernel that has CONFIG_TCP_CONG_ADVANCED.
-BY_DEFAULT = {"lab/uml/schemes.fragment": {"CUBIC"}}
+BY_DEFAULT = {"configtron/lab/uml/schemes.fragment": {"CUBIC"}}
 
 
 def switched(place: str) -> set[str]:
@@ -37,7 +40,7 @@ def missing(row: Congestion) -> list[str]:
         if row.kconfig not in switched(place)
     ]  # fmt: skip
     if f"tcp_{row.name}" not in debian.KEPT and row.name != "cubic":
-        found.append(f"lab/uml/debian.py: tcp_{row.name} is not kept")
+        found.append(f"configtron/lab/uml/debian.py: tcp_{row.name} is not kept")
     return found
 
 
@@ -62,8 +65,12 @@ def test_no_other_list_of_them() -> None:
     """A literal of three or more of them is a second list; the studies' plans and the drivers' words are not lists."""
     names = "|".join(OF_LINUX)
     several = re.compile(rf'"(?:tcp_)?(?:{names})"(?:,\s*"(?:tcp_)?(?:{names})"){{2,}}')
-    studies = {"studies/calibration.py", "studies/pantheon.py", "studies/flows/ranking.py"}
-    folders = ("configtron/model", "configtron/linux", "lab", "learner", "studies", "tune")
+    studies = {
+        "configtron/studies/calibration.py",
+        "configtron/studies/pantheon.py",
+        "configtron/studies/flows/ranking.py",
+    }
+    folders = ("configtron/model", "configtron/linux", "configtron/lab", "learner", "configtron/studies", "tune")
     files = [file for folder in folders for file in (ROOT / folder).rglob("*.py")]
     found = {str(file.relative_to(ROOT)) for file in files if several.search(file.read_text())}
     assert found - studies == set()

@@ -13,12 +13,12 @@ from configtron.learner.ledger import FAR_LN, Account, Interval, entered, no_cel
 from configtron.learner.policies.thompson import Thompson
 from configtron.learner.setting import Setting
 from configtron.learner.shared_model import SCALES
-from configtron.learner.sim.loop import Replay
-from configtron.learner.sim.metrics import default_ms
-from configtron.learner.sim.sessions import Arrivals, drawn
 from configtron.learner.state import decode, encode
 from configtron.model.errors import BadInput
 from configtron.model.tensor import Tensor
+from configtron.studies.sim.loop import Replay
+from configtron.studies.sim.metrics import default_ms
+from configtron.studies.sim.sessions import Arrivals, drawn
 from rigs.worlds import small_classes, small_tensor
 
 BUDGET, SESSIONS = 0.01, 3000

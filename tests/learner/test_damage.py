@@ -12,11 +12,11 @@ from configtron.learner.columns import conditions_of
 from configtron.learner.damage import BOUND, bounded, damage_bound, high_of, unmeasured
 from configtron.learner.rulebook import rulebook
 from configtron.learner.saved import Recipe, recipe_of
-from configtron.learner.sim.loop import Replay
-from configtron.learner.sim.world import seeing, world
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid
 from configtron.model.tensor import Tensor
+from configtron.studies.sim.loop import Replay
+from configtron.studies.sim.world import seeing, world
 from rigs.worlds import small_tensor
 
 PLAIN = small_tensor()

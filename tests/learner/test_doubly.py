@@ -11,9 +11,9 @@ import pytest
 from configtron.learner.columns import Codes, Contexts, Decisions, Floats
 from configtron.learner.doubly import DrawnWeight, Draws, between, clustered, drawn_weights, tail_weights
 from configtron.learner.propensities import LN_FLAG, fitted
-from configtron.learner.sim.noise import Noise
 from configtron.learner.tails import NO_TAIL, tail_of
 from configtron.learner.value import clusters_of, mean_of, value
+from configtron.studies.sim.noise import Noise
 from rigs.worlds import clients, lived
 from tests.learner.test_value import TENSOR, candidate, mixed_logger, static, withheld
 

@@ -12,10 +12,10 @@ from configtron.learner.columns import ARM, ARMS
 from configtron.learner.policies.ensemble import RANDOMNESS, Ensemble, EnsembleOptions, unbounded
 from configtron.learner.searches import DONE, FIRST, SEARCH, Stop, observed_best, shrunk_best
 from configtron.learner.setting import Setting
-from configtron.learner.sim.noise import Noise
 from configtron.learner.tally import no_tally
 from configtron.learner.tree import Tree, grow, tree_columns
 from configtron.model.errors import BadInput
+from configtron.studies.sim.noise import Noise
 from rigs.worlds import SITES, clients, small_classes, small_tensor
 
 TENSOR = small_tensor()

@@ -10,8 +10,8 @@ from configtron.learner.classes import fit
 from configtron.learner.columns import Contexts
 from configtron.learner.differing import values_of
 from configtron.learner.evolve import FALSE_ALARM, Divergence, parted, remainders, split, split_by_wants
-from configtron.learner.policies.mab import Bandit
 from configtron.learner.setting import Setting
+from configtron.studies.policies.mab import Bandit
 from rigs.worlds import SITES, clients, small_classes, small_tensor
 from tests.learner.test_differing import GRID, loads
 

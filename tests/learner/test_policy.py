@@ -11,11 +11,11 @@ import pytest
 
 from configtron.learner import POLICIES, Setting, policy
 from configtron.learner.columns import Codes, Contexts, Floats, contexts_of
-from configtron.learner.sim.noise import Noise
 from configtron.learner.table_policy import TablePolicy
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Context, Outcome
 from configtron.model.tensor import Tensor
+from configtron.studies.sim.noise import Noise
 from rigs.worlds import clients, played, small_classes, small_tensor
 
 SESSIONS = 600

@@ -15,12 +15,12 @@ from configtron.learner.export import export
 from configtron.learner.logged import Logged
 from configtron.learner.observed import joined, nothing_seen
 from configtron.learner.relevance import relevance
-from configtron.learner.sim.loop import Replay
-from configtron.learner.sim.metrics import best_ms
-from configtron.learner.sim.sessions import drawn
-from configtron.learner.sim.world import seeing, world
 from configtron.model.nearest import nearest, point
 from configtron.model.tensor import Tensor
+from configtron.studies.sim.loop import Replay
+from configtron.studies.sim.metrics import best_ms
+from configtron.studies.sim.sessions import drawn
+from configtron.studies.sim.world import seeing, world
 from rigs.worlds import small_tensor
 
 PLAIN = small_tensor()

@@ -18,10 +18,10 @@ from configtron.learner.logged import Logged, taught
 from configtron.learner.policies.thompson import Thompson
 from configtron.learner.screening import LIMIT, ScreenedLoads, new_offsets, new_screen, purse, screened
 from configtron.learner.setting import Setting
-from configtron.learner.sim.loop import Replay
-from configtron.learner.sim.sessions import Arrivals, drawn
 from configtron.learner.table_policy import TablePolicy
 from configtron.model.tensor import Tensor
+from configtron.studies.sim.loop import Replay
+from configtron.studies.sim.sessions import Arrivals, drawn
 from rigs.worlds import small_classes, small_tensor
 
 WHOLE = small_tensor()

@@ -12,10 +12,10 @@ import pytest
 from configtron.learner import Setting, policy
 from configtron.learner.columns import Contexts, Decisions, Floats
 from configtron.learner.policies.default import Static
-from configtron.learner.policies.mab import Bandit
 from configtron.learner.table_policy import TablePolicy
 from configtron.learner.value import Estimate, _estimates, plain_model, value
 from configtron.model.errors import BadInput
+from configtron.studies.policies.mab import Bandit
 from rigs import ROOT
 from rigs.worlds import SITES, clients, lived, small_classes, small_tensor
 
@@ -37,7 +37,7 @@ def truth(of: TablePolicy, n: int = 40_000) -> float:
     contexts, condition = clients(TENSOR, n, seed=77)
     chosen = of.choose_many(contexts)
     # The noise's own mean is the same for everybody: taken from a long sample.
-    from configtron.learner.sim.noise import Noise
+    from configtron.studies.sim.noise import Noise
 
     factor = float(Noise().factors(400_000, np.random.default_rng(5)).mean())
     return float(TENSOR.lookup(condition, chosen.configuration, contexts.site).mean()) * factor

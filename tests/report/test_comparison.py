@@ -66,7 +66,7 @@ def test_who_runs_a_site_and_who_answered(found: RegionComparison) -> None:
 def test_json_lines_fit_their_schema(found: RegionComparison) -> None:
     out = io.StringIO()
     write_jsonl(7, found, out)
-    schema = json.loads((ROOT / "report" / "diversity.schema.json").read_text())
+    schema = json.loads((ROOT / "configtron/report" / "diversity.schema.json").read_text())
     icw, timer = (json.loads(line) for line in out.getvalue().splitlines())
     for line in (icw, timer):
         jsonschema.validate(line, schema)

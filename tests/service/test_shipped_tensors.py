@@ -14,11 +14,11 @@ from configtron.db.replays import Replays
 from configtron.lab.testbed.studies import STUDIES
 from configtron.model.errors import BadInput
 from configtron.model.tensor import read
-from configtron.service.replay.session_job import Job, JobResult
 from configtron.service.shipped_tensors import shipped_names, tensor_file
 from configtron.studies.registry import sessions_run
 from configtron.studies.registry.claims_run import ClaimsOptions, evaluate
 from configtron.studies.registry.sessions_run import SessionsOptions
+from configtron.studies.sim.session_job import Job, JobResult
 
 # Of all medians, at most so many may be missing: what a network does not carry in half an hour.
 MOST_MISSING = 0.01

@@ -23,19 +23,19 @@ from rigs import ROOT
 from tests.support.sources import parsed
 
 SMOKE_TENSOR = str(ROOT / "fixtures" / "tensor" / "smoke.npz")
-FILES = sorted(file for file in (ROOT / "studies").glob("*.py") if file.stem != "__init__")
+FILES = sorted(file for file in (ROOT / "configtron/studies").glob("*.py") if file.stem != "__init__")
 
 
 def lacks(file: Path) -> list[str]:
     """Return what a study's file lacks, each with the file's name."""
-    tree, name = parsed(file), f"studies/{file.name}"
+    tree, name = parsed(file), f"configtron/studies/{file.name}"
     calls = [
         node.value
         for node in tree.body
         if isinstance(node, ast.Assign) and [getattr(target, "id", "") for target in node.targets] == ["STUDY"]
     ]
     if not calls:
-        return [f"{name}: no row STUDY; a file that several studies share belongs in a package of studies/"]
+        return [f"{name}: no row STUDY; a file that several studies share belongs in a package of configtron/studies/"]
     found = []
     try:
         row = catalogue.study_of(file.stem)
@@ -57,7 +57,7 @@ def test_every_file_is_a_study() -> None:
 def test_a_file_without_its_row_is_named(tmp_path: Path) -> None:
     file = tmp_path / "cat.py"
     file.write_text('"""The study `cat`."""\n')
-    assert lacks(file)[0].startswith("studies/cat.py: no row STUDY")
+    assert lacks(file)[0].startswith("configtron/studies/cat.py: no row STUDY")
 
 
 def test_names_that_are_written_down_are_those_of_the_studies() -> None:
@@ -79,7 +79,7 @@ def names(needs: str) -> list[str]:
 def test_a_study_of_sessions_runs_in_a_quick_form(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("configtron.learner.sim.world.CONDITIONS", 40)
+    monkeypatch.setattr("configtron.studies.sim.world.CONDITIONS", 40)
     assert quick(name, tmp_path) == DONE
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert len(rows) > 1 and {row["study"] for row in rows} == {name}

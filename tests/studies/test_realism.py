@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from configtron.learner.sim.sessions import USUAL
-from configtron.learner.sim.world import whole, without_gaps
 from configtron.studies.realism import STUDY, family_of
+from configtron.studies.sim.sessions import USUAL
+from configtron.studies.sim.world import whole, without_gaps
 from configtron.studies.simulated.points import Point
 from configtron.studies.simulated.tensor_source import TensorSource
 from configtron.studies.tensors.regrets import Regrets, excess, held_out, perfect, scores, static

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from configtron.learner.sim.world import pops_of, tensor_of, warm_of, without_gaps, world
 from configtron.model.errors import BadInput
 from configtron.model.tensor import read
 from configtron.studies import starts, updates
 from configtron.studies.features import blind
 from configtron.studies.registry import catalogue
 from configtron.studies.registry.kinds import SESSIONS
+from configtron.studies.sim.world import pops_of, tensor_of, warm_of, without_gaps, world
 from configtron.studies.simulated.points import Point, SessionsStudy, summed
 from configtron.studies.simulated.tensor_source import TensorSource
 from rigs import ROOT

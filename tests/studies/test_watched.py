@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from configtron.learner.classes import Classes
-from configtron.learner.sim.sessions import Arrivals, Sessions, drawn, drifted
 from configtron.model.tensor import Tensor
+from configtron.studies.sim.sessions import Arrivals, Sessions, drawn, drifted
 from configtron.studies.simulated.watched import Watched, watched
 from rigs.worlds import small_classes, small_tensor
 

@@ -9,10 +9,10 @@ from xml.etree.ElementTree import fromstring
 import numpy as np
 import pytest
 
-from configtron.learner.sim.metrics import Measured
 from configtron.report.page.markup import written
 from configtron.studies.output.curves import Series, curves
 from configtron.studies.output.worlds_page import digits_of, number, page
+from configtron.studies.sim.metrics import Measured
 from configtron.studies.simulated.points import Plot, Point, SessionsStudy, StudyNumbers, summed
 
 STUDY = SessionsStudy(

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 from configtron.db.connection import Database
-from configtron.learner.receiving.ended_sockets import EndedSockets
+from configtron.intake.receiving.ended_sockets import EndedSockets
 from configtron.linux.adjtimex import ClockState, clock_state
 from configtron.service.doctor import DoctorOptions, host_checks
 from tests.support import real_servers

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from configtron.learner.pageloads.beacon_formats import PageLoad
-from configtron.learner.pageloads.beacon_join import BeaconJoin
-from configtron.learner.pageloads.request_join import DrawnArm, RequestJoin
+from configtron.intake.pageloads.beacon_formats import PageLoad
+from configtron.intake.pageloads.beacon_join import BeaconJoin
+from configtron.intake.pageloads.request_join import DrawnArm, RequestJoin
 from configtron.model.close_records import CLOSED, CloseRecord, OpenRecord
 from configtron.model.fleet import OutcomeRow
 

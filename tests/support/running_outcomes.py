@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from configtron.learner.pageloads.beacon_join import SETTLE_NS
-from configtron.learner.pageloads.intake import IntakeOptions
-from configtron.learner.pageloads.plan_book import DatedPlan, PlanBook, PrefixDraw
+from configtron.intake.pageloads.beacon_join import SETTLE_NS
+from configtron.intake.pageloads.intake import IntakeOptions
+from configtron.intake.pageloads.plan_book import DatedPlan, PlanBook, PrefixDraw
 from configtron.model.draw import Key, Mix, Plan
 from configtron.model.fleet import OutcomeRow
 from configtron.service.outcomes.local_outcomes import LocalOutcomes

@@ -23,7 +23,7 @@ def sources() -> tuple[tuple[str, Path], ...]:
 
 
 def _sources() -> Iterator[tuple[str, Path]]:
-    for folder in ("configtron", "db", "fingerprint", "fleet", "lab", "learner", "probe", "report", "studies", "tune"):
+    for folder in ("configtron", "db", "fingerprint", "learner", "probe", "tune"):
         for file in sorted((ROOT / folder).rglob("*.py")):
             parts = list(file.relative_to(ROOT).with_suffix("").parts)
             if folder == "configtron" and len(parts) > 1 and (ROOT / folder / parts[1]).is_symlink():

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from configtron.tune.drivers.kmod_abi import CALLS, DEVICE, MAGIC
+from configtron.tune.drivers.kmod.abi import CALLS, DEVICE, MAGIC
 
 CALL = re.compile(r"^(?:\d+ +)?(\w+)\((.*)\) += (-?\d+)")
 # A file descriptor as `strace -y` shows it: 3</path>.

@@ -15,7 +15,7 @@ from configtron.model.close_records import ABORTED, CLOSED, ENDINGS, RESET
 from configtron.model.draw import Plan
 from configtron.model.protocols import Drawing, PlanReader
 from configtron.model.tuning import Place
-from configtron.tune.drivers.ebpf import EbpfDriver
+from configtron.tune.drivers.bpf.ebpf_driver import EbpfDriver
 from configtron.tune.drivers.memory import MemoryDriver
 from rigs.draws import KEY
 from tests.support.tune.aside import aside

@@ -15,7 +15,7 @@ from configtron.db.tuning import Tuning
 from configtron.linux.netns import inside
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Place, Rules
-from configtron.tune.drivers.route import RouteDriver
+from configtron.tune.drivers.route.route_driver import RouteDriver
 from configtron.tune.drivers.sysctl import FOLDER
 from configtron.tune.export import Draft, iproute2, networkd
 from configtron.tune.route_table import THROW, Hop, RouteKey, RouteWay

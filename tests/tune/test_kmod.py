@@ -16,9 +16,9 @@ from configtron.model.nouns import Profile, Value
 from configtron.model.tuning import Place, Reach
 from configtron.tune import capabilities
 from configtron.tune.drivers import DRIVERS, load
-from configtron.tune.drivers.kmod_abi import KEYS
-from configtron.tune.drivers.kmod_device import PREFIX, Parameter
-from configtron.tune.drivers.kmod_units import REACHES, REFUSED, checked, packed, reaches, setting, spelt
+from configtron.tune.drivers.kmod.abi import KEYS
+from configtron.tune.drivers.kmod.device import PREFIX, Parameter
+from configtron.tune.drivers.kmod.module_units import REACHES, REFUSED, checked, packed, reaches, setting, spelt
 
 # As the module of a 6.12 kernel would say it: every knob that it does not refuse, with wide ranges.
 TIMES = ("min_rto", "data_rto", "delack_max")

@@ -16,8 +16,8 @@ from configtron.lab.uml.kmod import module_for_guest
 from configtron.lab.uml.modules import ensure_tree, make_module
 from configtron.lab.uml.recipes import LAB
 from configtron.lab.uml.user_mode_linux import GuestJob, UmlVirtual
-from configtron.tune.drivers.kmod_abi import CALLS, KEYS
-from configtron.tune.drivers.kmod_units import NEEDS_ECN, REACHES, REFUSED
+from configtron.tune.drivers.kmod.abi import CALLS, KEYS
+from configtron.tune.drivers.kmod.module_units import NEEDS_ECN, REACHES, REFUSED
 from rigs import ROOT
 from rigs.waiting import GUEST_S
 from tests.support.tune.kmod_calls import EVERYTHING, OPTIONS

@@ -14,7 +14,7 @@ from tests.support.rules import offenders
 
 # Driver -> (its module, what it sets, what it refuses).
 DRIVERS = {
-    "tune/drivers/kmod_units.py": (kmod_units.REACHES, kmod_units.REFUSED),
+    "tune/drivers/kmod/module_units.py": (kmod_units.REACHES, kmod_units.REFUSED),
     "tune/drivers/bpf/reach.py": (reach.REACHES, reach.REFUSED),
     "tune/metrics.py": (metrics.BY_KNOB, metrics.REFUSED),
     "tune/drivers/sysctl.py": (sysctl.REACHES, sysctl.REFUSED),
@@ -51,7 +51,7 @@ def missing(knob: str) -> list[str]:
         if knob in reaches and knob in refused:
             found.append(f"{file}: {knob} is in REACHES and in REFUSED")
     has = {
-        "tune/drivers/kmod_units.py": names.key is not None,
+        "tune/drivers/kmod/module_units.py": names.key is not None,
         "tune/drivers/bpf/reach.py": names.step is not None,
         "tune/metrics.py": names.metric is not None,
         "tune/drivers/sysctl.py": bool(names.sysctl),

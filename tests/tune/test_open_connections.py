@@ -15,7 +15,7 @@ from configtron.model.protocols import Driver
 from configtron.model.tuning import Place, Rules
 from configtron.tune.drivers.bpf.pins import group
 from configtron.tune.drivers.open_connections import Leaving, Restored
-from configtron.tune.drivers.route import RouteDriver
+from configtron.tune.drivers.route.route_driver import RouteDriver
 from configtron.tune.drivers.sysctl import SysctlDriver
 from configtron.tune.rules import difference
 from tests.support.tune.aside import aside

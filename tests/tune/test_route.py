@@ -11,8 +11,8 @@ import pytest
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place, Rules
-from configtron.tune.drivers.route import RouteDriver
-from configtron.tune.drivers.table import TABLE
+from configtron.tune.drivers.route.route_driver import RouteDriver
+from configtron.tune.drivers.route.table import TABLE
 from configtron.tune.rules import after, difference
 from tests.support.tune.routed import BOTH, RULES, SLOW, driver, everything, hosts, ip, several
 from tests.support.tune.two_hosts import Hosts

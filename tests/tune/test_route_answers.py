@@ -9,9 +9,9 @@ from configtron.model.errors import Refused
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Difference, Rules
 from configtron.tune.drivers import remembered, route_answers
-from configtron.tune.drivers.dry_connection import begun
-from configtron.tune.drivers.route import RouteDriver
-from configtron.tune.drivers.table import TABLE
+from configtron.tune.drivers.route.dry_connection import begun
+from configtron.tune.drivers.route.route_driver import RouteDriver
+from configtron.tune.drivers.route.table import TABLE
 from configtron.tune.rules import difference
 from tests.support.tune.routed import BOTH, RULES, driver, everything, hosts, ip
 from tests.support.tune.two_hosts import SERVER, Hosts

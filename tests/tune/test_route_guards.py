@@ -15,8 +15,8 @@ from configtron.model.errors import BadInput, Missing, Refused
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place, Rules
 from configtron.tune.drivers import incremental_update
-from configtron.tune.drivers.route import RouteDriver
-from configtron.tune.drivers.table import NOTES_TABLE, TABLE
+from configtron.tune.drivers.route.route_driver import RouteDriver
+from configtron.tune.drivers.route.table import NOTES_TABLE, TABLE
 from configtron.tune.rules import difference
 from tests.support.tune.killed import at_any_write
 from tests.support.tune.routed import BOTH, RULES, SLOW, driver, everything, hosts, ip

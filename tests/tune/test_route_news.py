@@ -11,8 +11,8 @@ import pytest
 from configtron.model.nouns import Profile
 from configtron.model.protocols import Listener
 from configtron.model.tuning import Changes, Place, Rules
-from configtron.tune.drivers.route import RouteDriver
-from configtron.tune.drivers.table import NOTES_TABLE, TABLE, RouteTable
+from configtron.tune.drivers.route.route_driver import RouteDriver
+from configtron.tune.drivers.route.table import NOTES_TABLE, TABLE, RouteTable
 from configtron.tune.rules import difference
 from tests.support.tune.routed import RULES, hosts, ip
 from tests.support.tune.two_hosts import Hosts

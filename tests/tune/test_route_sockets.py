@@ -11,7 +11,7 @@ import pytest
 
 from configtron.model.nouns import Profile, Value
 from configtron.model.tuning import Changes, Place
-from configtron.tune.drivers.route import REACHES, RouteDriver
+from configtron.tune.drivers.route.route_driver import REACHES, RouteDriver
 from tests.support.tune.two_hosts import (
     CLIENTS,
     CLIENTS6,

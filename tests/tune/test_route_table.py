@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from configtron.model.errors import Refused
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Rules
-from configtron.tune.drivers.table import SeenRoutes
+from configtron.tune.drivers.route.table import SeenRoutes
 from configtron.tune.metrics import holds, numbers
 from configtron.tune.route_table import (
     COPY,

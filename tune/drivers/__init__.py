@@ -17,9 +17,9 @@ from configtron.tune.capabilities import DriverTables
 FOR_TRIALS = "memory"
 # Order of preference where the user names none.
 DRIVERS: Mapping[str, str] = {
-    "kmod": "configtron.tune.drivers.kmod:KmodDriver",
-    "ebpf": "configtron.tune.drivers.ebpf:EbpfDriver",
-    "route": "configtron.tune.drivers.route:RouteDriver",
+    "kmod": "configtron.tune.drivers.kmod.kmod_driver:KmodDriver",
+    "ebpf": "configtron.tune.drivers.bpf.ebpf_driver:EbpfDriver",
+    "route": "configtron.tune.drivers.route.route_driver:RouteDriver",
     "sysctl": "configtron.tune.drivers.sysctl:SysctlDriver",
     "memory": "configtron.tune.drivers.memory:MemoryDriver",
 }

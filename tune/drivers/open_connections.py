@@ -39,7 +39,7 @@ from configtron.model.protocols import Driver, Mover, PlanReader
 from configtron.model.tuning import Changes, Place, Rules
 from configtron.tune.drivers.bpf.layout import WRAPPED
 from configtron.tune.drivers.bpf.pins import group
-from configtron.tune.drivers.routes import parse
+from configtron.tune.drivers.route.routes import parse
 from configtron.tune.drivers.socket_options import CONTROL, OPTIONS, as_options, control_of, set_control
 from configtron.tune.listeners import listeners_of
 from configtron.tune.route_table import bits

@@ -31,7 +31,7 @@ from configtron.model.knobs import KNOBS
 from configtron.model.nouns import Profile, Value
 from configtron.model.tuning import Changes, Place, Reach, Rules
 from configtron.tune.drivers.congestion_controls import ALLOWED, writable
-from configtron.tune.drivers.route_annotations import MOST_NOTES, Notes, free, profile_of, spelt
+from configtron.tune.drivers.route.annotations import MOST_NOTES, Notes, free, profile_of, spelt
 from configtron.tune.listeners import BY_EBPF_ALONE
 from configtron.tune.metrics import MOST_RTO_S, check
 from configtron.tune.rules import after

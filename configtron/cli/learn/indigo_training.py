@@ -34,8 +34,8 @@ def train(folder: Path, rounds: int, lab_rounds: int, seed: int, smoke: bool, fo
     round's driven by an expert that knows the best window, are added to what the network learns from. After kill -9 the
     same command goes on, and ends in the same weights.
     """
-    from configtron.service.learning.indigo import IndigoOptions, train_indigo
-    from configtron.service.learning.indigo_rows import round_rows
+    from configtron.studies.indigo.model_rows import round_rows
+    from configtron.studies.indigo.training import IndigoOptions, train_indigo
 
     with rows_to(form, output_file, LEARNING) as write:
         found = train_indigo(IndigoOptions(folder, rounds, lab_rounds, seed, smoke), event_lines())
@@ -49,8 +49,8 @@ def train(folder: Path, rounds: int, lab_rounds: int, seed: int, smoke: bool, fo
 def show(folder: Path | None, windows: bool, form: str, output_file: str) -> None:
     """Show a training's rounds: how often the network's actions were the expert's, and how far its window is from the
     best one, in doublings; on links that it learns from, on others, and on calibrated paths that were held out."""
-    from configtron.service.learning.indigo import show_indigo
-    from configtron.service.learning.indigo_rows import round_rows, window_rows
+    from configtron.studies.indigo.model_rows import round_rows, window_rows
+    from configtron.studies.indigo.training import show_indigo
 
     found = show_indigo(folder)
     columns, rows = (BEST_WINDOW_COLUMNS, window_rows(found)) if windows else (ROUND_COLUMNS, round_rows(found))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from configtron.report.filling import Moment
     from configtron.service.progress import Event
 
-# The names of `lab/testbed/studies.py`, written down here so that --help imports nothing.
+# The names of `configtron/lab/testbed/studies.py`, written down here so that --help imports nothing.
 STUDIES = ("hotcloud", "configtron", "smoke", "realism", "visits")
 SERVERS = ("nginx", "apache")
 

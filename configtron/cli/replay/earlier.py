@@ -12,10 +12,10 @@ from configtron.cli.replay.study_flags import evaluate_options
 from configtron.model.errors import DONE
 
 if TYPE_CHECKING:
-    from configtron.service.replay.session_job import Job, JobResult, PartContext
+    from configtron.studies.sim.session_job import Job, JobResult, PartContext
 
 LIST = "list"
-# The kind of a job of studies, as `studies/registry/sessions_run.py`.
+# The kind of a job of studies, as `configtron/studies/registry/sessions_run.py`.
 KIND = "study"
 
 

@@ -44,8 +44,8 @@ def sessions(resume: str | None, studies: tuple[str, ...], world_out: str | None
     from configtron.linux.signals import stop_signals
     from configtron.report.session_rows import session_table
     from configtron.service import replay
-    from configtron.service.replay import simulation
-    from configtron.service.replay.session_job import run_job
+    from configtron.studies.sim import simulation
+    from configtron.studies.sim.session_job import run_job
 
     options = replay.SessionOptions(**_sized(given))
     if world_out is not None:

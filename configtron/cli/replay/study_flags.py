@@ -9,7 +9,7 @@ import click
 
 from configtron.cli.options import format_option, not_empty, with_options
 
-# As `studies/registry/kinds.py`, written down here so that --help imports nothing.
+# As `configtron/studies/registry/kinds.py`, written down here so that --help imports nothing.
 NEEDS = ("tensor", "lab", "sessions")
 SESSIONS = "sessions"
 # The options that a study of claims takes, one of simulated sessions, --resume, and --list.

@@ -12,10 +12,10 @@ from configtron.cli.settings import settings
 from configtron.linux.signals import stop_signals, terminated
 from configtron.model.errors import DONE, INTERRUPTED
 from configtron.report.files import can_be_written
-from configtron.service.replay.session_job import Job
 from configtron.studies.output import written
 from configtron.studies.output.steps import PartsDisplay
 from configtron.studies.registry import catalogue, claims_run, sessions_run
+from configtron.studies.sim.session_job import Job
 
 STUDY_LIST_COLUMNS = ("study", "needs", "paper", "about", "duration")
 

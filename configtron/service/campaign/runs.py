@@ -122,7 +122,7 @@ def baseline_of(run: Run, name: str) -> str:
     raise BadInput(f"run {run.id}: no vantage {name!r}; --baseline takes one of {known}")
 
 
-# Described by `report/runs.schema.json`.
+# Described by `configtron/report/runs.schema.json`.
 RUNS_SCHEMA = "configtron.runs/1"
 RUNS_COLUMNS = ("run", "begun", "status", "connections")
 

@@ -20,7 +20,7 @@ from configtron.service.progress import Cancelled, Event, Progress, never, unhea
 # How long a wait may last before a cancellation is noticed.
 TURN_S = 0.25
 DONE, INTERRUPTED, FAILED = "done", "interrupted", "failed"
-# Described by `report/watches.schema.json`.
+# Described by `configtron/report/watches.schema.json`.
 WATCHES_SCHEMA = "configtron.watches/1"
 WATCHES_COLUMNS = ("watch", "begun", "source", "status", "contexts")
 Sink = Callable[[Sequence[Sighting]], None]

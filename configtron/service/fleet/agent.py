@@ -70,7 +70,7 @@ STANDING_S = 1.0
 # Thresholds of the process's cycle collector. Of 5000 connections a second that are remembered for some seconds none is
 # in a cycle, and a third of the time went into looking for some: all objects are looked through once in some hours.
 GARBAGE = 10_000, 20, 1_000
-# Values of a knob, and letters of a value, that a hello has room for (`fleet/messages.py`).
+# Values of a knob, and letters of a value, that a hello has room for (`configtron/fleet/messages.py`).
 MOST_VALUES = 64
 # The user that the network process becomes where the agent is root.
 USER = "configtron-agent"

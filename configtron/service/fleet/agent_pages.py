@@ -14,9 +14,9 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterator
 
-from configtron.learner.pageloads.plan_book import PlanBook
-from configtron.learner.receiving.ended_sockets import EndedSockets, boottime_ns
-from configtron.learner.receiving.log_socket import LogSocket
+from configtron.intake.pageloads.plan_book import PlanBook
+from configtron.intake.receiving.ended_sockets import EndedSockets, boottime_ns
+from configtron.intake.receiving.log_socket import LogSocket
 from configtron.model.close_records import CloseRecord, OpenRecord
 from configtron.model.errors import BadInput, Missing
 from configtron.service.fleet.applier import Applier

@@ -18,7 +18,7 @@ import numpy as np
 from configtron.fleet.map_document import HeadForm
 from configtron.fleet.map_table import key4, key6
 from configtron.fleet.messages import MOST_REFUSED
-from configtron.learner.pageloads.plan_book import DatedPlan, PrefixDraw
+from configtron.intake.pageloads.plan_book import DatedPlan, PrefixDraw
 from configtron.model.draw import HELD, Key, Mix, Plan, draw, draws
 from configtron.model.fleet import ARM, NOT_HERE
 from configtron.model.nouns import Profile

@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 
-from configtron.learner.pageloads.beacon_join import SETTLE_NS
-from configtron.learner.receiving.http_endpoint import beacons_at
+from configtron.intake.pageloads.beacon_join import SETTLE_NS
+from configtron.intake.receiving.http_endpoint import beacons_at
 from configtron.model.bounds import check_number, check_texts
 from configtron.model.errors import BadInput, Missing
 from configtron.model.fleet import OutcomeRow

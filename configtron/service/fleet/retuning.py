@@ -32,7 +32,7 @@ from configtron.tune.plan import UNTOUCHED
 
 if TYPE_CHECKING:
     from configtron.service.lease.retuning import Choice, RetuneCount, SocketTarget
-    from configtron.tune.drivers.borrowed_options import OpenClient
+    from configtron.tune.drivers.pidfd_options import OpenClient
 
 log = logging.getLogger("configtron.fleet")
 

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from configtron.learner.pageloads.plan_book import PLANS, PlanBook
+from configtron.intake.pageloads.plan_book import PLANS, PlanBook
 from configtron.service.fleet.drawing import DrawnMap
 
 

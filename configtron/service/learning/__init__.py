@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from configtron.service.learning.explaining import Explained, ExplainOptions, explain
     from configtron.service.learning.exporting import Exported, ExportOptions, export
     from configtron.service.learning.importing import Imported, import_file
-    from configtron.service.learning.indigo import IndigoOptions, IndigoTrained, show_indigo, train_indigo
     from configtron.service.learning.initial import (
         HitOptions,
         InitialOptions,
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from configtron.service.learning.overview import Status, status
     from configtron.service.learning.running import LearnOptions, PolicyOptions, run
     from configtron.service.learning.sources import ImportOptions
+    from configtron.studies.indigo.training import IndigoOptions, IndigoTrained, show_indigo, train_indigo
 
 __all__ = [
     "CandidateValue", "EvaluateOptions", "ExplainOptions", "Explained", "ExportOptions", "Exported", "ImportOptions",
@@ -58,7 +58,9 @@ if not TYPE_CHECKING:
             **dict.fromkeys(("Explained", "ExplainOptions", "explain"), "explaining"),
             **dict.fromkeys(("Exported", "ExportOptions", "export"), "exporting"),
             **dict.fromkeys(("Imported", "import_file"), "importing"),
-            **dict.fromkeys(("IndigoOptions", "IndigoTrained", "show_indigo", "train_indigo"), "indigo"),
+            **dict.fromkeys(
+                ("IndigoOptions", "IndigoTrained", "show_indigo", "train_indigo"), "configtron.studies.indigo.training"
+            ),
             **dict.fromkeys(
                 (
                     "HitOptions",

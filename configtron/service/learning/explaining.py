@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from configtron.db.outcomes import Learner, Outcomes
+from configtron.intake.outcome_formats import context_of
 from configtron.learner.explain import Explanation
 from configtron.learner.explain import explain as explained
-from configtron.learner.outcome_formats import context_of
 from configtron.learner.prefixes import longest, network_of
 from configtron.learner.rulebook import present
 from configtron.learner.saved import Safety, features_in, recipe_of, safety_in

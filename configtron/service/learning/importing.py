@@ -11,8 +11,8 @@ from itertools import islice
 from typing import BinaryIO
 
 from configtron.db.outcomes import Outcomes
-from configtron.learner.imports.joining import Contexted, Joined
-from configtron.learner.imports.reading import Reading
+from configtron.intake.imports.joining import Contexted, Joined
+from configtron.intake.imports.reading import Reading
 from configtron.learner.logged import Logged, logged_of
 from configtron.model.counting import count_of
 from configtron.model.errors import BadInput

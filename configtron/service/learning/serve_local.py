@@ -19,10 +19,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from configtron.intake.receiving.http_endpoint import beacons_at
 from configtron.learner.closed_loop import LoopOptions
 from configtron.learner.loop_maker import LoopMapMaker
 from configtron.learner.map_making import MapOptions
-from configtron.learner.receiving.http_endpoint import beacons_at
 from configtron.learner.registry import PREFERRED
 from configtron.learner.rulebook import learned_profile
 from configtron.learner.window_maker import INITIAL, LEAST_OF_PREFIX, MOST_LEARNED
@@ -54,7 +54,7 @@ from configtron.tune.pools import for_kernel
 if TYPE_CHECKING:
     from nacl.signing import SigningKey
 
-    from configtron.learner.pageloads.plan_book import DatedPlan
+    from configtron.intake.pageloads.plan_book import DatedPlan
     from configtron.service.fleet.enforcement import JournaledEnforcement
 
 log = logging.getLogger("configtron.fleet")
@@ -282,9 +282,9 @@ async def _run(
     stop: Callable[[], bool], seen: Callable[[LoopStep], None],
 ) -> None:  # fmt: skip
     """Take page loads in, serve the page, and turn the loop."""
-    from configtron.learner.pageloads.plan_book import PlanBook
-    from configtron.learner.receiving.ended_sockets import EndedSockets, boottime_ns
-    from configtron.learner.receiving.http_endpoint import PORT
+    from configtron.intake.pageloads.plan_book import PlanBook
+    from configtron.intake.receiving.ended_sockets import EndedSockets, boottime_ns
+    from configtron.intake.receiving.http_endpoint import PORT
     from configtron.service.outcomes.local_outcomes import LOG_PATH, LocalOutcomes
     from configtron.service.outcomes.root_reader import RecordsInForce
     from configtron.service.outcomes.web_group import web_group
@@ -325,7 +325,7 @@ async def _run(
 
 def dated_plan(fleet_map: FleetMap, epoch: int) -> DatedPlan:
     """Return what the join of page loads needs of a map in an epoch."""
-    from configtron.learner.pageloads.plan_book import DatedPlan
+    from configtron.intake.pageloads.plan_book import DatedPlan
     from configtron.service.fleet.drawing import DrawnPrefixes
 
     mixes = {name: Mix(tuple(one for one, _ in mix), tuple(parts for _, parts in mix))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol, cast, runtime_checkable
 from zoneinfo import ZoneInfo
 
-from configtron.learner.imports.reading import LINE_BYTES, Reading, numbered
+from configtron.intake.imports.reading import LINE_BYTES, Reading, numbered
 from configtron.model.bounds import check_choice, check_number, check_texts
 from configtron.model.errors import BadInput
 from configtron.service.learning.learners import notice
@@ -22,8 +22,8 @@ from configtron.service.progress import Progress
 
 if TYPE_CHECKING:
     from configtron.fingerprint.features import Sighting
-    from configtron.learner.imports.inforce import InForce
-    from configtron.learner.imports.joining import Contexted
+    from configtron.intake.imports.inforce import InForce
+    from configtron.intake.imports.joining import Contexted
     from configtron.model.nouns import Context, Outcome, Profile
 
 Lines = Iterator[tuple[int, str]]
@@ -63,7 +63,7 @@ class ImportOptions:
 
     def __post_init__(self) -> None:
         """Check texts, names and ranges. Errors: `BadInput`."""
-        from configtron.learner.imports.kinds import KINDS
+        from configtron.intake.imports.kinds import KINDS
 
         check_texts(self)
         check_choice("kind", self.kind, ("", *KINDS))
@@ -76,7 +76,7 @@ class ImportOptions:
 
 def opened(file: BinaryIO, name: str, kind: str, *, strict: bool) -> tuple[Lines, Reading, str]:
     """Return a file's lines, what is counted of them, and its kind. Errors: `BadInput` for a file of no known form."""
-    from configtron.learner.imports.kinds import HAR, kind_of
+    from configtron.intake.imports.kinds import HAR, kind_of
 
     reading = Reading(name, strict)
     stream = _unpacked(file)
@@ -128,8 +128,8 @@ def read(
 ) -> tuple[Iterator[Outcome], str]:
     """Return the outcomes of a file, and their metric. Errors: `BadInput` for options that do not fit it."""
     from configtron.fingerprint.capture.surroundings import Places
-    from configtron.learner.imports.kinds import HAR, METRICS, OUTCOMES, Wanted, imported, page_loads
-    from configtron.learner.outcome_formats import outcomes
+    from configtron.intake.imports.kinds import HAR, METRICS, OUTCOMES, Wanted, imported, page_loads
+    from configtron.intake.outcome_formats import outcomes
 
     metrics = METRICS[kind]
     metric = given.metric or metrics[0]
@@ -158,7 +158,7 @@ def _whole(stream: BinaryIO) -> str:
 
 
 def _profile(text: str) -> Profile | None:
-    from configtron.learner.imports.inforce import profile_of
+    from configtron.intake.imports.inforce import profile_of
     from configtron.model.tuning_json import setting_of
 
     if not text:
@@ -169,7 +169,7 @@ def _profile(text: str) -> Profile | None:
 def _history(db: Path, fixed: Profile | None, progress: Progress) -> InForce:
     """Return what `configtron tune` had in force, by its journal in the same database."""
     from configtron.db.tuning import Tuning
-    from configtron.learner.imports.inforce import Deployment, InForce
+    from configtron.intake.imports.inforce import Deployment, InForce
 
     if fixed is not None or not db.is_file():
         return InForce([])
@@ -216,7 +216,7 @@ def _epoch_ns(text: str) -> int:
 
 def contexted(db: Path, which: str, window_s: float) -> Contexted | None:
     """Return the contexts that outcomes are joined to; None for none. Errors: `BadInput`."""
-    from configtron.learner.imports.joining import Contexted
+    from configtron.intake.imports.joining import Contexted
 
     if which == "none" or (which == "all" and not db.is_file()):
         return None
@@ -246,8 +246,8 @@ def _kept(db: Path, which: str) -> Iterator[tuple[int, Context]]:
 
 def sightings(lines: Iterable[tuple[int, str]], reading: Reading) -> Iterator[Sighting]:
     """Yield the sightings of JSON Lines that `fingerprint live`, `socket` or `contexts` wrote."""
-    from configtron.learner.imports.contexts import sighting_of
-    from configtron.learner.outcome_formats import objects
+    from configtron.intake.imports.contexts import sighting_of
+    from configtron.intake.outcome_formats import objects
 
     for number, form in objects(lines, reading):
         try:

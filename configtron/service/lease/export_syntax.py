@@ -33,7 +33,7 @@ def export(options: LeaseOptions, form: str, *, ipv6: bool = False) -> list[str]
 
 def _routes(wanted: Rules, place: Place, form: str, version: int) -> Iterator[str]:
     # Loaded only here: the netlink client.
-    from configtron.tune.drivers.route import RouteDriver
+    from configtron.tune.drivers.route.route_driver import RouteDriver
 
     driver = RouteDriver(place)
     yield from syntax.left_out(wanted.profiles, driver.reachable(), driver.unreachable())

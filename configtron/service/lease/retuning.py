@@ -32,7 +32,7 @@ from configtron.model.socket_changes import SocketChange
 from configtron.model.tuning import Place
 from configtron.model.tuning_json import place_text
 from configtron.service.lease.context import LeaseContext
-from configtron.tune.drivers.borrowed_options import (
+from configtron.tune.drivers.pidfd_options import (
     OpenClient,
     OptionChanger,
     beyond,

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from configtron.learner.pageloads.error_reports import FailedLoad
-from configtron.learner.pageloads.failure_join import FailureJoin, begun_ns
+from configtron.intake.pageloads.error_reports import FailedLoad
+from configtron.intake.pageloads.failure_join import FailureJoin, begun_ns
 from configtron.model.fleet import OutcomeRow
 from configtron.service.outcomes.root_reader import ClientAsked, ClientKnown
 

@@ -25,9 +25,9 @@ from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 
-from configtron.learner.pageloads.intake import BEACON_PATH, TEST_QUERY
-from configtron.learner.pageloads.log_lines import TEST_LINE
-from configtron.learner.receiving.http_endpoint import beacons_at
+from configtron.intake.pageloads.intake import BEACON_PATH, TEST_QUERY
+from configtron.intake.pageloads.log_lines import TEST_LINE
+from configtron.intake.receiving.http_endpoint import beacons_at
 from configtron.linux.privileges import become, in_child
 from configtron.linux.proc import LISTENING, PortHolder, port_holders, tcp_lines
 from configtron.model.checks import GREEN, NOT_HERE, RED, Check

@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from configtron.learner.pageloads.beacon_join import SETTLE_NS
-from configtron.learner.pageloads.intake import IntakeOptions
-from configtron.learner.pageloads.plan_book import PlanBook
-from configtron.learner.receiving.http_endpoint import PORT
-from configtron.learner.receiving.log_socket import LogSocket
+from configtron.intake.pageloads.beacon_join import SETTLE_NS
+from configtron.intake.pageloads.intake import IntakeOptions
+from configtron.intake.pageloads.plan_book import PlanBook
+from configtron.intake.receiving.http_endpoint import PORT
+from configtron.intake.receiving.log_socket import LogSocket
 from configtron.model.fleet import OutcomeRow
 from configtron.service.outcomes import web_server_texts
 from configtron.service.outcomes.counts_report import CountsReport

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from configtron.learner.end_reports import EndReport, row_of
-from configtron.learner.pageloads.beacon_join import SETTLE_NS, BeaconJoin
-from configtron.learner.pageloads.failure_join import FailureJoin
-from configtron.learner.pageloads.intake import Admitted, Intake, IntakeOptions
-from configtron.learner.pageloads.request_join import DrawnArm
-from configtron.learner.receiving.http_endpoint import BeaconEndpoint
+from configtron.intake.end_reports import EndReport, row_of
+from configtron.intake.pageloads.beacon_join import SETTLE_NS, BeaconJoin
+from configtron.intake.pageloads.failure_join import FailureJoin
+from configtron.intake.pageloads.intake import Admitted, Intake, IntakeOptions
+from configtron.intake.pageloads.request_join import DrawnArm
+from configtron.intake.receiving.http_endpoint import BeaconEndpoint
 from configtron.model.fleet import OutcomeRow
 from configtron.service.outcomes.asked_reports import ANSWER_NS, Ask, AskedReports
 from configtron.service.outcomes.root_reader import HOST_CLOCK, OutcomeClock, ReaderBatch

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from configtron.fingerprint.capture.diag import established
-from configtron.learner.pageloads.proxy_evidence import proxy_evidence
-from configtron.learner.receiving.log_socket import short_queue
+from configtron.intake.pageloads.proxy_evidence import proxy_evidence
+from configtron.intake.receiving.log_socket import short_queue
 from configtron.linux.netns import inside
 from configtron.model.errors import Missing
 from configtron.model.records import Json

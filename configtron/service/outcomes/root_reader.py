@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import NamedTuple, Protocol
 
-from configtron.learner.end_reports import EndReport, EndReports
-from configtron.learner.pageloads.log_lines import TEST_LINE
-from configtron.learner.pageloads.plan_book import PlanBook
-from configtron.learner.pageloads.request_join import DrawnArm, EndedConnection, JoinedRequest, RequestJoin
-from configtron.learner.receiving.ended_sockets import EndedSockets, boottime_ns
-from configtron.learner.receiving.log_socket import LogSocket
+from configtron.intake.end_reports import EndReport, EndReports
+from configtron.intake.pageloads.log_lines import TEST_LINE
+from configtron.intake.pageloads.plan_book import PlanBook
+from configtron.intake.pageloads.request_join import DrawnArm, EndedConnection, JoinedRequest, RequestJoin
+from configtron.intake.receiving.ended_sockets import EndedSockets, boottime_ns
+from configtron.intake.receiving.log_socket import LogSocket
 from configtron.model.close_records import BadEndings, CloseRecord, OpenRecord, PackedRecords
 from configtron.model.errors import Missing
 from configtron.model.protocols import Drawing, RecordPacker

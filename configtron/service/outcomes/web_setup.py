@@ -21,8 +21,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from configtron.learner.receiving.http_endpoint import beacons_at
-from configtron.learner.receiving.log_socket import FOLDER_MODE, WANTED_QUEUE, queue_length
+from configtron.intake.receiving.http_endpoint import beacons_at
+from configtron.intake.receiving.log_socket import FOLDER_MODE, WANTED_QUEUE, queue_length
 from configtron.linux.xdg import JOINED
 from configtron.model.errors import BadInput, ConfigtronError, Missing, Refused, cannot_write, no_permission
 from configtron.service.lease.systemd_units import place_warning, program

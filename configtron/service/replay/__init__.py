@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from configtron.service.replay.adoption import adopt, adopt_in, captures_in
     from configtron.service.replay.play_lines import PlayLines
     from configtron.service.replay.recordings import PacketOptions, PacketReplay, PlayProgress, replay_packets
-    from configtron.service.replay.session_job import JobResult
-    from configtron.service.replay.simulation import SessionOptions, replay_sessions, resume_sessions
-    from configtron.service.replay.world_export import export_world
+    from configtron.studies.sim.session_job import JobResult
+    from configtron.studies.sim.simulation import SessionOptions, replay_sessions, resume_sessions
+    from configtron.studies.sim.world_export import export_world
 
 __all__ = [
     "JobResult", "PacketOptions", "PacketReplay", "PlayLines", "PlayProgress", "SessionOptions", "StepProgress",
@@ -27,9 +27,11 @@ if not TYPE_CHECKING:
         {
             **dict.fromkeys(("adopt", "adopt_in", "captures_in"), "adoption"),
             **dict.fromkeys(("PacketOptions", "PacketReplay", "PlayProgress", "replay_packets"), "recordings"),
-            **dict.fromkeys(("JobResult", "StepProgress"), "session_job"),
-            **dict.fromkeys(("SessionOptions", "replay_sessions", "resume_sessions"), "simulation"),
+            **dict.fromkeys(("JobResult", "StepProgress"), "configtron.studies.sim.session_job"),
+            **dict.fromkeys(
+                ("SessionOptions", "replay_sessions", "resume_sessions"), "configtron.studies.sim.simulation"
+            ),
             "PlayLines": "play_lines",
-            "export_world": "world_export",
+            "export_world": "configtron.studies.sim.world_export",
         },
     )

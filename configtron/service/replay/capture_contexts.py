@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A packet capture -> contexts over time, a client prefix each: what `learner/sim/captured.py` cuts into sessions.
+"""A packet capture -> contexts over time, a client prefix each: what `studies/sim/captured.py` cuts into sessions.
 
 The round trip is the handshake's, which is the whole path's wherever the capture was taken; bandwidth is the best rate
 that the server's data was acknowledged at, or else its goodput over more than a round trip (a single flight arrives as

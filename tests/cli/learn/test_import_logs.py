@@ -21,9 +21,9 @@ import pytest
 
 from configtron.db.outcomes import Outcomes
 from configtron.db.tuning import Tuning
-from configtron.learner.imports.inforce import InForce
-from configtron.learner.imports.kinds import Wanted, imported
-from configtron.learner.imports.reading import Reading, numbered
+from configtron.intake.imports.inforce import InForce
+from configtron.intake.imports.kinds import Wanted, imported
+from configtron.intake.imports.reading import Reading, numbered
 from configtron.model.errors import DONE, NOTHING, PARTIAL, USAGE
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Place, Rules

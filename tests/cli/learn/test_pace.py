@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from configtron.report.pace import JobPace
-from configtron.service.replay.phases import JobPhases
+from configtron.studies.sim.phases import JobPhases
 
 
 def test_it_reports_now_and_then() -> None:

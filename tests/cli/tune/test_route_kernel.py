@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from configtron.model.errors import CONDITION, DONE, REFUSED
-from configtron.tune.drivers.table import TABLE
+from configtron.tune.drivers.route.table import TABLE
 from rigs.children import child
 from tests.support.tune.routed import everything, hosts, ip
 from tests.support.tune.two_hosts import SERVER, Hosts, congestion_control

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Tests of lab/testbed."""
+"""Tests of configtron/lab/testbed."""

@@ -10,11 +10,11 @@ from typing import Any, cast
 
 import pytest
 
-from configtron.learner.pageloads.error_reports import FailedLoad
-from configtron.learner.pageloads.intake import Admitted
-from configtron.learner.pageloads.plan_book import DatedPlan, PrefixDraw
-from configtron.learner.pageloads.request_join import EndedConnection
-from configtron.learner.receiving.ended_sockets import EndedSockets, boottime_ns
+from configtron.intake.pageloads.error_reports import FailedLoad
+from configtron.intake.pageloads.intake import Admitted
+from configtron.intake.pageloads.plan_book import DatedPlan, PrefixDraw
+from configtron.intake.pageloads.request_join import EndedConnection
+from configtron.intake.receiving.ended_sockets import EndedSockets, boottime_ns
 from configtron.model.close_records import BadEndings
 from configtron.model.draw import Key, Mix, Plan
 from configtron.model.errors import BadInput

@@ -35,12 +35,12 @@ from configtron.fleet.transport.curve_keys import (
     write_manager_address,
 )
 from configtron.fleet.transport.manager_sockets import ManagerSockets
+from configtron.intake.pageloads.intake import Intake
+from configtron.intake.receiving.http_endpoint import BeaconEndpoint
+from configtron.intake.receiving.log_socket import LogSocket
 from configtron.learner.closed_loop import LoopOptions
 from configtron.learner.loop_maker import LoopMapMaker
 from configtron.learner.map_making import MapOptions
-from configtron.learner.pageloads.intake import Intake
-from configtron.learner.receiving.http_endpoint import BeaconEndpoint
-from configtron.learner.receiving.log_socket import LogSocket
 from configtron.model.errors import BadInput, Busy, Missing
 from configtron.model.nouns import Profile
 from configtron.service.fleet import enrolment

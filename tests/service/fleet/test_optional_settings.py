@@ -10,9 +10,9 @@ import pytest
 
 from configtron.fleet.manager_session import ManagerRemark, ManagerSession
 from configtron.fleet.messages import MOST_REFUSED, AgentHello, BoundForm, ReachForm, frame, refused_count
-from configtron.learner.end_reports import EndReports, row_of, state_of
-from configtron.learner.pageloads.plan_book import PlanBook
-from configtron.learner.pageloads.request_join import DrawnArm
+from configtron.intake.end_reports import EndReports, row_of, state_of
+from configtron.intake.pageloads.plan_book import PlanBook
+from configtron.intake.pageloads.request_join import DrawnArm
 from configtron.learner.window_classes import RESUME, SHARES, PathClass, mix_of
 from configtron.model.draw import draw, unit_of
 from configtron.model.fleet import ARM, NOT_HERE, FleetMap

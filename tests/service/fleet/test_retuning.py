@@ -16,7 +16,7 @@ from configtron.model.tuning import Rules
 from configtron.service.fleet.applier import Applier
 from configtron.service.fleet.retuning import TRIES, ClassRetuning
 from configtron.service.lease.retuning import Choice, RetuneCount, SocketTarget
-from configtron.tune.drivers.borrowed_options import OpenClient
+from configtron.tune.drivers.pidfd_options import OpenClient
 from tests.support.applied_maps import EPOCH_S, HUMANS, KEY, MAP, NS, START_NS, TURN_NS, Recorded, loaded, made
 
 MOVED = "198.51.3.0/24"

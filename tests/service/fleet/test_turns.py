@@ -14,17 +14,17 @@ from typing import Any, NamedTuple
 import pytest
 
 from configtron.fleet.map_document import document
-from configtron.learner.pageloads.plan_book import PlanBook
-from configtron.learner.pageloads.request_join import DrawnArm
-from configtron.learner.pageloads.wall_offsets import OFFSETS, WallOffsets
+from configtron.intake.pageloads.plan_book import PlanBook
+from configtron.intake.pageloads.request_join import DrawnArm
+from configtron.intake.pageloads.wall_offsets import OFFSETS, WallOffsets
 from configtron.model.close_records import OpenRecord
 from configtron.model.draw import draw, unit_of
 from configtron.model.errors import Refused
 from configtron.model.tuning import Rules
 from configtron.service.fleet.applier import Applier
 from configtron.tune.drivers.bpf.connection_records import RecordParser
-from configtron.tune.drivers.kmod_abi import FLAGS
-from configtron.tune.drivers.kmod_draws import RecordReader
+from configtron.tune.drivers.kmod.abi import FLAGS
+from configtron.tune.drivers.kmod.draws import RecordReader
 from configtron.tune.plan import UNTOUCHED
 from tests.support.applied_maps import EPOCH_S, KEY, MAP, NS, START_NS, Recorded, made
 

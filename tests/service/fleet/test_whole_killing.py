@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from configtron.learner.pageloads.plan_book import PlanBook
-from configtron.learner.pageloads.request_join import DrawnArm
+from configtron.intake.pageloads.plan_book import PlanBook
+from configtron.intake.pageloads.request_join import DrawnArm
 from rigs.fleet_killing import KillingWorld
 
 pytestmark = pytest.mark.slow

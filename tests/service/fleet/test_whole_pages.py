@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from configtron.learner.pageloads import beacon_join, plan_book
-from configtron.learner.pageloads.beacon_join import BeaconJoin
-from configtron.learner.pageloads.flood import FloodLimits
-from configtron.learner.pageloads.plan_book import PlanBook, PlanPeriod
-from configtron.learner.pageloads.request_join import JoinedRequest, RequestJoin
+from configtron.intake.pageloads import beacon_join, plan_book
+from configtron.intake.pageloads.beacon_join import BeaconJoin
+from configtron.intake.pageloads.flood import FloodLimits
+from configtron.intake.pageloads.plan_book import PlanBook, PlanPeriod
+from configtron.intake.pageloads.request_join import JoinedRequest, RequestJoin
 from configtron.model import draw as drawing
 from configtron.model import siphash
 from configtron.model.draw import PARTS, Plan

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from configtron.model.tuning import Place
-from configtron.tune.drivers.ebpf import EbpfDriver
+from configtron.tune.drivers.bpf.ebpf_driver import EbpfDriver
 from rigs import ROOT
 from rigs.isolation import apart
 from rigs.waiting import GUEST_S

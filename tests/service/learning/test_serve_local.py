@@ -10,7 +10,7 @@ import pytest
 
 from configtron.model.errors import REFUSED
 from configtron.model.tuning import Place
-from configtron.tune.drivers.ebpf import EbpfDriver
+from configtron.tune.drivers.bpf.ebpf_driver import EbpfDriver
 from tests.support.apart import apart_in_folder
 from tests.support.headless import NAMES
 from tests.support.real_servers import absent

@@ -18,7 +18,7 @@ from configtron.model.nouns import Profile
 from configtron.model.tuning import Place
 from configtron.service.lease.context import context_of
 from configtron.service.lease.retuning import OpenRetuner
-from configtron.tune.drivers.route import RouteDriver
+from configtron.tune.drivers.route.route_driver import RouteDriver
 from rigs import ROOT
 from rigs.waiting import PATIENCE_S
 from tests.support.tune.killed_retuning import FAR, NEAR, PROFILES, of

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from configtron.learner.pageloads.request_join import EndedConnection
+from configtron.intake.pageloads.request_join import EndedConnection
 from configtron.model.close_records import BadEndings
 from configtron.model.errors import BadInput
 from tests.support.pageloads import PREFIX, T0, closed, describe, line, opened, requests, token

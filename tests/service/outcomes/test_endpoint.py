@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from configtron.learner.pageloads.intake import IntakeOptions
-from configtron.learner.receiving import http_endpoint
-from configtron.learner.receiving.ended_sockets import EndedSockets
-from configtron.learner.receiving.log_socket import LogSocket, short_queue
+from configtron.intake.pageloads.intake import IntakeOptions
+from configtron.intake.receiving import http_endpoint
+from configtron.intake.receiving.ended_sockets import EndedSockets
+from configtron.intake.receiving.log_socket import LogSocket, short_queue
 from configtron.linux.sock_diag import DiagSocket
 from configtron.model.close_records import CloseRecord, OpenRecord
 from configtron.model.errors import Missing

@@ -18,9 +18,9 @@ from pathlib import Path
 import pytest
 
 from configtron.db.fleet import FleetStore
-from configtron.learner.pageloads.plan_book import PlanBook
-from configtron.learner.pageloads.reasons import ALL, PROGRESS
-from configtron.learner.receiving.log_socket import LogSocket
+from configtron.intake.pageloads.plan_book import PlanBook
+from configtron.intake.pageloads.reasons import ALL, PROGRESS
+from configtron.intake.receiving.log_socket import LogSocket
 from configtron.model.close_records import CloseRecord, OpenRecord
 from configtron.model.errors import BadInput
 from configtron.service.fleet.agent_metrics import outcome_samples

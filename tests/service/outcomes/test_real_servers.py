@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from configtron.intake.receiving.ended_sockets import EndedSockets
 from configtron.lab.testbed import browser
-from configtron.learner.receiving.ended_sockets import EndedSockets
 from configtron.model.errors import Missing
 from rigs.waiting import until
 from tests.support import real_servers

@@ -23,9 +23,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from configtron.tune.drivers.kmod_abi import FLAGS, KEY_OF
-from configtron.tune.drivers.kmod_device import Device
-from configtron.tune.drivers.kmod_units import packed
+from configtron.tune.drivers.kmod.abi import FLAGS, KEY_OF
+from configtron.tune.drivers.kmod.device import Device
+from configtron.tune.drivers.kmod.module_units import packed
 
 Row = dict[str, object]
 

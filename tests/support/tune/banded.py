@@ -21,7 +21,7 @@ from configtron.model.close_records import OpenRecord
 from configtron.model.draw import PARTS, Key, Mix, Plan
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place
-from configtron.tune.drivers.ebpf import EbpfDriver
+from configtron.tune.drivers.bpf.ebpf_driver import EbpfDriver
 from tests.support.tune.kmod_net import IP_FREEBIND, PORT4, SERVER, connected, hosts, listener, tc
 
 WINDOWS = {"near": 50, "middle": 30, "far": 5}

@@ -29,8 +29,8 @@ from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place
 from configtron.tune.drivers.bpf import objects, pins, reach
 from configtron.tune.drivers.bpf.drawing import Halves, mixes_bytes, plan_bytes
+from configtron.tune.drivers.bpf.ebpf_driver import EbpfDriver
 from configtron.tune.drivers.bpf.tables import BpfMaps
-from configtron.tune.drivers.ebpf import EbpfDriver
 from rigs.draws import ABORT, ARMS, CLASSES, FOREVER, MIXES, PREFIXES, Server, many, plan, put, settings
 from tests.support.tune.left import GROUP, nothing_left, placed
 

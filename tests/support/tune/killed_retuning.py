@@ -22,8 +22,8 @@ from configtron.model.socket_changes import SocketChange
 from configtron.model.tuning import Place
 from configtron.service.lease.context import context_of
 from configtron.service.lease.retuning import OpenRetuner, SocketTarget
-from configtron.tune.drivers.borrowed_options import OpenClient
-from configtron.tune.drivers.route import RouteDriver
+from configtron.tune.drivers.pidfd_options import OpenClient
+from configtron.tune.drivers.route.route_driver import RouteDriver
 
 NEAR = Profile("near", (("tcp_congestion_control", "reno"), ("window_clamp", 20_000)))
 FAR = Profile("far", (("tcp_congestion_control", "reno"), ("notsent_lowat", 7_000)))

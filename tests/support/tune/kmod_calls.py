@@ -18,10 +18,10 @@ from typing import Any
 
 from configtron.linux.netns import inside
 from configtron.tune.drivers import kmod_abi
-from configtron.tune.drivers.kmod import CONTROL
-from configtron.tune.drivers.kmod_abi import FLAGS, KEY_OF
-from configtron.tune.drivers.kmod_device import Device
-from configtron.tune.drivers.kmod_units import KNOB_OF, packed, reaches
+from configtron.tune.drivers.kmod.abi import FLAGS, KEY_OF
+from configtron.tune.drivers.kmod.device import Device
+from configtron.tune.drivers.kmod.kmod_driver import CONTROL
+from configtron.tune.drivers.kmod.module_units import KNOB_OF, packed, reaches
 from tests.support.tune.kmod_net import (
     PORT4,
     complaints,

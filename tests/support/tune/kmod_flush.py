@@ -14,8 +14,8 @@ import threading
 import time
 from typing import Any
 
-from configtron.tune.drivers.kmod_device import Device
-from configtron.tune.drivers.kmod_units import packed
+from configtron.tune.drivers.kmod.device import Device
+from configtron.tune.drivers.kmod.module_units import packed
 from tests.support.tune.kmod_net import complaints, drained, load
 
 PREFIXES = 300_000

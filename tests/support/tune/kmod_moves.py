@@ -18,7 +18,7 @@ from configtron.linux.netns import inside
 from configtron.model.nouns import Profile, Value
 from configtron.model.protocols import Mover
 from configtron.model.tuning import Changes, Place
-from configtron.tune.drivers.kmod import KmodDriver
+from configtron.tune.drivers.kmod.kmod_driver import KmodDriver
 from tests.support.tune.kmod_net import (
     PORT4,
     PORT6,

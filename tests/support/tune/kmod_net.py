@@ -22,10 +22,10 @@ from pathlib import Path
 
 from configtron.lab.internet.links import ip, ip6, sysctl, without_offloads
 from configtron.linux.netns import inside
-from configtron.tune.drivers.kmod import CONTROL
-from configtron.tune.drivers.kmod_abi import FLAGS, KEY_OF
-from configtron.tune.drivers.kmod_device import Device
-from configtron.tune.drivers.kmod_units import packed
+from configtron.tune.drivers.kmod.abi import FLAGS, KEY_OF
+from configtron.tune.drivers.kmod.device import Device
+from configtron.tune.drivers.kmod.kmod_driver import CONTROL
+from configtron.tune.drivers.kmod.module_units import packed
 
 SERVER, SERVER6 = "192.0.2.1", "2001:db8::1"
 PORT4, PORT6 = 80, 81  # the one listens to IPv4, the other to both

@@ -20,8 +20,8 @@ from configtron.model.close_records import CloseRecord, OpenRecord
 from configtron.model.draw import Key, Mix, Plan, draw, unit_of
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place
-from configtron.tune.drivers.kmod import KmodDriver
-from configtron.tune.drivers.kmod_draws import LENGTH4, LENGTH6
+from configtron.tune.drivers.kmod.draws import LENGTH4, LENGTH6
+from configtron.tune.drivers.kmod.kmod_driver import KmodDriver
 from tests.support.tune.kmod_net import PORT4, PORT6, connected, device, drained, hosts, listener, load, tc, window
 from tests.support.tune.kmod_rules import refused
 

@@ -18,8 +18,8 @@ import time
 from contextlib import closing
 from typing import Any, NamedTuple
 
-from configtron.tune.drivers.kmod_abi import FLAGS
-from configtron.tune.drivers.kmod_device import Device
+from configtron.tune.drivers.kmod.abi import FLAGS
+from configtron.tune.drivers.kmod.device import Device
 from tests.support.tune.kmod_net import (
     PORT4,
     Wire,

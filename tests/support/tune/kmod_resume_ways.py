@@ -17,7 +17,7 @@ from contextlib import closing
 from typing import Any
 
 from configtron.lab.internet.links import sysctl
-from configtron.tune.drivers.kmod_device import Device
+from configtron.tune.drivers.kmod.device import Device
 from tests.support.tune.kmod_net import (
     PORT4,
     PORT6,

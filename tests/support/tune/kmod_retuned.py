@@ -21,8 +21,8 @@ from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place
 from configtron.service.lease.context import context_of
 from configtron.service.lease.retuning import OpenRetuner, SocketTarget
-from configtron.tune.drivers.borrowed_options import OpenClient
-from configtron.tune.drivers.kmod import KmodDriver
+from configtron.tune.drivers.kmod.kmod_driver import KmodDriver
+from configtron.tune.drivers.pidfd_options import OpenClient
 from tests.support.tune.kmod_net import PORT4, complaints, connected, control, default, drained, hosts, listener, load
 
 NEAR = Profile("near", (("tcp_congestion_control", "vegas"), ("notsent_lowat", 5000), ("min_rto", 0.05)))

@@ -17,7 +17,7 @@ from configtron.model.errors import ConfigtronError
 from configtron.model.nouns import Profile, Value
 from configtron.model.tuning import Changes, Place, Rules
 from configtron.tune.drivers import kmod_abi
-from configtron.tune.drivers.kmod import DEFAULT_CONTROL, KmodDriver
+from configtron.tune.drivers.kmod.kmod_driver import DEFAULT_CONTROL, KmodDriver
 from configtron.tune.rules import difference
 from tests.support.tune.kmod_net import PORT4, PORT6, connected, default, device, drained, hosts, listener, load
 

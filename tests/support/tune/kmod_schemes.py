@@ -19,10 +19,10 @@ from configtron.linux.netns import inside
 from configtron.model.errors import ConfigtronError
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place
-from configtron.tune.drivers.kmod import DEFAULT_CONTROL, KmodDriver
-from configtron.tune.drivers.kmod_abi import FLAGS, KEY_OF
-from configtron.tune.drivers.kmod_device import Device
-from configtron.tune.drivers.kmod_units import AVAILABLE
+from configtron.tune.drivers.kmod.abi import FLAGS, KEY_OF
+from configtron.tune.drivers.kmod.device import Device
+from configtron.tune.drivers.kmod.kmod_driver import DEFAULT_CONTROL, KmodDriver
+from configtron.tune.drivers.kmod.module_units import AVAILABLE
 from tests.support.kmod.schemes import references
 from tests.support.tune.kmod_net import (
     PORT4,

@@ -26,7 +26,7 @@ from configtron.db.end_state_rows import EndStateRows
 from configtron.db.fleet import FleetStore
 from configtron.fleet.map_document import opened, whole_map
 from configtron.fleet.transport.curve_keys import signing_key
-from configtron.learner.end_reports import OF_PREFIX
+from configtron.intake.end_reports import OF_PREFIX
 from configtron.learner.map_making import MapOptions
 from configtron.linux.netns import inside
 from configtron.model.fleet import FleetMap

@@ -16,7 +16,7 @@ import time
 from itertools import product
 
 from configtron.lab.internet.links import sysctl
-from configtron.tune.drivers.kmod_device import Device
+from configtron.tune.drivers.kmod.device import Device
 from tests.support.tune.kmod_net import (
     PORT4,
     PORT6,

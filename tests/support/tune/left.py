@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from configtron.model.tuning import Place
 from configtron.tune.drivers.bpf import controls, pins
-from configtron.tune.drivers.ebpf import EbpfDriver
+from configtron.tune.drivers.bpf.ebpf_driver import EbpfDriver
 
 # Of process numbers each namespace has its own.
 GROUP = f"configtron-test-{os.urandom(4).hex()}"

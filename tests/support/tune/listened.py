@@ -20,7 +20,7 @@ from typing import Any
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Place, Rules
 from configtron.tune.drivers.bpf import pins
-from configtron.tune.drivers.ebpf import EbpfDriver
+from configtron.tune.drivers.bpf.ebpf_driver import EbpfDriver
 from configtron.tune.rules import difference
 from tests.support.tune.left import GROUP, nothing_left
 

@@ -24,8 +24,8 @@ from configtron.linux.libbpf import Map, Object, call
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes
 from configtron.tune.drivers.bpf import cells, layout, objects, pins
+from configtron.tune.drivers.bpf.ebpf_driver import EbpfDriver
 from configtron.tune.drivers.bpf.tables import BpfMaps
-from configtron.tune.drivers.ebpf import EbpfDriver
 from tests.support.tune.left import PLACE, placed
 
 PROFILES = {name: Profile(name, (("initcwnd", window),)) for name, window in (("a", 4), ("b", 5), ("c", 6))}

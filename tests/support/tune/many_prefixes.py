@@ -26,8 +26,8 @@ from configtron.model.tuning import MANY, Changes, Rules
 from configtron.service import lease
 from configtron.service.lease.options import LeaseOptions
 from configtron.tune.drivers.bpf import cells, layout, pins
+from configtron.tune.drivers.bpf.ebpf_driver import EbpfDriver
 from configtron.tune.drivers.bpf.tables import BpfMaps
-from configtron.tune.drivers.ebpf import EbpfDriver
 from configtron.tune.journal import IN_FORCE, OPEN
 from configtron.tune.rules import after
 from tests.support.tune.cut_short import killed

@@ -23,9 +23,9 @@ from configtron.model.errors import ConfigtronError
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place, Rules
 from configtron.tune.drivers.bpf import cells, controls, layout, pins
+from configtron.tune.drivers.bpf.ebpf_driver import EbpfDriver
 from configtron.tune.drivers.bpf.layout import LayoutRow
 from configtron.tune.drivers.bpf.tables import BpfMaps
-from configtron.tune.drivers.ebpf import EbpfDriver
 from configtron.tune.rules import after
 from tests.support.tune.left import PLACE, nothing_left, placed
 from tests.support.tune.sockets import INFO

@@ -28,7 +28,7 @@ from nacl.signing import SigningKey
 
 from configtron.db.agent_journal import AgentJournal
 from configtron.fleet.map_document import document, signed
-from configtron.learner.pageloads.beacon_formats import PageLoad
+from configtron.intake.pageloads.beacon_formats import PageLoad
 from configtron.linux.netns import inside
 from configtron.model.fleet import FleetMap, OutcomeRow
 from configtron.model.nouns import Profile

@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from configtron.learner.pageloads.plan_book import DatedPlan, PlanBook, unit
+from configtron.intake.pageloads.plan_book import DatedPlan, PlanBook, unit
 from configtron.model.draw import draw, unit_of
 from rigs.draws import MIXES, Clients, plan, put
 from tests.support.one_request import ask

@@ -17,7 +17,7 @@ from configtron.linux.libbpf import call
 from configtron.model.tuning import Place, Rules
 from configtron.service.lease.unjournaled import marked_state
 from configtron.tune.drivers.bpf import controls, pins
-from configtron.tune.drivers.ebpf import EbpfDriver
+from configtron.tune.drivers.bpf.ebpf_driver import EbpfDriver
 from configtron.tune.rules import after
 from tests.support.tune.left import PLACE, nothing_left, placed
 from tests.support.tune.mishaps import CHANGES

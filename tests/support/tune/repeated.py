@@ -19,7 +19,7 @@ import time
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Rules
 from configtron.tune.drivers.bpf import pins
-from configtron.tune.drivers.ebpf import EbpfDriver
+from configtron.tune.drivers.bpf.ebpf_driver import EbpfDriver
 from configtron.tune.rules import difference
 from tests.support.tune.left import GROUP, nothing_left, placed
 from tests.support.tune.sockets import ETH_P_IP, HALF_OPEN_SERVER, PORT, checksum, state_of

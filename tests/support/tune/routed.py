@@ -10,7 +10,7 @@ import pytest
 
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Place, Rules
-from configtron.tune.drivers.route import RouteDriver
+from configtron.tune.drivers.route.route_driver import RouteDriver
 from tests.support.tune.two_hosts import Hosts, two_hosts
 
 FAST = Profile("fast", (("initcwnd", 30), ("min_rto", 0.02), ("tcp_congestion_control", "reno"), ("quickack", 0)))

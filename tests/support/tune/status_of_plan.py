@@ -15,7 +15,7 @@ from typing import Any
 from configtron.model.draw import PARTS, Key, Mix, Plan
 from configtron.model.tuning import Place
 from configtron.tune.drivers.bpf import pins
-from configtron.tune.drivers.ebpf import EbpfDriver
+from configtron.tune.drivers.bpf.ebpf_driver import EbpfDriver
 from tests.support.tune.left import GROUP, nothing_left
 
 

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes
-from configtron.tune.drivers.ebpf import EbpfDriver
+from configtron.tune.drivers.bpf.ebpf_driver import EbpfDriver
 from tests.support.tune.left import PLACE, nothing_left, placed
 
 

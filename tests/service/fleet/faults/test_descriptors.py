@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from configtron.tune.drivers.table import TABLE
+from configtron.tune.drivers.route.table import TABLE
 from rigs.waiting import until
 from tests.support.faults.descriptors import no_descriptors
 from tests.support.faults.real_fleet import LEASE_S, SETTLED_S, RealFleet, prefixes

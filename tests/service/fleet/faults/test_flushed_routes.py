@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from configtron.tune.drivers.table import TABLE
+from configtron.tune.drivers.route.table import TABLE
 from rigs.waiting import until
 from tests.support.faults.real_fleet import LEASE_S, RealFleet, prefixes
 from tests.support.faults.rows import write_row

@@ -15,7 +15,7 @@ import pytest
 from configtron.db.fleet import FleetStore
 from configtron.model.fleet import OutcomeRow
 from configtron.service.fleet.spool import Spool
-from configtron.tune.drivers.table import TABLE
+from configtron.tune.drivers.route.table import TABLE
 from rigs.waiting import until
 from tests.support.faults.real_fleet import LEASE_S, SETTLED_S, RealFleet, prefixes
 from tests.support.faults.rows import write_row

@@ -51,7 +51,7 @@ def test_a_module_of_another_version_is_refused_by_an_agent(tmp_path: Path) -> N
     if reason := virtual.available():
         pytest.skip(reason)
     module = module_for_guest(lambda line: print(line, file=sys.stderr))
-    other = changed(tmp_path, "tune/drivers/kmod_abi.py", r"^ABI = \d+$", "ABI = 99")
+    other = changed(tmp_path, "tune/drivers/kmod/abi.py", r"^ABI = \d+$", "ABI = 99")
     seen = in_guest(virtual, tmp_path, "mixed_versions.py", "kmod", str(other), str(module), of="faults")
     assert (seen["before"], seen["after"], seen["end"], seen["left"]) == (20, 10, 10, False)
     (line,) = seen["log"].splitlines()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from configtron.learner.receiving.http_endpoint import MOST_CONNECTIONS
+from configtron.intake.receiving.http_endpoint import MOST_CONNECTIONS
 from rigs.waiting import PATIENCE_S, until
 from tests.support.faults.real_fleet import RealFleet, prefixes
 from tests.support.faults.rows import write_row

@@ -1,0 +1,346 @@
+# SPDX-License-Identifier: MIT
+"""The kind of a file's lines, by their content; and the outcomes of other programs' lines.
+
+Rules for this file: a kind is found where one of the first lines fits it, or the user names it; nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from configtron.fingerprint.device import browser_of, device_of
+from configtron.fingerprint.features import plain_text, prefix_of
+from configtron.intake.imports import beacons
+from configtron.intake.imports.accesslog import HAPROXY, HOSTED, PLAIN, Hit, Parser
+from configtron.intake.imports.inforce import InForce
+from configtron.intake.imports.reading import Reading
+from configtron.intake.imports.views import GOOD_PAGE, View, Views
+from configtron.intake.outcome_formats import (
+    LEAST_MS,
+    LONGEST,
+    MOST_MS,
+    MOST_NS,
+    NUMBERS,
+    context_of,
+    number_of,
+    objects,
+    outcome_of,
+    propensity_of,
+    site_of,
+)
+from configtron.model.errors import BadInput
+from configtron.model.nouns import Context, Decision, Outcome, Profile
+
+OUTCOMES, CONTEXTS, HAR, HAPROXY_LOG, BOOMERANG, WEB_VITALS = (
+    "outcomes", "contexts", "har", "haproxy", "boomerang", "web-vitals",
+)  # fmt: skip
+# The kinds that --from takes; for the second to fourth a whole number at a line's end is that server's.
+KINDS = (OUTCOMES, "nginx", "apache-us", "apache-s", HAPROXY_LOG, BOOMERANG, WEB_VITALS, HAR, CONTEXTS)
+# The metrics of each kind, its default first.
+PLT, PAGE, REQUEST = "plt", "page", "request"
+METRICS = {
+    OUTCOMES: (PLT,), BOOMERANG: (PLT,), HAR: (PLT,), WEB_VITALS: tuple(beacons.VITALS.values()),
+    **dict.fromkeys(("access-log", "nginx", "apache-us", "apache-s", HAPROXY_LOG), (PAGE, REQUEST)),
+}  # fmt: skip
+# Schemas of lines that `fingerprint` writes.
+CONTEXT_SCHEMA, WATCH_SCHEMA = "configtron.context/1", "configtron.watch/1"
+# Clients that are remembered, by address and User-Agent: they come again.
+REMEMBERED = 20_000
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How lines become outcomes.
+
+    gap_s       of quiet that ends a page view
+    site        of every outcome; "": as logged
+    profiles    by name, for logs that name them
+    propensity  of every profile; None where it is not known
+    places      ASN and country of an address
+    """
+
+    source: str
+    metric: str
+    history: InForce
+    profiles: Mapping[str, Profile]
+    offset_s: Callable[[int], float]
+    epoch_ns: Callable[[str], int]
+    profile: Profile | None = None
+    propensity: float | None = None
+    site: str = ""
+    prefix: str = ""
+    gap_s: float = 10.0
+    places: Callable[[str], tuple[int | None, str]] | None = None
+
+
+def kind_of(lines: Iterable[str]) -> str:
+    """Return the kind of a file by its first lines; "" if none of them is of any."""
+    found = (_kind(line) for line in lines)
+    return next((kind for kind in found if kind), "")
+
+
+def _kind(line: str) -> str:
+    text = line.strip()
+    if text.startswith("{"):
+        return _of_object(text)
+    if "t_done=" in text and (PLAIN.match(text) or HOSTED.match(text)):
+        return BOOMERANG
+    if PLAIN.match(text) or HOSTED.match(text):
+        return "access-log"
+    if HAPROXY.match(text):
+        return HAPROXY_LOG
+    return OUTCOMES if "plt_ms" in text.split(",") else ""
+
+
+def _of_object(text: str) -> str:
+    try:
+        form = json.loads(text)
+    except (ValueError, RecursionError):
+        return ""
+    if not isinstance(form, dict):
+        return ""
+    if form.get("schema") in (CONTEXT_SCHEMA, WATCH_SCHEMA):
+        return CONTEXTS
+    if "t_done" in form or "rt.start" in form:
+        return BOOMERANG
+    return WEB_VITALS if "name" in form and "value" in form else OUTCOMES if "plt_ms" in form else ""
+
+
+def imported(kind: str, lines: Iterable[tuple[int, str]], reading: Reading, wanted: Wanted) -> Iterator[Outcome]:
+    """Yield the outcomes of a file of other programs' lines. Errors: `BadInput` where its form must be stated."""
+    maker = _Maker(reading, wanted)
+    if kind == BOOMERANG:
+        return _beacons(lines, reading, maker, wanted)
+    if kind == WEB_VITALS:
+        return _vitals(lines, reading, maker, wanted)
+    parser = Parser("" if kind == "access-log" else kind, wanted.offset_s)
+    read = parser.haproxy if kind == HAPROXY_LOG else parser.combined
+    return _hits(_parsed(lines, read, reading), maker, wanted)
+
+
+def page_loads(text: str, reading: Reading, wanted: Wanted) -> Iterator[Outcome]:
+    """Yield the outcomes of an HTTP archive. Errors: `BadInput`."""
+    reading.unit, maker = "page", _Maker(reading, wanted)
+    for number, form in beacons.archive(text, reading, wanted.epoch_ns):
+        yield from maker.beacon(number, form)
+
+
+def _parsed(lines: Iterable[tuple[int, str]], read: Callable[[str], Hit | str], reading: Reading
+            ) -> Iterator[tuple[int, Hit]]:  # fmt: skip
+    for number, line in lines:
+        try:
+            hit = read(line)
+        except BadInput as error:
+            reading.refuse(number, error)
+            continue
+        if isinstance(hit, str):
+            reading.left[hit] += 1
+        elif device_of(hit.agent) == "program":
+            reading.left["by a program (User-Agent)"] += 1
+        else:
+            yield number, hit
+
+
+def _hits(hits: Iterable[tuple[int, Hit]], maker: _Maker, wanted: Wanted) -> Iterator[Outcome]:
+    left = maker.reading.left
+    if wanted.metric == REQUEST:
+        for number, hit in hits:
+            if hit.method != "GET" or hit.status not in GOOD_PAGE:
+                left["no GET, or not answered by 200 or 304"] += 1
+            elif (outcome := maker.hit(number, hit, hit.end_s)) is not None:
+                yield outcome
+        return
+    views = Views(left, wanted.gap_s)
+    number = 0
+    for number, hit in hits:
+        if not hit.fine:
+            raise BadInput(
+                f"{maker.reading.name}, line {number}: dated to the second, which times no page view; log nginx's"
+                " msec=$msec or Apache's begin_ms=%{msec}t, or take single requests by --metric request"
+            )
+        if hit.method == "GET":
+            for view in views.take(hit):
+                yield from _viewed(number, view, maker)
+    for view in views.rest():
+        yield from _viewed(number, view, maker)
+
+
+def _viewed(number: int, view: View, maker: _Maker) -> Iterator[Outcome]:
+    if view.requests < 2:
+        maker.reading.left["page views of one request"] += 1
+    elif (outcome := maker.hit(number, view.page, view.end_s)) is not None:
+        yield outcome
+
+
+def _beacons(lines: Iterable[tuple[int, str]], reading: Reading, maker: _Maker, wanted: Wanted) -> Iterator[Outcome]:
+    parser = Parser("nginx", wanted.offset_s)
+    for number, line in lines:
+        try:
+            form = _beacon(line, parser, reading)
+        except BadInput as error:
+            reading.refuse(number, error)
+            continue
+        if form is not None:
+            yield from maker.beacon(number, form)
+
+
+def _beacon(line: str, parser: Parser, reading: Reading) -> beacons.Form | None:
+    """Of a line of JSON, or of an access log that has beacons' queries."""
+    if line.lstrip().startswith("{"):
+        found = list(objects([(0, line)], Reading("", strict=False)))
+        if not found:
+            raise BadInput("not JSON")
+        return beacons.boomerang(found[0][1], reading.left)
+    around = parser.request(line)
+    given: dict[str, Any] = beacons.boomerang_query(around.path)
+    if "u" not in given and "t_done" not in given and "rt.start" not in given:
+        reading.left["no beacon"] += 1
+        return None
+    form = beacons.boomerang(given, reading.left)
+    if form is not None:
+        form |= {"address": around.address, "agent": around.agent}
+        form["measured_at"] = form["measured_at"] or round(around.end_s * 1e9)
+    return form
+
+
+def _vitals(lines: Iterable[tuple[int, str]], reading: Reading, maker: _Maker, wanted: Wanted) -> Iterator[Outcome]:
+    vitals = beacons.Vitals(wanted.metric, reading.left)
+    for number, given in objects(lines, reading):
+        try:
+            ready = list(vitals.take(number, given))
+        except BadInput as error:
+            reading.refuse(number, error)
+            continue
+        for own, form in ready:
+            yield from maker.beacon(own, form)
+    for own, form in vitals.rest():
+        yield from maker.beacon(own, form)
+
+
+class _Maker:
+    """Outcomes of requests and beacons, with who the client is and which configuration it had."""
+
+    def __init__(self, reading: Reading, wanted: Wanted) -> None:
+        self.reading, self._wanted = reading, wanted
+        self._clients: dict[tuple[str, ...], Context] = {}
+        self._prefixes: dict[str, str] = {}
+
+    def hit(self, number: int, hit: Hit, end_s: float) -> Outcome | None:
+        """Return the outcome of a request, or of the page view that began with it; None for a line counted as left
+        out."""
+        took_ms, wanted = round((end_s - hit.begin_s) * 1e3, 3), self._wanted
+        if not LEAST_MS <= took_ms <= MOST_MS:
+            self.reading.left["shorter than the log can tell" if took_ms < LEAST_MS else "longer than a day"] += 1
+            return None
+        begin, end = round(hit.begin_s * 1e6) * 1000, round(end_s * 1e6) * 1000
+        try:
+            if not 0 <= begin <= end <= MOST_NS:
+                raise BadInput("its date is not from 1970 to 2262; is msec, or begin_ms, in the unit of its name?")
+            profile = self._profile(hit.address, begin, end, hit.fields.get("profile"))
+            if isinstance(profile, str):
+                self.reading.left[profile] += 1
+                return None
+            propensity = hit.fields.get("propensity")
+            share = wanted.propensity if propensity is None else propensity_of(propensity)
+            arm = "static" if profile.settings else "default"
+            return Outcome(Decision(self._context(hit), "", profile, arm, None, share), took_ms, end, wanted.source)
+        except BadInput as error:
+            self.reading.refuse(number, error)
+            return None
+
+    def _context(self, hit: Hit) -> Context:
+        """Return the client, the site and the round trip that the server's kernel measured. Errors: `BadInput`."""
+        key = (hit.address, hit.agent)
+        client = self._clients.get(key)
+        if client is None:
+            if len(self._clients) >= REMEMBERED:
+                self._clients.clear()
+            client = self._clients[key] = self._client(hit)
+        rtt, jitter = hit.fields.get("tcpinfo_rtt"), hit.fields.get("tcpinfo_rttvar")
+        return Context(
+            None, None if rtt is None else _thousandth("rtt_ms", "tcpinfo_rtt", rtt), None,
+            site_of(self._wanted.site or f"{hit.host}{hit.path.partition('?')[0]}"[:LONGEST]),
+            client.prefix, client.asn, client.region, client.device, None,
+            None if jitter is None else _thousandth("jitter_ms", "tcpinfo_rttvar", jitter),
+            browser=client.browser,
+        )  # fmt: skip
+
+    def _client(self, hit: Hit) -> Context:
+        """Return the client by its address and User-Agent. Errors: `BadInput`."""
+        device, browser = device_of(hit.agent), browser_of(hit.agent)
+        if self._wanted.places is None:
+            return Context(prefix=self._prefix(hit.address), device=device, browser=browser)
+        context: dict[str, Any] = {"prefix": self._prefix(hit.address), "device": device, "browser": browser}
+        self._placed(context, hit.address)
+        return context_of(context)
+
+    def beacon(self, number: int, form: beacons.Form) -> Iterator[Outcome]:
+        """Yield the outcome of a beacon."""
+        wanted = self._wanted
+        try:
+            took_ms, end = beacons.float_of("load time", form["plt_ms"]), form["measured_at"]
+            end = wanted.epoch_ns(end) if isinstance(end, str) else end or 0
+            address = plain_text(form["address"]) if form["address"] else ""
+            profile: Profile | str | None = None
+            if not isinstance(form.get("profile"), dict):
+                profile = self._profile(address, end - round(took_ms * 1e6), end, form.get("profile"))
+            if isinstance(profile, str):
+                self.reading.left[profile] += 1
+                return
+            context = dict(form.get("numbers", {})) | dict(form.get("context", {}))
+            context.setdefault("prefix", form.get("prefix") or (prefix_of(address) if address else wanted.prefix))
+            context.setdefault("site", wanted.site or form["site"])
+            context.setdefault("device", device_of(form["agent"]))
+            context.setdefault("browser", browser_of(form["agent"]))
+            self._placed(context, address)
+            given = form.get("propensity", wanted.propensity)
+            settings = form["profile"] if profile is None else dict(profile.settings)
+            line = {"plt_ms": took_ms, "measured_at": end, "context": context, "profile": settings, "propensity": given}
+            yield outcome_of(line, wanted.source)
+        except BadInput as error:
+            self.reading.refuse(number, error)
+
+    def _placed(self, context: dict[str, Any], address: str) -> None:
+        """Network and country of an address, where there are files that show them and the line does not."""
+        if self._wanted.places is not None and address:
+            asn, region = self._wanted.places(address)
+            context.setdefault("asn", asn)
+            context.setdefault("region", region)
+
+    def _profile(self, address: str, begin: int, end: int, named: str | None) -> Profile | str:
+        """Return the profile that the line names, else the one stated for all lines, else the one in force; or why none
+        is known."""
+        if named:
+            return _named(named, self._wanted.profiles)
+        return self._wanted.profile or self._wanted.history.of(address, begin, end)
+
+    def _prefix(self, address: str) -> str:
+        known = self._prefixes.get(address)
+        if known is None:
+            if len(self._prefixes) >= REMEMBERED:
+                self._prefixes.clear()
+            known = self._prefixes[address] = prefix_of(address)
+        return known
+
+
+def _thousandth(name: str, field: str, text: str) -> float:
+    """Return milliseconds of a field in microseconds, as a feature of that name. Errors: `BadInput`."""
+    number = beacons.float_of(field, text) / 1e3
+    return number if 0.0 <= number <= NUMBERS[name] else number_of(name, number)
+
+
+def _named(text: str, profiles: Mapping[str, Profile]) -> Profile:
+    """Return a profile by name or by its settings, KNOB=VALUE;KNOB=VALUE. Errors: `BadInput`."""
+    from configtron.intake.imports.inforce import profile_of
+    from configtron.model.tuning_json import setting_of
+
+    if "=" in text:
+        return profile_of(tuple(sorted(setting_of(word) for word in text.split(";"))))
+    if text == "default":
+        return Profile("default")
+    if text not in profiles:
+        raise BadInput(f"no profile is called {text[:60]!r}; `configtron tune profile list` shows them")
+    return profile_of(profiles[text].settings)

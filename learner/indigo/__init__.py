@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: MIT
-"""Training of the scheme `indigo` (configtron/schemes/indigo.py): its network's gradient, the expert, imitation."""

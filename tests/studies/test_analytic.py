@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: MIT
+"""The analytic tensor: the same bits from the same seed, physics the right way round, and medians like the sources'."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from configtron.model.errors import BadInput
+from configtron.model.tensor import Tensor
+from configtron.studies.sim.analytic import analytic, idiosyncratic, mis_specified
+from configtron.studies.sim.conditions import DEFAULT_MEDIAN_MS, PANTHEON, RTT_P75_MS, Conditions, draw
+from configtron.studies.sim.pages import pages
+from rigs import ROOT
+from tests.support.sources import imports
+
+
+def one(kbps: float, rtt: float, loss: float, queue: float = 100.0) -> Conditions:
+    return Conditions(*(np.array([value]) for value in (kbps, rtt, loss, queue)))
+
+
+def clean(condition: Conditions) -> Tensor:
+    return analytic(np.random.default_rng(1), conditions=condition, own_ln=0.0)
+
+
+def ms(tensor: Tensor, site: int = 8, **settings: object) -> float:
+    wanted = {"tcp_congestion_control": "cubic", "initcwnd": 10, "http_version": "http/1.1", "pacing": "pfifo_fast"}
+    wanted |= {"tcp_autocorking": 1} | settings
+    at = next(i for i, profile in enumerate(tensor.grid.profiles) if dict(profile.settings) == wanted)
+    return float(tensor.median_ms[0, at, site])
+
+
+def test_the_same_seed_is_the_same_tensor() -> None:
+    one_, again, other = (analytic(np.random.default_rng(seed)).median_ms for seed in (3, 3, 4))
+    assert one_.shape == (300, 168, 12) and (one_ == again).all() and (one_ != other).any()
+
+
+def test_physics_is_the_right_way_round() -> None:
+    far, lossy = clean(one(50_000, 200, 0.0, 500)), clean(one(20_000, 100, 0.02, 300))
+    assert ms(far, initcwnd=1) > ms(far) > ms(far, initcwnd=30)
+    assert ms(far, http_version="h2") < ms(far)
+    assert ms(lossy, tcp_congestion_control="bbr", http_version="h2") < ms(lossy, http_version="h2")
+    assert ms(lossy, tcp_congestion_control="reno", http_version="h2") >= ms(lossy, http_version="h2")
+    shallow = clean(one(2_000, 40, 0.0, 10))
+    assert ms(shallow, initcwnd=30) > ms(shallow, initcwnd=30, pacing="fq")
+    for worse, better in ((one(1e3, 80, 0.0), one(1e4, 80, 0.0)), (one(1e4, 300, 0.0), one(1e4, 30, 0.0))):
+        assert (clean(worse).median_ms > clean(better).median_ms).all()
+
+
+def test_loss_costs_h2_more_than_six_connections() -> None:
+    def slower(version: str) -> float:
+        lossy, whole = clean(one(20_000, 100, 0.02, 300)), clean(one(20_000, 100, 0.0, 300))
+        return ms(lossy, http_version=version) / ms(whole, http_version=version)
+
+    assert slower("h2") > slower("http/1.1") > 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", DEFAULT_MEDIAN_MS)
+def test_default_takes_as_long_as_in_the_paper(shape: str) -> None:
+    medians = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        tensor = analytic(rng, conditions=draw(shape, 300, rng))
+        medians.append(np.median(tensor.median_ms[:, tensor.grid.default]))
+    assert np.mean(medians) == pytest.approx(DEFAULT_MEDIAN_MS[shape], rel=0.12)
+
+
+@pytest.mark.parametrize("shape", DEFAULT_MEDIAN_MS)
+def test_round_trips_are_as_long_as_in_the_paper(shape: str) -> None:
+    """CT 6.2: 75th percentiles above 100 ms for Pantheon and MAWI, 34 ms for FCC and CAIDA."""
+    least, most = RTT_P75_MS[shape]
+    p75 = float(np.percentile(draw(shape, 50_000, np.random.default_rng(1)).rtt_ms, 75))
+    assert p75 > least if most is None else p75 == pytest.approx(most, rel=0.02)
+
+
+def test_the_best_beats_default_by_a_sixth() -> None:
+    tensor = analytic(np.random.default_rng(2))
+    gain = 1.0 - tensor.best_ms / tensor.median_ms[:, tensor.grid.default]
+    assert 0.14 < np.median(gain) < 0.21 and 0.3 < np.percentile(gain, 95) < 0.5
+    most = np.bincount(tensor.best.ravel()).max() / tensor.best.size
+    assert most < 0.25, "one configuration is best nearly everywhere: nothing to learn"
+
+
+def test_variants_are_other_worlds() -> None:
+    plain, own, wrong = (make(np.random.default_rng(5)) for make in (analytic, idiosyncratic, mis_specified))
+    assert (plain.bandwidth_kbps == own.bandwidth_kbps).all()
+    off = np.log(own.median_ms / plain.median_ms).std()
+    assert 0.05 < off < 0.15
+    assert (wrong.bandwidth_kbps != plain.bandwidth_kbps).all()
+    assert dict(own.provenance)["variant"] == "idiosyncratic" and own.source == "analytic"
+
+
+@pytest.mark.slow
+def test_no_learner_reads_the_formula() -> None:
+    formula = {f"configtron.studies.sim.{name}" for name in ("analytic", "pages", "conditions")}
+    files = [file for file in (ROOT / "learner").rglob("*.py") if "sim" not in file.parts]
+    assert len(files) > 20
+    assert [file for file in files if formula & set(imports(Path(file).read_text()))] == []
+
+
+def test_shapes_are_by_name() -> None:
+    rng = np.random.default_rng(1)
+    assert sum(path.share for path in PANTHEON) == pytest.approx(1.0)
+    with pytest.raises(BadInput, match="there is: spread"):
+        draw("moon", 3, rng)
+    with pytest.raises(BadInput, match="1 to 12"):
+        pages(13)
+    assert len(pages(3).names) == 3 and (np.diff(pages(12).kilobytes) > 0).all()
+    fcc, mawi = draw("fcc", 5000, rng), draw("mawi", 5000, rng)
+    assert np.median(mawi.rtt_ms) > 2 * np.median(fcc.rtt_ms)
+    assert np.corrcoef(np.log(fcc.bandwidth_kbps), np.log(fcc.rtt_ms))[0, 1] < -0.2

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""The driver `kmod`: profiles by the kernel module."""

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""The driver `route`: profiles as metrics of routes."""

@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: MIT
+"""The kernel's route lookups for clients of tuned prefixes, compared with the routes that the rules require.
+
+Question   Our routing table may be complete, and traffic still not use it, or leave by another way than the
+           operator's: an earlier rule diverts it, a foreign route stands in our table, or the main table changed
+           later. Does that happen here?
+Method     1. The routes that the rules require are computed from the main table as it is now
+              (`tune/route_table.py`). Each is compared with the route in our table.
+           2. The kernel looks up clients of our prefixes through all rules (RTM_GETROUTE, fib match): the first and the
+              last address of each prefix, or of `SAMPLE` evenly spaced ones if there are more. If an earlier rule
+              matches source addresses, each lookup is repeated from every local address (up to `SOURCES`). The
+              answer must be the route of step 1: table, gateway, device, metrics.
+           3. A connection that sends no packet (`dry_connection.py`) is opened to one client of each of these prefixes.
+              Its congestion control and window must be the profile's.
+Reads as   Differences, each once. Earlier rules with a condition that no lookup here meets (a mark, a port, a user)
+           are listed apart.
+Fails as   A prefix without an address that the kernel connects to (a broadcast, no route) is checked by step 2 only.
+Differs    from reading our own table back: that succeeds even if no traffic uses the table.
+Source     linux/net/ipv4/route.c (inet_rtm_getroute), fib_rules.c; rtnetlink(7)
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable, Iterator, Mapping
+from ipaddress import ip_address
+from typing import NamedTuple
+
+from configtron.linux.netlink import Netlink
+from configtron.linux.netns import inside
+from configtron.linux.rtnetlink import FAMILIES, addresses
+from configtron.model.tuning import Answers, Difference
+from configtron.tune.drivers.route.dry_connection import begun
+from configtron.tune.drivers.route.routes import CC_ALGORITHM, Found, Prefix, match, parse, text
+from configtron.tune.drivers.route.rule import RoutingRule
+from configtron.tune.drivers.route.rule import parse as parse_rule
+from configtron.tune.drivers.route.table import LOCAL, MAIN, TABLE, RouteTable, SeenRoutes
+from configtron.tune.route_table import COPY, DEFAULT, RouteKey, RouteWay, bits
+
+# Prefixes that are looked up. If 2 % of many prefixes are diverted, 256 lookups find one with a probability of 99 %.
+SAMPLE = 256
+# Local addresses that are tried if a rule matches source addresses.
+SOURCES = 16
+# struct ifaddrmsg: family, length, flags, scope, index
+_UNIVERSE = 0  # RT_SCOPE_UNIVERSE
+_INITCWND, _CWND = 11, 7
+
+
+class Question(NamedTuple):
+    """One lookup: a client's `address` in the prefix `scope`, from a local address (b"": the kernel chooses)."""
+
+    scope: str
+    version: int
+    address: bytes
+    source: bytes = b""
+
+
+class ExpectedRoute:
+    """The routes that the rules require, for longest-prefix lookups by a client's address."""
+
+    def __init__(self, routes: Mapping[RouteKey, RouteWay]) -> None:
+        self._by_length: dict[int, dict[int, dict[int, tuple[RouteKey, RouteWay]]]] = {4: {}, 6: {}}
+        for key, way in routes.items():
+            at = int.from_bytes(key.address, "big") >> (bits(key.version) - key.length)
+            table = self._by_length[key.version].setdefault(key.length, {})
+            if at not in table or key.metric < table[at][0].metric:
+                table[at] = key, way
+        self._lengths = {version: sorted(tables, reverse=True) for version, tables in self._by_length.items()}
+
+    def of(self, version: int, address: bytes) -> tuple[RouteKey, RouteWay] | None:
+        """Return the longest route that contains an address; None without one, or if that route is `throw`."""
+        number = int.from_bytes(address, "big")
+        for length in self._lengths[version]:
+            found = self._by_length[version][length].get(number >> (bits(version) - length))
+            if found is not None:
+                return found if found[1].kind != "throw" else None
+        return None
+
+
+def ask(
+    table: RouteTable, netns: str, seen: SeenRoutes, routes: Mapping[RouteKey, RouteWay], prefixes: Iterable[str]
+) -> Answers:
+    """Compare what the kernel has and answers with the routes that the rules require for the prefixes and the default.
+
+    seen     what the driver has read of its own table
+    routes   what the rules require, from `tune/route_table.py`
+    Errors: `Refused` if the tables change faster than they can be read.
+    """
+    earlier = _earlier(table)
+    written = [*_against_main(seen, routes, netns), *_others(seen, netns)]
+    known = {difference.scope for difference in written}
+    sample = _spread([*prefixes, *_defaults(routes, table.versions)])
+    questions = [*_questions(sample, earlier, list(_local(table.net, earlier)))]
+    expected = ExpectedRoute(routes)
+    asked = [*_looked_up(table.net, netns, expected, questions), *_connected(table.net, netns, expected, sample)]
+    differences = [*written, *_once(one for one in asked if one.scope not in known)]
+    unasked = (f"rule {rule.text} comes before ours; whether it diverts clients by {' and '.join(rule.conditions)} was "
+               "not asked" for rule in earlier if rule.conditions)  # fmt: skip
+    return Answers(len(questions), len(sample), tuple(differences), tuple(unasked))
+
+
+def _earlier(table: RouteTable) -> list[RoutingRule]:
+    """Return the rules before ours that can match packets which this host sends itself."""
+    return [rule for rule in (parse_rule(*one) for one in table.earlier()) if not rule.forwards]
+
+
+def diverted(table: RouteTable, prefixes: Iterable[Prefix]) -> tuple[Prefix, int] | None:
+    """Return the first prefix that earlier rules divert from every local address, and to which table; None if none is.
+
+    Call it before changes are written: an answer from the main table, the local one or ours is no diversion.
+    """
+    earlier = _earlier(table)
+    local = list(_local(table.net, earlier))
+    for prefix in prefixes:
+        sources = [source for source in local if len(source) == len(prefix[1])]
+        found = [match(table.net, prefix[0], _ends(prefix)[0], source) for source in sources]
+        tables = {one.table for one in found if one is not None}
+        if found and None not in found and not tables & {TABLE, MAIN, LOCAL}:
+            return prefix, min(tables)
+    return None
+
+
+def _against_main(seen: SeenRoutes, routes: Mapping[RouteKey, RouteWay], netns: str) -> Iterator[Difference]:
+    """Return where our table differs from the routes that the main table requires now.
+
+    A prefix of the rules that has no route in our table is not reported here: reading the rules back shows it.
+    """
+    for key, way in routes.items():
+        have = seen.routes.get(key)
+        if have is None and COPY <= key.metric < DEFAULT and way.kind != "throw":
+            name = seen.profiles[key.metric % COPY].name if key.metric % COPY in seen.profiles else "a profile"
+            yield Difference(text(*key[:3]), "route", f"{name}, {words(way, netns)}", "the main table's route alone")
+        elif have is not None and have._replace(metrics=()) != way._replace(metrics=()):
+            yield Difference(text(*key[:3]), "route", words(way, netns), words(have, netns))
+    for key, way in seen.routes.items():
+        if COPY <= key.metric < DEFAULT and key not in routes:
+            yield Difference(text(*key[:3]), "route", "", f"{words(way, netns)}, which the main table no longer has")
+
+
+def _others(seen: SeenRoutes, netns: str) -> Iterator[Difference]:
+    """Return the routes in our table that another program added: their protocol number is not ours."""
+    for route in seen.foreign:
+        found = f"{words(route.way, netns)} in table {TABLE}, protocol {route.protocol}"
+        yield Difference(text(*route.key[:3]), "lookup", "", found)
+
+
+def _spread(prefixes: list[str]) -> list[str]:
+    if len(prefixes) <= SAMPLE:
+        return prefixes
+    return [prefixes[place * len(prefixes) // SAMPLE] for place in range(SAMPLE)]
+
+
+def _defaults(routes: Mapping[RouteKey, RouteWay], versions: Iterable[int]) -> list[str]:
+    there = {key.version for key in routes if key.length == 0 and key.metric >= DEFAULT}
+    return [text(version, bytes(bits(version) // 8), 0) for version in versions if version in there]
+
+
+def _questions(sample: list[str], earlier: list[RoutingRule], local: list[bytes]) -> Iterator[Question]:
+    parsed = {scope: parse(scope) for scope in sample}
+    for scope, prefix in parsed.items():
+        for address in _ends(prefix):
+            yield Question(scope, prefix[0], address)
+            for source in local:
+                if len(source) == len(address):
+                    yield Question(scope, prefix[0], address, source)
+    # A rule may match only a part of one of our prefixes: look up an address of that part.
+    for rule in earlier:
+        if rule.destination is not None:
+            inside = rule.destination.network_address.packed
+            for scope, (version, address, length) in parsed.items():
+                shift = bits(version) - length
+                if version == rule.version and int.from_bytes(inside) >> shift == int.from_bytes(address) >> shift:
+                    yield Question(scope, version, inside)
+
+
+def _ends(prefix: Prefix) -> list[bytes]:
+    """Return the first and the last address of a prefix; of the default route an address for documentation."""
+    version, address, length = prefix
+    if not length:
+        return [ip_address("192.0.2.1" if version == 4 else "2001:db8::1").packed]  # RFC 5737, RFC 3849
+    first = int.from_bytes(address, "big")
+    last = first | (1 << (bits(version) - length)) - 1
+    return [number.to_bytes(len(address), "big") for number in sorted({first, last})]
+
+
+def _local(net: Netlink, earlier: list[RoutingRule]) -> Iterator[bytes]:
+    """Return local addresses, first those that an earlier rule matches; none if no rule matches source addresses."""
+    for version in sorted({rule.version for rule in earlier if rule.source is not None}):
+        named = [rule.source for rule in earlier if rule.version == version and rule.source is not None]
+        found = list(_addresses(net, version))
+        found.sort(key=lambda packed: not any(ip_address(packed) in network for network in named))
+        yield from found[:SOURCES]
+
+
+def _addresses(net: Netlink, version: int) -> Iterator[bytes]:
+    return (packed for packed, scope in addresses(net, version) if scope == _UNIVERSE)
+
+
+def _looked_up(
+    net: Netlink, netns: str, expected: ExpectedRoute, questions: Iterable[Question]
+) -> Iterator[Difference]:
+    for scope, version, address, source in questions:
+        found = match(net, version, address, source)
+        want = expected.of(version, address)
+        if want is None or (found is not None and found.table == LOCAL):
+            continue
+        if found is None and want[1].kind != "unicast":
+            continue
+        if found is None or not _is(found, *want):
+            asked = f" from {socket.inet_ntop(FAMILIES[version], source)}" if source else ""
+            got = f"table {_name(found.table)}, {words(found.way, netns)}" if found else "no route"
+            yield Difference(scope, "lookup", f"table {TABLE}, {words(want[1], netns)}", f"{got}{asked}")
+
+
+def _is(found: Found, key: RouteKey, way: RouteWay) -> bool:
+    return found.table == TABLE and (found.key, found.way) == (key, way)
+
+
+def _connected(net: Netlink, netns: str, expected: ExpectedRoute, sample: Iterable[str]) -> Iterator[Difference]:
+    for scope in sample:
+        prefix = parse(scope)
+        for address in _ends(prefix):
+            want = expected.of(prefix[0], address)
+            if want is None or want[1].kind != "unicast":
+                continue
+            led = match(net, prefix[0], address)
+            if led is not None and led.table == LOCAL:
+                continue
+            found = begun(netns, socket.inet_ntop(FAMILIES[prefix[0]], address))
+            if found is None:
+                continue
+            metrics = dict(want[1].metrics)
+            control = metrics.get(CC_ALGORITHM)
+            if control is not None and found.congestion_control != control:
+                yield Difference(scope, "tcp_congestion_control", str(control), found.congestion_control)
+            window = min(int(metrics.get(_INITCWND, 0)), int(metrics.get(_CWND, 1 << 32)))
+            if window and found.window != window:
+                yield Difference(scope, "initcwnd", str(window), str(found.window))
+            break
+
+
+def _once(differences: Iterable[Difference]) -> Iterator[Difference]:
+    """Keep the first difference of each scope and knob: a diverted prefix shows at both its ends."""
+    first: dict[tuple[str, str], Difference] = {}
+    for one in differences:
+        first.setdefault((one.scope, one.knob), one)
+    yield from first.values()
+
+
+def words(way: RouteWay, netns: str) -> str:
+    """Return a route as `ip route` prints it in a namespace, without metrics; a device without a name is its index."""
+    if way.kind != "unicast":
+        return way.kind
+    hops = (f"via {hop.gateway}" if hop.gateway else f"dev {_device(hop.interface, netns)}" for hop in way.hops)
+    return ", ".join(hops)
+
+
+def _device(index: int, netns: str) -> str:
+    try:
+        with inside(netns):
+            return socket.if_indextoname(index)
+    except OSError:
+        return str(index)
+
+
+def _name(table: int) -> str:
+    return "main" if table == MAIN else str(table)

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: MIT
+"""Our routing table and the rules that lead to it: read as a whole, changed by differences, cleared.
+
+Place      The rules stand just before that of the main table (`RULE_PREFERENCE`), after every rule of the operator's:
+           packets that another rule sends by a table of its own stay there. Only routes and rules of our protocol
+           number are touched.
+Order      One preference for all of them: the kernel keeps rules of one preference in the order in which they came. So
+           a sequence that changes is added whole behind the old one, which then goes.
+Cost       Each rule makes the kernel look up one table more, and the `local` and `main` tables one by one (ip-rule(8)):
+           two rules for each length of prefix in our table.
+"""
+
+from __future__ import annotations
+
+import errno
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from socket import if_nametoindex
+
+from configtron.linux.netlink import CREATE, Netlink, NetlinkError, attribute, attributes
+from configtron.linux.netns import inside
+from configtron.linux.rtnetlink import DEL_RULE, FAMILIES, GET_RULE, NEW_RULE
+from configtron.model.errors import BadInput, Refused
+from configtron.model.nouns import Profile
+from configtron.model.tuning import Place, Rules
+from configtron.tune.drivers.route.annotations import Notes, profile_of
+from configtron.tune.drivers.route.routes import Found, Writer, read, text
+from configtron.tune.metrics import holds, numbers
+from configtron.tune.route_table import (
+    COPY,
+    DEFAULT,
+    PROTOCOL,
+    STANDING,
+    MainTable,
+    RouteArguments,
+    RouteKey,
+    RouteLookup,
+    RouteWay,
+    hand,
+    lookups,
+)
+
+# Tables are named by any number; this one and the next are 0xC0F1 and 0xC0F2, which no other program counts up to.
+TABLE, NOTES_TABLE = 49393, 49394
+OURS = (PROTOCOL, STANDING)
+MAIN, LOCAL = 254, 255
+RULE_PREFERENCE = 32765
+# struct fib_rule_hdr: family, lengths, tos, table, two reserved, action, flags
+RULE = struct.Struct("=BBBBBBBBI")
+TO_TABLE = 1  # FR_ACT_TO_TBL
+RULE_PRIORITY, RULE_REJECTED, RULE_TABLE, RULE_PROTOCOL = 6, 14, 15, 21
+# FRA_SUPPRESS_PREFIXLEN of a rule that rejects nothing.
+REJECTS_NOTHING = 0xFFFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class SeenRoutes:
+    """All that stands in the kernel by our hand.
+
+    versions   those that this kernel has of IP; `ruled` are those whose lookups reach our table, each with the lengths
+               of prefixes that they reach there
+    foreign    other programs' routes in our table
+    """
+
+    routes: Mapping[RouteKey, RouteWay]
+    profiles: Mapping[int, Profile]
+    ruled: Mapping[int, frozenset[int]]
+    versions: frozenset[int]
+    foreign: tuple[Found, ...] = ()
+
+    def is_ours_alone(self) -> SeenRoutes:
+        """Return itself. Errors: `Refused` where other programs' routes stand in our table: ours could replace them."""
+        for route in self.foreign:
+            where = text(*route.key[:3])
+            raise Refused(
+                f"table {TABLE} holds a route to {where} that is not ours (protocol {route.protocol}); "
+                f"move it to another table: ip route show table {TABLE}"
+            )
+        return self
+
+    def rules(self, *, whole: bool = True) -> Rules:
+        """Return rules; with `whole` only those in force: a rule leads there, the route has its profile's metrics."""
+        wanted = {number: (profile.name, numbers(profile)) for number, profile in self.profiles.items()}
+        versions = self.ruled.keys() if whole else frozenset({4, 6})
+        prefixes: dict[str, str] = {}
+        defaults: dict[int, str] = {}
+        best: dict[str, int] = {}
+        fits: dict[tuple[int, int], bool] = {}
+        others = {route.key[:3]: route.key.metric for route in self.foreign}
+        for (version, address, length, metric), way in self.routes.items():
+            number = metric % COPY
+            if number not in wanted or version not in versions or COPY <= metric < DEFAULT:
+                continue
+            if whole and (length not in self.ruled[version] or others.get((version, address, length), metric) < metric):
+                continue
+            name, metrics = wanted[number]
+            if (id(way), number) not in fits:
+                fits[id(way), number] = not whole or way.kind != "unicast" or holds(way.metrics, metrics)
+            if not fits[id(way), number]:
+                continue
+            if metric >= DEFAULT:
+                defaults[version] = name
+                continue
+            prefix = text(version, address, length)
+            # of two routes to a prefix the kernel takes the lower metric
+            if best.setdefault(prefix, metric) >= metric:
+                best[prefix], prefixes[prefix] = metric, name
+        profiles = {profile.name: profile for profile in self.profiles.values()}
+        everywhere = not whole or self.versions <= defaults.keys()
+        agreed = next(iter(defaults.values())) if everywhere and len(set(defaults.values())) == 1 else ""
+        return Rules(profiles, prefixes, agreed)
+
+
+class RouteTable:
+    """Our table in one network namespace."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self.net = Netlink(place.netns)
+        self.notes = Notes(self.net, NOTES_TABLE, PROTOCOL)
+        self.writer = Writer(TABLE, hand)
+        with inside(place.netns):
+            self.versions = (4, 6) if Path("/proc/sys/net/ipv6").exists() else (4,)
+
+    def main(self) -> MainTable:
+        """Return the main table. Errors: `BadInput`, `Refused` where it cannot be covered."""
+        found = (route for version in self.versions for route in read(self.net, version, MAIN))
+        given = [RouteArguments(*route.key, route.way, route.tos) for route in found]
+        return MainTable(given, self._interface())
+
+    def _interface(self) -> int:
+        name = self._place.interface
+        if not name:
+            return 0
+        with inside(self._place.netns):
+            try:
+                return if_nametoindex(name)
+            except OSError as error:
+                raise BadInput(f"no interface is called {name!r}; see: ip link") from error
+
+    def profiles(self) -> dict[int, Profile]:
+        """Return the noted profiles by number."""
+        spelt = {number: profile_of(note) for number, note in self.notes.read().items()}
+        return {number: profile for number, profile in spelt.items() if profile is not None}
+
+    def seen(self) -> SeenRoutes:
+        """Return all entries of our table."""
+        routes: dict[RouteKey, RouteWay] = {}
+        foreign: list[Found] = []
+        for version in self.versions:
+            for route in read(self.net, version, TABLE):
+                if route.protocol in OURS:
+                    routes[route.key] = route.way
+                else:
+                    foreign.append(route)
+        return SeenRoutes(routes, self.profiles(), self.ruled(), frozenset(self.versions), tuple(foreign))
+
+    def standing(self) -> SeenRoutes:
+        """Return the few: the default profile's routes, copies, and prefixes to which no route leads."""
+        found = (route for version in self.versions for route in read(self.net, version, TABLE, STANDING))
+        routes = {route.key: route.way for route in found}
+        return SeenRoutes(routes, self.profiles(), self.ruled(), frozenset(self.versions))
+
+    def change(self, have: Mapping[RouteKey, RouteWay], want: Mapping[RouteKey, RouteWay]) -> int:
+        """Write new and changed routes, then delete the surplus; return how many. Errors: `Refused`."""
+        fresh = [(key, way) for key, way in want.items() if have.get(key) != way]
+        stale = [(key, way) for key, way in have.items() if key not in want]
+        self.write(fresh, stale)
+        return len(fresh) + len(stale)
+
+    def write(self, fresh: Iterable[tuple[RouteKey, RouteWay]], stale: Iterable[tuple[RouteKey, RouteWay]]) -> None:
+        """Make or replace routes, then delete routes; a prefix that changes its profile always has a route."""
+        # on the link first: IPv6 looks a gateway up in the very table that its route goes to
+        fresh = sorted(fresh, key=lambda item: bool(item[1].hops and item[1].hops[0].gateway))
+        try:
+            self.net.write(self.writer.new(key, way) for key, way in fresh)
+        except NetlinkError as no:
+            raise Refused(_half(fresh, no)) from no
+        self.net.write((self.writer.delete(*each) for each in stale), forgiven=(errno.ESRCH, errno.ENOENT))
+
+    def ruled(self) -> dict[int, frozenset[int]]:
+        """Return the IP versions with all of our rules in order, each with the prefix lengths that the rules reach."""
+        found = {}
+        for version in self.versions:
+            there = self._rules(version)
+            lengths = frozenset(one.longest_rejected + 1 for one in there if not one.main)
+            if there and there == lookups(version, lengths):
+                found[version] = lengths
+        return found
+
+    def rule(self, wanted: Mapping[int, Iterable[int]]) -> None:
+        """Make rules for prefixes of these lengths in each version, and remove the other rules."""
+        for version in self.versions:
+            there, want = self._rules(version), lookups(version, wanted.get(version, ()))
+            if there != want:
+                self.net.write((NEW_RULE, CREATE, _rule(version, one)) for one in want)
+                self.net.write((DEL_RULE, 0, _rule(version, one)) for one in there)
+
+    def _rules(self, version: int) -> tuple[RouteLookup, ...]:
+        return tuple(one for body in self._all_rules(version) if (one := _ours(body)) is not None)
+
+    def _all_rules(self, version: int) -> list[bytes]:
+        return self.net.dump(GET_RULE, RULE.pack(FAMILIES[version], 0, 0, 0, 0, 0, 0, 0, 0))
+
+    def earlier(self) -> list[tuple[int, bytes]]:
+        """Return other programs' rules before the first of ours, with their IP version: all but `lookup local`."""
+        found = []
+        for version in self.versions:
+            for body in self._all_rules(version):
+                of_rule = attributes(body, RULE.size)
+                (preference,) = struct.unpack("=I", of_rule.get(RULE_PRIORITY, bytes(4)))
+                if _ours(body) is not None or preference > RULE_PREFERENCE:
+                    break
+                if of_rule.get(RULE_TABLE) != struct.pack("=I", LOCAL):
+                    found.append((version, body))
+        return found
+
+    def ours(self) -> str:
+        """Return how many routes, rules and names stand here by our hand, in words; "" if none do."""
+        routes = sum(1 for v in self.versions for ours in OURS for _ in read(self.net, v, TABLE, ours))
+        rules = sum(len(self._rules(version)) for version in self.versions)
+        names = len(self.notes.read())
+        counts = ((routes, f"routes in table {TABLE}"), (rules, "rules"), (names, f"profiles in table {NOTES_TABLE}"))
+        return ", ".join(f"{count} {what}" for count, what in counts if count)
+
+    def others(self) -> tuple[str, ...]:
+        """Return other programs' routes in our table, and rules that lead to it, each with how to remove it."""
+        found = []
+        for version in self.versions:
+            command = "ip" if version == 4 else "ip -6"
+            for route in read(self.net, version, TABLE):
+                if route.protocol not in OURS:
+                    at = f"{text(*route.key[:3])} table {TABLE} metric {route.key.metric}"
+                    found.append(f"a route of protocol {route.protocol}: {command} route del {at}")
+            for body in self._all_rules(version):
+                of_rule = attributes(body, RULE.size)
+                if _ours(body) is None and of_rule.get(RULE_TABLE) == struct.pack("=I", TABLE):
+                    (preference,) = struct.unpack("=I", of_rule.get(RULE_PRIORITY, bytes(4)))
+                    found.append(f"a rule of another's: {command} rule del pref {preference} lookup {TABLE}")
+        return tuple(found)
+
+    def clear(self) -> None:
+        """Remove all of our state: the rules first, so that the main table decides at once."""
+        self.rule({})
+        for version in self.versions:
+            ours = [(route.key, route.way) for ours in OURS for route in read(self.net, version, TABLE, ours)]
+            self.write((), ours)
+        self.notes.clear()
+
+
+def _rule(version: int, lookup: RouteLookup) -> bytes:
+    head = RULE.pack(FAMILIES[version], 0, 0, 0, 0, 0, 0, TO_TABLE, 0)
+    rejected = b""
+    if lookup.longest_rejected >= 0:
+        rejected = attribute(RULE_REJECTED, struct.pack("=I", lookup.longest_rejected))
+    return (
+        head
+        + attribute(RULE_TABLE, struct.pack("=I", MAIN if lookup.main else TABLE))
+        + attribute(RULE_PRIORITY, struct.pack("=I", RULE_PREFERENCE))
+        + attribute(RULE_PROTOCOL, bytes([PROTOCOL]))
+        + rejected
+    )
+
+
+def _ours(body: bytes) -> RouteLookup | None:
+    """Return a rule of our protocol number that leads to our table, or to the main one for long enough prefixes."""
+    found = attributes(body, RULE.size)
+    (table,) = struct.unpack("=I", found.get(RULE_TABLE, bytes(4)))
+    (rejected,) = struct.unpack("=I", found.get(RULE_REJECTED, b"\xff" * 4))
+    if found.get(RULE_PROTOCOL) != bytes([PROTOCOL]) or table not in (TABLE, MAIN):
+        return None
+    if table == MAIN and rejected == REJECTS_NOTHING:
+        return None
+    return RouteLookup(table == MAIN, -1 if rejected == REJECTS_NOTHING else rejected)
+
+
+def _half(fresh: list[tuple[RouteKey, RouteWay]], no: NetlinkError) -> str:
+    key = fresh[no.position][0]
+    where = "the default profile" if key.metric >= DEFAULT else text(*key[:3])
+    return (
+        f"the kernel refuses the route of {where}: {no} (the {no.position + 1}. of {len(fresh)} to write); "
+        "all is as it was before"
+    )
