@@ -108,7 +108,7 @@ ROWS = (
     PaperRow("CT 4, 5", "the ensemble", "4 samples, 7 tested, 5 %, 80",
         f"{TESTS} tests/learner/test_ensemble.py", PASSED),
     PaperRow("CT 6.2", "75th percentile of round trips", "34 ms FCC, CAIDA; > 100 ms Pantheon, MAWI",
-        f"{TESTS} tests/learner/test_analytic.py -k round_trips", PASSED),
+        f"{TESTS} tests/studies/test_analytic.py -k round_trips", PASSED),
     PaperRow("CT 6", "Default's median page load time (put in)", "Pantheon 2.6 s, MAWI 4.7 s, FCC 2.5 s, CAIDA 2.5 s",
         SHAPES, several(*((name, _median(name)) for name in ("pantheon", "mawi", "fcc", "caida")))),
     PaperRow("CT Fig. 6b", "arms from update 100 on", "GP falls, tree rises", study("arms", "--seeds 2"),

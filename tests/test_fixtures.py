@@ -45,7 +45,7 @@ def observed(recipe: Recipe) -> list[dict[str, Any]]:
 def test_folders_are_the_recipes() -> None:
     folders = {str(path.parent.relative_to(HERE)) for path in HERE.rglob(RECORDING)}
     assert folders == set(RECIPES) and len(folders) >= 60
-    # tensor/ and worlds/ hold no recordings: tests/test_tensor_fixture.py, tests/learner/test_worldfile.py
+    # tensor/ and worlds/ hold no recordings: tests/test_tensor_fixture.py, tests/studies/test_worldfile.py
     parts = {"__pycache__", "tensor", "worlds"}
     files = [path for path in HERE.rglob("*") if path.is_file() and not parts & set(path.parts)]
     assert Counter(path.name for path in files if path.parent.parent != HERE.parent) == Counter(

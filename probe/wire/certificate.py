@@ -50,7 +50,7 @@ def identity(certificate: bytes) -> tuple[tuple[str, Value], ...]:
         found["names"], found["names_count"] = tuple(names[:NAMES_MOST]), len(names)
     except (
         ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion, x509.ExtensionNotFound,
-        x509.DuplicateExtension,
+        x509.DuplicateExtension, x509.UnsupportedGeneralNameType,
     ):  # fmt: skip
         # Return the details read so far.
         pass

@@ -14,11 +14,11 @@ from configtron.db.outcomes import Outcomes
 from configtron.db.replays import Replays
 from configtron.linux import signals
 from configtron.model.errors import DONE, INTERRUPTED, USAGE
-from configtron.service.replay import simulation
 from configtron.service.replay.capture_contexts import contexts_of
 from configtron.studies.registry import catalogue, sessions_run
 from configtron.studies.registry.earlier_names import SIMULATED
 from configtron.studies.registry.sessions_run import SessionsOptions
+from configtron.studies.sim import simulation
 from configtron.studies.sim.simulation import ReplayPace, part
 from rigs import ROOT
 from tests.support.learn_command import Typed, replayed, rows, typed

@@ -17,8 +17,8 @@ import pytest
 from configtron.db.replays import Replays
 from configtron.linux import signals
 from configtron.model.errors import DONE, INTERRUPTED
-from configtron.service.replay import simulation
 from configtron.studies.registry import sessions_run
+from configtron.studies.sim import simulation
 from rigs import ROOT
 from tests.support.learn_command import Typed, replayed, typed
 

@@ -9,7 +9,7 @@ import pytest
 
 from configtron.db.replays import Replays
 from configtron.model.errors import DONE, USAGE
-from configtron.service.replay import simulation
+from configtron.studies.sim import simulation
 from configtron.studies.sim.session_job import Job, begin_job
 from rigs import ROOT
 from tests.support.learn_command import Typed, rows, typed

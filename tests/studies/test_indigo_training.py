@@ -14,8 +14,8 @@ import pytest
 from configtron.lab.schemes.indigo_network import IndigoWeights
 from configtron.model.errors import BadInput, Refused
 from configtron.service.campaign.runs import locked
-from configtron.service.learning import indigo
 from configtron.service.progress import Event, StepProgress
+from configtron.studies.indigo import training
 from configtron.studies.indigo.training import IndigoOptions, show_indigo, train_indigo
 from configtron.studies.indigo.training_flows import (
     FlowFound,
@@ -224,6 +224,6 @@ def test_files_of_flows_come_back_and_others_are_refused() -> None:
 def test_a_folder_without_a_training_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="learn indigo train --folder"):
         show_indigo(tmp_path)
-    (tmp_path / indigo.WEIGHTS_FILE).write_bytes(b"nothing")
+    (tmp_path / training.WEIGHTS_FILE).write_bytes(b"nothing")
     with pytest.raises(BadInput):
         show_indigo(tmp_path)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from configtron.tune.drivers import kmod_abi
+from configtron.tune.drivers.kmod import abi
 from rigs import ROOT
 
 HEADER = ROOT / "kmod" / "configtron.h"
@@ -33,12 +33,12 @@ def asked(tmp_path: Path, expressions: list[str], flags: tuple[str, ...] = ()) -
 def test_sizes_and_offsets(tmp_path: Path) -> None:
     """-Wpadded besides: the compiler finds no hidden padding."""
     questions, answers = [], []
-    for name, fields in kmod_abi.LAYOUTS.items():
+    for name, fields in abi.LAYOUTS.items():
         questions.append(f"sizeof(struct configtron_{name})")
-        answers.append(kmod_abi.STRUCTS[name].size)
+        answers.append(abi.STRUCTS[name].size)
         offset = 0
         for field, code in fields:
-            size = kmod_abi.struct.calcsize("=" + code)
+            size = abi.struct.calcsize("=" + code)
             questions += [
                 f"offsetof(struct configtron_{name}, {field})",
                 f"sizeof(((struct configtron_{name} *)0)->{field})",
@@ -49,28 +49,28 @@ def test_sizes_and_offsets(tmp_path: Path) -> None:
 
 
 def test_numbers_of_calls(tmp_path: Path) -> None:
-    numbers = asked(tmp_path, [f"CONFIGTRON_{name}" for name in kmod_abi.CALLS])
-    assert dict(zip(kmod_abi.CALLS, numbers, strict=True)) == {name: kmod_abi.number(name) for name in kmod_abi.CALLS}
+    numbers = asked(tmp_path, [f"CONFIGTRON_{name}" for name in abi.CALLS])
+    assert dict(zip(abi.CALLS, numbers, strict=True)) == {name: abi.number(name) for name in abi.CALLS}
 
 
 def test_keys_and_flags(tmp_path: Path) -> None:
-    names = [*kmod_abi.KEYS, "KEYS", *kmod_abi.FLAGS, "ABI", "CC_BYTES", "NAME_BYTES"]
-    wanted = [*range(len(kmod_abi.KEYS)), len(kmod_abi.KEYS), *kmod_abi.FLAGS.values(), kmod_abi.ABI]
-    wanted += [kmod_abi.CC_BYTES, kmod_abi.NAME_BYTES]
+    names = [*abi.KEYS, "KEYS", *abi.FLAGS, "ABI", "CC_BYTES", "NAME_BYTES"]
+    wanted = [*range(len(abi.KEYS)), len(abi.KEYS), *abi.FLAGS.values(), abi.ABI]
+    wanted += [abi.CC_BYTES, abi.NAME_BYTES]
     found = asked(tmp_path, [f"CONFIGTRON_{name}" for name in names])
     assert dict(zip(names, found, strict=True)) == dict(zip(names, wanted, strict=True))
 
 
 def test_every_call_of_the_header_is_known() -> None:
     lines = [line for line in HEADER.read_text().splitlines() if "CONFIGTRON_IOC, " in line]
-    assert {line.split()[1].removeprefix("CONFIGTRON_") for line in lines} == set(kmod_abi.CALLS)
+    assert {line.split()[1].removeprefix("CONFIGTRON_") for line in lines} == set(abi.CALLS)
 
 
-@pytest.mark.parametrize("layout", kmod_abi.LAYOUTS)
+@pytest.mark.parametrize("layout", abi.LAYOUTS)
 def test_what_is_packed_is_unpacked(layout: str) -> None:
     values: dict[str, int | bytes] = {}
-    for place, (field, code) in enumerate(kmod_abi.LAYOUTS[layout], start=1):
+    for place, (field, code) in enumerate(abi.LAYOUTS[layout], start=1):
         size = int(code[:-1]) if code.endswith("s") else 0
-        text = b"t" * (size - 1) if field in kmod_abi.TEXTS else b"t" * size
+        text = b"t" * (size - 1) if field in abi.TEXTS else b"t" * size
         values[field] = text if size else place
-    assert kmod_abi.unpack(layout, kmod_abi.pack(layout, **values)) == values
+    assert abi.unpack(layout, abi.pack(layout, **values)) == values

@@ -7,14 +7,15 @@ import re
 
 from configtron.model.knobs import KERNEL, KNOBS
 from configtron.tune import metrics, pools
-from configtron.tune.drivers import kmod_units, sysctl
+from configtron.tune.drivers import sysctl
 from configtron.tune.drivers.bpf import reach
+from configtron.tune.drivers.kmod import module_units
 from rigs import ROOT
 from tests.support.rules import offenders
 
 # Driver -> (its module, what it sets, what it refuses).
 DRIVERS = {
-    "tune/drivers/kmod/module_units.py": (kmod_units.REACHES, kmod_units.REFUSED),
+    "tune/drivers/kmod/module_units.py": (module_units.REACHES, module_units.REFUSED),
     "tune/drivers/bpf/reach.py": (reach.REACHES, reach.REFUSED),
     "tune/metrics.py": (metrics.BY_KNOB, metrics.REFUSED),
     "tune/drivers/sysctl.py": (sysctl.REACHES, sysctl.REFUSED),

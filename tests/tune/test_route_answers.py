@@ -8,7 +8,7 @@ import pytest
 from configtron.model.errors import Refused
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Difference, Rules
-from configtron.tune.drivers import remembered, route_answers
+from configtron.tune.drivers.route import answers, tcp_metrics_cache
 from configtron.tune.drivers.route.dry_connection import begun
 from configtron.tune.drivers.route.route_driver import RouteDriver
 from configtron.tune.drivers.route.table import TABLE
@@ -144,7 +144,7 @@ def test_the_dry_connection_sees_what_the_table_does_not_say(
     hosts: Hosts, driver: RouteDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A clamp that the kernel remembers of a client: its table is whole, its connections are not as applied."""
-    monkeypatch.setattr(remembered, "forget", lambda *_: 0)
+    monkeypatch.setattr(tcp_metrics_cache, "forget", lambda *_: 0)
     clamped = Profile("fast", (("cwnd_clamp", 3), ("initcwnd", 30)))
     driver.apply(Changes({"fast": clamped}, {"10.1.0.2/32": "fast"}))
     with hosts.connection("10.1.0.2") as (_, _):
@@ -153,7 +153,7 @@ def test_the_dry_connection_sees_what_the_table_does_not_say(
     rules = Rules({"fast": other}, {"10.1.0.2/32": "fast"})
     driver.apply(Changes({"fast": other}, rules.prefixes))
     assert driver.ask(rules).differences == (Difference("10.1.0.2/32", "initcwnd", "30", "3"),)
-    assert route_answers.SAMPLE == 256
+    assert answers.SAMPLE == 256
 
 
 def test_apply_refuses_where_every_source_is_led_elsewhere(hosts: Hosts, driver: RouteDriver) -> None:

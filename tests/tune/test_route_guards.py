@@ -14,7 +14,7 @@ from configtron.linux.netlink import Netlink
 from configtron.model.errors import BadInput, Missing, Refused
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place, Rules
-from configtron.tune.drivers import incremental_update
+from configtron.tune.drivers.route import incremental_update
 from configtron.tune.drivers.route.route_driver import RouteDriver
 from configtron.tune.drivers.route.table import NOTES_TABLE, TABLE
 from configtron.tune.rules import difference

@@ -48,7 +48,7 @@ WERROR = "CONFIGTRON_WERROR=1"
 
 def sources() -> Path:
     """kmod/ of the checkout; of an installed package the copy that DKMS would take, src/configtron-VERSION."""
-    beside = Path(__file__).resolve().parents[2] / "kmod"
+    beside = Path(__file__).resolve().parents[3] / "kmod"
     installed = Path(sys.prefix) / "src" / f"configtron-{configtron.__version__}"
     for folder in (beside, installed):
         if (folder / "Kbuild").exists():

@@ -14,7 +14,7 @@ Differs    from CT, whose tensor is measured in a browser over netem: this one i
 Source     Cardwell, Savage and Anderson 2000 (short transfers); Mathis et al. 1997 (Reno); Ha, Rhee and Xu 2008
            (Cubic); Brakmo and Peterson 1995 (Vegas); Cardwell et al. 2016 (BBR); RFC 9113 (h2).
 
-Learners never read a coefficient from here: tests/learner/test_analytic.py looks at their imports. a warm start is made
+Learners never read a coefficient from here: tests/studies/test_analytic.py looks at their imports. a warm start is made
 from `mis_specified`; `idiosyncratic` adds effects that no formula has.
 """
 

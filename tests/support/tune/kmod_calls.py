@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from configtron.linux.netns import inside
-from configtron.tune.drivers import kmod_abi
+from configtron.tune.drivers.kmod import abi
 from configtron.tune.drivers.kmod.abi import FLAGS, KEY_OF
 from configtron.tune.drivers.kmod.device import Device
 from configtron.tune.drivers.kmod.kmod_driver import CONTROL
@@ -131,7 +131,7 @@ def unprivileged(opened: Device) -> dict[str, str]:
     if not child:
         os.setgroups([])
         os.setresuid(65534, 65534, 65534)
-        found = {call: failure(lambda call=call: opened._call(call)) for call in kmod_abi.CALLS}  # type: ignore[misc]
+        found = {call: failure(lambda call=call: opened._call(call)) for call in abi.CALLS}  # type: ignore[misc]
         found["read"] = failure(lambda: os.read(opened.fileno(), 4096))
         found["open"] = failure(Device)
         os.write(write_end, json.dumps(found).encode())

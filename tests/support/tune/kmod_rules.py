@@ -16,7 +16,7 @@ from configtron.linux.netns import inside
 from configtron.model.errors import ConfigtronError
 from configtron.model.nouns import Profile, Value
 from configtron.model.tuning import Changes, Place, Rules
-from configtron.tune.drivers import kmod_abi
+from configtron.tune.drivers.kmod import abi
 from configtron.tune.drivers.kmod.kmod_driver import DEFAULT_CONTROL, KmodDriver
 from configtron.tune.rules import difference
 from tests.support.tune.kmod_net import PORT4, PORT6, connected, default, device, drained, hosts, listener, load
@@ -74,9 +74,9 @@ def allow(names: str) -> None:
 def next_steps(driver: KmodDriver, before: str) -> dict[str, Any]:
     """Refusals of the kernel beyond a setting, and what they say is to be done; each is mended as it says."""
     found: dict[str, Any] = {}
-    kmod_abi.ABI += 1  # type: ignore[misc]
+    abi.ABI += 1  # type: ignore[misc]
     found["other version"] = driver.missing()
-    kmod_abi.ABI -= 1  # type: ignore[misc]
+    abi.ABI -= 1  # type: ignore[misc]
     allow("reno cubic")
     found["not allowed"] = refused(lambda: driver.apply(difference(Rules(), WANTED)))
     allow("reno cubic configtron")
