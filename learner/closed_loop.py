@@ -4,9 +4,9 @@
 Question   Which map should agents draw from in the next epoch, by all that they have reported?
 Method     Until `begin_with` outcomes have come in, nothing is drawn: every client has Default, and what its network is
            gets known. Then classes are made from these outcomes (`initial_classes.py`), and a policy over them, which
-           learns them first. From then on every outcome is learned as it comes; at a turn of the epoch the policy updates,
-           and its table becomes the next map (`map_making.py`). What decided is the map, not the policy, so each
-           outcome is learned with the profile and the propensity that its own map had.
+           learns them first. From then on every outcome is learned as it comes; at a turn of the epoch the policy
+           updates, and its table becomes the next map (`map_making.py`). Each outcome is learned with the profile and
+           the propensity of the map that was published, not with the policy's.
 Stop when  never.
 Reads as   a `FleetMap`; prefixes that came to another class since the last turn, whose open connections are to be
            moved.
