@@ -12,8 +12,8 @@ from configtron.learner.evolve import FALSE_ALARM, Divergence, parted, remainder
 from configtron.learner.setting import Setting
 from configtron.learner.split_test import values_of
 from configtron.studies.policies.mab import Bandit
-from rigs.worlds import SITES, clients, small_classes, small_tensor
 from tests.learner.test_split_test import GRID, loads
+from tests.support.worlds import SITES, clients, small_classes, small_tensor
 
 BOUND = Divergence(spread_ln=0.2, least_members=50)
 
