@@ -18,7 +18,8 @@ from pathlib import Path
 
 from configtron.linux.netns import inside
 from configtron.model.nouns import Vantage
-from configtron.probe.wire.namespaces import ip, own_namespace, throwaway
+from configtron.probe.wire.namespaces import ip
+from rigs.namespaces import own_namespace, throwaway
 from rigs.servers import SERVERS, running
 
 # Addresses for benchmarks between devices of one's own (RFC 2544): never routed.

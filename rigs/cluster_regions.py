@@ -24,8 +24,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from configtron.linux.netns import inside
-from configtron.probe.wire.namespaces import ip, throwaway
+from configtron.probe.wire.namespaces import ip
 from rigs.children import child
+from rigs.namespaces import throwaway
 from rigs.servers import SERVERS, running
 from rigs.waiting import until
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from configtron.probe.wire.namespaces import throwaway
 from rigs import ROOT
 from rigs.children import child
+from rigs.namespaces import throwaway
 from rigs.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.root

@@ -15,9 +15,10 @@ from configtron.lab.internet.certificates import issue
 from configtron.linux.netns import inside
 from configtron.model.nouns import Observation, Target
 from configtron.probe.client_hello import VERSIONS
-from configtron.probe.wire.namespaces import addresses, own_namespace, throwaway
+from configtron.probe.wire.namespaces import addresses
 from configtron.probe.wire.pcap import EvidenceWriter, read_evidence
 from configtron.probe.wire.pump import Pump
+from rigs.namespaces import own_namespace, throwaway
 from rigs.waiting import until
 from tests.probe.wire.test_live import PORTS, finish
 
