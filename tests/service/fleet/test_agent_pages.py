@@ -101,7 +101,7 @@ def test_beacons_and_log_socket_are_checked_as_they_are_typed(tmp_path: Path) ->
     assert pages_options(None, None) is None
     found = pages_options("[::1]:9315", tmp_path / "log")
     assert found == PagesOptions("::1", 9315, tmp_path / "log") and PagesOptions.of(found.text) == found
-    for wrong in ("9315", ":9315", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:65536", "a:²"):
+    for wrong in ("9315", ":9315", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:65536", "a:²", "a:+80", f"a:{'9' * 4301}"):
         with pytest.raises(BadInput, match="write HOST:PORT"):
             pages_options(wrong, None)
     with pytest.raises(BadInput, match="--beacons"):
