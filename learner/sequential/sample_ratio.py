@@ -2,9 +2,9 @@
 """Sample ratio: whether as many loads are reported of each arm as its share of the draw asks for.
 
 Question   Are the loads that arrived those that were drawn, or did an arm lose some of its own?
-Method     Units (client and epoch) of each arm against the weights they were drawn by. At one look Pearson's
-           chi-square. Read at every look it would be wrong ever more often, so roll-outs use the mixture of all shares
-           instead (Dirichlet, centred at the weights), whose inverse is a p-value that holds at all times.
+Method     Compare the units (client and epoch) of each arm with the weights that they were drawn by: at one look by
+           Pearson's chi-square. Read at every look it would be wrong ever more often, so roll-outs use the mixture of
+           all shares instead (Dirichlet, centred at the weights), whose inverse is a p-value that holds at all times.
 Stop when  counted.
 Reads as   a p-value; below `ERROR` the ratio is broken and nothing is claimed.
 Fails as   p = 1 where nothing is reported, or only one arm is drawn.

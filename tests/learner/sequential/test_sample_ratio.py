@@ -12,9 +12,9 @@ from configtron.learner.sequential.sample_ratio import ERROR, at_all_times, by_s
 def test_chi_square_is_the_published_one() -> None:
     # the 95 % quantile of chi-square with one degree of freedom: 3.841
     off = np.sqrt(3.841 * 2500.0)
-    units = [5000 + off, 5000 - off]
-    assert by_strata([(units, (0.5, 0.5))])[0] == pytest.approx(0.05, abs=2e-4)  # type: ignore[list-item]
+    assert by_strata([((5000 + off, 5000 - off), (1, 1))])[0] == pytest.approx(0.05, abs=2e-4)  # type: ignore[list-item]
     assert by_strata([((821_588, 815_482), (0.5, 0.5))])[0] < 1e-5  # Kohavi, Tang and Xu 2020, chapter 21
+    assert by_strata([((0, 0), (1, 1))]) == (1.0, 0)
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ from configtron.model.nouns import Profile
 from configtron.service.learning.local_loop import AGENT, drawn_from, mixes_text
 from configtron.service.learning.serve_local import reachable_grid
 from tests.support import ROOT
-from tests.support.dated_plan import dated_plan
+from tests.support.dated_plans import dated_plan
 from tests.support.local_loop import (
     CHUNKS,
     EPOCH_S,

@@ -51,7 +51,7 @@ from configtron.service.learning.serve_local import ServeOptions, loop_options
 from configtron.service.lease.options import LeaseOptions
 from configtron.tune.drivers import load as driver_of
 from configtron.tune.drivers.bpf import pins
-from tests.support.dated_plan import dated_plan
+from tests.support.dated_plans import dated_plan
 from tests.support.impaired_path import Rig, rig
 from tests.support.tune.kmod_net import complaints, device, drained, load
 from tests.support.tune.left import GROUP, nothing_left

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A fleet map as the join of page loads needs it in an epoch."""
+"""A map of a fleet as the plan of an epoch, to draw from without an applier."""
 
 from __future__ import annotations
 
