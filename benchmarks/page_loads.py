@@ -20,7 +20,8 @@ from configtron.db.fleet import FleetStore
 from configtron.intake.pageloads.beacon_formats import PageLoad, page_load
 from configtron.intake.pageloads.beacon_join import SETTLE_NS, BeaconJoin
 from configtron.intake.pageloads.influence_caps import Caps, InfluenceCaps
-from configtron.intake.pageloads.request_join import DrawnArm, RequestJoin
+from configtron.intake.pageloads.plan_book import DrawnArm
+from configtron.intake.pageloads.request_join import RequestJoin
 from configtron.model.close_records import OpenRecord
 from configtron.model.fleet import OutcomeRow
 from configtron.model.nouns import Profile

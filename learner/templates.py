@@ -16,8 +16,8 @@ from __future__ import annotations
 import numpy as np
 
 from configtron.learner.columns import Codes, Floats
-from configtron.learner.mapped import Mapped, filled, mapped
 from configtron.learner.setting import Setting
+from configtron.learner.tensor_mapping import Mapped, filled, mapped
 from configtron.model.grid import Grid
 from configtron.model.tensor import Tensor
 
@@ -63,12 +63,6 @@ def templates_of(warm: Mapped, grid: Grid, n: int) -> Codes | None:
     first = int(np.flatnonzero(known == warm.base)[0]) if warm.base in known else 0
     found = warm.own[known[_covering(relative, first, n)]]
     return np.append(grid.default, found[found != grid.default]).astype(np.int64)[:n]
-
-
-def regret(tensor: Tensor, held: Codes) -> Floats:
-    """Return (conditions x sites,) excess of the best held configuration over the best of all, as a share."""
-    found: Floats = _relative(tensor)[:, held].min(axis=1) - 1.0
-    return found
 
 
 def _relative(tensor: Tensor) -> Floats:

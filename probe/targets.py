@@ -85,11 +85,6 @@ def read(sources: Iterable[Source], *, most: int | None = None, path: str = "/")
         yield target
 
 
-def arguments(words: Iterable[str]) -> Iterator[Source]:
-    """Yield words of a command line, as sources of one line each."""
-    return (Source("", word) for word in words)
-
-
 def order(targets: Iterable[Target], seed: int) -> list[Target]:
     """Return targets in an order that depends on the seed and on each target alone, so that a shard keeps its order."""
     return sorted(targets, key=lambda target: rank(target, seed))

@@ -11,9 +11,9 @@ import pytest
 from benchmarks.tuned.__main__ import DRIVERS, drawn, played, report
 from benchmarks.tuned.inside import AFTER
 from benchmarks.tuned.judged import sights, wrong
+from benchmarks.tuned.page import Sight
 from benchmarks.tuned.place import CLIENTS
 from configtron.lab.uml.user_mode_linux import UmlVirtual
-from configtron.report.page.tuned import Sight
 
 pytestmark = [pytest.mark.root, pytest.mark.lab]
 MISTAKES = ("idle", "leaving")

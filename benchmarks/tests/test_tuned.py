@@ -13,11 +13,11 @@ from benchmarks import tune
 from benchmarks.cpu_outside import Meter
 from benchmarks.tuned.inside import AFTER, AS_WANTED, PAIR, UNTOUCHED
 from benchmarks.tuned.judged import by_gateway, table, wrong
+from benchmarks.tuned.page import Sight
 from benchmarks.tuned.place import CLIENTS, Client, congestion
 from benchmarks.tuned.place import UNTOUCHED as PLAIN
 from benchmarks.tuned.remains import differences
 from configtron.model.nouns import Observation, Target, Trace
-from configtron.report.page.tuned import Sight
 
 BLOCK = {"connections": 100, "wall_ns": 1_000, "cpu_ns": 500, "p50_ns": 10, "p99_ns": 30}
 

@@ -21,8 +21,8 @@ from typing import Any
 from benchmarks.guest_play import play
 from benchmarks.tuned.inside import AFTER, UNTOUCHED
 from benchmarks.tuned.judged import aligned, by_gateway, by_prefix, scenes, sights, subjects, table, wrong
+from benchmarks.tuned.page import Sights, TunedPage, page
 from configtron.model.errors import INTERRUPTED, USAGE, ConfigtronError
-from configtron.report.page.tuned import Sights, TunedPage, page
 from configtron.tune.drivers import DRIVERS as KNOWN
 from tests.support import guest_module
 

@@ -26,8 +26,6 @@ KEYS = 1 << 20
 PLACES = 1 << 22
 # After so long a process looks again whether another one has let go of what it waits for, s.
 LOOK_AGAIN_S = 0.005
-# A place's cell has one byte: 0, or the number of the process that is there.
-MOST_WORKERS = 255
 
 
 class SharedLimits(NamedTuple):

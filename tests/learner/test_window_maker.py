@@ -29,7 +29,6 @@ from configtron.learner.window_classes import (
     strategy_of,
 )
 from configtron.learner.window_maker import LEAST_LEARNED, WindowMapMaker
-from configtron.model.careful_resume import HALF, MOST_RTTS
 from configtron.model.draw import ARMS
 from configtron.model.errors import BadInput, Busy
 from configtron.model.fleet import WHOLE, FleetMap
@@ -37,6 +36,7 @@ from configtron.model.nouns import Profile
 from configtron.service.fleet.map_maker import class_by_map
 from configtron.tune.guard import Bound, Limits
 from configtron.tune.guard import barred as guarded
+from tests.support.careful_resume import HALF, MOST_RTTS
 
 EPOCH_S = 600
 OPTIONS = MapOptions(least_clients=5, new_prefixes=1_000_000)

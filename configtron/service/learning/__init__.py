@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     )
     from configtron.service.learning.knobs import KnobEffects, knobs_of_policy, knobs_of_tensor
     from configtron.service.learning.learners import drop, restored_policy, saved
-    from configtron.service.learning.lessons import LearnResult
+    from configtron.service.learning.lessons import LearnResult, PolicyOptions
     from configtron.service.learning.measuring import Measurement, MeasureOptions, MeasureProgress, fill
     from configtron.service.learning.overview import Status, status
-    from configtron.service.learning.running import LearnOptions, PolicyOptions, run
+    from configtron.service.learning.running import LearnOptions, run
     from configtron.service.learning.sources import ImportOptions
     from configtron.studies.indigo.training import IndigoOptions, IndigoTrained, show_indigo, train_indigo
 
@@ -76,10 +76,10 @@ if not TYPE_CHECKING:
             ),  # fmt: skip
             **dict.fromkeys(("KnobEffects", "knobs_of_policy", "knobs_of_tensor"), "knobs"),
             **dict.fromkeys(("drop", "restored_policy", "saved"), "learners"),
-            "LearnResult": "lessons",
+            **dict.fromkeys(("LearnResult", "PolicyOptions"), "lessons"),
             **dict.fromkeys(("MeasureOptions", "MeasureProgress", "Measurement", "fill"), "measuring"),
             **dict.fromkeys(("Status", "status"), "overview"),
-            **dict.fromkeys(("PolicyOptions", "LearnOptions", "run"), "running"),
+            **dict.fromkeys(("LearnOptions", "run"), "running"),
             "ImportOptions": "sources",
         },
     )

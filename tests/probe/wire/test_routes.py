@@ -15,9 +15,10 @@ import pytest
 
 from configtron.model.errors import NOTHING, REFUSED, Refused
 from configtron.model.nouns import Target, Vantage
-from configtron.probe.wire.namespaces import ip, throwaway
+from configtron.probe.wire.namespaces import ip
 from configtron.probe.wire.routes import Route, is_local, route_to
 from configtron.probe.wire.standing import standing
+from tests.support.namespaces import throwaway
 from tests.support.waiting import PATIENCE_S
 
 SERVER = """

@@ -5,8 +5,8 @@ import pytest
 
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Target, Vantage
-from configtron.probe.wire.namespaces import own_namespace
 from configtron.probe.wire.standing import standing
+from tests.support.namespaces import own_namespace
 
 LOCAL = [Target("127.0.0.1", "127.0.0.1")]
 

@@ -14,9 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from configtron.fleet.map_document import document
-from configtron.intake.pageloads.plan_book import PlanBook
-from configtron.intake.pageloads.request_join import DrawnArm
-from configtron.intake.pageloads.wall_offsets import OFFSETS, WallOffsets
+from configtron.intake.pageloads.plan_book import OFFSETS, DrawnArm, PlanBook, WallOffsets
 from configtron.model.close_records import OpenRecord
 from configtron.model.draw import draw, unit_of
 from configtron.model.errors import Refused

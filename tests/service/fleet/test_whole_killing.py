@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from configtron.intake.pageloads.plan_book import PlanBook
-from configtron.intake.pageloads.request_join import DrawnArm
+from configtron.intake.pageloads.plan_book import DrawnArm, PlanBook
 from tests.support.fleet_killing import KillingWorld
 
 pytestmark = pytest.mark.slow

@@ -82,7 +82,7 @@ class Agent:
         self.end = self.reading.connected()
         self.end.setblocking(False)
         self.rows: list[OutcomeRow] = []
-        self.pages = PageOutcomes("web1", "boot", self.rows.extend, settle_ns=SETTLE_S * NS)
+        self.pages = PageOutcomes("web1", "boot", self.rows.extend, self.reading.reader.ask, settle_ns=SETTLE_S * NS)
         self.retuned, self.ended = "", 0
 
     def turn(self, seconds: float = 0.0) -> None:

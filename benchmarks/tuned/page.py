@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
+from benchmarks.tuned.sequence import SequenceRun, sequence
 from configtron.model.nouns import Observation, Trace
 from configtron.report.page.conversation import conversation
 from configtron.report.page.ladder import ladder
 from configtron.report.page.markup import add, document, el, scrolled
-from configtron.report.page.sequence import SequenceRun, sequence
 
 READING = (
     "A client's plot: time since its request to the right, the server's bytes upwards, each mark a segment; what a "
