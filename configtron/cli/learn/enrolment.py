@@ -78,5 +78,5 @@ def rotate_key(within_h: float, keys: Path | None) -> None:
     from configtron.service.fleet import enrolment
 
     found, line = enrolment.rotate(settings().db, key_folder(keys), within_h)
-    say(f"key {found.public[:8]}... follows in {within_h:g} hours; then, as root on each agent, before it is restarted:")
+    say(f"key {found.public[:8]}... follows in {within_h:g} hours; then, as root on each agent, before its restart:")
     click.echo(" ".join(("configtron", "tune", "agent", "--join", line.text)))
