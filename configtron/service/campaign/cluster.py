@@ -30,7 +30,7 @@ from configtron.probe.wire.listing import ListedParts
 from configtron.probe.wire.shard import TARGETS, Shard
 from configtron.service.campaign.cluster_parts import Parts
 from configtron.service.campaign.cluster_task import perform_part
-from configtron.service.campaign.leases import BEAT_S, LeaseTable
+from configtron.service.campaign.rate_shares import BEAT_S, LeaseTable
 from configtron.service.campaign.opt_out import OptOut
 from configtron.service.campaign.run_options import ProbeOptions
 from configtron.service.campaign.tally import RunTally

@@ -27,8 +27,8 @@ from configtron.probe.blocklist import Blocklist
 from configtron.probe.targets import Source
 from configtron.probe.wire.journal import ENDED, JOURNAL, MARK_BYTES, Ended, batches, journal
 from configtron.probe.wire.shard import Shard, perform, shard_from_json
-from configtron.probe.wire.standing import standing
-from configtron.service.campaign.leases import BEAT_S, LEASE_S
+from configtron.probe.wire.vantage_address import checked_vantage
+from configtron.service.campaign.rate_shares import BEAT_S, LEASE_S
 
 # Results and packets that wait this long, or are so many bytes, are sent.
 SEND_EVERY_S = 0.25
@@ -168,7 +168,7 @@ def _shard_here(shard: Shard) -> Shard:
     """Return the shard with its vantage as this machine's routes have it."""
     (vantage,) = shard.vantages
     sample = [target for target in shard.targets if target.address][:1]
-    return replace(shard, vantages=(standing(vantage, sample, shard.versions),))
+    return replace(shard, vantages=(checked_vantage(vantage, sample, shard.versions),))
 
 
 def _take_in(folder: Path, results: Sequence[str], ended: Sequence[int]) -> None:

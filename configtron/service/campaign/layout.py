@@ -22,7 +22,7 @@ from configtron.model.nouns import Target, Vantage
 from configtron.probe.targets import order
 from configtron.probe.wire.listing import Listing, listed, write_listing
 from configtron.probe.wire.shard import TARGETS, Shard, shard_from_json
-from configtron.probe.wire.standing import standing
+from configtron.probe.wire.vantage_address import checked_vantage
 from configtron.service.campaign import lab_run
 from configtron.service.campaign.inputs import targets_of, vantages_of
 from configtron.service.campaign.run_options import ProbeOptions
@@ -90,7 +90,7 @@ def _parted(shard: Shard, jobs: int) -> list[Shard]:
 def local_vantages(options: ProbeOptions, listing: Listing) -> tuple[Vantage, ...]:
     """Return the vantages; the kernel's routes fill in interfaces and addresses that the options leave open."""
     sample = [listing.sample] if listing.sample is not None else []
-    return tuple(standing(vantage, sample, options.versions) for vantage in vantages_of(options))
+    return tuple(checked_vantage(vantage, sample, options.versions) for vantage in vantages_of(options))
 
 
 def save_layout(layout: RunLayout, folder: Path) -> None:

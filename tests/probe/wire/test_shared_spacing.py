@@ -66,7 +66,7 @@ def test_one_process_starts_when_it_would_without_a_table(
             if not again:
                 now += hold_up
                 for limits in (plain, table):
-                    limits.left(now)
+                    limits.settled(now)
 
 
 @given(st.integers(1, 6), st.lists(st.floats(0, 3), min_size=1, max_size=20), st.integers(0, 5))
@@ -117,7 +117,7 @@ def test_a_refused_process_is_to_ask_again_soon() -> None:
         assert one.admit("192.0.2.1", EPOCH_S) == 0.0
         again = other.admit("192.0.2.2", EPOCH_S + 5)
         assert EPOCH_S + 5 < again < EPOCH_S + 5.1 and other.open_at() == again
-        one.left(EPOCH_S)
+        one.settled(EPOCH_S)
         assert other.admit("192.0.2.2", again) == 0.0
 
 
@@ -183,7 +183,7 @@ while len(starts) < int(sys.argv[4]):
         time.sleep(max(again - now, 0))
         continue
     now = time.monotonic()
-    table.left(now)
+    table.settled(now)
     starts.append(now)
 print(*starts)
 """

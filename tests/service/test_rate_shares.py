@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from random import Random
 
-from configtron.service.campaign.leases import BEAT_S, GRACE_S, LEASE_S, SECOND_S, LeaseTable
+from configtron.service.campaign.rate_shares import BEAT_S, GRACE_S, LEASE_S, SECOND_S, LeaseTable
 
 
 def test_workers_share_evenly_and_a_further_one_waits() -> None:
