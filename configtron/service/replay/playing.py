@@ -14,8 +14,8 @@ from configtron.db.store import Store
 from configtron.model.errors import ConfigtronError, Diverged
 from configtron.model.nouns import Trace, Vantage
 from configtron.model.records import Result, result_from_json, result_to_json, target_record
-from configtron.probe.wire.pcap import TraceLocation
 from configtron.probe.wire.evidence_reader import read_located
+from configtron.probe.wire.pcap import TraceLocation
 from configtron.probe.wire.replay import reread
 from configtron.report.replay_results import DIFFERS, DIVERGED, MISSING, RECORD, SAME, UNTOLD, Played, differences
 from configtron.report.target_results import found_in
