@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from configtron.model.errors import UNWRITTEN
-from rigs import ROOT
+from tests.support import ROOT
 
 # Each of them costs more than `--version` may.
 HEAVY = "scapy numpy rich dns cryptography ssl asyncio sqlite3 publicsuffixlist idna importlib.metadata".split()
