@@ -19,7 +19,6 @@ Rules for this file: pure; time is an argument, in seconds of any one clock.
 from __future__ import annotations
 
 from array import array
-from collections.abc import MutableSequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from ipaddress import ip_address, ip_network
@@ -93,9 +92,9 @@ class Pace:
     def __init__(
         self,
         rate_per_s: float,
-        promised: MutableSequence[float],
-        head: MutableSequence[float],
-        left: MutableSequence[float],
+        promised: array[float] | memoryview[float],
+        head: array[float] | memoryview[float],
+        left: array[float] | memoryview[float],
         process: int = 0,
     ) -> None:
         self._interval_s, self._most, self._process = interval_s(rate_per_s), most_starts(rate_per_s), process

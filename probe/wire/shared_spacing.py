@@ -63,12 +63,12 @@ class SharedSpacing(Spacing):
     def __init__(self, memory: SharedMemory, limits: SharedLimits, process: int) -> None:
         counts = (limits.processes, 2, most_starts(limits.rate_per_s), KEYS, KEYS)
         starts = [DOUBLE_BYTES * sum(counts[:n]) for n in range(len(counts) + 1)]
-        parts = [memory.doubles(at, count) for at, count in zip(starts, counts, strict=False)]
+        promised, head, left, hosts, networks = map(memory.doubles, starts, counts)
         self._memory, self._process, self._places = memory, process, memory.octets(starts[-1], PLACES)
         self._mine: dict[int, Place] = {}
-        pace = Pace(limits.rate_per_s, *parts[:3], process)
-        hosts = SharedCircle(limits.host_rate_per_s, parts[3])
-        self._limit_by(pace, hosts, SharedCircle(limits.network_rate_per_s, parts[4]), memory)
+        pace = Pace(limits.rate_per_s, promised, head, left, process)
+        circles = SharedCircle(limits.host_rate_per_s, hosts), SharedCircle(limits.network_rate_per_s, networks)
+        self._limit_by(pace, *circles, memory)
 
     @classmethod
     def made(cls, limits: SharedLimits) -> Self:

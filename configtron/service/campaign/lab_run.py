@@ -31,7 +31,7 @@ from configtron.model.nouns import Target, Vantage
 from configtron.model.packages import missing
 from configtron.probe.vantages import choose
 from configtron.probe.wire.shard import SHARD, Shard
-from configtron.service.campaign.layout import shard_of
+from configtron.service.campaign.inputs import shard_of
 from configtron.service.campaign.run_options import ProbeOptions
 from configtron.service.campaign.shard_pool import run_shards
 from configtron.service.campaign.tally import RunTally

@@ -17,24 +17,19 @@ from pathlib import Path
 from shutil import move
 from typing import NamedTuple
 
-from configtron import __version__
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Target, Vantage
-from configtron.probe.profiles import TESTS
-from configtron.probe.targets import Source, order
+from configtron.probe.targets import order
 from configtron.probe.wire.listing import listed, write_listing
 from configtron.probe.wire.shard import TARGETS, Shard, shard_from_json
-from configtron.probe.wire.sourceports import PORTS
 from configtron.probe.wire.vantage_address import checked_vantage
-from configtron.service.campaign.inputs import allowed_of, source_of, targets_of, vantages_of
+from configtron.service.campaign.inputs import shard_of, targets_of, vantages_of
 from configtron.service.campaign.run_options import ProbeOptions
 
 # The shards of a run, within its folder.
 SHARDS = "targets.json"
 # The shard of a run outside the lab; with several worker processes the first one's.
 HERE = "here"
-# RFC 9110 10.1.5: the software that sends the request; the contact follows.
-AGENT = f"configtron/{__version__}"
 
 
 class RunLayout(NamedTuple):
@@ -79,32 +74,6 @@ def layout_of(options: ProbeOptions, place: Path) -> Iterator[RunLayout]:
         shards = _parted(shard_of(options, HERE, (), vantages), options.jobs)
         names = [shard.name for shard in shards]
         yield RunLayout(vantages, shards, listing.size, lambda: listed(path), lambda folder: _deal(path, folder, names))
-
-
-def shard_of(options: ProbeOptions, name: str, targets: tuple[Target, ...], vantages: tuple[Vantage, ...]) -> Shard:
-    """Return the shard of that name with these targets and vantages."""
-    blocked = tuple(source_of(path) for path in (*options.blocklist_files, *options.opt_out_files))
-    allowed = allowed_of(options)
-    return Shard(
-        name=name,
-        targets=targets,
-        vantages=vantages,
-        tests=tuple(sorted(options.tests or TESTS)),
-        profile=options.profile,
-        rate=options.rate_per_s,
-        host_rate=options.host_rate_per_s,
-        network_rate=options.network_rate_per_s,
-        concurrency=options.concurrency,
-        seed=options.seed,
-        agent=f"{AGENT} (+{options.contact})" if options.contact else AGENT,
-        first_port=PORTS.start,
-        last_port=PORTS.stop - 1,
-        versions=options.versions,
-        special=not options.lab,
-        blocked=tuple(Source(*source) for source in blocked),
-        allowed=tuple(Source(*source) for source in allowed) or None,
-        crafted=options.crafted,
-    )
 
 
 def _parted(shard: Shard, jobs: int) -> list[Shard]:
