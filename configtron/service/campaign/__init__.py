@@ -57,31 +57,25 @@ __all__ = [
     "run", "run_folder", "score_run", "status_of", "vantages_of", "vantages_of_run", "write_run",
 ]  # fmt: skip
 
+# Module -> the names that it defines.
+NAMES = {
+    "comparison": "changes",
+    "conditions": "parse_conditions",
+    "cost": "PlanOptions campaign_cost",
+    "dry_run": "PlannedTargets planned_targets",
+    "inputs": "blocklist_of calls_each read_template vantages_of",
+    "layout": "RunLayout",
+    "merging": "MergedRun MergeOptions merge",
+    "parquet_export": "export_parquet",
+    "resolving": "ResolvedNames ResolveOptions resolve_targets",
+    "run_options": "ProbeOptions",
+    "run_report": "WrittenRun write_run",
+    "running": "RunResult planned run",
+    "runs": "RUNS_COLUMNS RUNS_SCHEMA SUMMARY baseline_of find_run locked open_runs records_of run_folder run_rows"
+    " status_of vantages_of_run",
+    "scoring": "LabScore judged score_run",
+    "summary": "RunSummary",
+    "tally": "RunProgress",
+}
 if not TYPE_CHECKING:
-    __getattr__ = lazily(
-        __name__,
-        {
-            "changes": "comparison",
-            **dict.fromkeys(("PlanOptions", "campaign_cost"), "cost"),
-            "parse_conditions": "conditions",
-            **dict.fromkeys(("blocklist_of", "calls_each", "read_template", "vantages_of"), "inputs"),
-            **dict.fromkeys(("PlannedTargets", "planned_targets"), "dry_run"),
-            "RunLayout": "layout",
-            **dict.fromkeys(("MergedRun", "MergeOptions", "merge"), "merging"),
-            "export_parquet": "parquet_export",
-            **dict.fromkeys(("ResolvedNames", "ResolveOptions", "resolve_targets"), "resolving"),
-            **dict.fromkeys(("WrittenRun", "write_run"), "run_report"),
-            "ProbeOptions": "run_options",
-            **dict.fromkeys(("RunResult", "planned", "run"), "running"),
-            **dict.fromkeys(
-                ("SUMMARY", "baseline_of", "find_run", "locked", "open_runs", "records_of",
-                 "run_folder",
-                    "run_rows",
-                    "RUNS_COLUMNS",
-                    "RUNS_SCHEMA", "status_of", "vantages_of_run"), "runs",
-            ),
-            **dict.fromkeys(("LabScore", "judged", "score_run"), "scoring"),
-            "RunSummary": "summary",
-            "RunProgress": "tally",
-        },
-    )  # fmt: skip
+    __getattr__ = lazily(__name__, {name: module for module, names in NAMES.items() for name in names.split()})

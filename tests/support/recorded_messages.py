@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Run a stream script on the messages of its own trace."""
+"""Play a stream script on the messages of its own recording."""
 
 from __future__ import annotations
 
+from configtron.model.errors import Diverged
 from configtron.model.nouns import Message, Session, Trace
-from configtron.probe.play import Diverged
 from configtron.probe.script import Hold, Open, StreamScript, Write
 
 

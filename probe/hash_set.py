@@ -13,7 +13,7 @@ THIRDS = 2
 FOR_ZERO = (1 << 64) - 1
 
 
-class LotSet:
+class HashSet:
     """Open addressing with linear steps; the numbers are hashes, so their low bits are as good as any."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from configtron.service.campaign.opt_out import OptOut
+from configtron.probe.wire.opt_out import OptOut
 
 
 def test_a_new_entry_is_noticed(tmp_path: Path) -> None:

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
 """What a worker of a cluster runs: one part of a campaign, from where it stands.
 
-It asks for a lease, probes as `probe run` does in a folder of its own, and sends packets, results and ended sessions as
-they come, numbered. Without a lease no connection starts, and those under way are reset (`leases.py`). The folder stays
-until the coordinator has all of it: an attempt at the same part on the same machine makes only the missing calls. On
-another machine it begins with what the coordinator has.
+It asks for a share of the rates, probes as `probe run` does in a folder of its own, and sends packets, results and
+ended sessions as they come, numbered. Without a share no connection starts, and those under way are reset
+(`rate_shares.py`). The coordinator has all that was sent: a further attempt at the part begins with that, here or on
+another machine.
 """
 
 from __future__ import annotations
 
-import shutil
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -20,22 +20,18 @@ from uuid import uuid4
 
 from configtron import __version__
 from configtron.fleet.transport.dask_link import TaskLink
-from configtron.lab.uml.kernel import cache_folder
 from configtron.model.errors import ConfigtronError
-from configtron.model.records import Result, result_from_json, result_to_json
+from configtron.model.records import Result, result_to_json
 from configtron.probe.blocklist import Blocklist
 from configtron.probe.targets import Source
-from configtron.probe.wire.journal import ENDED, JOURNAL, MARK_BYTES, Ended, batches, journal
-from configtron.probe.wire.shard import Shard, perform, shard_from_json
-from configtron.probe.wire.standing import standing
-from configtron.service.campaign.leases import BEAT_S, LEASE_S
+from configtron.probe.wire.journal import ENDED, JOURNAL, MARK_BYTES, Ended
+from configtron.probe.wire.shard import perform, shard_from_json
+from configtron.probe.wire.vantage_address import checked_vantage
+from configtron.service.campaign.rate_shares import BEAT_S, LEASE_S
 
 # Results and packets that wait this long, or are so many bytes, are sent.
 SEND_EVERY_S = 0.25
 SEND_BYTES = 1 << 18
-# Days after which the folder of a campaign that never came back for it is removed.
-KEEP_DAYS = 7.0
-DAY_S = 86400.0
 
 
 class PartRevoked(Exception):  # noqa: N818  # no fault
@@ -49,15 +45,12 @@ def perform_part(topic: str, part: int, version: str) -> None:
         line.send("refused", text=f"has configtron {__version__}, the campaign {version}; install the same on both")
         return
     try:
-        with PartLeaseHolder(line) as lease:
-            orders = lease.orders()
+        with PartShare(line) as share:
+            orders = share.orders()
             if orders is not None:
-                folder = cache_folder() / "cluster" / topic / f"{orders['vantage']}-{part}"
-                _remove_old(folder.parents[1])
-                _perform(orders, folder, line, lease)
+                with tempfile.TemporaryDirectory(prefix="configtron-part-") as folder:
+                    _perform(orders, Path(folder), line, share)
                 line.send("end")
-                if lease.closed():
-                    shutil.rmtree(folder, ignore_errors=True)
     except PartRevoked:
         line.send("end")
     except (ConfigtronError, OSError) as error:
@@ -78,19 +71,18 @@ class PartLine:
         self.link.send({"kind": kind, "attempt": self.attempt, "part": self._part, "number": number, **more})
 
 
-class PartLeaseHolder:
-    """A lease as its holder sees it: a thread reads the list every beat, and says that we live."""
+class PartShare:
+    """A share of the rates as its holder sees it: a thread reads the list every beat, and says that we live."""
 
     def __init__(self, line: PartLine, clock: Callable[[], float] = time.monotonic) -> None:
         self._line, self._clock = line, clock
         self._until = clock() + LEASE_S
-        self._beat = -1
-        self._state: dict[str, Any] = {}
+        self._state: dict[str, Any] = {"beat": -1, "leases": (), "done": (), "stop": False}
         self._opt_out, self._opt_out_version = Blocklist(special=False), 0
         self._over = Event()
-        self._thread = Thread(target=self._watch, name="lease", daemon=True)
+        self._thread = Thread(target=self._watch, name="share", daemon=True)
 
-    def __enter__(self) -> PartLeaseHolder:
+    def __enter__(self) -> PartShare:
         self._line.send("begin")
         self._thread.start()
         return self
@@ -100,11 +92,9 @@ class PartLeaseHolder:
         self._thread.join()
 
     def orders(self) -> dict[str, Any] | None:
-        """Wait for the lease; None if the part is done already, or the coordinator is gone."""
-        while self._clock() < self._until:
-            if self._has("closed"):
-                return None
-            if self._has("leases"):
+        """Wait for the share; None if the part is done already, or the coordinator is gone."""
+        while self._clock() < self._until and self._line.attempt not in self._state["done"]:
+            if self._line.attempt in self._state["leases"]:
                 found: dict[str, Any] | None = self._line.link.read(f"orders-{self._line.attempt}", LEASE_S)
                 if found is not None:
                     return found
@@ -112,29 +102,18 @@ class PartLeaseHolder:
         return None
 
     def check(self) -> None:
-        """Return if the lease holds. Errors: `PartRevoked`."""
-        if self._clock() >= self._until or not self._has("leases"):
+        """Return if the share holds. Errors: `PartRevoked`."""
+        if self._clock() >= self._until or self._line.attempt not in self._state["leases"]:
             raise PartRevoked
 
     def go_on(self) -> bool:
         """Return whether another target may begin."""
-        return not self._state.get("stop")
+        return not self._state["stop"]
 
     def why(self, host: str, address: str) -> str:
         """Return why a connection may not start: its operator opted out. Errors: `PartRevoked`."""
         self.check()
         return self._opt_out.host(host) or self._opt_out.address(address)
-
-    def closed(self) -> bool:
-        """Wait until the coordinator has all that was sent; False if it does not say so in time."""
-        while self._clock() < self._until:
-            if self._has("closed"):
-                return True
-            self._over.wait(BEAT_S / 4)
-        return False
-
-    def _has(self, name: str) -> bool:
-        return self._line.attempt in self._state.get(name, ())
 
     def _watch(self) -> None:
         while not self._over.wait(BEAT_S / 2):
@@ -142,11 +121,11 @@ class PartLeaseHolder:
             try:
                 self._line.send("alive")
                 state = self._line.link.read("state", LEASE_S)
-                if state and state["beat"] != self._beat:
+                if state and state["beat"] != self._state["beat"]:
                     self._read_opt_out(state)
-                    self._beat, self._state, self._until = state["beat"], state, asked_at + LEASE_S
+                    self._state, self._until = state, asked_at + LEASE_S
             except (OSError, RuntimeError):
-                continue  # the lease runs out by itself
+                continue  # the share runs out by itself
 
     def _read_opt_out(self, state: dict[str, Any]) -> None:
         if state["opt_out"] != self._opt_out_version:
@@ -155,69 +134,47 @@ class PartLeaseHolder:
             self._opt_out_version = state["opt_out"]
 
 
-def _perform(orders: dict[str, Any], folder: Path, line: PartLine, lease: PartLeaseHolder) -> None:
-    shard = _shard_here(shard_from_json(orders["shard"]))
-    folder.mkdir(parents=True, exist_ok=True)
-    _take_in(folder, orders["results"], orders["ended"])
-    stream = PartStream(folder, shard, line, lease)
-    perform(shard, folder, stream.take, lambda ended: None, lease.go_on, lease.why)
-    stream.send_all()
-
-
-def _shard_here(shard: Shard) -> Shard:
-    """Return the shard with its vantage as this machine's routes have it."""
+def _perform(orders: dict[str, Any], folder: Path, line: PartLine, share: PartShare) -> None:
+    shard = shard_from_json(orders["shard"])
     (vantage,) = shard.vantages
     sample = [target for target in shard.targets if target.address][:1]
-    return replace(shard, vantages=(standing(vantage, sample, shard.versions),))
-
-
-def _take_in(folder: Path, results: Sequence[str], ended: Sequence[int]) -> None:
-    """Add what the coordinator has of this part to what lies here."""
-    known = {result.trace_id for result in journal(folder)}
-    with (folder / JOURNAL).open("ab") as file:
-        for text in results:
-            if result_from_json(text).trace_id not in known:
-                file.write(text.encode() + b"\n")
+    shard = replace(shard, vantages=(checked_vantage(vantage, sample, shard.versions),))
+    (folder / JOURNAL).write_text("".join(f"{text}\n" for text in orders["results"]))
     marks = Ended(folder)
-    for place in ended:
+    for place in orders["ended"]:
         marks.add(place)
     marks.close()
+    stream = PartStream(folder, vantage.name, line, share)
+    perform(shard, folder, stream.take, go_on=share.go_on, forbidden=share.why, attempt=int(line.attempt[:8], 16))
+    stream.send_all()
 
 
 class PartStream:
     """A part's folder as messages: packets before the results that were read from them, these before ended sessions."""
 
-    def __init__(self, folder: Path, shard: Shard, line: PartLine, lease: PartLeaseHolder) -> None:
-        self._folder, self._line, self._lease = folder, line, lease
-        self._packets = folder / f"{shard.vantages[0].name}.pcapng"
+    def __init__(self, folder: Path, vantage: str, line: PartLine, share: PartShare) -> None:
+        self._packets, self._marks, self._line, self._share = folder / f"{vantage}.pcapng", folder / ENDED, line, share
         self._packets_at = self._marks_at = self._bytes = 0
         self._lines: list[str] = []
         self._sent_at = float("-inf")
-        own = f"{shard.name}/"
-        self._earlier = [one for one in journal(folder) if not one.frames or one.evidence_file.startswith(own)]
 
     def take(self, results: Sequence[Result]) -> None:
         """Send new results, some at a time. Errors: `PartRevoked`."""
-        self._lease.check()
-        self._lines += [result_to_json(result) for result in results]
-        self._bytes += sum(map(len, self._lines[-len(results) :])) if results else 0
+        self._share.check()
+        fresh = [result_to_json(result) for result in results]
+        self._lines, self._bytes = self._lines + fresh, self._bytes + sum(map(len, fresh))
         if self._bytes >= SEND_BYTES or time.monotonic() >= self._sent_at + SEND_EVERY_S:
             self.send_all()
 
     def send_all(self) -> None:
         """Send everything that was not sent."""
         ended = self._new_marks()
-        for batch in batches(self._earlier):
-            self._line.send("results", results=[result_to_json(result) for result in batch])
-        self._earlier = []
         self._send_packets()
         if self._lines or ended:
             self._line.send("results", results=self._lines, ended=ended)
         self._lines, self._bytes, self._sent_at = [], 0, time.monotonic()
 
     def _send_packets(self) -> None:
-        if not self._packets.exists():
-            return
         with self._packets.open("rb") as file:
             file.seek(self._packets_at)
             while data := file.read(SEND_BYTES):
@@ -225,19 +182,9 @@ class PartStream:
                 self._line.send("packets", data=data)
 
     def _new_marks(self) -> list[int]:
-        path = self._folder / ENDED
-        if not path.exists():
-            return []
-        with path.open("rb") as file:
+        with self._marks.open("rb") as file:
             file.seek(self._marks_at)
             data = file.read()
         whole = len(data) // MARK_BYTES * MARK_BYTES
         self._marks_at += whole
         return [int(data[at : at + MARK_BYTES], 16) for at in range(0, whole, MARK_BYTES)]
-
-
-def _remove_old(folder: Path) -> None:
-    """Remove folders of campaigns that were not touched for days."""
-    for old in folder.glob("*"):
-        if time.time() - old.stat().st_mtime > KEEP_DAYS * DAY_S:
-            shutil.rmtree(old, ignore_errors=True)

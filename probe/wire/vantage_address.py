@@ -18,7 +18,7 @@ from configtron.probe.wire.routes import is_local, route_to
 ELSEWHERE = {4: "192.0.2.1", 6: "2001:db8::1"}
 
 
-def standing(vantage: Vantage, targets: Sequence[Target], versions: Sequence[int] = (4,)) -> Vantage:
+def checked_vantage(vantage: Vantage, targets: Sequence[Target], versions: Sequence[int] = (4,)) -> Vantage:
     """Return the vantage, checked. Without an interface it stays without: each target is met by its own (`routes.py`).
 
     With an interface and no source address, the address is the one that the kernel would send from there.

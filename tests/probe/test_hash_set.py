@@ -8,14 +8,14 @@ import tracemalloc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configtron.probe.lots import FIRST_SLOTS, LotSet
+from configtron.probe.hash_set import FIRST_SLOTS, HashSet
 
-LOTS = st.integers(0, 2**64 - 2)
+DIGESTS = st.integers(0, 2**64 - 2)
 
 
-@given(st.lists(LOTS | st.integers(0, 7).map(lambda n: n * FIRST_SLOTS)), st.lists(LOTS))
+@given(st.lists(DIGESTS | st.integers(0, 7).map(lambda n: n * FIRST_SLOTS)), st.lists(DIGESTS))
 def test_it_holds_what_was_added_and_nothing_else(added: list[int], others: list[int]) -> None:
-    found = LotSet()
+    found = HashSet()
     for number in added:
         found.add(number)
     assert len(found) == len(set(added))
@@ -26,7 +26,7 @@ def test_it_holds_what_was_added_and_nothing_else(added: list[int], others: list
 def test_it_grows_and_takes_at_most_24_bytes_a_number() -> None:
     tracemalloc.start()
     try:
-        found = LotSet()
+        found = HashSet()
         before = tracemalloc.get_traced_memory()[0]
         for number in range(20_000):
             found.add(number * 0x9E3779B97F4A7C15 % 2**64)

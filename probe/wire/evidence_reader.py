@@ -15,7 +15,7 @@ from configtron.model.nouns import Trace
 from configtron.probe.wire.pcap import TraceLocation, check_opening, traces_in
 
 
-def read_placed(path: Path) -> Iterator[tuple[Trace, TraceLocation]]:
+def read_located(path: Path) -> Iterator[tuple[Trace, TraceLocation]]:
     """All traces of a file, which may be compressed (gz), and where each lies."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
