@@ -19,8 +19,8 @@ from pathlib import Path
 from configtron.linux.netns import inside
 from configtron.model.nouns import Vantage
 from configtron.probe.wire.namespaces import ip
-from rigs.namespaces import own_namespace, throwaway
-from rigs.servers import SERVERS, running
+from tests.support.namespaces import own_namespace, throwaway
+from tests.support.servers import SERVERS, running
 
 # Addresses for benchmarks between devices of one's own (RFC 2544): never routed.
 LIT, DARK = "198.19.0.0/17", "198.19.128.0/17"

@@ -25,7 +25,7 @@ from configtron.learner.map_text import map_of_text
 from configtron.model.close_records import OpenRecord
 from configtron.model.draw import Key, draw, is_held, unit_of
 from configtron.model.fleet import FleetMap
-from rigs.dated_plan import dated_plan
+from tests.support.dated_plan import dated_plan
 
 # Seconds by which a connection may start before or after its load, whose times come from another clock reading.
 SLACK_S = 0.5

@@ -36,7 +36,7 @@ from configtron.model.errors import BadInput
 from configtron.model.fleet import Band, FleetMap, OutcomeRow
 from configtron.model.nouns import Profile
 from configtron.service.fleet.map_maker import MapMaker
-from rigs.dated_plan import dated_plan
+from tests.support.dated_plan import dated_plan
 
 KEY, FIRST, BOOT_S = bytes(range(16)), 10, 1_000.0
 SMALL = KernelScenario(epochs=2, epoch_s=100, continents=("asia",), networks=2, clients=40, hosts=1).quiet()

@@ -28,8 +28,8 @@ from configtron.linux.netns import inside
 from configtron.model.errors import BadInput, Missing
 from configtron.probe.wire.filter import DLT_ETHERNET, DLT_RAW, compile_filter
 from configtron.probe.wire.namespaces import ip
-from rigs import capture_bytes as write
-from rigs.namespaces import throwaway
+from tests.support import capture_bytes as write
+from tests.support.namespaces import throwaway
 
 pytestmark = pytest.mark.root
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from rigs import ROOT
-from rigs.children import child
-from rigs.namespaces import throwaway
-from rigs.waiting import PATIENCE_S
+from tests.support import ROOT
+from tests.support.children import child
+from tests.support.namespaces import throwaway
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.root
 

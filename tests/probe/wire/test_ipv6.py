@@ -18,9 +18,9 @@ from configtron.probe.client_hello import VERSIONS
 from configtron.probe.wire.namespaces import addresses
 from configtron.probe.wire.pcap import EvidenceWriter, read_evidence
 from configtron.probe.wire.pump import Pump
-from rigs.namespaces import own_namespace, throwaway
-from rigs.waiting import until
 from tests.probe.wire.test_live import PORTS, finish
+from tests.support.namespaces import own_namespace, throwaway
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.root
 

@@ -24,10 +24,10 @@ from configtron.probe.wire.isolation import Isolation, sweep_tables
 from configtron.probe.wire.namespaces import addresses, ip, owner
 from configtron.probe.wire.pcap import EvidenceWriter, read_evidence
 from configtron.probe.wire.pump import Pump
-from rigs.namespaces import own_namespace, sweep
-from rigs.servers import PAGE_BYTES, raised
-from rigs.waiting import PATIENCE_S, until
+from tests.support.namespaces import own_namespace, sweep
 from tests.support.play_messages import play_messages
+from tests.support.servers import PAGE_BYTES, raised
+from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.root
 

@@ -18,8 +18,8 @@ from configtron.model.nouns import Target, Vantage
 from configtron.probe.wire.namespaces import ip
 from configtron.probe.wire.routes import Route, is_local, route_to
 from configtron.probe.wire.standing import standing
-from rigs.namespaces import throwaway
-from rigs.waiting import PATIENCE_S
+from tests.support.namespaces import throwaway
+from tests.support.waiting import PATIENCE_S
 
 SERVER = """
 import socket, threading

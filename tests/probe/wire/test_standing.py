@@ -6,7 +6,7 @@ import pytest
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Target, Vantage
 from configtron.probe.wire.standing import standing
-from rigs.namespaces import own_namespace
+from tests.support.namespaces import own_namespace
 
 LOCAL = [Target("127.0.0.1", "127.0.0.1")]
 

@@ -20,8 +20,8 @@ from configtron.fingerprint.merge import merge
 from configtron.model.nouns import Observation, Target
 from configtron.probe.profiles import CLEAR
 from configtron.probe.wire.pump import Pump
-from rigs.namespaces import own_namespace
 from tests.probe.wire.test_live import PORTS, finish
+from tests.support.namespaces import own_namespace
 
 pytestmark = pytest.mark.root
 
