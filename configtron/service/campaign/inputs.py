@@ -11,6 +11,7 @@ from ipaddress import ip_address
 from itertools import chain
 from pathlib import Path
 
+from configtron.model.bounds import check_text
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Target, Vantage
 from configtron.probe import profiles, targets
@@ -28,6 +29,7 @@ PART = 1 << 20
 
 def source_of(path: Path) -> Source:
     """Return the text of a file; "-" is stdin. Errors: `BadInput`."""
+    check_text("file", path)
     with _readable(path):
         return Source("stdin", sys.stdin.read()) if str(path) == "-" else Source(str(path), path.read_text("utf-8"))
 
