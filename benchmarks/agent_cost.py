@@ -68,7 +68,7 @@ from configtron.service.fleet.manager import ManagerOptions, run_manager
 from configtron.service.fleet.map_maker import FixedMapMaker
 from configtron.tune.drivers.bpf import pins
 from configtron.tune.drivers.bpf.ebpf_driver import EbpfDriver
-from configtron.tune.guard import Limits, barred, unasked
+from configtron.tune.guard import Limits, why_not
 from tests.support import ROOT
 from tests.support.children import child
 from tests.support.isolation import apart
@@ -102,7 +102,7 @@ def strategies() -> tuple[dict[str, Profile], dict[str, Any], list[str]]:
     """Return the profiles and mixes of `MOST_CLASSES` classes of the policy `initial`, and the class of each prefix, by
     turns."""
     rng = np.random.default_rng(1)
-    most = permitted(lambda profile: next(barred(profile, Limits()), "") or unasked(profile, Limits()), FIXED_WINDOW)
+    most = permitted(lambda profile: next(why_not(profile, Limits(), learned=True), ""), FIXED_WINDOW)
     sizes = np.array([value for value in MAX_CWND.values if value <= MOST_INITIAL]).astype(np.int64)
     low = np.minimum(rng.geometric(0.15, PREFIXES), len(sizes) - 1)
     windows = np.stack([0 * low, 0 * low + FIXED_WINDOW, sizes[low - 1], sizes[low], sizes[low]], axis=1)

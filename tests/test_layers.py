@@ -35,7 +35,7 @@ LAYERS = (
 STUDIES = "configtron.studies"
 RUNS_STUDIES = (
     *(f"configtron.cli.replay.{name}" for name in ("earlier", "sessions", "study", "study_flags", "study_report")),
-    "configtron.cli.learn.indigo_training", "configtron.service.learning", "configtron.service.replay",
+    "configtron.cli.learn.indigo_training", "configtron.service.learning.indigo", "configtron.service.replay.sessions",
 )  # fmt: skip
 # The one verb that may import another: rows of page loads are what the learner reads.
 ABOVE = ("configtron.intake", "configtron.learner")

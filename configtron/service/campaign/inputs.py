@@ -12,6 +12,7 @@ from itertools import chain
 from pathlib import Path
 
 from configtron import __version__
+from configtron.model.bounds import check_text
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Target, Vantage
 from configtron.probe import profiles, targets
@@ -33,6 +34,7 @@ PART = 1 << 20
 
 def source_of(path: Path) -> Source:
     """Return the text of a file; "-" is stdin. Errors: `BadInput`."""
+    check_text("file", path)
     with _readable(path):
         return Source("stdin", sys.stdin.read()) if str(path) == "-" else Source(str(path), path.read_text("utf-8"))
 

@@ -20,7 +20,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
-from configtron.model.bounds import check_number
+from configtron.model.bounds import check_number, check_texts
 from configtron.model.errors import DONE, NOTHING, cannot_write
 from configtron.model.nouns import Target, Vantage
 from configtron.probe.hash_set import HashSet
@@ -53,7 +53,8 @@ class ResolveOptions:
     at_once: int = AT_ONCE
 
     def __post_init__(self) -> None:
-        """Check the number. Errors: `BadInput`."""
+        """Check texts and the number. Errors: `BadInput`."""
+        check_texts(self)
         check_number("at_once", self.at_once, 1, MOST_AT_ONCE, whole=True)
 
 

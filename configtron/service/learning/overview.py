@@ -10,6 +10,7 @@ from pathlib import Path
 from configtron.db.outcomes import Learner, LogRow, Outcomes
 from configtron.learner.saved import Safety, classes_in, features_in, recipe_of, safety_in, set_aside_in
 from configtron.linux.xdg import elsewhere
+from configtron.model.bounds import check_text
 from configtron.model.errors import BadInput
 
 
@@ -59,6 +60,7 @@ def remark(found: Status, db: Path) -> str:
 
 def status(db: Path) -> Status:
     """Return the logs and policies of a database."""
+    check_text("database", db)
     if not db.is_file():
         return Status()
     with Outcomes(db, read_only=True) as store:
