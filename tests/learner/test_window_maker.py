@@ -35,6 +35,7 @@ from configtron.model.fleet import WHOLE, FleetMap
 from configtron.model.nouns import Profile
 from configtron.service.fleet.map_maker import class_by_map
 from configtron.tune.guard import Bound, Limits, why_not
+from tests.support.careful_resume import HALF, MOST_RTTS
 
 EPOCH_S = 600
 OPTIONS = MapOptions(least_clients=5, new_prefixes=1_000_000)
