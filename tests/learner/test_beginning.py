@@ -15,7 +15,7 @@ from configtron.learner.importance import dead_knobs, proven
 from configtron.learner.logged import Logged, grid_of
 from configtron.learner.repeated import repeats
 from configtron.model.nouns import Profile
-from rigs.worlds import small_tensor
+from tests.support.worlds import small_tensor
 
 TENSOR = small_tensor(conditions=80)
 

@@ -15,7 +15,7 @@ from configtron.learner.judged import JudgedOutcomes, known_outcomes
 from configtron.learner.reached import reached
 from configtron.learner.rulebook import rulebook
 from configtron.learner.rules_export import export_rules, loaded_configurations
-from rigs.worlds import SITES, clients, small_classes, small_tensor
+from tests.support.worlds import SITES, clients, small_classes, small_tensor
 
 TENSOR, WARM = small_tensor(), small_tensor(seed=9)
 DEFAULT, EVERY = TENSOR.grid.default, np.ones(len(TENSOR.grid), dtype=np.bool_)

@@ -17,7 +17,7 @@ from configtron.learner.judged import LEAST_OUTCOMES, JudgedOutcomes, Loss, _gro
 from configtron.learner.reached import reached
 from configtron.learner.rulebook import rulebook
 from configtron.learner.rules_export import RulesExport, export_rules, loaded_configurations, served_by
-from rigs.worlds import SITES, clients, lived, small_classes, small_tensor
+from tests.support.worlds import SITES, clients, lived, small_classes, small_tensor
 
 TENSOR, WARM = small_tensor(), small_tensor(seed=9)
 AMONG = reached(TENSOR.grid, lambda knob, _: knob != "http_version")

@@ -17,7 +17,7 @@ from configtron.model.errors import BadInput
 from configtron.model.grid import Grid
 from configtron.model.nouns import Profile
 from configtron.model.tensor import Tensor
-from rigs.worlds import SITES, lived, small_classes, small_tensor
+from tests.support.worlds import SITES, lived, small_classes, small_tensor
 
 TENSOR, WARM = small_tensor(conditions=80, bent=0.03), small_tensor(seed=9, conditions=80, bent=0.06)
 CLASSES = small_classes(TENSOR)

@@ -21,7 +21,7 @@ from configtron.studies.sim.loop import Replay
 from configtron.studies.sim.metrics import best_ms
 from configtron.studies.sim.sessions import drawn
 from configtron.studies.sim.world import seeing, world
-from rigs.worlds import small_tensor
+from tests.support.worlds import small_tensor
 
 PLAIN = small_tensor()
 H2 = np.array([dict(one.settings)["http_version"] == "h2" for one in PLAIN.grid.profiles])

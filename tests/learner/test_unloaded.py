@@ -12,7 +12,7 @@ from configtron.learner.policies.thompson import Thompson
 from configtron.learner.searches import Tally
 from configtron.learner.setting import Setting
 from configtron.learner.unloaded import ASKED, LOADS, barred
-from rigs.worlds import clients, small_classes, small_tensor
+from tests.support.worlds import clients, small_classes, small_tensor
 
 TENSOR = small_tensor()
 

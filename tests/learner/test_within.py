@@ -8,7 +8,7 @@ import pytest
 
 from configtron.learner import Setting, policy
 from configtron.learner.within import no_slopes
-from rigs.worlds import SITES, lived, small_classes, small_tensor
+from tests.support.worlds import SITES, lived, small_classes, small_tensor
 
 
 def test_planted_slopes_come_back() -> None:

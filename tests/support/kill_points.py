@@ -4,7 +4,7 @@
 One run of the command is traced to list its system calls, from the moment it takes the lock. Run again, strace kills
 it (SIGKILL) at the entry of one of them: no code of configtron knows.
 
-    python -m rigs.kill_points DRIVER    let one lease end, kill one apply; for a guest that has the module
+    python -m tests.support.kill_points DRIVER    let one lease end, kill one apply; for a guest that has the module
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from configtron.service.lease.processes import alive, end
-from rigs.tune_sandbox import TuneSandbox, differs, tune_sandbox
+from tests.support.tune_sandbox import TuneSandbox, differs, tune_sandbox
 
 # Short, so that a run is short; long enough for a Python to start on a busy machine.
 LEASE_S = 2.0

@@ -12,7 +12,7 @@ from pathlib import Path
 from configtron.lab.uml.backend import say
 from configtron.lab.uml.kmod import module_for_guest
 from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT, Backend, GuestJob, UmlVirtual
-from rigs import ROOT
+from tests.support import ROOT
 
 # Where a guest finds it.
 MODULE = Path(GUEST_OUTPUT) / "configtron.ko"

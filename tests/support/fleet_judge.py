@@ -13,15 +13,15 @@ from configtron.db.end_state_rows import EndStateRows
 from configtron.db.fleet import UNKNOWN_MAP, FleetStore
 from configtron.model.fleet import END_STATE, FleetMap, OutcomeRow
 from configtron.service.fleet.manager_core import ManagerCore
-from rigs.fleet_drawing import DrawingHost
-from rigs.fleet_hosts import BASE, HUMAN, Host
-from rigs.fleet_lines import unnamed
-from rigs.fleet_page_judge import PageJudge
-from rigs.fleet_pages import Visit
-from rigs.fleet_siphash import MASK, siphash, slice_of
+from tests.support.fleet_drawing import DrawingHost
+from tests.support.fleet_hosts import BASE, HUMAN, Host
+from tests.support.fleet_lines import unnamed
+from tests.support.fleet_page_judge import PageJudge
+from tests.support.fleet_pages import Visit
+from tests.support.fleet_siphash import MASK, siphash, slice_of
 
 if TYPE_CHECKING:
-    from rigs.fleet_world import World
+    from tests.support.fleet_world import World
 
 # Term, version and digest of a map.
 Place = tuple[int, int, bytes]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What is planted in a simulated fleet, step by step: kills, reboots, full disks, stepped clocks, forgers, replays.
 
-Each fault is counted by its name in `World.counts`; the log line that it must leave is in `rigs/fleet_lines.py`.
+Each fault is counted by its name in `World.counts`; the log line that it must leave is in `support/fleet_lines.py`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from configtron.db.fleet import FleetStore
 from configtron.fleet.map_document import document, signed
 from configtron.fleet.messages import Beat, frame
 from configtron.model.errors import Missing
-from rigs.fleet_drawing import DrawingHost
-from rigs.fleet_hosts import FORGER, START_NS, Host, ManagerHost
+from tests.support.fleet_drawing import DrawingHost
+from tests.support.fleet_hosts import FORGER, START_NS, Host, ManagerHost
 
 if TYPE_CHECKING:
-    from rigs.fleet_world import World
+    from tests.support.fleet_world import World
 
 
 class Faults:

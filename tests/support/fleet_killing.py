@@ -31,11 +31,11 @@ from configtron.model.fleet import WHOLE, FleetMap, OutcomeRow
 from configtron.model.nouns import Profile
 from configtron.service.fleet.manager_core import ManagerCore
 from configtron.service.fleet.stages import Stages
-from rigs.fleet_hosts import KEY, Host, ManagerHost
-from rigs.fleet_kernel import Beginning
-from rigs.fleet_pages import Client, Visit, Visitors
-from rigs.fleet_world import QUIET_S, World
-from rigs.staged_world import PlannedMaker
+from tests.support.fleet_hosts import KEY, Host, ManagerHost
+from tests.support.fleet_kernel import Beginning
+from tests.support.fleet_pages import Client, Visit, Visitors
+from tests.support.fleet_world import QUIET_S, World
+from tests.support.staged_world import PlannedMaker
 
 HARSH = "harsh"
 # Of connections under that profile; of the time of loads that finish; of browsers (Chromium's family).

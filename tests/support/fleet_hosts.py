@@ -30,11 +30,11 @@ from configtron.service.fleet.manager_core import ManagerCore, Outgoing
 from configtron.service.fleet.map_maker import FixedMapMaker
 from configtron.service.fleet.spool import Spool
 from configtron.tune.rules import after
-from rigs.fleet_kernel import Beginning
-from rigs.fleet_pages import Client, PageReaders, WebServer
+from tests.support.fleet_kernel import Beginning
+from tests.support.fleet_pages import Client, PageReaders, WebServer
 
 if TYPE_CHECKING:
-    from rigs.fleet_world import World
+    from tests.support.fleet_world import World
 
 log = logging.getLogger("configtron.fleet")
 

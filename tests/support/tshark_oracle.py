@@ -20,8 +20,8 @@ from configtron.fingerprint.passive.gathering import Batch
 from configtron.fingerprint.passive.retransmissions import CAUSES, KINDS, REORDERED, retransmissions, sent_by
 from configtron.fingerprint.passive.summary import SIDES
 from configtron.fingerprint.passive.traces import ends_of
-from rigs.read_capture import whole
-from rigs.tshark import Side, Stream, streams
+from tests.support.read_capture import whole
+from tests.support.tshark import Side, Stream, streams
 
 PLAIN = ("mss", "wscale", "syn_window", "max_window", "keep_alives")
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from rigs.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 
 def default_signals() -> None:

@@ -32,13 +32,13 @@ from configtron.fleet.map_table import prefixes_of
 from configtron.fleet.messages import Want, from_agent
 from configtron.model.errors import ConfigtronError
 from configtron.model.fleet import Band, FleetMap
-from rigs.fleet_drawing import DrawingHost
-from rigs.fleet_faults import Faults, emptied
-from rigs.fleet_hosts import AGENTS, HUMAN, PROFILES, Host, Killed, ManagerHost
-from rigs.fleet_judge import Judge
-from rigs.fleet_log import FleetLog, Line, logged
-from rigs.fleet_pages import Visitors
-from rigs.fleet_recovery import Recovery
+from tests.support.fleet_drawing import DrawingHost
+from tests.support.fleet_faults import Faults, emptied
+from tests.support.fleet_hosts import AGENTS, HUMAN, PROFILES, Host, Killed, ManagerHost
+from tests.support.fleet_judge import Judge
+from tests.support.fleet_log import FleetLog, Line, logged
+from tests.support.fleet_pages import Visitors
+from tests.support.fleet_recovery import Recovery
 
 # s of a step; of faults; of quiet after them.
 STEP_S, FAULTS_S, QUIET_S = 0.1, 30.0, 25.0

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Real servers on this host, as shipped, to be probed: nginx, Apache, h2o, Caddy, HAProxy, lighttpd, nghttpd.
 
-    python -m rigs.servers [NAME...]      raises them, prints their addresses, stops all on Ctrl-C
+    python -m tests.support.servers [NAME...]      raises them, prints their addresses, stops all on Ctrl-C
 
 All live in one network namespace of our own, each at its own address, in clear on port 80 and with TLS on 443 (a leaf
 certificate and its authority), with a page longer than any initial window. Beside it stands a second namespace: the
@@ -27,7 +27,7 @@ from configtron.linux.netns import inside
 from configtron.model.errors import Missing
 from configtron.model.nouns import Target, Vantage
 from configtron.probe.wire.namespaces import addresses, ip, own_namespace, throwaway
-from rigs.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 TEMPLATES = Path(__file__).with_name("servers")
 # 146 kB hold a window of 100 segments of 1460 bytes, the largest that CDNs are known to use; and some more.

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from configtron.lab.internet.bpf import compiled
 from configtron.lab.uml.kernel import cache_folder, key
-from rigs import ROOT
-from rigs.containers import Container, container, network
+from tests.support import ROOT
+from tests.support.containers import Container, container, network
 
 MIRROR = "http://deb.debian.org/debian"
 # What a host has, or a page asks for; the servers of the lab at the end.

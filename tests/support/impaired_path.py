@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from configtron.probe.wire.namespaces import ip, throwaway
-from rigs.children import child
-from rigs.waiting import PATIENCE_S
+from tests.support.children import child
+from tests.support.waiting import PATIENCE_S
 
 TUNSETIFF, IFF_TUN, IFF_NO_PI, IFF_VNET_HDR = 0x400454CA, 1, 0x1000, 0x4000
 # What we take unfinished: checksums, segments of TCP over IPv4 and IPv6; 10 bytes before each packet say so.

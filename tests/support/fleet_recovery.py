@@ -15,8 +15,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from rigs.fleet_hosts import Host, ManagerHost
-    from rigs.fleet_world import World
+    from tests.support.fleet_hosts import Host, ManagerHost
+    from tests.support.fleet_world import World
 
 
 class Planted(NamedTuple):

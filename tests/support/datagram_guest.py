@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """In the lab's guest: the same flow by Python alone, by the library, and by the library with the kernel's echo.
 
-    python -m rigs.datagram_guest PLAYER SECONDS KIND...      kinds: RUNS; PLAYER is player.program(), built outside
+    python -m tests.support.datagram_guest PLAYER SECONDS KIND...  kinds: RUNS; PLAYER: player.program(), built outside
 
 The output folder gets KIND-LOAD.npz for each kind and load: acknowledgements, round trips, losses, packets sent.
 """
@@ -23,7 +23,7 @@ from configtron.lab.testbed.conditions import Condition, LinkDirection
 from configtron.lab.testbed.network import Testbed, raise_testbed
 from configtron.lab.testbed.single_flow import FlowLog, run_flow
 from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT
-from rigs.plain_datagrams import run_plainly
+from tests.support.plain_datagrams import run_plainly
 
 # 20 Mbit/s and 20 ms there and back: 33.3 packets fill the path, and 60 more may wait.
 MBIT, WAY_MS, QUEUE_PACKETS = 20.0, 10.0, 60

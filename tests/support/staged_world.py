@@ -24,7 +24,7 @@ from configtron.model.nouns import Profile
 from configtron.service.fleet.manager_core import ManagerCore
 from configtron.service.fleet.map_maker import Barred
 from configtron.service.fleet.stages import Stages
-from rigs.live_world import Drawer
+from tests.support.live_world import Drawer
 
 EPOCH_S, FIRST = 600, 2_000_000
 KEY = SigningKey(bytes(32))

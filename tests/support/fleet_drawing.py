@@ -10,12 +10,12 @@ from configtron.model.close_records import CloseRecord, OpenRecord
 from configtron.model.draw import Mix, Plan
 from configtron.model.errors import BadInput, Missing
 from configtron.model.tuning import Changes, Rules
-from rigs.fleet_hosts import BASE, Host
-from rigs.fleet_kernel import Beginning, DrawingKernel
-from rigs.fleet_pages import Client
+from tests.support.fleet_hosts import BASE, Host
+from tests.support.fleet_kernel import Beginning, DrawingKernel
+from tests.support.fleet_pages import Client
 
 if TYPE_CHECKING:
-    from rigs.fleet_world import World
+    from tests.support.fleet_world import World
 
 
 class DrawingHost(Host):

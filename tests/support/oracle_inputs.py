@@ -18,7 +18,7 @@ from configtron.lab.schemes.copa import Copa
 from configtron.lab.schemes.gcc import DelaySlope
 from configtron.lab.schemes.ledbat import Ledbat
 from configtron.lab.schemes.scheme import PACKET_BYTES, Scheme
-from rigs.scripted_path import ScriptedPath, Starting, run
+from tests.support.scripted_path import ScriptedPath, Starting, run
 
 SEEDS = (1, 2, 3)
 # Mbit/s, one way's seconds, packets of the queue.

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from rigs.fleet_hosts import ManagerHost
-    from rigs.fleet_recovery import Planted
-    from rigs.fleet_world import World
+    from tests.support.fleet_hosts import ManagerHost
+    from tests.support.fleet_recovery import Planted
+    from tests.support.fleet_world import World
 
 # s within which an agent that was killed is started again.
 RESTARTED_S = 15.0

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from rigs.impaired_path import Rig, rig
+from tests.support.impaired_path import Rig, rig
 
 SIZE, SMALL = 150_000, 5
 HOSTS = ("10.99.0.2", "[fd99::2]")

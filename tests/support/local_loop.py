@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The closed loop of one host on the driver of trials, in virtual time, with the page loads of a small world.
 
-    python -m rigs.local_loop FOLDER CHUNKS
+    python -m tests.support.local_loop FOLDER CHUNKS
 
 goes on from what FOLDER has, stores and learns so many chunks of rows in all, a line each, and prints a summary as
 JSON: the process that starts it may kill it at any moment.
@@ -37,8 +37,8 @@ from configtron.service.lease.context import context_of
 from configtron.service.lease.options import LeaseOptions
 from configtron.service.lease.planner import chosen
 from configtron.tune.pools import for_kernel
-from rigs.live_world import LiveWorld, clients_of
-from rigs.worlds import small_tensor
+from tests.support.live_world import LiveWorld, clients_of
+from tests.support.worlds import small_tensor
 
 # The first epoch; its length, s; chunks of rows an epoch, and rows of a chunk.
 FIRST, EPOCH_S, CHUNKS, ROWS = 2_000_000, 600, 4, 60

@@ -10,8 +10,8 @@ from configtron.fingerprint.passive.gathering import Batch
 from configtron.model.nouns import ACK, FIN, PSH, SYN, Segment
 from configtron.probe.script import syn_options
 from configtron.probe.wire.frames import Envelope, build, packed
-from rigs import capture_bytes as write
-from rigs.read_capture import whole
+from tests.support import capture_bytes as write
+from tests.support.read_capture import whole
 
 MSS = 1000
 RTT_S = 0.1

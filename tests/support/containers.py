@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from rigs.children import child
+from tests.support.children import child
 
 NETWORK = "10.98.0"
 BOOT_S = 120.0

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Clients at many loopback addresses, a server in a control group, a plan: each connection beside user space's draw.
 
-Run it apart (rigs/isolation.py): it adds addresses to the loopback.
+Run it apart (tests/support/isolation.py): it adds addresses to the loopback.
 """
 
 from __future__ import annotations

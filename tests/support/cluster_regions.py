@@ -25,9 +25,9 @@ from cryptography.x509.oid import NameOID
 
 from configtron.linux.netns import inside
 from configtron.probe.wire.namespaces import ip, throwaway
-from rigs.children import child
-from rigs.servers import SERVERS, running
-from rigs.waiting import until
+from tests.support.children import child
+from tests.support.servers import SERVERS, running
+from tests.support.waiting import until
 
 # Addresses for benchmarks between devices of one's own (RFC 2544): never routed.
 LIT = "198.19.0.0/17"

@@ -23,11 +23,11 @@ from configtron.service.outcomes.batch_bytes import MOST_OF_QUESTION, decoded, e
 from configtron.service.outcomes.counts_report import CountsReport
 from configtron.service.outcomes.page_outcomes import PageOutcomes
 from configtron.service.outcomes.root_reader import ClientAsked, ClientKnown, OutcomeClock, RootReader
-from rigs.fleet_kernel import Beginning
+from tests.support.fleet_kernel import Beginning
 
 if TYPE_CHECKING:
-    from rigs.fleet_hosts import Host
-    from rigs.fleet_world import World
+    from tests.support.fleet_hosts import Host
+    from tests.support.fleet_world import World
 
 # ns; s that a row waits for its page's second beacon, shorter than the product's so that runs may be short.
 S, SETTLE_S = 10**9, 3.0

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from configtron.model.fleet import TURN_MARGIN_S, FleetMap, OutcomeRow
 from configtron.model.tuning import Rules
-from rigs.fleet_hosts import Host
-from rigs.fleet_kernel import DrawingKernel, Half
-from rigs.fleet_pages import SETTLE_S, Visit
-from rigs.fleet_siphash import MASK, siphash, slice_of
+from tests.support.fleet_hosts import Host
+from tests.support.fleet_kernel import DrawingKernel, Half
+from tests.support.fleet_pages import SETTLE_S, Visit
+from tests.support.fleet_siphash import MASK, siphash, slice_of
 
 if TYPE_CHECKING:
-    from rigs.fleet_world import World
+    from tests.support.fleet_world import World
 
 WHOLE = 65_536
 # Lies that no row may come of.
