@@ -32,7 +32,7 @@ PRODUCT = [file for _, file in sources()]
 
 
 def python_files() -> list[Path]:
-    tests = [file for folder in ("tests", "benchmarks", "docs") for file in (ROOT / folder).rglob("*.py")]
+    tests = [file for folder in ("tests", "benchmarks") for file in (ROOT / folder).rglob("*.py")]
     return [file for _, file in sources()] + tests
 
 

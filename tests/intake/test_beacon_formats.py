@@ -266,5 +266,5 @@ def test_any_report_is_read(body: bytes) -> None:
 
 
 def test_the_document_has_every_reason_with_its_meaning() -> None:
-    lines = set((ROOT / "docs" / "outcomes.md").read_text().splitlines())
+    lines = set((ROOT / "docs" / "learn.md").read_text().splitlines())
     assert [name for name, meaning in reasons.ALL.items() if f"| `{name}` | {meaning} |" not in lines] == []

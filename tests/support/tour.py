@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Make the outputs in README.md and docs/tour.md again: run the commands they show and put the output below them.
+"""Make the outputs in README.md again: run the commands that it shows and put the output below them.
 
-Usage: python docs/tour.py [--check] [PAGE ...] [NAME ...]     (make docs)
+Usage: python -m tests.support.tour [--check] [NAME ...]     (make docs)
 
 A block lies between two comments:
 
@@ -13,10 +13,10 @@ A block lies between two comments:
     <!-- end -->
 
 Each line that begins with "$ " is run by bash; the lines up to the next command are replaced by its standard output.
-`repo` runs in the repository's root (else in an empty folder that all blocks of a page share), `stderr` shows standard
+`repo` runs in the repository's root (else in an empty folder that all blocks share), `stderr` shows standard
 error too, `head` and `tail` keep that many lines and say how many were left out. `rtol` and `counts` state how far
 figures and counts may be from those shown (tests/support/shown.py): a block that is within stays as it is.
-`<!-- before: COMMAND -->` runs unseen and ends with the tour. With pages or names, only those; with --check nothing is
+`<!-- before: COMMAND -->` runs unseen and ends with the tour. With names, only those blocks; with --check nothing is
 written and a difference exits 1.
 """
 
@@ -31,11 +31,10 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-from tests.support.shown import differences  # noqa: E402 - a script finds the repository's packages by its own place
+from tests.support import ROOT
+from tests.support.shown import differences
 
-PAGES = (ROOT / "README.md", ROOT / "docs" / "tour.md")
+PAGE = ROOT / "README.md"
 BLOCK = re.compile(
     r"<!-- before: (?P<before>[^\n]+?) -->|"
     r"<!-- tour: (?P<name>[\w-]+)(?P<options>[^>]*?) -->\n```console\n(?P<body>.*?)\n```\n<!-- end -->",
@@ -110,18 +109,13 @@ def remade(found: re.Match[str], home: Path) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    words = {word for word in arguments if not word.startswith("-")}
-    named = {word for word in words if word.endswith(".md")}
-    pages = [page for page in PAGES if not named or page.name in named]
-    return max(rewritten(page, words - named, write="--check" not in arguments) for page in pages)
+    names = {word for word in arguments if not word.startswith("-")}
+    return rewritten(PAGE, names, write="--check" not in arguments)
 
 
 def rewritten(page: Path, names: set[str], *, write: bool) -> int:
     """Run a page's blocks and write what changed. Return 1 if something would change and `write` is false."""
     text, unseen = page.read_text(), []
-    blocks = {found["name"] for found in BLOCK.finditer(text) if found["name"]}
-    if names and not names & blocks:
-        return 0
     with tempfile.TemporaryDirectory(prefix="tour-") as folder:
         home = Path(folder)
 
