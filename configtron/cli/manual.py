@@ -32,7 +32,7 @@ def contexts() -> Iterator[click.Context]:
 
 
 def write(folder: Path) -> None:
-    """Write all of them and the tables of docs/fingerprint.md and docs/tune.md; remove pages of commands that are gone."""
+    """Write all of them, and the tables of docs/fingerprint.md and docs/tune.md; remove pages of lost commands."""
     made = pages()
     for old in (folder / "man").glob("*.1"):
         if f"man/{old.name}" not in made:
