@@ -151,31 +151,29 @@ def test_the_readme_is_one_page() -> None:
     assert all(0 < len([line for line in lines if not line.startswith("$ ")]) <= 15 for lines in outputs)
 
 
-def test_tour_replaces_outputs_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tour_replaces_outputs_only(tmp_path: Path) -> None:
     """On a README of two commands: what is shown is what they print, the rest stays; twice gives the same."""
     page = tmp_path / "README.md"
-    monkeypatch.setattr(tour, "PAGE", page)
     block = "<!-- tour: t head=1 tail=1 -->\n```console\n$ echo one; echo two >&2\nold\n$ seq 5\n```\n<!-- end -->"
     page.write_text(f"before\n{block}\nafter `$ no`\n")
-    assert tour.main(["--check"]) == 1
-    assert tour.main([]) == 0
+    assert tour.main(["--check"], page) == 1
+    assert tour.main([], page) == 0
     made = page.read_text()
     assert made == (
         "before\n<!-- tour: t head=1 tail=1 -->\n```console\n$ echo one; echo two >&2\none\n$ seq 5\n1\n"
         "[... 3 lines]\n5\n```\n<!-- end -->\nafter `$ no`\n"
     )
-    assert tour.main(["--check"]) == 0
-    assert tour.main(["other"]) == 0 and page.read_text() == made
+    assert tour.main(["--check"], page) == 0
+    assert tour.main(["other"], page) == 0 and page.read_text() == made
 
 
-def test_an_output_within_its_interval_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_output_within_its_interval_stays(tmp_path: Path) -> None:
     page = tmp_path / "README.md"
-    monkeypatch.setattr(tour, "PAGE", page)
     for options, code in ((" rtol=0.1", 0), (" rtol=0.01", 1), ("", 1)):
         block = f"<!-- tour: t{options} -->\n```console\n$ echo took 2.1 s\ntook 2.0 s\n```\n<!-- end -->"
         page.write_text(block)
-        assert tour.main(["--check"]) == code
-    assert tour.main([]) == 0 and "took 2.1 s\n```" in page.read_text()
+        assert tour.main(["--check"], page) == code
+    assert tour.main([], page) == 0 and "took 2.1 s\n```" in page.read_text()
 
 
 @pytest.mark.root

@@ -108,9 +108,9 @@ def remade(found: re.Match[str], home: Path) -> list[str]:
     return lines
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str], page: Path = PAGE) -> int:
     names = {word for word in arguments if not word.startswith("-")}
-    return rewritten(PAGE, names, write="--check" not in arguments)
+    return rewritten(page, names, write="--check" not in arguments)
 
 
 def rewritten(page: Path, names: set[str], *, write: bool) -> int:
