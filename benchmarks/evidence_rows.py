@@ -72,7 +72,7 @@ def shares(knob: str) -> Read:
 
 
 def study(name: str, more: str = "--tensor analytic --seeds 2 --sessions 12000") -> str:
-    """A study of simulated sessions: fewer than docs/sessions.md has, so that all are done in minutes."""
+    """A study of simulated sessions: fewer than docs/studies.md has, so that all are done in minutes."""
     return f"configtron --db {{folder}}/e.db replay study {name} {more} -f csv"
 
 

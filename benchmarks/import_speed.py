@@ -4,7 +4,7 @@
     OMP_NUM_THREADS=1 python -m benchmarks.import_speed [THOUSANDS]
 
 The log is made up: visitors from 130 000 addresses with 40 browsers, a page and nine objects each, in nginx's format
-with all fields that are used (docs/import.md). Claim: 50 000 lines a second, by this process's CPU. The process counts
+with all fields that are used (docs/learn.md). Claim: 50 000 lines a second, by this process's CPU. The process counts
 everything from the file to the database, not the start of the interpreter. Exit code 1: less.
 """
 

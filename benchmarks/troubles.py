@@ -30,7 +30,7 @@ from configtron.service.campaign.scoring import judged
 # What a trouble's row of the score counts, of verdicts; and of cases.
 OF_VERDICTS = ("value", "bound", "reason", "unexcused", "overclaims")
 OF_CASES = ("cases", "reachable", "allowed", "answered")
-# A family of reasons counts once (docs/reasons.md).
+# A family of reasons counts once (docs/fingerprint.md).
 REASONS_MAX = 20
 # A prober that looks at nothing yields less, or the yield can be gamed.
 CONSTANT_MAX = 0.01

@@ -35,7 +35,8 @@ from configtron.learner.table_policy import TablePolicy
 from configtron.model.student import student
 
 # Loads by which a cell's configuration is drawn to the regression's prediction: a load differs by 0.25 in ln(ms), a
-# cell's configuration truly differs from the regression by some 0.06 (docs/decisions/0029).
+# cell's configuration truly differs from the regression by some 0.06. With
+# five loads noise was printed as effects, and intervals missed.
 PRIOR_LOADS = 15.0
 # Later clients that are judged: their quantiles are then known far better than each client's own load time.
 MOST_JUDGED = 10_000

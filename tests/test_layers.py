@@ -145,7 +145,6 @@ def test_the_law_lets_the_lawful_pass(module: str, source: str) -> None:
 OUTSIDE = {
     "tests": ("configtron", "tests"),
     "benchmarks": ("configtron", "tests.support", "benchmarks"),
-    "docs": ("configtron", "tests.support"),
 }
 
 

@@ -46,7 +46,7 @@ MOST_SAVED_WINDOW = 640
 # Segments of such a connection's initial window: RFC 6928's.
 MOST_INITIAL_OF_RESUMED = 10
 # Segments of a first round trip, paced or not, that a learner may try of its own accord: 100 is for a person who knows
-# the path, and a learner tries it on every path. Table 1 of the paper ends at 30; 32 are 46 kB (decision 0044).
+# the path, and a learner tries it on every path. Table 1 of the paper ends at 30; 32 are 46 kB.
 MOST_LEARNED_WINDOW = 32
 # s; RFC 6298 section 2.4 asks for 1, Linux takes 0.2. A timer below the delayed ACK of 40 ms repeats segments that were
 # not lost, and fills the queue that other flows share.

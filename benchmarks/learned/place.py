@@ -2,7 +2,7 @@
 """The tour's network: nginx in the guest, clients in prefixes of their own behind netem, and their page loads.
 
 The gateway, its links and clients are those of `benchmarks/tuned/place.py`; here nginx logs in the documented format
-(docs/import.md), and links lose a packet now and then, so that no load is quite like the one before.
+(docs/learn.md), and links lose a packet now and then, so that no load is quite like the one before.
 """
 
 from __future__ import annotations

@@ -170,8 +170,8 @@ def server_address(number: int) -> str:
 
 
 def documented() -> str:
-    """Return the lines for nginx's `http` block as docs/outcomes.md has them."""
-    found = re.search(r"```nginx\n(.*?)^server \{", (ROOT / "docs" / "outcomes.md").read_text(), re.S | re.M)
+    """Return the lines for nginx's `http` block as docs/learn.md has them."""
+    found = re.search(r"```nginx\n(.*?)^server \{", (ROOT / "docs" / "learn.md").read_text(), re.S | re.M)
     assert found
     return found[1]
 

@@ -83,7 +83,7 @@ def deploy(manager: Container, server: Container, package: str) -> None:
         "echo CONFIGTRON_TUNE_AGENT_BEACONS=127.0.0.1:9315 >> /etc/default/configtron-agent\n"
         "sysctl -qw net.unix.max_dgram_qlen=512\n"
         "systemctl -q enable --now configtron-agent\n"
-        "sed -n '/^```nginx/,/^```$/{/^```/!p}' /usr/share/doc/configtron/outcomes.md > /etc/nginx/conf.d/c.conf\n"
+        "sed -n '/^```nginx/,/^```$/{/^```/!p}' /usr/share/doc/configtron/[lo]*.md > /etc/nginx/conf.d/c.conf\n"
         "rm -f /etc/nginx/sites-enabled/default; mkdir -p /var/www/html\n"
         "echo '<!doctype html>' > /var/www/html/index.html"
     )

@@ -4,7 +4,7 @@
     python -m benchmarks.sealed.measured FILE.npz [WORK_FOLDER [FIRST LAST]]     as root; needs what the lab needs
 
 Bandwidth x round trip x loss x buffer, each of four values, two sites of different size, three loads a cell: enough for
-a simulated world, too few to know a median to a tenth (docs/tensor.md). A cell whose loads failed stays
+a simulated world, too few to know a median to a tenth (docs/studies.md). A cell whose loads failed stays
 without a median. FIRST and LAST select a slice of the conditions, for a trial.
 """
 

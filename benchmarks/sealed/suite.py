@@ -6,7 +6,7 @@
 Without --seed the operating system draws one, so no policy can have been fitted to it. It is printed with date and
 commit; the same seed gives the same worlds. Once printed, a seed is a validation seed.
 Worlds: four families that share nothing with the product's formula (`families.py`), that formula itself, a measured
-set with few updates, seven distortions, 20 000 and 60 000 sessions, and your own files (docs/worlds.md). Every result
+set with few updates, seven distortions, 20 000 and 60 000 sessions, and your own files (docs/studies.md). Every result
 is printed; the exit code is 1 only if a policy could not be run on a world.
 
 Each world and policy is a file in the folder; to resume an interrupted run, name its folder. A
@@ -175,7 +175,7 @@ def main(words: list[str] | None = None) -> int:
         action="append",
         default=[],
         metavar="FILE",
-        help="also run on your own world (docs/worlds.md); several times",
+        help="also run on your own world (docs/studies.md); several times",
     )
     parser.add_argument(
         "--only",

@@ -106,4 +106,4 @@ def test_inputs_are_marked_as_such() -> None:
     for words in ("17 % overlap", "implied by the gains"):
         (row,) = [row for row in alive() if words in " ".join(row)]
         assert "put in" in " ".join(row), words
-    assert "put in" in (ROOT / "docs" / "sessions.md").read_text()
+    assert "put in" in (ROOT / "docs" / "studies.md").read_text()

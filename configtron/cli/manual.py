@@ -15,9 +15,9 @@ import click
 from configtron import __version__
 from configtron.cli.outermost import COMPLETE
 from configtron.cli.root import root
-from configtron.fingerprint.grades import printed
+from configtron.fingerprint import grades
 from configtron.report.command_pages import contexts_of, pages_of
-from configtron.tune.capabilities import page
+from configtron.tune import capabilities
 from configtron.tune.drivers import tables
 
 
@@ -32,7 +32,7 @@ def contexts() -> Iterator[click.Context]:
 
 
 def write(folder: Path) -> None:
-    """Write all of them, the table of docs/grades.md too, and remove pages of commands that are gone."""
+    """Write all of them, and the tables of docs/fingerprint.md and docs/tune.md; remove pages of lost commands."""
     made = pages()
     for old in (folder / "man").glob("*.1"):
         if f"man/{old.name}" not in made:
@@ -40,9 +40,10 @@ def write(folder: Path) -> None:
     for name, text in made.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
-    (folder / "capabilities.md").write_text(page(tables()))
-    if (grades := folder / "grades.md").exists():
-        grades.write_text(printed(grades.read_text()))
+    if (fingerprint := folder / "fingerprint.md").exists():
+        fingerprint.write_text(grades.printed(fingerprint.read_text()))
+    if (tune := folder / "tune.md").exists():
+        tune.write_text(capabilities.printed(tune.read_text(), tables()))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from configtron.model.nouns import Observation
 from configtron.probe.wire.evidence_reader import read_located
 from tests.support import ROOT
 
-PAGE = ROOT / "docs" / "grades.md"
+PAGE = ROOT / "docs" / "fingerprint.md"
 NEVER = "never"
 # Details that the verdict functions read of exact trials.
 DETAILS = {

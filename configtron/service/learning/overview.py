@@ -51,7 +51,7 @@ def remark(found: Status, db: Path) -> str:
     """Return which page loads do not teach, or that there is nothing and what brings it; "" otherwise."""
     if found.not_taught:
         reasons = ", ".join(f"{count} {why}" for why, count in found.not_taught.items())
-        return f"page loads that are stored and do not teach: {reasons} (docs/outcomes.md)"
+        return f"page loads that are stored and do not teach: {reasons} (docs/learn.md)"
     if found.logs or found.learners:
         return ""
     nothing = "no outcomes yet; bring some: configtron learn import, configtron replay sessions --log"
