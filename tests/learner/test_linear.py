@@ -21,8 +21,8 @@ from configtron.learner.linear import (
     sufficient_statistics,
     weights,
 )
-from configtron.learner.mapped import mapped
 from configtron.learner.templates import regret, templates
+from configtron.learner.tensor_mapping import mapped
 from configtron.learner.warmstart import WarmStart, emulated, plain_spread
 from configtron.model.grid import live_grid, paper_grid
 from configtron.model.tensor import Tensor

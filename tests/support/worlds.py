@@ -107,7 +107,7 @@ def played(policy: TablePolicy, contexts: Contexts, load: Callable[[slice, Codes
 FASTEST = """
 from configtron.learner.class_cells import ClassCells
 from configtron.learner.searches import observed_best
-from configtron.learner.served import always
+from configtron.learner.serving_table import always
 from configtron.learner.table_policy import TablePolicy
 
 class Fastest(TablePolicy):

@@ -29,8 +29,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from configtron.learner.columns import Codes, Contexts, Floats
+from configtron.learner.driver_support import Mask
 from configtron.learner.loads import Loads
-from configtron.learner.reached import Mask
 from configtron.learner.table_policy import TablePolicy
 from configtron.model.student import student
 

@@ -8,8 +8,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from configtron.learner.drawn import ROWS_AT_ONCE, DrawLimits, excess_at_full_width
 from configtron.learner.ledger import MOST_EXCESS_LN, PLAN_ERRORS, part_cost
+from configtron.learner.posterior_draws import ROWS_AT_ONCE, DrawLimits, excess_at_full_width
 
 ROWS, DRAWS, CANDIDATES, UNGUARDED, DEFAULT = ROWS_AT_ONCE + 7, 6, 5, 2, 1
 BOLDNESS, GUARD_LN, SIGMAS = 0.3, 0.05, 1.0

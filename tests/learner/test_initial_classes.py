@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from configtron.learner.beginning import ALIKE_LN, beginning, tally_of
 from configtron.learner.classes import ALLOWED_K
 from configtron.learner.columns import ARM, Codes, Contexts, Decisions, Floats
 from configtron.learner.importance import dead_knobs, proven
+from configtron.learner.initial_classes import ALIKE_LN, beginning, tally_of
 from configtron.learner.logged import Logged, grid_of
 from configtron.learner.repeated import repeats
 from configtron.model.nouns import Profile

@@ -3,7 +3,7 @@
 
 Page load times of a log are of many clients under many profiles. Three things are removed before a class, a bound or a
 knob is judged: the effects of sites and profiles, the noise of single loads (`repeated.py`), and a client's place in
-its class (`within.py`).
+its class (`class_spread.py`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from configtron.learner.chance import seeded
+from configtron.learner.class_spread import no_slopes
 from configtron.learner.classes import BASE, Classes, choose_k, fit, fit_by_device, mean_spread, points_of
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.evolve import FALSE_ALARM, Divergence
@@ -21,7 +22,6 @@ from configtron.learner.relevance import Relevance, relevance
 from configtron.learner.repeated import SIGMAS_PER_MAD, Repeats, repeats
 from configtron.learner.tally import Tally, no_tally
 from configtron.learner.warmstart import FIRST_NOISE_LN
-from configtron.learner.within import no_slopes
 from configtron.model.grid import Grid
 
 # The features of classes: those that decide page load times, or bandwidth, round trip and loss alone.

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from configtron.learner.columns import Codes, Floats
-from configtron.learner.differing import ClassDifference, difference, likeliest, values_of
+from configtron.learner.split_test import ClassDifference, difference, likeliest, values_of
 from configtron.model.grid import live_grid
 
 GRID = live_grid()

@@ -11,7 +11,7 @@ import pytest
 from configtron.learner.policies.thompson import Thompson
 from configtron.learner.searches import Tally
 from configtron.learner.setting import Setting
-from configtron.learner.unloaded import ASKED, LOADS, barred
+from configtron.learner.unobserved_values import ASKED, LOADS, barred
 from tests.support.worlds import clients, small_classes, small_tensor
 
 TENSOR = small_tensor()

@@ -12,9 +12,9 @@ import pytest
 
 from configtron.learner import Setting, policy
 from configtron.learner.columns import Codes, Contexts, Floats
+from configtron.learner.driver_support import reached
 from configtron.learner.export import export
-from configtron.learner.judged import LEAST_OUTCOMES, JudgedOutcomes, Loss, _groups, halves, judged, known_outcomes
-from configtron.learner.reached import reached
+from configtron.learner.rule_cost import LEAST_OUTCOMES, JudgedOutcomes, Loss, _groups, halves, judged, known_outcomes
 from configtron.learner.rulebook import rulebook
 from configtron.learner.rules_export import RulesExport, export_rules, loaded_configurations, served_by
 from tests.support.worlds import SITES, clients, lived, small_classes, small_tensor

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from configtron.learner.columns import Codes, Floats
-from configtron.learner.reached import Mask
+from configtron.learner.driver_support import Mask
 
 # Rows that are judged at a time: their draws stay within a core's cache.
 ROWS_AT_ONCE = 64

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from configtron.learner import Setting, policy
-from configtron.learner.within import no_slopes
+from configtron.learner.class_spread import no_slopes
 from tests.support.worlds import SITES, lived, small_classes, small_tensor
 
 

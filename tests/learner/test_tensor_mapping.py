@@ -10,9 +10,9 @@ import pytest
 
 from configtron.learner import Setting, policy
 from configtron.learner.features import configuration_features, features_of
-from configtron.learner.mapped import filled, mapped
 from configtron.learner.policies.thompson import Thompson
 from configtron.learner.templates import templates, templates_of
+from configtron.learner.tensor_mapping import filled, mapped
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid
 from configtron.model.nouns import Profile
