@@ -5,8 +5,8 @@
     python -m benchmarks.fault_table --write     put it between the markers of docs/fleet.md
 
 Rows are files of `benchmarks/fault_rows`, JSON Lines, one object a fault with the texts of `Row`: `simulation.jsonl` is
-written by `benchmarks.fleet_faults --write`, `killing.jsonl` by `benchmarks.fleet_killing --write` or from what it
-printed, `processes.jsonl` by tests with real processes (`tests/support/faults`).
+written by `benchmarks.fleet_faults --write`, `killing.jsonl` by `benchmarks.fleet_faults killing --write` or from what
+it printed, `processes.jsonl` by tests with real processes (`tests/support/faults`).
 
 Exit code 2: a row has another field, or a text that is empty where it may not be.
 """

@@ -13,7 +13,7 @@ Stop when  the later clients are judged, at most `MOST_JUDGED` of them, evenly s
 Reads as   median, 95th percentile and mean excess over clients, as shares of page load time, each with its interval.
            Where cells differ little from the prediction by network and site, percentiles lean to the high side, for the
            uncertainty about a client widens them; where they differ by a tenth, they are far too low, for few outcomes
-           are of one client's cell: `benchmarks/exported.py` measures how far both are from the truth.
+           are of one client's cell.
 Fails as   a reason in place of numbers: too few outcomes, in all or without a fifth; or too few clients of cells where
            the rule's configuration was loaded among the later ones, so that the regression would extrapolate.
 Differs    from `value.py`, which judges a policy's mean by its propensities: single rules that a policy seldom draws
