@@ -124,7 +124,7 @@ class HostAgent:
     def turn(self) -> FleetMap | None:
         """Apply what is due; return the map that was put in force, if one was."""
         step = self.applying.turn(time.clock_gettime(time.CLOCK_BOOTTIME), time.time_ns())
-        self.applier.turns.pass_on(self.book, boottime_ns())
+        self.applier.activations.pass_on(self.book, boottime_ns())
         if step.drawn != self._drawn and step.drawn[:2] in self.applying.maps:
             self._drawn = step.drawn
             self._plans.append((self.name, *step.drawn))

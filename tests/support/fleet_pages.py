@@ -118,7 +118,7 @@ class PageReaders:
         """Take the plan that is in force, then what the kernel and the web server have."""
         applier = self.host.applier
         assert applier is not None
-        applier.turns.pass_on(self.book, self.host.boot_ns())
+        applier.activations.pass_on(self.book, self.host.boot_ns())
         for asked in question_of(question(self._asked)):
             self.reader.ask(asked)
         self._asked = []

@@ -19,7 +19,7 @@ from configtron.report.log_lines import log_progress
 
 @click.command(short_help="Run the manager.")
 @click.option("--endpoint", default="tcp://*:5560", show_default=True, metavar="tcp://ADDRESS:PORT",
-              help="Where agents connect; offers are one port above.")  # fmt: skip
+              help="Where agents connect.")  # fmt: skip
 @KEYS
 @click.option("--map", "map_file", type=INPUT_FILE, metavar="FILE",
               help="Publish the map in this JSON file, again whenever it changes; learn nothing.")  # fmt: skip

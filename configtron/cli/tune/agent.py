@@ -48,8 +48,8 @@ def agent(folder: Path, user: str, beacons: str | None, log_path: Path | None, l
         return DONE
     if line is not None:
         joining = enrolment.join_line(line)
-        enrolment.join(folder, joining, user)
-        joined = f"joined {joining.address.endpoint} as {joining.name}"
+        address = enrolment.join(folder, joining, user)
+        joined = f"joined {address.endpoint}" + (f" as {joining.name}" if joining.name else " by its next key")
         say(f"{joined}; next: systemctl enable --now configtron-agent (in a terminal: configtron tune agent)")
         return DONE
     log_progress()

@@ -81,7 +81,7 @@ class PageReading:
 
     def turn(self, applier: Applier) -> None:
         """Read what waits and hand it on; call it some times a second."""
-        applier.turns.pass_on(self.book, boottime_ns())
+        applier.activations.pass_on(self.book, boottime_ns())
         drawing = applier.drawing
         if drawing is not None and not self._draws and drawing.head.ports != self._ports:
             self._list_ports(drawing.head.ports)

@@ -20,7 +20,7 @@ from configtron.model.nouns import Profile
 from configtron.model.protocols import Drawing, Driver, PerListener, RecordMarker, RecordStopper
 from configtron.model.tuning import Changes, Rules
 from configtron.service.fleet.applier import LeaseOver
-from configtron.service.fleet.kept_documents import DrawnPlace
+from configtron.service.fleet.map_journal import DrawnPlace
 from configtron.service.lease import watchdog_process
 from configtron.service.lease.apply_transaction import apply_rules
 from configtron.service.lease.context import LeaseContext, context_of
@@ -293,9 +293,9 @@ class JournaledEnforcement:
         """Journal a document that was accepted."""
         self._journal.keep_document(document, term, version)
 
-    def turned(self, drawn: DrawnPlace, first: tuple[int, int]) -> None:
-        """Journal which map is drawn from in which epoch; documents before `first` are not needed any more."""
-        self._journal.set_drawn(*drawn[:3], first, drawn.keys)
+    def turned(self, drawn: DrawnPlace) -> None:
+        """Journal which map is drawn from in which epoch; documents before it are not needed any more."""
+        self._journal.set_drawn(*drawn)
 
     def dropped(self, place: tuple[int, int]) -> None:
         """Journal that the documents after this one were given up."""
@@ -306,7 +306,7 @@ class JournaledEnforcement:
         return DrawnPlace(*self._journal.drawn())
 
     def documents(self) -> list[bytes]:
-        """Return the documents of an earlier start, whole first."""
+        """Return the documents of an earlier start, in order."""
         return self._journal.documents()
 
     def release(self) -> None:

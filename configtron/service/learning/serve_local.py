@@ -299,7 +299,7 @@ async def _run(
     def turn() -> None:
         learner.check()
         step = applying.turn(time.clock_gettime(time.CLOCK_BOOTTIME), time.time_ns())
-        applying.applier.turns.pass_on(book, boottime_ns())
+        applying.applier.activations.pass_on(book, boottime_ns())
         if step.applied is not None:
             log.info("map %d.%d: %s; %s", step.applied.term, step.applied.version, mixes_text(step.applied),
                      learning.learned())  # fmt: skip

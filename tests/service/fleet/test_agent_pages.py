@@ -20,9 +20,9 @@ from configtron.model.close_records import RESET, BadEndings
 from configtron.model.draw import Key, Mix, Plan
 from configtron.model.errors import BadInput
 from configtron.service.fleet.agent_pages import MOST_ASKED, MOST_WAITING, OF_ENDINGS, PageReading
+from configtron.service.fleet.epoch_activations import EpochActivations
 from configtron.service.fleet.page_intake import MOST_QUESTIONS, PageIntake, PagesOptions, pages_options
 from configtron.service.fleet.spool import Spool
-from configtron.service.fleet.turns import TurnLog
 from configtron.service.outcomes.batch_bytes import MOST_OF_QUESTION, QUESTION_BYTES, decoded, question, question_of
 from configtron.service.outcomes.root_reader import ReaderBatch
 from tests.support.faults.descriptors import no_descriptors
@@ -38,7 +38,7 @@ def reading(tmp_path: Path) -> Any:
 
 
 def test_the_root_process_drops_and_counts_what_a_process_that_hangs_does_not_take(reading: PageReading) -> None:
-    end, applier = reading.connected(), cast(Any, SimpleNamespace(drawing=None, turns=TurnLog()))
+    end, applier = reading.connected(), cast(Any, SimpleNamespace(drawing=None, activations=EpochActivations()))
     batch = ReaderBatch((), tuple(EndedConnection(at) for at in range(5_000)), BadEndings.of(("192.0.2.0/24", 1)))
     reading.reader.turn = lambda: batch  # type: ignore[method-assign]
     for _ in range(MOST_WAITING // 100 + 10):
@@ -60,7 +60,8 @@ def test_connections_that_cannot_be_listed_for_want_of_descriptors_are_listed_la
     reading: PageReading, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The agent noted the map's ports, and ended."""
-    applier: Any = SimpleNamespace(drawing=SimpleNamespace(head=SimpleNamespace(ports=(80,))), turns=TurnLog())
+    drawing = SimpleNamespace(head=SimpleNamespace(ports=(80,)))
+    applier: Any = SimpleNamespace(drawing=drawing, activations=EpochActivations())
     with no_descriptors():
         reading.turn(applier)
         reading.turn(applier)
@@ -111,7 +112,7 @@ def test_beacons_and_log_socket_are_checked_as_they_are_typed(tmp_path: Path) ->
 # ---- what a client whose load failed had been given
 
 CLIENT, FAILED = bytes([198, 51, 100, 9]), FailedLoad("tcp", 200.0, 100.0, 1.0, "h2")
-TURNS = cast(Any, SimpleNamespace(drawing=None, turns=TurnLog()))
+TURNS = cast(Any, SimpleNamespace(drawing=None, activations=EpochActivations()))
 
 
 def in_force(reading: PageReading, arm: int = 1) -> None:

@@ -47,7 +47,7 @@ def given(kernel: Recorded, fleet_map: FleetMap) -> tuple[Applier, dict[str, Dra
     kernel's, by the plan and the mixes that were loaded."""
     one, book = Applier(kernel, KEY.verify_key, Rules()), PlanBook()
     assert loaded(one, made(fleet_map)).result.error == ""
-    one.turns.pass_on(book, 0)
+    one.activations.pass_on(book, 0)
     book.clocks(50 * NS, START_NS + 50 * NS)
     found = {}
     ((plan, mixes),) = kernel.plans

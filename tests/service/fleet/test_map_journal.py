@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from configtron.model.errors import Unwritten
-from configtron.service.fleet.kept_documents import DrawnPlace, KeptDocuments
+from configtron.service.fleet.map_journal import DocumentQueue, DrawnPlace
 
 Place = tuple[int, int]
 
@@ -20,9 +20,9 @@ class FullNowAndThen:
         self._check()
         self.places.append((term, version))
 
-    def turned(self, drawn: DrawnPlace, first: Place) -> None:
+    def turned(self, drawn: DrawnPlace) -> None:
         self._check()
-        self.places = [place for place in self.places if place >= first]
+        self.places = [place for place in self.places if place >= drawn[:2]]
 
     def dropped(self, place: Place) -> None:
         self._check()
@@ -33,17 +33,16 @@ class FullNowAndThen:
             raise Unwritten("no space left on device")
 
 
-def test_a_map_that_was_given_up_on_a_full_disk_does_not_stand_between_two_that_belong_together() -> None:
-    """1.3 is the difference to 1.1; with 1.2 between them a start had no map, and took another within the epoch."""
+def test_a_map_that_was_given_up_on_a_full_disk_is_not_put_in_force_by_a_later_start() -> None:
     journal, remarks = FullNowAndThen(), list[str]()
-    kept = KeptDocuments(journal, remarks.append)
+    kept = DocumentQueue(journal, remarks.append)
     for version in (1, 2):
-        kept.keep(b"", (1, version), version == 1)
+        kept.keep(b"", (1, version))
     journal.is_full = True
     kept.dropped((1, 1))
-    kept.keep(b"", (1, 3), False)
+    kept.keep(b"", (1, 3))
     assert journal.places == [(1, 1), (1, 2)]
     assert remarks == ["maps after 1.1 are not forgotten for the next start yet: no space left on device"]
     journal.is_full = False
-    kept.again()
+    kept.flush()
     assert journal.places == [(1, 1), (1, 3)]

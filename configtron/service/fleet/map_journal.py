@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which documents of the map an agent's later start needs: the latest, and the one that its epoch is drawn from.
-
-A document is whole or the difference to the one before. A later start begins with the last whole one that leads to the
-map in force.
-"""
+"""The documents of the map that an agent's later start needs: the latest, and the one that its epoch is drawn from."""
 
 from __future__ import annotations
 
@@ -31,63 +27,55 @@ class MapJournal(Protocol):
     def keep(self, document: bytes, term: int, version: int) -> None:
         """Journal a document that was accepted."""
 
-    def turned(self, drawn: DrawnPlace, first: tuple[int, int]) -> None:
-        """Journal which map is drawn from in which epoch; documents before `first` are not needed any more."""
+    def turned(self, drawn: DrawnPlace) -> None:
+        """Journal which map is drawn from in which epoch; documents before it are not needed any more."""
 
     def dropped(self, place: tuple[int, int]) -> None:
         """Journal that the documents after this one were given up."""
 
 
-class KeptDocuments:
-    """Documents that are journaled, in order. What a full disk does not keep waits, and maps stay in force.
+class DocumentQueue:
+    """Documents to be journaled, in order. What a full disk does not take waits, and maps stay in force.
 
     remark  takes a line when something begins to wait
     """
 
     def __init__(self, journal: MapJournal, remark: Callable[[str], None]) -> None:
         self._journal, self._remark = journal, remark
-        # (term, version), and whether it is whole.
-        self._kept: list[tuple[tuple[int, int], bool]] = []
-        self._waiting: list[tuple[bytes, tuple[int, int], bool]] = []
+        self._waiting: list[tuple[bytes, tuple[int, int]]] = []
         self._drawn = self._journaled = NOT_DRAWN
-        # The last document that is kept, where later ones were given up and the journal still has them.
+        # The last document that counts, where later ones were given up and the journal still has them.
         self._given_up: tuple[int, int] | None = None
         self._complained = False
 
-    def noted(self, place: tuple[int, int], whole: bool) -> None:
-        """Take a document that an earlier start journaled."""
-        self._kept = [*(each for each in self._kept if each[0] != place), (place, whole)]
-
-    def keep(self, document: bytes, place: tuple[int, int], whole: bool) -> None:
+    def keep(self, document: bytes, place: tuple[int, int]) -> None:
         """Keep a document for the next start."""
-        self._waiting.append((document, place, whole))
-        self.again()
+        self._waiting.append((document, place))
+        self.flush()
 
     def turned(self, drawn: DrawnPlace) -> None:
         """Keep what is drawn from, and forget documents that no start needs any more."""
         self._drawn = drawn
-        self.again()
+        self.flush()
 
     def dropped(self, place: tuple[int, int]) -> None:
         """Forget the documents after that one."""
-        self._kept = [each for each in self._kept if each[0] <= place]
         self._waiting = [each for each in self._waiting if each[1] <= place]
         self._given_up = place if self._given_up is None else min(place, self._given_up)
-        self.again()
+        self.flush()
 
-    def again(self) -> None:
-        """Journal what waits, in order: a document that was given up would stand between two that belong together."""
+    def flush(self) -> None:
+        """Journal what waits; what there is no room for, at the next call."""
         try:
             if self._given_up is not None:
                 self._journal.dropped(self._given_up)
                 self._given_up = None
             while self._waiting:
-                document, place, whole = self._waiting[0]
+                document, place = self._waiting[0]
                 self._journal.keep(document, *place)
-                self.noted(place, whole)
                 del self._waiting[0]
             if self._drawn != self._journaled:
-                self._journal.turned(self._drawn, self._first())
+                self._journal.turned(self._drawn)
                 self._journaled = self._drawn
         except ConfigtronError as error:
             if not self._complained and self._given_up is not None:
@@ -99,10 +87,3 @@ class KeptDocuments:
             self._complained = True
             return
         self._complained = False
-
-    def _first(self) -> tuple[int, int]:
-        """Return the last whole document that leads to what is drawn from; those before it go."""
-        at = next((at for at, (kept, _) in enumerate(self._kept) if kept == self._drawn[:2]), 0)
-        first = max((one for one, (_, whole) in enumerate(self._kept[: at + 1]) if whole), default=0)
-        self._kept = self._kept[first:]
-        return self._kept[0][0] if self._kept else self._drawn[:2]

@@ -71,7 +71,7 @@ class Host:
         """Let time pass, by quarters of a second; the reader looks at the clocks."""
         while True:
             self.applier.tick(self.now_s, self.wall_ns())
-            self.applier.turns.pass_on(self.book, round(self.now_s * NS))
+            self.applier.activations.pass_on(self.book, round(self.now_s * NS))
             self.book.clocks(round(self.now_s * NS), self.wall_ns())
             if self.now_s >= end_s:
                 return
