@@ -32,9 +32,9 @@ from configtron.db.outcomes import Learner, Outcomes
 from configtron.learner.class_cells import has_classes
 from configtron.learner.classes import fit
 from configtron.learner.columns import Contexts, Decisions, Floats
-from configtron.learner.judged import halves, known_outcomes
+from configtron.learner.driver_support import Mask, reached
 from configtron.learner.logged import Logged, taught
-from configtron.learner.reached import Mask, reached
+from configtron.learner.rule_cost import halves, known_outcomes
 from configtron.learner.rulebook import Rulebook
 from configtron.learner.rules_export import tune_rules
 from configtron.learner.saved import Recipe

@@ -23,7 +23,7 @@ permits, of which this driver lacks `resume`.
 Every connection is reset by its client after the answer, which is the dearer end: the agent hands it on to the join of
 error reports. No web server logs here: what a log line costs is in `benchmarks.page_loads`.
 
-Runs in namespaces of its own (rigs/isolation.py). Exit code 1 if a goal is missed.
+Runs in namespaces of its own (tests/support/isolation.py). Exit code 1 if a goal is missed.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ from configtron.service.fleet.map_maker import FixedMapMaker
 from configtron.tune.drivers.bpf import pins
 from configtron.tune.drivers.bpf.ebpf_driver import EbpfDriver
 from configtron.tune.guard import Limits, barred, unasked
-from rigs import ROOT
-from rigs.children import child
-from rigs.isolation import apart
+from tests.support import ROOT
+from tests.support.children import child
+from tests.support.isolation import apart
 
 # Process numbers begin anew in there.
 GROUP = f"configtron-agent-{token_hex(4)}"

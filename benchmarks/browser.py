@@ -30,7 +30,7 @@ from benchmarks.browser_inside import STACKS
 from configtron.lab.testbed import loads
 from configtron.lab.testbed.browser import program
 from configtron.lab.uml.user_mode_linux import GuestJob, Running, UmlVirtual
-from rigs import ROOT
+from tests.support import ROOT
 
 # From a slow mobile link to a fast one, with and without loss, near and far.
 CONDITIONS = tuple(

@@ -40,7 +40,7 @@ from configtron.learner.sequential.always_valid import width
 from configtron.learner.sequential.differences import GEOMETRIC, GOALS, MEDIAN, P95, ArmLoads, Goal, difference
 from configtron.learner.sequential.group_sequential import bounds
 from configtron.learner.sequential.sample_ratio import at_all_times
-from rigs.arm_loads import arm_loads
+from tests.support.arm_loads import arm_loads
 
 RUNS, LOADS, STEP = 1000, 10_000, 100
 # Shares of clients that get the version, of those compared: as in a canary, and as beside a holdback of 5 %.

@@ -3,7 +3,7 @@
 
     python -m benchmarks.cluster [TARGETS [RATE]]      as root; 300 targets from each region at 400 starts a second
 
-A Dask scheduler beside nginx, and a worker in each of five network namespaces (`rigs/cluster_regions.py`). When a third
+A Dask scheduler beside nginx, and a worker in each of five network namespaces (`cluster_regions.py`). When a third
 of the calls is stored, the first region's worker is killed (SIGKILL); it is started again on its disk when another
 third is. Then one process probes the same from the same namespaces. Printed: seconds and connections a second of both,
 verdicts that differ (times and proofs by times left out), SYNs beyond the stored calls, and the fullest second.
@@ -21,9 +21,9 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from rigs.children import child
-from rigs.cluster_regions import LIT, Regions, cluster_regions, lit
-from rigs.syn_arrivals import fullest_second, syn_arrivals
+from tests.support.children import child
+from tests.support.cluster_regions import LIT, Regions, cluster_regions, lit
+from tests.support.syn_arrivals import fullest_second, syn_arrivals
 
 NAMES = ("eu", "na", "sa", "as", "oc")
 TARGETS, RATE = 300, 400

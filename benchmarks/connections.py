@@ -14,7 +14,7 @@ import time
 from configtron.fingerprint import read
 from configtron.model.nouns import Trace
 from configtron.probe.wire.pump import Pump
-from rigs.servers import raised
+from tests.support.servers import raised
 
 # Flows held open together: a flow lasts about a third of a second, most of it the server's retransmission timer.
 AT_ONCE = 800

@@ -30,8 +30,8 @@ from typing import Any, NamedTuple
 from configtron.lab.internet import links
 from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT, GuestJob, pick
 from configtron.linux import netns
-from rigs import ROOT
-from rigs.children import child
+from tests.support import ROOT
+from tests.support.children import child
 
 SERVER, CLIENT = "10.9.1.2", "10.9.2.2"
 PORT = 8080

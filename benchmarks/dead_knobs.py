@@ -33,7 +33,7 @@ from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT, GuestJob, pick
 from configtron.linux import netns
 from configtron.model.nouns import Profile, Value
 from configtron.tune.drivers import load
-from rigs import ROOT
+from tests.support import ROOT
 
 CONDITIONS = ("hotcloud:1/150/0", "hotcloud:5/50/0", "hotcloud:5/150/1", "hotcloud:1/250/2.5", "access:cable")
 SCHEMES = ("cubic", "bbr")

@@ -27,11 +27,11 @@ import numpy as np
 from benchmarks.claims import Claims
 from benchmarks.simulator import classes_of
 from configtron.learner import interim
-from configtron.learner.beginning import tally_of
 from configtron.learner.classes import Classes
 from configtron.learner.columns import Codes, Decisions, Floats
 from configtron.learner.contrasts import Contrasts
 from configtron.learner.importance import dead_knobs, proven
+from configtron.learner.initial_classes import tally_of
 from configtron.learner.logged import Logged
 from configtron.learner.warmstart import FIRST_NOISE_LN
 from configtron.model.tensor import Tensor

@@ -13,7 +13,7 @@ program      four listeners of one process, each in a control group of its own: 
 reader       us that `records()` takes for one record
 connections  every one beside the draw in user space
 
-Runs in namespaces of its own (rigs/isolation.py); needs root, clang, libbpf-dev. Exit code 1 if a claim does not hold.
+Runs in namespaces of its own (isolation.py); needs root, clang, libbpf-dev. Exit code 1 if a claim does not hold.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from configtron.model.tuning import Changes, Place
 from configtron.tune.drivers.bpf import objects, pins
 from configtron.tune.drivers.bpf.ebpf_driver import EbpfDriver
 from configtron.tune.drivers.bpf.tables import BpfMaps
-from rigs import ROOT
-from rigs.draws import ABORT, ARMS, CLASSES, PREFIXES, Server, many, plan, put, settings
-from rigs.isolation import apart
+from tests.support import ROOT
+from tests.support.draws import ABORT, ARMS, CLASSES, PREFIXES, Server, many, plan, put, settings
+from tests.support.isolation import apart
 
 GROUP = f"configtron-draw-{os.getpid()}"
 KINDS = ("none", "driver", "plan", "records")

@@ -37,7 +37,7 @@ from configtron.lab.testbed.conditions import Condition, LinkDirection
 from configtron.lab.testbed.families import named
 from configtron.lab.uml.user_mode_linux import GuestJob, pick
 from configtron.model.nouns import Value
-from rigs import ROOT
+from tests.support import ROOT
 
 # The payload of a full segment: IP, TCP and its timestamps take 52 bytes.
 SEGMENT_BYTES = 1448

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from benchmarks.evidence_rows import LAB, LONG, ROWS, SHORT, PaperRow
-from rigs import ROOT
+from tests.support import ROOT
 
 HEAD = ("paper", "what", "paper's figure", "ours", "command", "s")
 NOT_RUN, FAILED = "not run", "FAILED"

@@ -22,8 +22,8 @@ import numpy as np
 
 from configtron.learner.class_cells import has_classes
 from configtron.learner.columns import Codes, Contexts, Floats
-from configtron.learner.judged import JudgedOutcomes, Loss, Share, halves, known_outcomes
-from configtron.learner.reached import Mask, reached
+from configtron.learner.driver_support import Mask, reached
+from configtron.learner.rule_cost import JudgedOutcomes, Loss, Share, halves, known_outcomes
 from configtron.learner.rulebook import rulebook
 from configtron.learner.rules_export import RulesExport, export_rules, loaded_configurations, served_by
 from configtron.learner.table_policy import TablePolicy

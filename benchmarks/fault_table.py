@@ -23,7 +23,7 @@ from pathlib import Path
 
 from benchmarks.page_marks import between
 from configtron.model.errors import BadInput
-from rigs import ROOT
+from tests.support import ROOT
 
 ROWS, PAGE = Path(__file__).with_name("fault_rows"), ROOT / "docs/faults.md"
 BEGIN, END = "<!-- benchmarks.fault_table -->", "<!-- end of benchmarks.fault_table -->"

@@ -7,7 +7,7 @@
 
 Each seed is a manager, three agents (two with kernels that draw), visitors (a tenth lies), a faulty network, kills,
 reboots, clock jumps, full disks, revoked keys, forged and replayed documents, frames and beacons, a second manager with
-another key of the draw (`rigs/fleet_world.py`); every tenth runs twice and must replay bit for bit. One seed again:
+another key of the draw (`support/fleet_world.py`); every tenth runs twice and must replay bit for bit. One seed again:
 
     python -m benchmarks.fleet_faults --seeds 1 --first SEED --twice 1
 
@@ -27,7 +27,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.fault_table import ROWS, Row, written
-from rigs.fleet_world import FAULTS_S, QUIET_S, World
+from tests.support.fleet_world import FAULTS_S, QUIET_S, World
 
 # Databases are written and thrown away: memory is enough.
 MEMORY = Path("/dev/shm")

@@ -5,7 +5,7 @@
 
 --write: put how long it was in force into `benchmarks/fault_rows/killing.jsonl`, for `benchmarks.fault_table`.
 
-Each seed runs the whole simulated fleet twice (`rigs/fleet_killing.py`), of some minutes of virtual time: once browsers
+Each seed runs the whole simulated fleet twice (`fleet_killing.py`), of some minutes of virtual time: once browsers
 report loads that failed (Network Error Logging), once none does. The second is not a rule: it shows what the reports
 are for.
 
@@ -25,7 +25,7 @@ from statistics import median
 
 from benchmarks.fault_table import ROWS
 from benchmarks.fleet_faults import MEMORY
-from rigs.fleet_killing import FASTER, KILLED, REPORTING, KillingFound, KillingWorld
+from tests.support.fleet_killing import FASTER, KILLED, REPORTING, KillingFound, KillingWorld
 
 FAULT = "a profile that breaks 30 % of its connections and makes the other loads faster"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from configtron.lab.uml.user_mode_linux import GuestJob, pick
-from rigs import ROOT
+from tests.support import ROOT
 
 # How often to look for what the guest has printed.
 LOOK_S = 0.2

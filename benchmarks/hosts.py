@@ -3,7 +3,7 @@
 
     python -m benchmarks.hosts [NAME...]      as root
 
-Raises nginx, Apache, h2o, Caddy, HAProxy, lighttpd and nghttpd on this host (`rigs/servers.py`), probes them
+Raises nginx, Apache, h2o, Caddy, HAProxy, lighttpd and nghttpd on this host (`tests/support/servers.py`), probes them
 with the program itself, prints its table, then lets tshark read the pcapng. Exit code: the prober's; 1 if tshark
 complains.
 """
@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from rigs.servers import SERVERS, Raised, raised
+from tests.support.servers import SERVERS, Raised, raised
 
 
 def inputs(standing: Raised, folder: Path) -> list[str]:

@@ -25,7 +25,7 @@ from configtron.fingerprint.merge import merge
 from configtron.model.nouns import Observation, Target, Trace, Value
 from configtron.probe.wire.namespaces import addresses, ip, owner
 from configtron.probe.wire.pump import Pump
-from rigs.servers import Raised, raised
+from tests.support.servers import Raised, raised
 
 WINDOWS = (1, 2, 3, 4, 6, 10, 16, 20, 24, 30, 32, 45, 64, 100)
 SERVERS = ("nginx", "apache", "h2o", "caddy", "haproxy")

@@ -25,7 +25,7 @@ from configtron.lab.uml.enclosure import GuestJob, enclose
 from configtron.lab.uml.kernel import ensure_kernel, ensure_programs
 from configtron.lab.uml.kmod import module_for_guest
 from configtron.lab.uml.user_mode_linux import uml_arguments
-from rigs import ROOT
+from tests.support import ROOT
 
 SIZES = (10_000, 100_000, 1_000_000)
 # (IPv6, lengths in use): one length as an allocation table has it, eight as a routing table.

@@ -32,7 +32,7 @@ from benchmarks.kills import asked, calls_of, children, left_behind, resumed, wi
 from benchmarks.town import Town, command, one_of_many, town
 from configtron.model.errors import DONE, INTERRUPTED, PARTIAL
 from configtron.probe.wire.journal import ended
-from rigs.syn_arrivals import fullest_second, syn_arrivals
+from tests.support.syn_arrivals import fullest_second, syn_arrivals
 
 TARGETS, JOBS, KILLS, RATE_PER_S = 100_000, 2, 2, 1000
 # Targets of a campaign without kills, which shows which probe calls each target gets.

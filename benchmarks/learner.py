@@ -45,7 +45,7 @@ from configtron.model.grid import live_grid, paper_grid
 from configtron.model.tensor import Tensor
 from configtron.studies.policies.bayesian import BayesianSearch
 from configtron.studies.sim.noise import Noise
-from rigs.worlds import clients, lived, small_tensor
+from tests.support.worlds import clients, lived, small_tensor
 
 CLAIM_SUGGESTION_MS, CLAIM_RATIO, CLAIM_UPDATE_S = 2.0, 100.0, 1.0
 SESSIONS = 10_000

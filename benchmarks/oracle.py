@@ -16,8 +16,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from rigs.recorded_programs import TROUBLES, recorded
-from rigs.tshark_oracle import Compared, compare
+from tests.support.recorded_programs import TROUBLES, recorded
+from tests.support.tshark_oracle import Compared, compare
 
 # So many unexplained differences are shown of one capture.
 SHOWN = 5

@@ -27,8 +27,8 @@ from configtron.learner.classes import fit
 from configtron.learner.columns import ARM, Decisions
 from configtron.learner.logged import Logged, taught
 from configtron.learner.saved import Recipe
-from rigs import ROOT
-from rigs.worlds import clients, small_tensor
+from tests.support import ROOT
+from tests.support.worlds import clients, small_tensor
 
 CLAIM_PER_S, KILLS = 200_000, 20
 TENSOR = small_tensor(conditions=300, sites=12)

@@ -5,7 +5,7 @@
 
 cost   One flow over 20 Mbit/s and 50 ms in the lab's guest, in virtual time: processor time of the host a packet, the
        boot and two seconds of the same flow taken away. Python alone sends and receives by a call a packet
-       (`rigs/plain_datagrams.py`); the library takes acknowledgements from a ring (`lab/testbed/datagrams.c`); with the
+       (`plain_datagrams.py`); the library takes acknowledgements from a ring (`lab/testbed/datagrams.c`); with the
        echo the client's kernel is the receiver (`echo.bpf.c`).
 many   Ten flows of a scheme: seconds of the guest for one of the host.
 same   Twenty boots with one seed, each with a flow of copa over a path that loses by chance: how many logs of
@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 from configtron.lab.testbed import loads, player
 from configtron.lab.uml.user_mode_linux import GuestJob, pick
-from rigs import ROOT
+from tests.support import ROOT
 
 SHORT_S, LONG_S = 2.0, 8.0
 MANY_S, SAME_S, BOOTS = 10.0, 5.0, 20

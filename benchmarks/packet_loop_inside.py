@@ -3,7 +3,7 @@
 
     python -m benchmarks.packet_loop_inside CLIENT PLAYER KIND SECONDS FLOWS
 
-KIND is of `rigs/datagram_guest.py`, "kernel" (cubic over that path), "log" (copa over a lossy path), or a scheme, of
+KIND is of `support/datagram_guest.py`, "kernel" (cubic over that path), "log" (copa over a lossy path), or a scheme, of
 which FLOWS share the path. The output folder gets `found.json`: packets that left, and a digest of a single flow's log.
 """
 
@@ -26,7 +26,7 @@ from configtron.studies.flows import flows, throttle
 from configtron.studies.flows.flows import Flow, Trial
 from configtron.studies.guests.parts import Means
 from configtron.tune.drivers import load
-from rigs.datagram_guest import LOSSY, RUNS, Fixed
+from tests.support.datagram_guest import LOSSY, RUNS, Fixed
 
 CONDITION = "hotcloud:20/50/0"
 # What fills the path and half of its queue, without a loss.

@@ -25,7 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from rigs.synthetic_capture import LONG, PACKETS, SHORT, SNAP, write, write_refused
+from tests.support.synthetic_capture import LONG, PACKETS, SHORT, SNAP, write, write_refused
 
 # The gigabyte takes tshark half a minute, so it is read once.
 RUNS, RUNS_LONG = 3, 1

@@ -3,7 +3,7 @@
 
     OMP_NUM_THREADS=1 python -m benchmarks.policies [SESSIONS_PER_CELL [SEED [ROW ...]]]
 
-The world is `rigs/worlds.py`'s formula with 3 % of every cell's own; the emulated tensor that some policies
+The world is `tests/support/worlds.py`'s formula with 3 % of every cell's own; the emulated tensor that some policies
 start from is another seed's: other networks, 6 % of every cell's own, each of the formula's strengths off by a third.
 24 classes, 6 sites, features off by 8 %, outcomes every 500 sessions. A ROW is a policy, perhaps with "cold" (no
 emulated tensor) after a comma.
@@ -22,7 +22,7 @@ from configtron.learner.columns import Contexts
 from configtron.learner.table_policy import TablePolicy
 from configtron.model.tensor import Tensor
 from configtron.studies.sim.noise import Noise
-from rigs.worlds import clients, small_tensor
+from tests.support.worlds import clients, small_tensor
 
 CONDITIONS, SITES, CLASSES, EVERY = 300, 6, 24, 500
 # Sessions whose median is the first column: the first thousand.

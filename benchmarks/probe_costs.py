@@ -28,7 +28,7 @@ from configtron.probe.costs import UnitCost, UnitCosts, cost, unit_costs
 from configtron.probe.wire.journal import journal
 from configtron.probe.wire.pcap import read_evidence
 from configtron.service import campaign
-from rigs import ROOT
+from tests.support import ROOT
 
 FILE = ROOT / "probe" / "unit_costs.json"
 REGION, SITES, SEED = "na", 60, 1

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.town import command, dark, lit, town
-from rigs.syn_arrivals import fullest_second, syn_arrivals
+from tests.support.syn_arrivals import fullest_second, syn_arrivals
 
 RATES = (50, 200, 1000)
 VANTAGES = 3

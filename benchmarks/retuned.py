@@ -31,7 +31,7 @@ from configtron.service.lease.context import context_of
 from configtron.service.lease.retuning import OpenRetuner, SocketTarget
 from configtron.tune.drivers.pidfd_options import OpenClient
 from configtron.tune.drivers.route.route_driver import RouteDriver
-from rigs.isolation import apart
+from tests.support.isolation import apart
 
 PREFIX = "127.1.0.0/16"
 PROFILE = Profile("far", (("notsent_lowat", 16_384), ("priority", 3)))

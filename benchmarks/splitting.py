@@ -33,12 +33,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks.claims import Claims
-from configtron.learner.beginning import divergence_of
 from configtron.learner.class_cells import classed as cells_of
 from configtron.learner.class_cells import has_classes
 from configtron.learner.classes import Classes, fit
 from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.evolve import Divergence
+from configtron.learner.initial_classes import divergence_of
 from configtron.learner.policies.ensemble import Ensemble
 from configtron.learner.table_policy import TablePolicy
 from configtron.model.tensor import Tensor

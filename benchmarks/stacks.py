@@ -27,7 +27,7 @@ from configtron.lab.uml.kernel import cache_folder, key
 from configtron.linux.netns import inside
 from configtron.model.errors import Missing
 from configtron.probe.wire.namespaces import addresses, ip, own_namespace, throwaway
-from rigs.servers import ended
+from tests.support.servers import ended
 
 SOURCES = Path(__file__).with_name("stacks")
 # Longer than any window here, and what lwIP's send buffer passes within a second.

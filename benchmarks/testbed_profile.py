@@ -43,7 +43,7 @@ from configtron.lab.uml import user_mode_linux as uml
 from configtron.lab.uml.enclosure import GuestJob, Running
 from configtron.model.errors import DONE, USAGE, ConfigtronError, Missing
 from configtron.model.repeats import StoppingRule
-from rigs import ROOT
+from tests.support import ROOT
 
 LOADS = 30
 # Loads whose stops are counted: they are exact, and counting is slow.

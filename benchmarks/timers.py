@@ -4,7 +4,7 @@
     python -m benchmarks.timers [--trials N] [--seed N]
 
 Each row is a kind of server; each trial is a profile's two runs against a half-open socket in virtual time that behaves
-as Linux does (`rigs/half_open_server.py`), behind a path that loses packets by seed. Beside each other, from the same
+as Linux does (`half_open_server.py`), behind a path that loses packets by seed. Beside each other, from the same
 packets: our verdict, and the first gap between SYN-ACKs, which is what a timer looks like without knowledge of loss.
 What real kernels show is measured by `configtron probe LIST --lab --lab-loss PERCENT` and `configtron probe validate`.
 """
@@ -23,7 +23,7 @@ from configtron.fingerprint.schedule import WHEEL
 from configtron.model.nouns import Observation, Target, Trace
 from configtron.probe.play import play
 from configtron.probe.synack_rto import synack_rto
-from rigs.half_open_server import HalfOpenServer, Relative
+from tests.support.half_open_server import HalfOpenServer, Relative
 
 TARGET = Target("site.example", "192.0.2.1")
 LOSSES = (0.0, 0.02, 0.05)

@@ -19,7 +19,7 @@ from pathlib import Path
 from configtron.linux.netns import inside
 from configtron.model.nouns import Vantage
 from configtron.probe.wire.namespaces import ip, own_namespace, throwaway
-from rigs.servers import SERVERS, running
+from tests.support.servers import SERVERS, running
 
 # Addresses for benchmarks between devices of one's own (RFC 2544): never routed.
 LIT, DARK = "198.19.0.0/17", "198.19.128.0/17"

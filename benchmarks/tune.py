@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 from benchmarks.cpu_outside import Meter
 from configtron.lab.uml.user_mode_linux import Backend, GuestJob, Netns
 from configtron.model.errors import USAGE, ConfigtronError
-from rigs import ROOT, guest_module
+from tests.support import ROOT, guest_module
 
 SOURCES = Path(__file__).resolve().parent / "churn"
 SIZES = (0, 1_000, 100_000)

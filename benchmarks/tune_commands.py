@@ -19,7 +19,7 @@ from random import Random
 from time import perf_counter
 from typing import NamedTuple
 
-from rigs import ROOT
+from tests.support import ROOT
 
 # Seconds of the processor: of one changed prefix of a hundred thousand; of a million.
 GOALS = {"one changed": 0.15, "import and apply": 4.0, "plan": 3.0, "verify": 3.0}

@@ -30,8 +30,8 @@ from configtron.linux.netns import enter, inside
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place
 from configtron.tune.drivers import load
-from rigs.children import child
-from rigs.guest_module import MODULE
+from tests.support.children import child
+from tests.support.guest_module import MODULE
 
 OUTPUT = Path(GUEST_OUTPUT)
 PORT = 8080

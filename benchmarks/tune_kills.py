@@ -22,9 +22,9 @@ from collections.abc import Sequence
 
 from configtron.model.tuning import Place
 from configtron.tune.drivers import load
-from rigs import guest_module
-from rigs.isolation import with_own_pins
-from rigs.kill_points import campaign
+from tests.support import guest_module
+from tests.support.isolation import with_own_pins
+from tests.support.kill_points import campaign
 
 COUNT = 60
 DRIVERS = ("sysctl", "route", "ebpf", "kmod")

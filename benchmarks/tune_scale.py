@@ -46,8 +46,8 @@ from configtron.model.tuning import Changes, Place, Rules
 from configtron.tune.drivers import DRIVERS, load
 from configtron.tune.drivers.bpf import objects, pins
 from configtron.tune.rules import difference
-from rigs import guest_module
-from rigs.isolation import apart
+from tests.support import guest_module
+from tests.support.isolation import apart
 
 # Drivers that set a whole namespace and know no prefixes.
 WHOLE = ("sysctl",)

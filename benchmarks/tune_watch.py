@@ -21,9 +21,9 @@ from statistics import median
 from benchmarks.tune_kills import INSIDE
 from configtron.model.tuning import Changes, Place
 from configtron.tune.drivers import load
-from rigs.children import child
-from rigs.isolation import with_own_pins
-from rigs.tune_sandbox import TuneSandbox, tune_sandbox
+from tests.support.children import child
+from tests.support.isolation import with_own_pins
+from tests.support.tune_sandbox import TuneSandbox, tune_sandbox
 
 TIMES = 10
 SIZES = (4, 100_000)

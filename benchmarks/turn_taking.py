@@ -33,9 +33,9 @@ from benchmarks.turns.programs import CHAINS, SERVERS, Place, clients, conversat
 from configtron.fingerprint.merge import merge_all
 from configtron.fingerprint.passive.connection_report import ConnectionReport
 from configtron.model.nouns import Observation
-from rigs.impaired_path import Rig, rig
-from rigs.read_capture import reports
-from rigs.recorded_programs import wait
+from tests.support.impaired_path import Rig, rig
+from tests.support.read_capture import reports
+from tests.support.recorded_programs import wait
 
 KNOBS = ("icw", "icw_tls", "cwnd_at_request")
 # The file that says what is true of a folder's captures.

@@ -15,7 +15,7 @@ A block lies between two comments:
 Each line that begins with "$ " is run by bash; the lines up to the next command are replaced by its standard output.
 `repo` runs in the repository's root (else in an empty folder that all blocks of a page share), `stderr` shows standard
 error too, `head` and `tail` keep that many lines and say how many were left out. `rtol` and `counts` state how far
-figures and counts may be from those shown (rigs/shown.py): a block that is within stays as it is.
+figures and counts may be from those shown (tests/support/shown.py): a block that is within stays as it is.
 `<!-- before: COMMAND -->` runs unseen and ends with the tour. With pages or names, only those; with --check nothing is
 written and a difference exits 1.
 """
@@ -33,7 +33,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
-from rigs.shown import differences  # noqa: E402 - a script finds the repository's packages by its own place
+from tests.support.shown import differences  # noqa: E402 - a script finds the repository's packages by its own place
 
 PAGES = (ROOT / "README.md", ROOT / "docs" / "tour.md")
 BLOCK = re.compile(

@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from configtron.learner.columns import Codes, Contexts, Floats
-from configtron.learner.differing import values_of
 from configtron.learner.features import CENTRE_LN, network_features
 from configtron.learner.repeated import SIGMAS_PER_MAD
+from configtron.learner.split_test import values_of
 from configtron.model.grid import Grid
 
 # Sites that get a level of their own: columns grow with them.

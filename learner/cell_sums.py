@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from configtron.learner.columns import Codes, Floats
-from configtron.learner.drawn import blocks
+from configtron.learner.posterior_draws import blocks
 
 # Precision of a cell's level: e-folds of freedom, so that a cell with one load is not taken to know its level.
 LEVEL_PRECISION = 1e-4

@@ -17,11 +17,11 @@ from configtron.learner.chance import seeded
 from configtron.learner.classes import Classes
 from configtron.learner.columns import Codes, Contexts, Floats, site_codes
 from configtron.learner.damage import DamageBound
-from configtron.learner.differing import values_of
+from configtron.learner.driver_support import Mask
 from configtron.learner.evolve import Divergence, parted, remainders, split, split_by_wants
-from configtron.learner.observed import Seen, joined, nothing_seen
-from configtron.learner.reached import Mask
+from configtron.learner.outcome_columns import OutcomeColumns, joined, no_outcomes
 from configtron.learner.setting import Setting
+from configtron.learner.split_test import values_of
 from configtron.learner.state import check_shapes, read
 from configtron.learner.tally import Tally, no_tally
 from configtron.learner.warmstart import FIRST_NOISE_LN
@@ -40,7 +40,7 @@ PART_MEMBERS = 25
 # How often classes are cut: first by the loads so far, then as fine as later loads allow.
 CUTS = 2
 # (outcomes before, under the classes of now; the classes before) -> the outcomes as they count in their new cells.
-Move = Callable[[Seen, Seen, Classes], Seen]
+Move = Callable[[OutcomeColumns, OutcomeColumns, Classes], OutcomeColumns]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +48,7 @@ class ClassCellsState:
     """Saved: classes, latest outcomes, sums per cell, cuts so far, splits so far."""
 
     classes_: Classes
-    recent_: Seen
+    recent_: OutcomeColumns
     tally_: Tally
     parted_: int
     splits_: int
@@ -81,7 +81,7 @@ class ClassCells:
     ):
         self.grid, self.sites, self.rng = grid, sites, rng
         self.divergence, self.window, self.part_at, self.splitting = divergence, window, part_at, splitting
-        self.classes_, self.recent_ = classes, nothing_seen()
+        self.classes_, self.recent_ = classes, no_outcomes()
         self.parted_ = 0
         self.splits_ = 0
         self.tally_ = no_tally(self.rows, len(grid) if counts else 0)
@@ -132,7 +132,7 @@ class ClassCells:
         """Return (classes, configurations) whether a bound on damage lets a class have a configuration."""
         return bound.allowed(self.classes_)
 
-    def take(self, seen: Seen, updates: int, move: Move | None = None) -> Seen:
+    def take(self, seen: OutcomeColumns, updates: int, move: Move | None = None) -> OutcomeColumns:
         """Count outcomes, then cut or split the classes that are due; return the outcomes under their classes of now.
 
         updates: the policy's updates so far, this one included; move: the changes to outcomes whose class moved.
@@ -151,7 +151,7 @@ class ClassCells:
         self.tally_ = regrouped(self.tally_, self.rows, before, self.recent_)
         return self.recent_[-len(seen) :]
 
-    def _evolved(self, now: Seen, updates: int) -> Classes:
+    def _evolved(self, now: OutcomeColumns, updates: int) -> Classes:
         """Return the classes after the cut or split that is due: cut twice, split whenever they diverge."""
         now = replace(now, point=self.classes_.filled(now.network, now.point))
         part_at = min(self.part_at * (1 + self.parted_), self.window)
@@ -166,7 +166,7 @@ class ClassCells:
         self.splits_ += len(after) - len(self.classes_)
         return after
 
-    def _split(self, now: Seen, bound: Divergence, updates: int) -> Classes:
+    def _split(self, now: OutcomeColumns, bound: Divergence, updates: int) -> Classes:
         """Split by the spread of the members' loads; where that splits nothing, by the configurations they want."""
         rng = self.splitting(SPLITTING, updates)
         rest = remainders(now.row, now.configuration, now.log_ms)
@@ -176,7 +176,7 @@ class ClassCells:
         loads = (now.row, now.configuration, now.log_ms)
         return split_by_wants(after, now.network, now.point, loads, values_of(self.grid), bound)
 
-    def _reassigned(self, seen: Seen) -> Seen:
+    def _reassigned(self, seen: OutcomeColumns) -> OutcomeColumns:
         """Return outcomes of known clients under the class that is nearest now."""
         network = self.classes_.again(seen.network, seen.point)
         row = np.where(network < 0, seen.row, network * (len(self.sites) + 1) + seen.site)
@@ -207,7 +207,7 @@ def classed(policy: TablePolicy) -> ClassCells:
     return policy.cells
 
 
-def regrouped(tally: Tally, rows: int, before: Seen, after: Seen) -> Tally:
+def regrouped(tally: Tally, rows: int, before: OutcomeColumns, after: OutcomeColumns) -> Tally:
     """Return the tally with room for `rows`; outcomes that changed row or ln(ms) are taken out and in again."""
     room = np.zeros((rows - len(tally.count), tally.count.shape[1]))
     wide = Tally(*(np.concatenate((column, room)) for column in (tally.count, tally.total, tally.square)))

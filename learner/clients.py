@@ -36,7 +36,7 @@ from configtron.learner.state import keep
 BUCKETS = 2**16
 # Latest loads of a prefix in its mean, and the fewest that make one.
 MEMORY, LEAST_LOADS = 50.0, 8.0
-# How far members of one class may differ, as in `beginning.ALIKE_LN`; and deviations beyond which one is none of it.
+# How far members of one class may differ, as in `initial_classes.ALIKE_LN`; deviations beyond which one is no member.
 ALIKE_LN, FAR_SIGMAS = 0.25, 4.0
 # Loads of a prefix, and so many of them, from which it is judged how much prefixes differ.
 FEWEST_LOADS, LEAST_PREFIXES = 4.0, 30

@@ -3,10 +3,10 @@
 
 Question   Which map should agents draw from in the next epoch, by all that they have reported?
 Method     Until `begin_with` outcomes have come in, nothing is drawn: every client has Default, and what its network is
-           gets known. Then classes are made from these outcomes (`beginning.py`), and a policy over them, which learns
-           them first. From then on every outcome is learned as it comes; at a turn of the epoch the policy updates,
-           and its table becomes the next map (`map_making.py`). What decided is the map, not the policy, so each
-           outcome is learned with the profile and the propensity that its own map had.
+           gets known. Then classes are made from these outcomes (`initial_classes.py`), and a policy over them, which
+           learns them first. From then on every outcome is learned as it comes; at a turn of the epoch the policy
+           updates, and its table becomes the next map (`map_making.py`). Each outcome is learned with the profile and
+           the propensity of the map that was published, not with the policy's.
 Stop when  never.
 Reads as   a `FleetMap`; prefixes that came to another class since the last turn, whose open connections are to be
            moved.
@@ -29,14 +29,14 @@ from typing import Any
 
 import numpy as np
 
-from configtron.learner.beginning import beginning
 from configtron.learner.chance import seeded
 from configtron.learner.columns import ARM, Decisions
+from configtron.learner.driver_support import Mask
+from configtron.learner.initial_classes import beginning
 from configtron.learner.live_rows import RowLesson, default_of, lesson_of
 from configtron.learner.logged import Logged, logged_of
 from configtron.learner.map_making import MapOptions, classes_of, empty_map, map_of
 from configtron.learner.map_text import map_of_text, map_text
-from configtron.learner.reached import Mask
 from configtron.learner.registry import PREFERRED, row_of
 from configtron.learner.rulebook import learned_profile
 from configtron.learner.saved import Recipe, recipe_of

@@ -28,8 +28,8 @@ import numpy as np
 
 from configtron.learner.classes import Classes
 from configtron.learner.columns import Codes, Contexts, Floats, conditions_of
-from configtron.learner.reached import Mask, tied_configurations
-from configtron.learner.served import Served
+from configtron.learner.driver_support import Mask, tied_configurations
+from configtron.learner.serving_table import Served
 from configtron.learner.state import keep
 from configtron.model.congestion import FAIR
 from configtron.model.errors import BadInput

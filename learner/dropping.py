@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from configtron.learner.columns import ARM, Codes, Contexts, Decisions, Floats
-from configtron.learner.reached import Mask
+from configtron.learner.driver_support import Mask
 from configtron.learner.screening import Offsets, Purse, Screen, ScreenedLoads, new_offsets, new_screen, purse, screened
-from configtron.learner.served import Served
+from configtron.learner.serving_table import Served
 from configtron.learner.shared_model import SharedModel
 from configtron.learner.state import check_shapes, read
 

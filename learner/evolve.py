@@ -6,7 +6,7 @@ Method     Over the latest outcomes, by two rules. `split`: the spread of ln(ms)
            and configuration taken away. Above the bound, the members' points are parted by 2-means; the split is made
            if both halves are large enough and the parting itself lowers the spread by at least `LEAST_DROP`.
            `split_by_wants`, where that splits nothing: a class of members that load alike fast on the whole, and of
-           which two halves want different configurations (`differing.py`).
+           which two halves want different configurations (`split_test.py`).
 Stop when  every class was looked at once.
 Reads as   classes with the same ids in the same places, one more at the end for each split: a half keeps its parent's
            name if it keeps the majority. A name is never used again.
@@ -26,7 +26,7 @@ import numpy as np
 
 from configtron.learner.classes import Classes
 from configtron.learner.columns import Codes, Floats
-from configtron.learner.differing import likeliest
+from configtron.learner.split_test import likeliest
 from configtron.learner.state import keep
 
 # A split must explain some of the spread, not only make two smaller classes: a tenth of it.
@@ -93,7 +93,7 @@ def split_by_wants(
     bound: Divergence,
 ) -> Classes:
     """Return classes after every split that halves' own best configurations call for. network (n,), points (n, 3 +
-    axes); loads: row, configuration, ln(ms), (n,) each; values: `differing.values_of` the grid."""
+    axes); loads: row, configuration, ln(ms), (n,) each; values: `split_test.values_of` the grid."""
     row, configuration, log_ms = loads
     for k in range(len(classes)):
         mine = np.flatnonzero((network == k) & (row >= 0))

@@ -7,7 +7,7 @@ Method     Each cell's most likely configuration is the rule for its class and s
            `TablePolicy.cost` over the leaf's clients: the fastest one by the expectation of a policy with a model over
            all cells, which is not always the most frequent label; the one served most, of any other policy.
 Stop when  a leaf would hold fewer than `least_leaf` clients.
-Reads as   class -> profile rules, tree rules in words. `judged.py` estimates their cost, on other clients.
+Reads as   class -> profile rules, tree rules in words. `rule_cost.py` estimates their cost, on other clients.
 Fails as   `BadInput` for a policy that has no classes.
 Differs    CT's agent holds class -> configuration; an operator can read and audit the tree.
 Source     CT sections 3 and 4; Breiman et al. 1984.

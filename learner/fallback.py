@@ -9,7 +9,7 @@ Method     Per class a regression of ln(ms) of its loads: a level for each of it
 Stop when  every class has its configuration.
 Reads as   (classes,) configurations: Default where none is faster. A Default of no loads is taken for as fast as the
            mean of all loads, and for as uncertain as `PRIOR_LOADS` make it.
-Fails as   luck: one standard error is no proof. `judged.py` estimates the cost of rules, on other clients.
+Fails as   luck: one standard error is no proof. `rule_cost.py` estimates the cost of rules, on other clients.
 Differs    from CT, which does not ask whether a stack's profile was ever tried.
 Source     Henderson 1975 (fixed levels, drawn effects).
 """
@@ -20,8 +20,8 @@ import numpy as np
 
 from configtron.learner.class_cells import classed
 from configtron.learner.columns import Codes, Floats
-from configtron.learner.judged import JudgedOutcomes
-from configtron.learner.reached import Mask
+from configtron.learner.driver_support import Mask
+from configtron.learner.rule_cost import JudgedOutcomes
 from configtron.learner.table_policy import TablePolicy
 
 # Loads by which a configuration's effect in a class is drawn to none: loads of one class differ by some 0.3, effects by

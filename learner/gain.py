@@ -35,9 +35,9 @@ import numpy as np
 from configtron.learner.adjusted import Adjusted, adjusted
 from configtron.learner.chance import seeded
 from configtron.learner.columns import Codes, Contexts, Floats
-from configtron.learner.differing import values_of
+from configtron.learner.driver_support import Mask
 from configtron.learner.groups import Group
-from configtron.learner.reached import Mask
+from configtron.learner.split_test import values_of
 from configtron.model.grid import Grid
 from configtron.model.student import student_quantile
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from configtron.learner.columns import Codes, Contexts, Decisions, Floats
-from configtron.learner.served import Served
+from configtron.learner.serving_table import Served
 from configtron.learner.table_policy import TablePolicy
 from configtron.model.errors import BadInput, ConfigtronError
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from configtron.learner.cell_sums import LEVEL_PRECISION, CellSums, cell_sums, inverse_factors, renewed
 from configtron.learner.columns import Codes, Floats
-from configtron.learner.drawn import blocks
+from configtron.learner.posterior_draws import blocks
 from configtron.learner.state import keep
 
 # Classes whose products are summed at a time: bounds memory at some ten megabytes.

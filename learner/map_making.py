@@ -30,8 +30,8 @@ from configtron.learner.chance import seeded
 from configtron.learner.class_cells import ClassCells
 from configtron.learner.classes import Classes
 from configtron.learner.columns import Codes, Contexts, Floats, contexts_of
+from configtron.learner.driver_support import Mask
 from configtron.learner.mixes import LEAST_SHARE, arms_of, class_ids, class_shares
-from configtron.learner.reached import Mask
 from configtron.learner.rulebook import LONGEST, learned_profile
 from configtron.learner.table_policy import TablePolicy
 from configtron.learner.traffic import Traffic

@@ -21,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 
 from configtron.learner.columns import Codes, Floats
-from configtron.learner.reached import Mask
+from configtron.learner.driver_support import Mask
 from configtron.learner.table_policy import TablePolicy
 from configtron.model.fleet import MOST_ARMS, WHOLE
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from configtron.learner.columns import Codes, Floats
-from configtron.learner.reached import Mask
+from configtron.learner.driver_support import Mask
 from configtron.learner.sequential.always_valid import width
 from configtron.learner.sequential.differences import GOALS, ArmDifference, ArmLoads, difference
 from configtron.learner.sequential.sample_ratio import by_strata

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The parts that a policy holds: context -> cell, the expectation in each cell, the table it serves (`serving.py`).
+"""The parts that a policy holds: context -> cell, the expectation in each cell, the served table (`table_policy.py`).
 
 A policy is a `TablePolicy` with one of each. `ClassCells`, `PrefixCells`, `OneCell` and `ConditionCells` are
 partitions; `OwnLoads` and `SharedModel` are expectations. A part that learns declares its saved state (`state.read`).
@@ -13,8 +13,8 @@ import numpy as np
 
 from configtron.learner.columns import Codes, Contexts, Decisions, Floats
 from configtron.learner.damage import DamageBound
-from configtron.learner.reached import Mask, tied_configurations
-from configtron.learner.served import Served
+from configtron.learner.driver_support import Mask, tied_configurations
+from configtron.learner.serving_table import Served
 from configtron.learner.tally import Tally, expected_ln, no_tally, own_excess
 from configtron.model.grid import Grid
 from configtron.model.nouns import Context

@@ -16,8 +16,8 @@ import numpy as np
 
 from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.damage import DamageBound
-from configtron.learner.observed import Seen
-from configtron.learner.reached import Mask
+from configtron.learner.driver_support import Mask
+from configtron.learner.outcome_columns import OutcomeColumns
 from configtron.learner.setting import Setting
 from configtron.learner.state import check_shapes, read
 from configtron.learner.tally import Tally, no_tally
@@ -75,12 +75,12 @@ class PrefixCells:
         """Return (1, configurations) whether each may be served everywhere."""
         return bound.everywhere()[None]
 
-    def take(self, seen: Seen, updates: int) -> Seen:
+    def take(self, seen: OutcomeColumns, updates: int) -> OutcomeColumns:
         """Count outcomes, each relative to its site's mean so far; return them as they are."""
         self.tally_ = self.tally_.plus(seen.row, seen.configuration, self._relative(seen))
         return seen
 
-    def _relative(self, seen: Seen) -> Floats:
+    def _relative(self, seen: OutcomeColumns) -> Floats:
         """Return (n,) ln(ms) less the site's mean so far, these loads included."""
         width = len(self.site_count_)
         self.site_count_ = self.site_count_ + np.bincount(seen.site, minlength=width)

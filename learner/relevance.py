@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from configtron.learner.columns import Codes, Contexts, Floats
-from configtron.learner.differing import values_of
+from configtron.learner.split_test import values_of
 from configtron.model.characteristics import BY_NAME, NAMES
 from configtron.model.grid import Grid
 from configtron.model.nouns import Axis

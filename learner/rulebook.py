@@ -9,7 +9,7 @@ Method     A prefix's network is the median of its latest contexts (loss: the me
            class's substitute (`fallback.py`), else to Default. Knobs at their default are left out: no driver can
            refuse a knob that is not set.
 Stop when  every class and prefix has its profile.
-Reads as   profiles by name, prefix -> profile. `judged.py` estimates their cost, on other clients.
+Reads as   profiles by name, prefix -> profile. `rule_cost.py` estimates their cost, on other clients.
 Fails as   a prefix without a known network, or whose class does best with Default, is left out: its clients keep the
            untouched stack.
 Differs    from CT, whose agent decides per connection and knows the website.
@@ -25,7 +25,7 @@ import numpy as np
 
 from configtron.learner.class_cells import classed
 from configtron.learner.columns import Codes, Contexts, Floats
-from configtron.learner.reached import Mask
+from configtron.learner.driver_support import Mask
 from configtron.learner.table_policy import TablePolicy
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid

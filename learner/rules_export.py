@@ -15,10 +15,10 @@ import numpy as np
 
 from configtron.learner.class_cells import classed
 from configtron.learner.columns import Codes, Contexts, Floats
+from configtron.learner.driver_support import Mask
 from configtron.learner.export import EXPORT_LEAF, Export, columns_of, export
 from configtron.learner.fallback import fallback
-from configtron.learner.judged import JudgedOutcomes, Loss, halves, judged, known_outcomes
-from configtron.learner.reached import Mask
+from configtron.learner.rule_cost import JudgedOutcomes, Loss, halves, judged, known_outcomes
 from configtron.learner.rulebook import Rulebook, rulebook
 from configtron.learner.table_policy import TablePolicy
 

@@ -12,7 +12,7 @@ Method     Loads are corrected for where in its class a client is, and Huber-cli
            under a prior too wide the best of many uncertain configurations is a disappointment.
 Stop when  never.
 Reads as   `model()`, from which a policy makes its table.
-Fails as   `BadInput` for a warm start of which nothing can be expressed by these knobs (`mapped.py`).
+Fails as   `BadInput` for a warm start of which nothing can be expressed by these knobs (`tensor_mapping.py`).
 Differs    from CT, which searches every cell on its own: docs/measurements/0019, 0022.
 Source     Lindley and Smith 1972; Huber 1964 (clipped loads); Morris 1983 (a prior's scale from the data).
 """
@@ -25,9 +25,11 @@ from typing import Any
 import numpy as np
 
 from configtron.learner.class_cells import ClassCells
+from configtron.learner.class_spread import Slopes, no_slopes
 from configtron.learner.classes import Classes
 from configtron.learner.clients import CAP, Cap, Clients, buckets_of, no_clients
 from configtron.learner.columns import Codes, Contexts, Floats
+from configtron.learner.driver_support import Mask
 from configtron.learner.features import cell_features, configuration_features, rounds_of
 from configtron.learner.influence import FIRST_LOADS, WHOLE_SIGMAS, first_expected, spread_of, unknown_ln, weights_of
 from configtron.learner.linear import (
@@ -41,14 +43,12 @@ from configtron.learner.linear import (
     sufficient_statistics,
     weights,
 )
-from configtron.learner.mapped import mapped
-from configtron.learner.observed import Seen, joined
-from configtron.learner.reached import Mask
-from configtron.learner.served import Served
+from configtron.learner.outcome_columns import OutcomeColumns, joined
+from configtron.learner.serving_table import Served
 from configtron.learner.setting import Setting
 from configtron.learner.state import check_codes, check_positive, check_shapes, read
+from configtron.learner.tensor_mapping import mapped
 from configtron.learner.warmstart import WarmStart, emulated, plain_spread
-from configtron.learner.within import Slopes, no_slopes
 from configtron.model.tensor import Tensor
 
 # A distorted emulator still knows more than ten thousand real loads spread over some hundred cells; beyond that, its
@@ -121,7 +121,7 @@ class SharedModel:
     """One Bayesian linear model over all cells of network classes and websites.
 
     cells     the classes and the sums of their loads
-    warm      emulated tensor, over whatever configurations and sites (`mapped.py`)
+    warm      emulated tensor, over whatever configurations and sites (`tensor_mapping.py`)
     bounded   whether a load counts less the further off it is (`influence.py`); else it is clipped (Huber)
     """
 
@@ -279,7 +279,7 @@ class SharedModel:
         expected = self.expected_ln()
         return np.where(among, np.exp(expected - expected[:, self.grid.default, None]), np.inf)
 
-    def take(self, seen: Seen, updates: int) -> Seen:
+    def take(self, seen: OutcomeColumns, updates: int) -> OutcomeColumns:
         """Count outcomes by how far off they are and where in its class a client is; return them as they count.
 
         updates: the policy's updates so far, this one included. Arrays of the model have rows for new cells afterwards.
@@ -295,7 +295,7 @@ class SharedModel:
         row, network = self.cells.where(contexts)
         return np.where(self.clients_.is_out(buckets_of(contexts)), -1, row), network
 
-    def _weighed(self, seen: Seen) -> Seen:
+    def _weighed(self, seen: OutcomeColumns) -> OutcomeColumns:
         """Return loads corrected for the client's place in its class, weighted by their residual (`influence.py`) and
         their prefix (`clients.py`)."""
         known = seen.network >= 0
@@ -324,7 +324,7 @@ class SharedModel:
         self.clients_ = self.clients_.plus(client, np.where(expected, rest, np.nan), noise, whose)
         return replace(seen, row=rows, log_ms=log_ms, weight=weight)
 
-    def _expected(self, seen: Seen, known: Mask, row: Codes) -> Floats:
+    def _expected(self, seen: OutcomeColumns, known: Mask, row: Codes) -> Floats:
         """Return (m,) ln(ms) expected of the known ones of these loads, which are of these rows (m,); NaN where nothing
         is."""
         before = self.cells.recent_
@@ -334,7 +334,7 @@ class SharedModel:
         expected = self.expected_[row, seen.configuration[known]]
         return np.where(np.isnan(expected), self.usual_ln(self.rounds_ln_)[row], expected)
 
-    def _clipped(self, seen: Seen) -> Seen:
+    def _clipped(self, seen: OutcomeColumns) -> OutcomeColumns:
         """Return loads corrected for the client's place in its class, and Huber-clipped where they are far off."""
         known = seen.row >= 0
         network, point, row = seen.network[known], seen.point[known], seen.row[known]
@@ -351,7 +351,7 @@ class SharedModel:
         self.slopes_ = self.slopes_.plus(network[expected], away[expected], (rest - beyond)[expected])
         return replace(seen, log_ms=log_ms)
 
-    def _moved(self, before: Seen, after: Seen, classes: Classes) -> Seen:
+    def _moved(self, before: OutcomeColumns, after: OutcomeColumns, classes: Classes) -> OutcomeColumns:
         """Return outcomes as at the centroid they belong to now; `classes` are those they belonged to."""
         known = before.network >= 0
         apart = self.cells.classes_.centroid[after.network[known]] - classes.centroid[before.network[known]]

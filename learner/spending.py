@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from configtron.learner.columns import Codes, Decisions, Floats
+from configtron.learner.driver_support import Mask
 from configtron.learner.features import OPINION_LOADS
 from configtron.learner.ledger import (
     FAR_TIMES,
@@ -33,8 +34,7 @@ from configtron.learner.ledger import (
     settled,
     shares,
 )
-from configtron.learner.observed import Seen
-from configtron.learner.reached import Mask
+from configtron.learner.outcome_columns import OutcomeColumns
 from configtron.learner.shared_model import SharedModel
 from configtron.learner.state import check_shapes, read
 
@@ -130,7 +130,7 @@ class Spending:
         self.cells_, self._cut = no_cells(self.cells.rows), True
         self.account_ = self.account_.carry()
 
-    def settle(self, seen: Seen) -> None:
+    def settle(self, seen: OutcomeColumns) -> None:
         """Enter outcomes, and the decisions since the last update, into the account; an interval ends."""
         default, known, expected = self.default, seen.row >= 0, self.model.expected_
         row, configuration, log_ms = seen.row[known], seen.configuration[known], seen.log_ms[known]

@@ -29,6 +29,8 @@ State = TypeVar("State")
 DTYPE = re.compile(r"[<|][biufU]\d{1,4}")
 # Frozen dataclasses that may stand in a state, by name; modules that define more add theirs on import.
 KINDS: dict[str, type] = {"NetworkClass": NetworkClass}
+# Names that kinds have in a state, where these are not their classes' own.
+SAVED_NAMES: dict[type, str] = {}
 # Fields that kinds had in earlier versions, by kind; modules add theirs on import.
 FORMER: dict[str, tuple[str, ...]] = {}
 
@@ -43,9 +45,20 @@ class OtherVersion(BadInput):
 
 
 def keep(kind: type) -> type:
-    """Return register this frozen dataclass as one that may stand in a state (a class decorator)."""
+    """Register this frozen dataclass as one that may stand in a state (a class decorator)."""
     KINDS[kind.__name__] = kind
     return kind
+
+
+def keep_as(name: str) -> Callable[[type], type]:
+    """Return a class decorator as `keep`; name: of the kind in saved states, where the class had it first."""
+
+    def named(kind: type) -> type:
+        KINDS[name] = kind
+        SAVED_NAMES[kind] = name
+        return kind
+
+    return named
 
 
 def keep_without(*former: str) -> Callable[[type], type]:
@@ -94,9 +107,10 @@ def _plain(value: Any) -> Any:
         return {"array": packed, "dtype": little.dtype.str, "shape": list(value.shape)}
     if isinstance(value, np.generic):
         return _plain(value.item())
-    if dataclasses.is_dataclass(value) and KINDS.get(type(value).__name__) is type(value):
+    name = SAVED_NAMES.get(type(value), type(value).__name__)
+    if dataclasses.is_dataclass(value) and KINDS.get(name) is type(value):
         fields = {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-        return {"kind": type(value).__name__, "fields": fields}
+        return {"kind": name, "fields": fields}
     if isinstance(value, dict):
         return {"map": [[_plain(key), _plain(item)] for key, item in value.items()]}
     if isinstance(value, tuple):

@@ -19,12 +19,12 @@ import numpy as np
 
 from configtron.learner.clients import buckets_of, impossible
 from configtron.learner.columns import ARM, ARMS, Codes, Contexts, Decisions, Floats, contexts_of, site_codes
-from configtron.learner.damage import DamageBound
-from configtron.learner.observed import Seen, joined, nothing_seen
+from configtron.learner.damage import DamageBound, bounded
+from configtron.learner.driver_support import Mask, tied_configurations
+from configtron.learner.outcome_columns import OutcomeColumns, joined, no_outcomes
 from configtron.learner.parts import CellModel, OwnLoads, Partition, Saved
-from configtron.learner.reached import Mask
-from configtron.learner.served import Served
-from configtron.learner.serving import ServedTable
+from configtron.learner.posterior_draws import within_bound
+from configtron.learner.serving_table import Served, always, within
 from configtron.learner.setting import Setting
 from configtron.learner.state import check_shapes, decode, encode, read, rng_state, set_rng_state
 from configtron.model.errors import BadInput
@@ -43,8 +43,64 @@ class TableState:
 
     class_ids_: tuple[str, ...]
     updates_: int
-    waiting_: list[Seen]
+    waiting_: list[OutcomeColumns]
     served_: Served
+
+
+class ServedTable:
+    """The table that a policy serves until its next update; Default everywhere at the start.
+
+    Two limits, in this order: configurations that can be put in force (`choose_among`), and a bound on damage to
+    neighbours (`keep_within`). A choice outside a limit is replaced by the most similar one inside it.
+
+    served  the table, within both limits
+    among   (configurations,) those that may be chosen, None for all
+    bound   on damage (`damage.py`), None for none; not part of a state (`saved.Recipe` has it)
+    """
+
+    def __init__(self, grid: Grid, cells: Partition):
+        self.grid, self.cells = grid, cells
+        self.among: Mask | None = None
+        self.bound: DamageBound | None = None
+        self.served = always(np.full(cells.rows, grid.default), "default", grid.default)
+
+    def put(self, served: Served) -> None:
+        """Serve this table from now on."""
+        if self.among is not None:
+            served = within(served, tied_configurations(self.grid, self.among))
+        if self.bound is not None:
+            mask, of_row = self.allowed()
+            served = bounded(served, mask if self.among is None else mask & self.among, of_row, self.grid)
+        self.served = served
+
+    def keep_within(self, bound: DamageBound | None) -> None:
+        """Serve nothing from now on that harms neighbours where a client is; None: whatever it does to them."""
+        self.bound = bound
+        self.put(self.served)
+
+    def choose_among(self, among: Mask) -> None:
+        """Serve only these configurations, (configurations,), and Default, from now on."""
+        self.among = among | (np.arange(len(self.grid)) == self.grid.default)
+        self.put(self.served)
+
+    def allowed(self) -> tuple[Mask, Codes]:
+        """Return (classes, configurations) whether each may be served, and (rows,) each row's class; without classes
+        one for all rows."""
+        assert self.bound is not None, "a table with a bound"
+        return self.cells.allowed(self.bound), self.cells.class_of_row()
+
+    def may(self, candidates: Codes) -> Mask | None:
+        """Return (rows, candidates) which of these may be served by the bound on damage; None: no bound."""
+        if self.bound is None:
+            return None
+        allowed, of_row = self.allowed()
+        found: Mask = allowed[of_row][:, candidates]
+        return found
+
+    def only_allowed(self, mean: Floats, wanted: Floats, candidates: Codes) -> Floats:
+        """Return values (rows, candidates), the less the better, as `within_bound` does; mean as there."""
+        may = self.may(candidates)
+        return wanted if may is None else within_bound(wanted[:, None].copy(), mean, may)[:, 0]
 
 
 class TablePolicy:
@@ -84,7 +140,7 @@ class TablePolicy:
         self.cells, self.model = cells, model or OwnLoads(cells, grid)
         self.table = ServedTable(grid, cells)
         self.updates_ = 0
-        self.waiting_: list[Seen] = []
+        self.waiting_: list[OutcomeColumns] = []
         self._held = 0
 
     @classmethod
@@ -193,7 +249,7 @@ class TablePolicy:
 
     # --- outcomes ----------------------------------------------------------------------------------------------------
 
-    def learn(self, seen: Seen) -> None:
+    def learn(self, seen: OutcomeColumns) -> None:
         """Take in outcomes (perhaps none) and make `served_`."""
         if self.LEARNS:
             raise NotImplementedError
@@ -214,7 +270,7 @@ class TablePolicy:
         site = self.site_codes(contexts)
         numbers = (decisions.row, decisions.network, decisions.configuration)
         whole, client = np.where(impossible(contexts, plt_ms), 0.0, 1.0), buckets_of(contexts)
-        seen, at = Seen(*numbers, site, self.cells.points(contexts), np.log(plt_ms), whole, client), 0
+        seen, at = OutcomeColumns(*numbers, site, self.cells.points(contexts), np.log(plt_ms), whole, client), 0
         while at < len(seen):
             upto = min(len(seen), at + self.due())
             if self.SCREENS and not screened:
@@ -255,7 +311,7 @@ class TablePolicy:
 
     def update(self) -> None:
         """Learn from the outcomes that wait."""
-        seen = joined(self.waiting_) if self.waiting_ else nothing_seen()
+        seen = joined(self.waiting_) if self.waiting_ else no_outcomes()
         self.waiting_, self._held = [], 0
         self.updates_ += 1
         self.learn(seen)

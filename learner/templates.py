@@ -16,8 +16,8 @@ from __future__ import annotations
 import numpy as np
 
 from configtron.learner.columns import Codes, Floats
-from configtron.learner.mapped import Mapped, filled, mapped
 from configtron.learner.setting import Setting
+from configtron.learner.tensor_mapping import Mapped, filled, mapped
 from configtron.model.grid import Grid
 from configtron.model.tensor import Tensor
 

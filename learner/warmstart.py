@@ -24,7 +24,7 @@ from configtron.learner.classes import points_of
 from configtron.learner.columns import Codes, Floats, conditions_of
 from configtron.learner.features import NETWORK_COLUMNS, SITE_SHARE, cell_features, rounds_sums
 from configtron.learner.linear import Evidence, Spread, evidence, sufficient_statistics
-from configtron.learner.mapped import Mapped, filled
+from configtron.learner.tensor_mapping import Mapped, filled
 from configtron.model.nouns import Axis
 
 # Spread of one load around its cell's and configuration's mean, until repeats have shown it.

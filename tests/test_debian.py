@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rigs import ROOT
+from tests.support import ROOT
 
 # What the package's scripts do where there is no systemctl: deb-systemd-helper, update-rc.d.
 APT = """#!/bin/sh

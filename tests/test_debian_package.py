@@ -16,7 +16,7 @@ import pytest
 
 import configtron
 from configtron.tune.fleet_units import AGENT, MANAGER
-from rigs import ROOT
+from tests.support import ROOT
 
 pytestmark = [pytest.mark.wheel, pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="needs dpkg-deb")]
 

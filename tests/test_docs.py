@@ -19,8 +19,8 @@ import pytest
 from configtron.model.characteristics import BY_NAME, NAMES
 from configtron.model.knobs import MEASURED
 from configtron.report import connection_rows, contexts
-from rigs import ROOT
-from rigs.isolation import apart
+from tests.support import ROOT
+from tests.support.isolation import apart
 
 PAGES = sorted(
     [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + list((ROOT / "docs").rglob("*.md"))
@@ -30,7 +30,7 @@ ELSEWHERE = re.compile(r"^(~|/|\.venv|net/|newsfragments/icw)")
 # Some 30 s on an idle machine; longer than this is a hang.
 LIMIT_S = 600
 # What marks a quoted word as a path of this repository.
-FOLDERS = ("benchmarks/ configtron/ db/ docs/ fingerprint/ fixtures/ newsfragments/ probe/ rigs/ tests/").split()
+FOLDERS = ("benchmarks/ configtron/ db/ docs/ fingerprint/ fixtures/ newsfragments/ probe/ tests/").split()
 
 
 def commands(

@@ -30,7 +30,7 @@ from configtron.model.draw import (
     unit_of,
 )
 from configtron.model.errors import BadInput
-from rigs import ROOT
+from tests.support import ROOT
 
 HEADER = ROOT / "kmod" / "draw.h"
 # The key of the published vectors (Aumasson and Bernstein, appendix A): 00 01 02 ... 0f.

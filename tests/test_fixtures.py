@@ -26,7 +26,7 @@ from configtron.service.replay import expected
 from configtron.service.replay.playing import Task, play
 from fixtures.mint import FOLDER_BYTES, HERE, ORIGIN, RECORDING, REGION, group, host_of, internet_of
 from fixtures.recipes import RECIPES, Recipe
-from rigs import ROOT
+from tests.support import ROOT
 from tests.support.rules import offenders
 
 TOTAL_BYTES = 3_000_000

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from rigs import ROOT
-from rigs.children import child, default_signals
-from rigs.waiting import PATIENCE_S, until
+from tests.support import ROOT
+from tests.support.children import child, default_signals
+from tests.support.waiting import PATIENCE_S, until
 
 # Tests that Ctrl-C falls into: the code under test takes the exception, or the signal.
 CAUGHT = """
@@ -33,7 +33,7 @@ HANDLED = """
 TESTS = """
 import signal
 from pathlib import Path
-from rigs.waiting import until
+from tests.support.waiting import until
 
 def wait(ends=lambda: False):
     Path("begun").touch()
@@ -84,16 +84,22 @@ def test_a_block_that_fails_leaves_no_child() -> None:
 
 def careless(source: str) -> list[str]:
     """Return how a file's children may outlive a block that fails, or never hear of SIGINT."""
-    found = ["with subprocess.Popen: rigs.children.child also ends it"] if "with subprocess.Popen(" in source else []
+    found = (
+        ["with subprocess.Popen: tests.support.children.child also ends it"]
+        if "with subprocess.Popen(" in source
+        else []
+    )
     interrupts = re.search(r"(send_signal|kill|killpg)\([^)\n]*(SIGINT|\b(number|kind|how)\))", source)
     if interrupts and "Popen" in source and not re.search(r"\bchild\(|default_signals", source):
-        found.append("SIGINT for a child that may ignore it: preexec_fn=default_signals, or rigs.children.child")
+        found.append(
+            "SIGINT for a child that may ignore it: preexec_fn=default_signals, or tests.support.children.child"
+        )
     return found
 
 
 def test_children_end_and_hear_sigint() -> None:
-    files = [file for folder in ("tests", "benchmarks", "rigs") for file in (ROOT / folder).rglob("*.py")]
-    here = {Path(__file__), ROOT / "rigs" / "children.py"}
+    files = [file for folder in ("tests", "benchmarks") for file in (ROOT / folder).rglob("*.py")]
+    here = {Path(__file__), ROOT / "tests" / "support" / "children.py"}
     found = {str(file): what for file in files if file not in here and (what := careless(file.read_text()))}
     assert found == {}
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from rigs import ROOT
+from tests.support import ROOT
 from tests.support.rules import offenders
 from tests.test_packaging import config, lines
 

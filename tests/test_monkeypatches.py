@@ -7,7 +7,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from rigs import ROOT
+from tests.support import ROOT
 from tests.support.sources import nodes
 
 # How many there are; lower it with each that has become an argument.

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 import configtron
-from rigs import ROOT
-from rigs.waiting import PATIENCE_S
+from tests.support import ROOT
+from tests.support.waiting import PATIENCE_S
 
 FOLDERS = ("db", "fingerprint", "learner", "probe", "tune")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Each block of these documents runs in a bare Debian with systemd, or a marker says why not (rigs/page_blocks.py)."""
+"""Each block of these documents runs in a bare Debian with systemd, or a marker says why not (page_blocks.py)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from rigs import ROOT
-from rigs.bare_debian import Unmade, bare_debian
-from rigs.containers import Container
-from rigs.page_blocks import Shell, blocks, faults, unmarked
+from tests.support import ROOT
+from tests.support.bare_debian import Unmade, bare_debian
+from tests.support.containers import Container
+from tests.support.page_blocks import Shell, blocks, faults, unmarked
 
 PAGES = ("tune", "probe", "learn", "loop", "outcomes", "fleet")
 # This repository, its programs first; plain text, 110 wide.

@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib
 import re
 
-from rigs import ROOT
+from tests.support import ROOT
 from tests.support.sources import sources
 
 # Marked essential by Debian, or a dependency of one that is: on every machine.
@@ -39,7 +39,7 @@ def test_programs_of_the_lab_host_are_installed_by_make() -> None:
 
 
 def test_servers_on_the_host_are_installed_by_make() -> None:
-    from rigs.servers import SERVERS
+    from tests.support.servers import SERVERS
 
     wanted = {"nginx-light" if server.package == "nginx" else server.package for server in SERVERS.values()}
     assert wanted - listed() == set()

@@ -8,8 +8,8 @@ import signal
 import subprocess
 from pathlib import Path
 
-from rigs.children import child, default_signals
-from rigs.waiting import PATIENCE_S, until
+from tests.support.children import child, default_signals
+from tests.support.waiting import PATIENCE_S, until
 
 SCRIPT = Path(__file__).parent.parent / ".ci" / "progress"
 OUTPUT = """Reading package lists...

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from rigs import ROOT
+from tests.support import ROOT
 from tests.support.sources import nodes, sources
 
 ROW = re.compile(r"^\| `([a-z0-9:*-]+)` \| (.+?) \| (.+?) \|$", re.M)

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import pytest
 
-from rigs import ROOT
-from rigs.waiting import GUEST_S
+from tests.support import ROOT
+from tests.support.waiting import GUEST_S
 
 # A step of a recipe: a new file, lines before or after a line of a file, or a command that makes files.
 STEP = re.compile(
@@ -25,7 +25,7 @@ STEP = re.compile(
 CHECK = re.compile(r"^    python -m (pytest .+)$", re.M)
 # What a copy needs to run tests.
 COPIED = (
-    "benchmarks configtron db docs fingerprint fixtures fleet kmod lab learner probe report rigs studies tests tune "
+    "benchmarks configtron db docs fingerprint fixtures fleet kmod lab learner probe report studies tests tune "
     "conftest.py setup.cfg pyproject.toml ruff.toml README.md CONTRIBUTING.md Makefile"
 ).split()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rigs import ROOT
+from tests.support import ROOT
 from tests.support.changed import changed_files, distances
 from tests.support.selection import digest, recorded, table
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from rigs.shown import differences
+from tests.support.shown import differences
 
 SHOWN = (
     "policy     span         sessions  median                  s",

@@ -14,7 +14,7 @@ from configtron.lab.testbed.studies import STUDIES
 from configtron.model.errors import DONE
 from configtron.model.repeats import StoppingRule, judge
 from configtron.model.tensor import Tensor, read
-from rigs import ROOT
+from tests.support import ROOT
 
 FILE = ROOT / "fixtures" / "tensor" / "smoke.npz"
 STUDY, RULE = STUDIES["smoke"], StoppingRule((6, 12, 24))

@@ -23,8 +23,8 @@ from configtron.cli.root import root
 from configtron.linux.netns import holds
 from configtron.model.packages import PACKAGES
 from configtron.service.doctor import CAPABILITIES
-from rigs import ROOT
-from rigs.waiting import PATIENCE_S
+from tests.support import ROOT
+from tests.support.waiting import PATIENCE_S
 from tests.test_packaging import built_wheel
 
 pytestmark = pytest.mark.wheel

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from rigs import ROOT
+from tests.support import ROOT
 from tests.support.sources import nodes, parsed, snake, sources
 
 # Words that no network engineer would search for, with the words of the field in their place.

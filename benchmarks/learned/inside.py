@@ -25,7 +25,7 @@ from benchmarks.tuned.hands import Step, run
 from benchmarks.tuned.inside import _capturing
 from benchmarks.tuned.place import PORT, SETTLE_S, Client, fetched
 from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT
-from rigs.children import child
+from tests.support.children import child
 
 OUTPUT = Path(GUEST_OUTPUT)
 DB = place.FOLDER / "configtron.db"

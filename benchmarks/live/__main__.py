@@ -42,7 +42,7 @@ from benchmarks.live.scenario import (
 from benchmarks.page_marks import into
 from configtron.learner.columns import Codes, Floats
 from configtron.model.errors import BadInput
-from rigs.live_world import LiveWorld, Loads
+from tests.support.live_world import LiveWorld, Loads
 
 POLICIES = {"thompson": "configtron (thompson)", "configtron": "ConfigTron's ensemble", "mab_nc": "MAB+NC"}
 # Between which tables are written into a page.

@@ -21,7 +21,7 @@ from configtron.learner.map_making import MapOptions
 from configtron.model.fleet import FleetMap, OutcomeRow
 from configtron.model.grid import Grid
 from configtron.model.nouns import Profile
-from rigs.live_world import LiveWorld, Loads
+from tests.support.live_world import LiveWorld, Loads
 
 KEY = bytes(range(16))
 EPOCH_NS = 600 * 10**9

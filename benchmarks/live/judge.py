@@ -15,7 +15,7 @@ import numpy as np
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.sequential.always_valid import width
 from configtron.learner.sequential.differences import MEDIAN, P95, ArmLoads, difference
-from rigs.live_world import Loads
+from tests.support.live_world import Loads
 
 RESAMPLES = 1_000
 # First number of the seeds of the bootstrap.

@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.live.fleet import Run
 from configtron.learner.columns import Codes, Floats
 from configtron.model.grid import Grid
-from rigs.live_world import LiveWorld, Loads
+from tests.support.live_world import LiveWorld, Loads
 
 
 def configurations(world: LiveWorld, grid: Grid) -> Codes:

@@ -17,8 +17,8 @@ from configtron.model.nouns import Profile
 from configtron.model.tensor import Tensor, read
 from configtron.service.learning.reach import allowed
 from configtron.tune.guard import MOST_PACED_WINDOW, Limits
-from rigs import ROOT
-from rigs.live_world import LiveWorld, clients_of
+from tests.support import ROOT
+from tests.support.live_world import LiveWorld, clients_of
 
 MEASURED = ROOT / "fixtures" / "tensor" / "live.npz"
 # What is set by a kernel, connection by connection; HTTP's version is its server's.

@@ -37,7 +37,7 @@ from configtron.model.close_records import CloseRecord, OpenRecord
 from configtron.model.grid import Grid
 from configtron.model.nouns import Profile
 from configtron.service.learning.serve_local import TURN_S, reachable_grid
-from rigs.guest_module import MODULE
+from tests.support.guest_module import MODULE
 
 OUTPUT, GROUPS = Path(GUEST_OUTPUT), Path("/run/cgroup")
 # Clients of an epoch that a prefix needs to be listed.

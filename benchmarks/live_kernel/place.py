@@ -31,7 +31,7 @@ from configtron.lab.testbed.wires import CONGESTION_CONTROLS, ENDS, EVERYWHERE, 
 from configtron.linux.netns import enter
 from configtron.linux.qdisc import Qdisc, Qdiscs, differences, netem
 from configtron.model.errors import Mismatch, Missing
-from rigs import ROOT
+from tests.support import ROOT
 
 # Where the servers' files, sockets and databases are.
 FOLDER = Path("/run/live")

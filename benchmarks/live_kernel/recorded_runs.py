@@ -20,7 +20,7 @@ from benchmarks.live_kernel.draw_checks import RecordedRun, parse_run
 from benchmarks.live_kernel.scenario import KernelScenario, pages
 from configtron.lab.testbed import loads, servers
 from configtron.model.errors import BadInput
-from rigs import guest_module
+from tests.support import guest_module
 
 # Real time after which a run is ended.
 LIMIT_S = 3 * 3600

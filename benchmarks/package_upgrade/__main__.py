@@ -32,9 +32,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.package_upgrade import page_visits
-from rigs import ROOT
-from rigs.children import child
-from rigs.containers import NETWORK, Container, container, network, ran
+from tests.support import ROOT
+from tests.support.children import child
+from tests.support.containers import NETWORK, Container, container, network, ran
 
 NAMES = ("upgraded-manager", "upgraded-server", "upgraded-visitors")
 MANAGER, SERVER, VISITORS = (f"{NETWORK}.{at}" for at in range(2, 5))

@@ -19,8 +19,8 @@ from benchmarks.scheme_oracles import copa_oracle, gcc_oracle, ledbat_oracle
 from benchmarks.scheme_oracles.fetched import PION, TQUIC, UTP_NATIVE, Unavailable
 from configtron.lab.schemes.copa import Copa
 from configtron.lab.schemes.ledbat import Ledbat
-from rigs import ROOT
-from rigs.oracle_inputs import (
+from tests.support import ROOT
+from tests.support.oracle_inputs import (
     AGREE,
     COPA_PATHS,
     LEDBAT_PATHS,

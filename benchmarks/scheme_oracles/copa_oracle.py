@@ -11,8 +11,8 @@ from typing import Self, TypedDict
 from benchmarks.scheme_oracles.fetched import tquic_copa
 from configtron.lab.schemes.copa import DEFAULT_DELTA
 from configtron.lab.schemes.scheme import LEAST_CWND, PACKET_BYTES, SendingLimit
-from rigs.oracle_inputs import COPA_PATHS, MICRO, Move, Settled, settled, two
-from rigs.scripted_path import ScriptedPath, Starting, run
+from tests.support.oracle_inputs import COPA_PATHS, MICRO, Move, Settled, settled, two
+from tests.support.scripted_path import ScriptedPath, Starting, run
 
 # A flow whose acknowledgements ours gets too: half of the rate is gone after a while.
 MOVED_S, SLOWER_AT_S = 3.0, 1.5

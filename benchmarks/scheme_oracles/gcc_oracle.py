@@ -7,7 +7,7 @@ import os
 import subprocess
 
 from benchmarks.scheme_oracles.fetched import PATIENCE_S, Unavailable, pion
-from rigs.oracle_inputs import SEEDS, groups
+from tests.support.oracle_inputs import SEEDS, groups
 
 
 def answers() -> list[str]:

@@ -7,8 +7,8 @@ from typing import TypedDict
 
 from benchmarks.scheme_oracles.fetched import libutp
 from benchmarks.scheme_oracles.libutp_flows import UtpFlow, run
-from rigs.oracle_inputs import LATE_S, LEDBAT_PATHS, SECONDS, TWO_PATH, TWO_SECONDS, Settled
-from rigs.scripted_path import ScriptedPath
+from tests.support.oracle_inputs import LATE_S, LEDBAT_PATHS, SECONDS, TWO_PATH, TWO_SECONDS, Settled
+from tests.support.scripted_path import ScriptedPath
 
 # Of the steps of the last flow one in so many is kept, once its slow start is over.
 EVERY, FROM = 20, 200

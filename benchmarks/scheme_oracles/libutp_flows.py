@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from configtron.lab.schemes.scheme import PACKET_BYTES
-from rigs.scripted_path import Link, ScriptedPath
+from tests.support.scripted_path import Link, ScriptedPath
 
 # Names of utp.h, in its order; those that are used here.
 ACCEPT, READ, STATE, MILLISECONDS, MICROSECONDS, LOG, SENDTO = 1, 4, 6, 11, 12, 14, 15

@@ -25,7 +25,7 @@ from configtron.studies.sim.noise import Noise
 from configtron.studies.sim.sessions import Sessions, networks_of
 from configtron.studies.sim.world import tensor_of, warm_of
 from configtron.studies.sim.worldfile import Brought, first, read, write
-from rigs import ROOT
+from tests.support import ROOT
 
 MEASURED = ROOT / "fixtures" / "tensor" / "versions.npz"
 CLASSES, UPDATE_EVERY, UPDATE_EVERY_LAB = 20, 500, 50

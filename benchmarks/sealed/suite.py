@@ -35,7 +35,7 @@ from benchmarks.sealed.ground import Spec, made, quick, standard
 from benchmarks.sealed.play import play
 from configtron.learner import PREFERRED
 from configtron.model.errors import BadInput
-from rigs import ROOT
+from tests.support import ROOT
 
 BEGIN, END = "<!-- sealed suite: begin -->", "<!-- sealed suite: end -->"
 RUN = "run.json"

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import evidence
 from benchmarks.evidence_rows import LAB, LONG, ROWS, SHORT, PaperRow, cell, found, several, shares
-from rigs import ROOT
+from tests.support import ROOT
 
 CSV = "study,row,column,x,value,low,high,worlds,paper\nknobs,initcwnd,p95 excess,,0.186,0,0,2,\nknobs,a,b,3,9,0,0,2,\n"
 EXPERIMENTS = (ROOT / "docs" / "experiments.md").read_text()

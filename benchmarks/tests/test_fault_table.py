@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.fault_table import PAGE, TEST, Row, all_rows, page_with, rows_of, table, written
 from configtron.model.errors import BadInput
-from rigs import ROOT
+from tests.support import ROOT
 
 
 def test_the_page_has_the_table_of_the_rows() -> None:

@@ -7,7 +7,7 @@ import json
 
 from benchmarks.fault_table import Row
 from benchmarks.fleet_killing import row
-from rigs.fleet_killing import KillingFound
+from tests.support.fleet_killing import KillingFound
 
 
 def found(stage: str, at_s: float, faster: float = 0.8) -> KillingFound:

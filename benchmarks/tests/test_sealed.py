@@ -24,7 +24,7 @@ from benchmarks.sealed.rounds import Pages, Paths, times_ms
 from configtron.learner import POLICIES, PREFERRED
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid, live_grid
-from rigs import ROOT
+from tests.support import ROOT
 
 SEED, SMALL = 5, 24
 GRID = live_grid()

@@ -13,9 +13,9 @@ from benchmarks.turn_taking import MERGED, SCENARIOS, Judged, judge, run, stand,
 from benchmarks.turns.captures import Capture, split, unproven
 from configtron.fingerprint.passive.connection_report import ConnectionReport
 from configtron.model.nouns import ACK, Observation
-from rigs import capture_bytes as write
-from rigs.made_capture import FULL, RTT_S, Conversation
-from rigs.read_capture import reports
+from tests.support import capture_bytes as write
+from tests.support.made_capture import FULL, RTT_S, Conversation
+from tests.support.read_capture import reports
 
 ASKED, FLIGHT = RTT_S + 0.001, 2 * RTT_S + 0.001
 

@@ -12,8 +12,8 @@ import pytest
 from benchmarks.tune import FIGURES, Ratio, verdict
 from configtron.model.tuning import Place
 from configtron.tune.drivers.bpf.ebpf_driver import EbpfDriver
-from rigs import ROOT
-from rigs.waiting import PATIENCE_S
+from tests.support import ROOT
+from tests.support.waiting import PATIENCE_S
 
 GOOD = Ratio(1.000, 0.998, 1.004)
 # As once measured: kmod and ebpf with a hundred thousand prefixes.

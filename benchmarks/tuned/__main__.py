@@ -24,7 +24,7 @@ from benchmarks.tuned.judged import aligned, by_gateway, by_prefix, scenes, sigh
 from configtron.model.errors import INTERRUPTED, USAGE, ConfigtronError
 from configtron.report.page.tuned import Sights, TunedPage, page
 from configtron.tune.drivers import DRIVERS as KNOWN
-from rigs import guest_module
+from tests.support import guest_module
 
 # Those that distinguish prefixes, best first.
 DRIVERS = tuple(name for name in ("kmod", "ebpf", "route") if name in KNOWN)

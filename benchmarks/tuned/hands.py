@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from benchmarks.tuned.place import GATEWAY4, Client
-from rigs.guest_module import MODULE
+from tests.support.guest_module import MODULE
 
 
 class Step(NamedTuple):

@@ -21,7 +21,7 @@ from benchmarks.tuned.hands import ByGateway, Hand, Step, Verb, wished
 from benchmarks.tuned.place import CLIENTS, PORT, fetched, raised
 from benchmarks.tuned.remains import differences, snapshot
 from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT
-from rigs.children import child
+from tests.support.children import child
 
 OUTPUT = Path(GUEST_OUTPUT)
 # More of a step's words are on the page.

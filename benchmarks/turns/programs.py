@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from rigs.impaired_path import Rig
+from tests.support.impaired_path import Rig
 
 HOST, FIRST_PORT = "10.99.0.2", 7000
 PAGES = {"small": 900, "mid": 40_000, "big": 200_000}

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from configtron.learner.beginning import ALIKE_LN, divergence_of
 from configtron.learner.class_cells import classed
 from configtron.learner.classes import Classes, of_tensor
+from configtron.learner.initial_classes import ALIKE_LN, divergence_of
 from configtron.learner.repeated import Repeats, repeats
 from configtron.studies.sim.loop import loads
 from configtron.studies.sim.metrics import away

@@ -14,7 +14,7 @@ import numpy as np
 
 from configtron.learner.columns import Codes, Floats, conditions_of
 from configtron.learner.damage import BOUND, damage_bound, high_of, unmeasured
-from configtron.learner.reached import Mask
+from configtron.learner.driver_support import Mask
 from configtron.learner.table_policy import TablePolicy
 from configtron.model.tensor import Tensor
 from configtron.studies.sim.loop import Replay

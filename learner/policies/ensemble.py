@@ -30,11 +30,11 @@ import numpy.typing as npt
 from configtron.learner.cell_search import FIRST_SAMPLES, CellSearch
 from configtron.learner.class_cells import ClassCells
 from configtron.learner.columns import ARM, Codes, Floats
-from configtron.learner.observed import Seen
+from configtron.learner.outcome_columns import OutcomeColumns
 from configtron.learner.parts import Saved
 from configtron.learner.policy_row import PolicyRow
 from configtron.learner.searches import DONE, FIRST, Searches, Stop, observed_best, shrunk_best
-from configtron.learner.served import Served
+from configtron.learner.serving_table import Served
 from configtron.learner.setting import CLASSES, ENGINE, Setting
 from configtron.learner.state import read
 from configtron.learner.table_policy import TablePolicy
@@ -132,7 +132,7 @@ class Ensemble(TablePolicy):
             found[row - before, : len(seeds)] = seeds
         return found
 
-    def learn(self, seen: Seen) -> None:
+    def learn(self, seen: OutcomeColumns) -> None:
         before = self.cells.rows
         seen = self.cells.take(seen, self.updates_)
         if self.cells.rows > before:

@@ -28,21 +28,21 @@ import numpy as np
 
 from configtron.learner.class_cells import ClassCells
 from configtron.learner.columns import ARM, Codes, Contexts, Decisions, Floats
-from configtron.learner.drawn import DrawLimits, excess_at_full_width
+from configtron.learner.driver_support import Mask
 from configtron.learner.dropping import Dropping
 from configtron.learner.linear import Model
-from configtron.learner.observed import Seen
+from configtron.learner.outcome_columns import OutcomeColumns
 from configtron.learner.parts import Saved
 from configtron.learner.policy_row import PolicyRow
-from configtron.learner.reached import Mask
+from configtron.learner.posterior_draws import DrawLimits, excess_at_full_width
 from configtron.learner.screening import purse
-from configtron.learner.served import Served
+from configtron.learner.serving_table import Served
 from configtron.learner.setting import CLASSES, SPENDS, WARM, Setting
 from configtron.learner.shared_model import ModelOptions, SharedModel
 from configtron.learner.spending import Spending
 from configtron.learner.table_policy import TablePolicy
 from configtron.learner.templates import ready
-from configtron.learner.unloaded import barred
+from configtron.learner.unobserved_values import barred
 
 # Sessions that get Default in every cell: the baseline must itself be measured, or a warm start that is wrong about
 # Default is never found out. One in a hundred costs a hundredth of the gain.
@@ -121,7 +121,7 @@ class Thompson(TablePolicy):
         """Return (configuration, class it is dropped in or "" for everywhere, loads that it took) of each."""
         return self.dropping.dropped()
 
-    def learn(self, seen: Seen) -> None:
+    def learn(self, seen: OutcomeColumns) -> None:
         before = self.cells.rows
         seen = self.model.take(seen, self.updates_)
         if self.cells.rows > before:

@@ -37,7 +37,7 @@ from statistics import NormalDist
 import numpy as np
 
 from configtron.learner.columns import Codes, Floats
-from configtron.learner.reached import Mask
+from configtron.learner.driver_support import Mask
 from configtron.learner.repeated import SIGMAS_PER_MAD
 from configtron.model.student import student_quantile
 

@@ -14,7 +14,7 @@ import pytest
 from configtron.cli.outermost import run
 from configtron.model.errors import CONDITION, DONE, NOTHING, USAGE
 from configtron.service.replay.adoption import expected_of
-from rigs import ROOT
+from tests.support import ROOT
 
 Spoken = pytest.CaptureFixture[str]
 RECORDING = ROOT / "fixtures" / "icw" / "10" / "trace.pcapng.gz"

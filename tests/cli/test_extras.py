@@ -12,7 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from configtron.model.packages import PACKAGES, missing
-from rigs import ROOT
+from tests.support import ROOT
 from tests.support.sources import parsed, sources
 from tests.test_packaging import lines
 

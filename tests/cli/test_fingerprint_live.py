@@ -33,9 +33,9 @@ from configtron.probe.wire.namespaces import ip
 from configtron.service.capture.live import InterfaceListener
 from configtron.service.capture.sockets import SocketPoller
 from configtron.service.capture.watching import ContextWatch
-from rigs.children import child
-from rigs.waiting import PATIENCE_S, until
 from tests.support import mmdb
+from tests.support.children import child
+from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.root
 

@@ -14,8 +14,8 @@ import pytest
 
 from configtron.cli.outermost import run
 from configtron.model.errors import DONE, NOTHING, PARTIAL, PRIVILEGE, USAGE
-from rigs import ROOT
-from rigs import capture_bytes as write
+from tests.support import ROOT
+from tests.support import capture_bytes as write
 
 Spoken = pytest.CaptureFixture[str]
 

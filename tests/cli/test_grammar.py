@@ -27,7 +27,7 @@ from configtron.service import campaign
 from configtron.service.campaign.inputs import blocklist_of, targets_of, vantages_of
 from configtron.service.campaign.run_config import options_of, run_config
 from configtron.service.campaign.run_options import ProbeOptions
-from rigs import ROOT
+from tests.support import ROOT
 from tests.support.sample_results import VANTAGES
 from tests.support.sample_results import run as sample_run
 

@@ -10,9 +10,9 @@ import sys
 import pytest
 
 from configtron.model.errors import INTERRUPTED
-from rigs import ROOT
-from rigs.children import default_signals
-from rigs.waiting import PATIENCE_S
+from tests.support import ROOT
+from tests.support.children import default_signals
+from tests.support.waiting import PATIENCE_S
 
 # A process that gets SIGINT when a module of that name is looked for, or has just been run.
 SCRIPT = """

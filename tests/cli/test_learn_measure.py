@@ -23,9 +23,9 @@ from configtron.lab.testbed import measure as module
 from configtron.lab.testbed import orphans, servers, studies
 from configtron.model.errors import CONDITION, DONE, INTERRUPTED, NOTHING, PARTIAL, REFUSED, USAGE
 from configtron.model.tensor import read
-from rigs import ROOT
-from rigs.waiting import until
+from tests.support import ROOT
 from tests.support.lab import pretended_guest as pretend
+from tests.support.waiting import until
 
 Spoken = pytest.CaptureFixture[str]
 SMALL = ["--smoke", "--condition", "hotcloud:1/50/0", "--condition", "hotcloud:5/150/5", "--looks", "6,12,24"]

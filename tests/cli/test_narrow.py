@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from configtron.cli.outermost import run
-from rigs import ROOT
+from tests.support import ROOT
 from tests.support.learn_command import Typed, filled, typed
 from tests.support.memory_stack import Stack, stack
 from tests.support.tune_command import TuneCommand, tune, wanted

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from configtron.cli.root import root
 from configtron.model.choices import PROFILES
 from configtron.service import campaign
-from rigs import ROOT
+from tests.support import ROOT
 
 MILLION = ("probe", "plan", "--top", "1000000", "--vantages", "20")
 

@@ -21,7 +21,7 @@ from configtron.model.errors import CONDITION, DONE, NOTHING, PARTIAL, USAGE
 from configtron.model.records import canonical, result_from_json
 from configtron.service.campaign.runs import run_folder
 from configtron.service.replay import expected, playing
-from rigs import ROOT
+from tests.support import ROOT
 
 FOLDER = ROOT / "fixtures" / "icw" / "10"
 RECORDING = "trace.pcapng.gz"

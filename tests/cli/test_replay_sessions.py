@@ -20,7 +20,7 @@ from configtron.studies.registry.earlier_names import SIMULATED
 from configtron.studies.registry.sessions_run import SessionsOptions
 from configtron.studies.sim import simulation
 from configtron.studies.sim.simulation import ReplayPace, part
-from rigs import ROOT
+from tests.support import ROOT
 from tests.support.learn_command import Typed, replayed, rows, typed
 
 __all__ = ["typed"]

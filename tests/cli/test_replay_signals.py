@@ -19,7 +19,7 @@ from configtron.linux import signals
 from configtron.model.errors import DONE, INTERRUPTED
 from configtron.studies.registry import sessions_run
 from configtron.studies.sim import simulation
-from rigs import ROOT
+from tests.support import ROOT
 from tests.support.learn_command import Typed, replayed, typed
 
 __all__ = ["typed"]

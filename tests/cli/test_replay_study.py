@@ -18,7 +18,7 @@ from configtron.studies import lessons
 from configtron.studies.output.results import ABSENT, HOLDS, Evaluated, Fact, Table
 from configtron.studies.registry import catalogue
 from configtron.studies.registry.kinds import NEEDS, Arguments, PartsProgress
-from rigs import ROOT
+from tests.support import ROOT
 from tests.support.lab import pretended_guest as pretend
 
 Spoken = pytest.CaptureFixture[str]

@@ -11,7 +11,7 @@ from configtron.db.replays import Replays
 from configtron.model.errors import DONE, USAGE
 from configtron.studies.sim import simulation
 from configtron.studies.sim.session_job import Job, begin_job
-from rigs import ROOT
+from tests.support import ROOT
 from tests.support.learn_command import Typed, rows, typed
 
 __all__ = ["typed"]

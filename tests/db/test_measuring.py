@@ -19,7 +19,7 @@ from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile
 from configtron.model.repeats import StoppingRule
 from configtron.model.samples import Filled, Sample, Stack, judged
-from rigs import ROOT
+from tests.support import ROOT
 
 PROFILES = tuple(Profile(str(n), (("http_version", "h2"), ("initcwnd", n))) for n in (10, 30))
 SITES = ("news", "shop")

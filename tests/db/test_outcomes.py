@@ -20,9 +20,9 @@ from configtron.learner.logged import Logged, logged_of, outcomes_of, taught
 from configtron.learner.saved import Recipe, recipe_of
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Context, Decision, Outcome, Profile
-from rigs import ROOT
-from rigs.worlds import small_classes, small_tensor
 from tests.learner.test_logged import logged
+from tests.support import ROOT
+from tests.support.worlds import small_classes, small_tensor
 
 TENSOR = small_tensor()
 BBR = Profile("bbr", (("tcp_congestion_control", "bbr"), ("initcwnd", 30)))

@@ -20,7 +20,7 @@ from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Place, Rules
 from configtron.tune.journal import KEPT, LEASED, UNDONE, WRITING, Transaction
-from rigs import ROOT
+from tests.support import ROOT
 
 WEB = Profile("web", (("initcwnd", 20), ("tcp_congestion_control", "reno")))
 RULES = Rules({"web": WEB}, {"10.1.0.0/16": "web", "2001:db8::/32": "web"}, "web")

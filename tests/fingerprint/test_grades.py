@@ -14,7 +14,7 @@ from configtron.fingerprint.merge import merge_all
 from configtron.model.knobs import MEASURED
 from configtron.model.nouns import Observation
 from configtron.probe.wire.placed import read_placed
-from rigs import ROOT
+from tests.support import ROOT
 
 PAGE = ROOT / "docs" / "grades.md"
 NEVER = "never"

@@ -13,7 +13,7 @@ from configtron.fingerprint.window import read_window
 from configtron.fingerprint.window_proofs import BETTERED, BOUND, DOUBTS, EXACT, PROOFS, SUPPORT, SUPPORTS
 from configtron.model.nouns import SYN, Packet, Trace
 from configtron.probe.wire.placed import read_placed
-from rigs import ROOT
+from tests.support import ROOT
 
 ROWS = (*PROOFS, *DOUBTS)
 

@@ -14,8 +14,8 @@ import pytest
 from configtron.fleet.transport.dask_client import LiveWorkers, SchedulerLost
 from configtron.fleet.transport.dask_link import ClusterLink
 from configtron.model.errors import BadInput
-from rigs.cluster_regions import write_certificate
-from rigs.waiting import until
+from tests.support.cluster_regions import write_certificate
+from tests.support.waiting import until
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")

@@ -14,8 +14,8 @@ import pytest
 
 from configtron.fleet.transport.dask_tasks import ClusterTasks
 from configtron.model.errors import Refused
-from rigs.children import child
-from rigs.waiting import PATIENCE_S
+from tests.support.children import child
+from tests.support.waiting import PATIENCE_S
 
 pytest.importorskip("distributed")
 

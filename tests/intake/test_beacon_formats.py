@@ -15,7 +15,7 @@ from configtron.intake.pageloads import reasons
 from configtron.intake.pageloads.beacon_formats import LCP, PLT, PageLoad, load_fault, page_load
 from configtron.intake.pageloads.error_reports import FailedLoad, failed_loads
 from configtron.intake.pageloads.log_lines import RequestLine, request_line
-from rigs import ROOT
+from tests.support import ROOT
 from tests.support.pageloads import BOOMERANG, OURS, TOKEN, report
 
 TTFB = {

@@ -25,7 +25,7 @@ from configtron.report.allowed_verdict import KINDS
 from configtron.report.score import Score, score
 from configtron.service.campaign.runs import find_run, run_folder
 from configtron.service.campaign.scoring import NOT_PROBED, judged
-from rigs.waiting import GUEST_S
+from tests.support.waiting import GUEST_S
 
 LACK = uml.UmlVirtual().available()
 pytestmark = [pytest.mark.lab, pytest.mark.skipif(bool(LACK), reason=LACK)]

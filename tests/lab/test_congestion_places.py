@@ -11,7 +11,7 @@ from configtron.lab.uml import debian
 from configtron.lab.uml import user_mode_linux as uml
 from configtron.model.congestion import CONGESTION_CONTROLS, FAIR, OF_LINUX, OF_TABLE1, Congestion
 from configtron.model.knobs import KNOBS
-from rigs import ROOT
+from tests.support import ROOT
 
 # Kernels of the lab -> the files that switch its congestion controls on, and how.
 KERNELS = {

@@ -15,7 +15,7 @@ from h2.settings import SettingCodes
 
 from configtron.lab.internet.certificates import issue
 from configtron.lab.servers import h2lib
-from rigs.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 PAGE = b"a page of the laboratory\n" * 12_000
 # Repeated, out of order, and one that RFC 9113 does not know: a library's dict could not send these.

@@ -16,7 +16,7 @@ from configtron.lab.internet.impairments import BY_NAME, IMPAIRMENTS, Allowance,
 from configtron.lab.internet.sites import PROGRAM_OCTET, Site, SiteServer
 from configtron.lab.internet.stacks import NAMED
 from configtron.lab.internet.truth import KNOBS, oracle
-from rigs import ROOT
+from tests.support import ROOT
 from tests.support.rules import offenders
 
 SITES = [f"site{n}.example" for n in range(1000)]

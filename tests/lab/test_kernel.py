@@ -17,7 +17,7 @@ import pytest
 from configtron.lab.uml import kernel
 from configtron.lab.uml.recipes import LAB
 from configtron.model.errors import Missing
-from rigs.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 # What the lab's parts rely on; who removes a line of the fragment meets its user here.
 NEEDED = {

@@ -27,8 +27,8 @@ from configtron.lab.internet.shares import RTO_MINS_MS, SYNACK_RTOS_MS
 from configtron.lab.internet.sites import REGIONS, SiteServer
 from configtron.lab.internet.truth import Expectation, oracle
 from configtron.probe import withhold
-from rigs import ROOT
-from rigs.waiting import until
+from tests.support import ROOT
+from tests.support.waiting import until
 from tests.test_reasons import ROW
 
 SITES = [f"site{n}.example" for n in range(1000)]

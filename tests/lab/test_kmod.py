@@ -14,7 +14,7 @@ from configtron.lab.__main__ import main
 from configtron.lab.uml import kmod
 from configtron.lab.uml.modules import ensure_tree
 from configtron.model.errors import PRIVILEGE, USAGE, Missing
-from rigs import ROOT
+from tests.support import ROOT
 from tests.test_packaging import lines
 
 INSTALLED = sorted(path.parent.name for path in Path("/lib/modules").glob("*/build") if path.exists())

@@ -15,7 +15,7 @@ import pytest
 from configtron.lab.internet import misbehaving
 from configtron.lab.internet.certificates import issue
 from configtron.lab.servers import odd, sealed
-from rigs.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 # TLS 1.0 is what some of these speak.
 pytestmark = pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")

@@ -17,7 +17,7 @@ from configtron.lab.uml.enclosure import switched_off
 from configtron.lab.uml.kernel import kernel_folder
 from configtron.lab.uml.user_mode_linux import UmlVirtual
 from configtron.model.errors import DONE, PRIVILEGE
-from rigs import ROOT
+from tests.support import ROOT
 
 # Any number but 0: a user that /etc/passwd need not know.
 USER = 1000
@@ -31,7 +31,7 @@ def home() -> Iterator[Path]:
     virtual = UmlVirtual()
     if reason := virtual.available():
         pytest.skip(reason)
-    if subprocess.run([*ORDINARY, sys.executable, str(ROOT / "rigs" / "__init__.py")], capture_output=True).returncode:
+    if subprocess.run([*ORDINARY, sys.executable, str(ROOT / "tests" / "__init__.py")], capture_output=True).returncode:
         pytest.skip("an ordinary user cannot read this checkout")
     virtual.kernel()
     with tempfile.TemporaryDirectory(prefix="configtron-ordinary-") as folder:

@@ -12,7 +12,7 @@ from configtron.cli.outermost import run
 from configtron.fingerprint import read
 from configtron.model.errors import DONE, PARTIAL
 from configtron.probe.wire.pcap import read_evidence
-from rigs.read_capture import reports
+from tests.support.read_capture import reports
 
 pytestmark = pytest.mark.lab
 # Probes whose conversations are like those of ordinary clients; the others' questions no client asks.

@@ -13,7 +13,7 @@ import pytest
 from configtron.lab.uml import debian, kernel, qemu, recipes
 from configtron.lab.uml.enclosure import GuestJob
 from configtron.model.errors import Missing
-from rigs.waiting import GUEST_S
+from tests.support.waiting import GUEST_S
 
 LOOK = "nproc; uname -r; touch /usr/mark 2>/dev/null || echo read-only; echo kept >$CONFIGTRON_OUTPUT/file; exit 7"
 

@@ -26,7 +26,7 @@ from configtron.lab.uml.user_mode_linux import (
     pick,
 )
 from configtron.model.errors import BadInput, Missing
-from rigs.waiting import GUEST_S, PATIENCE_S, until
+from tests.support.waiting import GUEST_S, PATIENCE_S, until
 
 JOB = GuestJob(command=("true",), output=Path("/nowhere"), seed=1, cpu=0)
 

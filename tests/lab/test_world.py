@@ -22,8 +22,8 @@ from configtron.lab.internet.world import GuestInternet, world
 from configtron.lab.uml import user_mode_linux as uml
 from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT, GuestJob
 from configtron.model.errors import PRIVILEGE
-from rigs import ROOT
-from rigs.waiting import GUEST_S
+from tests.support import ROOT
+from tests.support.waiting import GUEST_S
 
 LOOK = ROOT / "tests" / "support" / "lab" / "look.py"
 SITES = [f"site{n}.example" for n in range(30)]

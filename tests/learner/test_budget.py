@@ -19,7 +19,7 @@ from configtron.model.tensor import Tensor
 from configtron.studies.sim.loop import Replay
 from configtron.studies.sim.metrics import default_ms
 from configtron.studies.sim.sessions import Arrivals, drawn
-from rigs.worlds import small_classes, small_tensor
+from tests.support.worlds import small_classes, small_tensor
 
 BUDGET, SESSIONS = 0.01, 3000
 # What chance may add: a load in a hundred explores, and one of them may take three times as long.

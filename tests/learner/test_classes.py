@@ -13,7 +13,7 @@ from configtron.learner.columns import Contexts
 from configtron.model.errors import BadInput
 from configtron.model.nearest import nearest
 from configtron.model.nouns import Context
-from rigs.worlds import clients, small_classes, small_tensor
+from tests.support.worlds import clients, small_classes, small_tensor
 
 
 def test_agent_and_learner_agree_on_the_nearest() -> None:

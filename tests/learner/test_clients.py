@@ -23,7 +23,7 @@ from configtron.learner.clients import (
 from configtron.learner.columns import Contexts
 from configtron.learner.policies.thompson import Thompson
 from configtron.learner.saved import set_aside_in
-from rigs.worlds import SITES, clients, lived, small_classes, small_tensor
+from tests.support.worlds import SITES, clients, lived, small_classes, small_tensor
 
 TENSOR = small_tensor(bent=0.03)
 CLASSES = small_classes(TENSOR)

@@ -26,8 +26,8 @@ from configtron.learner.map_text import map_text
 from configtron.model.errors import BadInput
 from configtron.model.fleet import FleetMap, OutcomeRow
 from configtron.model.nouns import Profile
-from rigs.live_world import LiveWorld, clients_of
-from rigs.worlds import small_tensor
+from tests.support.live_world import LiveWorld, clients_of
+from tests.support.worlds import small_tensor
 
 KEY = bytes(range(16))
 WHOLE_TENSOR = small_tensor(conditions=6)

@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from configtron.learner.beginning import beginning
 from configtron.learner.columns import Floats
 from configtron.learner.contrasts import Contrasts
 from configtron.learner.importance import DeadKnob
+from configtron.learner.initial_classes import beginning
 from configtron.learner.logged import Logged, grid_of
 from configtron.model.nouns import Profile
-from tests.learner.test_beginning import chosen, log_of
+from tests.learner.test_initial_classes import chosen, log_of
 
 
 def seen(log: Logged, share: float = 0.01, *, cut: int = 3000) -> dict[str, DeadKnob]:

@@ -17,7 +17,7 @@ from configtron.model.grid import Grid
 from configtron.model.tensor import Tensor
 from configtron.studies.sim.loop import Replay
 from configtron.studies.sim.world import seeing, world
-from rigs.worlds import small_tensor
+from tests.support.worlds import small_tensor
 
 PLAIN = small_tensor()
 SETTINGS = [dict(one.settings) for one in PLAIN.grid.profiles]

@@ -14,8 +14,8 @@ from configtron.learner.propensities import LN_FLAG, fitted
 from configtron.learner.tails import NO_TAIL, tail_of
 from configtron.learner.value import clusters_of, mean_of, value
 from configtron.studies.sim.noise import Noise
-from rigs.worlds import clients, lived
 from tests.learner.test_value import TENSOR, candidate, mixed_logger, static, withheld
+from tests.support.worlds import clients, lived
 
 BETTER = 5
 

@@ -16,7 +16,7 @@ from configtron.learner.engines.posterior import matern52
 from configtron.learner.engines.suggestion import Engine
 from configtron.model.errors import BadInput, Missing
 from configtron.model.grid import live_grid, paper_grid
-from rigs import ROOT
+from tests.support import ROOT
 
 GRID = live_grid()
 ENGINES = ("grid", "gpyopt", "gpyopt-classic")

@@ -16,7 +16,7 @@ from configtron.learner.tally import no_tally
 from configtron.learner.tree import Tree, grow, tree_columns
 from configtron.model.errors import BadInput
 from configtron.studies.sim.noise import Noise
-from rigs.worlds import SITES, clients, small_classes, small_tensor
+from tests.support.worlds import SITES, clients, small_classes, small_tensor
 
 TENSOR = small_tensor()
 CLASSES = small_classes(TENSOR)

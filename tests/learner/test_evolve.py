@@ -8,12 +8,12 @@ import pytest
 
 from configtron.learner.classes import fit
 from configtron.learner.columns import Contexts
-from configtron.learner.differing import values_of
 from configtron.learner.evolve import FALSE_ALARM, Divergence, parted, remainders, split, split_by_wants
 from configtron.learner.setting import Setting
+from configtron.learner.split_test import values_of
 from configtron.studies.policies.mab import Bandit
-from rigs.worlds import SITES, clients, small_classes, small_tensor
-from tests.learner.test_differing import GRID, loads
+from tests.learner.test_split_test import GRID, loads
+from tests.support.worlds import SITES, clients, small_classes, small_tensor
 
 BOUND = Divergence(spread_ln=0.2, least_members=50)
 

@@ -14,7 +14,7 @@ from configtron.learner.tree import grow, tree_columns
 from configtron.model.errors import BadInput
 from configtron.model.nearest import nearest
 from configtron.model.nouns import Context
-from rigs.worlds import SITES, clients, lived, small_classes, small_tensor
+from tests.support.worlds import SITES, clients, lived, small_classes, small_tensor
 
 TENSOR, WARM = small_tensor(), small_tensor(seed=9)
 

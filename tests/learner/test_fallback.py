@@ -10,12 +10,12 @@ import pytest
 
 from configtron.learner import Setting, policy
 from configtron.learner.columns import Codes, Floats
+from configtron.learner.driver_support import reached
 from configtron.learner.fallback import LEAST_LOADS, fallback
-from configtron.learner.judged import JudgedOutcomes, known_outcomes
-from configtron.learner.reached import reached
+from configtron.learner.rule_cost import JudgedOutcomes, known_outcomes
 from configtron.learner.rulebook import rulebook
 from configtron.learner.rules_export import export_rules, loaded_configurations
-from rigs.worlds import SITES, clients, small_classes, small_tensor
+from tests.support.worlds import SITES, clients, small_classes, small_tensor
 
 TENSOR, WARM = small_tensor(), small_tensor(seed=9)
 DEFAULT, EVERY = TENSOR.grid.default, np.ones(len(TENSOR.grid), dtype=np.bool_)

@@ -18,7 +18,7 @@ from configtron.learner.importance import (
 )
 from configtron.learner.tally import no_tally
 from configtron.model.grid import paper_grid
-from rigs.worlds import SITES, clients, small_classes, small_tensor
+from tests.support.worlds import SITES, clients, small_classes, small_tensor
 
 TENSOR = small_tensor(conditions=40)
 CONTROL = "tcp_congestion_control"

@@ -14,7 +14,7 @@ import pytest
 
 from configtron.learner import Setting, policy, row_of, untaken
 from configtron.model.errors import BadInput
-from rigs.worlds import FASTEST, SITES, clients, small_classes, small_tensor
+from tests.support.worlds import FASTEST, SITES, clients, small_classes, small_tensor
 
 TENSOR = small_tensor()
 OWN = f"""{FASTEST}

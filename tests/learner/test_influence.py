@@ -21,7 +21,7 @@ from configtron.learner.influence import (
     weights_of,
 )
 from configtron.learner.policies.thompson import Thompson
-from rigs.worlds import SITES, clients, lived, small_classes, small_tensor
+from tests.support.worlds import SITES, clients, lived, small_classes, small_tensor
 
 TENSOR = small_tensor(bent=0.03)
 CLASSES = small_classes(TENSOR)

@@ -21,12 +21,12 @@ from configtron.learner.linear import (
     sufficient_statistics,
     weights,
 )
-from configtron.learner.mapped import mapped
 from configtron.learner.templates import regret, templates
+from configtron.learner.tensor_mapping import mapped
 from configtron.learner.warmstart import WarmStart, emulated, plain_spread
 from configtron.model.grid import live_grid, paper_grid
 from configtron.model.tensor import Tensor
-from rigs.worlds import small_tensor
+from tests.support.worlds import small_tensor
 
 NOISE, RESIDUAL = 0.3, 0.1
 # Two classes of three places; covariances that are not diagonal, so that a transposed one shows.

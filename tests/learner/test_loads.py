@@ -9,7 +9,7 @@ import numpy as np
 
 from configtron.learner.columns import Contexts
 from configtron.learner.loads import Loads
-from rigs.worlds import clients, small_tensor
+from tests.support.worlds import clients, small_tensor
 
 TENSOR = small_tensor()
 

@@ -18,7 +18,7 @@ from configtron.learner.value import value
 from configtron.model.errors import BadInput
 from configtron.model.grid import Dead, live_grid, paper_grid
 from configtron.model.nouns import Context, Decision, Outcome, Profile
-from rigs.worlds import clients, small_classes, small_tensor
+from tests.support.worlds import clients, small_classes, small_tensor
 
 TENSOR = small_tensor()
 

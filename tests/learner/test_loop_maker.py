@@ -16,8 +16,8 @@ from configtron.model.errors import BadInput
 from configtron.model.fleet import FleetMap
 from configtron.model.nouns import Profile
 from configtron.service.fleet.map_maker import class_by_map
-from rigs.live_world import LiveWorld, clients_of
-from rigs.worlds import small_tensor
+from tests.support.live_world import LiveWorld, clients_of
+from tests.support.worlds import small_tensor
 
 WHOLE_TENSOR = small_tensor(conditions=4)
 TENSOR = WHOLE_TENSOR.over(WHOLE_TENSOR.grid.only(

@@ -16,7 +16,7 @@ from configtron.learner.table_policy import TablePolicy
 from configtron.learner.traffic import Traffic
 from configtron.model.errors import BadInput
 from configtron.model.fleet import MOST_ARMS, WHOLE, FleetMap, OutcomeRow
-from rigs.worlds import lived, small_classes, small_tensor
+from tests.support.worlds import lived, small_classes, small_tensor
 
 TENSOR = small_tensor()
 CLASSES = small_classes(TENSOR)

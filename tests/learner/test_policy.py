@@ -16,7 +16,7 @@ from configtron.model.errors import BadInput
 from configtron.model.nouns import Context, Outcome
 from configtron.model.tensor import Tensor
 from configtron.studies.sim.noise import Noise
-from rigs.worlds import clients, played, small_classes, small_tensor
+from tests.support.worlds import clients, played, small_classes, small_tensor
 
 SESSIONS = 600
 CLASSES, WARM = small_classes(small_tensor()), small_tensor(seed=9)

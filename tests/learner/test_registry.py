@@ -20,8 +20,8 @@ from configtron.learner.setting import Setting
 from configtron.learner.state import decode, encode
 from configtron.learner.table_policy import TablePolicy
 from configtron.model.errors import BadInput
-from rigs.worlds import lived, small_classes, small_tensor
 from tests.support.sources import parsed
+from tests.support.worlds import lived, small_classes, small_tensor
 
 FILES = sorted(
     f"{folder}.{file.stem}"

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from configtron.learner.beginning import beginning, tally_of
 from configtron.learner.classes import axes_of, fit, points_of
 from configtron.learner.columns import Decisions, conditions_of
 from configtron.learner.export import export
+from configtron.learner.initial_classes import beginning, tally_of
 from configtron.learner.logged import Logged
-from configtron.learner.observed import joined, nothing_seen
+from configtron.learner.outcome_columns import joined, no_outcomes
 from configtron.learner.relevance import relevance
 from configtron.model.nearest import nearest, point
 from configtron.model.tensor import Tensor
@@ -21,7 +21,7 @@ from configtron.studies.sim.loop import Replay
 from configtron.studies.sim.metrics import best_ms
 from configtron.studies.sim.sessions import drawn
 from configtron.studies.sim.world import seeing, world
-from rigs.worlds import small_tensor
+from tests.support.worlds import small_tensor
 
 PLAIN = small_tensor()
 H2 = np.array([dict(one.settings)["http_version"] == "h2" for one in PLAIN.grid.profiles])
@@ -184,4 +184,4 @@ def test_sums_start_from_nothing_whatever_the_coordinates() -> None:
     axes = (("window_bytes", ()),)
     classes = fit(points_of(one.contexts, axes), 3, np.random.default_rng(1), axes)
     assert tally_of(one, classes, PLAIN.grid).count.sum() == 100
-    assert len(joined([nothing_seen(), nothing_seen()])) == 0
+    assert len(joined([no_outcomes(), no_outcomes()])) == 0

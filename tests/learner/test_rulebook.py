@@ -10,11 +10,11 @@ import pytest
 
 from configtron.learner import Setting, policy
 from configtron.learner.columns import Contexts
-from configtron.learner.reached import met, reached, tied_configurations, unreached
+from configtron.learner.driver_support import met, reached, tied_configurations, unreached
 from configtron.learner.rulebook import present, rulebook
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Value
-from rigs.worlds import clients, lived, small_classes, small_tensor
+from tests.support.worlds import clients, lived, small_classes, small_tensor
 
 TENSOR = small_tensor()
 CLASSES = small_classes(TENSOR)

@@ -22,7 +22,7 @@ from configtron.learner.table_policy import TablePolicy
 from configtron.model.tensor import Tensor
 from configtron.studies.sim.loop import Replay
 from configtron.studies.sim.sessions import Arrivals, drawn
-from rigs.worlds import small_classes, small_tensor
+from tests.support.worlds import small_classes, small_tensor
 
 WHOLE = small_tensor()
 EIGHT = [at for at, profile in enumerate(WHOLE.grid.profiles)

@@ -16,7 +16,7 @@ from configtron.learner.shared_model import ModelOptions
 from configtron.learner.state import decode, encode
 from configtron.learner.templates import templates
 from configtron.model.tensor import Tensor
-from rigs.worlds import SITES, lived, small_classes, small_tensor
+from tests.support.worlds import SITES, lived, small_classes, small_tensor
 
 TENSOR, WARM = small_tensor(bent=0.03), small_tensor(seed=9, bent=0.06)
 CLASSES = small_classes(TENSOR)

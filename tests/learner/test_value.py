@@ -16,8 +16,8 @@ from configtron.learner.table_policy import TablePolicy
 from configtron.learner.value import Estimate, _estimates, plain_model, value
 from configtron.model.errors import BadInput
 from configtron.studies.policies.mab import Bandit
-from rigs import ROOT
-from rigs.worlds import SITES, clients, lived, small_classes, small_tensor
+from tests.support import ROOT
+from tests.support.worlds import SITES, clients, lived, small_classes, small_tensor
 
 TENSOR, WARM = small_tensor(), small_tensor(seed=9)
 CLASSES = small_classes(TENSOR)

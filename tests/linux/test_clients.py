@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rigs import ROOT
+from tests.support import ROOT
 from tests.support.sources import sources
 
 # An interface's mark in a source -> the files that may have it.

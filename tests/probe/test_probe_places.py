@@ -13,7 +13,7 @@ from configtron.model.choices import TESTS
 from configtron.model.knobs import MEASURED
 from configtron.probe import PROBES
 from configtron.probe.profiles import CLEAR, SECURE
-from rigs import ROOT
+from tests.support import ROOT
 from tests.support.sources import defines, provokes
 
 # Made by the user, and of no profile.

@@ -16,7 +16,7 @@ from configtron.model.errors import Diverged
 from configtron.model.nouns import ACK, SYN, Observation, Packet, Segment, Target, Trace
 from configtron.probe.play import Recorded, play
 from configtron.probe.synack_rto import synack_rto
-from rigs.half_open_server import HalfOpenServer, Relative
+from tests.support.half_open_server import HalfOpenServer, Relative
 
 TARGET = Target("site.example", "192.0.2.1")
 WHEEL = 0.125

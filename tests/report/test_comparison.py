@@ -17,7 +17,7 @@ from configtron.report.comparison import RegionComparison, compared
 from configtron.report.diversity_lines import write_csv, write_jsonl
 from configtron.report.plant_scores import planted
 from configtron.report.target_results import found_in, rows_of
-from rigs import ROOT
+from tests.support import ROOT
 from tests.support import tiny_run as tiny
 
 KNOBS, VANTAGES = ("icw", "rwin", "synack_rto"), ("na", "eu", "as")

@@ -18,12 +18,12 @@ from configtron.model.nouns import ACK
 from configtron.model.records import canonical
 from configtron.report.connection_json import form, write_jsonl
 from configtron.service.capture import CaptureReading
-from rigs import ROOT
-from rigs import capture_bytes as write
-from rigs.made_capture import FULL, RTT_S, Conversation
-from rigs.synthetic_capture import write as write_page_loads
 from tests.fingerprint.passive.test_fuzz import SEEDS, nonsense
+from tests.support import ROOT
+from tests.support import capture_bytes as write
+from tests.support.made_capture import FULL, RTT_S, Conversation
 from tests.support.opening_captures import OPENINGS, batches, capture
+from tests.support.synthetic_capture import write as write_page_loads
 
 RECORDINGS = sorted((ROOT / "fixtures").rglob("*.pcap*"))
 

@@ -20,7 +20,7 @@ from configtron.report import parquet
 from configtron.report.parquet import RunSource, WrittenParquet, write_parquet
 from configtron.report.target_results import TargetResult, found_in
 from configtron.service import campaign
-from rigs import ROOT
+from tests.support import ROOT
 from tests.support.sample_results import VANTAGES, run
 
 pyarrow = pytest.importorskip("pyarrow")

@@ -18,10 +18,10 @@ import pytest
 from configtron.model.errors import DONE, INTERRUPTED, PARTIAL, REFUSED, USAGE
 from configtron.model.nouns import Target
 from configtron.probe.wire.listing import listed
-from rigs.children import child
-from rigs.cluster_regions import LIT, Regions, cluster_regions, lit
-from rigs.syn_arrivals import fullest_second, syn_arrivals
-from rigs.waiting import PATIENCE_S, until
+from tests.support.children import child
+from tests.support.cluster_regions import LIT, Regions, cluster_regions, lit
+from tests.support.syn_arrivals import fullest_second, syn_arrivals
+from tests.support.waiting import PATIENCE_S, until
 
 pytest.importorskip("distributed")
 pytestmark = [pytest.mark.root]

@@ -16,7 +16,7 @@ from configtron.service.campaign import ProbeOptions
 from configtron.service.campaign.layout import layout_of, save_layout
 from configtron.service.campaign.run_config import run_config
 from configtron.service.campaign.runs import run_folder
-from rigs.cluster_regions import write_certificate
+from tests.support.cluster_regions import write_certificate
 
 dask = pytest.importorskip("dask")
 pytest.importorskip("distributed")

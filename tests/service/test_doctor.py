@@ -23,9 +23,9 @@ from configtron.model.checks import GREEN, NOT_HERE, RED
 from configtron.model.errors import CONDITION, DONE
 from configtron.service.doctor import CAPABILITIES, EARLIEST_NS, clock_check, database_check, room_check
 from configtron.service.outcomes.delivery import format_check, sender_of
-from rigs import ROOT
-from rigs.isolation import apart, with_own_pins
+from tests.support import ROOT
 from tests.support.broken_host import HOSTS
+from tests.support.isolation import apart, with_own_pins
 from tests.support.real_servers import absent
 
 # Kind of host -> the check that fails there, what it finds, what to type next.

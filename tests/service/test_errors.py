@@ -23,8 +23,8 @@ from configtron.model.errors import ConfigtronError, Missing
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Place, Rules
 from configtron.service import campaign, capture, learning, lease, replay
-from rigs.waiting import PATIENCE_S
 from tests.support import sample_results
+from tests.support.waiting import PATIENCE_S
 
 RECORDING = Path(__file__).parents[2] / "fixtures/icw/10/trace.pcapng.gz"
 PACKAGES = ("campaign", "capture", "learning", "lease", "replay")

@@ -16,8 +16,8 @@ from configtron.model.errors import BadInput
 from configtron.model.nouns import Observation, Target
 from configtron.model.records import Result, canonical
 from configtron.service import campaign
-from rigs.children import child
-from rigs.waiting import PATIENCE_S
+from tests.support.children import child
+from tests.support.waiting import PATIENCE_S
 
 MANY = 2500
 ICW = Observation("icw", 10, unit="segments", method="flight", grade="C", evidence=(2, 3))

@@ -22,7 +22,7 @@ from configtron.service import campaign
 from configtron.service.campaign.layout import load_layout
 from configtron.service.campaign.tally import RunProgress
 from configtron.service.progress import Event
-from rigs.servers import Raised, raised
+from tests.support.servers import Raised, raised
 
 SERVERS = ("nginx", "apache", "h2o", "caddy", "haproxy")
 

@@ -21,7 +21,7 @@ from configtron.service.text_listener import (
     listener_place,
     listening,
 )
-from rigs.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 LONG = "x" * 5_000_000
 

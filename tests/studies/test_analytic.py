@@ -13,7 +13,7 @@ from configtron.model.tensor import Tensor
 from configtron.studies.sim.analytic import analytic, idiosyncratic, mis_specified
 from configtron.studies.sim.conditions import DEFAULT_MEDIAN_MS, PANTHEON, RTT_P75_MS, Conditions, draw
 from configtron.studies.sim.pages import pages
-from rigs import ROOT
+from tests.support import ROOT
 from tests.support.sources import imports
 
 

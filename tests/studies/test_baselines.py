@@ -11,7 +11,7 @@ from configtron.learner.cell_best import cell_best
 from configtron.learner.columns import ARMS, Contexts
 from configtron.learner.searches import DONE, observed_best
 from configtron.learner.table_policy import TablePolicy
-from rigs.worlds import SITES, lived, small_classes, small_tensor
+from tests.support.worlds import SITES, lived, small_classes, small_tensor
 
 TENSOR, WARM = small_tensor(bent=0.03), small_tensor(seed=9, bent=0.06)
 CLASSES = small_classes(TENSOR)

@@ -12,7 +12,7 @@ import pytest
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Context
 from configtron.studies.sim.captured import captured, clients_of
-from rigs.worlds import small_tensor
+from tests.support.worlds import small_tensor
 
 TENSOR = small_tensor()
 

@@ -19,7 +19,7 @@ from configtron.studies.registry import catalogue
 from configtron.studies.registry.earlier_names import EVALUATED, SIMULATED
 from configtron.studies.registry.kinds import LAB, NEEDS, SESSIONS, TENSOR
 from configtron.studies.registry.sessions_run import SMOKE_SEEDS
-from rigs import ROOT
+from tests.support import ROOT
 from tests.support.sources import parsed
 
 SMOKE_TENSOR = str(ROOT / "fixtures" / "tensor" / "smoke.npz")

@@ -15,7 +15,7 @@ from configtron.studies.sim.loop import Replay
 from configtron.studies.sim.metrics import fared
 from configtron.studies.sim.sessions import Arrivals
 from configtron.studies.sim.world import World, world
-from rigs.worlds import small_tensor
+from tests.support.worlds import small_tensor
 
 TENSOR, WARM = small_tensor(), small_tensor(seed=9)
 HERE = world(TENSOR, 2000, 80_000, warm=WARM, classes=6, arrivals=Arrivals(prefixes=60))

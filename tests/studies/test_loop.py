@@ -14,7 +14,7 @@ from configtron.studies.sim.loop import Replay, loads
 from configtron.studies.sim.metrics import fared, mean, over, quantile
 from configtron.studies.sim.noise import NO_NOISE
 from configtron.studies.sim.sessions import Arrivals, Sessions, drawn, drifted, on
-from rigs.worlds import small_classes, small_tensor
+from tests.support.worlds import small_classes, small_tensor
 
 TENSOR = small_tensor()
 CLASSES = small_classes(TENSOR)

@@ -9,7 +9,7 @@ import pytest
 from configtron.model.errors import BadInput
 from configtron.studies.sim.networks import csv_networks, placed
 from configtron.studies.sim.sessions import Arrivals
-from rigs.worlds import small_tensor
+from tests.support.worlds import small_tensor
 
 TENSOR = small_tensor()
 # Exactly the tensor's first and tenth, the second three times as often.

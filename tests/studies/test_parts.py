@@ -16,10 +16,10 @@ from configtron.model.samples import Pairs
 from configtron.studies.guests.part_boot import RESULT_FILE
 from configtron.studies.guests.parts import Part, kept, performed
 from configtron.studies.registry.kinds import Arguments, PartsProgress
-from rigs import ROOT
-from rigs.waiting import until
+from tests.support import ROOT
 from tests.support.lab import pretended_guest as pretend
 from tests.support.studies import echo
+from tests.support.waiting import until
 
 MODULE = "tests.support.studies.echo"
 

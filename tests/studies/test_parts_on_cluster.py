@@ -18,10 +18,10 @@ from configtron.model.samples import Pairs
 from configtron.studies.guests.part_boot import RESULT_FILE
 from configtron.studies.guests.parts import Part, PartResult, performed
 from configtron.studies.registry.kinds import Arguments, PartsProgress
-from rigs.waiting import PATIENCE_S, until
 from tests.support.lab import pretended_guest as pretend
 from tests.support.local_cluster import scheduler, worker
 from tests.support.studies import echo
+from tests.support.waiting import PATIENCE_S, until
 
 pytest.importorskip("distributed")
 MODULE = "tests.support.studies.echo"

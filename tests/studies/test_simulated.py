@@ -20,8 +20,8 @@ from configtron.studies.registry.kinds import SESSIONS
 from configtron.studies.sim.world import pops_of, tensor_of, warm_of, without_gaps, world
 from configtron.studies.simulated.points import Point, SessionsStudy, summed
 from configtron.studies.simulated.tensor_source import TensorSource
-from rigs import ROOT
-from rigs.worlds import small_tensor
+from tests.support import ROOT
+from tests.support.worlds import small_tensor
 
 STUDIES = {one.name: one for one in catalogue.every((SESSIONS,)) if isinstance(one, SessionsStudy)}
 STUDY = SessionsStudy("x", "X", "CT", "claims", lambda *_: [], "differs", figures={("a", "gain"): "0.19"})

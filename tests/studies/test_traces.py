@@ -19,7 +19,7 @@ from configtron.studies.sim.traces import (
     steps,
     visited,
 )
-from rigs.worlds import small_tensor
+from tests.support.worlds import small_tensor
 
 TENSOR = small_tensor()
 HEADER = "at_s,prefix,site,bandwidth_kbps,rtt_ms,loss"

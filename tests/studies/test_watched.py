@@ -10,7 +10,7 @@ from configtron.learner.classes import Classes
 from configtron.model.tensor import Tensor
 from configtron.studies.sim.sessions import Arrivals, Sessions, drawn, drifted
 from configtron.studies.simulated.watched import Watched, watched
-from rigs.worlds import small_classes, small_tensor
+from tests.support.worlds import small_classes, small_tensor
 
 FEW = Arrivals(prefixes=40, change_share=0.0)
 

@@ -10,7 +10,7 @@ from configtron.lab.schemes.indigo import Indigo
 from configtron.lab.schemes.indigo_network import ACTIONS
 from configtron.studies.indigo.window_expert import ExpertAction, FixedWindow, NotedAction, expert_actions
 from configtron.studies.indigo.window_search import best_window, next_windows
-from rigs.scripted_path import ScriptedPath, Starting, run
+from tests.support.scripted_path import ScriptedPath, Starting, run
 
 
 def searched(power: dict[int, float] | None, path: ScriptedPath | None = None) -> tuple[int, int]:

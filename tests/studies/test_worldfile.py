@@ -20,8 +20,8 @@ from configtron.studies.sim.sessions import Arrivals, Sessions, drawn
 from configtron.studies.sim.traces import csv_sessions
 from configtron.studies.sim.worldcsv import cells, write_cells, write_sessions
 from configtron.studies.sim.worldfile import Brought
-from rigs import ROOT
-from rigs.worlds import small_tensor
+from tests.support import ROOT
+from tests.support.worlds import small_tensor
 
 TENSOR = small_tensor(conditions=6)
 SESSIONS = drawn(TENSOR, 300, np.random.default_rng(1))

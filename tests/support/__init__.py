@@ -1,2 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Support code that only tests need; what benchmarks need too is in rigs/."""
+"""Apparatus of tests and benchmarks: namespaces, servers, paths, guests and captures; part of no installation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+# The repository.
+ROOT = Path(__file__).resolve().parents[2]

@@ -11,8 +11,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from rigs import ROOT
-from rigs.isolation import apart
+from tests.support import ROOT
+from tests.support.isolation import apart
 
 
 def apart_in_folder(module: str, *words: str) -> Any:

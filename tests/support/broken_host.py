@@ -3,7 +3,7 @@
 
     python -m tests.support.broken_host KIND FOLDER
 
-as root, in namespaces of its own (`rigs/isolation.py`). KIND is a key of `HOSTS`.
+as root, in namespaces of its own (`tests/support/isolation.py`). KIND is a key of `HOSTS`.
 """
 
 from __future__ import annotations

@@ -16,14 +16,14 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from rigs import ROOT
+from tests.support import ROOT
 from tests.support.sources import imports, parsed, sources
 
 
 def python_files() -> dict[str, Path]:
     """Return the repository's Python files by module name."""
     found = dict(sources())
-    for folder in ("tests", "rigs", "benchmarks"):
+    for folder in ("tests", "benchmarks"):
         for file in (ROOT / folder).rglob("*.py"):
             found[".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")] = file
     return found

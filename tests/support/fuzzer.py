@@ -30,10 +30,10 @@ from typing import Any, NamedTuple
 from configtron.fingerprint import INFERENCES, read
 from configtron.fingerprint.passive.connection_report import ConnectionReport
 from configtron.model.nouns import GRADES, Message, Packet, Segment, Session, Target, Trace
-from rigs import ROOT
-from rigs import capture_bytes as write
 from tests.fingerprint.capture.test_reading import DIALECTS
 from tests.fingerprint.passive.test_fuzz import APART, everything
+from tests.support import ROOT
+from tests.support import capture_bytes as write
 
 # Seconds of one input; bytes of address space above those of the start. Inputs are some kilobytes.
 HANG_S, MEMORY = 20, 768 << 20

@@ -12,7 +12,7 @@ import pytest
 
 from configtron.cli.outermost import run
 from configtron.model.tensor import write
-from rigs.worlds import small_tensor
+from tests.support.worlds import small_tensor
 
 # Words -> (exit code, stdout, stderr).
 Typed = Callable[..., tuple[int, str, str]]

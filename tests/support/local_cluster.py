@@ -14,9 +14,9 @@ from pathlib import Path
 from subprocess import DEVNULL, Popen
 from typing import Any
 
-from rigs import ROOT
-from rigs.children import child
-from rigs.waiting import until
+from tests.support import ROOT
+from tests.support.children import child
+from tests.support.waiting import until
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 
     python -m tests.support.odd_web_servers FOLDER
 
-as root in namespaces of its own (`rigs/isolation.py`), with a copy of /etc. Prints what was seen as JSON.
+as root in namespaces of its own (`tests/support/isolation.py`), with a copy of /etc. Prints what was seen as JSON.
 """
 
 from __future__ import annotations

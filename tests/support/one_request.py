@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import socket
 
-from rigs.draws import IP_FREEBIND
+from tests.support.draws import IP_FREEBIND
 
 
 def connected(port: int, address: str) -> socket.socket:

@@ -12,7 +12,7 @@ from configtron.fingerprint.passive.connection_report import ConnectionReports, 
 from configtron.fingerprint.passive.gathering import Gathering
 from configtron.fingerprint.passive.headers import decode
 from configtron.model.nouns import ACK, RST, SYN
-from rigs import capture_bytes as write
+from tests.support import capture_bytes as write
 
 SACK, STAMPS = b"\x02\x04\x05\xb4\x04\x02\x01\x01", b"\x02\x04\x05\xb4\x08\x0a" + bytes(8) + b"\x01\x01"
 # (from the server, flags, options) of connections that have no answer, or that have one.

@@ -17,8 +17,8 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from configtron.lab.internet.nginx import nginx_temporary
-from rigs import ROOT
-from rigs.waiting import PATIENCE_S
+from tests.support import ROOT
+from tests.support.waiting import PATIENCE_S
 
 PROGRAMS = {"nginx": "nginx", "haproxy": "haproxy", "apache": "apache2"}
 PAGE = '<!doctype html><title>page</title><script src="/configtron/beacon.js"></script><p>text</p>'

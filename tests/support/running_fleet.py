@@ -26,8 +26,8 @@ from configtron.service.fleet.manager import ManagerOptions, run_manager
 from configtron.service.fleet.manager_core import ManagerCore
 from configtron.service.fleet.map_maker import FixedMapMaker
 from configtron.service.lease.options import LeaseOptions
-from rigs.waiting import PATIENCE_S, until
 from tests.support.loopback import free_endpoint
+from tests.support.waiting import PATIENCE_S, until
 
 MAP = FleetMap(0, 0, {"fast": Profile("fast", (("initcwnd", 20),))}, {"near": (("fast", 65_536),)},
                {f"198.51.{at}.0/24": "near" for at in range(100)}, b"k" * 16, 1)  # fmt: skip

@@ -23,8 +23,7 @@ from typing import Any
 
 import pytest
 
-from rigs import ROOT
-from tests.support import changed
+from tests.support import ROOT, changed
 
 # CPU seconds of a quick test with its child processes: some 5 000 such tests take a developer 60 s on two cores. CPU
 # time, since a busy machine makes no test slow.

@@ -3,7 +3,7 @@
 
     python -m tests.support.served_by_setup FOLDER [nginx|apache|haproxy]
 
-as root in namespaces of its own (`rigs/isolation.py`): /etc is a copy, /run and what programs write to is empty.
+as root in namespaces of its own (`support/isolation.py`): /etc is a copy, /run and what programs write to is empty.
 Nothing here sets a configuration of the web server, an owner or a mode. Prints the results as JSON.
 """
 
@@ -23,7 +23,7 @@ from typing import Any
 
 from configtron.db.fleet import FleetStore
 from configtron.tune.fleet_units import SERVE
-from rigs import ROOT
+from tests.support import ROOT
 from tests.support.headless import HeadlessPage
 
 AGENT = "Mozilla/5.0 (X11; Linux x86_64) Chrome/140"

@@ -3,7 +3,7 @@
 
     python -m tests.support.served_initially FOLDER DRIVER SECONDS
 
-as root in namespaces of its own (`rigs/isolation.py`); prints what was seen as JSON. SECONDS is the longest wait for
+as root in namespaces of its own (`support/isolation.py`); prints what was seen as JSON. SECONDS is the longest wait for
 the first learned window. Clients of some prefixes fetch the same bytes again and again over a path of 60 ms that loses
 a packet in some hundred. Each connection's initial window is read of the server's socket when it was accepted.
 """
@@ -30,8 +30,8 @@ from configtron.db.tuning import Tuning
 from configtron.fingerprint.tcp_info import field_of
 from configtron.learner.window_maker import MOST_LEARNED, MOST_OF_ONE
 from configtron.linux import netns
-from rigs.impaired_path import Rig, rig
-from rigs.waiting import PATIENCE_S, until
+from tests.support.impaired_path import Rig, rig
+from tests.support.waiting import PATIENCE_S, until
 
 SERVER, PORT, SIZE, BEACONS = "10.99.0.2", 8080, 60_000, "127.0.0.1:9315"
 PREFIXES, CLIENTS, DEFAULT = 6, 4, 10

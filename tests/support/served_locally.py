@@ -3,7 +3,7 @@
 
     python -m tests.support.served_locally FOLDER DRIVER SECONDS
 
-as root in namespaces of its own (`rigs/isolation.py`); prints what was seen as JSON.
+as root in namespaces of its own (`tests/support/isolation.py`); prints what was seen as JSON.
 """
 
 from __future__ import annotations

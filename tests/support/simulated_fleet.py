@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from rigs.fleet_world import World
+from tests.support.fleet_world import World
 
 
 def ran(seed: int, folder: Path) -> World:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from rigs import ROOT
+from tests.support import ROOT
 
 
 def under(module: str, package: str) -> bool:

@@ -8,7 +8,7 @@ from configtron.model.tuning import Reach
 from configtron.tune.capabilities import SETTABLE, CapabilityCell, DriverTables, cells, page, refusal
 from configtron.tune.drivers import DRIVERS, tables
 from configtron.tune.guard import reach_text
-from rigs import ROOT
+from tests.support import ROOT
 from tests.support.rules import offenders
 
 CELLS = list(cells(tables()))

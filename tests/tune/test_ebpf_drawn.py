@@ -17,7 +17,7 @@ from configtron.model.protocols import Drawing, PlanReader
 from configtron.model.tuning import Place
 from configtron.tune.drivers.bpf.ebpf_driver import EbpfDriver
 from configtron.tune.drivers.memory import MemoryDriver
-from rigs.draws import KEY
+from tests.support.draws import KEY
 from tests.support.tune.aside import aside
 from tests.support.tune.drawn import ANSWER, REQUEST, TURNS
 from tests.support.tune.in_guest import in_guest

@@ -12,8 +12,8 @@ from subprocess import PIPE
 
 import pytest
 
-from rigs.children import child
-from rigs.isolation import apart
+from tests.support.children import child
+from tests.support.isolation import apart
 from tests.support.tune.aside import ENVIRONMENT, HERE, aside, compiled, usable
 
 

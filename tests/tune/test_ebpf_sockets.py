@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The ebpf driver on this host's kernel and on the lab's: what real sockets say, and what is left afterwards.
 
-On the host all happens in namespaces of its own, with a BPF file system of its own (rigs/isolation.py), which end
+On the host all happens in namespaces of its own, with a BPF file system of its own (support/isolation.py), which end
 with their first process, however that ends, and in a control group of its own.
 """
 
@@ -19,9 +19,9 @@ from configtron.lab.uml.qemu import QemuDebian
 from configtron.lab.uml.user_mode_linux import Backend, GuestJob, UmlVirtual
 from configtron.model.nouns import Value
 from configtron.tune.drivers.bpf import objects
-from rigs import ROOT
-from rigs.waiting import GUEST_S
+from tests.support import ROOT
 from tests.support.tune.aside import aside, compiled, usable
+from tests.support.waiting import GUEST_S
 from tests.tune.test_ebpf import EVERYTHING
 
 HERE = ROOT / "tests" / "support" / "tune"

@@ -19,9 +19,9 @@ from configtron.service.fleet import enrolment
 from configtron.service.outcomes.web_group import web_group
 from configtron.tune.fleet_units import AGENT, AGENT_STATE, MANAGER, MANAGER_STATE, SERVE, fleet_units, serve_unit
 from configtron.tune.units import STATE
-from rigs import ROOT
-from rigs.isolation import apart
-from rigs.waiting import GUEST_S, PATIENCE_S, until
+from tests.support import ROOT
+from tests.support.isolation import apart
+from tests.support.waiting import GUEST_S, PATIENCE_S, until
 
 # systemd-analyze security: 0 is best, 10 is worst.
 MOST_EXPOSURE = 4.0

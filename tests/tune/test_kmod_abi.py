@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from configtron.tune.drivers.kmod import abi
-from rigs import ROOT
+from tests.support import ROOT
 
 HEADER = ROOT / "kmod" / "configtron.h"
 

@@ -18,10 +18,10 @@ from configtron.lab.uml.recipes import LAB
 from configtron.lab.uml.user_mode_linux import GuestJob, UmlVirtual
 from configtron.tune.drivers.kmod.abi import CALLS, KEYS
 from configtron.tune.drivers.kmod.module_units import NEEDS_ECN, REACHES, REFUSED
-from rigs import ROOT
-from rigs.waiting import GUEST_S
+from tests.support import ROOT
 from tests.support.tune.kmod_calls import EVERYTHING, OPTIONS
 from tests.support.tune.kmod_wire import CONTROLS, WAYS, WINDOWS
+from tests.support.waiting import GUEST_S
 
 pytestmark = pytest.mark.lab
 

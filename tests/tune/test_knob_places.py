@@ -10,7 +10,7 @@ from configtron.tune import metrics, pools
 from configtron.tune.drivers import sysctl
 from configtron.tune.drivers.bpf import reach
 from configtron.tune.drivers.kmod import module_units
-from rigs import ROOT
+from tests.support import ROOT
 from tests.support.rules import offenders
 
 # Driver -> (its module, what it sets, what it refuses).

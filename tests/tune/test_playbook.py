@@ -23,8 +23,8 @@ import click
 import pytest
 
 from configtron.cli.root import root
-from rigs import ROOT
-from rigs.waiting import GUEST_S
+from tests.support import ROOT
+from tests.support.waiting import GUEST_S
 
 PLAYBOOK = ROOT / "deploy" / "ansible" / "fleet.yml"
 BESIDE = f"{Path(sys.executable).parent}:{os.environ['PATH']}"

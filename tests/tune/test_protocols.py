@@ -11,7 +11,7 @@ import pytest
 from configtron.model.protocols import Drawing, Follower, Inventory, PerListener, SocketAssigner
 from configtron.model.tuning import Place, Reach
 from configtron.tune.drivers import DRIVERS, load
-from rigs import ROOT
+from tests.support import ROOT
 
 # Questions to a driver that a type checker cannot follow.
 REFLECTION = re.compile(r"(has|get)attr\([^)\n]*(driver|import_module|module)")

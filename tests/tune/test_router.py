@@ -17,9 +17,9 @@ from configtron.model.nouns import Profile
 from configtron.model.tuning import Rules
 from configtron.tune import router
 from configtron.tune.pools import map_text, pool_of, routing
-from rigs.waiting import until
 from tests.support.tune.fronts import MAX_CONCURRENT_STREAMS, STREAMS, curl, missing, running, settings, tls
 from tests.support.tune.two_hosts import CLIENTS, CLIENTS6, Hosts, two_hosts
+from tests.support.waiting import until
 
 POOLS = [pool_of("old:http_version=http/1.1"), pool_of(f"new:http_version=h2,h2_max_concurrent_streams={STREAMS}")]
 PROFILES = {"modern": Profile("modern", (("http_version", "h2"),))}

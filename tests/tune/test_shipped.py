@@ -18,10 +18,10 @@ import pytest
 
 from configtron.model.errors import Refused
 from configtron.tune.drivers.bpf import build, objects
-from rigs import ROOT
-from rigs.isolation import apart
-from rigs.waiting import PATIENCE_S
+from tests.support import ROOT
+from tests.support.isolation import apart
 from tests.support.tune.aside import usable
+from tests.support.waiting import PATIENCE_S
 
 MANIFEST = json.loads((objects.SHIPPED / objects.MANIFEST).read_text())
 FILES = sorted(path for path in objects.SHIPPED.rglob("*.bpf.o"))

@@ -16,8 +16,8 @@ from configtron.db.tuning import Left, Tuning
 from configtron.learner.class_cells import classed, has_classes
 from configtron.learner.columns import Codes
 from configtron.learner.damage import bound_of
+from configtron.learner.driver_support import LEAST_LOADS, Mask, met, reached, unreached
 from configtron.learner.logged import Logged
-from configtron.learner.reached import LEAST_LOADS, Mask, met, reached, unreached
 from configtron.learner.rulebook import Rulebook
 from configtron.learner.rules_export import RulesExport, export_rules
 from configtron.learner.table_policy import TablePolicy

@@ -18,10 +18,10 @@ import numpy as np
 from configtron.db.outcomes import GainTest, Learner, Outcomes
 from configtron.learner.class_cells import classed
 from configtron.learner.columns import Codes
+from configtron.learner.driver_support import Mask
 from configtron.learner.gain import Compared, GainVerdict, LoggedLoads, Power, Proof, chosen, error_of, examined
 from configtron.learner.groups import groups
 from configtron.learner.logged import Logged, grid_of
-from configtron.learner.reached import Mask
 from configtron.learner.table_policy import TablePolicy
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid

@@ -12,17 +12,17 @@ from io import BytesIO
 import numpy as np
 
 from configtron.db.outcomes import Learner, Outcomes
-from configtron.learner.beginning import ALIKE_LN, Beginning, beginning, tally_of
 from configtron.learner.cell_search import CellSearch
 from configtron.learner.class_cells import PART_MEMBERS, ClassCells
 from configtron.learner.classes import ALLOWED_K, LEAST_OF_DEVICE, Classes
 from configtron.learner.columns import ARMS
 from configtron.learner.damage import DamageBound
+from configtron.learner.driver_support import Mask
 from configtron.learner.importance import dead_knobs, proven, tensor_tally
+from configtron.learner.initial_classes import ALIKE_LN, Beginning, beginning, tally_of
 from configtron.learner.logged import Logged, grid_of
-from configtron.learner.mapped import mapped
-from configtron.learner.reached import Mask
 from configtron.learner.saved import Recipe, recipe_of, state_of
+from configtron.learner.tensor_mapping import mapped
 from configtron.learner.warmstart import FIRST_NOISE_LN
 from configtron.model.counting import count_of
 from configtron.model.errors import BadInput

@@ -10,7 +10,7 @@ from configtron.model.errors import ConfigtronError
 
 if TYPE_CHECKING:
     from configtron.learner.damage import DamageBound
-    from configtron.learner.reached import Mask
+    from configtron.learner.driver_support import Mask
     from configtron.model.grid import Grid
     from configtron.model.nouns import Value
     from configtron.model.tuning import Reach

@@ -10,7 +10,7 @@ from configtron.model.records import rounded
 
 if TYPE_CHECKING:
     from configtron.learner.export import Export
-    from configtron.learner.judged import Loss, Share
+    from configtron.learner.rule_cost import Loss, Share
     from configtron.learner.rulebook import Rulebook
     from configtron.learner.rules_export import RulesExport
     from configtron.model.nouns import Profile

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from configtron.db.outcomes import Learner, Outcomes
 from configtron.learner import ENGINES, POLICIES, PREFERRED, row_of, untaken
-from configtron.learner.beginning import AUTO, FEW
 from configtron.learner.class_cells import PART_MEMBERS
 from configtron.learner.damage import DamageBound
+from configtron.learner.driver_support import Mask
 from configtron.learner.imported import is_imported
-from configtron.learner.reached import Mask
+from configtron.learner.initial_classes import AUTO, FEW
 from configtron.learner.saved import recipe_of
 from configtron.model.bounds import LONGEST_NAME, WIDEST, check_number, check_texts
 from configtron.model.counting import count_are

@@ -12,12 +12,12 @@ import numpy as np
 from configtron.learner.cell_search import FIRST_SAMPLES, CellSearch
 from configtron.learner.class_cells import ClassCells
 from configtron.learner.columns import ARM
-from configtron.learner.observed import Seen
+from configtron.learner.outcome_columns import OutcomeColumns
 from configtron.learner.parts import Saved
 from configtron.learner.policy_row import PolicyRow
 from configtron.learner.prefix_cells import PrefixCells
 from configtron.learner.searches import DONE, FIRST, Stop, observed_best
-from configtron.learner.served import Served
+from configtron.learner.serving_table import Served
 from configtron.learner.setting import CLASSES, ENGINE, Setting
 from configtron.learner.table_policy import TablePolicy
 
@@ -48,7 +48,7 @@ class BayesianSearch(TablePolicy):
     def parts(self) -> tuple[Saved, ...]:
         return (self.cells, self.search)
 
-    def learn(self, seen: Seen) -> None:
+    def learn(self, seen: OutcomeColumns) -> None:
         before = self.cells.rows
         seen = self.cells.take(seen, self.updates_)
         if self.cells.rows > before:

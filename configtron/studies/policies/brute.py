@@ -7,12 +7,12 @@ import numpy as np
 
 from configtron.learner.class_cells import ClassCells
 from configtron.learner.columns import ARM
-from configtron.learner.observed import Seen
+from configtron.learner.outcome_columns import OutcomeColumns
 from configtron.learner.parts import Saved
 from configtron.learner.policy_row import PolicyRow
 from configtron.learner.prefix_cells import PrefixCells
 from configtron.learner.searches import observed_best
-from configtron.learner.served import Served
+from configtron.learner.serving_table import Served
 from configtron.learner.setting import CLASSES, Setting
 from configtron.learner.table_policy import TablePolicy
 from configtron.learner.tally import Tally
@@ -31,7 +31,7 @@ class Brute(TablePolicy):
     def parts(self) -> tuple[Saved, ...]:
         return (self.cells,)
 
-    def learn(self, seen: Seen) -> None:
+    def learn(self, seen: OutcomeColumns) -> None:
         self.cells.take(seen, self.updates_)
         self.served_ = exhausting(self.cells.tally_, self.grid.default)
 

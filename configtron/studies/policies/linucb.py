@@ -10,10 +10,10 @@ import numpy as np
 
 from configtron.learner.class_cells import ClassCells
 from configtron.learner.linear import Model
-from configtron.learner.observed import Seen
+from configtron.learner.outcome_columns import OutcomeColumns
 from configtron.learner.parts import Saved
 from configtron.learner.policy_row import PolicyRow
-from configtron.learner.served import Served, always
+from configtron.learner.serving_table import Served, always
 from configtron.learner.setting import CLASSES, WARM, Setting
 from configtron.learner.shared_model import PLAIN_MODEL, ModelOptions, SharedModel
 from configtron.learner.table_policy import TablePolicy
@@ -44,7 +44,7 @@ class LinUcb(TablePolicy):
     def parts(self) -> tuple[Saved, ...]:
         return (self.cells, self.model)
 
-    def learn(self, seen: Seen) -> None:
+    def learn(self, seen: OutcomeColumns) -> None:
         self.model.take(seen, self.updates_)
         self.served_ = self._table(self.model.update(self.updates_))
 

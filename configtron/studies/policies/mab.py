@@ -11,11 +11,11 @@ import numpy as np
 
 from configtron.learner.class_cells import ClassCells
 from configtron.learner.columns import ARM
-from configtron.learner.observed import Seen
+from configtron.learner.outcome_columns import OutcomeColumns
 from configtron.learner.parts import Saved
 from configtron.learner.policy_row import PolicyRow
 from configtron.learner.searches import observed_best
-from configtron.learner.served import Served
+from configtron.learner.serving_table import Served
 from configtron.learner.setting import CLASSES, Setting
 from configtron.learner.table_policy import TablePolicy
 
@@ -34,7 +34,7 @@ class Bandit(TablePolicy):
     def parts(self) -> tuple[Saved, ...]:
         return (self.cells,)
 
-    def learn(self, seen: Seen) -> None:
+    def learn(self, seen: OutcomeColumns) -> None:
         self.cells.take(seen, self.updates_)
         self.served_ = self._table()
 

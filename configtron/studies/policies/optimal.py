@@ -13,9 +13,9 @@ import numpy as np
 
 from configtron.learner.columns import Codes, Contexts, Floats, conditions_of, site_codes
 from configtron.learner.damage import DamageBound
+from configtron.learner.driver_support import Mask
 from configtron.learner.policy_row import PolicyRow
-from configtron.learner.reached import Mask
-from configtron.learner.served import always
+from configtron.learner.serving_table import always
 from configtron.learner.setting import Setting
 from configtron.learner.table_policy import TablePolicy
 from configtron.learner.tally import no_tally

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from configtron.learner.columns import Codes
-from configtron.learner.observed import Seen
+from configtron.learner.outcome_columns import OutcomeColumns
 from configtron.learner.parts import Saved
 from configtron.learner.policy_row import PolicyRow
 from configtron.learner.prefix_cells import PrefixCells
 from configtron.learner.searches import observed_best
-from configtron.learner.served import always
+from configtron.learner.serving_table import always
 from configtron.learner.setting import Setting
 from configtron.learner.state import check_codes, check_shapes, read
 from configtron.learner.table_policy import TablePolicy
@@ -45,7 +45,7 @@ class Reuse(TablePolicy):
         self.kept_ = np.full(self.cells.rows, self.grid.default)
         self.served_ = always(self.kept_, "reuse", self.grid.default)
 
-    def learn(self, seen: Seen) -> None:
+    def learn(self, seen: OutcomeColumns) -> None:
         self.cells.take(seen, self.updates_)
         tally = self.cells.tally_
         rows = np.unique(seen.row[seen.row >= 0])

@@ -14,7 +14,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from configtron.learner.mapped import mapped
+from configtron.learner.tensor_mapping import mapped
 from configtron.model.errors import BadInput
 from configtron.model.tensor import Tensor, read
 from configtron.service.replay.capture_contexts import contexts_of, is_capture

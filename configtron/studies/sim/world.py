@@ -15,7 +15,7 @@ import numpy as np
 from configtron.learner import Setting, policy
 from configtron.learner.classes import Classes, axes_of, fit, points_of
 from configtron.learner.columns import Codes
-from configtron.learner.reached import Mask
+from configtron.learner.driver_support import Mask
 from configtron.learner.table_policy import TablePolicy
 from configtron.model.errors import BadInput
 from configtron.model.tensor import Tensor

@@ -24,7 +24,7 @@ from itertools import combinations
 import numpy as np
 
 from configtron.learner.columns import Codes, Floats
-from configtron.learner.reached import Mask
+from configtron.learner.driver_support import Mask
 from configtron.model.characteristics import BY_NAME
 from configtron.model.nearest import LOSS_FLOOR
 from configtron.model.tensor import Tensor

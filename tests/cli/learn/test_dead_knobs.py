@@ -15,7 +15,7 @@ from configtron.learner.saved import recipe_of
 from configtron.learner.state import decode
 from configtron.model.errors import DONE
 from configtron.service.learning import dead_knobs, lessons
-from tests.learner.test_beginning import chosen
+from tests.learner.test_initial_classes import chosen
 from tests.support.learn_command import Typed, rows, typed
 
 __all__ = ["typed"]

@@ -11,8 +11,8 @@ import pytest
 
 from configtron.db.outcomes import Outcomes
 from configtron.model.errors import DONE, BadInput, Missing
-from rigs.worlds import FASTEST
 from tests.support.learn_command import Typed, filled, typed
+from tests.support.worlds import FASTEST
 
 __all__ = ["filled", "typed"]
 

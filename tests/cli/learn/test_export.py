@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from configtron.learner.judged import Loss, Share
+from configtron.learner.rule_cost import Loss, Share
 from configtron.model.errors import DONE, USAGE
 from configtron.service.learning.rule_rows import _known
 from tests.support.learn_command import Typed, filled, rows, typed

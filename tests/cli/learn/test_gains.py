@@ -13,7 +13,7 @@ import pytest
 from configtron.db.outcomes import Outcomes
 from configtron.learner.gain import HELD_REASONS
 from configtron.model.errors import DONE, REFUSED, USAGE
-from rigs import ROOT
+from tests.support import ROOT
 from tests.support.learn_command import Typed, filled, rows, typed
 
 __all__ = ["filled", "typed"]

@@ -29,7 +29,7 @@ from configtron.model.nouns import Profile
 from configtron.model.tuning import Place, Rules
 from configtron.service.learning.importing import BATCH
 from configtron.tune.journal import KEPT, LEASED, UNDOING, UNDONE, WRITING, Transaction
-from rigs import ROOT
+from tests.support import ROOT
 from tests.support.learn_command import Typed, typed
 from tests.support.mmdb import database
 

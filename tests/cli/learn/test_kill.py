@@ -14,8 +14,8 @@ import pytest
 
 from configtron.db.outcomes import Outcomes
 from configtron.model.errors import DONE, INTERRUPTED
-from rigs import ROOT
 from tests.learner.test_logged import logged
+from tests.support import ROOT
 from tests.support.learn_command import Typed, typed
 
 __all__ = ["typed"]

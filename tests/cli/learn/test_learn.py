@@ -16,8 +16,8 @@ from configtron.learner import POLICIES, PREFERRED
 from configtron.model.errors import DONE, NOTHING, PARTIAL, USAGE
 from configtron.model.tensor import write
 from configtron.service import learning
-from rigs.worlds import small_tensor
 from tests.support.learn_command import Typed, filled, rows, typed
+from tests.support.worlds import small_tensor
 
 __all__ = ["filled", "typed"]
 

@@ -17,8 +17,8 @@ from configtron.learner.saved import recipe_of
 from configtron.model.errors import DONE, INTERRUPTED, USAGE
 from configtron.model.tensor import write
 from configtron.service.learning import lessons
-from rigs.worlds import small_tensor
 from tests.support.learn_command import Typed, filled, rows, typed
+from tests.support.worlds import small_tensor
 
 __all__ = ["filled", "typed"]
 

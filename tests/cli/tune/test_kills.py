@@ -15,12 +15,12 @@ from configtron.model.tuning import Place
 from configtron.service.lease.processes import alive, end, ended, named
 from configtron.service.lease.watchdog import OVERRUN_S
 from configtron.tune.drivers import load
-from rigs import guest_module
-from rigs.children import child
-from rigs.kill_points import Point, campaign, kill_at, points, put_back, restored
-from rigs.tune_sandbox import TuneSandbox, tune_sandbox
-from rigs.waiting import PATIENCE_S, until
+from tests.support import guest_module
+from tests.support.children import child
+from tests.support.kill_points import Point, campaign, kill_at, points, put_back, restored
 from tests.support.tune.leases import lease_left_s, shorten_lease
+from tests.support.tune_sandbox import TuneSandbox, tune_sandbox
+from tests.support.waiting import PATIENCE_S, until
 
 # A guest that takes longer hangs.
 GUEST_LIMIT_S = 300
@@ -40,7 +40,7 @@ def test_a_lease_that_ends_and_a_kill_leave_the_host_as_it_was(driver: str) -> N
 def test_so_does_the_module_in_a_guest() -> None:
     if lack := guest_module.kernel().available():
         pytest.skip(lack)
-    code, printed = guest_module.run([sys.executable, "-m", "rigs.kill_points", "kmod"], GUEST_LIMIT_S)
+    code, printed = guest_module.run([sys.executable, "-m", "tests.support.kill_points", "kmod"], GUEST_LIMIT_S)
     assert code == 0, printed
 
 

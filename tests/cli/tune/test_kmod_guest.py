@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from configtron.lab.uml.user_mode_linux import UmlVirtual
-from rigs import guest_module
-from rigs.waiting import GUEST_S
+from tests.support import guest_module
+from tests.support.waiting import GUEST_S
 
 # `plan` with an act in force and others to come; apply and rollback, each killed in the middle. More of it costs
 # more than it shows: a command there takes half a second (`python -m benchmarks.tune_kills 60 kmod`).

@@ -24,9 +24,9 @@ from configtron.service.lease.recovery import recover_due
 from configtron.service.lease.undo import JournalBehind
 from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.journal import KEPT, LEASED, UNDONE, Transaction
-from rigs.waiting import PATIENCE_S
 from tests.support.memory_stack import Stack, stack
 from tests.support.tune_command import TuneCommand, tune, wanted
+from tests.support.waiting import PATIENCE_S
 
 __all__ = ["stack", "tune", "wanted"]
 

@@ -10,7 +10,7 @@ import pytest
 
 from configtron.model.errors import CONDITION, DONE, REFUSED
 from configtron.tune.drivers.route.table import TABLE
-from rigs.children import child
+from tests.support.children import child
 from tests.support.tune.routed import everything, hosts, ip
 from tests.support.tune.two_hosts import SERVER, Hosts, congestion_control
 from tests.support.tune_command import TuneCommand, rows, tune, wanted

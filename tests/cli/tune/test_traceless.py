@@ -13,8 +13,8 @@ import pytest
 from configtron.db.tuning import Tuning
 from configtron.model.tuning import Place
 from configtron.tune.drivers import DRIVERS, load
-from rigs.tune_sandbox import tune_sandbox
 from tests.support.tracing import traced, writes
+from tests.support.tune_sandbox import tune_sandbox
 
 # Those whose rules are somewhere else than in this process, best last: what is not here is skipped, and says so.
 KERNEL = [name for name in DRIVERS if name != "memory"]

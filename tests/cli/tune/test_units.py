@@ -22,11 +22,11 @@ from configtron.model.errors import DONE, INTERRUPTED, USAGE
 from configtron.service.lease import systemd_units
 from configtron.service.lease.systemd_units import place_warning
 from configtron.tune.units import DATABASE, RECOVER, TIMER, WATCH, units
-from rigs import ROOT
-from rigs.isolation import apart
-from rigs.waiting import PATIENCE_S, until
+from tests.support import ROOT
+from tests.support.isolation import apart
 from tests.support.tune.leases import lease_left_s, shorten_lease
 from tests.support.tune_command import TuneCommand, tune
+from tests.support.waiting import PATIENCE_S, until
 
 __all__ = ["tune"]
 HERE = Path(__file__).parent

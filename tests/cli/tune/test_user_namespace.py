@@ -14,10 +14,10 @@ import pytest
 
 from configtron.model.errors import DONE, PRIVILEGE
 from configtron.tune.drivers.bpf import rights
-from rigs import ROOT
-from rigs.waiting import PATIENCE_S
+from tests.support import ROOT
 from tests.support.tune.aside import usable
 from tests.support.tune_command import TuneCommand, tune
+from tests.support.waiting import PATIENCE_S
 
 __all__ = ["tune"]
 APART = ("unshare", "--user", "--map-root-user", "--net")

@@ -25,7 +25,7 @@ from configtron.fingerprint.passive.columns import Pairs, Rows, joined
 from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.heads import Heads
 from configtron.model.errors import BadInput
-from rigs import capture_bytes as write
+from tests.support import capture_bytes as write
 
 TALK = [*write.conversation(4), *write.conversation(6, port=40001, start_ns=write.START_NS + 10**9)]
 

@@ -28,7 +28,7 @@ from configtron.linux.netns import inside
 from configtron.model.errors import BadInput, Missing
 from configtron.probe.wire.filter import DLT_ETHERNET, DLT_RAW, compile_filter
 from configtron.probe.wire.namespaces import ip, throwaway
-from rigs import capture_bytes as write
+from tests.support import capture_bytes as write
 
 pytestmark = pytest.mark.root
 

@@ -17,9 +17,9 @@ from configtron.fingerprint.capture.source import CaptureSource
 from configtron.fingerprint.passive.gathering import HEADS_MOST, Gathering
 from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.retransmissions import HOLE, KINDS, _Event, _Recovery
-from rigs import capture_bytes as write
 from tests.fingerprint.passive.test_fuzz import nonsense
 from tests.fingerprint.passive.test_fuzzer import STREAM, child
+from tests.support import capture_bytes as write
 
 
 @pytest.mark.slow

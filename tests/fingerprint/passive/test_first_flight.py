@@ -9,7 +9,7 @@ import pytest
 
 from configtron.fingerprint.passive.connection_report import report_connections
 from configtron.model.nouns import ACK, FIN, SYN, Observation
-from rigs.made_capture import FULL, MSS, RTT_S, Conversation
+from tests.support.made_capture import FULL, MSS, RTT_S, Conversation
 
 ASKED = RTT_S + 0.001
 FLIGHT = ASKED + RTT_S

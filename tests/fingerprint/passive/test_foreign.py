@@ -15,9 +15,9 @@ from configtron.fingerprint.passive.connection_report import ConnectionReport
 from configtron.fingerprint.passive.connections import _unwrapped
 from configtron.model.nouns import ACK, RST, SYN, Observation
 from configtron.report.connections import Servers
-from rigs import capture_bytes as write
-from rigs.made_capture import FULL, RTT_S, Conversation, seen
-from rigs.read_capture import reports
+from tests.support import capture_bytes as write
+from tests.support.made_capture import FULL, RTT_S, Conversation, seen
+from tests.support.read_capture import reports
 
 ASKED = RTT_S + 0.001
 FLIGHT = ASKED + RTT_S

@@ -21,8 +21,8 @@ from configtron.fingerprint.passive.tls import hello
 from configtron.model.errors import BadInput
 from configtron.model.nouns import GRADES
 from configtron.report.connection_json import form
-from rigs import capture_bytes as write
 from tests.fingerprint.capture.test_reading import DIALECTS
+from tests.support import capture_bytes as write
 
 MAGICS = [struct.pack(order + "I", magic) for order in "<>" for magic in (0xA1B2C3D4, 0xA1B23C4D)]
 HEAD = bytes(16) + struct.pack("<I", 101)

@@ -15,10 +15,10 @@ from configtron.fingerprint.passive.connection_report import ConnectionReport
 from configtron.fingerprint.passive.gathering import OPENING, TAIL, Batch, Gathering
 from configtron.fingerprint.passive.headers import decode
 from configtron.model.nouns import ACK, SYN
-from rigs import capture_bytes as write
-from rigs.made_capture import Conversation
-from rigs.read_capture import reports
-from rigs.synthetic_capture import write as write_capture
+from tests.support import capture_bytes as write
+from tests.support.made_capture import Conversation
+from tests.support.read_capture import reports
+from tests.support.synthetic_capture import write as write_capture
 
 
 def comparable(one: ConnectionReport) -> tuple[object, ...]:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from configtron.fingerprint.passive.columns import ABSENT, DF, DSACKED, SACK_OK, SACKED, STAMPED
 from configtron.model.nouns import OPT_SACK, OPT_SACK_PERMITTED, Segment
 from configtron.probe.wire.frames import Envelope, build, dissect
-from rigs import capture_bytes as write
 from tests.fingerprint.capture.test_reading import PLAIN, TALK, rows_of, same
+from tests.support import capture_bytes as write
 
 NUMBER = st.integers(0, 0xFFFFFFFF)
 OPTION = st.one_of(

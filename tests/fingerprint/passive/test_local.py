@@ -14,10 +14,10 @@ from configtron.fingerprint.passive.connection_report import ConnectionReport, r
 from configtron.fingerprint.passive.gathering import Gathering
 from configtron.fingerprint.passive.local import lost, path_of, sighted
 from configtron.report.contexts import form
-from rigs import capture_bytes as write
-from rigs.made_capture import Conversation
-from rigs.read_capture import gathered
 from tests.fingerprint.passive.test_foreign import proven
+from tests.support import capture_bytes as write
+from tests.support.made_capture import Conversation
+from tests.support.read_capture import gathered
 
 CLIENT, SERVER = "192.0.2.1", "198.51.100.2"
 

@@ -9,7 +9,7 @@ import pytest
 
 from configtron.fingerprint.passive.retransmissions import KINDS
 from configtron.model.nouns import ACK, FIN
-from rigs.made_capture import FULL, RTT_S, Conversation, seen
+from tests.support.made_capture import FULL, RTT_S, Conversation, seen
 
 AT = 1.0
 

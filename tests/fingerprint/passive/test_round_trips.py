@@ -15,9 +15,9 @@ from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.summary import TRIPS
 from configtron.model.nouns import ACK, PSH, SYN
 from configtron.probe.script import syn_options
-from rigs import capture_bytes as write
-from rigs.made_capture import FULL, RTT_S, Conversation
-from rigs.synthetic_capture import write as write_capture
+from tests.support import capture_bytes as write
+from tests.support.made_capture import FULL, RTT_S, Conversation
+from tests.support.synthetic_capture import write as write_capture
 
 MS = 1_000_000
 

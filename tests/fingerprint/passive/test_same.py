@@ -14,9 +14,9 @@ from configtron.model.nouns import ACK, Target, Trace
 from configtron.probe import PROBES
 from configtron.probe.play import play
 from configtron.probe.wire.frames import Envelope, build, packed
-from rigs import capture_bytes as write
-from rigs.read_capture import reports, whole
+from tests.support import capture_bytes as write
 from tests.support.fake_server import FakeServer
+from tests.support.read_capture import reports, whole
 
 TARGET = Target("x.example", "198.51.100.2", 80)
 ENDS = packed("192.0.2.1"), packed("198.51.100.2")

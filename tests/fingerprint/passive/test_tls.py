@@ -13,8 +13,8 @@ from configtron.fingerprint.passive.tls import CLIENT_HELLO, SERVER_HELLO, hello
 from configtron.lab.internet.certificates import issue
 from configtron.model.nouns import ACK, RST, SYN, Segment
 from configtron.probe.wire.frames import Envelope, build, packed
-from rigs import capture_bytes as write
-from rigs.read_capture import reports as reports_of
+from tests.support import capture_bytes as write
+from tests.support.read_capture import reports as reports_of
 
 
 @pytest.fixture(scope="module")

@@ -12,12 +12,12 @@ import pytest
 
 from configtron.fingerprint.passive.connection_report import ConnectionReport
 from configtron.fingerprint.passive.retransmissions import CAUSES
-from rigs import ROOT
-from rigs.impaired_path import rig
-from rigs.read_capture import reports, whole
-from rigs.recorded_programs import HOSTS, TROUBLES, Recorded, recorded
-from rigs.tshark import settings
-from rigs.tshark_oracle import RULES, compare
+from tests.support import ROOT
+from tests.support.impaired_path import rig
+from tests.support.read_capture import reports, whole
+from tests.support.recorded_programs import HOSTS, TROUBLES, Recorded, recorded
+from tests.support.tshark import settings
+from tests.support.tshark_oracle import RULES, compare
 
 pytestmark = [
     pytest.mark.root,

@@ -24,9 +24,9 @@ from configtron.fingerprint.passive.columns import Pairs, Rows, joined
 from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.heads import Heads
 from configtron.model.errors import DONE, PARTIAL
-from rigs import capture_bytes as write
-from rigs.made_capture import RTT_S, Conversation
 from tests.fingerprint.capture.test_reading import PLAIN, TALK, same
+from tests.support import capture_bytes as write
+from tests.support.made_capture import RTT_S, Conversation
 
 pytest.importorskip("scapy", reason="needs Scapy: pip install 'configtron[craft]'")
 MACS = bytes.fromhex("020000000001020000000002")

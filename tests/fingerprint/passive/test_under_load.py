@@ -16,9 +16,9 @@ from configtron.fingerprint.passive.local import path_of, sighted
 from configtron.lab.testbed import pathview
 from configtron.lab.testbed.tap import PACKET, Seen
 from configtron.model.nouns import ACK
-from rigs import capture_bytes as write
-from rigs.made_capture import FULL, RTT_S, Conversation
-from rigs.read_capture import gathered
+from tests.support import capture_bytes as write
+from tests.support.made_capture import FULL, RTT_S, Conversation
+from tests.support.read_capture import gathered
 
 SERVER = "198.51.100.2"
 

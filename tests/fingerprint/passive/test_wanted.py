@@ -16,8 +16,8 @@ from configtron.fingerprint import INFERENCES
 from configtron.fingerprint.passive.connection_report import ConnectionReport, ConnectionReports
 from configtron.report.connection_rows import csv_quoted, write_csv
 from configtron.report.connections import knobs_in
-from rigs import capture_bytes as write
 from tests.fingerprint.passive.test_fuzz import SEEDS, nonsense
+from tests.support import capture_bytes as write
 from tests.support.opening_captures import OPENINGS, batches, capture
 
 # Those of them that no inference reads by themselves.

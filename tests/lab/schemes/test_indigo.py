@@ -9,7 +9,7 @@ import pytest
 from configtron.lab.schemes.indigo import Indigo
 from configtron.lab.schemes.indigo_network import LearnedAction, shipped
 from configtron.studies.indigo.window_expert import NotedAction
-from rigs.scripted_path import FlowLog, ScriptedPath, Starting, run
+from tests.support.scripted_path import FlowLog, ScriptedPath, Starting, run
 
 SECONDS = 4.0
 

@@ -11,7 +11,7 @@ from configtron.lab.schemes.scheme import PACKET_BYTES
 from configtron.lab.schemes.scream import Scream
 from configtron.lab.schemes.sprout import MOST_RATE, RATES, SPROUT_TICK_S, WITHIN_TICKS, Sprout
 from configtron.lab.schemes.verus import Verus
-from rigs.scripted_path import ScriptedPath, Starting, run
+from tests.support.scripted_path import ScriptedPath, Starting, run
 
 
 def test_scream_keeps_its_target_waiting() -> None:

@@ -14,8 +14,8 @@ import pytest
 from configtron.lab.schemes.copa import Copa
 from configtron.lab.schemes.ledbat import Ledbat
 from configtron.lab.schemes.scheme import Scheme
-from rigs import ROOT
-from rigs.oracle_inputs import (
+from tests.support import ROOT
+from tests.support.oracle_inputs import (
     COPA_PATHS,
     LEDBAT_PATHS,
     Move,

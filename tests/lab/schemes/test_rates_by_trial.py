@@ -10,7 +10,7 @@ from configtron.lab.schemes import allegro, vivace
 from configtron.lab.schemes.allegro import Allegro
 from configtron.lab.schemes.monitor_interval import MonitorIntervals
 from configtron.lab.schemes.vivace import Vivace
-from rigs.scripted_path import FlowFigures, ScriptedPath, Starting, run
+from tests.support.scripted_path import FlowFigures, ScriptedPath, Starting, run
 
 
 def settled(

@@ -10,7 +10,7 @@ import pytest
 from configtron.lab.schemes.measured_rtt import FIRST_TIMEOUT_S, SmoothedRtt, WindowedMinimum
 from configtron.lab.schemes.scheme import PACKET_BYTES, TICK_S, SendingLimit
 from configtron.lab.schemes.sending import CATCH_UP_S, DatagramSender
-from rigs.scripted_path import ScriptedPath, Starting, run
+from tests.support.scripted_path import ScriptedPath, Starting, run
 
 
 class Fixed:

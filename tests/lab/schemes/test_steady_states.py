@@ -10,7 +10,7 @@ import pytest
 from configtron.lab.schemes.copa import Copa
 from configtron.lab.schemes.ledbat import Ledbat
 from configtron.lab.schemes.scheme import PACKET_BYTES, SendingLimit
-from rigs.scripted_path import ScriptedPath, Starting, run
+from tests.support.scripted_path import ScriptedPath, Starting, run
 
 
 class Reno:

@@ -12,8 +12,8 @@ import pytest
 from configtron.lab.schemes.scheme import Scheme
 from configtron.lab.schemes.table import OF_USER_SPACE, USER_SPACE_SCHEMES, made
 from configtron.model.congestion import OF_LINUX
-from rigs import ROOT
-from rigs.scripted_path import FlowLog, ScriptedPath, Starting, run
+from tests.support import ROOT
+from tests.support.scripted_path import FlowLog, ScriptedPath, Starting, run
 from tests.support.sources import parsed
 
 FOLDER = ROOT / "configtron/lab/schemes"

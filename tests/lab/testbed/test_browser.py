@@ -15,8 +15,8 @@ from configtron.lab.testbed.browser import EventLog, Visit
 from configtron.lab.uml import user_mode_linux as uml
 from configtron.lab.uml.user_mode_linux import GuestJob
 from configtron.model.errors import Missing
-from rigs import ROOT
 from tests.lab.testbed.test_pages import SMALL
+from tests.support import ROOT
 
 
 def request(number: str, place: str, at_s: float) -> tuple[str, dict[str, Any]]:

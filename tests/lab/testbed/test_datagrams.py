@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from configtron.lab.testbed import player
 from configtron.lab.uml.kernel import cache_folder
 from configtron.lab.uml.user_mode_linux import GuestJob, UmlVirtual
-from rigs import ROOT
-from rigs.datagram_guest import LOADS, MBIT, RUNS, WAY_MS
-from rigs.waiting import GUEST_S
+from tests.support import ROOT
+from tests.support.datagram_guest import LOADS, MBIT, RUNS, WAY_MS
+from tests.support.waiting import GUEST_S
 
 pytestmark = [pytest.mark.root, pytest.mark.lab]
 SECONDS = 2.0
@@ -31,7 +31,7 @@ def logs_in(folder: Path) -> Logs:
     backend = UmlVirtual()
     if reason := backend.available():
         pytest.skip(reason)
-    words = (sys.executable, "-m", "rigs.datagram_guest", str(player.program()), str(SECONDS), *RUNS)
+    words = (sys.executable, "-m", "tests.support.datagram_guest", str(player.program()), str(SECONDS), *RUNS)
     environment = (("PYTHONPATH", str(ROOT)), ("XDG_CACHE_HOME", str(cache_folder().parent)))
     running = backend.boot(GuestJob(words, folder, seed=1, cpu=max(os.sched_getaffinity(0)), environment=environment))
     assert running.wait(GUEST_S) == 0, running.console.read_text() + running.last_words()

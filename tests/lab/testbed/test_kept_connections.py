@@ -19,7 +19,7 @@ import pytest
 from configtron.lab.internet.certificates import issue
 from configtron.lab.testbed import loads
 from configtron.lab.testbed.pages import PageModel, PageObject
-from rigs.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.root
 HOST, ADDRESS = "kept.example", "127.77.0.43"

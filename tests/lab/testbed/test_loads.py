@@ -10,7 +10,7 @@ import pytest
 
 from configtron.lab.testbed import loads
 from configtron.model.errors import BadInput
-from rigs.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 LINE = (
     '{"page":"p","http":"h2","seed":1,"failed":"","plt_ms":3.5,"elapsed_ms":3.5,"connect_ms":1,"ttfb_ms":2,'

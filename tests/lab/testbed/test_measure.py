@@ -20,9 +20,9 @@ from configtron.lab.testbed.shard import LINES, ORDERS, Orders, seed_of
 from configtron.lab.testbed.studies import STUDIES
 from configtron.model.errors import BadInput, Missing, Refused
 from configtron.model.repeats import StoppingRule
-from rigs import ROOT
-from rigs.waiting import until
+from tests.support import ROOT
 from tests.support.lab import pretended_guest as pretend
+from tests.support.waiting import until
 
 SIZES = {"a": 900, "b": 9000}
 PAGES = tuple(PageModel(name, (f"{name}.example",), (PageObject("/", size, "html"),)) for name, size in SIZES.items())

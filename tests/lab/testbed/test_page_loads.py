@@ -13,8 +13,8 @@ from configtron.lab.testbed.loads import Load
 from configtron.lab.testbed.pages import PageModel
 from configtron.lab.uml import user_mode_linux as uml
 from configtron.lab.uml.user_mode_linux import GuestJob
-from rigs import ROOT
-from rigs.waiting import GUEST_S
+from tests.support import ROOT
+from tests.support.waiting import GUEST_S
 
 pytestmark = [pytest.mark.root, pytest.mark.lab]
 

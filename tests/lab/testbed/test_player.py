@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from configtron.lab.internet.links import splitmix64
 from configtron.lab.testbed.conditions import PACKET_BYTES
 from configtron.lab.testbed.player import SOURCES
-from rigs import ROOT
+from tests.support import ROOT
 
 # Of splitmix64: from one state to the next.
 GAMMA = 0x9E3779B97F4A7C15

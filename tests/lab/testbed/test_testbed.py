@@ -16,9 +16,9 @@ from configtron.lab.testbed.families import named
 from configtron.lab.uml.kernel import cache_folder
 from configtron.lab.uml.user_mode_linux import GuestJob, UmlVirtual
 from configtron.tune.drivers.bpf import objects
-from rigs import ROOT, guest_module
-from rigs.waiting import GUEST_S
+from tests.support import ROOT, guest_module
 from tests.support.lab.testbed_guest import LOSSY, NAMES, TWO
+from tests.support.waiting import GUEST_S
 
 pytestmark = [pytest.mark.root, pytest.mark.lab]
 

@@ -19,7 +19,7 @@ from configtron.learner.sequential.differences import (
     Goal,
     difference,
 )
-from rigs.arm_loads import arm_loads
+from tests.support.arm_loads import arm_loads
 
 NONE = np.zeros(0, dtype=np.int64)
 

@@ -16,7 +16,7 @@ from configtron.learner.sequential.sensitivity import (
     sensitivity,
     unit_error,
 )
-from rigs.arm_loads import arm_loads
+from tests.support.arm_loads import arm_loads
 
 
 def test_a_fixed_test_has_the_textbook_drift() -> None:

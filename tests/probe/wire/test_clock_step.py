@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from configtron.probe.wire.namespaces import throwaway
-from rigs import ROOT
-from rigs.children import child
-from rigs.waiting import PATIENCE_S
+from tests.support import ROOT
+from tests.support.children import child
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.root
 

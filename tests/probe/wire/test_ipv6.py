@@ -18,8 +18,8 @@ from configtron.probe.client_hello import VERSIONS
 from configtron.probe.wire.namespaces import addresses, own_namespace, throwaway
 from configtron.probe.wire.pcap import EvidenceWriter, read_evidence
 from configtron.probe.wire.pump import Pump
-from rigs.waiting import until
 from tests.probe.wire.test_live import PORTS, finish
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.root
 

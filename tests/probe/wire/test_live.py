@@ -24,8 +24,8 @@ from configtron.probe.wire.isolation import Isolation, sweep_tables
 from configtron.probe.wire.namespaces import addresses, ip, own_namespace, owner, sweep
 from configtron.probe.wire.pcap import EvidenceWriter, read_evidence
 from configtron.probe.wire.pump import Pump
-from rigs.servers import PAGE_BYTES, raised
-from rigs.waiting import PATIENCE_S, until
+from tests.support.servers import PAGE_BYTES, raised
+from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.root
 

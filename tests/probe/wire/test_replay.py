@@ -11,7 +11,7 @@ from configtron.model.errors import Diverged
 from configtron.model.nouns import Message, Trace
 from configtron.probe.wire.placed import read_placed
 from configtron.probe.wire.replay import replayed
-from rigs import ROOT
+from tests.support import ROOT
 
 
 def kept(name: str, probe: str) -> Trace:

@@ -18,7 +18,7 @@ from configtron.model.nouns import Target, Vantage
 from configtron.probe.wire.namespaces import ip, throwaway
 from configtron.probe.wire.routes import Route, is_local, route_to
 from configtron.probe.wire.standing import standing
-from rigs.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 SERVER = """
 import socket, threading

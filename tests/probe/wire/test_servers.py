@@ -15,8 +15,8 @@ from configtron.model.nouns import Observation, Trace
 from configtron.probe.client_hello import VERSIONS
 from configtron.probe.wire.pcap import EvidenceWriter, read_evidence
 from configtron.probe.wire.pump import Pump
-from rigs.servers import SERVERS, raised
 from tests.probe.wire.test_live import PORTS, finish, namespaces
+from tests.support.servers import SERVERS, raised
 
 pytestmark = pytest.mark.root
 

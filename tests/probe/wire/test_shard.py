@@ -18,7 +18,7 @@ from configtron.probe.targets import Source
 from configtron.probe.wire.journal import JOURNAL, journal
 from configtron.probe.wire.pcap import read_evidence
 from configtron.probe.wire.shard import Shard, perform, shard_from_json
-from rigs.servers import raised
+from tests.support.servers import raised
 
 SHARD = Shard(
     name="here", targets=(), vantages=(), tests=("http", "icw", "rwin", "signature"), profile="quick", rate=0,

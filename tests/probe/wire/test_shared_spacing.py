@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from configtron.probe.spacing import Spacing
 from configtron.probe.wire import shared_spacing
 from configtron.probe.wire.shared_spacing import SharedLimits, SharedSpacing
-from rigs.children import child
+from tests.support.children import child
 
 # As `time.time()` gives them: the steps of binary fractions are coarsest there.
 EPOCH_S = 1.8e9

@@ -13,8 +13,8 @@ from configtron.learner.rollout import RolloutPlan
 from configtron.model.fleet import WHOLE
 from configtron.service.fleet.manager_core import ManagerCore
 from configtron.service.fleet.map_maker import FixedMapMaker
-from rigs.staged_world import PLAIN, PlannedMaker, StagedWorld, planned_map
 from tests.support.running_fleet import MAP
+from tests.support.staged_world import PLAIN, PlannedMaker, StagedWorld, planned_map
 
 DAY_S = 86_400.0
 BEGUN_NS = 1_800_000_000 * 10**9

@@ -27,8 +27,8 @@ from configtron.service.lease.watcher import Watcher
 from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.guard import Bound, Limits
 from configtron.tune.journal import LEASED, UNDONE
-from rigs.fleet_kernel import DrawingKernel
-from rigs.waiting import PATIENCE_S, until
+from tests.support.fleet_kernel import DrawingKernel
+from tests.support.waiting import PATIENCE_S, until
 
 FAST = Profile("fast", (("initcwnd", 20),))
 RULES = Rules({"fast": FAST}, {f"198.51.{at}.0/24": "fast" for at in range(20)})

@@ -22,7 +22,7 @@ from configtron.learner.window_maker import WindowMapMaker
 from configtron.model.fleet import MOST_ARMS, WHOLE
 from configtron.service.fleet.manager_core import ManagerCore
 from configtron.service.fleet.stages import Stages
-from rigs.staged_world import EPOCH_S, KEY, PLAIN, StagedWorld
+from tests.support.staged_world import EPOCH_S, KEY, PLAIN, StagedWorld
 
 PLAN = RolloutPlan(margins=(("median", 0.25), ("p95", 0.6), ("failures", 0.1)), clients=700)
 OPTIONS = MapOptions(holdback=0.2, least_clients=5, new_prefixes=1000, epoch_s=EPOCH_S)

@@ -40,8 +40,8 @@ from configtron.service.fleet.key_rotation import (
     rotation_of,
 )
 from configtron.service.fleet.map_maker import FixedMapMaker
-from rigs.waiting import PATIENCE_S, until
 from tests.support.running_fleet import MAP, Fleet
+from tests.support.waiting import PATIENCE_S, until
 
 KEY = SigningKey(bytes(32))
 

@@ -38,11 +38,11 @@ from configtron.service.fleet.map_learning import (
 )
 from configtron.service.fleet.map_maker import Barred, FixedMapMaker
 from configtron.tune.guard import Bound, Limits
-from rigs.children import child
-from rigs.waiting import until
+from tests.support.children import child
 from tests.support.faults.descriptors import no_descriptors
 from tests.support.fleet_rows import BEGUN_NS, fleet_rows
 from tests.support.learner_makers import recipe, staged_policy
+from tests.support.waiting import until
 
 KEY = SigningKey(bytes(32))
 

@@ -12,8 +12,8 @@ import pytest
 
 from configtron.model.nouns import Profile
 from configtron.service.fleet.map_maker import FixedMapMaker
-from rigs.waiting import PATIENCE_S, until
 from tests.support.running_fleet import MAP, Fleet
+from tests.support.waiting import PATIENCE_S, until
 
 # linux/tcp.h
 TCP_NOTSENT_LOWAT = 25

@@ -30,8 +30,8 @@ from configtron.service.fleet.manager import run_manager
 from configtron.service.fleet.map_maker import FixedMapMaker
 from configtron.service.fleet.spool import Spool
 from configtron.service.text_listener import ListenerPlace, TextListener
-from rigs.waiting import PATIENCE_S, until
 from tests.support.running_fleet import MAP, Fleet
+from tests.support.waiting import PATIENCE_S, until
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from configtron.service.fleet import enrolment
 from configtron.service.fleet.manager_core import ManagerCore
 from configtron.service.fleet.stages import ROLLOUT, STAGES, StageOptions, switch_plan
 from configtron.service.learning import fleet_report
-from rigs.staged_world import FIRST, KEY, PLAIN, PlannedMaker, StagedWorld, planned_map
+from tests.support.staged_world import FIRST, KEY, PLAIN, PlannedMaker, StagedWorld, planned_map
 
 # Small margins need many clients; these make a stage of some epochs.
 PLAN = RolloutPlan(margins=(("median", 0.25), ("p95", 0.6), ("failures", 0.1)), clients=700)

@@ -13,7 +13,7 @@ import pytest
 
 from configtron.intake.pageloads.plan_book import PlanBook
 from configtron.intake.pageloads.request_join import DrawnArm
-from rigs.fleet_killing import KillingWorld
+from tests.support.fleet_killing import KillingWorld
 
 pytestmark = pytest.mark.slow
 # s by which the alarm of seed 0 has come.

@@ -196,7 +196,7 @@ def drops_rows_uncounted(patch: pytest.MonkeyPatch) -> None:
         return True
 
     patch.setattr(SpoolFile, "append", broken)
-    patch.setattr("rigs.fleet_hosts.SPOOL_BYTES", 600)
+    patch.setattr("tests.support.fleet_hosts.SPOOL_BYTES", 600)
 
 
 def gives_a_term_twice(patch: pytest.MonkeyPatch) -> None:

@@ -20,8 +20,8 @@ from configtron.model.fleet import WHOLE, OutcomeRow
 from configtron.model.nouns import Profile
 from configtron.service.learning.local_loop import AGENT, drawn_from, mixes_text
 from configtron.service.learning.serve_local import dated_plan, reachable_grid
-from rigs import ROOT
-from rigs.local_loop import (
+from tests.support import ROOT
+from tests.support.local_loop import (
     CHUNKS,
     EPOCH_S,
     FIRST,
@@ -99,7 +99,7 @@ def test_what_the_learner_makes_reaches_clients_by_stages_and_every_row_teaches(
 def test_killed_at_any_moment_policy_maps_and_propensities_agree(tmp_path: Path) -> None:
     """SIGKILL after random times. Every row is stored and learned once, by the map that its propensity is of."""
     rng, environment = np.random.default_rng(1), {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "rigs.local_loop", str(tmp_path), str(6 * CHUNKS)]
+    command = [sys.executable, "-m", "tests.support.local_loop", str(tmp_path), str(6 * CHUNKS)]
     kills, found = 0, ""
     while not found:
         child = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)

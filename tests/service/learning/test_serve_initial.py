@@ -16,9 +16,9 @@ import pytest
 
 from configtron.model.tuning import Place
 from configtron.tune.drivers.bpf.ebpf_driver import EbpfDriver
-from rigs import ROOT
-from rigs.isolation import apart
-from rigs.waiting import GUEST_S
+from tests.support import ROOT
+from tests.support.isolation import apart
+from tests.support.waiting import GUEST_S
 
 # The first ends teach, the map of the second epoch may come before there are twenty; a busy machine takes longer.
 SECONDS, DEFAULT = 240, "10"

@@ -25,9 +25,9 @@ from configtron.service.lease.undo import undo
 from configtron.tune.drivers import FOR_TRIALS
 from configtron.tune.journal import KEPT, LEASED, UNDONE, Transaction
 from configtron.tune.rules import difference
-from rigs.tune_sandbox import TuneSandbox, tune_sandbox
-from rigs.waiting import PATIENCE_S
 from tests.support.memory_stack import Stack, stack
+from tests.support.tune_sandbox import TuneSandbox, tune_sandbox
+from tests.support.waiting import PATIENCE_S
 
 __all__ = ["stack"]
 

@@ -24,11 +24,11 @@ from configtron.service.lease import profiles as module
 from configtron.tune import drivers
 from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.journal import KEPT, LEASED, UNDONE
-from rigs.children import child
-from rigs.tune_sandbox import tune_sandbox
-from rigs.waiting import PATIENCE_S, until
+from tests.support.children import child
 from tests.support.memory_stack import Stack, stack
 from tests.support.tune.leases import lease_left_s, shorten_lease
+from tests.support.tune_sandbox import tune_sandbox
+from tests.support.waiting import PATIENCE_S, until
 
 __all__ = ["stack"]
 

@@ -19,11 +19,11 @@ from configtron.model.tuning import Place
 from configtron.service.lease.context import context_of
 from configtron.service.lease.retuning import OpenRetuner
 from configtron.tune.drivers.route.route_driver import RouteDriver
-from rigs import ROOT
-from rigs.waiting import PATIENCE_S
+from tests.support import ROOT
 from tests.support.tune.killed_retuning import FAR, NEAR, PROFILES, of
 from tests.support.tune.routed import hosts
 from tests.support.tune.two_hosts import TCP_CONGESTION, Hosts, congestion_control, window_clamp
+from tests.support.waiting import PATIENCE_S
 
 __all__ = ["hosts"]
 

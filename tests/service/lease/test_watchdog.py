@@ -24,8 +24,8 @@ from configtron.service.lease.lock import exclusive_lock, lock_holder, lock_path
 from configtron.service.lease.processes import alive, end, ended, named, this_process, used
 from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.journal import BEGUN, KEPT, LEASED, UNDONE, WRITING, Transaction
-from rigs.children import child
-from rigs.waiting import PATIENCE_S, until
+from tests.support.children import child
+from tests.support.waiting import PATIENCE_S, until
 
 
 @pytest.fixture

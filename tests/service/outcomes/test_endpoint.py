@@ -22,10 +22,10 @@ from configtron.intake.receiving.log_socket import LogSocket, short_queue
 from configtron.linux.sock_diag import DiagSocket
 from configtron.model.close_records import CloseRecord, OpenRecord
 from configtron.model.errors import Missing
-from rigs.waiting import PATIENCE_S, until
 from tests.support.faults.rows import write_row
 from tests.support.pageloads import opened, token
 from tests.support.running_outcomes import RunningOutcomes, running_outcomes
+from tests.support.waiting import PATIENCE_S, until
 
 # s of a flood from so many addresses, and honest page loads meanwhile.
 SECONDS, HONEST, ADDRESSES = 3.0, 100, 10_000

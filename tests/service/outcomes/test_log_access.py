@@ -28,8 +28,8 @@ from configtron.service.learning.loop_pages import loop_texts
 from configtron.service.outcomes.counts_report import CountsReport
 from configtron.service.outcomes.root_reader import ENOUGH_ENDED, RootReader
 from configtron.service.outcomes.web_group import NAMES, web_group
-from rigs import ROOT
-from rigs.children import child
+from tests.support import ROOT
+from tests.support.children import child
 from tests.support.pageloads import closed, opened
 from tests.support.running_outcomes import running_outcomes
 

@@ -17,10 +17,10 @@ import pytest
 from configtron.intake.receiving.ended_sockets import EndedSockets
 from configtron.lab.testbed import browser
 from configtron.model.errors import Missing
-from rigs.waiting import until
 from tests.support import real_servers
 from tests.support.real_servers import absent, running
 from tests.support.running_outcomes import RunningOutcomes, running_outcomes
+from tests.support.waiting import until
 
 AGENT = "Mozilla/5.0 (X11; Linux x86_64) Chrome/140"
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from configtron.service.fleet.spool import Spool
-from rigs.waiting import until
 from tests.support.faults.drawn_clients import FORM, LEASE_S, drawn, served
 from tests.support.faults.power_cut import ROW, stored
 from tests.support.faults.real_fleet import RealFleet
 from tests.support.tune import kmod_net
+from tests.support.waiting import until
 
 EPOCH_S, ROWS = 600, 5_000
 # s to each step.

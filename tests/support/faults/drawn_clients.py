@@ -11,8 +11,8 @@ from typing import Any
 from configtron.db.fleet import FleetStore
 from configtron.linux.netns import inside
 from configtron.model.draw import PARTS
-from rigs.fleet_siphash import siphash, slice_of
 from tests.support.faults.real_fleet import RealFleet
+from tests.support.fleet_siphash import siphash, slice_of
 from tests.support.tune import kmod_net
 
 CLIENTS = [f"10.1.{at}.5" for at in range(12)]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Another program takes away all that an agent has in force for 100 000 prefixes; what the agent does, as JSON.
 
-foreign_changes.py ebpf detached     the program at the control group is detached; run it apart (rigs/isolation.py)
+foreign_changes.py ebpf detached     the program at the control group is detached; run it apart (support/isolation.py)
 foreign_changes.py ebpf removed      all pins are removed; run it apart
 foreign_changes.py kmod MODULE       the module's tables are emptied; in a guest
 """
@@ -23,11 +23,11 @@ from urllib.request import urlopen
 from configtron.linux.libbpf import call
 from configtron.linux.netns import inside
 from configtron.tune.drivers.bpf import pins
-from rigs.draws import Server, settings
-from rigs.waiting import PATIENCE_S, until
+from tests.support.draws import Server, settings
 from tests.support.faults.real_fleet import RealFleet, prefixes
 from tests.support.tune import kmod_net
 from tests.support.tune.left import GROUP, nothing_left
+from tests.support.waiting import PATIENCE_S, until
 
 COUNT = 100_000
 # A busy machine renews a lease of seconds late.

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from configtron.tune.drivers.bpf import pins
-from rigs.waiting import PATIENCE_S, until
 from tests.support.faults.foreign_changes import LEASE_S, Stack, ebpf, kmod
 from tests.support.faults.real_fleet import RealFleet, prefixes
 from tests.support.tune import kmod_net
+from tests.support.waiting import PATIENCE_S, until
 
 
 @contextmanager

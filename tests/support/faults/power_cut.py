@@ -17,10 +17,10 @@ from typing import Any
 from configtron.db.fleet import FleetStore
 from configtron.model.fleet import OutcomeRow
 from configtron.service.fleet.spool import Spool
-from rigs.waiting import until
 from tests.support.faults.drawn_clients import FORM, LEASE_S, drawn, served
 from tests.support.faults.real_fleet import RealFleet
 from tests.support.tune import kmod_net
+from tests.support.waiting import until
 
 STATE = Path("/run/output/state")
 # Rows that the manager has before the cut, and rows that wait then: some batches of them.

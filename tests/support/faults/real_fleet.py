@@ -24,7 +24,7 @@ from configtron.db.agent_journal import AgentJournal
 from configtron.db.fleet import FleetStore
 from configtron.fleet.transport.curve_keys import manager_address
 from configtron.service.fleet import enrolment
-from rigs.children import child
+from tests.support.children import child
 from tests.support.loopback import free_endpoint
 
 LEASE_S = 6.0

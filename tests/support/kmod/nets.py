@@ -38,7 +38,7 @@ from configtron.lab.uml.qemu import QemuDebian, QemuDebug
 from configtron.lab.uml.recipes import UML_DEBUG, X86_DEBUG
 from configtron.lab.uml.user_mode_linux import UmlDebug
 from configtron.model.errors import ConfigtronError
-from rigs import ROOT
+from tests.support import ROOT
 from tests.support.kmod import gate
 
 HERE = Path(__file__).resolve().parent

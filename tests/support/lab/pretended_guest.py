@@ -20,7 +20,7 @@ from configtron.lab.testbed.shard import LINES, ORDERS, Orders, seed_of
 from configtron.lab.uml.enclosure import GUEST_OUTPUT, GuestJob, Running, tie
 from configtron.model.errors import DONE, NOTHING
 from configtron.model.samples import Sample, Stack, end_line, sample_line, shard_line, slowness, stack_line
-from rigs import ROOT
+from tests.support import ROOT
 
 SOFTWARE = (("configtron", "pretended"),)
 

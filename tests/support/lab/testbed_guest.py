@@ -24,7 +24,7 @@ from configtron.linux.qdisc import Qdisc
 from configtron.model.errors import ConfigtronError
 from configtron.model.nouns import Profile, Value
 from configtron.tune.drivers import load
-from rigs.guest_module import MODULE
+from tests.support.guest_module import MODULE
 
 NAMES = ("hotcloud:5/150/0", "pantheon:6", "access:satellite", "pantheon:8")
 # The kernel's lossy link and the same as the player has it.

@@ -17,8 +17,8 @@ from configtron.model.protocols import Driver
 from configtron.model.tuning import Place
 from configtron.studies.guests.parts import Means
 from configtron.studies.guests.parts import perform as worked
-from rigs.waiting import until
 from tests.support.lab.pretended_guest import SOFTWARE, Here
+from tests.support.waiting import until
 
 
 def perform(orders: str, folder: Path, means: Means) -> str:

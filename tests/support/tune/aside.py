@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Programs of this folder run apart from the host (rigs/isolation.py), and BPF programs compiled for them."""
+"""Programs of this folder run apart from the host (tests/support/isolation.py), and BPF programs compiled for them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import pytest
 
 from configtron.model.tuning import Place
 from configtron.tune.drivers.bpf.ebpf_driver import EbpfDriver
-from rigs import ROOT
-from rigs.isolation import apart
-from rigs.waiting import GUEST_S
+from tests.support import ROOT
+from tests.support.isolation import apart
+from tests.support.waiting import GUEST_S
 
 HERE = Path(__file__).parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}

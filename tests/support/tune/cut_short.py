@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """SIGKILL before each call to libbpf of an apply, a change and a revert; prints the state afterwards as JSON.
 
-    cut_short.py [STRIDE]    run it apart (rigs/isolation.py)
+    cut_short.py [STRIDE]    run it apart (tests/support/isolation.py)
 
 With a stride only every so many of the calls are tried; all of them take half a minute.
 """

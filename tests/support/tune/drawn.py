@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Clients of classes under a plan: what the server's sockets have, what the records state, and what is drawn for them.
 
-    drawn.py WHAT [CONNECTIONS]     run it apart (rigs/isolation.py)
+    drawn.py WHAT [CONNECTIONS]     run it apart (tests/support/isolation.py)
 
 WHAT is a row of `SCENARIOS`. JSON on standard output.
 """
@@ -31,7 +31,7 @@ from configtron.tune.drivers.bpf import objects, pins, reach
 from configtron.tune.drivers.bpf.drawing import Halves, mixes_bytes, plan_bytes
 from configtron.tune.drivers.bpf.ebpf_driver import EbpfDriver
 from configtron.tune.drivers.bpf.tables import BpfMaps
-from rigs.draws import ABORT, ARMS, CLASSES, FOREVER, MIXES, PREFIXES, Server, many, plan, put, settings
+from tests.support.draws import ABORT, ARMS, CLASSES, FOREVER, MIXES, PREFIXES, Server, many, plan, put, settings
 from tests.support.tune.left import GROUP, nothing_left, placed
 
 LEASE_S, LOOK_S = 3.0, 3.0

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A manager, an agent with a real driver, nginx, browsers' beacons: rows in the manager's database beside user space.
 
-    fleet_pages.py DRIVER CLIENTS BROKEN     run it apart (rigs/isolation.py), or in a guest
+    fleet_pages.py DRIVER CLIENTS BROKEN     run it apart (tests/support/isolation.py), or in a guest
 
 The manager is away while the second third of the pages is loaded, and some connections break whose browsers report it;
 then the agent is killed and started again. JSON on standard output.

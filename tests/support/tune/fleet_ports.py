@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A map for all clients, with a port: what connections to it and to another port of this host have. JSON.
 
-    fleet_ports.py DRIVER FOLDER     run it apart (rigs/isolation.py)
+    fleet_ports.py DRIVER FOLDER     run it apart (tests/support/isolation.py)
 
 The map has one band for every round trip: a default. Its ports change at a turn of the epoch, and at the end it goes.
 """
@@ -28,7 +28,7 @@ from configtron.service.fleet.enforcement import JournaledEnforcement
 from configtron.service.lease.options import LeaseOptions
 from configtron.tune.drivers import load
 from configtron.tune.drivers.bpf import pins
-from rigs.draws import settings
+from tests.support.draws import settings
 
 WEB, SSH, NS = 8443, 8022, 10**9
 KEY = SigningKey(b"k" * 32)

@@ -15,8 +15,8 @@ from pathlib import Path
 from configtron.lab.internet.links import listens
 from configtron.lab.internet.nginx import nginx_temporary
 from configtron.linux.netns import inside
-from rigs.waiting import PATIENCE_S, until
 from tests.support.tune.two_hosts import SERVER, SERVER6, Hosts
+from tests.support.waiting import PATIENCE_S, until
 
 FRONT_PORT, OLD_PORT, NEW_PORT, CLEAR_OLD_PORT, CLEAR_NEW_PORT = 443, 8441, 8442, 8443, 8444
 # Of the pool `new` alone: neither nginx's default nor another server's.

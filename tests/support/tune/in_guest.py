@@ -13,8 +13,8 @@ import pytest
 
 from configtron.lab.uml.user_mode_linux import Backend, GuestJob
 from configtron.tune.drivers.bpf import objects
-from rigs import ROOT
-from rigs.waiting import GUEST_S
+from tests.support import ROOT
+from tests.support.waiting import GUEST_S
 
 
 def in_guest(backend: Backend, folder: Path, script: str, *arguments: str, of: str = "tune") -> Any:

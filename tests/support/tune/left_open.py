@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A connection that lives while the rules of the driver `ebpf` go: what its socket says before and after. JSON.
 
-Run it apart (rigs/isolation.py).
+Run it apart (tests/support/isolation.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Servers at several ports and addresses, of which a place names some; what `ss` says of each one's connections.
 
-    listened.py         run it apart (rigs/isolation.py)
+    listened.py         run it apart (tests/support/isolation.py)
 
 JSON on standard output: ways [a client reaches a listener] -> what `ss -ti` shows of the server's socket, as soon as it
 is connected, and again after `move` to other settings.

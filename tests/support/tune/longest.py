@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Addresses and prefixes drawn at random, looked up by the driver's own code in the kernel and by Python; as JSON.
 
-    longest.py     run it apart (rigs/isolation.py)
+    longest.py     run it apart (tests/support/isolation.py)
 
 Prefixes are nested in each other, of all lengths and both families; after each turn some are dropped, some change their
 profile and some are added. The answer: how many addresses were asked, those of which the two say different things, the

@@ -5,7 +5,7 @@
     many_prefixes.py changed FOLDER            another program changes one prefix in the kernel
     many_prefixes.py filled FOLDER             a new table is filled, and then changed prefix by prefix
 
-Run it apart (rigs/isolation.py).
+Run it apart (tests/support/isolation.py).
 """
 
 from __future__ import annotations

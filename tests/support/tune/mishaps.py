@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What befalls the driver's pins, printed as JSON: a process that ends, one that is killed, hands of others.
 
-mishaps.py     run it apart (rigs/isolation.py)
+mishaps.py     run it apart (tests/support/isolation.py)
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Another configtron at work on this host, until its standard input ends; what it says then is JSON.
 
-neighbour.py     run it apart (rigs/isolation.py)
+neighbour.py     run it apart (tests/support/isolation.py)
 """
 
 from __future__ import annotations

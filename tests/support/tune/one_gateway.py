@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 """The closed loop on this kernel, for clients behind one gateway whose paths differ and change. JSON.
 
-    one_gateway.py ebpf                   run it apart (rigs/isolation.py)
+    one_gateway.py ebpf                   run it apart (tests/support/isolation.py)
     one_gateway.py kmod configtron.ko     run it in a guest of the lab
 
 Learner, maps, applier, journal and driver are those of `learn serve --local`; wall-clock time is handed in, so that
 epochs pass as fast as rows come. Connections are real ones over a path of user space that delays each client's
-packets (`rigs/impaired_path.py`): the kernel draws by prefix or by the handshake's round trip. Page load times are a
+packets (`support/impaired_path.py`): the kernel draws by prefix or by the handshake's round trip. Page load times are a
 formula of round trip and profile: `wide` suits far clients, `plain` near ones.
 """
 
@@ -51,11 +51,11 @@ from configtron.service.learning.serve_local import ServeOptions, dated_plan, lo
 from configtron.service.lease.options import LeaseOptions
 from configtron.tune.drivers import load as driver_of
 from configtron.tune.drivers.bpf import pins
-from rigs.impaired_path import Rig, rig
-from rigs.waiting import PATIENCE_S
+from tests.support.impaired_path import Rig, rig
 from tests.support.tune.kmod_net import complaints, device, drained, load
 from tests.support.tune.left import GROUP, nothing_left
 from tests.support.tune.sockets import OPTIONS
+from tests.support.waiting import PATIENCE_S
 
 PORT, NS = 8080, 10**9
 # s of the wall clock that is handed in; rows of an epoch that others' clients send, and how many prefixes these have.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Pages of many clients, by nginx, under a plan that the driver ebpf draws from: each row beside user space's draw.
 
-    page_loads.py CLIENTS     run it apart (rigs/isolation.py)
+    page_loads.py CLIENTS     run it apart (tests/support/isolation.py)
 
 JSON on standard output.
 """
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from configtron.intake.pageloads.plan_book import DatedPlan, PlanBook, unit
 from configtron.model.draw import draw, unit_of
-from rigs.draws import MIXES, Clients, plan, put
+from tests.support.draws import MIXES, Clients, plan, put
 from tests.support.one_request import ask
 from tests.support.real_servers import running
 from tests.support.running_outcomes import EPOCH_S, RunningOutcomes, running_outcomes

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Pins that go without their driver, printed as JSON: unmounted, removed by hand, made where they would not stay.
 
-pins_gone.py FOLDER     run it apart (rigs/isolation.py); the folder takes a database
+pins_gone.py FOLDER     run it apart (tests/support/isolation.py); the folder takes a database
 """
 
 from __future__ import annotations

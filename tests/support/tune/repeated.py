@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Clients that let the SYN-ACK be repeated before they answer: the server's first flight to each, counted on the wire.
 
-    repeated.py         run it apart (rigs/isolation.py)
+    repeated.py         run it apart (tests/support/isolation.py)
 
 Every client's prefix but the last one's asks for an initial window of `WINDOW` segments. The handshake is made of raw
 packets, so that nothing answers before it is meant to. JSON on standard output: client -> [SYN-ACKs sent to it,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Open connections under a map of the fleet that the driver `ebpf` draws from: a prefix's class changes. JSON.
 
-    retuned.py FOLDER released|killed     run it apart (rigs/isolation.py)
+    retuned.py FOLDER released|killed     run it apart (tests/support/isolation.py)
 
 `killed`: the process that has the map in force is killed; this one holds the connections, and waits for the lease.
 """
@@ -35,10 +35,10 @@ from configtron.service.fleet.retuning import ClassRetuning
 from configtron.service.lease.options import LeaseOptions
 from configtron.tune.drivers.bpf import pins
 from configtron.tune.journal import OPEN
-from rigs.draws import Server, settings
-from rigs.waiting import until
+from tests.support.draws import Server, settings
 from tests.support.tune.left import GROUP, PLACE, nothing_left, placed
 from tests.support.tune.sockets import OPTIONS
+from tests.support.waiting import until
 
 KEY, NS, CLIENTS = SigningKey(b"k" * 32), 10**9, 8
 # s of the lease: what a busy machine may take from one map to the next; what a test waits for.

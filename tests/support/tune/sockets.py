@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A server and its clients in a control group of their own; prints what the server's sockets say of themselves.
 
-    sockets.py JOB.json     run it apart (rigs/isolation.py), or in a guest
+    sockets.py JOB.json     run it apart (tests/support/isolation.py), or in a guest
 
 The job: profiles {name: {knob: value}}, prefixes {prefix: name}, default, clients [address, ...]; optional `after`, a
 second set of rules that is applied and moved to while the clients are connected; `idle_s`, a pause after the first

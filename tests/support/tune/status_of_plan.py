@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """`tune status` with a plan in force, with its lease passed, and without one: what it states of the transaction.
 
-status_of_plan.py DATABASE      run it apart (rigs/isolation.py)
+status_of_plan.py DATABASE      run it apart (tests/support/isolation.py)
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from configtron.lab.internet.links import ip, ip6, sysctl, without_offloads
 from configtron.linux.netns import inside
-from rigs.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 SERVER, GATEWAY = "10.9.0.1", "10.9.0.2"
 SERVER6, GATEWAY6 = "fd09::1", "fd09::2"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Rules for some listeners, put in force without a journal, and a rollback by the command line.
 
-unlisted.py         run it apart (rigs/isolation.py); prints the rows of the rollback
+unlisted.py         run it apart (tests/support/isolation.py); prints the rows of the rollback
 """
 
 from __future__ import annotations

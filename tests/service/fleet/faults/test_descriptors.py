@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from configtron.tune.drivers.route.table import TABLE
-from rigs.waiting import until
 from tests.support.faults.descriptors import no_descriptors
 from tests.support.faults.real_fleet import LEASE_S, SETTLED_S, RealFleet, prefixes
 from tests.support.faults.rows import write_row
 from tests.support.tune.two_hosts import Hosts, two_hosts
+from tests.support.waiting import until
 
 # s by which the watchdog sees a lease's end, on a busy machine.
 SEEN_S = 15.0

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from configtron.tune.drivers.route.table import TABLE
-from rigs.waiting import until
 from tests.support.faults.real_fleet import LEASE_S, RealFleet, boottime_s, prefixes
 from tests.support.faults.rows import write_row
 from tests.support.tune.two_hosts import Hosts, two_hosts
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.root
 

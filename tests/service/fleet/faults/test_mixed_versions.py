@@ -13,7 +13,7 @@ import pytest
 from configtron.lab.uml.kmod import module_for_guest
 from configtron.lab.uml.user_mode_linux import UmlVirtual
 from configtron.model.errors import PRIVILEGE
-from rigs import ROOT
+from tests.support import ROOT
 from tests.support.faults.rows import write_row
 from tests.support.tune.aside import aside
 from tests.support.tune.in_guest import in_guest

@@ -15,9 +15,9 @@ from configtron.db.schema import VERSION
 from configtron.model.errors import USAGE
 from configtron.model.fleet import OutcomeRow
 from configtron.service.fleet.spool import Spool
-from rigs.waiting import until
 from tests.support.faults.real_fleet import RealFleet, prefixes
 from tests.support.faults.rows import write_row
+from tests.support.waiting import until
 
 ROWS = 500
 ROW = OutcomeRow("", "", 0, 5, "a.example", "198.51.7.0/24", "0" * 16, 812.5)

@@ -15,10 +15,10 @@ from configtron.db.fleet import FleetStore
 from configtron.model.fleet import OutcomeRow
 from configtron.service.fleet.spool import Spool
 from configtron.tune.drivers.route.table import TABLE
-from rigs.waiting import until
 from tests.support.faults.real_fleet import LEASE_S, SETTLED_S, RealFleet, boottime_s, prefixes
 from tests.support.faults.rows import write_row
 from tests.support.tune.two_hosts import Hosts, two_hosts
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.root
 

@@ -14,11 +14,11 @@ import pytest
 
 from configtron.lab.uml.kmod import module_for_guest
 from configtron.lab.uml.user_mode_linux import GuestJob, Running, UmlVirtual
-from rigs import ROOT
-from rigs.waiting import GUEST_S, until
+from tests.support import ROOT
 from tests.support.faults.drawn_clients import DEFAULT, WINDOWS
 from tests.support.faults.power_cut import ROWS, SENT
 from tests.support.faults.rows import write_row
+from tests.support.waiting import GUEST_S, until
 
 pytestmark = pytest.mark.lab
 

@@ -12,9 +12,9 @@ import pytest
 
 from configtron.db.fleet import FleetStore
 from configtron.model.errors import REFUSED
-from rigs.waiting import PATIENCE_S, until
 from tests.support.faults.real_fleet import RealFleet, prefixes
 from tests.support.faults.rows import write_row
+from tests.support.waiting import PATIENCE_S, until
 
 
 def draw_key(fleet: RealFleet) -> str:

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from configtron.intake.receiving.http_endpoint import MOST_CONNECTIONS
-from rigs.waiting import PATIENCE_S, until
 from tests.support.faults.real_fleet import RealFleet, prefixes
 from tests.support.faults.rows import write_row
 from tests.support.loopback import free_endpoint
+from tests.support.waiting import PATIENCE_S, until
 
 PEERS, HEAD = MOST_CONNECTIONS + 200, b"POST /configtron/beacon HTTP/1.1\r\nHost: a.example\r\nX: "
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from configtron.fleet.transport.curve_keys import manager_address
-from rigs.children import child
-from rigs.waiting import until
+from tests.support.children import child
 from tests.support.faults.real_fleet import RealFleet, prefixes
 from tests.support.faults.rows import write_row
+from tests.support.waiting import until
 
 # Connections with wrong keys, at once and in all.
 AT_ONCE, WRONG = 250, 10_000
