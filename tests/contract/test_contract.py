@@ -22,7 +22,7 @@ from configtron.cli.manual import contexts
 from configtron.cli.outermost import run
 from configtron.model.errors import NOTHING
 from configtron.service.lease import watchdog_process
-from rigs import ROOT
+from tests.support import ROOT
 from tests.support.contract_commands import VERBS, answers_of, shape
 from tests.support.contract_interfaces import CONTRACTS
 from tests.support.memory_stack import Stack, stack

@@ -14,12 +14,12 @@ from configtron.model.nouns import Context
 from configtron.model.tensor import write
 from configtron.service.campaign.run_config import run_config
 from configtron.service.campaign.run_options import ProbeOptions
-from rigs import ROOT
-from rigs.worlds import small_tensor
+from tests.support import ROOT
 from tests.support.end_state_records import rows as end_states
 from tests.support.end_state_records import written
 from tests.support.sample_results import VANTAGES
 from tests.support.sample_results import run as sample_run
+from tests.support.worlds import small_tensor
 
 # Words -> exit code, standard output.
 Typed = Callable[..., tuple[int, str]]

@@ -18,7 +18,7 @@ from configtron.db.store import Store
 from configtron.model import errors, pcapng
 from configtron.report import csv_columns
 from configtron.tune.drivers.bpf import objects
-from rigs import ROOT
+from tests.support import ROOT
 from tests.support.tiny_run import results
 
 PACKAGES = ("campaign", "capture", "fleet", "learning", "lease", "outcomes", "replay")
