@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Manual pages, shell completions, capabilities of drivers, grade rules: `python -m configtron.cli.manual docs`.
+"""Man pages and shell completions, which `setup.py` puts into a wheel; tables of documents, made from the code.
 
-Made from the commands and drivers themselves; a test finds pages that are out of date.
+python -m configtron.cli.manual docs           the tables in docs/fingerprint.md and docs/tune.md
+python -m configtron.cli.manual docs PAGES     man pages and completions too, below this folder
 """
 
 from __future__ import annotations
@@ -15,15 +16,7 @@ import click
 from configtron import __version__
 from configtron.cli.outermost import COMPLETE
 from configtron.cli.root import root
-from configtron.fingerprint.grades import printed
 from configtron.report.command_pages import contexts_of, pages_of
-from configtron.tune.capabilities import page
-from configtron.tune.drivers import tables
-
-
-def pages() -> dict[str, str]:
-    """Return every file below docs/, by its name there."""
-    return pages_of(root, __version__, COMPLETE)
 
 
 def contexts() -> Iterator[click.Context]:
@@ -31,19 +24,26 @@ def contexts() -> Iterator[click.Context]:
     return contexts_of(root)
 
 
-def write(folder: Path) -> None:
-    """Write all of them, the table of docs/grades.md too, and remove pages of commands that are gone."""
-    made = pages()
-    for old in (folder / "man").glob("*.1"):
-        if f"man/{old.name}" not in made:
-            old.unlink()
-    for name, text in made.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
-    (folder / "capabilities.md").write_text(page(tables()))
-    if (grades := folder / "grades.md").exists():
-        grades.write_text(printed(grades.read_text()))
+def write_pages(folder: str) -> None:
+    """Write a man page for each command and a completion script for each shell. It needs no package but click."""
+    for name, text in pages_of(root, __version__, COMPLETE).items():
+        file = Path(folder, name)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+
+def write_tables(docs: Path) -> None:
+    """Write the tables of docs/fingerprint.md and docs/tune.md."""
+    from configtron.fingerprint import grades
+    from configtron.tune import capabilities
+    from configtron.tune.drivers import tables
+
+    for name, printed in (("fingerprint", grades.printed), ("tune", lambda text: capabilities.printed(text, tables()))):
+        if (page := docs / f"{name}.md").exists():
+            page.write_text(printed(page.read_text()))
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]))
+    write_tables(Path(sys.argv[1]))
+    for pages in sys.argv[2:]:
+        write_pages(pages)

@@ -17,7 +17,7 @@ from configtron.linux.standard_streams import drop_stdout, open_standard_streams
 from configtron.model.errors import DONE, INTERRUPTED, ConfigtronError, code_of
 from configtron.model.packages import missing
 
-# Set by the shell's completion script (`docs/completion/`).
+# Set by the shell's completion script (`manual.py`).
 COMPLETE = "_CONFIGTRON_COMPLETE"
 
 

@@ -23,7 +23,7 @@ COMPLETIONS = {
 
 
 def pages_of(root: click.Command, version: str, complete: str) -> dict[str, str]:
-    """Return every page and completion script below docs/, by its name there; complete: the shells' variable."""
+    """Return every page and completion script by its file's name; complete: the shells' variable."""
     found = {f"man/{ctx.command_path.replace(' ', '-')}.1": _page(ctx, version) for ctx in contexts_of(root)}
     for shell, name in COMPLETIONS.items():
         made = get_completion_class(shell)

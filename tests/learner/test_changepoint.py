@@ -11,20 +11,6 @@ from configtron.learner.columns import Floats
 from configtron.learner.state import decode, encode
 
 
-def f1(found: list[Change], truth: list[int], slack: int = 5) -> tuple[float, float, float]:
-    """Return (F1, precision, recall) of changes' beginnings against known ones, each matched once within `slack`
-    samples."""
-    left = list(truth)
-    hits = 0
-    for change in found:
-        near = [at for at in left if abs(at - change.since) <= slack]
-        if near:
-            left.remove(min(near, key=lambda at: abs(at - change.since)))
-            hits += 1
-    precision, recall = hits / max(len(found), 1), hits / max(len(truth), 1)
-    return 2 * precision * recall / max(precision + recall, 1e-12), precision, recall
-
-
 def trace(seed: int, spikes: float = 0.01) -> tuple[Floats, list[int]]:
     """Round trips: levels that last 60 to 200 samples, 8 % of noise, some lone spikes of up to tenfold."""
     rng = np.random.default_rng(seed)

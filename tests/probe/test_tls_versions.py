@@ -20,7 +20,7 @@ from configtron.probe.client_hello import VERSIONS, client_hello
 from configtron.probe.play import play
 from configtron.probe.tls_versions import tls_versions
 from configtron.probe.wire.stream import Plain, carry
-from tests.support.play_messages import play_messages
+from tests.support.recorded_messages import play_messages
 from tests.support.tls_peer import Peer
 
 TARGET = Target("site.test", "198.18.0.1", 443)

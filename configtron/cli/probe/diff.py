@@ -9,11 +9,7 @@ from configtron.cli.completing import measured, runs
 from configtron.cli.options import form_options
 from configtron.cli.probe.names import known_knob, run_number
 from configtron.cli.settings import settings
-from configtron.fingerprint.diversity import DIFFERS
 from configtron.model.errors import CONDITION, DONE
-from configtron.report.changes import change_summary, write_changes
-from configtron.report.files import opened
-from configtron.service import campaign
 
 
 @click.command(short_help="Compare the verdicts of two runs.")
@@ -28,6 +24,11 @@ def diff(before: int, after: int, form: str, output_file: str, knobs: tuple[str,
 
     Sites where different servers share an address (mixed) are only counted: which of them answers is chance.
     """
+    from configtron.fingerprint.diversity import DIFFERS
+    from configtron.report.changes import change_summary, write_changes
+    from configtron.report.files import opened
+    from configtron.service import campaign
+
     with campaign.open_runs(settings().db) as store, opened(output_file) as out:
         counts = write_changes(campaign.changes(store, before, after), form, out, knobs)
     click.echo(change_summary(counts), err=True)

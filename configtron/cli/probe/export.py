@@ -13,10 +13,6 @@ from configtron.cli.output import say
 from configtron.cli.probe.names import run_number
 from configtron.cli.settings import settings
 from configtron.model.errors import DONE, NOTHING
-from configtron.report.files import opened
-from configtron.report.lines import write_results
-from configtron.report.rendering import render
-from configtron.service import campaign
 
 
 @click.command(short_help="Write a run for other programs.")
@@ -29,6 +25,11 @@ from configtron.service import campaign
               help="Parquet files in this folder, by day and region: readings and verdicts.")  # fmt: skip
 def export(run: int, form: str, output_file: str, parquet: Path | None) -> int:
     """Write a run (a number, or last) for other programs; jsonl records fit the shipped report/probe.schema.json."""
+    from configtron.report.files import opened
+    from configtron.report.lines import write_results
+    from configtron.report.rendering import render
+    from configtron.service import campaign
+
     if parquet:
         check_alone({"run", "parquet"}, "--parquet writes a folder of its own")
     with campaign.open_runs(settings().db) as store:

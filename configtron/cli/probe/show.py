@@ -12,9 +12,6 @@ from configtron.cli.options import output_option
 from configtron.cli.probe.names import check_fields, known_knob, results_form, run_number
 from configtron.cli.settings import settings
 from configtron.model.errors import DONE, NOTHING, BadInput
-from configtron.report.files import opened, write_list
-from configtron.report.rendering import render, render_evidence
-from configtron.service import campaign
 
 
 @click.command(short_help="Show what a run found; without RUN, list the runs.")
@@ -29,6 +26,10 @@ from configtron.service import campaign
 def show(run: int | None, form: str, output_file: str, targets: tuple[str, ...], vantages: tuple[str, ...],
          knobs: tuple[str, ...], evidence: bool, fields: tuple[str, ...]) -> int:  # fmt: skip
     """Show what a run found; without RUN (a number, or last), list the runs."""
+    from configtron.report.files import opened, write_list
+    from configtron.report.rendering import render, render_evidence
+    from configtron.service import campaign
+
     check_fields(form, fields)
     if run is None and (targets or vantages or knobs or evidence or fields or form == "flat"):
         raise BadInput("--target, --vantage, --knob, --fields, --evidence and -f flat need a RUN: a number, or last")

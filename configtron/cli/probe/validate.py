@@ -11,9 +11,6 @@ from configtron.cli.output import say
 from configtron.cli.probe.names import run_number
 from configtron.cli.settings import settings
 from configtron.model.errors import CONDITION, DONE, NOTHING
-from configtron.report.files import opened
-from configtron.report.rendering import render_score
-from configtron.service import campaign
 
 
 @click.command(short_help="Score a lab run against the truth.")
@@ -26,6 +23,10 @@ def validate(run: int | None, form: str, output_file: str, exit_code: bool) -> i
 
     Rows of what is not perfect, mismatches with their true values, four lines of sums. All rows: `configtron -v probe
     validate`. docs/probe.md explains each column. Exit code 4: the run has no value."""
+    from configtron.report.files import opened
+    from configtron.report.rendering import render_score
+    from configtron.service import campaign
+
     given = settings()
     with campaign.open_runs(given.db) as store, opened(output_file) as out:
         found = campaign.score_run(store, run)

@@ -37,7 +37,7 @@ def agent(folder: Path, user: str, beacons: str | None, log_path: Path | None, l
     What a human set by `tune profile` and `tune prefix` is not touched; --bound and --allow-unfair travel to the
     manager, which chooses within them. Rules last as long as the map's lease, some seconds: when the agent ends, or is
     killed, what stood before comes back. A foreign change freezes this host until `tune unfreeze`. With --beacons, page
-    loads of visitors are sent too, without addresses; for the web server see docs/outcomes.md.
+    loads of visitors are sent too, without addresses; for the web server see docs/learn.md.
     """
     from configtron.service.fleet import enrolment
     from configtron.service.fleet.agent import AgentOptions, run_agent

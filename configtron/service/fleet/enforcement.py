@@ -31,7 +31,7 @@ from configtron.service.lease.planner import usable
 from configtron.service.lease.recovery import recover_due
 from configtron.service.lease.undo import JournalBehind, undo
 from configtron.tune.drivers import load
-from configtron.tune.guard import refusals
+from configtron.tune.guard import DriverReach, why_not
 from configtron.tune.journal import LEASED, Transaction
 from configtron.tune.listeners import listeners_of, listeners_text
 from configtron.tune.plan import PLACE, advise, lost_together, recognised
@@ -61,7 +61,7 @@ class JournaledEnforcement:
         self._gone = False, ""
         self._changes = 0
         self._inherits_plan = False
-        self._reaches, self._unreachable = driver.settable(), driver.unreachable()
+        self._reach = DriverReach(driver.name, driver.settable(), driver.unreachable())
 
     @property
     def driver(self) -> Driver:
@@ -114,8 +114,7 @@ class JournaledEnforcement:
 
     def barred(self, profile: Profile) -> str:
         """Return why the driver, the operator's bounds or the guard refuse a profile; ""."""
-        rules, limits = Rules({profile.name: profile}), self._options.limits
-        return next(refusals(rules, self._reaches, limits, self._unreachable, self._driver.name), "")
+        return next(why_not(profile, self._options.limits, self._reach), "")
 
     def begin(self, rules: Rules, lease_s: float, ports: tuple[int, ...] = ()) -> None:
         """Put rules in force as a transaction; one of an earlier start of the agent is taken over as it stands.

@@ -31,7 +31,7 @@ from configtron.model.bounds import check_number, check_texts
 from configtron.model.errors import BadInput, ConfigtronError
 from configtron.model.grid import Grid, live_grid
 from configtron.model.nouns import Profile
-from configtron.service.boundary import fault
+from configtron.service.faults import fault
 from configtron.service.fleet.map_maker import LearningMaker
 from configtron.service.fleet.stages import StageOptions, Stages
 from configtron.service.learning.importable import check_classes, importable

@@ -150,7 +150,7 @@ class RootReader:
             self.silence = ""
         elif ended >= ENOUGH_ENDED and not self.silence:
             self.silence = (f"{ended} connections to the web server ended and it sent no log line to"
-                            f" {self.lines.access()}: it must log there as docs/outcomes.md shows, by workers of that"
+                            f" {self.lines.access()}: it must log there as docs/learn.md shows, by workers of that"
                             " group; find the cause by: configtron doctor")  # fmt: skip
             log.warning("%s", self.silence)
 

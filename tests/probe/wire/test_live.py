@@ -25,7 +25,7 @@ from configtron.probe.wire.namespaces import addresses, ip, owner
 from configtron.probe.wire.pcap import EvidenceWriter, read_evidence
 from configtron.probe.wire.pump import Pump
 from tests.support.namespaces import own_namespace, sweep
-from tests.support.play_messages import play_messages
+from tests.support.recorded_messages import play_messages
 from tests.support.servers import PAGE_BYTES, raised
 from tests.support.waiting import PATIENCE_S, until
 

@@ -17,7 +17,7 @@ from configtron.probe.script import SYN_PATIENCE_S, SYN_TRIES_AT_S, Hold, Offer,
 from configtron.probe.wire.stream import EngineFailed, Plain, StreamLog, carry
 from configtron.probe.wire.tcp import RETRANSMIT_TRIES
 from tests.support.fake_server import FakeServer
-from tests.support.play_messages import play_messages
+from tests.support.recorded_messages import play_messages
 from tests.support.tls_peer import Peer, texts
 
 TARGET = Target("site.test", "198.18.0.1", 443)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A profile that kills loads, in the whole simulated fleet: it is taken back because browsers report failed loads.
 
-`benchmarks/fleet_killing.py` runs more seeds, and those without reports to their end.
+`benchmarks/fleet_faults.py` (killing) runs more seeds, and those without reports to their end.
 """
 
 from __future__ import annotations

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: MIT
+"""Make man pages and shell completions from the commands when a wheel is built; all else is in setup.cfg."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from setuptools import setup
+from setuptools.command.build_py import build_py
+
+PLACES = {
+    "man": "share/man/man1",
+    "completion/configtron": "share/bash-completion/completions",
+    "completion/_configtron": "share/zsh/site-functions",
+    "completion/configtron.fish": "share/fish/vendor_completions.d",
+}
+
+
+class BuildWithPages(build_py):
+    """Add the pages to the data files. An editable install has none: `make man` writes them to build/pages."""
+
+    def run(self) -> None:
+        super().run()
+        if self.editable_mode:
+            return
+        pages = Path("build/pages")
+        code = f"from configtron.cli.manual import write_pages; write_pages({str(pages)!r})"
+        environment = {**os.environ, "PYTHONPATH": str(Path(self.build_lib).resolve())}
+        subprocess.run([sys.executable, "-P", "-c", code], check=True, env=environment)
+        for name, place in PLACES.items():
+            found = pages / name
+            files = sorted(map(str, found.iterdir())) if found.is_dir() else [str(found)]
+            self.distribution.data_files.append((place, files))
+
+
+setup(cmdclass={"build_py": BuildWithPages})
