@@ -65,25 +65,6 @@ def test_a_long_file_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
-# The command line parses, calls a service and renders: more lines than these do something else. A command that is newer
-# than the count is named here, and may have as many lines as most have.
-NEWER_COMMANDS = (
-    "learn report", "tune agent", "learn manager run", "learn manager enroll", "learn manager revoke",
-    "learn manager agents", "learn manager maps", "learn manager rollback", "learn manager rotate-key", "learn serve",
-    "learn initial train", "learn initial predict", "learn initial evaluate",
-    "learn indigo train", "learn indigo show", "probe plan", "probe merge", "probe resolve",
-    "doctor", "probe doctor", "tune log",
-)  # fmt: skip
-# 150 are sections, first lines and rare options of --help, and names that a shell completes.
-MOST_LINES_OF_CLI = 3500 + 150 + 40 * len(NEWER_COMMANDS)
-
-
-def test_the_command_line_stays_small() -> None:
-    counts = [len(file.read_text().splitlines()) for file in (ROOT / "configtron/cli").rglob("*.py")]
-    assert len(counts) > 40
-    assert sum(counts) <= MOST_LINES_OF_CLI
-
-
 def test_modules_open_with_a_docstring() -> None:
     assert [str(file) for file in PRODUCT if not ast.get_docstring(parsed(file))] == []
 
