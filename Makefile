@@ -15,7 +15,7 @@
 # make kmod-debug  the kernel module under debug kernels, for an hour: each congestion control, stress, planted mistakes
 # make check  the developer's loop: fast tests without root, network or sleeps, on two cores
 # make evidence  the papers' figures beside ours, by commands that run now, as runs/evidence.md (EVIDENCE='--long --lab' for all);
-#                then every policy on worlds of a fresh seed, as runs/sealed.md (SEALED='--docs docs/learn.md' puts it there)
+#                then every policy on worlds of a fresh seed, as runs/sealed.md
 # make version  copies configtron/__init__.py's version to setup.cfg and kmod/
 # make man    the tables in docs/ that the code has, and man pages and shell completions in build/pages
 # make golden every recording of fixtures/ played again: the same bytes, or it fails
@@ -163,8 +163,8 @@ lint: $(INSTALLED)
 	@.ci/progress $(BIN)/mypy
 
 docs: kernel man
-	$(call say,the outputs in README.md and docs/tour.md are made again)
-	@$(BIN)/python docs/tour.py
+	$(call say,the outputs in README.md are made again)
+	@$(BIN)/python -m tests.support.tour
 
 man: $(INSTALLED)
 	@$(BIN)/python -m configtron.cli.manual docs build/pages

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What `learn export --to-tune` hands over from logs without any effect, and how large an effect has to be to be found.
+"""What `learn export --to-tune` hands over from logs without any effect: nothing, as silence would.
 
     OMP_NUM_THREADS=1 python -m benchmarks.aa [LOGS [KIND ...]]
 
@@ -13,8 +13,7 @@ looking   the logger prefers configurations by round trip, up to ten times
 sticky    a prefix keeps its configuration for the whole log
 looks     even, exported at 1 000 outcomes and whenever there are 1 000 more, ten times in all
 
-Exit code 1: more than 5 % of the runs of a kind change anything, beyond chance. `power` runs the curve instead: a
-window of 30 saves 2, 5 or 10 % everywhere; share of clients, and of runs, that get it; 8 and 168 configurations.
+Exit code 1: more than 5 % of the runs of a kind change anything, beyond chance.
 """
 
 from __future__ import annotations
@@ -31,16 +30,16 @@ from scipy.special import bdtrc, betaincinv
 from configtron.db.outcomes import Learner, Outcomes
 from configtron.learner.class_cells import has_classes
 from configtron.learner.classes import fit
-from configtron.learner.columns import Contexts, Decisions, Floats
+from configtron.learner.columns import Contexts, Decisions
 from configtron.learner.driver_support import Mask, reached
 from configtron.learner.logged import Logged, taught
 from configtron.learner.rule_cost import halves, known_outcomes
 from configtron.learner.rulebook import Rulebook
 from configtron.learner.rules_export import tune_rules
 from configtron.learner.saved import Recipe
-from configtron.model.grid import Grid, live_grid
+from configtron.model.grid import Grid
 from configtron.model.knobs import KNOBS
-from configtron.service.learning.gains import Tested, tested
+from configtron.service.learning.gains import tested
 
 LOGS, OUTCOMES, PREFIXES = 200, 10_000, 1_200
 KINDS = ("even", "tails", "alike", "looking", "sticky", "looks")
@@ -49,7 +48,7 @@ CLASSES, POLICY = 12, "mab_nc"
 OFFLINE = 300
 # The share of runs that may change anything, and how sure a share above it must be to count.
 MOST, SURE = 0.05, 0.01
-# What a driver reaches by prefix, in the curve of power.
+# What a driver reaches by prefix.
 BY_PREFIX = ("tcp_congestion_control", "initcwnd", "pacing")
 
 
@@ -62,8 +61,8 @@ def small() -> Grid:
     return Grid(knobs, tuple((one, two) for one in range(4) for two in range(2)))
 
 
-def log(seed: int, grid: Grid, n: int, kind: str = "even", gain: float = 0.0) -> Logged:
-    """n outcomes; gain: the share that a window of 30 saves."""
+def log(seed: int, grid: Grid, n: int, kind: str) -> Logged:
+    """Return n outcomes of which none depends on its configuration."""
     rng = np.random.default_rng((seed, n, len(grid)))
     network = np.exp(rng.normal((8.5, 4.4), (1.3, 0.8), (PREFIXES, 2)))
     loss = rng.choice([0.0, 0.005, 0.02], PREFIXES)
@@ -79,19 +78,12 @@ def log(seed: int, grid: Grid, n: int, kind: str = "even", gain: float = 0.0) ->
     ln = np.log(12.0 * rtt + 8e3 * np.array([300.0, 1200.0, 4000.0])[site] / kbps)
     ln += 0.3 * (rng.standard_t(2.0, n) if kind == "tails" else rng.standard_normal(n))
     ln += (0.5 if kind == "alike" else 0.1) * rng.standard_normal(PREFIXES)[prefix]
-    ln += np.log1p(-gain) * wide(grid)[configuration]
     nothing, row = np.zeros(n, dtype=np.int64), np.full(n, -1)
     propensity = chance[np.arange(n), configuration]
     made = Decisions(row, row, configuration, nothing, propensity, np.full(n, np.nan))
     # What no clock of a browser shows: below a microsecond, above a day.
     ms = np.exp(ln).clip(1e-3, 86_400_000.0)
     return Logged(nothing, contexts, made, ms, np.arange(n), grid.profiles, ())
-
-
-def wide(grid: Grid) -> Mask:
-    """(configurations,) whether the window is 30."""
-    knob = next(knob for knob in grid.knobs if knob.name == "initcwnd")
-    return np.array([knob.values[at] == 30 for at in grid.column("initcwnd")])
 
 
 class Run:
@@ -112,14 +104,14 @@ class Run:
         self.store.add(self.log, part)
         taught(self.policy, part)
 
-    def export(self) -> tuple[Rulebook, Tested]:
+    def export(self) -> Rulebook:
         """What `learn export --to-tune` hands over; what it prints of the loss against the policy is left out."""
         kept = self.store.last(100_000, self.log)
         assert kept is not None
         verdict = tested(self.store, self.learner, self.policy, self.log, kept, self.among)
         configuration = kept.on(self.policy.grid).configuration
         outcomes = known_outcomes(self.policy, kept.contexts, configuration, kept.plt_ms)
-        return tune_rules(self.policy, halves(outcomes)[0], self.among, kept.contexts, verdict.given), verdict
+        return tune_rules(self.policy, halves(outcomes)[0], self.among, kept.contexts, verdict.given)
 
 
 def changed(folder: Path, seed: int, kind: str) -> tuple[int, int]:
@@ -129,22 +121,10 @@ def changed(folder: Path, seed: int, kind: str) -> tuple[int, int]:
     most = (0, 0)
     for part in range(parts):
         run.grow(made[part * OUTCOMES // parts : (part + 1) * OUTCOMES // parts])
-        found = run.export()[0]
+        found = run.export()
         most = max(most, (len(found.profiles), len(found.prefixes)))
     run.store.close()
     return most
-
-
-def found(folder: Path, seed: int, grid: Grid, outcomes: int, gain: float) -> tuple[float, float]:
-    """The share of clients that get a window of 30, and the smallest gain that the log is reported to show."""
-    made = log(seed, grid, outcomes, gain=gain)
-    run = Run(folder, seed, grid, made)
-    run.grow(made)
-    given, verdict = run.export()
-    run.store.close()
-    share = sum(part for k, (_, _, part) in enumerate(given.classes) if wide(grid)[given.by_class[k]])
-    power = verdict.verdict.power[0]
-    return share, power.smallest(power.least_ln)
 
 
 def interval(hits: int, of: int) -> tuple[float, float]:
@@ -172,33 +152,11 @@ def nothing(folder: Path, logs: int, kinds: tuple[str, ...]) -> int:
     return int(missed > 0)
 
 
-def power(folder: Path, logs: int) -> int:
-    """The curve of power."""
-    print(f"{logs} logs each; a window of 30 saves so much; share of clients that get it, of runs where most do")
-    print("configurations  outcomes    gain   clients      runs   smallest gain for 80 %, as printed")
-    for grid in (small(), live_grid()):
-        for outcomes in (10_000, 20_000, 60_000):
-            for gain in (0.02, 0.05, 0.10):
-                rows = [found(folder, at, grid, outcomes, gain) for at in seeds(logs, outcomes, gain)]
-                shares: Floats = np.array([share for share, _ in rows])
-                stated = float(np.median([smallest for _, smallest in rows]))
-                figures = f"{shares.mean():8.1%}  {(shares > 0.5).mean():8.1%}   {stated:8.1%}"
-                print(f"{len(grid):14d}  {outcomes:8d}  {gain:6.0%}  {figures}", flush=True)
-    return 0
-
-
-def seeds(logs: int, outcomes: int, gain: float) -> list[int]:
-    """Seeds that no other row has."""
-    return [10_000_000 + outcomes * 100 + round(gain * 100) * 1000 + at for at in range(logs)]
-
-
 def main(*words: str) -> int:
     """The tables and the verdict."""
     logs = int(words[0]) if words and words[0].isdecimal() else LOGS
     kinds = words[1:] if words and words[0].isdecimal() else words
     with TemporaryDirectory() as folder:
-        if kinds == ("power",):
-            return power(Path(folder), logs)
         return nothing(Path(folder), logs, kinds or KINDS)
 
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""The table of docs/faults.md: each fault that is planted, by what, how it ends, the log line, the time to recover.
+"""The table of docs/fleet.md: each fault that is planted, by what, how it ends, the log line, the time to recover.
 
     python -m benchmarks.fault_table             print it
-    python -m benchmarks.fault_table --write     put it between the markers of docs/faults.md
+    python -m benchmarks.fault_table --write     put it between the markers of docs/fleet.md
 
 Rows are files of `benchmarks/fault_rows`, JSON Lines, one object a fault with the texts of `Row`: `simulation.jsonl` is
-written by `benchmarks.fleet_faults --write`, `killing.jsonl` by `benchmarks.fleet_killing --write` or from what it
-printed, `processes.jsonl` by tests with real processes (`tests/support/faults`).
+written by `benchmarks.fleet_faults --write`, `killing.jsonl` by `benchmarks.fleet_faults killing --write` or from what
+it printed, `processes.jsonl` by tests with real processes (`tests/support/faults`).
 
 Exit code 2: a row has another field, or a text that is empty where it may not be.
 """
@@ -25,7 +25,7 @@ from benchmarks.page_marks import between
 from configtron.model.errors import BadInput
 from tests.support import ROOT
 
-ROWS, PAGE = Path(__file__).with_name("fault_rows"), ROOT / "docs/faults.md"
+ROWS, PAGE = Path(__file__).with_name("fault_rows"), ROOT / "docs/fleet.md"
 BEGIN, END = "<!-- benchmarks.fault_table -->", "<!-- end of benchmarks.fault_table -->"
 # A row's test: file and function.
 TEST = re.compile(r"`((?:tests|benchmarks)/[\w/]+\.py)::(\w+)`")
@@ -97,7 +97,7 @@ def page_with(text: str, shown: str) -> str:
 def main() -> int:
     """Print the table, or write it into the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="put the table between the markers of docs/faults.md")
+    parser.add_argument("--write", action="store_true", help="put the table between the markers of docs/fleet.md")
     write = parser.parse_args().write
     try:
         shown = table(all_rows())

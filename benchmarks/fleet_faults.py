@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""A fleet under faults: 500 seeds of the whole-system simulation, and what was planted in them.
+"""A fleet under faults: seeds of the whole-system simulation, and what was planted in them.
 
     python -m benchmarks.fleet_faults [--seeds 500] [--first 0] [--write]
+    python -m benchmarks.fleet_faults killing [--seeds 10] [--first 0] [--write]
 
---write: put how long each kind was felt into `benchmarks/fault_rows/simulation.jsonl`, for `benchmarks.fault_table`.
+--write: put the figures into `benchmarks/fault_rows`, for `benchmarks.fault_table`.
 
 Each seed is a manager, three agents (two with kernels that draw), visitors (a tenth lies), a faulty network, kills,
 reboots, clock jumps, full disks, revoked keys, forged and replayed documents, frames and beacons, a second manager with
@@ -11,12 +12,18 @@ another key of the draw (`support/fleet_world.py`); every tenth runs twice and m
 
     python -m benchmarks.fleet_faults --seeds 1 --first SEED --twice 1
 
-Exit code 1: a rule was broken; the lines name seed, time and rule.
+killing: a profile that kills three loads of ten and makes the others faster. Each seed runs the whole fleet twice
+(`support/fleet_killing.py`), of some minutes of virtual time: once browsers report loads that failed (Network Error
+Logging), once none does. The second is not a rule: it is what silence gets, and shows what the reports are for.
+
+Exit code 1: a rule was broken (the lines name seed, time and rule), or with reports the profile was not taken back by
+its failures.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import sys
 import tempfile
@@ -27,10 +34,12 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.fault_table import ROWS, Row, written
+from tests.support.fleet_killing import FASTER, KILLED, REPORTING, KillingFound, KillingWorld
 from tests.support.fleet_world import FAULTS_S, QUIET_S, World
 
 # Databases are written and thrown away: memory is enough.
 MEMORY = Path("/dev/shm")
+FAULT = "a profile that breaks 30 % of its connections and makes the other loads faster"
 # Kind -> how it ends, and the words of the log that name it.
 RIGHT = "the agent runs, holds a map, and its kernel has that map's rules for its clock's epoch; no row lost or doubled"
 ANEW = "the agent was started anew; map 3.7, kept by its former start, is in force again"
@@ -78,15 +87,8 @@ def rows(seconds: Mapping[str, Sequence[float]]) -> list[Row]:
     return found
 
 
-def main() -> int:
+def faults(options: argparse.Namespace) -> int:
     """Run the seeds and print one line a broken rule, then the totals."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=500)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--twice", type=int, default=10, help="of every so many seeds, one is replayed and compared")
-    parser.add_argument("--write", action="store_true", help="keep recovery times for the table of faults")
-    options = parser.parse_args()
-    logging.disable(logging.CRITICAL)
     planted: Counter[str] = Counter()
     seconds: dict[str, list[float]] = {}
     broken = replayed = outcomes = maps = visits = 0
@@ -119,6 +121,74 @@ def main() -> int:
     if options.write:
         (ROWS / "simulation.jsonl").write_text(written(rows(seconds)))
     return 1 if broken else 0
+
+
+def killing_world(seed: int, reports: bool) -> KillingWorld:
+    """Run one seed."""
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
+        world = KillingWorld(seed, Path(folder), reports)
+        world.run()
+        return world
+
+
+def killing_row(found: Sequence[KillingFound], without: Sequence[KillingFound]) -> str:
+    """Return the row of the table of faults, JSON."""
+    spans_s = [one.at_s - one.begun_s for one in found]
+    everywhere = sum(one.stage == "all" for one in without)
+    end = (f"the canary's alarm takes it back by failed loads that browsers reported; without their reports it looked"
+           f" {1 - median(one.faster for one in without):.0%} faster and reached all clients in {everywhere} of"
+           f" {len(without)} runs")  # fmt: skip
+    recovery = f"{min(spans_s):.0f}, {median(spans_s):.0f}, {max(spans_s):.0f} of {len(spans_s)}"
+    by = "`python -m benchmarks.fleet_faults killing`"
+    return json.dumps({"fault": FAULT, "by": by, "end": end, "line": found[0].line.partition(" (")[0],
+                       "recovery": recovery})  # fmt: skip
+
+
+def killing(options: argparse.Namespace) -> int:
+    """Run the seeds and print one line a run, then both sums."""
+    print(f"{KILLED:.0%} of the profile's connections break, the other loads take {FASTER:.0%} of their time;"
+          f" {REPORTING:.0%} of browsers report")  # fmt: skip
+    runs: dict[bool, list[KillingFound]] = {True: [], False: []}
+    wrong = 0
+    for seed in range(options.first, options.first + options.seeds):
+        for reports, found in runs.items():
+            world = killing_world(seed, reports)
+            assert world.found is not None
+            found.append(world.found)
+            wrong += bool(world.wrong)
+            for line in world.wrong[:3]:
+                print(line)
+            print(f"seed {seed}, {'with' if reports else 'without'} reports: {_text(world.found)}", flush=True)
+    back = [one for one in runs[True] if (one.stage, one.why, one.goal) == ("returned", "alarm", "failures")]
+    for reports, found in runs.items():
+        back_again = sum(one.stage == "returned" for one in found)
+        print(f"{'with' if reports else 'without'} reports: {back_again} of {len(found)} taken back,"
+              f" {sum(one.stage == 'all' for one in found)} for all clients; loads broken, median"
+              f" {median(one.broken for one in found):.0f}")  # fmt: skip
+    if options.write:
+        (ROWS / "killing.jsonl").write_text(killing_row(runs[True], runs[False]) + "\n")
+    return 1 if wrong or len(back) < len(runs[True]) else 0
+
+
+def _text(found: KillingFound) -> str:
+    goal = f" ({found.goal})" if found.goal else ""
+    return (f"{found.stage} by {found.why}{goal} {found.at_s - found.begun_s:.0f} s after its first connection;"
+            f" {found.broken} loads broken, {found.reported} reported, {found.failures} failures stored, {found.taught}"
+            f" of them teach; loads that finished took {found.faster:.2f} of held-back clients'")  # fmt: skip
+
+
+def main() -> int:
+    """Run the simulation that was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kind", nargs="?", choices=("faults", "killing"), default="faults")
+    parser.add_argument("--seeds", type=int)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--twice", type=int, default=10, help="of every so many seeds, one is replayed and compared")
+    parser.add_argument("--write", action="store_true", help="keep the figures for the table of faults")
+    options = parser.parse_args()
+    options.seeds = options.seeds or (500 if options.kind == "faults" else 10)
+    logging.disable(logging.CRITICAL)
+    return faults(options) if options.kind == "faults" else killing(options)
 
 
 if __name__ == "__main__":

@@ -55,18 +55,6 @@ class CampaignCost(NamedTuple):
     worker_mb: int
 
 
-class PeakMemory:
-    """The largest resident sets that were measured, MB: of the command, and of any of its workers."""
-
-    def __init__(self) -> None:
-        self.parent_mb = self.worker_mb = 0
-
-    def measure(self, pid: int) -> None:
-        """Measure a command and its workers."""
-        self.parent_mb = max(self.parent_mb, _peak_mb(pid))
-        self.worker_mb = max([self.worker_mb, *(_peak_mb(worker) for worker in children(pid))])
-
-
 def _peak_mb(pid: int) -> int:
     with suppress(OSError):
         found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
@@ -81,14 +69,15 @@ def draw_kill_points(rng: random.Random, kills: int, targets: int) -> list[int]:
 
 def run_with_kills(first_command: list[str], folder: Path, rng: random.Random, kills: Sequence[int]) -> CampaignCost:
     """Run a campaign, kill a worker after each of these numbers of finished targets, and resume until all are done."""
-    due, peaks, starts, began, words = list(kills), PeakMemory(), 0, time.monotonic(), first_command
+    due, peak_mb, starts, began, words = list(kills), (0, 0), 0, time.monotonic(), first_command
     while True:
         running = subprocess.Popen(words, stderr=subprocess.DEVNULL)
         starts += 1
         try:
             while running.poll() is None:
                 time.sleep(POLL_S)
-                peaks.measure(running.pid)
+                workers_mb = max(map(_peak_mb, children(running.pid)), default=0)
+                peak_mb = max(peak_mb[0], _peak_mb(running.pid)), max(peak_mb[1], workers_mb)
                 if due and _finished_targets(folder) >= due[0] and (workers := children(running.pid)):
                     os.kill(rng.choice(workers), signal.SIGKILL)
                     due.pop(0)
@@ -97,7 +86,7 @@ def run_with_kills(first_command: list[str], folder: Path, rng: random.Random, k
             running.wait()
         if running.returncode in (DONE, PARTIAL):
             took_s = time.monotonic() - began
-            return CampaignCost(took_s, len(kills) - len(due), starts, peaks.parent_mb, peaks.worker_mb)
+            return CampaignCost(took_s, len(kills) - len(due), starts, *peak_mb)
         assert running.returncode == INTERRUPTED, running.returncode
         words = resumed(first_command)
 

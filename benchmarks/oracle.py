@@ -4,8 +4,8 @@
     python -m benchmarks.oracle FILE...     these captures
     python -m benchmarks.oracle             real programs, recorded now at both ends of difficult paths; needs root
 
-Claim: no difference that none of the rules of docs/tshark.md explains; exit code 1 if there is one. Behind it: what
-tshark calls the frames that carry old bytes, and what we call them.
+Claim: no difference that none of the rules of docs/fingerprint.md explains; exit code 1 if there is one. Behind it:
+what tshark calls the frames that carry old bytes, and what we call them.
 """
 
 from __future__ import annotations

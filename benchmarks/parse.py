@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How fast captures are read, beside other readers, in one run on one core.
+"""How fast captures are read, beside tshark and tcptrace, in one run on one core.
 
     python -m benchmarks.parse [PACKETS]
 
@@ -8,7 +8,6 @@ Claims: the whole command reads at least 15 times as fast as tshark, from captur
 are half as many packets in connections of 23 (short), a scan's connections that were refused or met silence (refused),
 and six times as many packets in connections of 30 000 (long: 1 GB). Each is written in a temporary folder and removed.
 Rates are per second of processor time (the machine may be busy) and without the start of the programs; best of three,
-but of one for the gigabyte.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -29,8 +27,6 @@ from tests.support.synthetic_capture import LONG, PACKETS, SHORT, SNAP, write, w
 
 # The gigabyte takes tshark half a minute, so it is read once.
 RUNS, RUNS_LONG = 3, 1
-# Readers that take minutes for what others do in a second read this many packets.
-SAMPLE = 5_000
 FIELDS = (
     "frame.time_epoch ip.src ip.dst ipv6.src ipv6.dst tcp.srcport tcp.dstport tcp.seq_raw tcp.ack_raw tcp.flags "
     "tcp.window_size_value tcp.len tcp.options.mss_val"
@@ -51,36 +47,6 @@ CLAIMED, CLAIM_TSHARK = ("full", "snapped", "short", "long"), 15
 PACKET_BYTES = 1000
 TSHARK = ["tshark", "-n", "-T", "fields", *(word for field in FIELDS for word in ("-e", field)), "-r"]
 TCPTRACE = ["tcptrace", "-n", "-l", "-r", "-W"]
-# A loop that reads what a flow needs; prototypes by hand, so that libpcap's header need not be installed.
-C_LOOP = r"""
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/time.h>
-#include <time.h>
-struct pcap_pkthdr { struct timeval ts; unsigned caplen, len; };
-void *pcap_open_offline(const char *, char *);
-int pcap_next_ex(void *, struct pcap_pkthdr **, const unsigned char **);
-int main(int n, char **words) {
-    char error[256]; struct pcap_pkthdr *h; const unsigned char *p;
-    unsigned long packets = 0, syns = 0, sum = 0;
-    void *file = pcap_open_offline(words[1], error);
-    struct timespec a, b;
-    if (!file) return 1;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &a);
-    while (pcap_next_ex(file, &h, &p) == 1) {
-        unsigned at = 14, kind = p[12] << 8 | p[13];
-        packets++;
-        if (kind == 0x0800) { if (h->caplen < 54 || p[23] != 6) continue; at += (p[14] & 15) * 4; }
-        else { if (h->caplen < 74 || p[20] != 6) continue; at += 40; }
-        sum += p[at + 4] << 24 | p[at + 5] << 16 | p[at + 6] << 8 | p[at + 7];
-        syns += p[at + 13] >> 1 & 1;
-    }
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &b);
-    printf("{\"packets\": %lu, \"seconds\": %f}\n", packets,
-           (b.tv_sec - a.tv_sec) + (b.tv_nsec - a.tv_nsec) / 1e9);
-    return syns + sum == 0;
-}
-"""
 
 
 class Measured(NamedTuple):
@@ -91,8 +57,8 @@ class Measured(NamedTuple):
     peak_mb: float
 
 
-def columns(path: str) -> int:
-    """Headers as columns."""
+def packets_of(path: str) -> int:
+    """Return how many TCP packets a capture has."""
     from configtron.fingerprint.capture.reading import read
     from configtron.fingerprint.capture.source import opened
     from configtron.fingerprint.passive.columns import Pairs
@@ -105,23 +71,6 @@ def columns(path: str) -> int:
         for frames in read(source, counts):
             decode(frames, pairs, heads, counts)
     return counts["tcp"]
-
-
-def connections(path: str) -> int:
-    """Everything about connections: handshakes, windows, first flights, repeats by cause, holes, order."""
-    from configtron.fingerprint.capture.reading import read
-    from configtron.fingerprint.capture.source import opened
-    from configtron.fingerprint.passive.gathering import Gathering
-    from configtron.fingerprint.passive.headers import decode
-
-    gathering = Gathering()
-    with opened(path) as source:
-        for frames in read(source, gathering.counts):
-            for _ in gathering.take(decode(frames, gathering.pairs, gathering.heads, gathering.counts)):
-                pass
-    for _ in gathering.finish():
-        pass
-    return gathering.counts["tcp"]
 
 
 def command(path: str, *more: str) -> int:
@@ -145,27 +94,10 @@ def json_lines(path: str) -> int:
     return 0
 
 
-def scapy(path: str) -> int:
-    """scapy's reader, packets dissected."""
-    from scapy.layers.inet import TCP
-    from scapy.utils import PcapReader
-
-    packets = 0
-    with PcapReader(path) as reader:
-        for packet in reader:
-            packets += TCP in packet
-            if packets >= SAMPLE:
-                break
-    return packets
-
-
 OURS: dict[str, Callable[[str], int]] = {
-    "configtron, columns": columns,
-    "configtron, connections": connections,
     "configtron, command": command,
     "configtron, command --stream": stream,
     "configtron, command -f jsonl": json_lines,
-    "scapy PcapReader": scapy,
 }
 
 
@@ -208,17 +140,6 @@ def by_command(words: list[str], path: Path, small: Path, packets: int, runs: in
     return Measured(packets, took[0] - start, took[1])
 
 
-def loop(folder: Path) -> str | None:
-    """The C loop, compiled; None where there is no compiler or no libpcap."""
-    source, program = folder / "loop.c", folder / "loop"
-    source.write_text(C_LOOP)
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        return None
-    words = [compiler, "-O2", "-o", str(program), str(source), "-l:libpcap.so.0.8"]
-    return str(program) if subprocess.run(words, capture_output=True).returncode == 0 else None
-
-
 def main(packets: int) -> int:
     """Print a table; 1 if a claim does not hold."""
     os.environ |= {"OPENBLAS_NUM_THREADS": "1"}
@@ -238,7 +159,7 @@ def _capture(folder: Path, kind: str, packets: int) -> bool:
     small, path = folder / "small.pcap", folder / f"{kind}.pcap"
     write(small, 10)
     CAPTURES[kind](path, packets)
-    count, runs = columns(str(path)), RUNS_LONG if kind == "long" else RUNS
+    count, runs = packets_of(str(path)), RUNS_LONG if kind == "long" else RUNS
     print(f"{kind}: {count} packets, {path.stat().st_size / 1e6:.0f} MB", flush=True)
     ours = [sys.executable, "-m", "benchmarks.parse", "--one"]
     rows = {one: by_itself([*ours, one, str(path)], count, runs) for one in OURS}
@@ -246,9 +167,6 @@ def _capture(folder: Path, kind: str, packets: int) -> bool:
         rows["tshark -T fields"] = by_command(TSHARK, path, small, count, runs)
     if shutil.which("tcptrace"):
         rows["tcptrace -lrW"] = by_command(TCPTRACE, path, small, count, runs)
-    program = loop(folder)
-    if program is not None:
-        rows["C loop on libpcap"] = by_itself([program, str(path)], count, runs)
     path.unlink()
     return _print(kind, rows)
 
@@ -269,19 +187,7 @@ def _memory(folder: Path, packets: int) -> bool:
     for times in (4, 8, 16):
         path = folder / "long.pcap"
         write(path, packets * times, snap=96, pace_us=20_000)
-        words = [
-            sys.executable,
-            "-m",
-            "configtron",
-            "-q",
-            "fingerprint",
-            "pcap",
-            "--stream",
-            "-f",
-            "csv",
-            "-o",
-            "/dev/null",
-        ]
+        words = f"{sys.executable} -m configtron -q fingerprint pcap --stream -f csv -o /dev/null".split()
         peaks.append(child([*words, str(path)])[2])
         print(f"--stream, {packets * times} packets: peak {peaks[-1]:.0f} MB")
         path.unlink()

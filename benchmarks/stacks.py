@@ -26,7 +26,8 @@ from typing import Any
 from configtron.lab.uml.kernel import cache_folder, key
 from configtron.linux.netns import inside
 from configtron.model.errors import Missing
-from configtron.probe.wire.namespaces import addresses, ip, own_namespace, throwaway
+from configtron.probe.wire.namespaces import addresses, ip
+from tests.support.namespaces import own_namespace, throwaway
 from tests.support.servers import ended
 
 SOURCES = Path(__file__).with_name("stacks")

@@ -18,7 +18,8 @@ from pathlib import Path
 
 from configtron.linux.netns import inside
 from configtron.model.nouns import Vantage
-from configtron.probe.wire.namespaces import ip, own_namespace, throwaway
+from configtron.probe.wire.namespaces import ip
+from tests.support.namespaces import own_namespace, throwaway
 from tests.support.servers import SERVERS, running
 
 # Addresses for benchmarks between devices of one's own (RFC 2544): never routed.

@@ -2,7 +2,7 @@
 """What a driver costs a connection, however many prefixes there are. Goals: the kernel module at most 1 per cent, eBPF
 at most 3, in each of the four figures: connections per second, set-up time at p50 and at p99, CPU per connection.
 
-    python -m benchmarks.tune [--nginx] [DRIVER...]     as root; kmod, ebpf, route, shim, listener; else all
+    python -m benchmarks.tune [DRIVER...]     as root; kmod, ebpf, route, shim, listener; else all
 
 A server in C that does nothing but accept, answer and close is visited by a client in C from 100 000 addresses; both
 share one processor, so that whatever a driver adds to either is seen. Blocks of connections go in turn to that server
@@ -46,8 +46,6 @@ BLOCKS = {"host": 250, "guest": 100}
 ROUNDS = 240
 LIMIT_S = 1800
 CONFIDENCE = 0.95
-# Instead of the server that does nothing, a real one.
-NGINX = "--nginx"
 MISSED, OPEN = "missed", "undecided"
 FIGURES = ("connections/s", "set-up p50", "set-up p99", "CPU/connection")
 
@@ -100,15 +98,14 @@ def compiled(folder: Path) -> None:
     subprocess.run([*gcc, "-shared", "-fPIC", str(SOURCES / "shim.c"), "-o", str(folder / "shim.so")], check=True)
 
 
-def measured(driver: str, server: str, folder: Path, rounds: int, sizes: Sequence[int]) -> list[dict[str, Any]]:
-    """Blocks of all phases of a driver under a server, "churn" or "nginx"."""
+def measured(driver: str, folder: Path, rounds: int, sizes: Sequence[int]) -> list[dict[str, Any]]:
+    """Blocks of all phases of a driver."""
     where, output = DRIVERS[driver][0], folder / driver
     output.mkdir()
     if driver == "kmod":
         guest_module.build(output)
     phases = [{"driver": driver, "prefixes": count} for count in (sizes if driver != "listener" else (0,))]
     plan = {"phases": phases, "rounds": rounds, "block": BLOCKS[where], "seed": 1, "programs": str(folder)}
-    plan["server"] = server
     (output / "plan.json").write_text(json.dumps(plan))
     words = (sys.executable, "-m", "benchmarks.tune_inside", "/run/output/plan.json")
     environment = (("PYTHONPATH", str(ROOT)),)
@@ -164,18 +161,16 @@ def report(blocks: Sequence[dict[str, Any]]) -> list[str]:
 
 def main(names: Sequence[str]) -> int:
     """Measure, print, judge."""
-    server = "nginx" if NGINX in names else "churn"
-    names = [name for name in names if name != NGINX]
     if unknown := sorted(set(names) - DRIVERS.keys()):
         print(f"no driver {unknown[0]!r} here; there is: {', '.join(DRIVERS)}", file=sys.stderr)
         return USAGE
-    chosen, verdicts = names or [name for name in DRIVERS if (server, name) != ("nginx", "listener")], []
+    verdicts: list[str] = []
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         compiled(Path(folder))
-        print(f"server {server}; times untouched, above 1 is worse: median [95 %]")
+        print("times untouched, above 1 is worse: median [95 %]")
         print(f"{'driver':9}{'prefixes':>9}" + "".join(f"{name:>22}" for name in FIGURES) + "  goal", flush=True)
-        for driver in chosen:
-            verdicts += report(measured(driver, server, Path(folder), ROUNDS, SIZES))
+        for driver in names or DRIVERS:
+            verdicts += report(measured(driver, Path(folder), ROUNDS, SIZES))
     return 1 if any(word.startswith(MISSED) for word in verdicts) else 0
 
 

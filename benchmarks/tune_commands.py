@@ -3,8 +3,7 @@
 
 CPU seconds (user and kernel) of whole commands, whose Python modules are compiled before, as after an installation. The
 watchdog's seconds are not counted. The peers write as many routes with the same metrics into a table of their own; they
-have no journal, no lease and no comparison. A second folder with configtron (`--beside`) is measured in turn with this
-one.
+have no journal, no lease and no comparison.
 """
 
 from __future__ import annotations
@@ -23,9 +22,10 @@ from tests.support import ROOT
 
 # Seconds of the processor: of one changed prefix of a hundred thousand; of a million.
 GOALS = {"one changed": 0.15, "import and apply": 4.0, "plan": 3.0, "verify": 3.0}
+# Two knobs that every driver reaches for a prefix.
 SETTINGS = {
-    "fast": ("initcwnd=30", "tcp_congestion_control=cubic"),
-    "slow": ("initcwnd=4", "tcp_congestion_control=reno"),
+    "fast": (("initcwnd", 30), ("tcp_congestion_control", "cubic")),
+    "slow": (("initcwnd", 4), ("tcp_congestion_control", "reno")),
 }
 METRICS = {"fast": "initcwnd 30 congctl cubic", "slow": "initcwnd 4 congctl reno"}
 # Every /24 from 11.0.0.0 on, below 127; the step has no factor in common with their number, so none comes twice.
@@ -75,20 +75,20 @@ def measure_command(words: Sequence[str], folder: Path, environment: Mapping[str
     return Used(usage.ru_utime + usage.ru_stime, perf_counter() - began, usage.ru_maxrss / 1024)
 
 
-def measure_tune_commands(code: Path, driver: str, group: str, count: int, scratch: Path) -> dict[str, Used]:
-    """Return the cost of each command from import to rollback of so many prefixes. code: the folder of configtron."""
-    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(scratch / "compiled"), "PYTHONPATH": str(code)}
+def measure_tune_commands(driver: str, group: str, count: int, scratch: Path) -> dict[str, Used]:
+    """Return the cost of each command from import to rollback of so many prefixes."""
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(scratch / "compiled"), "PYTHONPATH": str(ROOT)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     database, file = scratch / "db", scratch / "prefixes"
     driver_options = ["--driver", driver, *(["--cgroup", group] if group else [])]
 
     def run(*words: str) -> Used:
         return measure_command(
-            [sys.executable, "-m", "configtron", "--db", str(database), "tune", *words], code, environment
+            [sys.executable, "-m", "configtron", "--db", str(database), "tune", *words], ROOT, environment
         )
 
     for name, settings in SETTINGS.items():
-        run("profile", "set", name, *settings)
+        run("profile", "set", name, *(f"{knob}={value}" for knob, value in settings))
     found = {"import": run("prefix", "import", str(file)), "plan": run("plan", *driver_options)}
     found["apply"] = run("apply", *driver_options, "--keep")
     prefix, name = next(prefix_profiles(1))
@@ -121,28 +121,20 @@ def measure_peers(count: int, scratch: Path) -> dict[str, Used]:
     return found
 
 
-def table(driver: str, group: str, count: int, beside: Path | None) -> Iterator[str]:
+def table(driver: str, group: str, count: int) -> Iterator[str]:
     """Yield the lines of the table."""
-    folders = [ROOT, *([beside] if beside else [])]
     with tempfile.TemporaryDirectory() as folder:
-        found: list[dict[str, Used]] = []
+        scratch, found = Path(folder), dict[str, Used]()
         # first few prefixes, so that modules are compiled before commands are measured
         for some in (10, count):
-            found = []
-            for turn, code in enumerate(folders):
-                scratch = Path(folder) / str(turn)
-                scratch.mkdir(exist_ok=True)
-                (scratch / "db").unlink(missing_ok=True)
-                with (scratch / "prefixes").open("w") as file:
-                    file.writelines(f"{prefix} {name}\n" for prefix, name in prefix_profiles(some))
-                found.append(measure_tune_commands(code, driver, group, some, scratch))
+            (scratch / "db").unlink(missing_ok=True)
+            with (scratch / "prefixes").open("w") as file:
+                file.writelines(f"{prefix} {name}\n" for prefix, name in prefix_profiles(some))
+            found = measure_tune_commands(driver, group, some, scratch)
         yield f"{driver}, {count} prefixes; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors"
-        yield f"{'command':22}{'cpu s':>8}{'goal':>6}{'wall s':>8}{'MB':>6}" + (f"{'beside':>8}" if beside else "")
-        for name, used in found[0].items():
-            other = f"{found[1][name].cpu_s:8.2f}" if beside else ""
-            yield f"{_row(name, used, GOALS.get(name))}{other}"
-        for name, used in measure_peers(count, Path(folder) / "0").items():
-            yield _row(name, used, None)
+        yield f"{'command':22}{'cpu s':>8}{'goal':>6}{'wall s':>8}{'MB':>6}"
+        for name, used in (found | measure_peers(count, scratch)).items():
+            yield _row(name, used, GOALS.get(name))
 
 
 def _row(name: str, used: Used, goal: float | None) -> str:

@@ -19,12 +19,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from configtron.lab.internet import links
-from configtron.lab.internet.nginx import nginx_temporary
 from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT
 from configtron.linux.netns import enter, inside
 from configtron.model.nouns import Profile
@@ -36,7 +35,7 @@ from tests.support.guest_module import MODULE
 OUTPUT = Path(GUEST_OUTPUT)
 PORT = 8080
 # churn.c's clients: number k has the address 10.64.0.0 + 8 k + 2.
-CLIENTS, FIRST_CLIENT, SPACING = 100_000, 0x0A400000, 8
+CLIENTS, FIRST_CLIENT = 100_000, 0x0A400000
 CLIENT_NET = "10.64.0.0/11"
 # How long the prefixes are when there are so many of them: each set covers all clients, so that every connection of a
 # tuned server finds one, and the same addresses come at any size.
@@ -55,20 +54,6 @@ BY_THEMSELVES = ("shim", "listener")
 ROLES = ("untouched", "tuned", "untouched again")
 # A server that does not listen by then has failed.
 PATIENCE_S = 30.0
-# With a web server's head still one segment.
-PAGE_BYTES = 1000
-NGINX = """daemon off;
-user root;
-worker_processes 1;
-pid {folder}/nginx.pid;
-error_log {folder}/nginx.log;
-events {{ worker_connections 1024; }}
-http {{
-    access_log off;
-    {temporary}
-    server {{ listen [::]:{port} ipv6only=off backlog=1024; root {folder}/page; }}
-}}
-"""
 
 
 class Server(NamedTuple):
@@ -176,29 +161,14 @@ def _server(number: int, asked: dict[str, Any], driver: str, prefixes: Sequence[
         enter(netns)
 
     words = [f"{asked['programs']}/churn", "serve", str(PORT), *([TUNED] if driver == "listener" else [])]
-    if asked["server"] == "nginx":
-        words = _nginx(netns, driver)
     with child(words, signal.SIGTERM, settle, stdout=subprocess.DEVNULL, env=environment) as process:
         try:
             _await(netns, process)
-            pid = _worker(process.pid) if asked["server"] == "nginx" else process.pid
-            yield Server(netns, f"{net}.2", pid)
+            yield Server(netns, f"{net}.2", process.pid)
         finally:
             process.terminate()
             process.wait()
             links.ip("", [f"netns del {netns}"])
-
-
-def _nginx(netns: str, driver: str) -> list[str]:
-    """nginx with one worker and a page of one segment."""
-    if driver == "listener":
-        raise SystemExit("nginx cannot be asked for a congestion control: leave the driver listener out")
-    folder = OUTPUT / netns
-    (folder / "page").mkdir(parents=True)
-    (folder / "page" / "index.html").write_bytes(b"a" * PAGE_BYTES)
-    file = folder / "nginx.conf"
-    file.write_text(NGINX.format(folder=folder, port=PORT, temporary=nginx_temporary(f"{folder}/")))
-    return ["nginx", "-c", str(file), "-e", str(folder / "nginx.log")]
 
 
 def _await(netns: str, process: subprocess.Popen[bytes]) -> None:
@@ -207,19 +177,6 @@ def _await(netns: str, process: subprocess.Popen[bytes]) -> None:
         if process.poll() is not None or time.monotonic() > deadline:
             raise SystemExit(f"{process.args!r} does not listen")
         time.sleep(0.05)
-
-
-def _worker(pid: int) -> int:
-    """nginx's worker, which is its master's child."""
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        for file in Path("/proc").glob("[0-9]*/stat"):
-            with suppress(OSError):  # it may end meanwhile
-                # A name may hold anything; after it stand the state and the parent.
-                if int(file.read_text().rpartition(")")[2].split()[1]) == pid:
-                    return int(file.parent.name)
-        time.sleep(0.05)
-    raise SystemExit(f"nginx (process {pid}) has no worker")
 
 
 def _group(netns: str) -> Path:

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""How the drivers of `tune` bear many prefixes: apply, change a hundred, read back, look one client up, revert; and
-what the whole command takes for that change.
+"""How the drivers of `tune` bear many prefixes: apply, change a hundred, read back, revert; and
+what each command of `tune` takes, beside `ip -batch` and pyroute2.
 
 Goal: a hundred thousand prefixes are in force in at most 3 s and a change of a hundred in at most 50 ms, with each of
-kmod, ebpf and route; everything is read back and compared, or the row says so. Both are the driver's calls alone
-(columns up to "complete"). Who types `configtron tune apply` after a change of a hundred waits for the whole command
-("cmd s"), which reads what is wanted and what is in force, compares them, journals the rules and starts a watchdog.
-"apply cpu" and "cmd cpu" are seconds of the processor, "diff cpu" is milliseconds, in the kernel too, the watchdog's
-apart.
+kmod, ebpf and route; everything is read back and compared, or the row says so. These are the driver's calls alone.
+"apply cpu" is seconds of the processor, "diff cpu" is milliseconds, in the kernel too. Who types `configtron tune
+apply` waits for the whole command, which journals the rules and starts a watchdog, too: the last form measures that.
 
 Every driver that knows prefixes is taken; one that cannot act here says why instead. Each size runs in a fresh network
 and mount namespace with a control group of its own, so that nothing of the host's is touched and nothing is left.
@@ -15,7 +13,7 @@ and mount namespace with a control group of its own, so that nothing of the host
     python -m benchmarks.tune_scale [--drivers ebpf,route] [--sizes 1000,100000]
     python -m benchmarks.tune_scale --here ...     in the namespaces one is in: a guest, which ends anyway
     python -m benchmarks.tune_scale 1000000        each command with so many, beside its goal and its peers
-                                                   (--drivers; --beside FOLDER, another configtron's)
+                                                   (--drivers)
 
 Where this host has not the module, kmod is measured on the lab's kernel, User-Mode Linux in real time: what a program
 touches for the first time, and every system call, costs many times what it costs elsewhere.
@@ -26,25 +24,19 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
-import socket
-import struct
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from random import Random
 
 from benchmarks import tune_commands
-from configtron.linux.libbpf import Object, info, library
 from configtron.model.nouns import Profile
 from configtron.model.protocols import Driver
 from configtron.model.tuning import Changes, Place, Rules
 from configtron.tune.drivers import DRIVERS, load
-from configtron.tune.drivers.bpf import objects, pins
+from configtron.tune.drivers.bpf import pins
 from configtron.tune.rules import difference
 from tests.support import guest_module
 from tests.support.isolation import apart
@@ -53,42 +45,16 @@ from tests.support.isolation import apart
 WHOLE = ("sysctl",)
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 CHANGED = 100
-SEED = 1
 # Drivers that act on a control group; the others on the namespace, which is ours too.
 BY_GROUP = ("ebpf",)
 # Drivers whose commands are measured: they need no module.
 COMMANDS_OF = ("ebpf", "route")
-# Two knobs that every driver reaches for a prefix.
-PROFILES = {
-    "fast": Profile("fast", (("initcwnd", 30), ("tcp_congestion_control", "cubic"))),
-    "slow": Profile("slow", (("initcwnd", 4), ("tcp_congestion_control", "reno"))),
-}
-SCALE_COLUMNS = (
-    "apply s", "apply cpu", "diff ms", "diff worst", "diff cpu", "read s", "revert s", "lookup ns", "setting ns",
-    "complete", "cmd s", "cmd cpu",
-)  # fmt: skip
-# The command is measured where another process sees what the driver did.
-ONLY_HERE = ("memory",)
+PROFILES = {name: Profile(name, settings) for name, settings in tune_commands.SETTINGS.items()}
+SCALE_COLUMNS = ("apply s", "apply cpu", "diff ms", "diff worst", "diff cpu", "read s", "revert s", "complete")
 # The first change after so many finds caches cold; the median of these is printed beside the worst.
 DIFFS = 5
-# Times 256 look-ups each: some ten milliseconds.
-LOOKUP_RUNS = 200
-LOOKUPS_A_RUN = 256
-CONNECTIONS = 2000
 # A million prefixes on the lab's kernel take half a minute.
 LIMIT_S = 600
-# run_time_ns in struct bpf_prog_info.
-RUN_TIME, RUN_TIME_AT = struct.Struct("=Q"), 192
-
-
-def prefixes(count: int) -> dict[str, str]:
-    """Distinct /24 between 11.0.0.0 and 126.255.255.0, each with one of the two profiles."""
-    random = Random(SEED)
-    drawn: dict[str, str] = {}
-    while len(drawn) < count:
-        high, low = random.randrange(11, 127), random.randrange(1 << 16)
-        drawn[f"{high}.{low >> 8}.{low & 255}.0/24"] = random.choice(("fast", "slow"))
-    return drawn
 
 
 def seconds(act: Callable[[], object]) -> float:
@@ -97,9 +63,8 @@ def seconds(act: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def measure(driver: Driver, place: Place, count: int) -> dict[str, object]:
-    # the default is what the clients of `bpf_setting_ns` get
-    want = Rules(PROFILES, prefixes(count), "fast")
+def measure(driver: Driver, count: int) -> dict[str, object]:
+    want = Rules(PROFILES, dict(tune_commands.prefix_profiles(count)), "fast")
     before = driver.before()
     try:
         row: dict[str, object] = {}
@@ -121,83 +86,10 @@ def measure(driver: Driver, place: Place, count: int) -> dict[str, object]:
             complete = complete and back[-1].prefixes == other
         row["diff ms"], row["diff worst"] = sorted(took)[DIFFS // 2] * 1000, max(took) * 1000
         row["diff cpu"] = sorted(used)[DIFFS // 2] * 1000
-        row["lookup ns"] = LOOKUPS[driver.name](place) if driver.name in LOOKUPS else None
-        row["setting ns"] = SETTINGS[driver.name](place) if driver.name in SETTINGS else None
         row["complete"] = "yes" if complete else "NO"
     finally:
         row["revert s"] = seconds(lambda: driver.revert(before))
     return row
-
-
-def command(driver: Driver, place: Place, count: int) -> dict[str, object]:
-    """Wall and processor seconds of `tune apply` for a change of a hundred; none where it is not measured."""
-    if driver.name in ONLY_HERE:
-        return {"cmd s": None, "cmd cpu": None}
-    want = prefixes(count)
-    with tempfile.TemporaryDirectory() as folder:
-        file, where = Path(folder) / "prefixes", ["--driver", driver.name]
-        where += ["--cgroup", place.cgroup] if place.cgroup else []
-        for name, profile in PROFILES.items():
-            typed(folder, "profile", "set", name, *(f"{knob}={value}" for knob, value in profile.settings))
-        file.write_text("".join(f"{prefix} {name}\n" for prefix, name in want.items()))
-        typed(folder, "prefix", "import", str(file))
-        typed(folder, "apply", *where, "--keep")
-        try:
-            some = list(want)[:CHANGED]
-            for name, other in (("fast", "slow"), ("slow", "fast")):
-                if changed := [prefix for prefix in some if want[prefix] == name]:
-                    typed(folder, "prefix", "set", *changed, other)
-            wall_s, cpu_s = typed(folder, "apply", *where, "--keep")
-        finally:
-            typed(folder, "rollback", *where)
-    return {"cmd s": wall_s, "cmd cpu": cpu_s}
-
-
-def typed(folder: str, *words: str) -> tuple[float, float]:
-    """A command of `configtron tune`: wall and processor seconds. Errors: `SystemExit` with its output."""
-    began, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    line = [sys.executable, "-m", "configtron", "--db", f"{folder}/db", "tune", *words]
-    done = subprocess.run(line, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"configtron tune {' '.join(words[:3])}: {done.stderr.strip()}")
-    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.perf_counter() - wall, ended.ru_utime + ended.ru_stime - began.ru_utime - began.ru_stime
-
-
-def bpf_lookup_ns(place: Place) -> float:
-    source = Path(__file__).parent
-    with Object(objects.compiled("lookup", source), pins.folder(place)) as program:
-        program.load()
-        with_, without = (
-            min(program.run(name, LOOKUP_RUNS) for _ in range(3)) for name in ("with_lookup", "without_lookup")
-        )
-    return (with_ - without) / LOOKUPS_A_RUN
-
-
-def bpf_setting_ns(place: Place) -> float:
-    """Of all the driver's program does for one connection, both ends here, as the kernel's own clock counts it."""
-    program, _ = pins.link_state(pins.folder(place) / pins.LINK)
-    (pins.group(place) / "cgroup.procs").write_text("0")
-    # these end with their descriptors
-    counting, seen = library().bpf_enable_stats(0), library().bpf_prog_get_fd_by_id(program)
-    try:
-        began = RUN_TIME.unpack_from(info(seen), RUN_TIME_AT)
-        with socket.create_server(("0.0.0.0", 0)) as server:
-            for turn in range(CONNECTIONS):
-                client = f"127.{turn % 200 + 1}.{turn % 251}.9"
-                with socket.create_connection(("127.0.0.1", server.getsockname()[1]), source_address=(client, 0)):
-                    server.accept()[0].close()
-        ended = RUN_TIME.unpack_from(info(seen), RUN_TIME_AT)
-    finally:
-        os.close(counting)
-        os.close(seen)
-        (pins.mounts("cgroup2")[0] / "cgroup.procs").write_text("0")
-    return float(ended[0] - began[0]) / CONNECTIONS
-
-
-# How a driver's look-up is measured, and all it does for a connection; a driver that can measure it adds its row.
-LOOKUPS: dict[str, Callable[[Place], float]] = {"ebpf": bpf_lookup_ns}
-SETTINGS: dict[str, Callable[[Place], float]] = {"ebpf": bpf_setting_ns}
 
 
 @contextmanager
@@ -232,14 +124,14 @@ def inside(name: str, count: int) -> None:
         place = Place(cgroup=group if name in BY_GROUP else "")
         driver = load(name, place)
         why = driver.missing()
-        row = {"missing": why} if why else measure(driver, place, count) | command(driver, place, count)
+        row = {"missing": why} if why else measure(driver, count)
         print(json.dumps(row))
 
 
-def commands_inside(name: str, count: int, beside: Path | None) -> None:
+def commands_inside(name: str, count: int) -> None:
     """The table of a driver's commands, here."""
     with room() as group:
-        for line in tune_commands.table(name, group if name in BY_GROUP else "", count, beside):
+        for line in tune_commands.table(name, group if name in BY_GROUP else "", count):
             print(line, flush=True)
 
 
@@ -264,7 +156,6 @@ def main() -> None:
     parser.add_argument("--drivers", default=",".join(name for name in DRIVERS if name not in WHOLE))
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
     parser.add_argument("count", type=int, nargs="?", help="each command of tune with so many prefixes")
-    parser.add_argument("--beside", type=Path, help="the same commands by the configtron in that folder, in turn")
     parser.add_argument("--here", action="store_true")
     parser.add_argument("--inside", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -274,7 +165,7 @@ def main() -> None:
         return
     if given.count:
         for name in (name for name in given.drivers.split(",") if name in COMMANDS_OF):
-            commands_inside(name, given.count, given.beside)
+            commands_inside(name, given.count)
         return
     if given.inside:
         inside(given.inside, sizes[0])

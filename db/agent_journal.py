@@ -54,12 +54,12 @@ class AgentJournal(Tuning):
         with self._clear():
             self._connection.execute("DELETE FROM fleet_applied WHERE (term, version) > (?, ?)", after)
 
-    def set_drawn(self, term: int, version: int, epoch: int, first: tuple[int, int], keys: str = "") -> None:
-        """Keep which map is drawn from in which epoch, and by which keys, one word; documents before `first` go."""
+    def set_drawn(self, term: int, version: int, epoch: int, keys: str = "") -> None:
+        """Keep which map is drawn from in which epoch, and by which keys, one word; documents before it go."""
         with self._clear(), self._transaction():
             query = "INSERT OR REPLACE INTO tuning VALUES ('fleet-drawn', ?)"
             self._connection.execute(query, (f"{term} {version} {epoch} {keys}",))
-            self._connection.execute("DELETE FROM fleet_applied WHERE (term, version) < (?, ?)", first)
+            self._connection.execute("DELETE FROM fleet_applied WHERE (term, version) < (?, ?)", (term, version))
 
     def drawn(self) -> tuple[int, int, int, str]:
         """Return (term, version, epoch, keys) of the map that was drawn from last; (0, 0, 0, ""): none was."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from configtron.db.private import folder_made, owned
 from configtron.db.schema import bring_up
+from configtron.model.bounds import check_text
 from configtron.model.errors import BadInput, Busy, ConfigtronError, Unwritten, cannot_write
 
 # Another writer holds the lock for one transaction only, milliseconds; half a minute means that something is wrong.
@@ -53,6 +54,7 @@ class Database:
         traceless: bool = False,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
+        check_text("database", path)
         self.path = path
         self._clock = clock
         read_only = read_only or traceless

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from configtron.db.tuning import Tuning
+from configtron.model.bounds import check_text
 from configtron.model.errors import BadInput
 
 T = TypeVar("T")
@@ -21,6 +22,7 @@ def read_only(path: Path, read: Callable[[Tuning], T]) -> T:
 
     A file without a log is read as it stands, so it is read again if another process wrote meanwhile.
     """
+    check_text("database", path)
     while True:
         before = _stamp(path)
         with _opened(path) as tuning:

@@ -45,14 +45,6 @@ class Replays(Database):
             cursor = self._connection.execute("INSERT INTO replay (begun_at, version, config) VALUES (?, ?, ?)", row)
         return cast(int, cursor.lastrowid)
 
-    def replays(self) -> list[ReplayRow]:
-        """Return every replay, oldest first, without its state."""
-        count = "(SELECT count(*) FROM replay_part WHERE replay = replay.id)"
-        with self._clear():
-            return [
-                ReplayRow(*row) for row in self._connection.execute(f"SELECT {REPLAY_ROW}, '', {count} FROM replay")
-            ]
-
     def replay(self, number: int | None = None) -> ReplayRow:
         """Return the replay of that number, or the latest that is not done. Errors: `BadInput` if there is none."""
         where = "id = ?" if number is not None else "status <> 'done' AND ? IS NULL"

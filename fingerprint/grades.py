@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The grade rules of all parameters: one table, from which `docs/grades.md` is printed.
+"""The grade rules of all parameters: one table, from which `docs/fingerprint.md` is printed.
 
 One trial is exact (grade C), a lower bound (L) or nothing (N): its reader says which. Several trials of one target from
 one vantage are settled by the row's function: `agreement` gets the readings of one parameter; `across`, where a row has
@@ -216,18 +216,18 @@ def agreement_of(knob: str, unit: str) -> Agreement:
     return rule.agreement if rule is not None else agree_seconds if unit == "s" else agree
 
 
-# The table stands between these lines of `docs/grades.md`.
+# The table stands between these lines of `docs/fingerprint.md`.
 BEGIN, END = "<!-- the table of fingerprint/grades.py: make man -->", "<!-- end of the table -->"
 
 
 def printed(page: str) -> str:
-    """Return the page `docs/grades.md` with the table of this file."""
+    """Return the page `docs/fingerprint.md` with the table of this file."""
     before, _, rest = page.partition(BEGIN)
     return "\n".join([before + BEGIN, "", *table(), "", END + rest.partition(END)[2]])
 
 
 def table() -> Iterator[str]:
-    """Yield the lines of the table in `docs/grades.md`."""
+    """Yield the lines of the table in `docs/fingerprint.md`."""
     yield "| parameter | one trial is exact (C) if | a bound (L) if | counted | B | A | also | trials that disagree |"
     yield "|---|---|---|---|---|---|---|---|"
     for rule in RULES:

@@ -10,7 +10,7 @@ Reads as   Names of probes, each once, the cheap ones first. Which row of the pl
            campaign's business.
 Fails as   (): nothing is worth asking again.
 Differs    from a fixed number of trials: without loss most targets need no third.
-Source     `docs/grades.md`.
+Source     `docs/fingerprint.md`.
 """
 
 from __future__ import annotations

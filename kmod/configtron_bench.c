@@ -2,7 +2,7 @@
 /*
  * What a lookup costs: fills the prefix table and looks random addresses up, once per insmod.
  *
- * benchmarks/kmod_lookup.py loads it for each size and reads the figure from its parameters.
+ * benchmarks/kmod_costs.py loads it for each size and reads the figure from its parameters.
  * Addresses are drawn from all that is filled, by the same loop that is timed without the lookup
  * and taken away.
  */

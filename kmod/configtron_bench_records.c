@@ -3,7 +3,7 @@
  * What a record costs: fills records of a socket of the kernel's own and pushes them to readers,
  * once per insmod.
  *
- * benchmarks/kmod_records.py loads it for each number of readers and reads the figures from its
+ * benchmarks/kmod_costs.py loads it for each number of readers and reads the figures from its
  * parameters: filling runs beside other processors, pushing under the lock of the namespace.
  */
 #include <linux/module.h>

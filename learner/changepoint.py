@@ -150,17 +150,3 @@ def log_densities(x: float, mean: Floats, square: Floats, first: float) -> Float
     body = -(freedom + 1.0) / 2.0 * np.log1p((x - mean) ** 2 / (square * freedom))
     found: Floats = half - 0.5 * np.log(math.pi * freedom * square) + body
     return found
-
-
-def f1(found: list[Change], truth: list[int], slack: int = 5) -> tuple[float, float, float]:
-    """Return (F1, precision, recall) of changes' beginnings against known ones, each matched once within `slack`
-    samples."""
-    left = list(truth)
-    hits = 0
-    for change in found:
-        near = [at for at in left if abs(at - change.since) <= slack]
-        if near:
-            left.remove(min(near, key=lambda at: abs(at - change.since)))
-            hits += 1
-    precision, recall = hits / max(len(found), 1), hits / max(len(truth), 1)
-    return 2 * precision * recall / max(precision + recall, 1e-12), precision, recall

@@ -10,7 +10,8 @@ Stop when  no larger k is allowed or the spread is within its bound.
 Reads as   centroids and scales; a client is of the class whose centroid is nearest (`configtron/model/nearest.py`).
 Fails as   class -1 for a client with unknown bandwidth, round trip or loss; `BadInput` for no points at all.
 Differs    CT bounds the spread by "one standard deviation of the mean" without its unit: here of ln(ms), the site's
-           mean removed, against the standard deviation of repeated loads (docs/decisions/0018).
+           mean removed, against the standard deviation of repeated loads. Then members differ no more than one
+           member differs from itself.
 Source     CT section 4; Arthur and Vassilvitskii 2007 (k-means++, as in scikit-learn); Chi, Chi and Baraniuk 2016
            (k-POD: k-means where some coordinates are missing).
 """
@@ -164,7 +165,7 @@ def fit(points: Floats, k: int, rng: np.random.Generator, axes: tuple[Axis, ...]
     if not len(known):
         raise BadInput(
             "network classes need a client with bandwidth, round trip and loss, and no outcome has all three; log them"
-            " (bandwidth_kbps, rtt_ms, loss), or import the outcomes with contexts (docs/import.md)"
+            " (bandwidth_kbps, rtt_ms, loss), or import the outcomes with contexts (docs/learn.md)"
         )
     if axes:
         known, missing = _with_medians(known)

@@ -33,7 +33,7 @@ from configtron.learner.chance import seeded
 from configtron.learner.columns import ARM, Decisions
 from configtron.learner.driver_support import Mask
 from configtron.learner.initial_classes import beginning
-from configtron.learner.live_rows import RowLesson, default_of, lesson_of
+from configtron.learner.live_rows import default_of, outcomes_of
 from configtron.learner.logged import Logged, logged_of
 from configtron.learner.map_making import MapOptions, classes_of, empty_map, map_of
 from configtron.learner.map_text import map_of_text, map_text
@@ -119,22 +119,21 @@ class LoopLearner:
 
     # --- outcomes ----------------------------------------------------------------------------------------------------
 
-    def take(self, rows: Iterable[OutcomeRow]) -> RowLesson:
-        """Learn from rows, in their order. Return them as outcomes, and what was left out."""
+    def take(self, rows: Iterable[OutcomeRow]) -> list[Outcome]:
+        """Learn from rows, in their order. Return those that count as outcomes."""
         maps = {(one.term, one.version): one for one in self.maps_}
         grid = None if self.policy is None else self.policy.grid
         if self.alike_:
             rows = [row if row.bandwidth_kbps else replace(row, bandwidth_kbps=ALIKE_KBPS) for row in rows]
-        lesson = lesson_of(rows, maps, self.traffic, self.counts_, default_of(grid))
-        self.left_out_ += lesson.left_out
-        if lesson.outcomes:
-            self.outcomes_ += len(lesson.outcomes)
+        outcomes = outcomes_of(rows, maps, self.traffic, self.counts_, default_of(grid), self.left_out_)
+        if outcomes:
+            self.outcomes_ += len(outcomes)
             if self.policy is None:
-                self.waiting_ += lesson.outcomes
+                self.waiting_ += outcomes
                 del self.waiting_[: -MOST_WAITING * self.options.begin_with]
             else:
-                teach(self.policy, lesson.logged())
-        return lesson
+                teach(self.policy, logged_of(outcomes))
+        return outcomes
 
     def _known(self) -> list[Outcome]:
         """Return the outcomes that wait, with a bandwidth where none of them has one; [] where no network is known."""

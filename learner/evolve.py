@@ -12,10 +12,10 @@ Reads as   classes with the same ids in the same places, one more at the end for
            name if it keeps the majority. A name is never used again.
 Fails as   no split, where members differ but not by where they are: noise is not another network.
 Differs    from CT, whose classes "evolve" by no stated rule.
-Source     CT section 4; docs/measurements/0031.
+Source     CT section 4.
 
 `parted` has no test: every class is cut into as many as its members make up, for a learner that shares one model
-between classes, so that a fine class costs little (docs/measurements/0022).
+between classes, so that a fine class costs little.
 """
 
 from __future__ import annotations

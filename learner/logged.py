@@ -17,7 +17,7 @@ from configtron.learner.columns import ARM, ARMS, Codes, Contexts, Decisions, Fl
 from configtron.learner.parts import BatchPolicy
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid, live_grid, setting
-from configtron.model.nouns import Decision, Knob, Outcome, Profile
+from configtron.model.nouns import Knob, Outcome, Profile
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,25 +84,6 @@ def logged_of(outcomes: Sequence[Outcome]) -> Logged:
     measured_at = np.array([outcome.measured_at for outcome in outcomes], dtype=np.int64)
     none = np.zeros(len(outcomes), dtype=np.int64)
     return Logged(none, contexts, columns, plt_ms, measured_at, tuple(settings.values()), tuple(network))
-
-
-def outcomes_of(logged: Logged, source: str) -> list[Outcome]:
-    """Return the same as `Outcome` objects, one by one; a value that a column lacks is None."""
-    return [_outcome(logged, at, source) for at in range(len(logged))]
-
-
-def _outcome(logged: Logged, at: int, source: str) -> Outcome:
-    d = logged.decisions
-    expected, propensity = float(d.expected_ms[at]), float(d.propensity[at])
-    decision = Decision(
-        logged.contexts.row(at),
-        logged.class_ids[d.network[at]] if d.network[at] >= 0 else "",
-        logged.profiles[d.configuration[at]],
-        ARMS[d.arm[at]],
-        None if np.isnan(expected) else expected,
-        None if np.isnan(propensity) else propensity,
-    )
-    return Outcome(decision, float(logged.plt_ms[at]), int(logged.measured_at[at]), source)
 
 
 def taught(policy: BatchPolicy, logged: Logged, progress: Callable[[int], None] = lambda _: None) -> Decisions:

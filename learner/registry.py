@@ -15,7 +15,8 @@ from configtron.learner.setting import CLASSES, WARM, Setting
 from configtron.learner.table_policy import TablePolicy
 from configtron.model.errors import BadInput
 
-# The product's own choice; the table that chose it is in docs/measurements/0027.
+# The product's own choice: the one policy that keeps a budget. LinUCB is its equal in the end, and in its first
+# thousand sessions as far from the best as Default.
 PREFERRED = "thompson"
 # The product's policies, and those of the papers and of the literature: a host of a fleet has no studies.
 FOLDERS = ("configtron.learner.policies", "configtron.studies.policies")

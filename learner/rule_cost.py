@@ -13,7 +13,7 @@ Stop when  the later clients are judged, at most `MOST_JUDGED` of them, evenly s
 Reads as   median, 95th percentile and mean excess over clients, as shares of page load time, each with its interval.
            Where cells differ little from the prediction by network and site, percentiles lean to the high side, for the
            uncertainty about a client widens them; where they differ by a tenth, they are far too low, for few outcomes
-           are of one client's cell: `benchmarks/exported.py` measures how far both are from the truth.
+           are of one client's cell.
 Fails as   a reason in place of numbers: too few outcomes, in all or without a fifth; or too few clients of cells where
            the rule's configuration was loaded among the later ones, so that the regression would extrapolate.
 Differs    from `value.py`, which judges a policy's mean by its propensities: single rules that a policy seldom draws
@@ -35,7 +35,8 @@ from configtron.learner.table_policy import TablePolicy
 from configtron.model.student import student
 
 # Loads by which a cell's configuration is drawn to the regression's prediction: a load differs by 0.25 in ln(ms), a
-# cell's configuration truly differs from the regression by some 0.06 (docs/decisions/0029).
+# cell's configuration truly differs from the regression by some 0.06. With
+# five loads noise was printed as effects, and intervals missed.
 PRIOR_LOADS = 15.0
 # Later clients that are judged: their quantiles are then known far better than each client's own load time.
 MOST_JUDGED = 10_000

@@ -107,15 +107,6 @@ def always(configuration: Codes, arm: str, default: int, expected_ms: Floats | N
     return Served(configuration.reshape(rows, 1), arms, np.ones((rows, 1)), expected, np.zeros(rows), empty, default)
 
 
-def mixed(picks: Codes, arm: str, default: int, expected_ms: Floats, weight: Floats) -> Served:
-    """Return M draws per row: picks (R, M) and the expected ms of each; weight (M,), the same for all rows, sums to
-    1."""
-    rows = len(picks)
-    arms = np.full(picks.shape, ARM[arm], dtype=np.int8)
-    empty = np.zeros(0, dtype=np.int64)
-    return Served(picks, arms, np.tile(weight, (rows, 1)), expected_ms, np.zeros(rows), empty, default)
-
-
 def within(served: Served, instead: Codes) -> Served:
     """Return the table with another configuration in place of each, (configurations,); itself where it may stay."""
     configuration, pool = instead[served.configuration], served.pool[instead[served.pool] == served.pool]

@@ -13,7 +13,7 @@ Method     Loads are corrected for where in its class a client is, and Huber-cli
 Stop when  never.
 Reads as   `model()`, from which a policy makes its table.
 Fails as   `BadInput` for a warm start of which nothing can be expressed by these knobs (`tensor_mapping.py`).
-Differs    from CT, which searches every cell on its own: docs/measurements/0019, 0022.
+Differs    from CT, which searches every cell on its own.
 Source     Lindley and Smith 1972; Huber 1964 (clipped loads); Morris 1983 (a prior's scale from the data).
 """
 

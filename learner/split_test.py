@@ -14,7 +14,7 @@ Reads as   the likeliest parting, the chance of as large a difference where ther
            and the halves' gain at their own best configurations over the best for both, ln(ms).
 Fails as   None: no parting with members enough on both sides, or none that would gain anything. A log whose
            configurations were chosen by far finer networks than a half still invents some differences: place is
-           corrected for by a slope and a bend, and propensities are not used (docs/measurements/0031).
+           corrected for by a slope and a bend, and propensities are not used.
 Differs    from CT, which has no test for members that diverge. Effects are sums over knobs: two halves that differ in a
            pair of knobs only are not distinguished.
 Source     White 1980 (the variance); Zeileis, Hothorn and Hornik 2008 (parting where parameters differ).

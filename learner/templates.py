@@ -65,12 +65,6 @@ def templates_of(warm: Mapped, grid: Grid, n: int) -> Codes | None:
     return np.append(grid.default, found[found != grid.default]).astype(np.int64)[:n]
 
 
-def regret(tensor: Tensor, held: Codes) -> Floats:
-    """Return (conditions x sites,) excess of the best held configuration over the best of all, as a share."""
-    found: Floats = _relative(tensor)[:, held].min(axis=1) - 1.0
-    return found
-
-
 def _relative(tensor: Tensor) -> Floats:
     """Return (conditions x sites, configurations): page load time over the fastest; an unmeasured one is infinite."""
     ms = tensor.median_ms.astype(np.float64).transpose(0, 2, 1).reshape(-1, len(tensor.grid))

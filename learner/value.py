@@ -50,7 +50,7 @@ UPPER_OFF_ONE = 0.999
 ROUNDED_WEIGHT = 1e-3
 # Skewness over the root of the terms' number below which nothing is corrected: the correction divides by it.
 LEAST_SKEW = 1e-6
-# Effective sessions below which DR's intervals held the truth in fewer than nine replays of ten: measurement 0026.
+# Effective sessions below which DR's intervals held the truth in fewer than nine replays of ten.
 # IPS's and SNIPS's hold a little below that, at several times the truth's width: 0033.
 LEAST_EFFECTIVE = 12.0
 # Prefixes, by how much each is of a log, from which on intervals know how prefixes differ.

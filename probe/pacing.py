@@ -67,7 +67,7 @@ class Spacer(Protocol):
     def admit(self, address: str, now: float) -> float:
         """Count the start and return 0.0, or return the time (s) at which to ask again."""
 
-    def left(self, at: float) -> None:
+    def settled(self, at: float | None) -> None:
         """Note that the admitted start had gone by then."""
 
 
@@ -253,7 +253,7 @@ class _Loop:
                 self._leave(walk)
                 self._end(walk.subject)
             now = self._worker.now()
-            self._spacer.left(now)
+            self._spacer.settled(now)
 
     def _pause(self) -> float:
         """Return the seconds until the next start, at most."""

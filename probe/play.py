@@ -16,14 +16,11 @@ from configtron.model.nouns import (
     RST,
     SYN,
     URG,
-    Message,
     Packet,
     Segment,
-    Session,
-    Trace,
 )
 from configtron.model.protocols import Wire
-from configtron.probe.script import Hold, Open, Script, Send, StreamScript, Write
+from configtron.probe.script import Script, Send
 
 Transmit = Callable[[Segment, int], Packet]
 FLAGS = {SYN: "SYN", FIN: "FIN", RST: "RST", PSH: "PSH", ACK: "ACK", URG: "URG", ECE: "ECE", CWR: "CWR"}
@@ -171,27 +168,3 @@ def described(segment: Segment, tos: int = 0) -> str:
         f"{flags} seq {segment.seq} ack {segment.ack} window {segment.window} tos {tos} options <{options}>"
         f" length {segment.length}{words}"
     )
-
-
-def play_messages(script: StreamScript, trace: Trace) -> str:
-    """Run a stream script on its own trace's messages. Returns how it ended; raises `Diverged` if it says other words.
-
-    The segments below cannot be compared: TLS is fresh in each run. The application's bytes can.
-    """
-    messages = list(trace.messages)
-    answer: Session | Message | None = None
-    while True:
-        try:
-            command = script.send(answer)
-        except StopIteration as stop:
-            return str(stop.value)
-        answer = None
-        following = messages[0] if messages else None
-        if isinstance(command, Open):
-            answer = trace.session
-        elif isinstance(command, Write | Hold):
-            if following is None or (following.way, following.data) != ("out", command.data):
-                raise Diverged(f"{trace.id}: the script says {command.data!r}; the recording has {following}")
-            messages.pop(0)
-        elif following is not None and following.way == "in" and following.at <= command.until:
-            answer = messages.pop(0)

@@ -27,7 +27,7 @@ import idna
 
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Target
-from configtron.probe.lots import LotSet
+from configtron.probe.hash_set import HashSet
 
 # A /16: the largest block that is likely to be meant. More needs a number from the user.
 MOST_UNASKED = 65536
@@ -66,28 +66,23 @@ def read(sources: Iterable[Source], *, most: int | None = None, path: str = "/")
     `path` is asked where a line names none. Without `most`, more than `MOST_UNASKED` targets are refused. Results are
     kept by name, port and path, so a name with two addresses is refused as well.
     """
-    # A lot of 64 bits stands for the target itself, which would be ten times as large.
-    seen, given = LotSet(), LotSet()
+    # A digest of 64 bits stands for the target itself, which would be ten times as large.
+    seen, given = HashSet(), HashSet()
     for place, target in _all(sources, path):
         if len(seen) == most:
             break
         fixed = target.address not in ("", target.host)
-        name, lot = _lot(replace(target, address="") if fixed else target, 0), _lot(target, 0)
+        name, digest = _digest(replace(target, address="") if fixed else target, 0), _digest(target, 0)
         if name in seen:
-            if fixed and lot not in given:
+            if fixed and digest not in given:
                 raise place.error(f"{target.host} again, with another address; list the addresses without the name")
             continue
         seen.add(name)
         if fixed:
-            given.add(lot)
+            given.add(digest)
         if most is None and len(seen) > MOST_UNASKED:
             raise place.error(f"more than {MOST_UNASKED} targets; say how many you mean by --max-targets")
         yield target
-
-
-def arguments(words: Iterable[str]) -> Iterator[Source]:
-    """Yield words of a command line, as sources of one line each."""
-    return (Source("", word) for word in words)
 
 
 def order(targets: Iterable[Target], seed: int) -> list[Target]:
@@ -97,17 +92,17 @@ def order(targets: Iterable[Target], seed: int) -> list[Target]:
 
 def rank(target: Target, seed: int) -> tuple[int, str, str, int, str, str]:
     """Return the sort key of `order`: equal for equal targets only."""
-    return _lot(target, seed), target.host, target.address, target.port, target.path, target.tag
+    return _digest(target, seed), target.host, target.address, target.port, target.path, target.tag
 
 
 def shard(targets: Iterable[Target], index: int, count: int, seed: int) -> Iterator[Target]:
     """Return the `index`-th (from 0) of `count` disjoint shards, which together are all targets."""
     if not 0 <= index < count:
         raise BadInput(f"shard {index} of {count}: shards are numbered from 0 to {count - 1}")
-    return (target for target in targets if _lot(target, ~seed) % count == index)
+    return (target for target in targets if _digest(target, ~seed) % count == index)
 
 
-def _lot(target: Target, seed: int) -> int:
+def _digest(target: Target, seed: int) -> int:
     text = f"{seed}|{target.host}|{target.address}|{target.port}|{target.path}"
     return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
 

@@ -26,10 +26,10 @@ from configtron.model.draw import (
     draws,
     is_held,
     propensity,
-    siphash,
     unit_of,
 )
 from configtron.model.errors import BadInput
+from configtron.model.siphash import hashes
 from tests.support import ROOT
 
 HEADER = ROOT / "kmod" / "draw.h"
@@ -102,6 +102,11 @@ def words_of(address: IPv4Address | IPv6Address) -> tuple[int, ...]:
     """Return the four words of an address as IPv6 writes it, in host order."""
     six = int(address) if address.version == 6 else 0xFFFF << 32 | int(address)
     return struct.unpack("!4I", six.to_bytes(16, "big"))
+
+
+def siphash(key: Key, first: int, second: int) -> int:
+    """Return SipHash-2-4 of two words of 64 bits."""
+    return int(hashes((key.first, key.second), first, np.array([second], dtype=np.uint64))[0])
 
 
 def test_the_published_vector() -> None:

@@ -93,7 +93,7 @@ def test_each_licence_has_its_text_and_no_other_is_there() -> None:
 
 def table() -> dict[str, str]:
     """Package -> licence, from the page's last table."""
-    rows = (ROOT / "docs" / "licences.md").read_text().partition("## Packages")[2].splitlines()
+    rows = (ROOT / "docs" / "ethics.md").read_text().partition("## Packages")[2].splitlines()
     cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows if row.startswith("| ")]
     return {row[0]: row[1] for row in cells[1:]}
 
@@ -146,6 +146,6 @@ def test_code_of_the_program_is_not_under_a_licence_that_its_dependencies_exclud
     assert Path(ROOT / "LICENSE").read_text() == (ROOT / "LICENSES" / "MIT.txt").read_text()
 
 
-def test_the_readme_names_the_licence_of_docs_licences() -> None:
+def test_the_readme_names_the_licence() -> None:
     last = (ROOT / "README.md").read_text().splitlines()[-1]
-    assert last.startswith("MIT; ") and "`docs/licences.md`" in last
+    assert last.startswith("MIT; ") and "`docs/ethics.md`" in last

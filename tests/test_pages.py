@@ -14,7 +14,7 @@ from tests.support.bare_debian import Unmade, bare_debian
 from tests.support.containers import Container
 from tests.support.page_blocks import Shell, blocks, faults, unmarked
 
-PAGES = ("tune", "probe", "learn", "loop", "outcomes", "fleet")
+PAGES = ("tune", "probe", "learn", "fleet")
 # This repository, its programs first; plain text, 110 wide.
 NAMES = {
     "REPOSITORY": str(ROOT),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""docs/reasons.md names every reason that code can give, and no other; a family, `tls:*`, is one row."""
+"""docs/fingerprint.md names every reason that code can give, and no other; a family, `tls:*`, is one row."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ GIVERS = {"no": 1, "_none": 1, "Opening": 2, "EngineFailed": 0, "Answer": 1}
 HOLDERS = {"reason", "failed", "error", "ending"}
 # More reasons than this are no overview any more; the detail goes behind a family's colon.
 MOST_ROWS = 20
+PAGE = next(
+    part for part in (ROOT / "docs" / "fingerprint.md").read_text().split("\n## ") if part.startswith("Reasons\n")
+)
 # Names that became details of a family.
 OLD = re.compile(
     r"(dns-|goaway-|tls-alert:|tls-error:|tls-version$|not-tls$|no-alpn$|bad-server-name$|no-settings$|timeout$"
@@ -76,7 +79,7 @@ def measuring() -> list[Path]:
 
 
 def documented() -> dict[str, tuple[str, str]]:
-    return {reason: (means, do) for reason, means, do in ROW.findall((ROOT / "docs" / "reasons.md").read_text())}
+    return {reason: (means, do) for reason, means, do in ROW.findall(PAGE)}
 
 
 def row_of(reason: str) -> str:
@@ -98,9 +101,8 @@ def test_every_documented_reason_is_given() -> None:
 
 
 def test_details_of_families_are_explained() -> None:
-    page = (ROOT / "docs" / "reasons.md").read_text()
     given = {word for file in measuring() for word in reasons_in(file.read_text()) if ":" in word}
-    assert {word for word in given if f"`{word.partition(':')[2]}`" not in page} == set()
+    assert {word for word in given if f"`{word.partition(':')[2]}`" not in PAGE} == set()
 
 
 def test_reasons_can_be_counted_on_one_page() -> None:
@@ -108,7 +110,7 @@ def test_reasons_can_be_counted_on_one_page() -> None:
 
 
 def test_names_of_before_are_gone() -> None:
-    """A family's names as they once were (docs/reasons.md, at the end) would be rows of their own in every count."""
+    """A family's names as they once were would be rows of their own in every count."""
     written = {text for file in measuring() for text in texts_in(file.read_text())}
     assert [text for text in sorted(written) if OLD.match(text)] == []
 

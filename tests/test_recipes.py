@@ -25,7 +25,7 @@ STEP = re.compile(
 CHECK = re.compile(r"^    python -m (pytest .+)$", re.M)
 # What a copy needs to run tests.
 COPIED = (
-    "benchmarks configtron db docs fingerprint fixtures fleet kmod lab learner probe report studies tests tune "
+    "benchmarks configtron db docs fingerprint fixtures kmod learner probe tests tune "
     "conftest.py setup.cfg pyproject.toml ruff.toml README.md CONTRIBUTING.md Makefile"
 ).split()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The table {knob x driver}: the drivers' own tables side by side, as cells and as the page docs/capabilities.md.
+"""The table {knob x driver}: the drivers' own tables side by side, as cells and as a table of docs/tune.md.
 
 Rules for this file: every cell comes from a driver's `reachable` and `unreachable`. Pure: the tables are
 handed in.
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from configtron.model.knobs import KERNEL, KNOBS, NAMED_BY_HC, PER_CONNECTION, TABLE2, TUNABLE
+from configtron.model.knobs import KNOBS, NAMED_BY_HC, PER_CONNECTION, TABLE2, TUNABLE
 from configtron.model.nouns import Value
 from configtron.model.tuning import Reach
 from configtron.model.tuning_json import value_text
@@ -30,18 +30,8 @@ SETTABLE = (
 # Measured knob -> the knob by which a server's operator sets it.
 SET_INSTEAD = {"icw": "initcwnd", "icw_tls": "initcwnd", "rwin": "initrwnd", "rwin_first_ack": "initrwnd"}
 
-HEAD = """# What each driver can set
-
-`connection`: of each connection from its first segment on, by its client's prefix. `prefix`: of a prefix, by the
-kernel's routes. `netns`, `device`, `process`: of all clients at once. `-`: not at all; why not stands below. Kernels
-differ: `configtron tune doctor` says what holds on this one. `router`: by a pool of servers that is set up so. The
-papers' `icw` and `rwin` are what a prober sees of `initcwnd`, and of `initrwnd` and the receive buffer. The last
-rows: whether `configtron tune reapply` gives what is set also to connections that began before; ebpf meets each in the
-kernel, kmod by the descriptors of the processes that hold them. Whether `--listen PORT` is kept to (kmod: not
-`ADDRESS:PORT`): the others refuse it, for they do not know to which listener a client comes.
-
-Made from the drivers' own tables by `python -m configtron.cli.manual docs`.
-"""
+# The table stands between these lines of `docs/tune.md`.
+BEGIN, END = "<!-- the table of tune/capabilities.py: make man -->", "<!-- end of the table -->"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,23 +68,10 @@ def cells(drivers: Mapping[str, DriverTables]) -> Iterator[CapabilityCell]:
             yield CapabilityCell(knob, driver, tables.reaches.get(knob), tables.refused.get(knob, ""))
 
 
-NAMES_HEAD = (
-    "| knob | key of /dev/configtron | socket option (level, number; above 1000: BPF only) | route metric | sysctl |"
-)
-
-
-def page(drivers: Mapping[str, DriverTables]) -> str:
-    """Return the page, in Markdown."""
-    return "\n".join(
-        [
-            HEAD,
-            *_matrix(drivers),
-            "",
-            *_names(),
-            "",
-            *(line for name in drivers for line in _driver(name, drivers[name])),
-        ]
-    )
+def printed(page: str, drivers: Mapping[str, DriverTables]) -> str:
+    """Return the page `docs/tune.md` with the table of these drivers."""
+    before, _, rest = page.partition(BEGIN)
+    return "\n".join([before + BEGIN, "", *_matrix(drivers), "", END + rest.partition(END)[2]])
 
 
 def _matrix(drivers: Mapping[str, DriverTables]) -> Iterator[str]:
@@ -109,25 +86,6 @@ def _matrix(drivers: Mapping[str, DriverTables]) -> Iterator[str]:
     yield f"| connections that are open (`tune reapply`) | {' | '.join(moves)} |"
     listens = ("yes" if tables.listens else "-" for tables in drivers.values())
     yield f"| only some listeners (`--listen`) | {' | '.join(listens)} |"
-
-
-def _names() -> Iterator[str]:
-    """Yield each knob's names in the kernel's interfaces."""
-    yield from ("## What the kernel calls them", "", NAMES_HEAD, "|---|---|---|---|---|")
-    for knob, names in KERNEL.items():
-        key = f"`CONFIGTRON_{names.key[1]}`" if names.key else "-"
-        option = "{}, {}".format(*names.option) if names.option else "-"
-        sysctl = f"`{names.sysctl}`" if names.sysctl else "-"
-        yield f"| `{knob}` | {key} | {option} | {names.metric or '-'} | {sysctl} |"
-
-
-def _driver(name: str, tables: DriverTables) -> Iterator[str]:
-    yield from (f"## {name}", "", "| knob | takes | remark |", "|---|---|---|")
-    for knob, reach in tables.reaches.items():
-        yield f"| `{knob}` | {_takes(reach)} | {reach.note} |"
-    yield from ("", "Not by it:", "")
-    yield from (f"* `{knob}`: {why}" for knob, why in tables.refused.items())
-    yield ""
 
 
 def _takes(reach: Reach) -> str:

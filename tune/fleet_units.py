@@ -69,7 +69,7 @@ WantedBy=multi-user.target
 """
 
 _SERVE = """\
-# Tunes this host's clients by what their page loads show: configtron learn serve --help, docs/loop.md.
+# Tunes this host's clients by what their page loads show: configtron learn serve --help, docs/learn.md.
 [Unit]
 Description=configtron: tunes this host's TCP stack by its visitors' page loads
 After=network-online.target

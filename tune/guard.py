@@ -46,7 +46,7 @@ MOST_SAVED_WINDOW = 640
 # Segments of such a connection's initial window: RFC 6928's.
 MOST_INITIAL_OF_RESUMED = 10
 # Segments of a first round trip, paced or not, that a learner may try of its own accord: 100 is for a person who knows
-# the path, and a learner tries it on every path. Table 1 of the paper ends at 30; 32 are 46 kB (decision 0044).
+# the path, and a learner tries it on every path. Table 1 of the paper ends at 30; 32 are 46 kB.
 MOST_LEARNED_WINDOW = 32
 # s; RFC 6298 section 2.4 asks for 1, Linux takes 0.2. A timer below the delayed ACK of 40 ms repeats segments that were
 # not lost, and fills the queue that other flows share.
@@ -160,35 +160,37 @@ class Limits:
     damage: Mapping[str, float] = field(default_factory=dict)
 
 
-def refusals(
-    rules: Rules, reach: Mapping[str, Reach], limits: Limits, refused: Mapping[str, str], driver: str
-) -> Iterator[str]:
-    """Yield the reasons against the rules, one line each. `refused`: knobs that the driver cannot set, and why."""
+class DriverReach(NamedTuple):
+    """A driver's name, the knobs that it sets here, and why it cannot set others."""
+
+    driver: str
+    settable: Mapping[str, Reach]
+    unreachable: Mapping[str, str]
+
+
+def refusals(rules: Rules, limits: Limits, reach: DriverReach) -> Iterator[str]:
+    """Yield the reasons against the rules, one line each."""
     if len(rules.prefixes) > limits.max_prefixes:
         yield f"{len(rules.prefixes)} prefixes are more than --max-prefixes {limits.max_prefixes}"
     for _, profile in sorted(rules.profiles.items()):
-        yield from refusals_of(profile, reach, limits, refused, driver)
+        yield from why_not(profile, limits, reach)
 
 
-def refusals_of(
-    profile: Profile, reach: Mapping[str, Reach], limits: Limits, refused: Mapping[str, str], driver: str
+def why_not(
+    profile: Profile, limits: Limits, reach: DriverReach | None = None, *, learned: bool = False
 ) -> Iterator[str]:
-    """Yield why a profile may not be put in force by this driver, one line each. Parameters: as `refusals`."""
+    """Yield why a profile may not be used, one line each; nothing if it may.
+
+    reach    of the driver that is to put it in force; None: any driver
+    learned  a learner chooses it, not a person
+    """
     for knob, value in profile.settings:
-        if wrong := _out_of_bounds(knob, value, reach.get(knob), limits, refused.get(knob, ""), driver):
+        if wrong := (reach and _out_of_reach(knob, value, reach)) or _out_of_bounds(knob, value, limits):
             yield f"profile {profile.name}: {knob}={value_text(value)} {wrong}"
     if not limits.allow_unfair:
         yield from _unfair(profile, limits)
-
-
-def barred(profile: Profile, limits: Limits) -> Iterator[str]:
-    """Yield why a profile may not be put in force by any driver: the operator's bounds and fairness, one line each."""
-    for knob, value in profile.settings:
-        bound = limits.bounds.get(knob)
-        if bound is not None and not bound.holds(value):
-            yield f"profile {profile.name}: {knob}={value_text(value)} is beyond your bound, {bound.text} (--bound)"
-    if not limits.allow_unfair:
-        yield from _unfair(profile, limits)
+    if learned and (alone := unasked(profile, limits)):
+        yield alone
 
 
 def unasked(profile: Profile, limits: Limits) -> str:
@@ -206,17 +208,19 @@ def unasked(profile: Profile, limits: Limits) -> str:
             f" {MOST_LEARNED_WINDOW}; --bound initcwnd=1..{window:.0f} if you answer for it")  # fmt: skip
 
 
-def _out_of_bounds(knob: str, value: Value, reach: Reach | None, limits: Limits, refused: str, driver: str) -> str:
+def _out_of_reach(knob: str, value: Value, reach: DriverReach) -> str:
+    beyond, one = f"is out of reach of the driver {reach.driver}", reach.settable.get(knob)
+    if one is None:
+        why = reach.unreachable.get(knob)
+        return f"{beyond}: {why}" if why else beyond
+    if why := one.why_not(value):
+        return f"{beyond}: {why}"
+    return "" if one.takes(value) else f"{beyond}, which takes {reach_text(one)}"
+
+
+def _out_of_bounds(knob: str, value: Value, limits: Limits) -> str:
     bound = limits.bounds.get(knob)
-    if reach is None:
-        return f"is out of reach of the driver {driver}{f': {refused}' if refused else ''}"
-    if why := reach.why_not(value):
-        return f"is out of reach of the driver {driver}: {why}"
-    if not reach.takes(value):
-        return f"is out of reach of the driver {driver}, which takes {reach_text(reach)}"
-    if bound is not None and not bound.holds(value):
-        return f"is beyond your bound, {bound.text} (--bound)"
-    return ""
+    return "" if bound is None or bound.holds(value) else f"is beyond your bound, {bound.text} (--bound)"
 
 
 def reach_text(reach: Reach) -> str:

@@ -2,7 +2,7 @@
 """The tour's network: nginx in the guest, clients in prefixes of their own behind netem, and their page loads.
 
 The gateway, its links and clients are those of `benchmarks/tuned/place.py`; here nginx logs in the documented format
-(docs/import.md), and links lose a packet now and then, so that no load is quite like the one before.
+(docs/learn.md), and links lose a packet now and then, so that no load is quite like the one before.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from http.client import HTTPException
 from pathlib import Path
 
 from benchmarks.tuned import place
@@ -109,7 +110,7 @@ def visited(every: Sequence[Client], loads: int, seed: int) -> None:
                 for _ in range(loads):
                     _load(AGENTS[number % len(AGENTS)], chance)
                     time.sleep(PAUSE_S)
-        except (OSError, ValueError) as error:
+        except (OSError, HTTPException) as error:
             failed.append(f"{client.name}: {error}")
 
     threads = [threading.Thread(target=visits, args=one) for one in enumerate(every)]
@@ -126,28 +127,7 @@ def _load(agent: str, chance: random.Random) -> None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
         connection.settimeout(PATIENCE_S)
         connection.connect((SERVER4, PORT))
-        _got(connection, "/", agent, "document")
+        place.got(connection, User_Agent=agent, Sec_Fetch_Dest="document")
         for name, dest in zip(OBJECTS, ("style", "image"), strict=True):
             time.sleep(chance.expovariate(1 / THINK_S))
-            _got(connection, name, agent, dest)
-
-
-def _got(connection: socket.socket, path: str, agent: str, dest: str) -> None:
-    referer = "" if path == "/" else "Referer: http://server/\r\n"
-    ask = f"GET {path} HTTP/1.1\r\nHost: server\r\nUser-Agent: {agent}\r\n{referer}Sec-Fetch-Dest: {dest}\r\n\r\n"
-    connection.sendall(ask.encode())
-    answer = b""
-    while b"\r\n\r\n" not in answer:
-        answer += _piece(connection)
-    head, _, body = answer.partition(b"\r\n\r\n")
-    length = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
-    got = len(body)
-    while got < length:
-        got += len(_piece(connection))
-
-
-def _piece(connection: socket.socket) -> bytes:
-    piece = connection.recv(1 << 16)
-    if not piece:
-        raise ValueError("the connection ended early")
-    return piece
+            place.got(connection, name, User_Agent=agent, Referer="http://server/", Sec_Fetch_Dest=dest)

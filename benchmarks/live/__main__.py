@@ -28,7 +28,7 @@ import numpy as np
 from scipy.special import bdtrc
 
 from benchmarks.live import rivals
-from benchmarks.live.fleet import Run, class_windows, run, weights_of
+from benchmarks.live.fleet import Run, run, weights_of
 from benchmarks.live.judge import claimed, compared, judged_of, mean_interval
 from benchmarks.live.scenario import (
     CHANGED,
@@ -41,8 +41,7 @@ from benchmarks.live.scenario import (
 )
 from benchmarks.page_marks import into
 from configtron.learner.columns import Codes, Floats
-from configtron.model.errors import BadInput
-from tests.support.live_world import LiveWorld, Loads
+from tests.support.live_world import LiveWorld
 
 POLICIES = {"thompson": "configtron (thompson)", "configtron": "ConfigTron's ensemble", "mab_nc": "MAB+NC"}
 # Between which tables are written into a page.
@@ -72,16 +71,8 @@ def main(*words: str) -> int:
     with redirect_stdout(written):
         missed = experiment(scenario)
     print(written.getvalue(), end="")
-    into_page(Path(words[words.index("--docs") + 1]), written.getvalue())
+    into(Path(words[words.index("--docs") + 1]), written.getvalue(), BEGIN, END)
     return missed
-
-
-def into_page(page: Path, tables: str) -> None:
-    """Write tables between the marks of a page. Errors: `SystemExit` for a page without them."""
-    try:
-        into(page, tables, BEGIN, END)
-    except BadInput as error:
-        raise SystemExit(str(error)) from error
 
 
 def experiment(scenario: Scenario) -> int:
@@ -104,8 +95,6 @@ def experiment(scenario: Scenario) -> int:
     first = next(at for at, one in enumerate(runs["thompson"].maps) if one.mixes)
     world, mine = worlds["thompson"], runs["thompson"]
     missed = gains(worlds, runs, rivals.configurations(world, grid), first, scenario)
-    chosen(world, mine)
-    over_time(world, mine)
     missed += recovery(world, mine, scenario)
     print("claims: " + ("MISSED: " + "; ".join(missed) if missed else "hold"))
     return int(bool(missed))
@@ -178,42 +167,6 @@ def stretches(worlds: dict[str, LiveWorld], runs: dict[str, Run], among: Codes, 
         words = " ".join(f"{100 * (1 - np.exp(-one)):+9.1f}" for one in shown)
         more = [100 * (1 - np.exp(-one)) for one in mean_interval(own - fixed, client)]
         print(f"{name:30s} {words}   {more[0]:+6.1f} [{more[1]:+5.1f}, {more[2]:+5.1f}]")
-
-
-def chosen(world: LiveWorld, found: Run) -> None:
-    """Print the likeliest congestion control and window, by condition: prefixes of the last map."""
-    fleet_map, clients, grid = found.maps[-1], world.clients, world.tensor.grid
-    of_class = class_windows(fleet_map, grid)
-    best = np.log(world.tensor.median_ms).mean(axis=2)
-    print("\nlikeliest configuration of the last map's classes, by their prefixes' condition (the learner does not"
-          " know it)")  # fmt: skip
-    for code in np.unique(clients.condition):
-        prefixes = [clients.prefix_name(int(at)) for at in np.flatnonzero(clients.condition == code)]
-        names = [of_class[fleet_map.prefixes[prefix]][0] for prefix in prefixes if prefix in fleet_map.prefixes]
-        counted = sorted(((names.count(at), at) for at in set(names)), reverse=True)
-        shown = ", ".join(f"{settings_at(grid, at)} x{n}" for n, at in counted[:4]) or "no prefix listed: by its band"
-        print(f"  {world.tensor.names[code]:38s} best {settings_at(grid, int(best[code].argmin())):12s} {shown}")
-
-
-def over_time(world: LiveWorld, found: Run) -> None:
-    """Print the shares of arms over time, and what the first epochs cost."""
-    grid = world.tensor.grid
-    print("\nshares of arms among tuned clients, and their geometric mean against the held-back clients', by epoch")
-    for epoch, (loads, fleet_map) in enumerate(zip(found.loads, found.maps, strict=True)):
-        if epoch % 3 and epoch != len(found.loads) - 1:
-            continue
-        shares = sorted(weights_of(loads, grid).items(), key=lambda one: -one[1])[:5]
-        words = ", ".join(f"{settings_at(grid, at)} {share:.0%}" for at, share in shares)
-        gain = gain_of(world, loads, found.slow[epoch])
-        print(f"  {epoch:3d}  {len(fleet_map.mixes):4d} classes  {gain:+6.1%}  {words}")
-
-
-def gain_of(world: LiveWorld, loads: Loads, slow: dict[int, float]) -> float:
-    """Return what tuned clients gained in an epoch over Default on the same loads: no arm differs by chance."""
-    tuned = np.flatnonzero(loads.held == 0)
-    world.slow = dict(slow)
-    default = world.instead(loads, np.full(len(loads.client), world.tensor.grid.default))
-    return float(1.0 - np.exp(np.log(loads.plt_ms[tuned]).mean() - np.log(default[tuned]).mean()))
 
 
 def recovery(world: LiveWorld, found: Run, scenario: Scenario) -> list[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from benchmarks.live.scenario import Scenario, change_network, profile_at
+from benchmarks.live.scenario import Scenario, change_network
 from configtron.learner.closed_loop import LoopOptions, Moved
 from configtron.learner.columns import Codes
 from configtron.learner.loop_maker import LoopMapMaker
@@ -112,12 +112,3 @@ def weights_of(loads: Loads, grid: Grid) -> dict[int, float]:
     tuned = loads.configuration[loads.held == 0]
     count = np.bincount(tuned, minlength=len(grid))
     return {int(at): float(n / max(len(tuned), 1)) for at, n in enumerate(count) if n}
-
-
-def class_windows(fleet_map: FleetMap, grid: Grid) -> dict[str, tuple[int, float]]:
-    """Return each class's most likely configuration and its weight, as a share."""
-    found = {}
-    for name, mix in fleet_map.mixes.items():
-        profile, parts = max(mix, key=lambda arm: arm[1])
-        found[name] = profile_at(grid, fleet_map.profiles[profile]), parts / sum(weight for _, weight in mix)
-    return found

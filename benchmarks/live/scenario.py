@@ -125,8 +125,3 @@ def settings_at(grid: Grid, at: int) -> str:
     given = dict(grid.profiles[at].settings)
     paced = "/fq" if given["pacing"] == "fq" else ""
     return f"{given['tcp_congestion_control']}/{given['initcwnd']}{paced}"
-
-
-def profile_at(grid: Grid, profile: Profile) -> int:
-    """Return which configuration a profile is."""
-    return grid.index(Profile("", profile.settings))

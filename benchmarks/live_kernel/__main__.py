@@ -1,49 +1,76 @@
 # SPDX-License-Identifier: MIT
 """The closed loop on kernels that draw, in the lab's virtual time: what clients of six continents gain.
 
-    python -m benchmarks.live_kernel [DRIVER [SEED [EPOCHS]]] [--windows N] [--docs FILE] [--runs FOLDER]      as root
+    python -m benchmarks.live_kernel [DRIVER [SEED [EPOCHS]]] [--windows N] [--docs FILE]      as root
 
 (make demo-live-kernel)
 
 In a guest: four web servers (nginx) whose kernel draws by DRIVER (kmod or ebpf; neither: both, each on a core of its
 own), clients behind emulated networks that load site models over HTTP/1.1 and HTTP/2, beacons and log lines through the
-production joins, and the production learner, whose maps go back into the kernels. Half of the clients are held back.
-Planted: a continent's networks change, every queue becomes shorter than a burst, a sysctl makes paced profiles harmful,
-a server and its agent are killed, the manager is killed. Every connection's arm is compared with model/draw.py's.
-Exit code 1: an arm, a row or a propensity differs from the draw, or a client had two arms within an epoch. --windows:
-segments of the largest initial window that is tried, 32 unless given, as without an operator's bound; --docs: write the
-tables between the marks in FILE, too; --runs: save runs in FOLDER, read those that it has.
-The same seed prints the same bytes; seconds and progress go to stderr.
+production joins, and the production learner, whose maps go back into the kernels. Half of the clients are held back:
+they have Default, which is what silence would get. Planted: a continent's networks change, every queue becomes shorter
+than a burst, a server and its agent are killed, the manager is killed. Every connection's arm is compared with
+model/draw.py's. Exit code 1: an arm, a row or a propensity differs from the draw, or a client had two arms within an
+epoch. --windows: segments of the largest initial window that is tried, 32 unless given, as without an operator's bound;
+--docs: write the tables between the marks in FILE, too. The same seed prints the same bytes; seconds and progress go to
+stderr.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Sequence
-from dataclasses import replace
+from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.guest_play import play
 from benchmarks.live_kernel.draw_checks import RecordedRun, check_draws, parse_run, served_loads
-from benchmarks.live_kernel.recorded_runs import load_or_play, play_timed
-from benchmarks.live_kernel.recovery import by_epoch, by_phase, fault_lines, likeliest_profiles, neighbours
-from benchmarks.live_kernel.report import claims, difference_lines, first_drawn, gains, profile_shares
-from benchmarks.live_kernel.scenario import KernelScenario
+from benchmarks.live_kernel.report import (
+    by_epoch,
+    claims,
+    difference_lines,
+    fault_lines,
+    gains,
+)
+from benchmarks.live_kernel.scenario import KernelScenario, pages
 from benchmarks.page_marks import into
-from configtron.model.errors import USAGE, ConfigtronError
+from configtron.lab.testbed import loads, servers
+from configtron.model.errors import ConfigtronError
+from configtron.tune.guard import MOST_LEARNED_WINDOW
+from tests.support import guest_module
 
 DRIVERS = ("kmod", "ebpf")
 BEGIN, END = "<!-- benchmarks.live_kernel -->", "<!-- end of benchmarks.live_kernel -->"
+# Real time after which a run is ended.
+LIMIT_S = 3 * 3600
 
 
-def one_driver(scenario: KernelScenario, folder: str = "") -> tuple[str, int]:
-    """Play a run, or read it where the folder has it; return the tables and the exit code."""
-    name = f"{scenario.driver}{scenario.seed}"
-    run = load_or_play(Path(folder), name, scenario) if folder else parse_run(scenario, play_timed(scenario))
-    lines, bad = tables(run)
+def played(folder: Path, scenario: KernelScenario) -> dict[str, Any]:
+    """Play a scenario in a guest kernel; return what it recorded."""
+    if scenario.driver == "kmod":
+        guest_module.build(folder)
+    servers.certify(list(pages().values()), folder / "tls")
+    words = (loads.program(), scenario.text())
+    return play(folder, "benchmarks.live_kernel.inside", words, columns=120, limit_s=LIMIT_S, memory_mb=1024)
+
+
+def one_driver(scenario: KernelScenario) -> tuple[str, int]:
+    """Play a run; return the tables and the exit code. Progress and seconds go to stderr."""
+    began, used = time.monotonic(), os.times()
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder, redirect_stdout(sys.stderr):
+        found = played(Path(folder), scenario)
+    now = os.times()
+    cpu_s = now.children_user + now.children_system - used.children_user - used.children_system
+    print(f"{scenario.driver}: {time.monotonic() - began:.0f} s, {cpu_s:.0f} s of a processor, for"
+          f" {scenario.epochs * scenario.epoch_s} s of the guest", file=sys.stderr)  # fmt: skip
+    lines, bad = tables(parse_run(scenario, found))
     return "\n".join(lines) + "\n", int(bad)
 
 
@@ -51,8 +78,7 @@ def tables(run: RecordedRun) -> tuple[list[str], bool]:
     """Return all tables of a run, and whether anything differs from the draw."""
     every, checks = served_loads(run), check_draws(run)
     compared = difference_lines(run, checks)
-    blocks = (gains(run), by_epoch(run, every), by_phase(run, every, first_drawn(run)), profile_shares(run),
-              likeliest_profiles(run), fault_lines(run, every), neighbours(run, every), compared.lines)  # fmt: skip
+    blocks = (gains(run), by_epoch(run, every), fault_lines(run, every), compared.lines)
     lines = [line for block in blocks for line in (*block, "")]
     return [*lines, claims(run, every, checks)], compared.bad
 
@@ -69,32 +95,23 @@ def every_driver(words: Sequence[str]) -> tuple[str, int]:
     return "\n".join(printed), max(one.returncode for one in running)
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(words: Sequence[str]) -> int:
     """Run one driver, or both."""
-    words, options = list(arguments), dict[str, str]()
-    for name in ("--windows", "--docs", "--runs"):
-        if name in words[:-1]:
-            at = words.index(name)
-            options[name] = words[at + 1]
-            del words[at : at + 2]
-    driver = words.pop(0) if words and words[0] in DRIVERS else ""
-    windows = options.get("--windows", "")
-    if not all(word.isdecimal() for word in (*words, windows or "0")) or len(words) > 2:
-        usage = f"write {' or '.join(DRIVERS)} or neither, a seed, a number of epochs, --windows N,"
-        usage += " --docs FILE, --runs FOLDER"
-        print(f"benchmarks.live_kernel: {usage}", file=sys.stderr)
-        return USAGE
-    folder = options.get("--runs", "")
+    driver, rest = (words[0], words[1:]) if words and words[0] in DRIVERS else ("", words)
+    parser = argparse.ArgumentParser(prog="benchmarks.live_kernel", usage="[kmod|ebpf] [SEED [EPOCHS]] [OPTIONS]")
+    parser.add_argument("seed", type=int, nargs="?", default=1)
+    parser.add_argument("epochs", type=int, nargs="?", default=KernelScenario().epochs)
+    parser.add_argument("--windows", type=int, default=MOST_LEARNED_WINDOW)
+    parser.add_argument("--docs", type=Path)
+    given = parser.parse_args(rest)
     if driver:
-        numbers: dict[str, Any] = dict(zip(("seed", "epochs"), map(int, words), strict=False))
-        numbers |= {"windows": int(windows)} if windows else {}
-        text, code = one_driver(replace(KernelScenario(driver=driver), **numbers), folder)
+        scenario = KernelScenario(driver=driver, seed=given.seed, epochs=given.epochs, windows=given.windows)
+        text, code = one_driver(scenario)
     else:
-        beside = [word for name in ("--windows", "--runs") if name in options for word in (name, options[name])]
-        text, code = every_driver([*words, *beside])
+        text, code = every_driver([str(given.seed), str(given.epochs), "--windows", str(given.windows)])
     print(text, end="")
-    if page := options.get("--docs"):
-        into(Path(page), text, BEGIN, END)
+    if given.docs:
+        into(given.docs, text, BEGIN, END)
     return code
 
 

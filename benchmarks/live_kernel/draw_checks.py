@@ -23,14 +23,12 @@ from benchmarks.live_kernel.visits import Visited
 from configtron.intake.pageloads.plan_book import DatedPlan, unit
 from configtron.learner.map_text import map_of_text
 from configtron.model.close_records import OpenRecord
-from configtron.model.draw import Key, draw, is_held, unit_of
+from configtron.model.draw import draw, is_held, unit_of
 from configtron.model.fleet import FleetMap
-from configtron.service.learning.serve_local import dated_plan
+from tests.support.dated_plans import dated_plan
 
 # Seconds by which a connection may start before or after its load, whose times come from another clock reading.
 SLACK_S = 0.5
-# Port of clients whose ports are not known (browsers).
-ANY_PORT = 0
 # Examples of differences to print.
 EXAMPLES = 5
 
@@ -44,8 +42,6 @@ class Checks:
     clients_mixed      clients of listed prefixes with connections of two arms within an epoch
     banded_mixed       the same of clients of unlisted prefixes, whose class is by the handshake's round trip
     loads_mixed        page loads of both
-    recalled           clients with two arms in an epoch in which a roll-out was rolled back, which changes the key of
-                       the draw at once; they and their loads are not among the mixed ones
     unmatched          connections without a page load
     """
 
@@ -57,7 +53,6 @@ class Checks:
     loads_mixed: int = 0
     clients_mixed: int = 0
     banded_mixed: int = 0
-    recalled: int = 0
     units: int = 0
     unmatched: int = 0
 
@@ -114,24 +109,22 @@ def parse_run(scenario: KernelScenario, found: dict[str, Any]) -> RecordedRun:
 
 
 class LoadFinder:
-    """Finds the page load of a connection: by the client's port; of a browser by time alone, since no other page of its
-    network loads at that time."""
+    """Finds the page load of a connection by prefix, the client's port and time."""
 
     def __init__(self, run: RecordedRun) -> None:
         prefixes = [network.prefix for network in run.scenario.access_networks()]
         self._by_port: dict[tuple[str, str, int], list[int]] = defaultdict(list)
-        self._loads, self._browsers = run.loads, run.scenario.browsers
+        self._loads = run.loads
         for at, load in enumerate(run.loads):
-            for port in (ANY_PORT,) if self._browsers else load.ports:
+            for port in load.ports:
                 self._by_port[f"web{load.server}", prefixes[load.network], port].append(at)
 
     def of(self, name: str, record: OpenRecord) -> int | None:
         """Return the index of a connection's load; None: it has none."""
         start_s = record.start_ns / 1e9
-        slack_s, port = (0.0, ANY_PORT) if self._browsers else (SLACK_S, record.remote_port)
-        for at in self._by_port.get((name, record.prefix, port), ()):
+        for at in self._by_port.get((name, record.prefix, record.remote_port), ()):
             load = self._loads[at]
-            if load.begin_s - slack_s <= start_s <= load.end_s + slack_s:
+            if load.begin_s - SLACK_S <= start_s <= load.end_s + SLACK_S:
                 return at
         return None
 
@@ -159,28 +152,16 @@ def check_draws(run: RecordedRun) -> Checks:
             banded.add((record.epoch, address))
         _check_connection(found, run, name, record, address)
     found.units = len(of_unit)
-    recalled = recalled_epochs(run)
-    two_arms = {one for one, arms in of_unit.items() if len(arms) > 1}
-    mixed = {one for one in two_arms if one[0] not in recalled}
+    mixed = {one for one, arms in of_unit.items() if len(arms) > 1}
     found.clients_mixed, found.banded_mixed = len(mixed - banded), len(mixed & banded)
-    found.recalled = len(two_arms - mixed)
-    found.loads_mixed = sum(len(arms) > 1 and epoch not in recalled for (_, epoch), arms in of_load.items())
+    found.loads_mixed = sum(len(arms) > 1 for arms in of_load.values())
     _check_rows(found, run)
     return found
 
 
-def recalled_epochs(run: RecordedRun) -> set[int]:
-    """Return the epochs in which a server had plans with different keys: a version was rolled back within them."""
-    keys: dict[tuple[str, int], set[Key]] = {
-        (name, epoch): {run.plans[term, version, epoch].plan.key for term, version in places}
-        for (name, epoch), places in run.in_force.items()
-    }
-    return {epoch for (_, epoch), some in keys.items() if len(some) > 1}
-
-
 def _check_connection(found: Checks, run: RecordedRun, name: str, record: OpenRecord, address: str) -> None:
-    """Compare a connection with the draw of the plans that its server had in that epoch: one, or two where a roll-out
-    was rolled back within it. Prefixes and mixes are of the plan's map."""
+    """Compare a connection with the draw of the plans that its server had in that epoch. Prefixes and mixes are of the
+    plan's map."""
     epoch = record.epoch or 0
     plans = [run.plans[term, version, epoch] for term, version in run.in_force.get((name, epoch), ())]
     facts = (record.class_name, record.arm, record.held, record.profile)
@@ -274,23 +255,12 @@ def served_loads(run: RecordedRun) -> list[ServedLoad]:
     for at, load in enumerate(run.loads):
         address = run.address(load)
         began = first.get(at)
-        # a roll-out that is rolled back has another key, which the holdback is drawn by, too
-        plan = some if began is None or began.epoch is None else _plan_of(run, load, began, some)
-        held = bool(is_held(plan.plan, np.array([unit_of(address)], dtype=np.uint64))[0])
+        held = bool(is_held(some.plan, np.array([unit_of(address)], dtype=np.uint64))[0])
         wall_s = run.raw["boot_s"] + load.begin_s
         epoch = int(wall_s // run.scenario.epoch_s) - run.raw["first"]
         profile, name = ("", "") if began is None else (began.profile or "", began.class_name or "")
         found.append(ServedLoad(load, numbers[address], networks[load.network].continent, epoch, held, profile, name))
     return found
-
-
-def _plan_of(run: RecordedRun, load: Visited, record: OpenRecord, otherwise: DatedPlan) -> DatedPlan:
-    """Return the plan of a connection's epoch by which its client is held back, or not, as in its record."""
-    epoch = record.epoch or 0
-    plans = [run.plans[term, version, epoch] for term, version in run.in_force.get((f"web{load.server}", epoch), ())]
-    address = np.array([unit_of(run.address(load))], dtype=np.uint64)
-    fits = (one for one in plans if record.class_name is None or bool(is_held(one.plan, address)[0]) == record.held)
-    return next(fits, otherwise)
 
 
 def load_columns(loads: list[ServedLoad], continents: tuple[str, ...], worst_ms: float) -> Judged:

@@ -20,8 +20,6 @@ from configtron.fleet.transport.curve_keys import signing_key
 from configtron.intake.pageloads.plan_book import PlanBook
 from configtron.intake.receiving.ended_sockets import boottime_ns
 from configtron.learner.loop_maker import LoopMapMaker
-from configtron.learner.map_making import MapOptions
-from configtron.learner.rollout import Rollout
 from configtron.linux.netns import inside
 from configtron.model.close_records import CloseRecord, OpenRecord
 from configtron.model.fleet import FleetMap, OutcomeRow
@@ -31,9 +29,7 @@ from configtron.model.tuning import Place
 from configtron.service.fleet.agent import wanted_by_humans
 from configtron.service.fleet.applier import Applier
 from configtron.service.fleet.enforcement import JournaledEnforcement
-from configtron.service.fleet.makers import draw_key
 from configtron.service.fleet.manager_core import ManagerCore
-from configtron.service.fleet.stages import StageOptions
 from configtron.service.learning.local_loop import GuardedMaker, LocalApplying, LocalLearning
 from configtron.service.lease.context import context_of
 from configtron.service.lease.options import LeaseOptions
@@ -46,29 +42,19 @@ DATABASE, KEYS = FOLDER / "manager.db", FOLDER / "keys"
 
 
 class LearningManager:
-    """One start of the manager; the next one goes on from the same database. clients: of a stage of the roll-out; 0:
-    each map is for all clients at once."""
+    """One start of the manager; the next one goes on from the same database."""
 
-    def __init__(self, maker: Any, barred: Callable[[Profile], str], start: int, maps: MapOptions,
-                 clients: int = 0) -> None:  # fmt: skip
+    def __init__(self, maker: LoopMapMaker, barred: Callable[[Profile], str], start: int) -> None:
         self.store = FleetStore(DATABASE)
         self.store.__enter__()
         self.maker, self.key = maker, signing_key(KEYS)
-        stages = StageOptions(clients).made(draw_key(self.key), maker.note, maps) if clients else None
-        made = GuardedMaker(maker, barred)
-        core = ManagerCore(self.store, made, self.key, f"manager/{start}", time.time_ns(), stages)
+        core = ManagerCore(self.store, GuardedMaker(maker, barred), self.key, f"manager/{start}", time.time_ns())
         self.learning = LocalLearning(core, maker, f"{start:016x}")
 
     @property
     def learned(self) -> int:
-        """Return how many outcomes its maker has learned, or counted."""
-        return self.maker.learner.outcomes_ if isinstance(self.maker, LoopMapMaker) else self.maker.rows
-
-    @property
-    def rollout(self) -> Rollout | None:
-        """Return the version on its way, if maps reach clients by stages."""
-        stages = self.learning.core.stages
-        return None if stages is None else stages.rollout
+        """Return how many outcomes its maker has learned."""
+        return self.maker.learner.outcomes_
 
     def turn(self) -> None:
         """Learn from rows, make the map that is due."""
@@ -138,7 +124,7 @@ class HostAgent:
     def turn(self) -> FleetMap | None:
         """Apply what is due; return the map that was put in force, if one was."""
         step = self.applying.turn(time.clock_gettime(time.CLOCK_BOOTTIME), time.time_ns())
-        self.applier.turns.pass_on(self.book, boottime_ns())
+        self.applier.activations.pass_on(self.book, boottime_ns())
         if step.drawn != self._drawn and step.drawn[:2] in self.applying.maps:
             self._drawn = step.drawn
             self._plans.append((self.name, *step.drawn))

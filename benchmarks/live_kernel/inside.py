@@ -19,14 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.live.scenario import guarded, measured
-from benchmarks.live_kernel.browser_visits import BrowserVisitors, name_script
-from benchmarks.live_kernel.bulk_flow import BulkFlow
-from benchmarks.live_kernel.fixed_arms import AlikeArms, FixedArms
 from benchmarks.live_kernel.hosts import DATABASE, HostAgent, LearningManager
 from benchmarks.live_kernel.place import FOLDER, WebProgram, Wires
-from benchmarks.live_kernel.scenario import CHANGED, FIXED, SLOW_PACING, UNIFORM, KernelScenario, pages
+from benchmarks.live_kernel.scenario import CHANGED, KernelScenario, pages
 from benchmarks.live_kernel.visits import Visited, Visitors
-from configtron.lab.internet import links
 from configtron.lab.testbed import servers
 from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT
 from configtron.learner.closed_loop import LoopOptions
@@ -34,11 +30,11 @@ from configtron.learner.loop_maker import LoopMapMaker
 from configtron.learner.map_making import MapOptions
 from configtron.learner.map_text import map_text
 from configtron.model.close_records import CloseRecord, OpenRecord
-from configtron.model.grid import Grid
 from configtron.model.nouns import Profile
 from configtron.service.learning.serve_local import TURN_S, reachable_grid
 from tests.support.guest_module import MODULE
 
+POLICY = "thompson"
 OUTPUT, GROUPS = Path(GUEST_OUTPUT), Path("/run/cgroup")
 # Clients of an epoch that a prefix needs to be listed.
 LEAST_CLIENTS = 4
@@ -62,7 +58,6 @@ class KernelExperiment:
         self.maps: dict[tuple[int, int], tuple[str, str]] = {}
         self.applied: list[tuple[str, float, int, int]] = []
         self.restarts: list[tuple[int, int, int]] = []
-        self.staged: list[tuple[float, int, int, str, str, float]] = []
         self.counts: Counter[str] = Counter()
         self.events: list[tuple[int, str]] = []
         self.event_s: dict[str, float] = {}
@@ -72,16 +67,12 @@ class KernelExperiment:
         self.boot_s = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
         self.wires = Wires(self.networks, scenario.hosts, scenario.seed)
         servers.lay_out(list(self.pages.values()))
-        if scenario.browsers:
-            name_script(list(self.pages.values()))
         self.programs = [
             WebProgram(at, self.pages, OUTPUT / "tls", GROUPS / f"web{at}") for at in range(scenario.hosts)
         ]
         self.agents: dict[int, HostAgent] = {}
         self.barred: Callable[[Profile], str] = lambda profile: ""
         self.manager = self._manager()
-        beside = [network for network in self.networks if network.drawn(scenario.seed).neighbours]
-        self.flows = {network.number: BulkFlow(network) for network in beside}
 
     def _manager(self) -> LearningManager:
         scenario = self.scenario
@@ -90,15 +81,9 @@ class KernelExperiment:
         if self.agents:
             grid = reachable_grid(self.barred, grid)
         self.starts += 1
-        return LearningManager(self._maker(grid, maps), lambda profile: self.barred(profile), self.starts, maps,
-                               scenario.stages)  # fmt: skip
-
-    def _maker(self, grid: Grid, maps: MapOptions) -> LoopMapMaker | FixedArms:
-        scenario = self.scenario
-        if scenario.policy in (FIXED, UNIFORM):
-            return FixedArms(scenario, grid, maps, self.first)
-        options = LoopOptions(grid, scenario.policy, maps, scenario.begin_with, budget=scenario.budget)
-        return (AlikeArms if scenario.alike else LoopMapMaker)(options, scenario.key)
+        options = LoopOptions(grid, POLICY, maps, scenario.begin_with, budget=scenario.budget)
+        maker = LoopMapMaker(options, scenario.key)
+        return LearningManager(maker, lambda profile: self.barred(profile), self.starts)
 
     async def agent(self, number: int) -> None:
         """Start the agent of a server; all of them may do the same."""
@@ -120,9 +105,8 @@ class KernelExperiment:
             program.start()
         for number in range(scenario.hosts):
             await self.agent(number)
-        visitors = self._visitors()
-        for flow in self.flows.values():
-            flow.start()
+        given = (self.pages, scenario.hosts, self.program, scenario.seed, self.server_of, self.loads.append)
+        visitors = [Visitors(network, *given) for network in self.networks]
         over = asyncio.Event()
         visiting = [asyncio.ensure_future(one.visit(over.is_set)) for one in visitors]
         shown, acted = -1, -1
@@ -146,8 +130,6 @@ class KernelExperiment:
             self.turn()
             await asyncio.sleep(TURN_S)
         await asyncio.gather(*visiting)
-        for flow in self.flows.values():
-            flow.stop()
         # rows settle ten seconds after their beacon
         for _ in range(round(SETTLED_S / TURN_S)):
             await asyncio.sleep(TURN_S)
@@ -164,13 +146,6 @@ class KernelExperiment:
             every.close()
         self.wires.close()
 
-    def _visitors(self) -> list[Visitors] | list[BrowserVisitors]:
-        hosts, seed = self.scenario.hosts, self.scenario.seed
-        if self.scenario.browsers:
-            return [BrowserVisitors(self.networks, self.pages, hosts, seed, self.loads.append)]
-        given = (self.pages, hosts, self.program, seed, self.server_of, self.loads.append)
-        return [Visitors(network, *given) for network in self.networks]
-
     def turn(self) -> None:
         """Turn the manager and every agent."""
         self.manager.turn()
@@ -178,17 +153,6 @@ class KernelExperiment:
             if (applied := agent.turn()) is not None:
                 self.maps[applied.term, applied.version] = map_text(applied), applied.key.hex()
                 self.applied.append((agent.name, _boot_s(), applied.term, applied.version))
-        self.note_stage()
-
-    def note_stage(self) -> None:
-        """Keep the changes of a roll-out's stage."""
-        rollout = self.manager.rollout
-        if rollout is None:
-            return
-        for row in rollout.evidence:
-            change = (*rollout.version, row.stage, row.why)
-            if change not in {one[1:5] for one in self.staged}:
-                self.staged.append((_boot_s(), *change, dict(row.numbers).get("treated loads", 0.0)))
 
     async def act(self, epoch: int) -> None:
         """Do what is planted in this epoch."""
@@ -200,11 +164,6 @@ class KernelExperiment:
             for network in self.networks:
                 self.wires.put(network, SQUEEZED_BYTES)
             self.note(epoch, "squeeze")
-        if scenario.harmful and epoch == scenario.harmful:
-            slow = [(f"net/ipv4/tcp_pacing_{of}_ratio", str(SLOW_PACING)) for of in ("ss", "ca")]
-            for number in range(scenario.hosts):
-                links.sysctl(f"web{number}", slow)
-            self.note(epoch, "harmful")
         if scenario.lost and epoch == scenario.lost:
             await self.lose(1)
             self.note(epoch, "lost")
@@ -252,8 +211,7 @@ class KernelExperiment:
             "first": self.first, "maps": list(self.maps.values()), "plans": self.plans,
             "loads": self.loads, "records": [(name, *_record(one)) for name, one in self.records], "rows": rows,
             "counts": dict(self.counts), "events": self.events, "event_s": self.event_s,
-            "learned": self.manager.learned, "staged": self.staged, "term": self.manager.learning.core.term,
-            "flows": {number: sorted(flow.bins.items()) for number, flow in self.flows.items()},
+            "learned": self.manager.learned,
             "applied": self.applied, "restarts": self.restarts, "boot_s": self.boot_s,
             "lost_records": self.lost_records,
         }  # fmt: skip

@@ -37,8 +37,6 @@ from tests.support import ROOT
 FOLDER = Path("/run/live")
 # A program that has not opened its port by then has failed.
 PATIENCE_S = 30.0
-# The host whose bulk flows are neighbours, and its address.
-BULK, BULK_ADDRESS = "bulk", "10.9.200.2"
 # Of the endpoint that takes beacons, behind nginx.
 ENDPOINT = 9315
 
@@ -80,7 +78,6 @@ class Wires:
         _router()
         for number in range(hosts):
             _host(number)
-        _pair(BULK, "s200", BULK_ADDRESS.rpartition(".")[0])
         for network in networks:
             _access(network)
         self._down = Qdiscs()
@@ -170,8 +167,8 @@ def server_address(number: int) -> str:
 
 
 def documented() -> str:
-    """Return the lines for nginx's `http` block as docs/outcomes.md has them."""
-    found = re.search(r"```nginx\n(.*?)^server \{", (ROOT / "docs" / "outcomes.md").read_text(), re.S | re.M)
+    """Return the lines for nginx's `http` block as docs/learn.md has them."""
+    found = re.search(r"```nginx\n(.*?)^server \{", (ROOT / "docs" / "learn.md").read_text(), re.S | re.M)
     assert found
     return found[1]
 

@@ -17,17 +17,13 @@ CONTINENTS: dict[str, tuple[str, ...]] = {
     "africa": ("access:3g,spread=6", "link:3/150/1,loss=2", "link:5/150/1,window=32768,spread=6"),
     "asia": ("link:20/100/1,spread=6", "policer:5/50/16000,spread=6", "link:10/80/1,loss=3"),
     "europe": ("link:50/20/1,spread=6", "link:20/40/1,acks=20,spread=6", "link:20/60/1,spread=6"),
-    "north america": ("link:20/60/1,spread=6", "link:8/40/1,neighbours=1", "link:50/20/1,spread=6"),
+    "north america": ("link:20/60/1,spread=6", "link:8/40/1", "link:50/20/1,spread=6"),
     "oceania": ("link:5/150/1,spread=6", "link:5/150/1,window=32768,spread=6", "link:20/200/1,spread=6"),
     "south america": ("link:10/80/1,loss=1,runs=8", "policer:5/50/16000,spread=6", "link:5/150/1,spread=6"),
 }  # fmt: skip
 # Where the networks of the continent that changes are from then on.
 CHANGED, AFTER = "europe", ("link:5/150/1,spread=6", "link:10/80/1,loss=1,runs=8", "policer:5/50/16000,spread=6")
 PAGES = ("bank", "manual", "results")
-# Policies that do not learn, and the condition that stands for every one.
-FIXED, UNIFORM, EVERY = "fixed", "uniform", "*"
-# net.ipv4.tcp_pacing_ss_ratio and tcp_pacing_ca_ratio, per cent of window over round trip; 200 and 120 by default.
-SLOW_PACING = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +31,10 @@ class KernelScenario:
     """Sizes, and the epochs in which something is planted; 0: never.
 
     networks   of each continent; clients: of each network
-    policy     a row of `learn policies`; FIXED: what `arms` has; UNIFORM: each configuration with the same chance
-    arms       (condition or EVERY, first epoch, settings as `settings_at` writes them): the latest row that fits counts
-    alike      every profile is published without settings, so that no arm differs from Default
     begin_with outcomes from which classes are made; budget: of exploration, large since the run is short
     windows    segments of the largest initial window that is tried; more only where an operator permits it
-    stages     clients of a stage of the roll-out; 0: each map is for all clients at once
-    browsers   Chromium loads the pages, one browser in each network, in place of the lab's client
     change     the networks of a continent become others
     squeeze    every queue becomes too short for a burst, so that what is not paced turns harmful; until the end
-    harmful    every server's paced senders become slow (`SLOW_PACING`), no others; until the end
     lost       the second server is killed, its agent too; both are back after `lost_for` epochs
     restart    the manager is killed in mid-epoch, and started again
     """
@@ -58,24 +48,14 @@ class KernelScenario:
     clients: int = 60
     hosts: int = 4
     holdback: float = 0.5
-    policy: str = "thompson"
-    arms: tuple[tuple[str, int, str], ...] = ()
-    alike: bool = False
     begin_with: int = 150
     budget: float = 0.2
     windows: int = MOST_LEARNED_WINDOW
-    stages: int = 0
-    browsers: bool = False
     change: int = 8
     squeeze: int = 12
-    harmful: int = 0
     lost: int = 16
     lost_for: int = 1
     restart: int = 20
-
-    def quiet(self) -> KernelScenario:
-        """Return the same without anything planted."""
-        return replace(self, change=0, squeeze=0, harmful=0, lost=0, restart=0)
 
     @property
     def key(self) -> bytes:
@@ -106,8 +86,7 @@ class KernelScenario:
     def of(text: str) -> KernelScenario:
         """Return what `text` wrote."""
         form = json.loads(text)
-        arms = tuple((str(name), int(epoch), str(words)) for name, epoch, words in form["arms"])
-        return KernelScenario(**form | {"continents": tuple(form["continents"]), "arms": arms})
+        return KernelScenario(**form | {"continents": tuple(form["continents"])})
 
 
 def pages() -> dict[str, PageModel]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The worlds of a run, made from its seed, from a measured file, or from the user's files.
 
-A tensor is made once and stored in the run's folder as a world's file (docs/worlds.md), so that a reader can inspect it
-and run other policies on it: `configtron replay sessions --world FILE`.
+A tensor is made once and stored in the run's folder as a world's file (docs/studies.md), so that a reader can inspect
+it and run other policies on it: `configtron replay sessions --world FILE`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 Without --seed the operating system draws one, so no policy can have been fitted to it. It is printed with date and
 commit; the same seed gives the same worlds. Once printed, a seed is a validation seed.
 Worlds: four families that share nothing with the product's formula (`families.py`), that formula itself, a measured
-set with few updates, seven distortions, 20 000 and 60 000 sessions, and your own files (docs/worlds.md). Every result
+set with few updates, seven distortions, 20 000 and 60 000 sessions, and your own files (docs/studies.md). Every result
 is printed; the exit code is 1 only if a policy could not be run on a world.
 
 Each world and policy is a file in the folder; to resume an interrupted run, name its folder. A
@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.evidence import commit_of
+from benchmarks.page_marks import between
 from benchmarks.sealed import table
 from benchmarks.sealed.choosers import FAIR, WARM, chooser, readings, roster
 from benchmarks.sealed.ground import Spec, made, quick, standard
@@ -154,11 +155,7 @@ def fresh(seed: int | None, folder: Path) -> tuple[int, str]:
 
 def into(document: Path, text: str) -> None:
     """Put the report between the marks of a document. Errors: `BadInput` where they are not there."""
-    before, begin, rest = document.read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise BadInput(f"{document}: no lines {BEGIN} and {END} to put the table between")
-    document.write_text(f"{before}{BEGIN}\n{text}{END}{after}")
+    document.write_text(between(document.read_text(), text, BEGIN, END, page=document))
 
 
 def short(found: table.Found, title: str, candidates: tuple[str, ...]) -> str:
@@ -175,7 +172,7 @@ def main(words: list[str] | None = None) -> int:
         action="append",
         default=[],
         metavar="FILE",
-        help="also run on your own world (docs/worlds.md); several times",
+        help="also run on your own world (docs/studies.md); several times",
     )
     parser.add_argument(
         "--only",
@@ -186,13 +183,6 @@ def main(words: list[str] | None = None) -> int:
     )
     parser.add_argument(
         "--policy", action="append", default=[], metavar="ROW", help="only these rows of the table; several times"
-    )
-    parser.add_argument(
-        "--candidate",
-        action="append",
-        default=[],
-        metavar="ROW",
-        help="row that verdicts are about; several times [default: ours, cold and warm]",
     )
     parser.add_argument("--folder", type=Path, help="where results are kept [default: runs/sealed/SEED]")
     parser.add_argument(
@@ -223,7 +213,7 @@ def _main(arguments: argparse.Namespace, seed: int | None, folder: Path) -> int:
     _say(f"seed {seed}, {began}, commit {commit}; {len(specs)} worlds, {len(all_)} rows; kept in {folder}")
     wrong = run(all_, arguments.jobs)
     found = found_in(all_)
-    candidates = tuple(arguments.candidate) or (PREFERRED, f"{PREFERRED}{WARM}")
+    candidates = (PREFERRED, f"{PREFERRED}{WARM}")
     title = f"Made by `python -m benchmarks.sealed` on {began} at commit {commit}, seed {seed}"
     title += f" ({FAIR} is the fair reading of the paper). A warm start is the tensor of another family for worlds of"
     title += " odd numbers, of the same family with other networks and pages for even ones; a missing cell loads as"

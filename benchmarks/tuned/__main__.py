@@ -21,8 +21,8 @@ from typing import Any
 from benchmarks.guest_play import play
 from benchmarks.tuned.inside import AFTER, UNTOUCHED
 from benchmarks.tuned.judged import aligned, by_gateway, by_prefix, scenes, sights, subjects, table, wrong
+from benchmarks.tuned.page import Sights, TunedPage, page
 from configtron.model.errors import INTERRUPTED, USAGE, ConfigtronError
-from configtron.report.page.tuned import Sights, TunedPage, page
 from configtron.tune.drivers import DRIVERS as KNOWN
 from tests.support import guest_module
 
@@ -32,11 +32,11 @@ DRIVERS = tuple(name for name in ("kmod", "ebpf", "route") if name in KNOWN)
 LIMIT_S = 600
 
 
-def played(folder: Path, drivers: Sequence[str], module: str = "benchmarks.tuned.inside") -> dict[str, Any]:
+def played(folder: Path, drivers: Sequence[str]) -> dict[str, Any]:
     """Play all scenes in a guest, come back with what was written down; captures stay in the folder."""
     if "kmod" in drivers:
         guest_module.build(folder)
-    return play(folder, module, drivers, columns=100, limit_s=LIMIT_S)
+    return play(folder, "benchmarks.tuned.inside", drivers, columns=100, limit_s=LIMIT_S)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from benchmarks.tuned.place import GATEWAY4, Client
 from tests.support.guest_module import MODULE
@@ -18,28 +18,6 @@ class Step(NamedTuple):
     command: str
     output: str
     code: int
-
-
-class Hand(Protocol):
-    """Tune by one driver. Every step is recorded; none raises for the output of its command."""
-
-    def ready(self) -> list[Step]:
-        """What has to be there first."""
-
-    def plan(self) -> Step:
-        """Say what would be done, and do nothing."""
-
-    def apply(self) -> Step:
-        """Put the rules in force."""
-
-    def verify(self) -> Step:
-        """Say whether they are in force."""
-
-    def rollback(self) -> Step:
-        """Put everything back."""
-
-    def over(self) -> list[Step]:
-        """Take away what had to be there."""
 
 
 def run(words: Sequence[str], stdin: str = "") -> Step:

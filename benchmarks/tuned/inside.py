@@ -12,12 +12,12 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.tuned.hands import ByGateway, Hand, Step, Verb, wished
+from benchmarks.tuned.hands import ByGateway, Step, Verb, wished
 from benchmarks.tuned.place import CLIENTS, PORT, fetched, raised
 from benchmarks.tuned.remains import differences, snapshot
 from configtron.lab.uml.user_mode_linux import GUEST_OUTPUT
@@ -31,8 +31,8 @@ PAIR = ("cable", "satellite")
 UNTOUCHED, AFTER, AS_WANTED = "untouched", "after {}", "gateway, as {} wants"
 
 
-def main(drivers: Sequence[str], hand_of: Callable[[str], Hand] = Verb) -> int:
-    """Play, write down. `hand_of`: who tunes in the scene of that name."""
+def main(drivers: Sequence[str]) -> int:
+    """Play, write down."""
     found: dict[str, Any] = {"watches": {}, "scenes": []}
     with raised(CLIENTS):
         # Every neighbour is known from here on, and the page is in memory.
@@ -43,13 +43,13 @@ def main(drivers: Sequence[str], hand_of: Callable[[str], Hand] = Verb) -> int:
         found["restless"] = differences(before, snapshot())
         found["wished"] = [_printed(step) for step in wished(CLIENTS)]
         for driver in drivers:
-            found["scenes"].append(_scene(driver, hand_of(driver), found["watches"]))
+            found["scenes"].append(_scene(driver, Verb(driver), found["watches"]))
         _gateway(found)
     (OUTPUT / "found.json").write_text(json.dumps(found))
     return 0
 
 
-def _scene(name: str, hand: Hand, watches: dict[str, Any]) -> dict[str, Any]:
+def _scene(name: str, hand: Verb, watches: dict[str, Any]) -> dict[str, Any]:
     """plan, apply, verify, rollback by one hand, watched after apply and after rollback."""
     before = snapshot()
     steps = [_printed(step) for step in hand.ready()]

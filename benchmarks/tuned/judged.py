@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.tuned.inside import AS_WANTED, PAIR
+from benchmarks.tuned.page import Scene, Sight, Sights, Subject
 from benchmarks.tuned.place import CLIENTS, UNTOUCHED, Client
 from benchmarks.tuned.reading import flights
-from configtron.report.page.tuned import Scene, Sight, Sights, Subject
 
 BY_NAME = {client.name: client for client in CLIENTS}
 

@@ -16,6 +16,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from http.client import HTTPConnection
 from ipaddress import ip_network
 from pathlib import Path
 from typing import NamedTuple
@@ -166,7 +167,7 @@ def fetched(clients: Sequence[Client]) -> dict[str, str]:
             with inside(client.name):
                 server = SERVER6 if ":" in client.prefix else SERVER4
                 connection = stack.enter_context(_connected(server))
-            _page(connection)
+            got(connection)
         output = subprocess.check_output(["ss", "-tinHO", "state", "established", "sport", "=", f":{PORT}"], text=True)
     time.sleep(SETTLE_S)
     return {client.name: congestion(output, client.address) for client in clients}
@@ -181,19 +182,12 @@ def _connected(server: str) -> socket.socket:
     return connection
 
 
-def _page(connection: socket.socket) -> None:
-    connection.sendall(b"GET / HTTP/1.1\r\nHost: server\r\n\r\n")
-    answer = b""
-    while b"\r\n\r\n" not in answer:
-        answer += connection.recv(1 << 16)
-    head, _, body = answer.partition(b"\r\n\r\n")
-    fields = dict(line.lower().split(b":", 1) for line in head.split(b"\r\n")[1:])
-    length, got = int(fields[b"content-length"]), len(body)
-    while got < length:
-        piece = connection.recv(1 << 16)
-        if not piece:
-            raise SystemExit(f"the page ended after {got} of {length} bytes")
-        got += len(piece)
+def got(connection: socket.socket, path: str = "/", **fields: str) -> None:
+    """Ask for a page over a connection, with these fields of the head, and read it whole. Errors: `HTTPException`."""
+    asked = HTTPConnection("server")
+    asked.sock = connection
+    asked.request("GET", path, headers={name.replace("_", "-"): value for name, value in fields.items()})
+    asked.getresponse().read()
 
 
 def congestion(output: str, address: str) -> str:

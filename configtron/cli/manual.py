@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Man pages and shell completions, which `setup.py` puts into a wheel; tables of documents, made from the code.
 
-python -m configtron.cli.manual docs           the tables in docs/capabilities.md and docs/grades.md
+python -m configtron.cli.manual docs           the tables in docs/fingerprint.md and docs/tune.md
 python -m configtron.cli.manual docs PAGES     man pages and completions too, below this folder
 """
 
@@ -33,14 +33,14 @@ def write_pages(folder: str) -> None:
 
 
 def write_tables(docs: Path) -> None:
-    """Write the capabilities of drivers, and the table of docs/grades.md."""
-    from configtron.fingerprint.grades import printed
-    from configtron.tune.capabilities import page
+    """Write the tables of docs/fingerprint.md and docs/tune.md."""
+    from configtron.fingerprint import grades
+    from configtron.tune import capabilities
     from configtron.tune.drivers import tables
 
-    (docs / "capabilities.md").write_text(page(tables()))
-    if (grades := docs / "grades.md").exists():
-        grades.write_text(printed(grades.read_text()))
+    for name, printed in (("fingerprint", grades.printed), ("tune", lambda text: capabilities.printed(text, tables()))):
+        if (page := docs / f"{name}.md").exists():
+            page.write_text(printed(page.read_text()))
 
 
 if __name__ == "__main__":

@@ -3,10 +3,11 @@
 
 Question   How does an agent keep the right map and lose no outcome, while frames are lost, doubled, cut or reordered,
            while either side is killed, and while a second manager speaks?
-Method     It says hello until it is welcomed, then beats. A map is asked for chunk by chunk and handed on whole; what
-           came of it is reported, and a version that was rejected is not asked for again. Rows leave the spool one
-           batch at a time; each is sent until its receipt comes. A manager of an earlier term is refused, and so is a
-           second one of the same term; an older map than the one in force is never loaded.
+Method     It says hello until it is welcomed, then beats. A map is asked for until all of its parts have come, and
+           handed on whole; what came of it is reported, and a version that was rejected is not asked for again. Rows
+           leave the spool one batch at a time; each is sent until its receipt comes. A manager of an earlier term is
+           refused, and so is a second one of the same term: it is answered by a hello, which names the one that is
+           obeyed. An older map than the one in force is never loaded.
 Stop when  Never.
 Reads as   Effects, in order: `SendFrame`, `LoadMap`, `ReadSpool`, `ForgetRows`, `CheckRows`, `RememberManager`,
            `Remark`.
@@ -20,19 +21,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from configtron.fleet.messages import (
-    MOST_CHUNKS,
     AgentHello,
     Beat,
     Chunk,
     EncodedRows,
     FromAgent,
     FromManager,
-    MapOffer,
     MapResult,
     MessageError,
-    NextKey,
-    Objection,
     Query,
     QueryAnswer,
     Rebuff,
@@ -44,8 +43,11 @@ from configtron.fleet.messages import (
     from_manager,
 )
 
-# s between two tries: of a hello, of a beat, of chunks that do not come, of a batch without a receipt.
-HELLO_S, BEAT_S, WANT_S, BATCH_S = 2.0, 1.0, 1.0, 2.0
+# s between two tries: of a hello, of a beat, of a batch without a receipt.
+HELLO_S, BEAT_S, BATCH_S = 2.0, 1.0, 2.0
+# s until a map that does not come is asked for again, twice as long each time, at most: a large one takes a slow link a
+# while, and each time it is sent again.
+WANT_S, MOST_WANT_S = 1.0, 60.0
 # s until a map that could not be applied for now is asked for a third time, the second being at once; at most.
 AGAIN_S, MOST_AGAIN_S = 1.0, 15.0
 # s without a frame from the manager until it is greeted anew.
@@ -108,13 +110,7 @@ class Remark(NamedTuple):
     urgent: bool = True
 
 
-class LearnKey(NamedTuple):
-    """Write the manager's next key down, if its signature is the manager's; then a `KeyHeld` is sent."""
-
-    message: NextKey
-
-
-AgentEffect = LearnKey | SendFrame | LoadMap | ReadSpool | ForgetRows | CheckRows | RememberManager | Answered | Remark
+AgentEffect = SendFrame | LoadMap | ReadSpool | ForgetRows | CheckRows | RememberManager | Answered | Remark
 
 
 @dataclass
@@ -122,14 +118,10 @@ class _Download:
     """Chunks of one version that is asked for."""
 
     place: tuple[int, int]
-    asked_s: float
-    parts: dict[int, bytes] = field(default_factory=dict)
+    due_s: float = float("-inf")
+    wait_s: float = WANT_S
     count: int = 0
-    base: bytes = b""
-
-    def missing(self) -> int:
-        """Return the number of the first chunk that is not there."""
-        return next(number for number in range(len(self.parts) + 1) if number not in self.parts)
+    parts: dict[int, bytes] = field(default_factory=dict)
 
 
 class AgentSession:
@@ -154,7 +146,7 @@ class AgentSession:
         self._heard_s = self._greeted_s = self._beaten_s = float("-inf")
         self._download: _Download | None = None
         self._loading: tuple[int, int] | None = None
-        self._whole, self._retries, self._again_s = False, 0, float("-inf")
+        self._retries, self._again_s = 0, float("-inf")
         self._offered: tuple[int, int] = (0, 0)
         self._batch: tuple[str, int, int] | None = None
         self._batch_frame, self._sent_s, self._reading = b"", float("-inf"), False
@@ -166,10 +158,6 @@ class AgentSession:
     def silence_s(self, now: float) -> float | None:
         """Return how long the manager has not been heard; None: it never was."""
         return now - self._heard_s if self._heard_s > float("-inf") else None
-
-    def reconnected(self) -> None:
-        """Greet the manager at once: by a connection of another key."""
-        self._welcomed, self._greeted_s = False, float("-inf")
 
     # What happens.
 
@@ -196,26 +184,24 @@ class AgentSession:
         effects += self._heard(now)
         match message:
             case Welcome():
+                # What was asked for before a silence did not come.
+                self._download = self._download if self._welcomed else None
                 self._welcomed = True
-                self._note_offer((message.term, message.version))
-            case MapOffer():
-                self._note_offer((message.term, message.version))
+                self._offered = max(self._offered, (message.term, message.version))
             case Chunk():
                 return effects + self._take(message, now)
             case Receipt():
                 return effects + self._received(message, now)
             case QueryAnswer():
                 return [*effects, Answered(message.prefix, message.class_name)]
-            case NextKey():
-                return [*effects, LearnKey(message)]
         return effects + self._ask(now)
 
-    def loaded(self, result: MapResult, held: tuple[int, int, bytes], now: float, *, retry: bool = False) -> list[
-        AgentEffect]:  # fmt: skip
-        """Take the result of a `LoadMap`, and what is in force now. `retry`: ask for the whole map in its place."""
+    def loaded(
+        self, result: MapResult, held: tuple[int, int, bytes], now: float, *, retry: bool = False
+    ) -> list[AgentEffect]:
+        """Take the result of a `LoadMap`, and what is in force now. `retry`: ask for the map again."""
         place = (result.term, result.version)
         self._loading, self.held = None, held
-        self._whole = retry
         self._retries = self._retries + 1 if retry else 0
         if retry:
             self._again_s = now + min(AGAIN_S * (2 ** (self._retries - 1) - 1), MOST_AGAIN_S)
@@ -251,13 +237,12 @@ class AgentSession:
         if now - self._greeted_s < HELLO_S:
             return []
         self._greeted_s = now
-        term, version, digest = self.held
-        seen_term, seen = self.manager
-        hello = self._hello
-        return self._frames(AgentHello(
-            hello.boot, hello.release, term, version, digest, seen_term, seen, hello.driver, hello.reaches,
-            hello.bounds, hello.allow_unfair, self.clock_ns,
-        ))  # fmt: skip
+        return self._frames(self._greeting())
+
+    def _greeting(self) -> AgentHello:
+        (term, version, digest), (seen_term, seen) = self.held, self.manager
+        return replace(self._hello, term=term, version=version, digest=digest, seen_term=seen_term, seen=seen,
+                       clock_ns=self.clock_ns)  # fmt: skip
 
     def _silent(self, now: float) -> list[AgentEffect]:
         """Return a line where the manager has been silent for `SILENCE_S`, once until it is heard again."""
@@ -301,10 +286,7 @@ class AgentSession:
             why = f"manager {message.manager} (term {message.term}) is refused: {name} (term {term}) came after it"
         else:
             why = f"two managers have term {term}: {name} is obeyed, {message.manager} is refused; stop one of them"
-        return [*self._remark(why), SendFrame(frame(Objection(term, name, why)))]
-
-    def _note_offer(self, place: tuple[int, int]) -> None:
-        self._offered = max(self._offered, place)
+        return [*self._remark(why), *self._frames(self._greeting())]
 
     def _ask(self, now: float) -> list[AgentEffect]:
         """Ask for the offered map if it is news, or again for chunks that did not come."""
@@ -312,12 +294,11 @@ class AgentSession:
             return []
         found = self._download
         if found is None or found.place != self._offered:
-            found = self._download = _Download(self._offered, float("-inf"))
-        if now - found.asked_s < WANT_S:
+            found = self._download = _Download(self._offered)
+        if now < found.due_s:
             return []
-        found.asked_s = now
-        digest = b"" if self._whole else self.held[2]
-        return self._frames(Want(*found.place, digest, found.missing()))
+        found.due_s, found.wait_s = now + found.wait_s, min(2.0 * found.wait_s, MOST_WANT_S)
+        return self._frames(Want(*found.place))
 
     def _is_news(self, place: tuple[int, int]) -> bool:
         return place[1] > 0 and place > self.held[:2] and place != self.rejected
@@ -326,11 +307,9 @@ class AgentSession:
         found = self._download
         if found is None or (chunk.term, chunk.version) != found.place:
             return []
-        if found.parts and (chunk.count, chunk.base) != (found.count, found.base):
-            found.parts.clear()
-        found.count, found.base = chunk.count, chunk.base
-        if chunk.number >= min(chunk.count, MOST_CHUNKS):
+        if chunk.number >= chunk.count or found.count not in (0, chunk.count):
             return self._remark(f"chunk {chunk.number} of {chunk.count} is refused")
+        found.count = chunk.count
         found.parts[chunk.number] = chunk.part
         if len(found.parts) < found.count:
             return []

@@ -3,11 +3,11 @@
 
 Question   How does one manager keep many agents at the current map, and store each of their outcomes once?
 Method     Every frame comes with the key of its connection, and each one's key is looked up in the allow-list: a key
-           that was revoked is heard on no connection. An agent's name is its key's, whatever its frames say. Agents ask
-           for a version and the table that they have; they get the difference to it where that table is known, else the
-           whole. A version that an agent rejected is not sent to it again until it is started anew.
-Stop when  An agent obeys a later manager: then this one stops, and says which.
-Reads as   Effects, in order: `SendTo`, `PublishOffer`, `StoreRows`, `AskClass`, `StopManager`, `ManagerRemark`.
+           that was revoked is heard on no connection. An agent's name is its key's, whatever its frames say. A new
+           version is announced to all agents; each asks for it, and gets it whole. A version that an agent rejected is
+           not sent to it again until it is started anew.
+Stop when  An agent's hello names a later manager that it obeys: then this one stops, and names both.
+Reads as   Effects, in order: `SendTo`, `StoreRows`, `AskClass`, `AgentReport`, `StopManager`, `ManagerRemark`.
 Fails as   A log line, once for each reason; a frame that is no message is answered by the reason.
 Differs    from a server that authenticates connections: libzmq asks about a key once, when a connection begins.
 Source     pyzmq `User-Id` of frames; xDS protocol
@@ -15,26 +15,20 @@ Source     pyzmq `User-Id` of frames; xDS protocol
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from configtron.fleet.clock_steps import step_line
 from configtron.fleet.map_document import SignedMap, chunks, document
-from configtron.fleet.map_table import MapTable
 from configtron.fleet.messages import (
     AgentHello,
     Beat,
     Chunk,
     FromAgent,
     FromManager,
-    KeyHeld,
-    MapOffer,
     MapResult,
     MessageError,
-    NextKey,
-    Objection,
     OutcomeBatch,
     Query,
     QueryAnswer,
@@ -49,10 +43,6 @@ from configtron.fleet.messages import (
 )
 from configtron.model.fleet import ARM, OutcomeRow
 
-# Earlier tables that differences are made to: agents that were away for longer get the whole map.
-TABLES = 8
-# Documents that are ready to be sent: differences to as many tables, and the whole.
-DOCUMENTS = TABLES + 1
 # s without a frame until an agent counts as away.
 AWAY_S = 10.0
 # Connections of one agent that are remembered; s for which frames of an earlier start may still be under way.
@@ -67,12 +57,6 @@ class SendTo(NamedTuple):
     """Send a frame to one connection."""
 
     connection: bytes
-    data: bytes
-
-
-class PublishOffer(NamedTuple):
-    """Send a frame to all agents."""
-
     data: bytes
 
 
@@ -115,7 +99,7 @@ class ManagerRemark(NamedTuple):
     urgent: bool = True
 
 
-ManagerEffect = SendTo | PublishOffer | StoreRows | AskClass | AgentReport | StopManager | ManagerRemark
+ManagerEffect = SendTo | StoreRows | AskClass | AgentReport | StopManager | ManagerRemark
 
 
 @dataclass
@@ -128,7 +112,6 @@ class AgentState:
     refused           entries of the version in force that it left out: (entry, reason)
     is_away           it was not heard for `AWAY_S`, and a line was logged
     skew_s, noted_s   its wall clock minus the manager's, and that when it was logged last
-    key_serial        of the latest key of the manager's that it has written down
     starts, begun_s   connection -> start that introduced itself there, the latest few; when the latest one did
     """
 
@@ -145,8 +128,6 @@ class AgentState:
     skew_s: float = 0.0
     noted_s: float = 0.0
     frozen: str = ""
-    key_serial: int = 0
-    sent: dict[tuple[int, int], int] = field(default_factory=dict)
     starts: dict[bytes, str] = field(default_factory=dict)
     begun_s: float = float("-inf")
 
@@ -182,10 +163,8 @@ class ManagerSession:
         self.allowed = dict(allowed)
         self.agents: dict[str, AgentState] = {}
         self.current: SignedMap | None = None
-        # The key that this manager will have: sent with each answer until an agent holds it.
-        self.next_key: NextKey | None = None
-        self._tables: OrderedDict[bytes, MapTable] = OrderedDict()
-        self._documents: OrderedDict[bytes, list[bytes]] = OrderedDict()
+        # The frames of the current version, made when the first agent asks for it.
+        self._chunks: list[bytes] = []
         self._remarked: set[str] = set()
         self.unheard = 0
 
@@ -196,21 +175,13 @@ class ManagerSession:
             del self.agents[name]
 
     def publish(self, new: SignedMap) -> list[ManagerEffect]:
-        """Make a version the current one."""
-        if self.current is not None:
-            self._remember(self.current.table)
-        self.current = new
-        self._documents.clear()
-        return [PublishOffer(frame(MapOffer(self.manager, self.term, new.head.version, new.head.digest)))]
+        """Make a version the current one, and announce it: without that, an agent would ask at its next beat."""
+        self.current, self._chunks = new, []
+        heard = (next(reversed(agent.starts)) for agent in self.agents.values() if agent.starts and not agent.is_away)
+        return [self._to(connection, self._welcome()) for connection in heard]
 
-    def know(self, table: MapTable) -> None:
-        """Add an earlier table, so that agents which hold it get differences."""
-        self._remember(table)
-
-    def _remember(self, table: MapTable) -> None:
-        self._tables[table.digest] = table
-        while len(self._tables) > TABLES:
-            self._tables.popitem(last=False)
+    def _welcome(self) -> Welcome:
+        return Welcome(self.manager, self.term, self.current.head.version if self.current else 0)
 
     def receive(self, connection: bytes, key: str, data: bytes, now: float, now_ns: int = 0) -> list[ManagerEffect]:
         """Take a frame: of which connection, and by which key it was authenticated. `now_ns`: wall clock."""
@@ -235,7 +206,7 @@ class ManagerSession:
             case AgentHello() | Beat():
                 return self._present(connection, name, agent, message, now_ns)
             case Want():
-                return self._chunks(connection, agent, message)
+                return self._sent(connection, agent, message)
             case MapResult():
                 return self._result(name, agent, message)
             case OutcomeBatch():
@@ -243,11 +214,6 @@ class ManagerSession:
                 return [StoreRows(connection, name, message.boot, message.first, rows)]
             case Query():
                 return [AskClass(connection, name, message.number, message.prefix, message.rtt_us)]
-            case Objection():
-                return self._objected(name, message.term, message.manager)
-            case KeyHeld():
-                agent.key_serial = message.serial
-                return []
 
     def stored(self, connection: bytes, boot: str, through: int) -> list[ManagerEffect]:
         """Take the result of a `StoreRows`: every row of that boot up to `through` is on the disk."""
@@ -315,18 +281,7 @@ class ManagerSession:
             if agent.frozen and not message.frozen:
                 agent.rejected, agent.reason = None, ""
             agent.waiting, agent.dropped, agent.frozen = message.waiting, message.dropped, message.frozen
-        version, digest = (self.current.head.version, self.current.head.digest) if self.current else (0, b"")
-        found.append(self._to(connection, Welcome(self.manager, self.term, version, digest)))
-        if self.next_key is not None and agent.key_serial != self.next_key.serial:
-            found.append(self._to(connection, self.next_key))
-        return found
-
-    def without_key(self) -> list[str]:
-        """Return the enrolled agents that do not hold the next key; none where there is no such key."""
-        if self.next_key is None:
-            return []
-        names, serial = set(self.allowed.values()), self.next_key.serial
-        return sorted(name for name in names if self.agents.get(name, AgentState()).key_serial != serial)
+        return [*found, self._to(connection, self._welcome())]
 
     def _objected(self, name: str, term: int, manager: str) -> list[ManagerEffect]:
         """Return the end of this manager, where an agent obeys one that came after it or has the same term."""
@@ -336,26 +291,16 @@ class ManagerSession:
                                 f" {self.manager} (term {self.term}), stops")]  # fmt: skip
         return []
 
-    def _chunks(self, connection: bytes, agent: AgentState, message: Want) -> list[ManagerEffect]:
+    def _sent(self, connection: bytes, agent: AgentState, message: Want) -> list[ManagerEffect]:
         new, place = self.current, (message.term, message.version)
         if new is None or place != new.place or place == agent.rejected:
             return []
-        agent.sent = {place: agent.sent.get(place, 0) + 1}
-        base = message.digest if message.digest in self._tables or message.digest == new.table.digest else b""
-        return [SendTo(connection, data) for data in self._document(new, base)[message.first :]]
-
-    def _document(self, new: SignedMap, base: bytes) -> list[bytes]:
-        """Return the frames of a version's chunks, made once for all agents."""
-        if base not in self._documents:
-            table = new.table if base == new.table.digest else self._tables.get(base) if base else None
-            parts = chunks(document(new, table))
-            self._documents[base] = [
-                frame(Chunk(self.manager, *new.place, base, number, len(parts), part))
-                for number, part in enumerate(parts)
+        if not self._chunks:
+            parts = chunks(document(new))
+            self._chunks = [
+                frame(Chunk(self.manager, *place, number, len(parts), part)) for number, part in enumerate(parts)
             ]
-            while len(self._documents) > DOCUMENTS:
-                self._documents.popitem(last=False)
-        return self._documents[base]
+        return [SendTo(connection, data) for data in self._chunks]
 
     def _result(self, name: str, agent: AgentState, message: MapResult) -> list[ManagerEffect]:
         place = (message.term, message.version)

@@ -1,24 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""One version of the map as signed bytes: whole, or as the difference to a table that the reader has.
+"""One version of the map as signed bytes.
 
 Question   How does a root process accept a map that came through processes and hosts that it does not trust?
 Method     The head (term, version, profiles, mixes, key, digest of the table, ...) is signed with Ed25519. The table's
-           columns travel beside it, whole or as a change of another table, whose digest is named; the digest of what
-           they lead to must be the one in the signed head.
+           columns travel beside it; their digest must be the one in the signed head.
 Stop when  The signature, every bound, and the digest hold.
 Reads as   `MapHead` and `MapTable`, thus a `FleetMap`.
 Fails as   `MapRefused`, with the reason; nothing of the document is used.
-Differs    from a signature over the bytes of a message: whole map and difference lead to one signed state, by whatever
-           way they came (socket, file, relay).
 Source     RFC 8032 (Ed25519); PyNaCl
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from itertools import compress
-from operator import eq, ne
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, TypeVar
 
 from msgspec import DecodeError, Meta, Struct, ValidationError
@@ -26,18 +21,7 @@ from msgspec.msgpack import Decoder, Encoder
 from nacl.exceptions import CryptoError
 from nacl.signing import SigningKey, VerifyKey
 
-from configtron.fleet.map_table import (
-    MOST_CLASSES,
-    MapTable,
-    TableChange,
-    apply_change,
-    difference,
-    keys4_from,
-    keys6_from,
-    prefixes_of,
-    table_from,
-    table_of,
-)
+from configtron.fleet.map_table import MOST_CLASSES, MapTable, prefixes_of, table_from, table_of
 from configtron.fleet.messages import CHUNK, MOST_CHUNKS, Count, Digest, Name, Share, Text
 from configtron.model.errors import BadInput
 from configtron.model.fleet import MOST_ARMS, MOST_BANDS, WHOLE, Band, FleetMap
@@ -85,7 +69,7 @@ class HeadForm(Struct, frozen=True, array_like=True):
 
 
 class DocumentForm(Struct, frozen=True, array_like=True):
-    """A signed head and the columns of a table, or of its difference to the table whose digest is `base`."""
+    """A signed head and the columns of its table. base, drop4, drop6: of differences, which version 0.2 had."""
 
     head: bytes
     signature: Annotated[bytes, Meta(min_length=SIGNATURE_BYTES, max_length=SIGNATURE_BYTES)]
@@ -105,17 +89,12 @@ _DOCUMENT: Decoder[DocumentForm] = Decoder(DocumentForm)
 
 @dataclass(frozen=True)
 class SignedMap:
-    """One version as a manager keeps it: the signed head, its bytes, and the table.
-
-    base, change  digest of the table before it, and what leads from that to this one; None: not known
-    """
+    """One version as a manager keeps it: the signed head, its bytes, and the table."""
 
     head: HeadForm
     head_bytes: bytes
     signature: bytes
     table: MapTable
-    base: bytes = b""
-    change: TableChange | None = None
 
     @property
     def place(self) -> tuple[int, int]:
@@ -125,77 +104,37 @@ class SignedMap:
 
 @dataclass(frozen=True)
 class OpenedMap:
-    """A document that was checked: its head, its table, and what changed (None: the table came whole)."""
+    """A document that was checked: its head and its table."""
 
     head: HeadForm
     table: MapTable
-    change: TableChange | None
 
 
-def class_ids(new: FleetMap, before: tuple[str, ...] = ()) -> dict[str, int]:
-    """Return class -> number; classes that were numbered `before` keep their numbers, so that differences stay small.
-
-    Errors: `BadInput` for more classes than have numbers.
-    """
-    wanted = {*new.mixes, *new.prefixes.values(), *(band.class_name for band in new.bands)}
-    ids = {name: number for number, name in enumerate(before)}
-    for name in sorted(wanted - ids.keys()):
-        ids[name] = len(ids)
-    if len(ids) > MOST_CLASSES:
-        # Numbers of classes that are gone are given anew once they run out.
-        ids = {name: number for number, name in enumerate(sorted(wanted))}
-    if len(ids) > MOST_CLASSES:
-        raise BadInput(f"a map has at most {MOST_CLASSES} classes, not {len(ids)}")
-    return ids
-
-
-def signed(new: FleetMap, manager: str, made_ns: int, key: SigningKey, before: SignedMap | None = None,
-           why: str = "") -> SignedMap:  # fmt: skip
-    """Return a map as signed bytes. `before`: the version that it follows. Errors: `BadInput` for what no agent takes.
-
-    Only prefixes that differ from the version before are parsed: a change of a hundred takes milliseconds.
-    """
-    ids = class_ids(new, before.head.classes if before else ())
-    classes = tuple(ids)
-    table = table_of(new.prefixes, ids)
-    return _signed(new, manager, made_ns, key, classes, table, why)
-
-
-def signed_after(new: FleetMap, manager: str, made_ns: int, key: SigningKey, before: SignedMap,
-                 prefixes_before: Mapping[str, str], why: str = "") -> SignedMap:  # fmt: skip
-    """Return what `signed` does, at the cost of the prefixes that changed; `prefixes_before`: those of `before`."""
-    put = _put(new.prefixes, prefixes_before)
-    # the other prefixes' classes have numbers
-    ids = class_ids(replace(new, prefixes=put), before.head.classes)
-    classes = tuple(ids)
-    if classes[: len(before.head.classes)] != before.head.classes:
-        return signed(new, manager, made_ns, key, before, why)
-    fresh = sum(prefix not in prefixes_before for prefix in put)
-    gone: Iterable[str] = ()
-    if len(new.prefixes) - fresh < len(prefixes_before):
-        gone = prefixes_before.keys() - new.prefixes.keys()
-    dropped = table_of(dict.fromkeys(gone, ""), {"": 0})
-    change = TableChange(table_of(put, ids), dropped.v4, dropped.v6)
-    made = _signed(new, manager, made_ns, key, classes, apply_change(before.table, change), why)
-    return replace(made, base=before.table.digest, change=change)
-
-
-def _put(new: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]:
-    """Return the prefixes that are new or of another class."""
-    if len(new) == len(before) and all(map(eq, new, before)):
-        # the same prefixes in the same order, as most maps of an epoch are: nothing needs to be looked up
-        return dict(compress(new.items(), map(ne, new.values(), before.values())))
-    return {prefix: name for prefix, name in new.items() if before.get(prefix) != name}
-
-
-def _signed(new: FleetMap, manager: str, made_ns: int, key: SigningKey, classes: tuple[str, ...], table: MapTable,
-            why: str) -> SignedMap:  # fmt: skip
+def signed(new: FleetMap, manager: str, made_ns: int, key: SigningKey, why: str = "") -> SignedMap:
+    """Return a map as signed bytes. Errors: `BadInput` for what no agent takes."""
+    classes = tuple(sorted({*new.mixes, *new.prefixes.values(), *(band.class_name for band in new.bands)}))
+    if len(classes) > MOST_CLASSES:
+        raise BadInput(f"a map has at most {MOST_CLASSES} classes, not {len(classes)}")
+    table = table_of(new.prefixes, {name: number for number, name in enumerate(classes)})
     form = HeadForm(
-        FORM, manager, new.term, new.version, made_ns, new.not_after_ns, table.digest, classes,
-        {name: dict(pairs_form(profile.settings)) for name, profile in new.profiles.items()},  # type: ignore[arg-type]
-        dict(new.mixes), tuple((band.up_to_us, band.class_name) for band in new.bands), new.key, new.holdback,
-        new.epoch_s, tuple(new.ports), float(new.lease_s), why[:255],
-    )  # fmt: skip
+        form=FORM,
+        manager=manager,
+        term=new.term,
+        version=new.version,
+        made_ns=made_ns,
+        not_after_ns=new.not_after_ns,
+        digest=table.digest,
+        classes=classes,
+        profiles={name: dict(pairs_form(profile.settings)) for name, profile in new.profiles.items()},  # type: ignore[arg-type]
+        mixes=dict(new.mixes),
+        bands=tuple((band.up_to_us, band.class_name) for band in new.bands),
+        key=new.key,
+        holdback=new.holdback,
+        epoch_s=new.epoch_s,
+        ports=tuple(new.ports),
+        lease_s=float(new.lease_s),
+        why=why[:255],
+    )
     try:
         head_bytes = _ENCODER.encode(form)
         head = read_head(head_bytes)
@@ -226,7 +165,7 @@ def read_head(data: bytes) -> HeadForm:
     if ends != sorted(set(ends)) or any(name not in head.mixes for _, name in head.bands):
         raise MapRefused("bands of round-trip time do not ascend, or name a class without a mix")
     if head.not_after_ns <= head.made_ns:
-        raise MapRefused("the map is void since it was made")
+        raise MapRefused("the map expires before it was made")
     return head
 
 
@@ -237,17 +176,11 @@ def _decoded(decoder: Decoder[T], data: bytes) -> T:
         raise MapRefused(f"not a map: {str(error)[:200]}") from error
 
 
-def document(new: SignedMap, base: MapTable | None = None) -> bytes:
-    """Return a version as bytes: whole, or as the difference to a table."""
-    if base is None:
-        table = new.table
-        columns = [column.tobytes() for column in (table.v4, table.class4, table.v6, table.class6)]
-        return _ENCODER.encode(DocumentForm(new.head_bytes, new.signature, b"", *columns))
-    known = new.change if new.base == base.digest else None
-    change = difference(base, new.table) if known is None else known
-    put = change.put
-    columns = [column.tobytes() for column in (put.v4, put.class4, put.v6, put.class6, change.drop4, change.drop6)]
-    return _ENCODER.encode(DocumentForm(new.head_bytes, new.signature, base.digest, *columns))
+def document(new: SignedMap) -> bytes:
+    """Return a version as bytes."""
+    table = new.table
+    columns = [column.tobytes() for column in (table.v4, table.class4, table.v6, table.class6)]
+    return _ENCODER.encode(DocumentForm(new.head_bytes, new.signature, b"", *columns))
 
 
 def chunks(data: bytes) -> list[bytes]:
@@ -258,30 +191,25 @@ def chunks(data: bytes) -> list[bytes]:
     return parts
 
 
-def opened(data: bytes, key: VerifyKey, base: MapTable | None) -> OpenedMap:
-    """Return a document's map, checked; `base`: the table in force here. Errors: `MapRefused`."""
+def opened(data: bytes, key: VerifyKey) -> OpenedMap:
+    """Return a document's map, checked. Errors: `MapRefused`."""
     form = _decoded(_DOCUMENT, data)
     try:
         key.verify(form.head, form.signature)
     except (CryptoError, ValueError) as error:
         raise MapRefused("its signature is not the manager's") from error
     head = read_head(form.head)
+    if form.base:
+        raise MapRefused("it is the difference to another map, as configtron 0.2 sent it: upgrade the manager")
     try:
-        put = table_from(form.v4, form.class4, form.v6, form.class6)
-        change = TableChange(put, keys4_from(form.drop4), keys6_from(form.drop6)) if form.base else None
+        table = table_from(form.v4, form.class4, form.v6, form.class6)
     except BadInput as error:
         raise MapRefused(str(error)) from error
-    if change is not None and (base is None or base.digest != form.base):
-        raise MapRefused(WRONG_BASE)
-    table = put if change is None or base is None else apply_change(base, change)
     if table.digest != head.digest:
         raise MapRefused("its table is not the one that was signed")
     if any(len(column) and int(column.max()) >= len(head.classes) for column in (table.class4, table.class6)):
         raise MapRefused("a prefix has a class without a name")
-    return OpenedMap(head, table, change)
-
-
-WRONG_BASE = "it is the difference to a table that is not in force here"
+    return OpenedMap(head, table)
 
 
 def fleet_map(head: HeadForm, prefixes: Mapping[str, str]) -> FleetMap:

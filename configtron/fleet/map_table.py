@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Prefix -> class as sorted columns, the large part of a map: its digest, and the difference between two tables.
+"""Prefix -> class as sorted columns, the large part of a map, and their digest.
 
 An IPv4 prefix is one unsigned integer, address * 256 + length; an IPv6 prefix is 17 bytes, the address and the length.
 A class is a number that the map's head gives a name (`map_document.py`). Equal tables are equal byte for byte, so
@@ -37,29 +37,21 @@ def _none(kind: np.dtype[Any]) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class MapTable:
-    """Prefixes in ascending order of their keys, each once, and the class of each.
-
-    same_keys   `keys_digest` of another table with the same prefixes; b"": compute it
-    """
+    """Prefixes in ascending order of their keys, each once, and the class of each."""
 
     v4: Keys4 = field(default_factory=lambda: _none(V4))
     class4: Classes = field(default_factory=lambda: _none(CLASS))
     v6: Keys6 = field(default_factory=lambda: _none(V6))
     class6: Classes = field(default_factory=lambda: _none(CLASS))
-    same_keys: bytes = b""
 
     def __len__(self) -> int:
         return len(self.v4) + len(self.v6)
 
     @cached_property
-    def keys_digest(self) -> bytes:
-        """Return a 32-byte hash of the prefixes, without their classes."""
-        return self.same_keys or _digest(f"{len(self.v4)} {len(self.v6)} ".encode(), self.v4, self.v6)
-
-    @cached_property
     def digest(self) -> bytes:
         """Return a 32-byte hash of the prefixes and their classes."""
-        return _digest(self.keys_digest, self.class4, self.class6)
+        keys = _digest(f"{len(self.v4)} {len(self.v6)} ".encode(), self.v4, self.v6)
+        return _digest(keys, self.class4, self.class6)
 
 
 def _digest(head: bytes, *columns: NDArray[Any]) -> bytes:
@@ -67,19 +59,6 @@ def _digest(head: bytes, *columns: NDArray[Any]) -> bytes:
     for column in columns:
         found.update(np.ascontiguousarray(column).data)
     return found.digest()
-
-
-@dataclass(frozen=True, eq=False)
-class TableChange:
-    """The difference between two tables. put: prefixes that are new or have another class; drop4, drop6: prefixes that
-    were removed."""
-
-    put: MapTable
-    drop4: Keys4 = field(default_factory=lambda: _none(V4))
-    drop6: Keys6 = field(default_factory=lambda: _none(V6))
-
-    def __len__(self) -> int:
-        return len(self.put) + len(self.drop4) + len(self.drop6)
 
 
 def table_of(prefixes: Mapping[str, str], ids: Mapping[str, int]) -> MapTable:
@@ -140,61 +119,9 @@ def prefixes_of(table: MapTable, classes: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def dropped_of(change: TableChange) -> list[str]:
-    """Return the prefixes that a change removes."""
-    return [*map(text4, change.drop4.tolist()), *map(text6, change.drop6.tolist())]
-
-
-def difference(base: MapTable, new: MapTable) -> TableChange:
-    """Return the change from one table to another; O(n log n) in the number of prefixes."""
-    put4, drop4 = _difference(base.v4, base.class4, new.v4, new.class4)
-    put6, drop6 = _difference(base.v6, base.class6, new.v6, new.class6)
-    return TableChange(MapTable(new.v4[put4], new.class4[put4], new.v6[put6], new.class6[put6]), drop4, drop6)
-
-
-def _difference(old: Any, old_classes: Classes, new: Any, new_classes: Classes) -> tuple[Any, Any]:
-    """Return (mask of the keys of `new` that were added or changed, keys of `old` that were removed)."""
-    at, there = _find_keys(old, new)
-    same = there.copy()
-    same[there] = old_classes[at[there]] == new_classes[there]
-    _, stays = _find_keys(new, old)
-    return ~same, old[~stays]
-
-
-def _find_keys(keys: Any, wanted: Any) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Return the index of each wanted key, or where it would be inserted, and whether it is there."""
-    at = np.searchsorted(keys, wanted)
-    there = np.zeros(len(wanted), dtype=np.bool_)
-    inside = at < len(keys)
-    there[inside] = keys[at[inside]] == wanted[inside]
-    return at, there
-
-
-def apply_change(base: MapTable, change: TableChange) -> MapTable:
-    """Return the table after a change."""
-    v4, class4 = _apply_change(base.v4, base.class4, change.put.v4, change.put.class4, change.drop4)
-    v6, class6 = _apply_change(base.v6, base.class6, change.put.v6, change.put.class6, change.drop6)
-    # where only classes change, the keys (four fifths of the bytes) keep their digest
-    same = base.keys_digest if v4 is base.v4 and v6 is base.v6 else b""
-    return MapTable(v4, class4, v6, class6, same)
-
-
-def _apply_change(keys: Any, classes: Classes, put: Any, put_classes: Classes, drop: Any) -> tuple[Any, Classes]:
-    gone, there = _find_keys(keys, drop)
-    # copy a column only if it changes: most changes only give prefixes another class
-    if there.any():
-        keys, classes = np.delete(keys, gone[there]), np.delete(classes, gone[there])
-    at, there = _find_keys(keys, put)
-    classes = classes.copy()
-    classes[at[there]] = put_classes[there]
-    if there.all():
-        return keys, classes
-    return np.insert(keys, at[~there], put[~there]), np.insert(classes, at[~there], put_classes[~there])
-
-
 def table_from(v4: bytes, class4: bytes, v6: bytes, class6: bytes) -> MapTable:
     """Parse and check received columns: sorted keys, no duplicates, no host bits. Errors: `BadInput`."""
-    keys4, keys6 = keys4_from(v4), keys6_from(v6)
+    keys4, keys6 = _keys4(v4), _keys6(v6)
     classes = [_column(data, CLASS) for data in (class4, class6)]
     if (len(keys4), len(keys6)) != (len(classes[0]), len(classes[1])):
         raise BadInput("the map's columns differ in length")
@@ -207,8 +134,7 @@ def _column(data: bytes, kind: np.dtype[Any]) -> Any:
     return np.frombuffer(data, dtype=kind).copy()
 
 
-def keys4_from(data: bytes) -> Keys4:
-    """Parse and check IPv4 keys. Errors: `BadInput`."""
+def _keys4(data: bytes) -> Keys4:
     keys: Keys4 = _column(data, V4)
     length = keys & np.uint64(255)
     address = keys >> np.uint64(8)
@@ -219,8 +145,7 @@ def keys4_from(data: bytes) -> Keys4:
     return keys
 
 
-def keys6_from(data: bytes) -> Keys6:
-    """Parse and check IPv6 keys. Errors: `BadInput`."""
+def _keys6(data: bytes) -> Keys6:
     keys: Keys6 = _column(data, V6)
     _check_keys(keys, _has_host_bits(keys.tolist()))
     return keys

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Every frame between an agent and its manager: typed, bounded, and of a protocol version that is checked first.
 
-    agent -> manager   AgentHello, Want, MapResult, OutcomeBatch, Query, Beat, Objection
-    manager -> agent   Welcome, MapOffer, Chunk, Receipt, QueryAnswer, Rebuff
+    agent -> manager   AgentHello, Beat, Want, MapResult, OutcomeBatch, Query
+    manager -> agent   Welcome, Chunk, Receipt, QueryAnswer, Rebuff
 
 A frame is one byte of protocol version, then MessagePack: an array whose first element is the name of the message.
 Rules for this file: pure; every text, list and number has a bound; a field is never reused with another meaning, a
@@ -25,8 +25,8 @@ from configtron.model.fleet import ARM, OutcomeRow
 
 T = TypeVar("T")
 
-# Raised when a field changes its meaning.
-PROTOCOL = 1
+# Raised when a field changes its meaning; 1 was that of version 0.2.
+PROTOCOL = 2
 # Bytes of a frame, and of a chunk of a map within one.
 MOST_FRAME, CHUNK = 1 << 20, 256 << 10
 # Chunks of one map: 64 MiB, a map of six million prefixes.
@@ -100,12 +100,10 @@ class Beat(Struct, frozen=True, array_like=True, tag="beat"):
 
 
 class Want(Struct, frozen=True, array_like=True, tag="want"):
-    """An agent asks for chunks, `first` to the last, of a version; `digest` names the table that it has."""
+    """An agent asks for a version, whole."""
 
     term: Count
     version: Count
-    digest: Digest = b""
-    first: Count = 0
 
 
 class MapResult(Struct, frozen=True, array_like=True, tag="applied"):
@@ -173,39 +171,20 @@ class Query(Struct, frozen=True, array_like=True, tag="query"):
     rtt_us: Count = 0
 
 
-class Objection(Struct, frozen=True, array_like=True, tag="objection"):
-    """An agent refuses a manager, for the later one that it obeys."""
-
-    term: Count
-    manager: Text
-    reason: Line
-
-
 class Welcome(Struct, frozen=True, array_like=True, tag="welcome"):
-    """The manager's answer to `AgentHello` and `Beat`: which map is current; version 0: none yet."""
+    """The manager's answer to `AgentHello` and `Beat`, and its news of a map: which one is current; version 0: none."""
 
     manager: Text
     term: Count
     version: Count = 0
-    digest: Digest = b""
-
-
-class MapOffer(Struct, frozen=True, array_like=True, tag="offer"):
-    """Published to all: a version exists. A hint that saves waiting for the next beat, and nothing else."""
-
-    manager: Text
-    term: Count
-    version: Count
-    digest: Digest
 
 
 class Chunk(Struct, frozen=True, array_like=True, tag="chunk"):
-    """Part `number` of `count` of a version's document, made against the table `base`; b"": whole."""
+    """Part `number` of `count` of a version's document."""
 
     manager: Text
     term: Count
     version: Count
-    base: Digest
     number: Annotated[int, Meta(ge=0, lt=MOST_CHUNKS)]
     count: Annotated[int, Meta(ge=1, le=MOST_CHUNKS)]
     part: Annotated[bytes, Meta(max_length=CHUNK)]
@@ -238,31 +217,8 @@ class Rebuff(Struct, frozen=True, array_like=True, tag="rebuff"):
     reason: Line
 
 
-class NextKey(Struct, frozen=True, array_like=True, tag="next-key"):
-    """The CURVE key that the manager will have, signed by the key that signs maps; `serial` rises with each."""
-
-    manager: Text
-    term: Count
-    curve: Annotated[str, Meta(min_length=40, max_length=40)]
-    serial: Count
-    signature: Annotated[bytes, Meta(min_length=64, max_length=64)]
-
-
-class KeyHeld(Struct, frozen=True, array_like=True, tag="key-held"):
-    """An agent has written that key down."""
-
-    serial: Count
-
-
-FromAgent = AgentHello | Beat | Want | MapResult | OutcomeBatch | Query | Objection | KeyHeld
-FromManager = Welcome | MapOffer | Chunk | Receipt | QueryAnswer | Rebuff | NextKey
-
-
-def key_text(curve: str, serial: int) -> bytes:
-    """Return what is signed of a `NextKey`: no other document that the key signs begins so."""
-    return f"configtron next key {serial} {curve}".encode()
-
-
+FromAgent = AgentHello | Beat | Want | MapResult | OutcomeBatch | Query
+FromManager = Welcome | Chunk | Receipt | QueryAnswer | Rebuff
 _ENCODER = Encoder()
 _OF_AGENT: Decoder[FromAgent] = Decoder(FromAgent)
 _OF_MANAGER: Decoder[FromManager] = Decoder(FromManager)

@@ -7,7 +7,8 @@ Method     Connections that sent more than the default initial window are report
            loads (`plan_book.py`); a connection with a doubt, or whose profile was set anew, is no choice's result.
            A row is an `OutcomeRow` whose failure is `END_STATE`: numbered, spooled and stored once like all others,
            but in the table of end states.
-Reads as   `EndReport`; `row_of` and `state_of` are the two ends of its way to the store.
+Reads as   `OutcomeRow` without agent, boot and number, which the process that spools it adds; `state_of` is the other
+           end of its way to the store.
 Fails as   counts: "end not reported: ..." by reason, "end without ..." for each column that the driver has not
 Source     `initial/end_states.py`
 """
@@ -17,9 +18,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from ipaddress import ip_network
-from typing import Any, NamedTuple
+from typing import Any
 
-from configtron.intake.pageloads.request_join import DrawnArm
+from configtron.intake.pageloads.plan_book import DrawnArm
 from configtron.learner.initial.end_states import DEFAULT_WINDOW, OTHER, end_of
 from configtron.learner.window_classes import strategy_of
 from configtron.model.close_records import RESUMPTIONS, CloseRecord, OpenRecord, PackedRecords
@@ -32,15 +33,6 @@ NUMBERS = ("min_rtt_ms", "max_rtt_ms", "max_cwnd", "packets_in", "packets_out")
 BOUND, RESUMED = "bound", "resumed"
 
 
-class EndReport(NamedTuple):
-    """An ended connection. at_ns: when it began, wall clock; numbers: columns of `EndStates` that are known."""
-
-    drawn: DrawnArm
-    at_ns: int
-    loss: float | None
-    numbers: dict[str, float]
-
-
 class EndReports:
     """Chooses which ends are reported. describe: what a connection's client was given, from its record and address;
     draws: the records have it themselves."""
@@ -49,7 +41,7 @@ class EndReports:
         self.counts: Counter[str] = Counter()
         self._describe, self._draws = describe, draws
         self._of_prefix: Counter[str] = Counter()
-        self._minute, self._reports = -1, list[EndReport]()
+        self._minute, self._reports = -1, list[OutcomeRow]()
 
     def take(self, record: CloseRecord, since_boot_ns: int) -> None:
         """Take a connection's end. since_boot_ns: wall clock less CLOCK_BOOTTIME, ns."""
@@ -99,23 +91,18 @@ class EndReports:
         elif self._draws and record.opened.profile == "":
             # The kernel's record: nothing was set, whichever plan was in force.
             drawn = drawn._replace(doubt="")
-        self._reports.append(EndReport(drawn, record.opened.start_ns + since_boot_ns, found["loss"], numbers))
+        at_ns = max(record.opened.start_ns + since_boot_ns, 0)
+        self._reports.append(OutcomeRow(
+            "", "", 0, at_ns, "", drawn.prefix, drawn.unit, None, drawn.term, drawn.map_version, drawn.epoch,
+            profile=drawn.profile, propensity=drawn.propensity, held=drawn.held, failure=END_STATE, teaches=False,
+            why_not=drawn.doubt, loss=found["loss"], more=numbers,
+        ))  # fmt: skip
         self.counts["end reported"] += 1
 
-    def reports(self) -> list[EndReport]:
+    def reports(self) -> list[OutcomeRow]:
         """Return the reports since the last call."""
         found, self._reports = self._reports, []
         return found
-
-
-def row_of(report: EndReport, agent: str, boot: str, sequence: int) -> OutcomeRow:
-    """Return a report as a row."""
-    drawn = report.drawn
-    return OutcomeRow(
-        agent, boot, sequence, max(report.at_ns, 0), "", drawn.prefix, drawn.unit, None, drawn.term, drawn.map_version,
-        drawn.epoch, profile=drawn.profile, propensity=drawn.propensity, held=drawn.held, failure=END_STATE,
-        teaches=False, why_not=drawn.doubt, loss=report.loss, more=report.numbers,
-    )  # fmt: skip
 
 
 def state_of(row: OutcomeRow) -> Mapping[str, Any]:

@@ -57,15 +57,16 @@ def check_text(name: str, value: object) -> None:
 
     Errors: `BadInput`.
     """
-    for text in texts_in(value):
+    for one in _texts_in(value):
+        text = str(one)
         if "\0" in text:
             raise BadInput(f"{name}: {text[:SHOWN]!r} has a NUL in it")
         try:
             text.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError as error:
             raise BadInput(f"{name}: {text[:SHOWN]!r} has half of a character in it; write UTF-8") from error
-    if hasattr(value, "__fspath__"):
-        check_path(name, str(value))
+        if hasattr(one, "__fspath__"):
+            check_path(name, text)
 
 
 def check_path(name: str, path: str) -> None:
@@ -75,13 +76,13 @@ def check_path(name: str, path: str) -> None:
         raise BadInput(f"{name}: {long[:SHOWN]}...: a file's name has at most {LONGEST_NAME} bytes")
 
 
-def texts_in(value: object) -> Iterator[str]:
-    """Yield a text, the text of a path, or those in a list, a tuple, a dict or a dataclass; nothing of other values."""
+def _texts_in(value: object) -> Iterator[object]:
+    """Yield a text, a path, or those in a list, a tuple, a dict or a dataclass; nothing of other values."""
     if isinstance(value, str) or hasattr(value, "__fspath__"):
-        yield str(value)
+        yield value
     elif isinstance(value, list | tuple | dict):
         for one in value.items() if isinstance(value, dict) else value:
-            yield from texts_in(one)
+            yield from _texts_in(one)
     elif is_dataclass(value):
         for field in fields(value):
-            yield from texts_in(getattr(value, field.name))
+            yield from _texts_in(getattr(value, field.name))

@@ -158,17 +158,6 @@ def unit_of(address: str | IPv4Address | IPv6Address) -> int:
     return 0xFFFF << 32 | int(parsed) & 0xFFFF_FFFF
 
 
-def siphash(key: Key, first: int, second: int) -> int:
-    """Return SipHash-2-4 of two words of 64 bits, siphash_2u64()."""
-    # numpy takes longer to load than a command of `tune` that draws nothing may take
-    import numpy as np
-
-    from configtron.model.siphash import hashes
-
-    words = np.array([second & _WORD], dtype=np.uint64)
-    return int(hashes((key.first, key.second), first, words)[0])
-
-
 def propensity(plan: Plan, mix: Mix, arm: int | None) -> float:
     """Return how likely an arm of a mix is, None for a client that is held back."""
     share = plan.holdback / PARTS

@@ -7,6 +7,8 @@ A failed measurement is no exception but a reason in a verdict.
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 # Exit codes of every verb (docs/formats.md).
 DONE, CONDITION, USAGE, PARTIAL, NOTHING, PRIVILEGE, REFUSED, UNWRITTEN, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 7, 130
@@ -24,6 +26,10 @@ class BadInput(ConfigtronError):
     """A file, list, option or name is unusable. The message states the fault, its place and the next step."""
 
     code = USAGE
+
+    def __str__(self) -> str:
+        """Return the message as one line, also where it quotes a text of several."""
+        return super().__str__().replace("\n", "\\n")
 
 
 class Busy(BadInput):
@@ -54,6 +60,20 @@ def cannot_write(path: object, error: OSError, remedy: str = "") -> ConfigtronEr
     """Return the error for an unwritable file: `Unwritten` for an error of `CANNOT_WRITE`, else `BadInput`."""
     kind = Unwritten if error.errno in CANNOT_WRITE else BadInput
     return kind(f"{path}: {error.strerror or error}{remedy}")
+
+
+@contextmanager
+def file_errors() -> Iterator[None]:
+    """Turn an `OSError` that names a file into a `ConfigtronError` of one line; a broken pipe passes."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        if error.filename is None:
+            raise
+        kind = Unwritten if error.errno in CANNOT_WRITE else ConfigtronError
+        raise kind(repr(str(error.filename))[1:-1] + f": {error.strerror or error}") from error
 
 
 def code_of(error: OSError) -> int:

@@ -28,10 +28,9 @@ __all__ = [
     "TABLE2",
     "TUNABLE",
     "KernelNames",
-    "space_size",
 ]
 
-# Settable knobs: CT Table 1, whose product is CT's space of configurations (`space_size`), with HC Table 2 in `note`.
+# Settable knobs: CT Table 1, whose product is CT's space of configurations, with HC Table 2 in `note`.
 TUNABLE: tuple[Knob, ...] = (
     Knob(
         "tcp_congestion_control",
@@ -199,11 +198,3 @@ KERNEL: Mapping[str, KernelNames] = {
     "resume_rtt": KernelNames((21, "RESUME_RTT")),
     "tcp_window_scaling": KernelNames(sysctl="tcp_window_scaling"),
 }
-
-
-def space_size() -> int:
-    """Return the number of configurations in CT's space: the product of Table 1's values."""
-    size = 1
-    for knob in TUNABLE:
-        size *= len(knob.values)
-    return size

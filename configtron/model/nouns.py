@@ -186,7 +186,7 @@ class Trace:
         return ((i, p) for i, p in enumerate(self.packets) if p.way == "in")
 
 
-# Grades of a verdict, best first (`docs/grades.md`).
+# Grades of a verdict, best first (`docs/fingerprint.md`).
 GRADES = ("A", "B", "C", "L", "N")
 
 

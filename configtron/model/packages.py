@@ -31,6 +31,7 @@ PACKAGES: dict[str, Package] = {
     "numpy": Package("numpy", debian="python3-numpy"),
     "maxminddb": Package("maxminddb", debian="python3-maxminddb"),
     "zstandard": Package("zstandard", debian="python3-zstandard"),
+    "lazy_loader": Package("lazy_loader"),
     "scapy": Package("scapy", "craft", "python3-scapy"),
     "h2": Package("h2", "lab", "python3-h2"),
     "scipy": Package("scipy", "learn", "python3-scipy"),

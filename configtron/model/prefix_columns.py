@@ -6,7 +6,7 @@ Method     One array has the prefixes, sorted as bytes, which is the order of th
            array has the number of each prefix's profile. Lines and JSON are parsed, and JSON is written, by numpy
            operations on all bytes at once. Two tables are compared array by array.
 Reads as   `Mapping[str, str]`, prefix -> profile; single items are strings.
-Fails as   None from `columns_of_lines` and `columns_of_json` for text of another form; their callers then parse it
+Fails as   None from `rows_of_lines` and `columns_of_json` for text of another form; their callers then parse it
            entry by entry.
 Differs    from a dictionary: keys are sorted, and it is immutable.
 """
@@ -210,14 +210,11 @@ def number_names(names: Texts) -> tuple[Numbers, tuple[str, ...]]:
     return numbers, tuple(name.decode() for name in found)
 
 
-def columns_of_lines(data: bytes) -> PrefixColumns | None:
-    """Parse lines `PREFIX NAME`; return None for any other form. Prefixes and names are not checked."""
-    rows = rows_of_lines(data)
-    return None if rows is None else sorted_columns(*rows)
-
-
 def rows_of_lines(data: bytes) -> tuple[Texts, Numbers, tuple[str, ...]] | None:
-    """The same in the order of the lines: (n,) prefixes, (n,) the index of the name of each, and the names."""
+    """Parse lines `PREFIX NAME` in their order: (n,) prefixes, (n,) the index of the name of each, and the names.
+
+    None for any other form. Prefixes and names are not checked.
+    """
     text = np.frombuffer(data if data.endswith(b"\n") else data + b"\n", np.uint8)
     ends = np.flatnonzero(text == NEWLINE)
     blanks = np.flatnonzero(text == BLANK)

@@ -133,16 +133,6 @@ def observation_of(form: Json) -> Observation:
         raise BadInput(f"not an observation: {error}") from error
 
 
-def observation_to_json(observation: Observation) -> str:
-    """One observation, one line."""
-    return canonical(observation_form(observation))
-
-
-def observation_from_json(text: str) -> Observation:
-    """The observation in that line."""
-    return observation_of(_parsed(text))
-
-
 def result_to_json(result: Result) -> str:
     """One result, one line."""
     form: dict[str, Json] = {

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from configtron.model.bounds import check_path, check_texts
+from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile, Value
 
 # From so many prefixes on they are read, compared and written as columns (`prefix_columns.py`): below it loading numpy
@@ -36,6 +37,8 @@ class Place:
     def __post_init__(self) -> None:
         """Check texts and names. Errors: `BadInput`."""
         check_texts(self)
+        if not self.listen.isprintable():
+            raise BadInput(f"listen: {self.listen!r} names no port")
         for name, value in (("netns", self.netns), ("interface", self.interface), ("cgroup", self.cgroup)):
             check_path(name, value)
 

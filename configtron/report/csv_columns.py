@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The columns of every CSV that `report/` writes with a fixed head, in order; `docs/fields.md` explains them.
+"""The columns of every CSV that `report/` writes with a fixed head, in order; `docs/fingerprint.md` explains them.
 
 Two heads are made of other tables: that of `fingerprint pcap` of a connection's columns (CONNECTION_COLUMNS of
 `fingerprint/passive/summary.py`, joined in `connections.py`), that of `fingerprint live` and `socket` of a context's

@@ -259,7 +259,7 @@ def total(result: Score) -> TroubleScore:
 
 
 def family(reason: str) -> str:
-    """Return the family of a reason, as docs/reasons.md lists it: "tls:*" for "tls:not-tls"."""
+    """Return the family of a reason, as docs/fingerprint.md lists it: "tls:*" for "tls:not-tls"."""
     name, colon, _ = reason.partition(":")
     return f"{name}:*" if colon else reason
 

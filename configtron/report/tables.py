@@ -28,7 +28,7 @@ CRAFTED = ("craft",)
 OVERVIEW_SPARE = ("h2_max_concurrent_streams", "http_clear", "data_rto", "http_version")
 UNITS = {"icw": "segments", "synack_rto": "s", "data_rto": "s", "rwin": "bytes"}
 SHORT_PAGE = "icw >= n: the page is too short to fill the window: name a longer one by --path"
-# The reason of a host that answers a SYN with a reset (docs/reasons.md).
+# The reason of a host that answers a SYN with a reset (docs/fingerprint.md).
 REFUSED = "refused"
 # Details in which a verdict keeps what its trials do not share.
 DISAGREEMENTS = ("seen", "differs")

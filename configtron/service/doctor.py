@@ -91,7 +91,7 @@ def _learn_checks(options: DoctorOptions) -> list[Check]:
 
 
 def _ready_check(ready: ReadinessCheck, serving: bool) -> Check:
-    """Judge one requirement of docs/outcomes.md. serving: a reader runs; without one, a short queue loses nothing."""
+    """Judge one requirement of docs/learn.md. serving: a reader runs; without one, a short queue loses nothing."""
     state = READY.get(ready.state, NOT_HERE)
     if state == RED and ready.state != PROXIED and not serving:
         state = NOT_HERE

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The PLT-tensors that ship with the package: `configtron/tensors/NAME.npz`, measured in the lab (docs/tensor.md)."""
+"""The PLT-tensors that ship with the package: `configtron/tensors/NAME.npz`, measured in the lab (docs/studies.md)."""
 
 from __future__ import annotations
 

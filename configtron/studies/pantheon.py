@@ -135,8 +135,7 @@ def evaluated(
         standings.facts(found),
         "User-space schemes are written anew from their papers; no tunnel, one clock; three flows are counted only "
         "while all are there. The policers (pantheon:7 to 12) are queues of one packet, which lose whatever is sent at "
-        "once: what TCP makes of them is TCP's doing; datagrams sent evenly get through (benchmarks/emulators.py, "
-        "capacity).",
+        "once: what TCP makes of them is TCP's doing; datagrams sent evenly get through.",
         (("seed", str(seed)), ("runs", str(plan.runs)), ("paths", " ".join(plan.paths)),
          ("schemes", " ".join(plan.schemes)), ("seconds", f"{plan.duration_s:g}")),
         "; ".join(f"{name}: {why}" for name, why in missing.items()),

@@ -196,7 +196,7 @@ def documents(stage: Path, own: Distribution, packages: list[Distribution]) -> N
     (folder / "copyright").write_text("\n".join(_copyright(own, packages)))
     shutil.copy(ROOT / "CHANGELOG.md", folder / "changelog")
     _gzip(folder / "changelog")
-    for name in ("fleet.md", "outcomes.md"):
+    for name in ("fleet.md", "learn.md"):
         shutil.copy(ROOT / "docs" / name, folder)
 
 

@@ -32,7 +32,6 @@ from configtron.model.nouns import FIN, RST, SYN
 CAUSES = ("rto", "tlp", "fast", "unneeded", "other")
 REORDERED, HOLE = "reordered", "hole"
 KINDS = (*CAUSES, REORDERED, HOLE)
-NS = 1_000_000_000
 # A timer is a round trip plus 200 ms on Linux, plus 100 ms or more elsewhere; a tail loss probe comes after two round
 # trips.
 TIMER_NS = 90_000_000

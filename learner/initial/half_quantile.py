@@ -30,7 +30,7 @@ from configtron.learner.initial.naive_bayes import network_around
 
 QUANTILE, PART, MOST_WINDOW = 0.25, 0.5, 100
 # Exponent by which a longer handshake shrinks the window, and over how many saved round trips a handshake says that a
-# queue stands: found beside a cubic flow on the seeds 301 and 304 (decision 0047).
+# queue stands: found beside a cubic flow on the seeds 301 and 304.
 SHRINKING, QUEUED = 1.5, 1.15
 
 

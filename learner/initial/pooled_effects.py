@@ -8,7 +8,7 @@ Method     A prefix votes once in each group that it has connections in: the mea
            normal prior). Groups of fewer than `LEAST_VOTERS` prefixes have no effect of their own.
 Reads as   `Effects` by name; a name never seen has effect 0 and the level's whole variance
 Differs    a bounded vote still moves a small group: a prefix never seen leans on the votes of its own network's few
-           prefixes (`python -m benchmarks.initial_windows` prints by how much). Without a bound (`bounded=False`)
+           prefixes (`tests/learner/test_forged_traffic.py` has by how much). Without a bound (`bounded=False`)
            votes are the plain means, and a prefix weighs what its connections weigh
 Source     Huber, Annals of Mathematical Statistics 35, 73 (1964); Efron and Morris (1973)
 """

@@ -13,9 +13,12 @@ Stop when  a cell's search by the rule above, or, where other programs decide, w
            ensemble never.
 Reads as   one configuration per cell and its arm: lhc, gp, tree, greedy, epsilon.
 Fails as   before the first tree: a searched cell's own best (greedy); a client of no class: Default.
-Differs    where CT is silent or ambiguous, each an argument here: measurement 0019. CT bounds randomness by an operator
-           in one place and tests on a cell's sessions in another: `Ensemble` reads the bound as one on all tests,
-           `unbounded` as one on the epsilon bandit alone.
+Differs    where CT is silent or ambiguous, each an argument here. "80 as the minimum number of leaf nodes" is 80
+           samples in a leaf. A process is that of a class and a website, not of a class: page load times differ
+           several-fold between sites. The tree predicts one configuration, since knobs do not act by themselves, and
+           learns from the best observed mean, which is often one lucky load. Epsilon is 0.1, constant; an iteration of
+           CT's Figure 6a is an update. CT bounds randomness by an operator in one place and tests on a cell's sessions
+           in another: `Ensemble` reads the bound as one on all tests, `unbounded` as one on the epsilon bandit alone.
 Source     CT sections 4.1.2 and 5.
 """
 

@@ -14,7 +14,8 @@ Method     `linear.Model` on sums per cell and configuration. At each update tab
 Stop when  never: exploration shrinks with the posterior.
 Reads as   a few configurations per cell with their weights; the account; the dropped configurations.
 Fails as   a client of no class, and any cell in which the guardrail passes nothing: Default.
-Differs    from CT's ensemble, which searches every cell on its own: docs/measurements/0019, docs/experiments.md.
+Differs    from CT's ensemble, which searches every cell on its own (docs/experiments.md): with a few hundred noisy
+           loads a cell, no search of single cells distinguishes 168 configurations.
 Source     Agrawal and Goyal 2013; Wu et al. 2016, Kazerouni et al. 2017 (conservative bandits).
 """
 

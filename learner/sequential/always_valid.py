@@ -19,7 +19,7 @@ Source     Robbins 1970; Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas 2024 (a
 
 from __future__ import annotations
 
-from math import exp, inf, log, log1p, sqrt
+from math import inf, log, log1p, sqrt
 
 import numpy as np
 
@@ -44,15 +44,3 @@ def width(variance: float, units: float, error: float, tuned_at: float, *, one_s
     grown = units * rate + 1.0
     chance = log1p(sqrt(grown) / (2.0 * error)) if one_sided else log(sqrt(grown) / error)
     return sqrt(variance * units) * sqrt(2.0 * grown / (units**2 * rate) * chance)
-
-
-def ever_wrong(deviations: float, units: float, tuned_at: float) -> float:
-    """Return the least error of a two-sided sequence that leaves out what is so many standard errors away: a p-value
-    that holds at all times; 1 where none does.
-
-    By the width's formula, solved for the error with r tuned at an error of 5 %.
-    """
-    rate = tuning(tuned_at, 0.05)
-    grown = units * rate + 1.0
-    exponent = deviations**2 * units * rate / (2.0 * grown)
-    return 1.0 if exponent <= 0.0 else min(1.0, sqrt(grown) * exp(-exponent))

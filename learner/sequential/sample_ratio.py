@@ -2,11 +2,9 @@
 """Sample ratio: whether as many loads are reported of each arm as its share of the draw asks for.
 
 Question   Are the loads that arrived those that were drawn, or did an arm lose some of its own?
-Method     Two ways. By shares: units (client and epoch) of each arm against the weights they were drawn by. By
-           connections: of those that were assigned to an arm, how many reported, failed loads counted as reports: a
-           slow arm loses the beacons of users who leave. At one look Pearson's chi-square. Read at every look it
-           would be wrong ever more often, so roll-outs use the mixture of all shares instead (Dirichlet, centred at
-           the weights), whose inverse is a p-value that holds at all times.
+Method     Compare the units (client and epoch) of each arm with the weights that they were drawn by: at one look by
+           Pearson's chi-square. Read at every look it would be wrong ever more often, so roll-outs use the mixture of
+           all shares instead (Dirichlet, centred at the weights), whose inverse is a p-value that holds at all times.
 Stop when  counted.
 Reads as   a p-value; below `ERROR` the ratio is broken and nothing is claimed.
 Fails as   p = 1 where nothing is reported, or only one arm is drawn.
@@ -30,18 +28,6 @@ ERROR = 0.001
 STRENGTH = 100.0
 # Expected units of an arm below which chi-square is not near its distribution.
 LEAST_EXPECTED = 5.0
-
-
-def by_shares(units: Sequence[int], weights: Sequence[float]) -> float:
-    """Return Pearson's p-value of units (k,) against the weights (k,) that they were drawn by, once."""
-    counts, shares = np.asarray(units, dtype=np.float64), np.asarray(weights, dtype=np.float64)
-    expected = counts.sum() * shares / shares.sum()
-    counted = expected > 0.0
-    if (counts[~counted] > 0.0).any():
-        return 0.0
-    if counted.sum() < 2 or expected[counted].min() < LEAST_EXPECTED:
-        return 1.0
-    return _beyond(float(((counts - expected)[counted] ** 2 / expected[counted]).sum()), int(counted.sum()) - 1)
 
 
 def by_strata(strata: Sequence[tuple[Sequence[int], Sequence[float]]]) -> tuple[float, int]:
@@ -74,21 +60,6 @@ def _cells(counts: Floats, weights: Floats) -> tuple[Floats, Floats]:
     least = int(expected.argmin())
     counts[least], expected[least] = counts[least] + few, expected[least] + rest
     return counts, expected
-
-
-def by_connections(assigned: Sequence[int], reported: Sequence[int]) -> float:
-    """Return Pearson's p-value that units assigned to each arm (k,) report equally often (k,), failures counted."""
-    drawn, came = np.asarray(assigned, dtype=np.float64), np.asarray(reported, dtype=np.float64)
-    if (came > drawn).any():
-        return 0.0
-    counted = drawn > 0.0
-    drawn, came = drawn[counted], came[counted]
-    share = came.sum() / drawn.sum() if len(drawn) else 0.0
-    least = min(share, 1.0 - share) * drawn.min() if len(drawn) else 0.0
-    if len(drawn) < 2 or least < LEAST_EXPECTED:
-        return 1.0
-    off = (came - share * drawn) ** 2 / (drawn * share * (1.0 - share))
-    return _beyond(float(off.sum()), len(drawn) - 1)
 
 
 def at_all_times(units: Sequence[int], weights: Sequence[float]) -> float:

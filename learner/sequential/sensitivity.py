@@ -69,11 +69,6 @@ def alarm_bounds(error: float, looks: int = ALARM_LOOKS, tuned_at: float = 0.5) 
     return [width(1.0 / n, n, error, 1000.0 * tuned_at, one_sided=True) * sqrt(n) for n in ends]
 
 
-def needed(one: float, effect: float, drift: float) -> float:
-    """Return units in either arm at the last look, for an effect to be found with the probability of a drift."""
-    return (one * drift / effect) ** 2
-
-
 def found_at(information: Sequence[float], upper: Sequence[float], drift: float) -> tuple[float, float]:
     """Return the probability that a test finds a drift, and the information at which half of those that do have."""
     above = crossings(information, [-inf] * len(upper), upper, drift)[1]

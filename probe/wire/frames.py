@@ -32,8 +32,6 @@ _EXTENSIONS_MOST = 8
 _IPV4 = Struct("!BBHHHBBH4s4s")
 _IPV6 = Struct("!IHBB16s16s")
 _TCP = Struct("!HHIIBBHHH")
-_ETHER_IP = {b"\x08\x00", b"\x86\xdd"}
-_ETHER_VLAN = {b"\x81\x00", b"\x88\xa8"}
 
 
 class Envelope(NamedTuple):
@@ -112,14 +110,6 @@ class Numbers:
 def distance(number: int, base: int) -> int:
     """Return the signed distance on the 32-bit circle."""
     return ((number - base + 0x80000000) & 0xFFFFFFFF) - 0x80000000
-
-
-def without_ethernet(frame: bytes) -> bytes | None:
-    """Return the IP packet inside an Ethernet frame, VLAN tags stripped; None if there is none."""
-    at = 12
-    while frame[at : at + 2] in _ETHER_VLAN:
-        at += 4
-    return frame[at + 2 :] if frame[at : at + 2] in _ETHER_IP else None
 
 
 def dissect(data: bytes, length: int | None = None) -> Dissected | None:

@@ -6,7 +6,7 @@ the measurement. Two ways to keep it quiet, tried in this order:
 
 Unowned   The source address belongs to no kernel in the vantage's namespace, so that packets to it are none of its
           business. Nothing is changed; it is only verified. So it is in namespaces that configtron made; elsewhere an
-          address that is not configured is another host's (`standing.py`).
+          address that is not configured is another host's (`vantage_address.py`).
 Table     The address is the host's. One nft table of our own, `configtron_<pid>_<start>`, drops outgoing RSTs that
           leave from our port range and do not carry our mark. Our own RSTs carry it. The range must lie outside the
           kernel's ephemeral one (net.ipv4.ip_local_port_range), so that no ordinary connection can be using it; no

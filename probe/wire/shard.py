@@ -36,6 +36,8 @@ from configtron.probe.wire.shared_spacing import SharedSpacing
 
 # The targets of a shard that names none itself: a file in its folder.
 TARGETS = "targets.jsonl"
+# A shard as a worker reads it: a file in its folder.
+SHARD = "shard.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,7 @@ def perform(
     go_on: Callable[[], bool] = lambda: True,
     forbidden: Forbidden = lambda host, address: "",
     beside: Beside | None = None,
+    attempt: int = 0,
 ) -> None:
     """Make the missing calls of a shard.
 
@@ -110,6 +113,7 @@ def perform(
     go_on      called before a target begins; False lets only those under way finish
     forbidden  called before every connection; its answer, unless "", is the reason to refuse it
     beside     what this process shares with others that perform shards of the same campaign, each its own
+    attempt    a number that no earlier attempt at the shard in another folder had
     """
     folder.mkdir(parents=True, exist_ok=True)
     blocklist = Blocklist(shard.blocked, allowed=shard.allowed, special=shard.special)
@@ -117,7 +121,7 @@ def perform(
     ports = range(shard.first_port, shard.last_port + 1)
     # Connections of a killed run may still stand at the servers: a resumed one uses other ports and numbers.
     stored = (folder / JOURNAL).stat().st_size if (folder / JOURNAL).exists() else 0
-    pump = Pump(shard.vantages, ports=ports, seed=shard.seed + stored, agent=shard.agent, turns=spacing,
+    pump = Pump(shard.vantages, ports=ports, seed=shard.seed + stored + attempt, agent=shard.agent, turns=spacing,
                 clock=beside and beside.clock)  # fmt: skip
     ended, addresses = Ended(folder), Addresses(shard.vantages, shard.versions, blocklist)
     unfinished = _unfinished(shard, folder, ended)

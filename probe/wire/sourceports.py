@@ -13,6 +13,8 @@ from random import Random
 
 from configtron.model.errors import Refused
 
+# Our ports: above Linux's ephemeral range (32768-60999), so that no other connection of this host is met.
+PORTS = range(61000, 65000)
 # Twice the maximum segment lifetime of RFC 9293 3.4.2 would be 240 s; Linux forgets after 60 s, Windows after 120 s.
 REMEMBERED_MS = 120 * 1000
 MS, PORT_BITS = 1_000_000, 16

@@ -13,7 +13,7 @@ import pytest
 from configtron.db.outcomes import Outcomes
 from configtron.db.replays import Replays
 from configtron.linux import signals
-from configtron.model.errors import DONE, INTERRUPTED, USAGE
+from configtron.model.errors import DONE, INTERRUPTED, USAGE, BadInput
 from configtron.service.replay.capture_contexts import contexts_of
 from configtron.studies.registry import catalogue, sessions_run
 from configtron.studies.registry.sessions_run import SessionsOptions
@@ -258,7 +258,8 @@ def test_impossible_options_are_refused_at_once(typed: Typed, tmp_path: Path, wo
     assert code == USAGE and out == "" and err.strip()
     if (tmp_path / "l.db").exists():
         with Replays(tmp_path / "l.db") as book:
-            assert book.replays() == []
+            with pytest.raises(BadInput, match="no replay"):
+                book.replay()
 
 
 @pytest.mark.slow

@@ -96,6 +96,6 @@ def _begun(path: Path) -> bool:
         return False
     try:
         with Replays(path, read_only=True) as book:
-            return bool(book.replays())
+            return bool(book.replay())
     except Exception:  # it is being made
         return False

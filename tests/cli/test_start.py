@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from configtron.model.errors import UNWRITTEN
+from tests.support import ROOT
 
 # Each of them costs more than `--version` may.
 HEAVY = "scapy numpy rich dns cryptography ssl asyncio sqlite3 publicsuffixlist idna importlib.metadata".split()
@@ -27,6 +28,26 @@ def test_no_heavy_import(words: list[str]) -> None:
     loaded = set(eval(done.stderr))
     assert [name for name in HEAVY if name in loaded] == []
     assert [name for name in loaded if name.startswith(("configtron.probe", "configtron.lab", "configtron.db"))] == []
+
+
+RECORDING = str(next((ROOT / "fixtures").glob("icw/*/trace.pcapng.gz")))
+# The table of policies lists all folders that have some.
+POLICIES = "configtron.studies.policies"
+
+
+@pytest.mark.parametrize("words", [["probe", "127.0.0.1", "--dry-run"], ["fingerprint", "pcap", RECORDING],
+                                   ["tune", "status"], ["learn", "status"]])  # fmt: skip
+def test_an_operators_command_loads_nothing_of_the_lab_and_the_studies(words: list[str], tmp_path: Path) -> None:
+    script = (
+        "import sys\n"
+        "from configtron.cli.outermost import run\n"
+        f"code = run({['--db', str(tmp_path / 'x.db'), *words]!r})\n"
+        "print(*sys.modules, file=sys.stderr)\n"
+        "sys.exit(code)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    loaded = [name for name in done.stderr.split() if name.startswith(("configtron.lab.", "configtron.studies."))]
+    assert [name for name in loaded if not name.startswith(POLICIES)] == []
 
 
 def test_json_logs(tmp_path: object) -> None:

@@ -16,12 +16,13 @@ import numpy as np
 import pytest
 
 from configtron.db.outcomes import Outcomes
-from configtron.learner.logged import Logged, logged_of, outcomes_of, taught
+from configtron.learner.logged import Logged, logged_of, taught
 from configtron.learner.saved import Recipe, recipe_of
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Context, Decision, Outcome, Profile
 from tests.learner.test_logged import logged
 from tests.support import ROOT
+from tests.support.logged_outcomes import outcomes_of
 from tests.support.worlds import small_classes, small_tensor
 
 TENSOR = small_tensor()

@@ -13,10 +13,10 @@ from configtron.fingerprint.grades import RULE_OF, RULES, GradeRule, printed
 from configtron.fingerprint.merge import merge_all
 from configtron.model.knobs import MEASURED
 from configtron.model.nouns import Observation
-from configtron.probe.wire.placed import read_placed
+from configtron.probe.wire.evidence_reader import read_located
 from tests.support import ROOT
 
-PAGE = ROOT / "docs" / "grades.md"
+PAGE = ROOT / "docs" / "fingerprint.md"
 NEVER = "never"
 # Details that the verdict functions read of exact trials.
 DETAILS = {
@@ -69,7 +69,7 @@ def test_as_many_trials_as_the_row_says_make_b_and_a(knob: str) -> None:
 @pytest.fixture(scope="module")
 def trials() -> Sequence[Observation]:
     files = sorted((ROOT / "fixtures").rglob("*.gz"))
-    return [o for file in files for trace, _ in read_placed(file) for o in read(trace)]
+    return [o for file in files for trace, _ in read_located(file) for o in read(trace)]
 
 
 def test_trials_have_the_grades_that_their_rows_name(trials: Sequence[Observation]) -> None:

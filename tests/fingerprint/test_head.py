@@ -55,11 +55,12 @@ def test_endless_fields_are_cut() -> None:
     assert found["server"] == "x" * FIELD_LIMIT
 
 
-@pytest.mark.parametrize("cut", range(len(HEAD)))
-def test_a_head_cut_off_shows_only_what_is_whole(cut: int) -> None:
-    whole, part = details_of(HEAD), details_of(HEAD[:cut])
-    assert all(whole[name] == value for name, value in part.items() if name not in ("cookies", "status"))
-    assert cut < 9 or status_version(HEAD[:cut]) == "http/1.1"
+def test_a_head_cut_off_shows_only_what_is_whole() -> None:
+    whole = details_of(HEAD)
+    for cut in range(len(HEAD)):
+        part = details_of(HEAD[:cut])
+        assert all(whole[name] == value for name, value in part.items() if name not in ("cookies", "status")), cut
+        assert cut < 9 or status_version(HEAD[:cut]) == "http/1.1"
 
 
 @given(st.binary(max_size=200))

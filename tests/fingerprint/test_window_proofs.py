@@ -12,7 +12,7 @@ from configtron.fingerprint.stream import handshake_of
 from configtron.fingerprint.window import read_window
 from configtron.fingerprint.window_proofs import BETTERED, BOUND, DOUBTS, EXACT, PROOFS, SUPPORT, SUPPORTS
 from configtron.model.nouns import SYN, Packet, Trace
-from configtron.probe.wire.placed import read_placed
+from configtron.probe.wire.evidence_reader import read_located
 from tests.support import ROOT
 
 ROWS = (*PROOFS, *DOUBTS)
@@ -52,7 +52,7 @@ def decided(traces: list[Trace], count: int) -> set[str]:
 @pytest.fixture(scope="module")
 def recorded() -> list[Trace]:
     files = sorted((ROOT / "fixtures").rglob("*.gz"))
-    return [t for file in files for t, _ in read_placed(file) if t.probe.startswith(("icw", "cwnd")) and t.packets]
+    return [t for file in files for t, _ in read_located(file) if t.probe.startswith(("icw", "cwnd")) and t.packets]
 
 
 def test_names_are_given_once_and_effects_are_known() -> None:
@@ -82,7 +82,7 @@ def test_a_conversation_without_fresh_data_is_unverified(recorded: list[Trace]) 
 
 
 def test_a_clients_numbers_below_its_syns_are_compared_as_they_are() -> None:
-    (trace, _), *_ = read_placed(ROOT / "fixtures/icw/4/trace.pcapng.gz")
+    (trace, _), *_ = read_located(ROOT / "fixtures/icw/4/trace.pcapng.gz")
     below = 335_544_319
 
     def moved(packet: Packet) -> Packet:

@@ -15,7 +15,6 @@ from configtron.intake.pageloads import reasons
 from configtron.intake.pageloads.beacon_formats import LCP, PLT, PageLoad, load_fault, page_load
 from configtron.intake.pageloads.error_reports import FailedLoad, failed_loads
 from configtron.intake.pageloads.log_lines import RequestLine, request_line
-from tests.support import ROOT
 from tests.support.pageloads import BOOMERANG, OURS, TOKEN, report
 
 TTFB = {
@@ -263,8 +262,3 @@ def test_reports_that_do_not_count(given: Any, reason: str) -> None:
 @given(st.binary(max_size=200) | JSON.map(lambda value: json.dumps(value).encode()))
 def test_any_report_is_read(body: bytes) -> None:
     assert all(isinstance(one, FailedLoad) or one in reasons.REPORTS for one in failed_loads(body))
-
-
-def test_the_document_has_every_reason_with_its_meaning() -> None:
-    lines = set((ROOT / "docs" / "outcomes.md").read_text().splitlines())
-    assert [name for name, meaning in reasons.ALL.items() if f"| `{name}` | {meaning} |" not in lines] == []

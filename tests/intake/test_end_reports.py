@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ import pytest
 from configtron.db.end_state_rows import EndStateRows
 from configtron.db.fleet import FleetStore
 from configtron.fleet.messages import encode_rows
-from configtron.intake.end_reports import OF_PREFIX, OF_TURN, EndReport, EndReports, row_of
-from configtron.intake.pageloads.request_join import DrawnArm
+from configtron.intake.end_reports import OF_PREFIX, OF_TURN, EndReports
+from configtron.intake.pageloads.plan_book import DrawnArm
 from configtron.learner.initial.end_states import of_rows
 from configtron.model.close_records import RETREATED, VALIDATED, CloseRecord, OpenRecord
 from configtron.model.fleet import OutcomeRow
@@ -30,7 +31,7 @@ def described(opened: OpenRecord, client: bytes) -> DrawnArm:
     return DrawnArm(opened.prefix, "0" * 16, 1, 2, 3, "c", opened.arm, opened.profile or "", 0.25, opened.held)
 
 
-def reported(*records: CloseRecord, draws: bool = True) -> tuple[EndReports, list[EndReport]]:
+def reported(*records: CloseRecord, draws: bool = True) -> tuple[EndReports, list[OutcomeRow]]:
     ends = EndReports(described, draws)
     for one in records:
         ends.take(one, SINCE_BOOT_NS)
@@ -42,11 +43,11 @@ def of_profile(name: str, **given: Any) -> CloseRecord:
     return one._replace(opened=one.opened._replace(profile=name))
 
 
-def stored(folder: Path, reports: list[EndReport], times: int = 1, others: tuple[OutcomeRow, ...] = ()
+def stored(folder: Path, reports: list[OutcomeRow], times: int = 1, others: tuple[OutcomeRow, ...] = ()
            ) -> tuple[list[dict[str, Any]], int, int]:  # fmt: skip
     """Return the table's rows, how many rows of page loads there are, and the number up to which all came."""
     (batch,) = (decoded(encoded(ReaderBatch(states=tuple(reports)))),)
-    rows = [row_of(one, "web1", "b", at) for at, one in enumerate(batch.states, 1)]
+    rows = [replace(one, agent="web1", boot="b", sequence=at) for at, one in enumerate(batch.states, 1)]
     rows += others
     assert encode_rows(rows).number == len(rows)
     with FleetStore(folder / "m.db") as store:

@@ -9,10 +9,20 @@ import pytest
 
 from configtron.intake.pageloads.beacon_join import BeaconJoin
 from configtron.intake.pageloads.error_reports import FailedLoad
-from configtron.intake.pageloads.failure_join import MOST_WAITING, FailureJoin
-from configtron.intake.pageloads.plan_book import PLANS, DatedPlan, PlanBook, PrefixDraw, near_turn, unit
+from configtron.intake.pageloads.failure_join import MOST_ENDINGS, FailureJoin
+from configtron.intake.pageloads.plan_book import (
+    PLANS,
+    ClientAsked,
+    DatedPlan,
+    DrawnArm,
+    PlanBook,
+    PrefixDraw,
+    near_turn,
+    unit,
+)
 from configtron.model.close_records import BadEndings
 from configtron.model.draw import Key, Mix, Plan, draw, unit_of
+from configtron.model.fleet import OutcomeRow
 from tests.support.pageloads import MS, PREFIX, T0, S, joined, opened
 
 EPOCH_S = 600
@@ -114,9 +124,24 @@ FAILED = FailedLoad("tcp", 1_000.0, 500.0, 4.0, "h2")
 NOW = MIDDLE + 10 * S
 
 
-def failures() -> tuple[FailureJoin, BeaconJoin]:
-    beacons = BeaconJoin("web1", "b")
-    return FailureJoin(beacons, book(draws=PrefixDraw("slow", 1, False, "wide")).of_client), beacons
+REPORTED = book(draws=PrefixDraw("slow", 1, False, "wide"))
+
+
+class Failures(FailureJoin):
+    """Asks and is answered at once, from a book of plans."""
+
+    def __init__(self, plans: PlanBook = REPORTED) -> None:
+        super().__init__(BeaconJoin("web1", "b"), self._asked, 0)
+        self.plans = plans
+        self.found: tuple[int, DrawnArm | None] = (0, None)
+
+    def _asked(self, asked: ClientAsked) -> bool:
+        self.found = (asked.number, self.plans.of_client(asked.client, asked.at_ns))
+        return True
+
+    def row(self, client: bytes = CLIENT, load: FailedLoad = FAILED, at_ns: int = NOW) -> OutcomeRow | None:
+        self.failed(client, load, at_ns, "phone", "www.example.org")
+        return next(iter(self.answered([self.found])), None)
 
 
 def test_a_report_has_the_arm_that_the_kernel_draws_for_its_client() -> None:
@@ -141,9 +166,9 @@ def test_a_client_whose_class_came_of_its_round_trip_is_unknown_to_reports() -> 
 
 
 def test_a_failure_that_a_record_confirms_teaches_once() -> None:
-    join, _ = failures()
+    join = Failures()
     join.ended_badly(BadEndings.of((PREFIX, NOW - 2 * S)))
-    first, second = (join.failed(CLIENT, FAILED, NOW, "phone", "www.example.org") for _ in range(2))
+    first, second = join.row(), join.row()
     assert first is not None and second is not None
     assert (first.failure, first.plt_ms, first.more, first.arm, first.teaches) == (
         "tcp",
@@ -157,56 +182,56 @@ def test_a_failure_that_a_record_confirms_teaches_once() -> None:
 
 
 def test_of_endings_that_no_report_asked_for_the_latest_are_remembered() -> None:
-    for others, teaches in ((MOST_WAITING - 10, True), (MOST_WAITING + 10, False)):
-        join, _ = failures()
+    for others, teaches in ((MOST_ENDINGS - 10, True), (MOST_ENDINGS + 10, False)):
+        join = Failures()
         join.ended_badly(BadEndings.of((PREFIX, NOW)))
         more = BadEndings.of(*[("192.0.2.0/24", NOW)] * 10)
         for _ in range(others // 10):
             join.ended_badly(more)
-        row = join.failed(CLIENT, FAILED, NOW, "", "")
+        row = join.row()
         assert row is not None and row.teaches == teaches
 
 
 def test_an_ending_confirms_no_failure_of_a_wider_prefix_that_begins_with_its_own() -> None:
     """Where the draw is by prefix, a unit may be a wider one than records name."""
-    join, _ = failures()
+    join = Failures()
     join.ended_badly(BadEndings.of((PREFIX, NOW)))
-    drawn = join._drawn_of(CLIENT, NOW)
+    drawn = REPORTED.of_client(CLIENT, NOW)
     assert drawn is not None
-    wide = join.known(drawn._replace(prefix="198.51.100.0/22"), FAILED, NOW, "", "")
-    assert wide is not None and wide.why_not == "uncorroborated"
-    own = join.known(drawn, FAILED, NOW, "", "")
-    assert own is not None and own.teaches
+    for number, given in enumerate((drawn._replace(prefix="198.51.100.0/22"), drawn), 1):
+        join.failed(CLIENT, FAILED, NOW)
+        (row,) = join.answered([(number, given)])
+        assert row.why_not == ("uncorroborated" if number == 1 else "")
 
 
 def test_a_page_of_the_same_client_confirms_too() -> None:
-    join, _ = failures()
+    join = Failures()
     page = joined()._pages["0" * 32].request
     mine = page.drawn._replace(unit=unit(KEY, CLIENT, MIDDLE // S // EPOCH_S))
     join.requests([page._replace(drawn=mine, end_ns=NOW - 30 * S)])
-    row = join.failed(CLIENT, FAILED, NOW, "", "")
+    row = join.row()
     assert row is not None and row.teaches
-    assert (stranger := join.failed(bytes([198, 51, 100, 10]), FAILED, NOW, "", "")) and not stranger.teaches
+    assert (stranger := join.row(bytes([198, 51, 100, 10]))) and not stranger.teaches
 
 
 def test_names_fail_before_any_transport() -> None:
-    join, _ = failures()
+    join = Failures()
     join.ended_badly(BadEndings.of((PREFIX, NOW)))
-    row = join.failed(CLIENT, FAILED._replace(failure="dns"), NOW, "", "")
+    row = join.row(load=FAILED._replace(failure="dns"))
     assert row is not None and (row.teaches, row.why_not) == (False, "not-by-transport")
 
 
 def test_reports_of_unknown_clients_are_counted() -> None:
-    join = FailureJoin(BeaconJoin("web1", "b"), book().of_client)
-    assert join.failed(CLIENT, FAILED, NOW, "", "") is None and join.counts["report-unknown-client"] == 1
+    join = Failures(book())
+    assert join.row() is None and join.counts["report-unknown-client"] == 1
 
 
 def test_forged_reports_cannot_outweigh_a_client() -> None:
-    join, _ = failures()
+    join = Failures()
     page = joined()._pages["0" * 32].request
     mine = page.drawn._replace(unit=unit(KEY, CLIENT, MIDDLE // S // EPOCH_S))
     join.requests([page._replace(drawn=mine, end_ns=NOW)])
-    rows = [join.failed(CLIENT, FAILED, NOW + number * MS, "", "") for number in range(200)]
+    rows = [join.row(at_ns=NOW + number * MS) for number in range(200)]
     assert sum(row.teaches for row in rows if row) == 20
 
 

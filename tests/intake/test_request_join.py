@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from configtron.intake.pageloads import lifetimes, reasons, request_join
-from configtron.intake.pageloads.lifetimes import Lifetimes
+from configtron.intake.pageloads import reasons, request_join
 from configtron.intake.pageloads.log_lines import TEST_LINE
-from configtron.intake.pageloads.request_join import EndedConnection, RequestJoin
-from configtron.model.close_records import CLOSED, CloseRecord, OpenRecord
+from configtron.intake.pageloads.request_join import EndedConnection, Lifetimes, RequestJoin
+from configtron.model.close_records import CloseRecord, OpenRecord
 from tests.support.pageloads import (
     MS,
     T0,
@@ -43,7 +42,7 @@ def test_a_line_joins_the_connection_that_was_open_then() -> None:
     one, two = lines.advance(T0 + 10 * S, T0 + 10 * S)
     assert (one.drawn.arm, one.rtt_us, one.idle_ns, one.first) == (1, 29_000, S - 10 * MS, True)
     assert two.drawn.arm == 2 and two.connection != one.connection
-    assert lines.ended() == [EndedConnection(one.connection, 29_000, 800.0, 0.01, CLOSED)]
+    assert lines.ended() == [EndedConnection(one.connection, 29_000, 800.0, 0.01)]
 
 
 def test_a_line_waits_until_the_records_are_complete() -> None:
@@ -250,7 +249,7 @@ def test_memory_of_connections_is_bounded() -> None:
     assert len(table) == 100 and table.counts["connections forgotten"] == 900
     for record in records[900:]:
         table.closed(closed(record, record.start_ns + 1))
-    table.expire(T0 + 2 * lifetimes.KEPT_ENDED_NS)
+    table.expire(T0 + 2 * request_join.KEPT_ENDED_NS)
     assert len(table) == 0
 
 

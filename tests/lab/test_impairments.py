@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import fields, replace
 
@@ -14,9 +13,7 @@ from configtron.lab.internet.draw import Internet, draw
 from configtron.lab.internet.impair import impaired
 from configtron.lab.internet.impairments import BY_NAME, IMPAIRMENTS, Allowance, Impairment
 from configtron.lab.internet.sites import PROGRAM_OCTET, Site, SiteServer
-from configtron.lab.internet.stacks import NAMED
 from configtron.lab.internet.truth import KNOBS, oracle
-from tests.support import ROOT
 from tests.support.rules import offenders
 
 SITES = [f"site{n}.example" for n in range(1000)]
@@ -48,14 +45,6 @@ def is_known(impairment: Impairment) -> None:
 
 def test_a_row_sets_what_there_is_and_speaks_of_known_knobs() -> None:
     assert offenders(is_known, IMPAIRMENTS, lambda impairment: impairment.name) == {}
-
-
-def test_the_page_names_every_impairment_and_stack() -> None:
-    """docs/troubles.md: a row each, with the same words; amounts stand together."""
-    rows = dict(re.findall(r"^\| `([\w.-]+)` \|.*?\| ([^|]*) \|$", (ROOT / "docs" / "troubles.md").read_text(), re.M))
-    notes = {impairment.name.partition(":")[0]: impairment.note for impairment in IMPAIRMENTS}
-    assert {name: rows.get(name) for name in notes} == notes
-    assert set(rows) == set(notes) | {stack.name for stack in NAMED}
 
 
 def test_without_impairments_there_are_none() -> None:

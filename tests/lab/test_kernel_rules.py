@@ -251,8 +251,8 @@ def test_bounds_are_never_above_the_window(internet: Internet) -> None:
 
 
 def test_every_reason_of_the_truth_is_documented(internet: Internet) -> None:
-    """docs/reasons.md knows each; only what a server leaves out is the truth's own word, reported as `absent`."""
-    page = (ROOT / "docs" / "reasons.md").read_text()
+    """docs/fingerprint.md knows each; only what a server leaves out is the truth's own word, reported as `absent`."""
+    page = (ROOT / "docs" / "fingerprint.md").read_text()
     known = {row[0] for row in ROW.findall(page)}
     for site in internet.sites:
         for region in ("na", "au"):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from configtron.learner.changepoint import Change, Detector, changes, f1, no_runs
+from configtron.learner.changepoint import Change, Detector, changes, no_runs
 from configtron.learner.columns import Floats
 from configtron.learner.state import decode, encode
 
@@ -26,8 +26,20 @@ def trace(seed: int, spikes: float = 0.01) -> tuple[Floats, list[int]]:
     return np.exp(values), truth[:-1]
 
 
+def f1(found: list[Change], truth: list[int]) -> float:
+    """Return F1 of the changes' beginnings against the known ones, each matched once within five samples."""
+    left = list(truth)
+    hits = 0
+    for change in found:
+        near = [at for at in left if abs(at - change.since) <= 5]
+        if near:
+            left.remove(min(near, key=lambda at: abs(at - change.since)))
+            hits += 1
+    return 2 * hits / max(len(found) + len(truth), 1)
+
+
 def test_planted_changes_are_found() -> None:
-    scores = [f1(changes(values), truth)[0] for values, truth in map(trace, range(8))]
+    scores = [f1(changes(values), truth) for values, truth in map(trace, range(8))]
     assert np.mean(scores) >= 0.8
 
 
@@ -53,9 +65,9 @@ def test_noticing_takes_a_few_samples() -> None:
 @pytest.mark.slow
 def test_the_median_earns_its_place() -> None:
     data = [trace(seed, spikes=0.04) for seed in range(4)]
-    with_median = np.mean([f1(changes(values), truth)[0] for values, truth in data])
+    with_median = np.mean([f1(changes(values), truth) for values, truth in data])
     without = Detector(median_of=1)
-    assert with_median > np.mean([f1(changes(values, without), truth)[0] for values, truth in data])
+    assert with_median > np.mean([f1(changes(values, without), truth) for values, truth in data])
 
 
 @pytest.mark.slow
@@ -78,10 +90,6 @@ def test_runs_are_saved_exactly() -> None:
         np.array_equal(getattr(back, name), getattr(runs, name)) for name in ("log_probability", "mean", "square")
     )
     assert Detector().step(back, 70.0)[1] == Detector().step(runs, 70.0)[1]
-
-
-def test_f1_counts() -> None:
-    assert f1([Change(12, 10), Change(50, 48)], [11]) == (pytest.approx(2 / 3), 0.5, 1.0)
 
 
 def test_a_sample_of_nothing_is_a_sample() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -102,12 +103,12 @@ def test_propensities_are_the_draws(lived_learner: LoopLearner) -> None:
     assert fleet_map is not None
     made = here.epoch(9, fleet_map)
     default = TENSOR.grid.profiles[TENSOR.grid.default]
-    drawn = [drawn_of(row, fleet_map, default) for row in made.rows]
-    assert not [one for one in drawn if one.why_not]
+    drawn = [cast(tuple[Profile, float], drawn_of(row, fleet_map, default)) for row in made.rows]
+    assert not [one for one in drawn if isinstance(one, str)]
     # Shares of units, by class and profile, against the propensities: binomial, five standard deviations.
     units: dict[tuple[str, int], tuple[str, float]] = {}
     for row, one, client in zip(made.rows, drawn, made.client, strict=True):
-        units[row.class_name, int(client)] = (str(TENSOR.grid.index(one.profile)), one.propensity)
+        units[row.class_name, int(client)] = (str(TENSOR.grid.index(one[0])), one[1])
     for name in {name for name, _ in units}:
         some = [found for (of, _), found in units.items() if of == name]
         for profile, propensity in set(some):
@@ -123,7 +124,8 @@ def test_what_each_client_of_a_class_could_have_drawn_adds_up(lived_learner: Loo
         found = {}
         for arm in (*range(len(mix)), None):
             one = drawn_of(replace(row, arm=arm, held=arm is None), fleet_map, default)
-            found[one.profile.settings] = one.propensity
+            assert not isinstance(one, str)
+            found[one[0].settings] = one[1]
         assert sum(found.values()) == pytest.approx(1.0, abs=1e-12)
 
 
@@ -153,8 +155,8 @@ def test_a_load_that_never_ended_counts_as_the_slowest(lived_learner: LoopLearne
     one.restore(lived_learner.save())
     fleet_map = one.turn(5 * EPOCH_NS)[0]
     row = next(row for row in world().epoch(5, fleet_map).rows if row.arm is not None)
-    lesson = one.take([changed(row, plt_ms=None, failure="tcp"), changed(row, plt_ms=10 * WORST_MS)])
-    assert [outcome.plt_ms for outcome in lesson.outcomes] == [WORST_MS, WORST_MS]
+    taken = one.take([changed(row, plt_ms=None, failure="tcp"), changed(row, plt_ms=10 * WORST_MS)])
+    assert [outcome.plt_ms for outcome in taken] == [WORST_MS, WORST_MS]
 
 
 @pytest.mark.slow

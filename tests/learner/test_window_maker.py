@@ -29,14 +29,13 @@ from configtron.learner.window_classes import (
     strategy_of,
 )
 from configtron.learner.window_maker import LEAST_LEARNED, WindowMapMaker
-from configtron.model.careful_resume import HALF, MOST_RTTS
 from configtron.model.draw import ARMS
 from configtron.model.errors import BadInput, Busy
 from configtron.model.fleet import WHOLE, FleetMap
 from configtron.model.nouns import Profile
 from configtron.service.fleet.map_maker import class_by_map
-from configtron.tune.guard import Bound, Limits
-from configtron.tune.guard import barred as guarded
+from configtron.tune.guard import Bound, Limits, why_not
+from tests.support.careful_resume import HALF, MOST_RTTS
 
 EPOCH_S = 600
 OPTIONS = MapOptions(least_clients=5, new_prefixes=1_000_000)
@@ -167,7 +166,7 @@ def test_windows_are_cut_to_what_operators_permit(bounds: dict[str, Bound], left
     limits = Limits(bounds)
 
     def barred(profile: Profile) -> str:
-        return next(guarded(profile, limits), "")
+        return next(why_not(profile, limits), "")
 
     one = maker(states(dict([FAR])))
     fleet_map = one.make(10**18, barred)
@@ -185,7 +184,7 @@ def test_a_prediction_below_the_operators_least_window_is_left_out() -> None:
     small, limits = ("10.3.0.0/24", (6.0, 20.0)), Limits({"initcwnd": Bound(20, 30)})
 
     def barred(profile: Profile) -> str:
-        return next(guarded(profile, limits), "")
+        return next(why_not(profile, limits), "")
 
     fleet_map = made(states(dict([FAR, small])), barred)
     assert not any(barred(profile) for profile in fleet_map.profiles.values())

@@ -13,10 +13,10 @@ from configtron.model.prefix_columns import (
     PrefixColumns,
     columns_of,
     columns_of_json,
-    columns_of_lines,
     json_of,
     number_names,
     prefixes_not_in,
+    rows_of_lines,
     sorted_columns,
 )
 from configtron.model.records import canonical
@@ -38,8 +38,10 @@ def lines(prefixes: dict[str, str]) -> bytes:
 @pytest.mark.parametrize("seed", range(4))
 def test_they_are_a_mapping_like_the_dictionary(seed: int) -> None:
     wanted = drawn(seed)
-    found = columns_of_lines(lines(wanted))
-    assert found is not None and found == wanted and wanted == found and found == columns_of(wanted)
+    rows = rows_of_lines(lines(wanted))
+    assert rows is not None
+    found = sorted_columns(*rows)
+    assert found == wanted and wanted == found and found == columns_of(wanted)
     assert list(found.items()) == sorted(wanted.items()) and list(found.values()) == [found[one] for one in found]
     assert prefix_counts(found) == prefix_counts(wanted) and len(found) == len(wanted)
     assert "192.0.2.0/24" not in found and found.get("0.0.0.0/33") is None and found != {**wanted, "::/0": "p0"}
@@ -65,13 +67,14 @@ def test_their_changes_are_those_of_dictionaries(seed: int) -> None:
 
 
 def test_the_later_of_two_lines_counts() -> None:
-    assert columns_of_lines(b"10.0.0.0/8 a\n9.0.0.0/8 b\n10.0.0.0/8 c") == {"10.0.0.0/8": "c", "9.0.0.0/8": "b"}
+    rows = rows_of_lines(b"10.0.0.0/8 a\n9.0.0.0/8 b\n10.0.0.0/8 c")
+    assert rows is not None and sorted_columns(*rows) == {"10.0.0.0/8": "c", "9.0.0.0/8": "b"}
 
 
 @pytest.mark.parametrize("text", [b"", b"a", b"a  b\n", b"a b c\n", b" a\n", b"a \n", b"a b\n\nc d\n", "ä b\n".encode(),
                                   b"a " + 65 * b"x"])  # fmt: skip
 def test_lines_of_another_form_are_left_to_the_caller(text: bytes) -> None:
-    assert columns_of_lines(text) is None
+    assert rows_of_lines(text) is None
 
 
 def test_their_json_is_that_of_a_dictionary() -> None:

@@ -42,7 +42,7 @@ class Table:
     def open_at(self) -> float:
         return self.next_start
 
-    def left(self, at: float) -> None:
+    def settled(self, at: float | None) -> None:
         return
 
     def begin(self, trace_id: str, vantage: str, call: Call, origin: Target) -> bool:

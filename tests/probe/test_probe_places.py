@@ -38,8 +38,8 @@ def unregistered() -> Iterator[str]:
         f"fingerprint/grades.py: no rule has {name}, a row of configtron/model/measured.py"
         for name in sorted(MEASURED_NAMES - RULE_OF.keys())
     )
-    page = (ROOT / "docs" / "grades.md").read_text()
-    yield from (f"docs/grades.md: {name} is absent; run: make man" for name in RULE_OF if f"`{name}`" not in page)
+    page = (ROOT / "docs" / "fingerprint.md").read_text()
+    yield from (f"docs/fingerprint.md: {name} is absent; run: make man" for name in RULE_OF if f"`{name}`" not in page)
     yield from (
         f"configtron/model/measured.py: no row {name}, which fingerprint/grades.py has"
         for name in sorted(RULE_OF.keys() - MEASURED_NAMES)

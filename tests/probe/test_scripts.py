@@ -27,8 +27,7 @@ def run(probe: str, server: FakeServer, **params: Any) -> tuple[Trace, dict[str,
     return trace, {o.knob: o for o in read(trace)}
 
 
-@pytest.mark.parametrize("mss", [64, 536, 1460])
-@pytest.mark.parametrize("icw", [1, 2, 3, 4, 6, 10, 16, 20, 24, 30, 32, 45, 64, 100])
+@pytest.mark.parametrize(("mss", "icw"), [(64, 100), (536, 1), (536, 2), (536, 10), (1460, 1), (1460, 32)])
 @pytest.mark.parametrize("sack", [False, True])
 @pytest.mark.parametrize("header", [0, 240])
 def test_icw_is_exact_on_a_page_that_is_long_enough(mss: int, icw: int, sack: bool, header: int) -> None:
@@ -73,7 +72,7 @@ def test_one_run_does_not_overclaim_a_server_that_pauses(think_s: float, params:
     assert seen["icw"].value == 10 or seen["icw"].grade == "L", seen["icw"]
 
 
-@pytest.mark.parametrize("think_ms", range(20, 1000, 20))
+@pytest.mark.parametrize("think_ms", [20, 60, 180, 220, 400, 900])
 @pytest.mark.parametrize("after", [1, 4])
 def test_no_verdict_overclaims_a_server_that_pauses(think_ms: int, after: int) -> None:
     """A pause may look like one round trip, by chance, in one run; not in all the runs of a profile."""

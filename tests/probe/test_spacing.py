@@ -29,7 +29,7 @@ def test_no_second_holds_more_than_the_rate(rate: float, pauses: list[float], ci
         # As soon as allowed, or after a pause of the caller's.
         now = max(now + pause, limits.free_at(address))
         assert limits.admit(address, now) == 0.0
-        limits.left(now)
+        limits.settled(now)
         starts.append(now)
     assert most_in_one_second(starts) <= max(1, rate * 1.01)
 
@@ -50,7 +50,7 @@ def test_at_the_target_no_second_holds_more_than_the_rate(rate: float, acts: lis
             if limits.admit("192.0.2.1", now) == 0.0:
                 now += hold_up
                 arrived.append(now)
-                limits.left(now)
+                limits.settled(now)
         for at in [at for at in booked if at <= now]:
             booked.remove(at)
             if needed:
@@ -64,7 +64,7 @@ def test_a_greedy_caller_gets_the_rate(rate: int) -> None:
     limits, now, starts = Spacing(rate), EPOCH_S, []
     while now < EPOCH_S + 3:
         assert limits.admit("192.0.2.1", now) == 0.0
-        limits.left(now)
+        limits.settled(now)
         starts.append(now)
         now = max(limits.free_at("192.0.2.1"), now)
     assert most_in_one_second(starts) <= rate
@@ -76,7 +76,7 @@ def test_a_loop_that_looks_up_late_still_reaches_its_rate() -> None:
     limits, now, starts = Spacing(500), EPOCH_S, 0
     while now < EPOCH_S + 3:
         assert limits.admit("192.0.2.1", now) == 0.0
-        limits.left(now)
+        limits.settled(now)
         starts += 1
         now = max(limits.open_at(), now) + 0.0009
     assert starts >= 3 * 500 * 0.98

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Target
 from configtron.probe import targets
-from configtron.probe.targets import Source, arguments, order
+from configtron.probe.targets import Source, order
 
 
 def read(*sources: Any, **more: Any) -> tuple[Target, ...]:
@@ -19,8 +19,12 @@ def shard(*arguments: Any, **more: Any) -> list[Target]:
     return list(targets.shard(*arguments, **more))
 
 
+def lines(words: list[str]) -> list[Source]:
+    return [Source("", word) for word in words]
+
+
 def one(text: str) -> Target:
-    (target,) = read(arguments([text]))
+    (target,) = read(lines([text]))
     return target
 
 
@@ -95,23 +99,23 @@ def test_comments_blank_lines_and_repeats() -> None:
 
 
 def test_blocks_are_expanded() -> None:
-    assert [t.address for t in read(arguments(["192.0.2.8/30", "2001:db8::/127"]))] == [
+    assert [t.address for t in read(lines(["192.0.2.8/30", "2001:db8::/127"]))] == [
         "192.0.2.8", "192.0.2.9", "192.0.2.10", "192.0.2.11", "2001:db8::", "2001:db8::1",
     ]  # fmt: skip
-    assert [t.port for t in read(arguments(["192.0.2.8/31,,tag,8080"]))] == [8080, 8080]
+    assert [t.port for t in read(lines(["192.0.2.8/31,,tag,8080"]))] == [8080, 8080]
 
 
 @pytest.mark.slow
 def test_a_block_is_bounded_unless_a_number_is_given() -> None:
-    assert len(read(arguments(["198.18.0.0/16"]))) == 65536
+    assert len(read(lines(["198.18.0.0/16"]))) == 65536
     with pytest.raises(BadInput, match="--max-targets"):
-        read(arguments(["198.18.0.0/15"]))
-    assert len(read(arguments(["::/0"]), most=10)) == 10
-    assert read(arguments(["a.example"]), most=0) == ()
+        read(lines(["198.18.0.0/15"]))
+    assert len(read(lines(["::/0"]), most=10)) == 10
+    assert read(lines(["a.example"]), most=0) == ()
 
 
 def test_a_path_for_lines_that_name_none() -> None:
-    assert [t.path for t in read(arguments(["a.example", "http://a.example/b"]), path="/big")] == ["/big", "/b"]
+    assert [t.path for t in read(lines(["a.example", "http://a.example/b"]), path="/big")] == ["/big", "/b"]
 
 
 @pytest.mark.slow

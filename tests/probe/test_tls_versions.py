@@ -17,9 +17,10 @@ from configtron.fingerprint.tls_versions import HelloAnswer, answer_of
 from configtron.lab.internet.certificates import issue
 from configtron.model.nouns import Observation, Target, Trace
 from configtron.probe.client_hello import VERSIONS, client_hello
-from configtron.probe.play import play, play_messages
+from configtron.probe.play import play
 from configtron.probe.tls_versions import tls_versions
 from configtron.probe.wire.stream import Plain, carry
+from tests.support.recorded_messages import play_messages
 from tests.support.tls_peer import Peer
 
 TARGET = Target("site.test", "198.18.0.1", 443)

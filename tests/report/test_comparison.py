@@ -43,7 +43,7 @@ def test_rows_are_those_of_the_summary(found: RegionComparison, tmp_path: Path) 
 
 
 def test_pairs_are_those_of_the_score(found: RegionComparison, tmp_path: Path) -> None:
-    """What benchmarks/table2 counts, planted differences and false ones, is what is listed here."""
+    """Planted differences and false ones are what is listed here."""
     plants = [Plant("a.example", "icw", "eu"), Plant("c.example", "icw", "as"), Plant("b.example", "icw", "as")]
     rows = planted(found_in(tiny.results(tmp_path)), plants, KNOBS, "na")
     for parameter, row in zip(found.parameters, rows, strict=True):

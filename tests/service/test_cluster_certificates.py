@@ -13,7 +13,7 @@ from configtron.cli.outermost import run
 from configtron.db.store import Store
 from configtron.model.errors import USAGE
 from configtron.service.campaign import ProbeOptions
-from configtron.service.campaign.layout import layout_of, save_layout
+from configtron.service.campaign.layout import layout_of
 from configtron.service.campaign.run_config import run_config
 from configtron.service.campaign.runs import run_folder
 from tests.support.cluster_regions import write_certificate
@@ -65,7 +65,7 @@ def test_a_run_to_be_resumed_stays_as_it_was(
     db, options = tmp_path / "x.db", ProbeOptions(words=("127.0.0.1",), cluster=ADDRESS)
     with Store(db) as store, layout_of(options, tmp_path) as layout:
         number = store.begin_run(run_config(options, layout.vantages))
-        save_layout(layout, run_folder(store, number))
+        layout.save(run_folder(store, number))
         store.finish_run(number, "interrupted")
     assert why in refused(capsys, db, "--resume", str(number), *words)
     with sqlite3.connect(db) as connection:

@@ -32,7 +32,7 @@ from tests.support.real_servers import absent
 SENTENCES = {
     "socket": ("log line as the web server's user", "www-data may not write to the socket", "chgrp www-data"),
     "folder": ("log line as the web server's user", "www-data may not enter the folder", "chmod g+x"),
-    "format": ("log format", "the lines of nginx are not in the log format", "docs/outcomes.md"),
+    "format": ("log format", "the lines of nginx are not in the log format", "docs/learn.md"),
     "bpf": ("driver ebpf", "loading BPF programs needs CAP_BPF", "run as root"),
     "clock": ("clock", "no program keeps the clock synchronised", "timedatectl set-ntp true"),
     "disk": ("room on the disk", "has 0 MB left", "configtron --db FILE"),

@@ -146,4 +146,4 @@ def test_workers_are_not_for_the_lab() -> None:
 def children() -> list[int]:
     """Processes of ours that are workers."""
     pids = [int(word) for task in Path("/proc/self/task").iterdir() for word in (task / "children").read_text().split()]
-    return [pid for pid in pids if b"worker_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return [pid for pid in pids if b"wire.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()]

@@ -15,7 +15,7 @@ from configtron.model.fleet import FleetMap
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Rules
 from configtron.service.fleet.applier import Applier
-from configtron.service.fleet.kept_documents import NOT_DRAWN, DrawnPlace
+from configtron.service.fleet.map_journal import NOT_DRAWN, DrawnPlace
 from configtron.tune.rules import after
 
 KEY = SigningKey(b"k" * 32)
@@ -86,9 +86,9 @@ class Recorded:
         self.kept.append((term, version))
         self.documents[term, version] = document
 
-    def turned(self, drawn: DrawnPlace, first: tuple[int, int]) -> None:
+    def turned(self, drawn: DrawnPlace) -> None:
         self.drawn = drawn
-        self.documents = {place: one for place, one in self.documents.items() if place >= first}
+        self.documents = {place: one for place, one in self.documents.items() if place >= drawn[:2]}
 
     def dropped(self, place: tuple[int, int]) -> None:
         self.documents = {at: one for at, one in self.documents.items() if at <= place}
@@ -102,5 +102,5 @@ def made(new: FleetMap = MAP, made_ns: int = START_NS) -> SignedMap:
     return signed(new, "m", made_ns, KEY)
 
 
-def loaded(one: Applier, new: SignedMap, base: SignedMap | None = None, now_s: float = 0.0) -> Any:
-    return one.load(document(new, base.table if base else None), now_s, START_NS + round(now_s * NS))
+def loaded(one: Applier, new: SignedMap, now_s: float = 0.0) -> Any:
+    return one.load(document(new), now_s, START_NS + round(now_s * NS))

@@ -24,8 +24,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from configtron.linux.netns import inside
-from configtron.probe.wire.namespaces import ip, throwaway
+from configtron.probe.wire.namespaces import ip
 from tests.support.children import child
+from tests.support.namespaces import throwaway
 from tests.support.servers import SERVERS, running
 from tests.support.waiting import until
 

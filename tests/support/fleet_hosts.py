@@ -25,8 +25,8 @@ from configtron.model.tuning import Changes, Rules
 from configtron.service.fleet.agent_core import AgentCore
 from configtron.service.fleet.agent_log import ApplierLog, resume_kept
 from configtron.service.fleet.applier import Applier, LeaseOver, LoadResult
-from configtron.service.fleet.kept_documents import NOT_DRAWN, DrawnPlace
 from configtron.service.fleet.manager_core import ManagerCore, Outgoing
+from configtron.service.fleet.map_journal import NOT_DRAWN, DrawnPlace
 from configtron.service.fleet.map_maker import FixedMapMaker
 from configtron.service.fleet.spool import Spool
 from configtron.tune.rules import after
@@ -145,11 +145,11 @@ class Host:
         self._check_room()
         self.kernel.documents[term, version] = document
 
-    def turned(self, drawn: DrawnPlace, first: tuple[int, int]) -> None:
+    def turned(self, drawn: DrawnPlace) -> None:
         self.world.may_kill()
         self._check_room()
         self.kernel.drawn = drawn
-        self.kernel.documents = {at: one for at, one in self.kernel.documents.items() if at >= first}
+        self.kernel.documents = {at: one for at, one in self.kernel.documents.items() if at >= drawn[:2]}
 
     def dropped(self, place: tuple[int, int]) -> None:
         self.world.may_kill()
@@ -418,7 +418,7 @@ class ManagerHost:
     def send(self, frames: list[Outgoing]) -> None:
         for connection, data in frames:
             for host in self.world.hosts.values():
-                if connection in (None, host.name.encode()):
+                if connection == host.name.encode():
                     self.world.to_agent(host, data)
 
     def kill(self) -> None:

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 
 from configtron.intake.pageloads.http_framing import HttpRequest
 from configtron.intake.pageloads.intake import BEACON_PATH
-from configtron.intake.pageloads.plan_book import PlanBook
+from configtron.intake.pageloads.plan_book import ClientAsked, PlanBook
 from configtron.service.outcomes.batch_bytes import MOST_OF_QUESTION, decoded, encoded, question, question_of
 from configtron.service.outcomes.counts_report import CountsReport
 from configtron.service.outcomes.page_outcomes import PageOutcomes
-from configtron.service.outcomes.root_reader import ClientAsked, ClientKnown, OutcomeClock, RootReader
+from configtron.service.outcomes.root_reader import OutcomeClock, RootReader
 from tests.support.fleet_kernel import Beginning
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class PageReaders:
         self.reader = RootReader(host.web, host.web, self.book, clock=clock)  # type: ignore[arg-type]
         self._asked: list[ClientAsked] = []
         self.pages = PageOutcomes(
-            host.name, boot, host.keep_rows, settle_ns=round(SETTLE_S * S), clock=clock, ask=self._ask
+            host.name, boot, host.keep_rows, self._ask, settle_ns=round(SETTLE_S * S), clock=clock
         )
         self.posted, self.rows = Counter[str](), 0
 
@@ -118,11 +118,11 @@ class PageReaders:
         """Take the plan that is in force, then what the kernel and the web server have."""
         applier = self.host.applier
         assert applier is not None
-        applier.turns.pass_on(self.book, self.host.boot_ns())
-        asked, self._asked = question_of(question(self._asked)), []
-        batch = self.reader.turn()
-        known = tuple(ClientKnown(one.number, self.book.of_client(one.client, one.at_ns)) for one in asked)
-        batch = decoded(encoded(batch._replace(known=known)))
+        applier.activations.pass_on(self.book, self.host.boot_ns())
+        for asked in question_of(question(self._asked)):
+            self.reader.ask(asked)
+        self._asked = []
+        batch = decoded(encoded(self.reader.turn()))
         self.host.world.may_kill()
         self.pages.turn(batch)
 

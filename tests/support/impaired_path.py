@@ -25,8 +25,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from configtron.probe.wire.namespaces import ip, throwaway
+from configtron.probe.wire.namespaces import ip
 from tests.support.children import child
+from tests.support.namespaces import throwaway
 from tests.support.waiting import PATIENCE_S
 
 TUNSETIFF, IFF_TUN, IFF_NO_PI, IFF_VNET_HDR = 0x400454CA, 1, 0x1000, 0x4000

@@ -33,8 +33,6 @@ UTP_GROWTH_BYTES = 3000
 MICRO = 1e-6
 # Six digits after the point in libutp's log.
 ROUNDED = 1e-3
-# Ours and theirs agree within this share.
-AGREE = 0.05
 
 
 class Settled(NamedTuple):

@@ -3,7 +3,7 @@
 
     <!-- run -->                 the block is a script: bash runs it, and must end with exit code 0
     <!-- run: COMMAND -->        the block is the input of this command, which must end with exit code 0
-    <!-- tour: NAME [...] -->    a console: each `$ command` is run, its output compared (docs/tour.py, shown.py)
+    <!-- tour: NAME [...] -->    a console: each `$ command` is run, its output compared (tour.py, shown.py)
     <!-- not run: REASON -->     nothing runs it
     <!-- before: COMMAND -->     no block: a command that a reader does not see, for the blocks that follow
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from configtron.intake.pageloads.beacon_formats import PageLoad
 from configtron.intake.pageloads.beacon_join import BeaconJoin
-from configtron.intake.pageloads.request_join import DrawnArm, RequestJoin
+from configtron.intake.pageloads.plan_book import DrawnArm
+from configtron.intake.pageloads.request_join import RequestJoin
 from configtron.model.close_records import CLOSED, CloseRecord, OpenRecord
 from configtron.model.fleet import OutcomeRow
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Real web servers with the configuration of docs/outcomes.md, on loopback, and a page of some objects."""
+"""Real web servers with the configuration of docs/learn.md, on loopback, and a page of some objects."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def absent(name: str) -> str:
 
 def snippet(name: str) -> str:
     """Return a server's configuration as the document has it."""
-    found = re.search(rf"```{name}\n(.*?)```", (ROOT / "docs" / "outcomes.md").read_text(), re.S)
+    found = re.search(rf"```{name}\n(.*?)```", (ROOT / "docs" / "learn.md").read_text(), re.S)
     assert found
     return found[1]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Run `learn serve` as docs/loop.md says: a web server of Debian, `--setup`, the command of its unit, a browser.
+"""Run `learn serve` as docs/learn.md says: a web server of Debian, `--setup`, the command of its unit, a browser.
 
     python -m tests.support.served_by_setup FOLDER [nginx|apache|haproxy]
 

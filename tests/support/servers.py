@@ -26,7 +26,8 @@ from configtron.lab.internet.certificates import issue
 from configtron.linux.netns import inside
 from configtron.model.errors import Missing
 from configtron.model.nouns import Target, Vantage
-from configtron.probe.wire.namespaces import addresses, ip, own_namespace, throwaway
+from configtron.probe.wire.namespaces import addresses, ip
+from tests.support.namespaces import own_namespace, throwaway
 from tests.support.waiting import PATIENCE_S
 
 TEMPLATES = Path(__file__).with_name("servers")

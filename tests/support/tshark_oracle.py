@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Our numbers beside tshark's, connection by connection; every difference is explained by a rule, or is not.
 
-A rule stands in `RULES` and in docs/tshark.md; what it asks is answered by tshark's own fields, so that a fault of ours
-cannot explain itself.
+A rule stands in `RULES` and in docs/fingerprint.md; what it asks is answered by tshark's own fields, so that a fault of
+ours cannot explain itself.
 """
 
 from __future__ import annotations

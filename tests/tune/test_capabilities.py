@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""The table {knob x driver} has no gap: each driver reaches each knob or refuses it in words; the page says so."""
+"""The table {knob x driver} has no gap: each driver reaches each knob or refuses it in words; docs/tune.md has it."""
 
 from __future__ import annotations
 
 from configtron.model.knobs import KNOBS, NAMED_BY_HC, PER_CONNECTION, TABLE2, TUNABLE
 from configtron.model.tuning import Reach
-from configtron.tune.capabilities import SETTABLE, CapabilityCell, DriverTables, cells, page, refusal
+from configtron.tune.capabilities import SETTABLE, CapabilityCell, DriverTables, cells, printed, refusal
 from configtron.tune.drivers import DRIVERS, tables
 from configtron.tune.guard import reach_text
 from tests.support import ROOT
 from tests.support.rules import offenders
 
 CELLS = list(cells(tables()))
+TUNE = (ROOT / "docs" / "tune.md").read_text()
 # What a reach may be of (`tuning.py`).
 PER = {"connection", "prefix", "netns", "device", "process"}
 # Of CT Table 2, what a prober sees of a knob by another name: the page says of which.
@@ -45,7 +46,7 @@ def test_gaps_are_seen() -> None:
 def test_the_table_has_every_knob_and_every_driver() -> None:
     named = {knob.name for knob in (*TUNABLE, *NAMED_BY_HC, *PER_CONNECTION)} | set(TABLE2) - set(SEEN_OF)
     assert named <= set(SETTABLE) <= set(KNOBS) and len(set(SETTABLE)) == len(SETTABLE)
-    assert all(f"`{name}`" in page(tables()) for name in SEEN_OF)
+    assert all(f"`{name}`" in TUNE for name in SEEN_OF)
     assert {cell.driver for cell in CELLS} == {*DRIVERS, "router"} - {"memory"}
 
 
@@ -117,21 +118,13 @@ def test_what_no_driver_sets_still_has_its_values() -> None:
 
 
 def test_the_page_is_current() -> None:
-    assert (ROOT / "docs" / "capabilities.md").read_text() == page(tables()), "run: make man"
+    assert printed(TUNE, tables()) == TUNE, "run: make man"
 
 
-def test_the_page_says_reach_and_reason() -> None:
-    reach = Reach("initcwnd", least=1, most=9, note="so and so")
-    made = page({"a": DriverTables({"initcwnd": reach}, {"mark": "for it is so"})})
-    assert "| `initcwnd` | 1..9 segments | so and so |" in made
+def test_the_table_has_each_cell() -> None:
+    made = printed("", {"a": DriverTables({"initcwnd": Reach("initcwnd", least=1, most=9)}, {"mark": "for it is so"})})
     assert "open (`tune reapply`) | - |" in made
-    assert "| `initcwnd` | connection |" in made and "| `mark` | - |" in made and "* `mark`: for it is so" in made
-
-
-def test_the_page_says_who_reaches_open_connections() -> None:
-    made = page(tables()).splitlines()
-    (row,) = (line for line in made if "`tune reapply`" in line and line.startswith("|"))
-    (head,) = (line for line in made if line.startswith("| knob | kmod |"))
-    able = dict(zip(*([word.strip() for word in line.split("|")[2:-1]] for line in (head, row)), strict=True))
-    assert {name for name, word in able.items() if word == "yes"} == {"kmod", "ebpf"}
-    assert set(able.values()) == {"yes", "-"}
+    assert "| `initcwnd` | connection |" in made and "| `mark` | - |" in made
+    (row,) = (line for line in TUNE.splitlines() if line.startswith("| connections that are open (`tune reapply`)"))
+    moves = dict(zip(tables(), (word.strip() for word in row.split("|")[2:-1]), strict=True))
+    assert {name for name, word in moves.items() if word == "yes"} == {"kmod", "ebpf"}

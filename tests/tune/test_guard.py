@@ -7,7 +7,7 @@ import pytest
 
 from configtron.model.nouns import Profile, Value
 from configtron.model.tuning import Reach, Rules
-from configtron.tune.guard import UNFAIR, Bound, Limits, refusals, unasked
+from configtron.tune.guard import UNFAIR, Bound, DriverReach, Limits, refusals, unasked
 
 REACH = {
     "initcwnd": Reach("initcwnd", least=1, most=1000),
@@ -27,7 +27,7 @@ NO_LIMITS = Limits()
 
 def reasons(limits: Limits = NO_LIMITS, refused: dict[str, str] | None = None, **settings: Value) -> list[str]:
     rules = Rules({"p": Profile("p", tuple(settings.items()))}, {"10.0.0.0/8": "p"})
-    return list(refusals(rules, REACH, limits, refused or {}, "route"))
+    return list(refusals(rules, limits, DriverReach("route", REACH, refused or {})))
 
 
 def test_a_value_refused_by_name_is_refused_with_its_reason() -> None:
@@ -35,7 +35,7 @@ def test_a_value_refused_by_name_is_refused_with_its_reason() -> None:
     assert reach.takes("cubic") and not reach.takes("dctcp")
     rules = Rules({"p": Profile("p", (("tcp_congestion_control", "dctcp"),))}, {"10.0.0.0/8": "p"})
     allowed = Limits(allow_unfair=True)
-    (words,) = refusals(rules, {"tcp_congestion_control": reach}, allowed, {}, "kmod")
+    (words,) = refusals(rules, allowed, DriverReach("kmod", {"tcp_congestion_control": reach}, {}))
     assert words == "profile p: tcp_congestion_control=dctcp is out of reach of the driver kmod: it needs ECN"
 
 

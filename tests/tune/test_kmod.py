@@ -18,7 +18,7 @@ from configtron.tune import capabilities
 from configtron.tune.drivers import DRIVERS, load
 from configtron.tune.drivers.kmod.abi import KEYS
 from configtron.tune.drivers.kmod.device import PREFIX, Parameter
-from configtron.tune.drivers.kmod.module_units import REACHES, REFUSED, checked, packed, reaches, setting, spelt
+from configtron.tune.drivers.kmod.module_units import REACHES, REFUSED, checked, format_prefix, packed, reaches, setting
 
 # As the module of a 6.12 kernel would say it: every knob that it does not refuse, with wide ranges.
 TIMES = ("min_rto", "data_rto", "delack_max")
@@ -110,7 +110,7 @@ def test_prefixes_go_there_and_back(drawn: list[tuple[object, int]]) -> None:
     prefixes = {str(net): number for number, net in enumerate(nets)}
     reported = packed(prefixes)
     pieces = [reported[at : at + PREFIX.size] for at in range(0, len(reported), PREFIX.size)]
-    assert [spelt(piece) for piece in pieces] == list(prefixes)
+    assert [format_prefix(piece) for piece in pieces] == list(prefixes)
     assert [PREFIX.unpack(piece)[3] for piece in pieces] == list(prefixes.values())
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from configtron.lab.uml.kmod import module_for_guest
 from configtron.lab.uml.user_mode_linux import UmlVirtual
-from configtron.model.careful_resume import RETREAT, UNVALIDATED, Acknowledged, ResumeChange, Resumption, SavedPath
+from tests.support.careful_resume import RETREAT, UNVALIDATED, Acknowledged, ResumeChange, Resumption, SavedPath
 from tests.support.tune.in_guest import in_guest
 from tests.support.tune.kmod_resume import PATHS, SEGMENT
 

@@ -66,8 +66,8 @@ def missing(knob: str) -> list[str]:
         found.append(f"tune/metrics.py: {knob} is not metric {names.metric}")
     if names.sysctl and (knob not in sysctl.BY_KNOB or sysctl.BY_KNOB[knob].file != names.sysctl):
         found.append(f"tune/drivers/sysctl.py: {knob} is not the file {names.sysctl}")
-    if f"| `{knob}` |" not in (ROOT / "docs" / "capabilities.md").read_text():
-        found.append(f"docs/capabilities.md: no row for {knob}; run: python -m configtron.cli.manual docs")
+    if f"| `{knob}` |" not in (ROOT / "docs" / "tune.md").read_text():
+        found.append(f"docs/tune.md: no row for {knob}; run: python -m configtron.cli.manual docs")
     return found
 
 

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from configtron.intake.end_reports import EndReports
-from configtron.intake.pageloads.lifetimes import KEPT_ENDED_NS, MOST_UNPACKERS, Lifetimes
-from configtron.intake.pageloads.request_join import RequestJoin
+from configtron.intake.pageloads.request_join import KEPT_ENDED_NS, MOST_UNPACKERS, Lifetimes, RequestJoin
 from configtron.linux.ring_buffer import RecordRun
 from configtron.model.close_records import BadEndings, CloseRecord, PackedRecords, ends_of, prefix_of_ends
 from configtron.tune.drivers.bpf.connection_records import BEGINNING, ENDING, MOVED, RecordParser

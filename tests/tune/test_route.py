@@ -4,38 +4,19 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import pytest
 
-from configtron.model.errors import BadInput
-from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place, Rules
 from configtron.tune.drivers.route.route_driver import RouteDriver
 from configtron.tune.drivers.route.table import TABLE
 from configtron.tune.rules import after, difference
-from tests.support.tune.routed import BOTH, RULES, SLOW, driver, everything, hosts, ip, several
+from tests.support.tune.routed import BOTH, RULES, driver, everything, hosts, ip, several
 from tests.support.tune.two_hosts import Hosts
 
 __all__ = ["driver", "hosts"]
 
 pytestmark = pytest.mark.root
-
-
-def test_what_is_applied_reads_back_in_another_process(hosts: Hosts, driver: RouteDriver) -> None:
-    assert driver.apply(difference(Rules(), RULES)) == RULES
-    assert RouteDriver(Place(netns=hosts.server)).read() == RULES
-
-
-def test_revert_leaves_nothing_however_often(hosts: Hosts, driver: RouteDriver) -> None:
-    bare = everything(hosts)
-    before = driver.before()
-    driver.apply(difference(Rules(), RULES))
-    assert everything(hosts) != bare
-    for _ in range(2):
-        driver.revert(before)
-        assert everything(hosts) == bare
-    assert driver.read() == Rules()
 
 
 def test_only_routes_that_it_made_are_touched(hosts: Hosts, driver: RouteDriver) -> None:
@@ -89,23 +70,6 @@ def test_what_is_thrown_within_a_prefix_hides_it_from_lookups(hosts: Hosts, driv
     ip(hosts, f"route replace throw 172.16.0.0/24 table {TABLE} proto 68 metric 1")
     driver.apply(Changes({}, {"172.16.0.0/12": "fast"}))
     assert ip(hosts, f"route show table {TABLE}").count("172.16.0.0/12") == 1
-
-
-def test_a_profile_changed_is_changed_for_all_its_prefixes(driver: RouteDriver) -> None:
-    driver.apply(difference(Rules(), RULES))
-    other = Profile("fast", (("initcwnd", 17),))
-    assert driver.apply(Changes({"fast": other})).profiles == {"fast": other}
-    assert driver.read() == replace(RULES, profiles={"fast": other, "slow": SLOW})
-
-
-def test_dropped_are_gone_and_names_in_use_cannot_be(driver: RouteDriver) -> None:
-    driver.apply(difference(Rules(), RULES))
-    with pytest.raises(BadInput, match="no profile is called 'fast'"):
-        driver.apply(Changes(dropped_profiles=frozenset({"fast"})))
-    assert driver.read() == RULES
-    want = Rules({"slow": SLOW}, {"10.0.0.0/8": "slow"})
-    driver.apply(difference(RULES, want))
-    assert driver.read() == want
 
 
 def test_the_gateway_is_followed(hosts: Hosts, driver: RouteDriver) -> None:

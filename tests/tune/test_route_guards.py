@@ -3,14 +3,10 @@
 
 from __future__ import annotations
 
-import os
-import signal
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from configtron.linux.netlink import Netlink
 from configtron.model.errors import BadInput, Missing, Refused
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place, Rules
@@ -18,7 +14,6 @@ from configtron.tune.drivers.route import incremental_update
 from configtron.tune.drivers.route.route_driver import RouteDriver
 from configtron.tune.drivers.route.table import NOTES_TABLE, TABLE
 from configtron.tune.rules import difference
-from tests.support.tune.killed import at_any_write
 from tests.support.tune.routed import BOTH, RULES, SLOW, driver, everything, hosts, ip
 from tests.support.tune.two_hosts import Hosts
 
@@ -157,33 +152,6 @@ def test_missing_says_what() -> None:
     assert "no network namespace is called 'absent'" in RouteDriver(Place(netns="absent")).missing()
     with pytest.raises(BadInput, match="'absent'"):
         RouteDriver(Place(netns="absent")).read()
-
-
-def test_killed_at_any_write_it_can_be_reverted(hosts: Hosts, driver: RouteDriver) -> None:
-    bare = everything(hosts)
-
-    def sound() -> None:
-        driver.read()
-        driver.revert(driver.before())
-        assert everything(hosts) == bare
-
-    at_any_write(lambda writes: _apply_until(hosts, writes), sound)
-
-
-def _apply_until(hosts: Hosts, writes: int) -> None:
-    """Apply, in a process that is killed before its next write to the kernel but so many."""
-    left = iter(range(writes))
-    send = Netlink._send
-
-    def killed(net: Netlink, batch: list[tuple[int, int, bytes]], first: int, forgiven: Sequence[int]) -> None:
-        # one request at a time: a batch is as many writes as it has requests
-        for request in batch:
-            if next(left, None) is None:
-                os.kill(os.getpid(), signal.SIGKILL)
-            send(net, [request], first, forgiven)
-
-    Netlink._send = killed  # type: ignore[method-assign]
-    RouteDriver(Place(netns=hosts.server)).apply(difference(Rules(), RULES))
 
 
 def test_a_profile_that_is_not_there(hosts: Hosts, driver: RouteDriver) -> None:

@@ -77,7 +77,7 @@ def test_tcp_congestion_control(hosts: Hosts, driver: RouteDriver, clients: tupl
 def test_a_route_s_congestion_control_goes_before_a_listener_s_own(
     hosts: Hosts, driver: RouteDriver, clients: tuple[str, ...]
 ) -> None:
-    """As `docs/capabilities.md` says; the kernel asks the route first (tcp_ca_openreq_child)."""
+    """As `docs/tune.md` says; the kernel asks the route first (tcp_ca_openreq_child)."""
     assign(driver, tcp_congestion_control="cubic")
     found = []
     for client in clients[:2]:

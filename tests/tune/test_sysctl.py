@@ -4,22 +4,17 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from configtron.lab.internet.links import sysctl
-from configtron.linux.netlink import Netlink
 from configtron.linux.netns import inside
 from configtron.model.errors import BadInput, Refused
 from configtron.model.nouns import Profile, Value
 from configtron.model.tuning import Changes, Place, Rules
 from configtron.tune.drivers.sysctl import BY_KNOB, FOLDER, REACHES, SysctlDriver
-from tests.support.tune.killed import at_any_write
 from tests.support.tune.two_hosts import (
     CLIENTS,
     Hosts,
@@ -200,37 +195,3 @@ def test_the_first_namespace_is_not_touched(hosts: Hosts, driver: SysctlDriver) 
     assign(driver, tcp_autocorking=0, tcp_slow_start_after_idle=0, notsent_lowat=20_000)
     assert {knob: (FOLDER / switch.file).read_text() for knob, switch in BY_KNOB.items()} == ours
     assert set(json.loads(driver.before())) == set(driver.settable())
-
-
-def test_killed_at_any_write_it_can_be_reverted(hosts: Hosts, driver: SysctlDriver) -> None:
-    untouched, before = texts(hosts), driver.before()
-
-    def sound() -> None:
-        driver.read()
-        driver.revert(before)
-        assert texts(hosts) == untouched
-
-    at_any_write(lambda writes: _apply_until(hosts, writes), sound)
-
-
-def _apply_until(hosts: Hosts, writes: int) -> None:
-    """Apply twice, the second with other knobs, in a process that is killed before its next write but so many."""
-    left = iter(range(writes))
-    send, write = Netlink._send, Path.write_text
-
-    def last_write() -> None:
-        if next(left, None) is None:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def sent(net: Netlink, *words: Any) -> None:
-        last_write()
-        send(net, *words)
-
-    def written(path: Path, text: str) -> int:
-        last_write()
-        return write(path, text)
-
-    Netlink._send, Path.write_text = sent, written  # type: ignore[method-assign, assignment]
-    driver = SysctlDriver(Place(netns=hosts.server))
-    assign(driver, tcp_autocorking=0, tcp_slow_start_after_idle=0)
-    assign(driver, "second", tcp_slow_start_after_idle=0, notsent_lowat=20_000)

@@ -31,7 +31,7 @@ from configtron.model.knobs import KNOBS
 from configtron.model.nouns import Profile, Value
 from configtron.model.tuning import Changes, Place, Reach, Rules
 from configtron.tune.drivers.congestion_controls import ALLOWED, writable
-from configtron.tune.drivers.route.annotations import MOST_NOTES, Notes, free, profile_of, spelt
+from configtron.tune.drivers.route.annotations import MOST_NOTES, Notes, format_note, free, profile_of
 from configtron.tune.listeners import BY_EBPF_ALONE
 from configtron.tune.metrics import MOST_RTO_S, check
 from configtron.tune.rules import after
@@ -186,11 +186,11 @@ class SysctlDriver:
         now = {knob: _text(knob) for knob in was}
         ours = {knob: {now[knob]} & set(noted.ours.get(knob, ())) for knob in was}
         for knob, value in settings.items():
-            ours[knob].add(_spelt(knob, value))
+            ours[knob].add(_format_value(knob, value))
         self._note(noted, want, was, ours)
         try:
             for knob, value in settings.items():
-                _write(knob, _spelt(knob, value))
+                _write(knob, _format_value(knob, value))
             for knob in was.keys() - settings.keys():
                 if noted.is_ours(knob, now[knob]):
                     _write(knob, was[knob])
@@ -206,10 +206,11 @@ class SysctlDriver:
         """Note the texts before and after a change: the driver writes no sysctl whose former text is not noted."""
         numbers = {profile.name: number for number, profile in noted.profiles.items()}
         fresh = free({*noted.profiles, *STATES})
-        notes = {numbers.get(name) or next(fresh): spelt(profile) for name, profile in want.profiles.items()}
+        # A changed profile has a new note, so that a kill between two writes leaves one of the two.
+        kept = {name: number for name, number in numbers.items() if want.profiles.get(name) == noted.profiles[number]}
+        notes = {kept.get(name) or next(fresh): format_note(profile) for name, profile in want.profiles.items()}
         stale = [number for number in noted.profiles if number not in notes]
-        known = {number: spelt(profile) for number, profile in noted.profiles.items()}
-        self._notes.write({number: text for number, text in notes.items() if known.get(number) != text})
+        self._notes.write({number: text for number, text in notes.items() if number not in kept.values()})
         place = next(number for number in STATES if number not in noted.at)
         if want.default or was:
             wrote = {knob: sorted(ours.get(knob, ())) for knob in was}
@@ -273,7 +274,7 @@ class SysctlDriver:
 
 def files(profile: Profile) -> dict[str, str]:
     """Return a profile's settings as they would be written: the file's name below net.ipv4 -> its text."""
-    return {BY_KNOB[knob].file: _spelt(knob, value) for knob, value in profile.settings}
+    return {BY_KNOB[knob].file: _format_value(knob, value) for knob, value in profile.settings}
 
 
 def _text(knob: str) -> str:
@@ -293,7 +294,7 @@ def _as_value(knob: str, text: str) -> Value:
     return int(text) if switch.per_unit == 1 else int(text) / switch.per_unit
 
 
-def _spelt(knob: str, value: Value) -> str:
+def _format_value(knob: str, value: Value) -> str:
     if isinstance(value, str):
         return value
     assert isinstance(value, int | float), value

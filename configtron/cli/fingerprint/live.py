@@ -27,8 +27,8 @@ def live(interface: str, form: str, output_file: str, span: float | None, access
     """Watch an interface: what its connections show of their clients' networks.
 
     128 bytes of each TCP packet are read, no packet is sent. A connection is reported when it has ended or is idle,
-    with the columns of docs/fields.md. Contexts are stored with the client's prefix, not its address. Exit code 4: no
-    connection was seen.
+    with the columns of docs/fingerprint.md. Contexts are stored with the client's prefix, not its address. Exit code 4:
+    no connection was seen.
     """
     if connections and form == "table":
         raise BadInput("--connections has no table; name -f jsonl or -f csv")

@@ -22,7 +22,7 @@ def socket(form: str, output_file: str, span: float | None, access_log: Path | N
            ports: tuple[int, ...], follow: bool, every_s: float) -> int:  # fmt: skip
     """Ask the kernel about this host's TCP connections (tcp_info), and report contexts of their clients.
 
-    Columns: docs/fields.md. Contexts are stored with the client's prefix, not its address. With --follow or --for,
+    Columns: docs/fingerprint.md. Contexts are stored with the client's prefix, not its address. With --follow or --for,
     every connection is also reported at the moment it ends. Nothing is sent, and no root is needed. Exit code 4: there
     was no connection.
     """

@@ -40,7 +40,7 @@ HOMES = {"import": "importing:import_"}
 @click.group(cls=LazyGroup, package="configtron.cli.learn", rows=ROWS, sections=SECTIONS, homes=HOMES,
              short_help="Learn which configuration loads pages fastest.")  # fmt: skip
 def learn() -> None:
-    """Start with `configtron learn serve`: it tunes this host's clients by their page loads (docs/loop.md).
+    """Start with `configtron learn serve`: it tunes this host's clients by their page loads (docs/learn.md).
 
     Learn which configuration loads pages fastest, for which network and which site. An outcome is a page load time with
     the decision behind it. Outcomes come from `serve`, from agents of a `manager`, from files (`import`) and from

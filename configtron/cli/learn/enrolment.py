@@ -67,16 +67,17 @@ def agents(form: str, output_file: str, as_json: bool) -> None:
 
 @click.command("rotate-key", short_help="Give the manager another key.")
 @click.option("--within", "within_h", type=click.FloatRange(0, 8760), default=24.0, show_default=True, metavar="HOURS",
-              help="Change it then, though an agent does not hold it; 0: at once.")  # fmt: skip
+              help="Change it after so many hours; 0: at once.")  # fmt: skip
 @KEYS
 def rotate_key(within_h: float, keys: Path | None) -> None:
-    """Give the manager another key. Agents learn it while the present one works; it changes when all of them hold it,
-    or after --within. Again while that is under way: state which agents it waits for, and wait until --within from now.
+    """Give the manager another key after --within, and print the command by which each agent joins then: the same for
+    all agents, without a secret. Again while that is under way: the same key, --within from now.
 
-    An agent that did not learn it in time is enrolled anew (revoke, enroll, `tune agent --join`).
+    An agent that has not joined goes on with the map that it has while that is valid, and its outcomes wait.
     """
-    from configtron.service.fleet import key_rotation
+    from configtron.service.fleet import enrolment
 
-    found, waits = key_rotation.rotate(settings().db, key_folder(keys), within_h)
-    say(f"key {found.public[:8]}... follows when all agents hold it, or in {within_h:g} hours; without it:"
-        f" {', '.join(waits) or 'no agent'}")  # fmt: skip
+    found, line = enrolment.rotate(settings().db, key_folder(keys), within_h)
+    say(f"key {found.public[:8]}... follows in {within_h:g} hours; then, as root on each agent, before"
+        " `systemctl restart configtron-agent`:")  # fmt: skip
+    click.echo(" ".join(("configtron", "tune", "agent", "--join", line.text)))

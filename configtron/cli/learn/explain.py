@@ -21,9 +21,9 @@ def explain(who: str, name: str, site: str, form: str, output_file: str) -> None
 
     A PREFIX stands for its latest 50 outcomes; an ADDRESS, or a prefix without outcomes, for the longest logged prefix
     that contains it, which the answer names. A CONTEXT is written bandwidth_kbps=5000,rtt_ms=80,loss=0.01
-    (docs/fields.md lists more). Nothing is assigned or learned. docs/learn.md explains the columns. Exit code 2: no
-    outcome has such a prefix, or the policy does not know the site; leave --site out then, since all unknown sites get
-    the same decision.
+    (docs/fingerprint.md lists more). Nothing is assigned or learned. docs/learn.md explains the columns. Exit code 2:
+    no outcome has such a prefix, or the policy does not know the site; leave --site out then, since all unknown
+    sites get the same decision.
     """
     from configtron.service.learning import explaining
     from configtron.service.learning.rows import EXPLANATION_COLUMNS, explanation_rows

@@ -44,7 +44,7 @@ def import_(file: BinaryIO, kind: str | None, **how: Any) -> int:
     """Read outcomes from FILE (- is standard input; gzip is unpacked) into a new log of the database.
 
     FILE is JSON Lines or CSV of outcomes (docs/learn.md shows both), an access log of nginx, Apache or HAProxy, beacons
-    of boomerang or web-vitals, an HTTP archive, or contexts (docs/import.md). Of addresses only the prefix is stored.
+    of boomerang or web-vitals, an HTTP archive, or contexts (docs/learn.md). Of addresses only the prefix is stored.
     Outcomes without their client's network get it from contexts of the same prefix that were seen before the load.
 
     Exit codes: 2, the first bad line with --strict; 3, bad lines were left out; 4, there was no outcome.

@@ -19,6 +19,6 @@ HOMES = {name: f"indigo_training:{name}" for name in ROWS}
 def indigo() -> None:
     """Train the congestion control indigo, a small network that imitates the best window of emulated links.
 
-    The study `pantheon` runs it beside the others. docs/indigo.md shows the links, the learning curve, and where it
+    The study `pantheon` runs it beside the others. docs/studies.md shows the links, the learning curve, and where it
     fails.
     """

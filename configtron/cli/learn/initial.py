@@ -21,5 +21,5 @@ def initial() -> None:
     """Learn initial windows from the ends of earlier connections, as Applied Learning Networks does.
 
     The prefix and the time of a client predict the largest window, the round trip and the packets of its
-    connection. docs/initial.md shows the records, the strategies, and what they gain and harm.
+    connection. docs/studies.md shows the records, the strategies, and what they gain and harm.
     """

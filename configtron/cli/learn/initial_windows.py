@@ -23,7 +23,7 @@ HIT_COLUMNS = ("target", "model", "rounding", "judged", "hits", "low", "high", "
 def train(files: tuple[Path, ...], places: tuple[Path, ...]) -> int:
     """Read ended connections of FILEs into the database, and learn all that are there.
 
-    FILE is a capture, or JSON Lines: connections of `fingerprint pcap -f jsonl`, or end states (docs/initial.md). A
+    FILE is a capture, or JSON Lines: connections of `fingerprint pcap -f jsonl`, or end states (docs/studies.md). A
     connection that is read twice counts once. Exit code 4: there is none to learn from.
     """
     from configtron.service.learning import initial

@@ -12,7 +12,7 @@ from configtron.cli.options import Finite, with_options
 from configtron.cli.tune.options import guard_options
 
 if TYPE_CHECKING:
-    from configtron.service.learning.running import PolicyOptions
+    from configtron.service.learning.lessons import PolicyOptions
 
 making_options = with_options(
     log_option,
@@ -52,7 +52,7 @@ def making_of(
     *, all_configurations: bool, warm: BinaryIO | None, damage_from: BinaryIO | None, **given: Any
 ) -> PolicyOptions:
     """Return the options as the service takes them. Errors: `BadInput` for a bound that is none."""
-    from configtron.service.learning.running import PolicyOptions
+    from configtron.service.learning.lessons import PolicyOptions
 
     plain = {name: value for name, value in given.items() if name not in ("bound", "allow_unfair")}
     limits = None if all_configurations else operator_limits()

@@ -19,19 +19,19 @@ from configtron.report.log_lines import log_progress
 
 @click.command(short_help="Run the manager.")
 @click.option("--endpoint", default="tcp://*:5560", show_default=True, metavar="tcp://ADDRESS:PORT",
-              help="Where agents connect; offers are one port above.")  # fmt: skip
+              help="Where agents connect.")  # fmt: skip
 @KEYS
 @click.option("--map", "map_file", type=INPUT_FILE, metavar="FILE",
               help="Publish the map in this JSON file, again whenever it changes; learn nothing.")  # fmt: skip
 @click.option("--policy", metavar="POLICY", help="Learn by this which profile is best; needs the extra `learn`.")
 @click.option("--strategies", default="", metavar="NAME=SHARE,...",
-              help="For --policy initial: the share of clients of each strategy (docs/initial.md).")  # fmt: skip
+              help="For --policy initial: the share of clients of each strategy (docs/studies.md).")  # fmt: skip
 @click.option("--after-term", type=click.IntRange(0), default=0, metavar="N", help="After a restore: begin above N.")
 @click.option("--fresh", is_flag=True, help="Forget what was learned and how clients were assigned; outcomes stay.")
 @stage_options
 @click.option("--metrics", default="", metavar="HOST:PORT", help="Serve the live page and /metrics there.")
 def run(keys: Path | None, map_file: Path | None, policy: str | None, **given: Any) -> int:
-    """Run the manager until Ctrl-C. A policy's maps reach clients by stages (docs/loop.md). If an agent has two
+    """Run the manager until Ctrl-C. A policy's maps reach clients by stages (docs/learn.md). If an agent has two
     managers, the one that started later continues; the other prints both and stops. Exit code 2: an option, the
     database or a key does not fit; 5: an extra or a permission is missing; 6: agents follow another manager. The unit
     (`tune unit --fleet`) does not start it again after these."""

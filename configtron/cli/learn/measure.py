@@ -53,7 +53,7 @@ def measure(fail_on_unknown: bool, tensor: Path | None, status_updates_file: Pat
 
     Each condition is one boot of a guest with real kernel, servers and client, in virtual time. A cell is loaded 6
     times, then 12, then 24, until the 95 % interval of its median is within a tenth of it. The same seed gives the same
-    bytes. After Ctrl-C or kill -9, --resume continues with the conditions that are missing. docs/tensor.md explains
+    bytes. After Ctrl-C or kill -9, --resume continues with the conditions that are missing. docs/studies.md explains
     flags and exit codes.
     """
     from configtron.report.cells import write_cells

@@ -46,7 +46,7 @@ OPTIONS = with_options(
                  help="What exploration may cost, as a share of Default's mean page load time."),
     click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of all random numbers."),
     click.option("--strategies", default="", metavar="NAME=SHARE,...",
-                 help="Of --policy initial: which share draws which strategy (docs/initial.md)."),
+                 help="Of --policy initial: which share draws which strategy (docs/studies.md)."),
     click.option("--fresh", is_flag=True, help="Forget what was learned; learn from the stored outcomes anew."),
     click.option("--for", "span_s", type=SPAN, metavar="SECONDS", help="Stop after this time.  [default: at Ctrl-C]"),
 )  # fmt: skip
@@ -63,7 +63,7 @@ def serve(span_s: float | None, server: str | None, undo: bool, **given: Any) ->
 
     All clients keep Default until --begin-with page loads have come in. Then each epoch has a map, which reaches the
     clients by stages. What the guard, --bound or the driver refuses is never tried. After a kill Default is restored
-    within three seconds, by a lease, and the same command resumes. See docs/loop.md.
+    within three seconds, by a lease, and the same command resumes. See docs/learn.md.
 
     Needs the extras `learn` and `fleet`, and root. Exit code 5: these or a driver are missing; 6: another process tunes
     here.

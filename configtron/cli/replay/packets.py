@@ -37,7 +37,7 @@ def packets(files: tuple[Path, ...], run: int | None, expect: Path | None, adopt
     FILE is evidence that `configtron probe` wrote (pcapng, also gz), or a folder of it. The result of a
     replay is compared, byte for byte, with the one beside the recording; differences are shown, recorded after "-",
     replayed after "+". Nothing is sent; neither root nor a network is needed. --adopt makes fixtures of other captures
-    (docs/adopt.md).
+    (docs/fingerprint.md).
 
     Exit codes: 1, something differs, is missing, or a script diverged; 2, a file cannot be read, or is neither evidence
     nor adopted; 3, nothing was recorded of some probes; 4, no probe in the files, or with --adopt no connection.

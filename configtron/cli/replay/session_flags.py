@@ -45,7 +45,7 @@ session_options = with_options(
     click.option("--tensor", default="analytic", show_default=True, metavar="FILE|NAME",
                  help="Page load times: a PLT-tensor's file; analytic, idiosyncratic; hotcloud, configtron, realism."),
     click.option("--world", "worlds", multiple=True, metavar="FILE", type=click.Path(dir_okay=False),
-                 help="A world's file of any origin (docs/worlds.md), for --tensor; repeat for a row each."),
+                 help="A world's file of any origin (docs/studies.md), for --tensor; repeat for a row each."),
     click.option("--world-out", metavar="FILE", type=click.Path(dir_okay=False),
                  help="Write the world of these options as a world's file, .npz or .csv, and play nothing."),
     click.option("--warm", default="none", show_default=True, metavar="FILE|NAME",

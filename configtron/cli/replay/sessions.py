@@ -23,7 +23,7 @@ def sessions(resume: str | None, world_out: str | None, form: str, output_file: 
 
     The result is the distance from the best configuration of each session's network, with 95 % intervals over prefixes.
     An analytic tensor is a formula: rankings and convergence on it are results, milliseconds saved are not. The same
-    seed gives the same bits, whatever --batch, and after --resume. docs/worlds.md and docs/sessions.md explain sources
+    seed gives the same bits, whatever --batch, and after --resume. docs/studies.md explains sources
     and results. Exit code 130: interrupted; what was done is kept.
     """
     if given["worlds"]:

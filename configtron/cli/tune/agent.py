@@ -37,7 +37,7 @@ def agent(folder: Path, user: str, beacons: str | None, log_path: Path | None, l
     What a human set by `tune profile` and `tune prefix` is not touched; --bound and --allow-unfair travel to the
     manager, which chooses within them. Rules last as long as the map's lease, some seconds: when the agent ends, or is
     killed, what stood before comes back. A foreign change freezes this host until `tune unfreeze`. With --beacons, page
-    loads of visitors are sent too, without addresses; for the web server see docs/outcomes.md.
+    loads of visitors are sent too, without addresses; for the web server see docs/learn.md.
     """
     from configtron.service.fleet import enrolment
     from configtron.service.fleet.agent import AgentOptions, run_agent
@@ -48,8 +48,8 @@ def agent(folder: Path, user: str, beacons: str | None, log_path: Path | None, l
         return DONE
     if line is not None:
         joining = enrolment.join_line(line)
-        enrolment.join(folder, joining, user)
-        joined = f"joined {joining.address.endpoint} as {joining.name}"
+        address = enrolment.join(folder, joining, user)
+        joined = f"joined {address.endpoint}" + (f" as {joining.name}" if joining.name else " by its next key")
         say(f"{joined}; next: systemctl enable --now configtron-agent (in a terminal: configtron tune agent)")
         return DONE
     log_progress()

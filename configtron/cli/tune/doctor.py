@@ -16,7 +16,7 @@ from configtron.model.errors import DONE, NOTHING
 @where_options
 @form_options
 def doctor(form: str, output_file: str, **_: object) -> int:
-    """Show first what one may have to act on: whether page loads of visitors can be joined here (docs/outcomes.md; a
+    """Show first what one may have to act on: whether page loads of visitors can be joined here (docs/learn.md; a
     server behind a proxy does not see its clients' connections), and which drivers can act, what the others lack and
     how to get it. Then for each knob: which driver would set it (by), how far that reaches (per), which others could
     (else), and which better one lacks something (instead of). All of the product: `configtron doctor`.

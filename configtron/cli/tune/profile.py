@@ -28,7 +28,7 @@ def set_(name: str, words: tuple[str, ...], dropped: tuple[str, ...], unchecked:
     """Make a profile, or set knobs of one that is there; its other knobs stay. Nothing is written to the stack.
 
     From then on it is yours: `configtron learn export` neither changes nor drops it. A value that no driver takes on
-    any kernel is refused with its bounds (docs/capabilities.md); so is a congestion control that Linux does not have,
+    any kernel is refused with its bounds (docs/tune.md); so is a congestion control that Linux does not have,
     unless --unchecked. One that is not loaded here is accepted with a remark.
     """
     from configtron.service import lease

@@ -17,7 +17,7 @@ def verify(form: str, output_file: str) -> int:
     """Read back from the kernel all that is in force, and show where it is not what was applied. Nothing is written.
 
     By the driver route the kernel is also asked where it would send packets to clients, of all prefixes up to 256, else
-    of 256; a rule or route of another program that leads them elsewhere is a difference (docs/routes.md). Exit code 1:
+    of 256; a rule or route of another program that leads them elsewhere is a difference (docs/tune.md). Exit code 1:
     something differs; 4: nothing is in force.
     """
     from configtron.service import lease

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The agent's two sockets, which connect outwards only: DEALER for the conversation, SUB for offers.
+"""The agent's socket, which connects outwards only: DEALER.
 
-A manager that refuses a key says nothing to its owner: libzmq goes on trying. The monitor of the DEALER socket reports
-failed handshakes, so that the agent can.
+A manager that refuses a key says nothing to its owner: libzmq goes on trying. The socket's monitor reports failed
+handshakes, so that the agent can.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SEEN = _FAILED | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_CONNECT_RETRIED
 
 
 class AgentSockets:
-    """Connected sockets of an agent; several agents of one process may share a context. Errors: `BadInput`."""
+    """The connected socket of an agent; several agents of one process may share a context. Errors: `BadInput`."""
 
     def __init__(
         self, address: ManagerAddress, pair: CurvePair, context: zmq.Context[zmq.Socket[bytes]] | None = None
@@ -34,22 +34,19 @@ class AgentSockets:
         self._own = context is None
         self._context = context if context is not None else zmq.Context()
         self._address = address
-        self.dealer = self._socket(zmq.DEALER, pair, address)
+        self.dealer = self._socket(pair, address)
         self._monitor = self.dealer.get_monitor_socket(_SEEN)
-        self.offers = self._socket(zmq.SUB, pair, address)
-        self.offers.subscribe(b"")
         self._complaint = ""
         self.unsent = 0
         try:
             self.dealer.connect(address.endpoint)
-            self.offers.connect(address.offers)
         except zmq.ZMQError as error:
             self.close()
             raise BadInput(f"{address.endpoint}: no address to connect to ({error.strerror}); join anew by a line of"
                            " `configtron learn manager enroll` with the manager's address") from error  # fmt: skip
 
-    def _socket(self, kind: int, pair: CurvePair, address: ManagerAddress) -> zmq.Socket[bytes]:
-        socket = self._context.socket(kind)
+    def _socket(self, pair: CurvePair, address: ManagerAddress) -> zmq.Socket[bytes]:
+        socket = self._context.socket(zmq.DEALER)
         socket.curve_publickey, socket.curve_secretkey = pair.public, pair.secret
         socket.curve_serverkey = address.curve.encode()
         socket.linger = 0
@@ -66,22 +63,16 @@ class AgentSockets:
 
     def wait(self, timeout_s: float) -> None:
         """Wait for a frame of the manager's."""
-        poller = zmq.Poller()
-        for socket in (self.dealer, self.offers):
-            poller.register(socket, zmq.POLLIN)
-        poller.poll(max(round(timeout_s * 1000), 0))
+        self.dealer.poll(max(round(timeout_s * 1000), 0))
 
     def receive(self) -> list[bytes]:
-        """Return the frames that have arrived, offers first."""
+        """Return the frames that have arrived."""
         found: list[bytes] = []
-        for socket in (self.offers, self.dealer):
-            while True:
-                try:
-                    frames = socket.recv_multipart(zmq.NOBLOCK)
-                except zmq.Again:
-                    break
-                found += frames[:1]
-        return found
+        while True:
+            try:
+                found += self.dealer.recv_multipart(zmq.NOBLOCK)[:1]
+            except zmq.Again:
+                return found
 
     def send(self, data: bytes) -> None:
         """Send a frame; without a connection, or with a full queue, it is counted in `unsent`."""
@@ -116,7 +107,6 @@ class AgentSockets:
         """Close the sockets, without waiting for what was not sent."""
         self.dealer.disable_monitor()
         self._monitor.close(0)
-        for socket in (self.dealer, self.offers):
-            socket.close(0)
+        self.dealer.close(0)
         if self._own:
             self._context.term()

@@ -15,7 +15,7 @@ import re
 import struct
 import tempfile
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import zmq
@@ -47,30 +47,20 @@ class CurvePair:
 class ManagerAddress:
     """What an agent knows of its manager: endpoint, CURVE public key (Z85), and the key that verifies maps (hex).
 
-    `endpoint` is tcp://HOST:PORT; offers are published one port above. `following`: the CURVE key that the manager
-    will have, "" if none is known; `serial`: of the latest key that it announced.
+    endpoint  tcp://HOST:PORT; "": the one that the agent has already
     """
 
     endpoint: str
     curve: str
     signing: str
-    following: str = ""
-    serial: int = 0
 
     def __post_init__(self) -> None:
         host, _, port = self.endpoint.removeprefix("tcp://").rpartition(":")
         fits = self.endpoint.startswith("tcp://") and HOST.fullmatch(host) and PORT.fullmatch(port)
-        if not fits or not 0 < int(port) < 65_535:
+        if self.endpoint and not (fits and 0 < int(port) < 65_536):
             raise BadInput(f"{self.endpoint!r} is no endpoint of a manager; write tcp://HOST:PORT")
-        known = [self.curve, *filter(None, [self.following])]
-        if not all(map(is_curve_key, known)) or len(self.signing) != HEX_LENGTH:
+        if not is_curve_key(self.curve) or len(self.signing) != HEX_LENGTH:
             raise BadInput("the manager's keys are cut short; copy the whole line that `enroll` printed")
-
-    @property
-    def offers(self) -> str:
-        """Return the endpoint at which versions are announced."""
-        host, _, port = self.endpoint.rpartition(":")
-        return f"{host}:{int(port) + 1}"
 
     @property
     def verify_key(self) -> VerifyKey:
@@ -120,18 +110,16 @@ def manager_address(folder: Path) -> ManagerAddress:
         raise BadInput(f"{path}: this host has not joined a manager; run: {line}")
     try:
         form = json.loads(_read(path))
-        return ManagerAddress(str(form["endpoint"]), str(form["curve"]), str(form["signing"]),
-                              str(form.get("following", "")), int(form.get("serial", 0)))  # fmt: skip
+        if not form["endpoint"]:
+            raise ValueError("no endpoint")
+        return ManagerAddress(str(form["endpoint"]), str(form["curve"]), str(form["signing"]))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise BadInput(f"{path}: not a manager's address ({error}); join anew") from error
 
 
 def write_manager_address(folder: Path, address: ManagerAddress) -> None:
     """Keep where an agent's manager is. Errors: `BadInput`, `Missing`, `Unwritten`."""
-    form: dict[str, str | int] = {"endpoint": address.endpoint, "curve": address.curve, "signing": address.signing}
-    if address.serial:
-        form |= {"following": address.following, "serial": address.serial}
-    _write(folder / MANAGER, json.dumps(form) + "\n")
+    _write(folder / MANAGER, json.dumps(asdict(address)) + "\n")
 
 
 def put_next_pair(folder: Path, public: str) -> bool:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The manager's two sockets: ROUTER for conversations, PUB for offers. CURVE on both, the key with each frame.
+"""The manager's socket: ROUTER, with CURVE, the key with each frame.
 
-libzmq drops what a queue has no room for: on PUB silently, which is why an offer is only a hint; on ROUTER, where
-`send` reports it (ROUTER_MANDATORY), the agent asks again.
+libzmq drops what a queue has no room for; `send` counts it (ROUTER_MANDATORY), and the agent asks again.
 """
 
 from __future__ import annotations
@@ -37,18 +36,25 @@ class ArrivedFrame(NamedTuple):
 
 
 class ManagerSockets:
-    """Bound sockets of a manager. Errors: `Busy` where the address is in use, or not this host's yet."""
+    """The bound socket of a manager, and the one that answers about keys.
+
+    Errors: `Busy` where the address is in use, or not this host's yet.
+    """
 
     def __init__(self, endpoint: str, pair: CurvePair, allowed: dict[str, str]) -> None:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self.allowed = allowed
         self._zap = ZapSocket(self._context, self._keys)
-        self._router = self._socket(zmq.ROUTER, pair)
+        self._router = self._socket(pair)
         self._router.setsockopt(zmq.ROUTER_MANDATORY, 1)
         # An agent that comes back before its old connection is noticed as gone takes its place.
         self._router.setsockopt(zmq.ROUTER_HANDOVER, 1)
-        self._offers = self._socket(zmq.PUB, pair)
-        self._bind(ManagerAddress(endpoint, "x" * 40, "0" * 64))
+        try:
+            self._router.bind(ManagerAddress(endpoint, "x" * 40, "0" * 64).endpoint)
+        except zmq.ZMQError as error:
+            self.close()
+            why = f"{error}; another manager runs there, or the address is not this host's"
+            raise Busy(f"{endpoint}: {why}") from error
         self._poller = zmq.Poller()
         for socket in (self._zap.socket, self._router):
             self._poller.register(socket, zmq.POLLIN)
@@ -57,8 +63,8 @@ class ManagerSockets:
     def _keys(self) -> Container[str]:
         return self.allowed
 
-    def _socket(self, kind: int, pair: CurvePair) -> zmq.Socket[bytes]:
-        socket = self._context.socket(kind)
+    def _socket(self, pair: CurvePair) -> zmq.Socket[bytes]:
+        socket = self._context.socket(zmq.ROUTER)
         socket.curve_server = True
         socket.curve_publickey, socket.curve_secretkey = pair.public, pair.secret
         socket.zap_domain = DOMAIN
@@ -71,16 +77,6 @@ class ManagerSockets:
         socket.backlog = BACKLOG
         socket.ipv6 = True
         return socket
-
-    def _bind(self, address: ManagerAddress) -> None:
-        for socket, endpoint in ((self._router, address.endpoint), (self._offers, address.offers)):
-            try:
-                socket.bind(endpoint)
-            except zmq.ZMQError as error:
-                self.close()
-                raise Busy(
-                    f"{endpoint}: {error}; another manager runs there, or the address is not this host's"
-                ) from error
 
     def wait(self, timeout_s: float) -> None:
         """Wait for a frame, and answer what libzmq asks about keys meanwhile."""
@@ -109,10 +105,6 @@ class ManagerSockets:
         except zmq.ZMQError:
             self.unsent += 1
 
-    def publish(self, data: bytes) -> None:
-        """Send a frame to all agents that listen."""
-        self._offers.send(data)
-
     @property
     def refused(self) -> int:
         """Return how many connections were refused for their key."""
@@ -120,8 +112,7 @@ class ManagerSockets:
 
     def close(self) -> None:
         """Close the sockets, without waiting for what was not sent."""
-        for socket in (self._router, self._offers):
-            socket.close(0)
+        self._router.close(0)
         self._zap.close()
         self._context.term()
 

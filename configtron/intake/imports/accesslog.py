@@ -77,7 +77,6 @@ class Parser:
         self._bare, self._offset_s = bare, offset_s
         self._addresses: dict[str, str] = {}
         self._times: dict[str, float] = {}
-        self.zoneless = False
 
     def combined(self, line: str) -> Hit | str:
         """Read a line of nginx or Apache; return a hit, or why it is none. Errors: `BadInput`."""
@@ -188,7 +187,7 @@ class Parser:
         if found[8]:
             offset = (int(found[9]) * 3600 + int(found[10]) * 60) * (1 if found[8] == "+" else -1)
         else:
-            self.zoneless, offset = True, int(self._offset_s(local))
+            offset = int(self._offset_s(local))
         return local - offset + int(found[7] or 0) / 1e3
 
 

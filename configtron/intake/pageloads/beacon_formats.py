@@ -45,6 +45,8 @@ class PageLoad(NamedTuple):
     left        the visitor left, or hid the page, before it had loaded
     hidden_ms   when the page first was in the background; None: visible all along
     origin_ms   activation of a prerendered page; 0: none
+    at_ns       when the beacon came, CLOCK_BOOTTIME
+    device, site  by the request's head
     """
 
     identity: str
@@ -61,6 +63,9 @@ class PageLoad(NamedTuple):
     restored: bool = False
     left: bool = False
     protocol: str = ""
+    at_ns: int = 0
+    device: str = ""
+    site: str = ""
 
 
 Word = Annotated[str, Meta(max_length=LONGEST_WORD)]

@@ -20,13 +20,13 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 from configtron.intake.pageloads.beacon_formats import LONGEST_MS, PageLoad, load_fault
 from configtron.intake.pageloads.influence_caps import InfluenceCaps
 from configtron.intake.pageloads.log_lines import TOKEN
+from configtron.intake.pageloads.plan_book import DrawnArm
 from configtron.intake.pageloads.recent import RecentNames
-from configtron.intake.pageloads.request_join import DrawnArm, EndedConnection, JoinedRequest
+from configtron.intake.pageloads.request_join import EndedConnection, JoinedRequest
 from configtron.model.fleet import OutcomeRow
 
 # The log line comes when the answer ends, through a local socket; the beacon after the page has loaded.
@@ -53,15 +53,6 @@ NO_END = EndedConnection(0)
 SAME_MS = 1.0
 
 
-class ReportedLoad(NamedTuple):
-    """A beacon that waits: when it came (ns of CLOCK_BOOTTIME), and what its request's head showed."""
-
-    load: PageLoad
-    at_ns: int
-    device: str
-    site: str
-
-
 class _Page:
     """A token's page: its request, the load that was reported of it, and from then on its connection."""
 
@@ -69,7 +60,7 @@ class _Page:
 
     def __init__(self, request: JoinedRequest) -> None:
         self.request = request
-        self.reported: ReportedLoad | None = None
+        self.reported: PageLoad | None = None
         self.connection: _Connection | None = None
         self.settles_ns = 0
 
@@ -110,7 +101,7 @@ class BeaconJoin:
         self.caps = caps or InfluenceCaps()
         self._token, self._wall_ns, self.settle_ns = token, 0, settle_ns
         self._pages: OrderedDict[str, _Page] = OrderedDict()
-        self._early: OrderedDict[str, ReportedLoad] = OrderedDict()
+        self._early: OrderedDict[str, PageLoad] = OrderedDict()
         self._gone = RecentNames(MOST_GONE)
         self._connections: OrderedDict[int, _Connection] = OrderedDict()
         self._settling: deque[_Page] = deque()
@@ -143,13 +134,12 @@ class BeaconJoin:
 
     def beacon(self, load: PageLoad, at_ns: int, device: str = "", site: str = "") -> str:
         """Take a beacon that came at `at_ns`; return why it is refused, "" if it is not refused yet."""
-        reason = self._beacon(ReportedLoad(load, at_ns, device, site))
+        reason = self._beacon(load._replace(at_ns=at_ns, device=device, site=site))
         if reason:
             self.counts[reason] += 1
         return reason
 
-    def _beacon(self, reported: ReportedLoad) -> str:
-        load = reported.load
+    def _beacon(self, load: PageLoad) -> str:
         token = load.token
         # what costs least first: a flood has no token that a server issued
         if not token:
@@ -159,7 +149,7 @@ class BeaconJoin:
             fault = load_fault(load)
             if fault:
                 self._withdraw(page, load)
-            return fault or self._reported(page, reported, counted=False)
+            return fault or self._reported(page, load, counted=False)
         if gone := self._gone.get(token):
             return self._after(gone, load)
         if not self._token(token):
@@ -167,12 +157,12 @@ class BeaconJoin:
         if fault := load_fault(load):
             return fault
         if token in self._early:
-            return self._merge_early(token, reported)
+            return self._merge_early(token, load)
         if len(self._early) >= self._most_early:
             # An honest beacon's line comes soon: the one that waits for longest gives way, most likely a forged one.
             self._early.popitem(last=False)
             self.counts["overflow"] += 1
-        self._early[token] = reported
+        self._early[token] = load
         return ""
 
     def _after(self, gone: str, load: PageLoad) -> str:
@@ -185,60 +175,60 @@ class BeaconJoin:
     def _withdraw(self, page: _Page, load: PageLoad) -> None:
         """Take back that a load was left: the same page loaded later, unmeasurably."""
         before = page.reported
-        if before and before.load.left and before.load.identity == load.identity:
+        if before and before.left and before.identity == load.identity:
             page.reported = None
             self.counts["again"] += 1
             self._forget(page.request.token, "used-token")
 
-    def _merge_early(self, token: str, reported: ReportedLoad) -> str:
+    def _merge_early(self, token: str, load: PageLoad) -> str:
         """Take a second beacon of a token whose line has not come."""
-        before = self._early[token].load
-        if _same(before, reported.load):
-            self.counts["again"] += 1
-            return ""
-        if before.identity == reported.load.identity and before.left and reported.load.value_ms is not None:
-            self._early[token] = reported
-            self.counts["again"] += 1
-            return ""
-        return "changed-body" if before.identity == reported.load.identity else "used-token"
+        before = self._early[token]
+        if before.identity != load.identity:
+            return "used-token"
+        if not _same(before, load):
+            if not before.left or load.value_ms is None:
+                return "changed-body"
+            self._early[token] = load
+        self.counts["again"] += 1
+        return ""
 
-    def _reported(self, page: _Page, reported: ReportedLoad, counted: bool = True) -> str:
+    def _reported(self, page: _Page, load: PageLoad, counted: bool = True) -> str:
         """Join a beacon to its page; return the reason of a rejection, which `counted` counts."""
-        reason = self._fault(page, reported)
+        reason = self._fault(page, load)
         drawn = page.request.drawn
-        self.caps.seen(drawn.prefix, drawn.unit, reason, reported.at_ns)
+        self.caps.seen(drawn.prefix, drawn.unit, reason, load.at_ns)
         if reason and counted:
             self.counts[reason] += 1
         return reason
 
-    def _fault(self, page: _Page, reported: ReportedLoad) -> str:
+    def _fault(self, page: _Page, load: PageLoad) -> str:
         """Return why a beacon is not its page's load; "" where it is kept, or is the same again."""
-        load, before = reported.load, page.reported
+        before = page.reported
         if before is None:
-            fault = self._impossible(page, reported)
+            fault = self._impossible(page, load)
             if fault:
                 self._forget(page.request.token, "used-token")
                 return fault
-            page.reported, page.settles_ns = reported, reported.at_ns + self.settle_ns
+            page.reported, page.settles_ns = load, load.at_ns + self.settle_ns
             self._settling.append(page)
             return ""
-        if load.identity != before.load.identity:
+        if load.identity != before.identity:
             return "used-token"
-        if before.load.left and load.value_ms is not None:
-            fault = self._slow_or_fast(page, reported)
+        if before.left and load.value_ms is not None:
+            fault = self._slow_or_fast(page, load)
             if not fault:
-                page.reported = reported
+                page.reported = load
                 self.counts["again"] += 1
             return fault
-        if load.left or _same(load, before.load):
+        if load.left or _same(load, before):
             self.counts["again"] += 1
             return ""
         return "changed-body"
 
-    def _impossible(self, page: _Page, reported: ReportedLoad) -> str:
+    def _impossible(self, page: _Page, load: PageLoad) -> str:
         request = page.request
         connection = page.connection = self._connection(request.connection)
-        fault = self._slow_or_fast(page, reported)
+        fault = self._slow_or_fast(page, load)
         if fault:
             return fault
         begins = connection.begins
@@ -248,9 +238,9 @@ class BeaconJoin:
         connection.begins = (*begins[-7:], request.begin_ns)
         return ""
 
-    def _slow_or_fast(self, page: _Page, reported: ReportedLoad) -> str:
+    def _slow_or_fast(self, page: _Page, load: PageLoad) -> str:
         """Return why the connection and the server's clock disprove a load's time; "" if they do not."""
-        request, load = page.request, reported.load
+        request = page.request
         value_ms = load.value_ms
         if value_ms is None:
             return ""
@@ -261,7 +251,7 @@ class BeaconJoin:
         round_trips = 2 if request.first and not _ahead(request) else 1
         if value_ms * 1e3 < round_trips * rtt_us:
             return "impossible-fast"
-        seen_ms = (reported.at_ns - request.begin_ns) / 1e6
+        seen_ms = (load.at_ns - request.begin_ns) / 1e6
         before_ms = UNVERIFIED_MS if load.request_ms is None else load.request_ms
         return "impossible-slow" if value_ms - before_ms > seen_ms + JITTER_MS else ""
 
@@ -299,22 +289,21 @@ class BeaconJoin:
 
     def _settled(self, page: _Page) -> OutcomeRow | None:
         """Return the row of a page whose beacons have come."""
-        request, reported = page.request, page.reported
-        if reported is None:
+        request, load = page.request, page.reported
+        if load is None:
             return None
-        self._forget(request.token, ROW_OF + reported.load.identity)
+        self._forget(request.token, ROW_OF + load.identity)
         end = page.connection.end if page.connection else None
         # the least round trip of the whole connection may disprove what its handshake's did not
-        if end is not None and (fault := self._slow_or_fast(page, reported)):
+        if end is not None and (fault := self._slow_or_fast(page, load)):
             self.counts[fault] += 1
-            self.caps.seen(request.drawn.prefix, request.drawn.unit, fault, reported.at_ns)
+            self.caps.seen(request.drawn.prefix, request.drawn.unit, fault, load.at_ns)
             return None
         self.counts["accepted"] += 1
-        return self._row(request, reported, end or NO_END)
+        return self._row(request, load, end or NO_END)
 
-    def _row(self, request: JoinedRequest, reported: ReportedLoad, end: EndedConnection) -> OutcomeRow:
-        load, drawn = reported.load, request.drawn
-        at_ns = reported.at_ns
+    def _row(self, request: JoinedRequest, load: PageLoad, end: EndedConnection) -> OutcomeRow:
+        drawn, at_ns = request.drawn, load.at_ns
         if load.value_ms is not None:
             # the load's end by the server's clock: from the request on, the browser's differences
             at_ns = min(at_ns, request.begin_ns + round((load.value_ms - (load.request_ms or 0.0)) * 1e6))
@@ -323,8 +312,8 @@ class BeaconJoin:
         if end.min_rtt_us and (end.min_rtt_us < rtt_us or not rtt_us):
             rtt_us = end.min_rtt_us
         return self.row(
-            drawn, at_ns, request.host or reported.site, load.value_ms, "abandoned" if load.value_ms is None else "",
-            why_not, reported.device, load.protocol, rtt_us / 1e3 or None, end.bandwidth_kbps, end.loss,
+            drawn, at_ns, request.host or load.site, load.value_ms, "abandoned" if load.value_ms is None else "",
+            why_not, load.device, load.protocol, rtt_us / 1e3 or None, end.bandwidth_kbps, end.loss,
         )  # fmt: skip
 
     def row(

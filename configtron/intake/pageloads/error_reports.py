@@ -37,13 +37,21 @@ TRANSPORT_HTTP = {"http.protocol.error": "http", "http.response.invalid.content_
 
 class FailedLoad(NamedTuple):
     """One failed load: how long before the report was sent (ms), how long it took until it failed, how many it
-    stands for."""
+    stands for; at_ns, device, site: as of `PageLoad`."""
 
     failure: str
     age_ms: float
     elapsed_ms: float
     weight: float
     protocol: str
+    at_ns: int = 0
+    device: str = ""
+    site: str = ""
+
+    @property
+    def failed_ns(self) -> int:
+        """Return when the load began that failed, CLOCK_BOOTTIME."""
+        return self.at_ns - round((self.age_ms + self.elapsed_ms) * 1e6)
 
 
 def failed_loads(body: bytes) -> list[FailedLoad | str]:

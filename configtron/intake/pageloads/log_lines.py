@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 from typing import NamedTuple
 
 # A number of a request: the server logs every request and counts none, so the reader counts its lines.
@@ -121,3 +121,11 @@ def _packed(text: str) -> bytes:
 
 # Clients come again: pages have many objects.
 packed = lru_cache(REMEMBERED)(_packed)
+
+
+@lru_cache(REMEMBERED)
+def prefix_of_client(client: bytes) -> str:
+    """Return the prefix of a packed address as records have it: /24, of IPv6 /48."""
+    if len(client) == 4:
+        return f"{client[0]}.{client[1]}.{client[2]}.0/24"
+    return f"{IPv6Address(client[:6] + bytes(10))}/48"

@@ -17,6 +17,7 @@ Source     `model/draw.py`; RFC 7693 (BLAKE2b)
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -24,8 +25,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from configtron.fingerprint.features import plain
-from configtron.intake.pageloads.request_join import DrawnArm, prefix_of_client
-from configtron.intake.pageloads.wall_offsets import WallOffsets
+from configtron.intake.pageloads.log_lines import prefix_of_client
 from configtron.model.close_records import OpenRecord
 from configtron.model.draw import Mix, Plan, draw, propensity, unit_of
 from configtron.model.fleet import NOT_HERE, TURN_MARGIN_S
@@ -34,6 +34,44 @@ from configtron.model.fleet import NOT_HERE, TURN_MARGIN_S
 PLANS = 24
 # Prefixes whose draw is cached, of each plan.
 REMEMBERED = 20_000
+# Changes of the wall clock that are remembered, and how far it moves before one is (ns): of a clock that is slewed by
+# 500 parts in a million, fourteen hours.
+OFFSETS, LEAST_NS = 256, 100_000_000
+
+
+class DrawnArm(NamedTuple):
+    """Class, arm and propensity of a client, without its address, as `model.fleet.OutcomeRow` has them.
+
+    doubt   why its page loads are not learned from, a key of `reasons.UNTAUGHT`; "": they are
+    """
+
+    prefix: str
+    unit: str
+    term: int = 0
+    map_version: int = 0
+    epoch: int = 0
+    class_name: str = ""
+    arm: int | None = None
+    profile: str = ""
+    propensity: float | None = None
+    held: bool = False
+    doubt: str = ""
+
+
+class ClientAsked(NamedTuple):
+    """A question to the process that has the book: what was the client of an error report given?
+
+    client   packed address, 4 or 16 bytes: known from the report's own connection
+    at_ns    when, CLOCK_BOOTTIME
+    """
+
+    number: int
+    client: bytes
+    at_ns: int
+
+
+# The answer to a question, by its number, without the address; None: that is not known.
+ClientKnown = tuple[int, DrawnArm | None]
 
 
 class PrefixDraw(NamedTuple):
@@ -79,6 +117,27 @@ class PlanPeriod(NamedTuple):
     begin_ns: int
     plan: DatedPlan | None
     in_force_ns: int
+
+
+class WallOffsets:
+    """What the wall clock was ahead of CLOCK_BOOTTIME, from when on, also where it was stepped since; before the first
+    reading, as at that."""
+
+    def __init__(self) -> None:
+        self._offsets: deque[tuple[int, int]] = deque(maxlen=OFFSETS)
+
+    def read(self, boot_ns: int, wall_ns: int) -> None:
+        """Take a reading of both clocks, ns."""
+        offset_ns = wall_ns - boot_ns
+        if not self._offsets or abs(offset_ns - self._offsets[-1][1]) >= LEAST_NS:
+            self._offsets.append((boot_ns, offset_ns))
+
+    def wall_ns(self, boot_ns: int) -> int:
+        """Return the wall clock at a time of CLOCK_BOOTTIME, ns; that time itself where no clock was read."""
+        if not self._offsets:
+            return boot_ns
+        before = (offset_ns for since_ns, offset_ns in reversed(self._offsets) if since_ns <= boot_ns)
+        return boot_ns + next(before, self._offsets[0][1])
 
 
 class PlanBook:

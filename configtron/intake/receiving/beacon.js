@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Reports how long a page took to its visitor: <script src="/configtron/beacon.js" async></script>, docs/outcomes.md.
+// Reports how long a page took to its visitor: <script src="/configtron/beacon.js" async></script>, docs/learn.md.
 // Sends at the load event and again when the page is hidden, with one id; only where the server issued a token
 // (Server-Timing: ct). No cookie, no storage, nothing of the visitor.
 (function (w, d, p) {

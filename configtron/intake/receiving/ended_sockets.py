@@ -28,8 +28,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from configtron.fingerprint.tcp_info import FIELDS, INFO, TcpInfo, field_of, info_of
-from configtron.intake.pageloads.log_lines import MAPPED
-from configtron.intake.pageloads.request_join import prefix_of_client
+from configtron.intake.pageloads.log_lines import MAPPED, prefix_of_client
 from configtron.linux.sock_diag import Destroyed, Diag, DiagSocket, extensions
 from configtron.model.close_records import CloseRecord, OpenRecord
 

@@ -133,10 +133,7 @@ class GuestInternet:
     @property
     def vantages(self) -> tuple[Vantage, ...]:
         """The same links as a campaign names them."""
-        return tuple(
-            Vantage(k.name, k.title, k.netns, "eth0", k.prober_address, k.prober_address6(self.versions), k.resolver)
-            for k in self.links
-        )
+        return tuple(_vantage(link, self.versions) for link in self.links)
 
     def write(self, path: Path) -> None:
         """One JSON file, the same bytes for the same world, and beside it the compiled programs."""
@@ -218,6 +215,16 @@ def world(internet: Internet, shard: Sequence[str] | None = None) -> GuestIntern
     return GuestInternet(
         internet.seed, hosts, links, raised_pools, settings, rules, second_backends, texts, pages, internet.versions
     )
+
+
+def vantages(internet: Internet) -> tuple[Vantage, ...]:
+    """Return the regions' links as a campaign names them, without what stands behind them."""
+    return tuple(_vantage(_link(internet, region), internet.versions) for region in internet.regions)
+
+
+def _vantage(link: VantageLink, versions: Sequence[int]) -> Vantage:
+    six = link.prober_address6(versions)
+    return Vantage(link.name, link.title, link.netns, "eth0", link.prober_address, six, link.resolver)
 
 
 def _both(internet: Internet, address: str) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ Method     Each acknowledgement adds to means, each new value by an eighth:
            of five, and the largest of the five is the action: window / 2, - 10, + 0, + 10 packets, * 2. The means
            begin anew with each step.
 Stop when  never.
-Reads as   a window near bandwidth times least RTT, as the search over fixed windows finds it (docs/indigo.md).
+Reads as   a window near bandwidth times least RTT, as the search over fixed windows finds it (docs/studies.md).
 Fails as   paths unlike those that it was trained on. The base of queueing is the least RTT seen: a flow that begins on
            a full queue takes that for the path's own, and losses change nothing by themselves.
 Differs    from Indigo: trained here; inputs are logarithms; the window has at most 5 000 packets; what left since a

@@ -107,6 +107,6 @@ class LearnedAction:
 
 @cache
 def shipped() -> IndigoWeights:
-    """Return the weights that are part of this package: how they were trained is in docs/indigo.md."""
+    """Return the weights that are part of this package: how they were trained is in docs/studies.md."""
     with files("configtron.lab.schemes").joinpath(WEIGHTS_FILE).open("rb") as file, np.load(file) as stored:
         return IndigoWeights(*(stored[name].astype(np.float64) for name in IndigoWeights._fields))

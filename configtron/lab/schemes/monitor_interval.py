@@ -4,7 +4,7 @@
     intervals = MonitorIntervals()
     intervals.begin(now, rate, seconds)          for what is sent from now on, at this rate
     intervals.acknowledged(now, rtt, bytes)      counts in the interval in which the packet left
-    for one in intervals.complete(now, rtt): one.rate, one.throughput, one.loss, one.rtt_gradient
+    for one in intervals.complete(now, rtt): one.rate, one.loss, one.rtt_gradient
 
 An interval is complete when a packet that left after its end is acknowledged, or some round trips after its end. A
 lost packet counts in the interval of the packet whose acknowledgement shows the loss, which left a few packets later.
@@ -35,11 +35,6 @@ class MonitorInterval:
     packets: int = 0
     lost: int = 0
     rtts: list[tuple[float, float]] = field(default_factory=list)
-
-    @property
-    def throughput(self) -> float:
-        """Return how much of what was sent in it arrived, bytes a second."""
-        return self.arrived_bytes / (self.ends - self.begins)
 
     @property
     def loss(self) -> float:

@@ -42,7 +42,7 @@ class Load:
     connections  opened
     resumed      TLS handshakes that resumed an earlier session
     times        per object: asked, first byte, last byte; 0 is never
-    token        of the document's Server-Timing header (docs/outcomes.md); "": it has none
+    token        of the document's Server-Timing header (docs/learn.md); "": it has none
     ports        of the client's ends, in order of opening, where a source address was given
     failed       "", or a named reason (load.c): then the times mean nothing
     """

@@ -42,11 +42,11 @@ def planned_targets(
 ) -> PlannedTargets:
     """Hand each target to a writer, with the reason where it is blocked; return the sum. Errors: `BadInput`."""
     with planned(options, progress) as layout:
-        blocklist, blocked = blocklist_of(layout.options), 0
+        blocklist, blocked = blocklist_of(options), 0
         for target in layout.targets():
             why = blocklist.host(target.host) or (blocklist.address(target.address) if target.address else "")
             blocked += bool(why)
             form: dict[str, Json] = {"host": target.host, "port": target.port, "path": target.path}
             write({**form, "blocked": why} if why else form)
         names = tuple(vantage.name for vantage in layout.vantages)
-        return PlannedTargets(layout.size, blocked, names, calls_each(layout.options), layout.options.rate_per_s)
+        return PlannedTargets(layout.size, blocked, names, calls_each(options), options.rate_per_s)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Targets, vantages and the blocklist of a run: files are opened here and parsed by `configtron.probe`."""
+"""Targets, vantages, the blocklist and the shard of a run: files are opened here and parsed by `configtron.probe`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from ipaddress import ip_address
 from itertools import chain
 from pathlib import Path
 
+from configtron import __version__
+from configtron.model.bounds import check_text
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Target, Vantage
 from configtron.probe import profiles, targets
@@ -19,15 +21,20 @@ from configtron.probe.target_session import CRAFTED_RUNS
 from configtron.probe.targets import Source
 from configtron.probe.vantages import HERE, choose, read_vantages
 from configtron.probe.wire import packet_template
+from configtron.probe.wire.shard import Shard
+from configtron.probe.wire.sourceports import PORTS
 from configtron.service.campaign.run_options import ProbeOptions
 from configtron.service.lists import bundled, list_source
 
+# RFC 9110 10.1.5: the software that sends the request; the contact follows.
+AGENT = f"configtron/{__version__}"
 # Characters of a file of targets that are read at once.
 PART = 1 << 20
 
 
 def source_of(path: Path) -> Source:
     """Return the text of a file; "-" is stdin. Errors: `BadInput`."""
+    check_text("file", path)
     with _readable(path):
         return Source("stdin", sys.stdin.read()) if str(path) == "-" else Source(str(path), path.read_text("utf-8"))
 
@@ -108,3 +115,28 @@ def vantages_of(options: ProbeOptions) -> tuple[Vantage, ...]:
             raise BadInput(f"--source-ip: {error}") from error
         chosen = tuple(replace(vantage, **{field: options.source_ip}) for vantage in chosen)
     return chosen
+
+
+def shard_of(options: ProbeOptions, name: str, targets: tuple[Target, ...], vantages: tuple[Vantage, ...]) -> Shard:
+    """Return the shard of that name with these targets and vantages."""
+    blocked = tuple(source_of(path) for path in (*options.blocklist_files, *options.opt_out_files))
+    return Shard(
+        name=name,
+        targets=targets,
+        vantages=vantages,
+        tests=tuple(sorted(options.tests or profiles.TESTS)),
+        profile=options.profile,
+        rate=options.rate_per_s,
+        host_rate=options.host_rate_per_s,
+        network_rate=options.network_rate_per_s,
+        concurrency=options.concurrency,
+        seed=options.seed,
+        agent=f"{AGENT} (+{options.contact})" if options.contact else AGENT,
+        first_port=PORTS.start,
+        last_port=PORTS.stop - 1,
+        versions=options.versions,
+        special=not options.lab,
+        blocked=blocked,
+        allowed=tuple(allowed_of(options)) or None,
+        crafted=options.crafted,
+    )

@@ -14,9 +14,11 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
+from math import inf
 from pathlib import Path
 
 from configtron.lab.internet import draw as internet
@@ -27,12 +29,11 @@ from configtron.lab.uml.kernel import ensure_kernel
 from configtron.model.errors import DONE, INTERRUPTED, UNWRITTEN, BadInput, ConfigtronError, Unwritten
 from configtron.model.nouns import Target, Vantage
 from configtron.model.packages import missing
-from configtron.model.records import Result, result_from_json
 from configtron.probe.vantages import choose
-from configtron.probe.wire.journal import JOURNAL, cut, ended
-from configtron.probe.wire.shard import Shard
+from configtron.probe.wire.shard import SHARD, Shard
+from configtron.service.campaign.inputs import shard_of
 from configtron.service.campaign.run_options import ProbeOptions
-from configtron.service.campaign.shards import shard_of
+from configtron.service.campaign.shard_pool import run_shards
 from configtron.service.campaign.tally import RunTally
 from configtron.service.progress import Event, Progress
 
@@ -44,8 +45,6 @@ MEMORY_MB = 1024
 WORLD = Path("world") / "world.json"
 # Lines of a failed guest's console in its error.
 LAST_LINES = 4
-# How often the guests' journals are read.
-READ_EVERY_S = 0.3
 # Target sessions of a guest at once: in virtual time waiting is free, so that few at once take no longer than all
 # (137 s of 200 sites, with 100 as with 4000), and the first targets end early.
 CONCURRENCY = 250
@@ -69,19 +68,46 @@ def resolved(options: ProbeOptions, progress: Progress) -> ProbeOptions:
     return replace(options, backend=backend.name)
 
 
-def drawn(options: ProbeOptions, targets: list[Target]) -> internet.Internet:
+def shards_of(
+    options: ProbeOptions, targets: list[Target]
+) -> tuple[tuple[Vantage, ...], list[Shard], Callable[[Path], None]]:
+    """Return the vantages, the shards, one a guest, and what writes truth, worlds and shards into a run's folder.
+
+    Errors: `BadInput`.
+    """
+    if options.vantages:
+        raise BadInput("--lab has its own vantages; leave --vantages out, choose by --region")
+    backend = next(backend for backend in uml.BACKENDS if backend.name == options.backend)
+    net = _drawn(options, targets, backend)
+    vantages = choose(worlds.vantages(net), options.region)
+    parts = worlds.shards(net, GUESTS)
+    by_host = {target.host: target for target in targets}
+    # This internet has no other users: only the servers' queues set the pace.
+    pace = RATE_PER_S if backend.virtual_time else REAL_RATE_PER_S
+    shards = []
+    for n, hosts in enumerate(parts):
+        if hosts:
+            shard = shard_of(options, f"lab-{n}", tuple(by_host[host] for host in hosts), vantages)
+            # A rate that was asked for is that of the whole run.
+            rate = shard.rate / sum(map(bool, parts)) or pace
+            shards.append(replace(shard, rate=rate, concurrency=CONCURRENCY))
+    return vantages, shards, partial(_write_inputs, net, shards)
+
+
+def _drawn(options: ProbeOptions, targets: list[Target], backend: uml.Backend) -> internet.Internet:
     """Return the internet of that seed, a site a target name; without distances where the backend has no delays."""
     if any(target.address or target.port != 80 or target.path != "/" for target in targets):
         raise BadInput("--lab probes names only, without ports, paths or addresses: it makes a site of each")
     impaired = options.lab_loss or options.lab_reorder or options.lab_duplicate
-    if (options.lab_troubles or impaired) and not _backend(options).delays:
+    if (options.lab_troubles or impaired) and not backend.delays:
         raise BadInput(
             f"troubles, loss, reordering and duplicates need queues that {options.backend} has not; choose uml-virtual"
         )
+    regions = internet.REGIONS
     return internet.draw(
         options.seed,
         sorted({target.host for target in targets}),
-        _regions(options),
+        regions if backend.delays else tuple(replace(region, rtt_ms=0) for region in regions),
         impairments=options.lab_troubles,
         loss_percent=options.lab_loss,
         reorder_percent=options.lab_reorder,
@@ -90,41 +116,13 @@ def drawn(options: ProbeOptions, targets: list[Target]) -> internet.Internet:
     )
 
 
-def _backend(options: ProbeOptions) -> uml.Backend:
-    """Return the backend that was chosen; whether it can be used is not checked again."""
-    return next(backend for backend in uml.BACKENDS if backend.name == options.backend)
-
-
-def _regions(options: ProbeOptions) -> tuple[internet.Region, ...]:
-    return (
-        internet.REGIONS
-        if _backend(options).delays
-        else tuple(replace(region, rtt_ms=0) for region in internet.REGIONS)
-    )
-
-
-def vantages_of(options: ProbeOptions) -> tuple[Vantage, ...]:
-    """Return the lab's five regions, or those that `region` names. Errors: `BadInput`."""
-    if options.vantages:
-        raise BadInput("--lab has its own vantages; leave --vantages out, choose by --region")
-    return choose(worlds.world(drawn(options, [Target("a.example")])).vantages, options.region)
-
-
-def shards_of(options: ProbeOptions, targets: list[Target]) -> list[Shard]:
-    """Return the shards, one a guest."""
-    parts = worlds.shards(drawn(options, targets), GUESTS)
-    vantages = vantages_of(options)
-    by_host = {target.host: target for target in targets}
-    made = []
-    for n, hosts in enumerate(parts):
-        if hosts:
-            shard = shard_of(options, f"lab-{n}", tuple(by_host[host] for host in hosts), vantages)
-            # This internet has no other users: only the servers' queues set the pace.
-            pace = RATE_PER_S if _backend(options).virtual_time else REAL_RATE_PER_S
-            # A rate that was asked for is that of the whole run.
-            rate = shard.rate / sum(map(bool, parts)) or pace
-            made.append(replace(shard, rate=rate, concurrency=CONCURRENCY))
-    return made
+def _write_inputs(net: internet.Internet, shards: list[Shard], folder: Path) -> None:
+    (folder / "truth.json").write_text(truth.to_json(net))
+    for shard in shards:
+        world = folder / shard.name / WORLD
+        world.parent.mkdir(parents=True, exist_ok=True)
+        worlds.world(net, [target.host for target in shard.targets]).write(world)
+        (folder / shard.name / SHARD).write_text(shard.to_json())
 
 
 def perform_lab(options: ProbeOptions, shards: list[Shard], folder: Path, tally: RunTally, progress: Progress) -> None:
@@ -132,55 +130,26 @@ def perform_lab(options: ProbeOptions, shards: list[Shard], folder: Path, tally:
     backend, _ = uml.pick(options.backend)
     if isinstance(backend, uml.UmlVirtual):
         ensure_kernel(lambda text: progress(Event(0, 0, text)))
-    _write_orders(options, shards, folder)
-    until = time.monotonic() + options.max_runtime_s if options.max_runtime_s else float("inf")
-    tails = [_JournalTail(folder / shard.name) for shard in shards]
-    guests: list[tuple[Shard, uml.Running]] = []
-    try:
-        for n, shard in enumerate(shards):
-            guests.append((shard, backend.boot(job_of(shard, folder, n, options.seed))))
-        while True:
-            running = [guest for _, guest in guests if guest.poll() is None]
-            for tail in tails:
-                for batch in tail.fresh():
-                    tally.keep(batch)
-            tally.ended(sum(tail.ended() for tail in tails))
-            if not running or time.monotonic() > until:
-                break
-            time.sleep(READ_EVERY_S)
-    finally:
-        for _, guest in guests:
-            if guest.poll() is None:
-                guest.kill()
-        for tail in tails:
-            for batch in tail.fresh():
-                tally.keep(batch)
-    for shard, guest in guests:
-        if time.monotonic() < until:
-            _check(guest, folder / shard.name)
+    folders = [folder / shard.name for shard in shards]
+    run_shards(
+        folders,
+        lambda number: backend.boot(job_of(folders[number], number, options.seed)),
+        uml.Running.kill,
+        lambda number, guest: _check(guest, folders[number]),
+        tally,
+        time.monotonic() + options.max_runtime_s if options.max_runtime_s else inf,
+    )
 
 
-def _write_orders(options: ProbeOptions, shards: list[Shard], folder: Path) -> None:
-    """Write truth, worlds and shards into their files."""
-    targets = [target for shard in shards for target in shard.targets]
-    net = drawn(options, targets)
-    (folder / "truth.json").write_text(truth.to_json(net))
-    for shard in shards:
-        world = folder / shard.name / WORLD
-        world.parent.mkdir(parents=True, exist_ok=True)
-        worlds.world(net, [target.host for target in shard.targets]).write(world)
-        (folder / shard.name / "shard.json").write_text(shard.to_json())
-
-
-def job_of(shard: Shard, folder: Path, number: int, seed: int) -> uml.GuestJob:
-    """Return the job of a guest for a shard whose world and orders lie in its folder."""
+def job_of(folder: Path, number: int, seed: int) -> uml.GuestJob:
+    """Return the job of a guest for the shard whose world and orders lie in that folder of the run's."""
     command = (
         sys.executable, "-m", "configtron.lab.internet.guest", f"{uml.GUEST_OUTPUT}/{WORLD}", "--",
         sys.executable, "-m", "configtron.probe.wire.worker", uml.GUEST_OUTPUT,
     )  # fmt: skip
     cores = sorted(os.sched_getaffinity(0))
     core = cores[number % len(cores)]
-    return uml.GuestJob(command, folder / shard.name, seed, core, MEMORY_MB, hidden=folder.parent)
+    return uml.GuestJob(command, folder, seed, core, MEMORY_MB, hidden=folder.parents[1])
 
 
 def _check(guest: uml.Running, folder: Path) -> None:
@@ -195,28 +164,3 @@ def _check(guest: uml.Running, folder: Path) -> None:
     lines = guest.console.read_text(errors="replace").split("\n")[-LAST_LINES:]
     words = " | ".join(line for line in (*lines, *guest.last_words().split("\n")) if line)
     raise ConfigtronError(f"lab guest {folder.name} ended with exit code {code}: {words}; see {folder}")
-
-
-class _JournalTail:
-    """A guest's journal, read while it grows, from its beginning."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._path = folder, folder / JOURNAL
-        cut(self._path)
-        self._at, self._rest = 0, b""
-
-    def fresh(self) -> Iterator[list[Result]]:
-        """Yield batches of results that came since the last call."""
-        if not self._path.exists():
-            return
-        with self._path.open("rb") as file:
-            file.seek(self._at)
-            while data := file.read(1 << 20):
-                self._at += len(data)
-                *lines, self._rest = (self._rest + data).split(b"\n")
-                if lines:
-                    yield [result_from_json(line.decode()) for line in lines]
-
-    def ended(self) -> int:
-        """Return how many target sessions have ended."""
-        return ended(self._folder)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import cycle
@@ -20,13 +20,11 @@ from typing import NamedTuple
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Target, Vantage
 from configtron.probe.targets import order
-from configtron.probe.wire.listing import Listing, listed, write_listing
+from configtron.probe.wire.listing import listed, write_listing
 from configtron.probe.wire.shard import TARGETS, Shard, shard_from_json
-from configtron.probe.wire.standing import standing
-from configtron.service.campaign import lab_run
-from configtron.service.campaign.inputs import targets_of, vantages_of
+from configtron.probe.wire.vantage_address import checked_vantage
+from configtron.service.campaign.inputs import shard_of, targets_of, vantages_of
 from configtron.service.campaign.run_options import ProbeOptions
-from configtron.service.campaign.shards import shard_of
 
 # The shards of a run, within its folder.
 SHARDS = "targets.json"
@@ -35,41 +33,47 @@ HERE = "here"
 
 
 class RunLayout(NamedTuple):
-    """Options without open choices, vantages, shards, and the number of targets.
+    """Vantages, shards, the number of targets, the targets in the seed's order, and what writes the shards' inputs."""
 
-    `listing` is the file of the targets of all shards, or None if the shards name theirs.
-    """
-
-    options: ProbeOptions
     vantages: tuple[Vantage, ...]
     shards: list[Shard]
     size: int
-    listing: Path | None
+    targets: Callable[[], Iterator[Target]]
+    write_inputs: Callable[[Path], None]
 
-    def targets(self) -> Iterator[Target]:
-        """Yield the targets in the seed's order."""
-        if self.listing is not None:
-            return listed(self.listing)
-        return iter(order((target for shard in self.shards for target in shard.targets), self.options.seed))
+    def save(self, folder: Path) -> None:
+        """Write everything that a resumed run needs, or nothing."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self.write_inputs(folder)
+        fresh = folder / f"{SHARDS}.new"
+        fresh.write_text(json.dumps({"size": self.size, "shards": [shard.to_json() for shard in self.shards]}))
+        fresh.rename(folder / SHARDS)
 
 
 @contextmanager
 def layout_of(options: ProbeOptions, place: Path) -> Iterator[RunLayout]:
-    """Make the layout; its files are in a temporary folder at `place` until `save_layout`. Errors: `BadInput`."""
+    """Make the layout; its files are in a temporary folder at `place` until it is saved. Errors: `BadInput`."""
     if options.lab:
+        from configtron.service.campaign import lab_run
+
         targets = order(targets_of(options), options.seed)
         if len(targets) < options.sites and options.shards == 1 and not options.max_targets:
             raise BadInput(f"--sites {options.sites}: the lists have {len(targets)} names; ask for at most so many")
-        shards = lab_run.shards_of(options, targets)
-        yield RunLayout(options, lab_run.vantages_of(options), shards, len(targets), None)
+        vantages, shards, write_inputs = lab_run.shards_of(options, targets)
+        yield RunLayout(vantages, shards, len(targets), lambda: iter(targets), write_inputs)
         return
     place.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="targets-", dir=place) as folder:
-        path = Path(folder) / TARGETS
+    with tempfile.TemporaryDirectory(prefix="targets-", dir=place) as temporary:
+        path = Path(temporary) / TARGETS
         listing = write_listing(targets_of(options), path, options.seed)
-        vantages = vantages_of(options) if options.cluster else local_vantages(options, listing)
+        vantages = vantages_of(options)
+        if not options.cluster:
+            # The kernel's routes fill in interfaces and addresses that the options leave open.
+            sample = [listing.sample] if listing.sample is not None else []
+            vantages = tuple(checked_vantage(vantage, sample, options.versions) for vantage in vantages)
         shards = _parted(shard_of(options, HERE, (), vantages), options.jobs)
-        yield RunLayout(options, vantages, shards, listing.size, path)
+        names = [shard.name for shard in shards]
+        yield RunLayout(vantages, shards, listing.size, lambda: listed(path), lambda folder: _deal(path, folder, names))
 
 
 def _parted(shard: Shard, jobs: int) -> list[Shard]:
@@ -87,31 +91,15 @@ def _parted(shard: Shard, jobs: int) -> list[Shard]:
     ]
 
 
-def local_vantages(options: ProbeOptions, listing: Listing) -> tuple[Vantage, ...]:
-    """Return the vantages; the kernel's routes fill in interfaces and addresses that the options leave open."""
-    sample = [listing.sample] if listing.sample is not None else []
-    return tuple(standing(vantage, sample, options.versions) for vantage in vantages_of(options))
-
-
-def save_layout(layout: RunLayout, folder: Path) -> None:
-    """Write everything that a resumed run needs, or nothing."""
-    folder.mkdir(parents=True, exist_ok=True)
-    if layout.listing is not None:
-        _deal(layout.listing, [folder / shard.name for shard in layout.shards])
-    fresh = folder / f"{SHARDS}.new"
-    fresh.write_text(json.dumps({"size": layout.size, "shards": [shard.to_json() for shard in layout.shards]}))
-    fresh.rename(folder / SHARDS)
-
-
-def _deal(listing: Path, folders: list[Path]) -> None:
+def _deal(listing: Path, folder: Path, names: Sequence[str]) -> None:
     """Give each shard its targets: every n-th line of the file, in its order."""
-    for folder in folders:
-        folder.mkdir(exist_ok=True)
-    if len(folders) == 1:
-        move(listing, folders[0] / TARGETS)
+    for name in names:
+        (folder / name).mkdir(exist_ok=True)
+    if len(names) == 1:
+        move(listing, folder / names[0] / TARGETS)
         return
     with ExitStack() as stack:
-        parts = [stack.enter_context((folder / TARGETS).open("wb")) for folder in folders]
+        parts = [stack.enter_context((folder / name / TARGETS).open("wb")) for name in names]
         for part, line in zip(cycle(parts), stack.enter_context(listing.open("rb")), strict=False):
             part.write(line)
 

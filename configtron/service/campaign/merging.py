@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from configtron.db.merging import MergedRuns
 from configtron.db.store import Run, Store
+from configtron.model.bounds import check_text, check_texts
 from configtron.model.errors import BadInput, cannot_write
 from configtron.model.records import Json, Result, canonical
 from configtron.probe.wire.journal import batches
@@ -43,6 +44,7 @@ class MergeOptions:
 
     def __post_init__(self) -> None:
         """Check that there are files. Errors: `BadInput`."""
+        check_texts(self)
         if not self.files:
             raise BadInput("nothing to merge: name the databases of other machines")
 
@@ -90,6 +92,7 @@ def merge(options: MergeOptions, db: Path, *, progress: Progress = unheard) -> t
 
 def _sources(options: MergeOptions, db: Path, stack: ExitStack) -> list[_Source]:
     """Return the runs of all files that hold results, each once, after all files are known to be good."""
+    check_text("database", db)
     found: dict[str, _Source] = {}
     for path in options.files:
         if path.resolve() == db.resolve():

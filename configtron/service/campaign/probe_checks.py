@@ -14,9 +14,8 @@ from configtron.model.errors import ConfigtronError
 from configtron.model.nouns import Vantage
 from configtron.probe.wire.isolation import check_table
 from configtron.probe.wire.live import VantageSockets
-from configtron.service.campaign.shards import FIRST_PORT, LAST_PORT
+from configtron.probe.wire.sourceports import PORTS
 
-PORTS = range(FIRST_PORT, LAST_PORT + 1)
 LOOPBACK = Vantage("doctor", "", interface="lo", source_address="127.0.0.1")
 PTRACE = "in a container: --cap-add SYS_PTRACE; on a host: sysctl -w kernel.yama.ptrace_scope=1"
 

@@ -20,10 +20,10 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
-from configtron.model.bounds import check_number
+from configtron.model.bounds import check_number, check_texts
 from configtron.model.errors import DONE, NOTHING, cannot_write
 from configtron.model.nouns import Target, Vantage
-from configtron.probe.lots import LotSet
+from configtron.probe.hash_set import HashSet
 from configtron.probe.target_session import Answer
 from configtron.probe.wire.journal import cut
 from configtron.probe.wire.resolve import AT_ONCE, resolve_stream
@@ -53,7 +53,8 @@ class ResolveOptions:
     at_once: int = AT_ONCE
 
     def __post_init__(self) -> None:
-        """Check the number. Errors: `BadInput`."""
+        """Check texts and the number. Errors: `BadInput`."""
+        check_texts(self)
         check_number("at_once", self.at_once, 1, MOST_AT_ONCE, whole=True)
 
 
@@ -94,7 +95,7 @@ def resolve_targets(
 class _ResolvedLines:
     """Targets that wait for their names' answers, and the file of their lines."""
 
-    def __init__(self, options: ResolveOptions, known: LotSet, out: TextIO) -> None:
+    def __init__(self, options: ResolveOptions, known: HashSet, out: TextIO) -> None:
         self._targets, self._blocklist = targets_of(options.targets), blocklist_of(options.targets)
         self._before, self._out = known, out
         self._waiting: dict[str, list[Target]] = {}
@@ -110,7 +111,7 @@ class _ResolvedLines:
     def names(self) -> Iterator[str]:
         """Yield the names to ask for, each once; write the lines that need no question."""
         for target in self._targets:
-            if _lot(_row(target)) in self._before:
+            if _digest(_row(target)) in self._before:
                 self.known += 1
             elif target.address or target.path != "/":
                 self._write(target, Answer((target.address,)))
@@ -156,9 +157,9 @@ def _row(target: Target) -> str:
     return f"http://{name}:{target.port}{target.path}"
 
 
-def _known(path: Path) -> LotSet:
-    """Return the lots of the targets that need no further question."""
-    found = LotSet()
+def _known(path: Path) -> HashSet:
+    """Return digests of the targets that need no further question."""
+    found = HashSet()
     if not path.exists():
         return found
     with path.open(encoding="utf-8", errors="replace") as file:
@@ -167,12 +168,12 @@ def _known(path: Path) -> LotSet:
             if text.startswith("# "):
                 row, _, reason = text[2:].rpartition(" ")
                 if reason in LASTING:
-                    found.add(_lot(row))
+                    found.add(_digest(row))
                 continue
-            found.add(_lot(text))
-            found.add(_lot("," + text.partition(",")[2]))
+            found.add(_digest(text))
+            found.add(_digest("," + text.partition(",")[2]))
     return found
 
 
-def _lot(row: str) -> int:
+def _digest(row: str) -> int:
     return int.from_bytes(blake2b(row.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -138,3 +138,19 @@ LIVE_RATES = {"rate_per_s": 100.0, "host_rate_per_s": 2.0, "network_rate_per_s":
 def live_rates(fields: Mapping[str, Any]) -> dict[str, float]:
     """Return the rates that are None in these fields of `ProbeOptions`: no limit in the lab, low ones elsewhere."""
     return {name: 0.0 if fields["lab"] else rate for name, rate in LIVE_RATES.items() if fields[name] is None}
+
+
+def resumed_options(begun: ProbeOptions, options: ProbeOptions, number: int) -> ProbeOptions:
+    """Return the options of a resumed run: those it was begun with, but for where results go, when to end and opt-outs.
+
+    Who opted out since then is not probed either: opt-out files of today join the run's own.
+    """
+    todays = ("output_file", "format", "fields", "fail_on", "metadata_file", "status_updates_file", "save_pcap")
+    return replace(
+        begun,
+        **{name: getattr(options, name) for name in todays},
+        resume=number,
+        max_runtime_s=options.max_runtime_s,
+        cluster=options.cluster or begun.cluster,
+        opt_out_files=tuple(dict.fromkeys((*begun.opt_out_files, *options.opt_out_files))),
+    )

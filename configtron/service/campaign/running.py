@@ -4,7 +4,8 @@
 A run owns a folder beside the database, named by its number: a folder a shard (`results.jsonl`, a pcapng a vantage),
 and for a lab run the truth. The folder is written first and the database from it, so a resumed run finds in the
 folder what the database may have missed. A resumed run skips the sessions that have ended, by
-`probe/wire/journal.py`.
+`probe/wire/journal.py`. One function performs a shard (`probe/wire/shard.py`), in one of four places: this process,
+worker processes, guests of the lab, workers of a cluster.
 """
 
 from __future__ import annotations
@@ -16,30 +17,31 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 
 from configtron.db.store import Store
 from configtron.fleet.transport.dask_client import SchedulerLost, check_certificates
 from configtron.model.errors import BadInput, cannot_write
 from configtron.probe.wire.journal import batches, journal
+from configtron.probe.wire.opt_out import OptOut
 from configtron.probe.wire.shard import Shard, perform
-from configtron.service.campaign import lab_run
-from configtron.service.campaign.cluster import perform_cluster
 from configtron.service.campaign.inputs import calls_each
-from configtron.service.campaign.layout import RunLayout, layout_of, load_layout, save_layout
-from configtron.service.campaign.opt_out import OptOut
+from configtron.service.campaign.layout import RunLayout, layout_of, load_layout
 from configtron.service.campaign.run_config import host_facts, options_of, run_config
 from configtron.service.campaign.run_identity import check_resumable
-from configtron.service.campaign.run_options import ProbeOptions
+from configtron.service.campaign.run_options import ProbeOptions, resumed_options
 from configtron.service.campaign.runs import find_run, locked, run_folder
-from configtron.service.campaign.tally import ResultBatches, RunTally
-from configtron.service.campaign.workers import ResultStore, WorkersKilled, perform_together
+from configtron.service.campaign.shard_pool import WorkersKilled, perform_by_processes
+from configtron.service.campaign.tally import SILENT_S, ResultBatches, RunTally
 from configtron.service.progress import Cancelled, Event, Progress, never, unheard
 
 LOG = logging.getLogger("configtron.probe")
 DONE, INTERRUPTED, FAILED = "done", "interrupted", "failed"
 NO_CONTACT = "no --contact: requests will not say who asks; name a URL before you probe servers of other people"
+# Addresses of this host alone, as a target may be written: with a port, as a URL, as a block.
+LOOPBACK = re.compile(r"(?:https?://)?(?:localhost|127(?:\.\d{1,3}){3}|\[?::1\]?)(?:[:/].*)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +76,34 @@ def run(
         # before the database is made
         check_certificates(options.cluster)
     with Store(db) as store:
-        make = _resumed if options.resume else _begun
-        return make(options, store, progress, cancelled, argv)
+        if options.resume:
+            options, number = _resumed(options, store)
+        else:
+            options, number = _begun(options, store, progress, argv)
+        folder = run_folder(store, number)
+        shards, size = load_layout(folder, number)
+        with locked(folder, number):
+            if options.resume:
+                store.resume_run(number)
+            total = size * len(shards[0].vantages)
+            # A name server of the lab answers as soon as its guest has booted.
+            silent_s = inf if options.lab else SILENT_S
+            tally = RunTally(total, store, number, progress, calls_each(options), cancelled, silent_s=silent_s)
+            tally.report()
+            LOG.info("run %d begins: %d targets times vantages", number, total)
+            status = FAILED
+            try:
+                status = _perform(options, shards, size, folder, tally, progress)
+            finally:
+                tally.report(last=True)
+                store.finish_run(number, status)
+                LOG.info("run %d: %s", number, status)
+                if status != DONE:
+                    again = f"configtron probe --resume {number}"
+                    _notice(progress, f"run {number}: {status}, {tally.done_text}; go on with: {again}")
+    if options.save_pcap:
+        _copy_evidence(folder, options.save_pcap, shards)
+    return RunResult(number, status, folder)
 
 
 @contextmanager
@@ -92,24 +120,18 @@ def _notice(progress: Progress, text: str) -> None:
 def _resolved(options: ProbeOptions, progress: Progress) -> ProbeOptions:
     """Return the options with the lab's backend chosen."""
     if options.lab:
+        from configtron.service.campaign import lab_run
+
         return lab_run.resolved(options, progress)
-    if not options.contact and not _here_only(options):
+    # all targets are named on the command line and are addresses of this host
+    is_here = options.words and not options.input_files and all(map(LOOPBACK.fullmatch, options.words))
+    if not options.contact and not is_here:
         _notice(progress, NO_CONTACT)
     return options
 
 
-# Addresses of this host alone, as a target may be written: with a port, as a URL, as a block.
-LOOPBACK = re.compile(r"(?:https?://)?(?:localhost|127(?:\.\d{1,3}){3}|\[?::1\]?)(?:[:/].*)?")
-
-
-def _here_only(options: ProbeOptions) -> bool:
-    """Return whether all targets are named on the command line and are addresses of this host."""
-    return bool(options.words) and not options.input_files and all(map(LOOPBACK.fullmatch, options.words))
-
-
-def _begun(
-    options: ProbeOptions, store: Store, progress: Progress, cancelled: Cancelled, argv: Sequence[str]
-) -> RunResult:
+def _begun(options: ProbeOptions, store: Store, progress: Progress, argv: Sequence[str]) -> tuple[ProbeOptions, int]:
+    """Begin a run; return its options and its number."""
     options = _resolved(options, progress)
     with layout_of(options, store.path.resolve().parent) as layout:
         _check_outputs(options)
@@ -118,50 +140,24 @@ def _begun(
         if folder.exists() and any(folder.iterdir()):
             store.finish_run(number, FAILED)
             raise BadInput(f"{folder}: holds packets of a run that this database does not know; move it away")
-        save_layout(layout, folder)
-    return _perform(options, store, number, layout.shards, layout.size, progress, cancelled)
+        layout.save(folder)
+    return options, number
 
 
-def resumed_options(begun: ProbeOptions, options: ProbeOptions, number: int) -> ProbeOptions:
-    """Return the options of a resumed run: those it was begun with, but for where results go, when to end and opt-outs.
-
-    Who opted out since then is not probed either: opt-out files of today join the run's own.
-    """
-    return replace(
-        begun,
-        resume=number,
-        output_file=options.output_file,
-        format=options.format,
-        fields=options.fields,
-        fail_on=options.fail_on,
-        metadata_file=options.metadata_file,
-        status_updates_file=options.status_updates_file,
-        save_pcap=options.save_pcap,
-        max_runtime_s=options.max_runtime_s,
-        cluster=options.cluster or begun.cluster,
-        opt_out_files=tuple(dict.fromkeys((*begun.opt_out_files, *options.opt_out_files))),
-    )
-
-
-def _resumed(
-    options: ProbeOptions, store: Store, progress: Progress, cancelled: Cancelled, argv: Sequence[str]
-) -> RunResult:
-    """Resume a run with the options that it was begun with, but for where results go, when to end and opt-outs."""
-    del argv
+def _resumed(options: ProbeOptions, store: Store) -> tuple[ProbeOptions, int]:
+    """Return the options of a run to resume, and its number; its layout is made again if it was killed before."""
     found = find_run(store, options.resume)
     check_resumable(found)
     begun = options_of(found.config)
     now = resumed_options(begun, options, found.id)
-    folder = run_folder(store, found.id)
     if now.cluster and not options.cluster:
         check_certificates(now.cluster)
     _check_outputs(now)
-    shards, size = load_layout(folder, found.id)
-    if not shards:
+    folder = run_folder(store, found.id)
+    if not load_layout(folder, found.id)[0]:
         with layout_of(begun, folder.parent) as layout:
-            save_layout(layout, folder)
-        shards, size = layout.shards, layout.size
-    return _perform(now, store, found.id, shards, size, progress, cancelled)
+            layout.save(folder)
+    return now, found.id
 
 
 def _check_outputs(options: ProbeOptions) -> None:
@@ -180,72 +176,39 @@ def _check_outputs(options: ProbeOptions) -> None:
 
 
 def _perform(
-    options: ProbeOptions,
-    store: Store,
-    number: int,
-    shards: list[Shard],
-    size: int,
-    progress: Progress,
-    cancelled: Cancelled,
-) -> RunResult:
-    folder = run_folder(store, number)
-    total = size * len(shards[0].vantages)
-    status = FAILED
-    with locked(folder, number):
-        if options.resume:
-            store.resume_run(number)
-        tally = RunTally(total, store, number, progress, calls_each(options), cancelled)
-        tally.report()
-        LOG.info("run %d begins: %d targets times vantages", number, total)
-        try:
-            if options.lab:
-                lab_run.perform_lab(options, shards, folder, tally, progress)
-            elif options.cluster:
-                perform_cluster(options, shards[0], size, folder, store, number, tally)
-            else:
-                _perform_here(options, shards, folder, tally, ResultStore(number, store.path))
-            status = DONE
-        except (WorkersKilled, SchedulerLost) as lost:
-            _notice(progress, str(lost))
-            status = INTERRUPTED
-        except KeyboardInterrupt:
-            status = INTERRUPTED
-        finally:
-            tally.report(last=True)
-            store.finish_run(number, status)
-            LOG.info("run %d: %s", number, status)
-            if status != DONE:
-                again = f"configtron probe --resume {number}"
-                _notice(progress, f"run {number}: {status}, {tally.done_text}; go on with: {again}")
-    if options.save_pcap:
-        _copy_evidence(folder, options.save_pcap, shards)
-    return RunResult(number, status, folder)
-
-
-def _perform_here(options: ProbeOptions, shards: list[Shard], folder: Path, tally: RunTally, kept: ResultStore) -> None:
-    for shard in shards:
-        for batch in batches(journal(folder / shard.name)):
-            tally.keep(batch)
-    if len(shards) > 1:
-        perform_together(options, shards, folder, kept, tally)
-    else:
-        _perform_alone(options, shards[0], folder, tally)
-
-
-def _perform_alone(options: ProbeOptions, shard: Shard, folder: Path, tally: RunTally) -> None:
-    until = time.monotonic() + options.max_runtime_s if options.max_runtime_s else float("inf")
-    opted_out, kept = OptOut(options.opt_out_files), ResultBatches(tally.keep)
+    options: ProbeOptions, shards: list[Shard], size: int, folder: Path, tally: RunTally, progress: Progress
+) -> str:
+    """Perform the shards; return the run's status."""
     try:
-        perform(
-            shard,
-            folder / shard.name,
-            kept.take,
-            tally.ended,
-            lambda: time.monotonic() < until,
-            opted_out.why,
-        )
+        if options.lab:
+            from configtron.service.campaign.lab_run import perform_lab
+
+            perform_lab(options, shards, folder, tally, progress)
+        elif options.cluster:
+            from configtron.service.campaign.cluster import perform_cluster
+
+            perform_cluster(options, shards[0], size, folder, tally)
+        elif len(shards) > 1:
+            perform_by_processes(options, shards, folder, tally)
+        else:
+            _perform_here(options, shards[0], folder / shards[0].name, tally)
+        return DONE
+    except (WorkersKilled, SchedulerLost) as lost:
+        _notice(progress, str(lost))
+        return INTERRUPTED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _perform_here(options: ProbeOptions, shard: Shard, folder: Path, tally: RunTally) -> None:
+    for batch in batches(journal(folder)):
+        tally.keep(batch)
+    until = time.monotonic() + options.max_runtime_s if options.max_runtime_s else inf
+    fresh, opted_out = ResultBatches(tally.keep), OptOut(options.opt_out_files)
+    try:
+        perform(shard, folder, fresh.take, tally.ended, lambda: time.monotonic() < until, opted_out.why)
     finally:
-        kept.flush()
+        fresh.flush()
 
 
 def _copy_evidence(folder: Path, to: Path, shards: list[Shard]) -> None:

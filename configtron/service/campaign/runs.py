@@ -12,7 +12,8 @@ from pathlib import Path
 from shlex import quote
 
 from configtron.db.store import Run, Store
-from configtron.model.errors import BadInput, Refused
+from configtron.model.bounds import check_text
+from configtron.model.errors import BadInput, Refused, file_errors
 from configtron.model.knobs import TABLE2
 from configtron.model.nouns import Vantage
 from configtron.report.target_results import TargetResult, found_in
@@ -38,8 +39,11 @@ def disk_text(folder: Path, number: int) -> str:
 @contextmanager
 def locked(folder: Path, number: int, what: str = "run") -> Iterator[None]:
     """Lock the folder of run (or of `what`) `number` for this process. Errors: `Refused` if another one has it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / LOCK).open("w") as file:
+    check_text("folder", folder)
+    with file_errors():
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / LOCK).open("w")
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from configtron.db.store import Store
 from configtron.fingerprint.merge import merge
@@ -53,32 +54,51 @@ class RunTally:
     """Store results of a run, count them, report the counts; between two batches, ask for cancellation."""
 
     def __init__(
-        self, total: int, store: Store, run: int, progress: Progress, calls_each: int = 0, cancelled: Cancelled = never,
+        self,
+        total: int,
+        store: Store,
+        run: int,
+        progress: Progress,
+        calls_each: int = 0,
+        cancelled: Cancelled = never,
         clock: Callable[[], float] = time.monotonic,
-    ) -> None:  # fmt: skip
-        """`calls_each`: about how many connections a target will see; 0: unknown."""
+        silent_s: float = SILENT_S,
+    ) -> None:
+        """`calls_each`: about how many connections a target will see; 0: unknown. `silent_s`: how long no result may
+        come before that is worth a notice."""
         self._total, self._store, self._run, self._progress = total, store, run, progress
         self._steps, self._cancelled = total * calls_each, cancelled
         self._calls = self._failed = self._ended = 0
-        self._of_workers = 0, 0
         # When the notice of silence is due, unless a result came before.
-        self._clock, self._silent_until = clock, clock() + SILENT_S
+        self._clock, self._silent_until = clock, clock() + silent_s
         # Windows read of each target and vantage, until the first verdict.
         self._windows: dict[tuple[str, str], list[Observation]] | None = {} if total >= LONG else None
 
     def keep(self, results: list[Result]) -> None:
         """Store and count a batch of results, perhaps empty. Errors: `KeyboardInterrupt` if cancelled."""
+        self.store(results)
+        if self._clock() >= self._silent_until:
+            # not even a name was looked up
+            self._silent_until = inf
+            self._progress(Event(0, 0, NO_NAMES))
+        if self._cancelled():
+            raise KeyboardInterrupt
+
+    def store(self, results: list[Result]) -> None:
+        """Store and count a batch of results."""
         if results:
             self._store.record(self._run, results)
+            self._silent_until = inf
         for result in results:
             LOG.debug("%s: %s", result.trace_id, result.ending)
         self._calls += sum(1 for result in results if result.frames)
         self._failed += sum(1 for result in results if result.ending.startswith(UNANSWERED))
         self.report()
         self._show_first(results)
-        self._show_silence(results)
-        if self._cancelled():
-            raise KeyboardInterrupt
+
+    def stored(self, vantage: str, sites: Sequence[str]) -> Iterable[Result]:
+        """Return the results of sites from a vantage."""
+        return self._store.results_of(self._run, vantage, sites)
 
     def _show_first(self, results: list[Result]) -> None:
         """Report the first initial window that trials agree on: no target has ended by then."""
@@ -93,27 +113,10 @@ class RunTally:
                 self._progress(Event(0, 0, f"first verdict: {about}"))
                 return
 
-    def _show_silence(self, results: list[Result]) -> None:
-        """Report once that no result came for SILENT_S: not even a name was looked up."""
-        is_due = self._clock() >= self._silent_until
-        if results or is_due:
-            self._silent_until = float("inf")
-        if is_due and not results:
-            self._progress(Event(0, 0, NO_NAMES))
-
     def ended(self, sessions: int) -> None:
         """Count so many targets (times vantages) as finished."""
         self._ended = sessions
         self.report()
-
-    def of_workers(self, calls: int, failed: int, sessions: int) -> None:
-        """Count what worker processes have stored: so many connections, so many without answer; and all the finished
-        targets (times vantages). Errors: `KeyboardInterrupt` if cancelled.
-        """
-        self._of_workers = calls, failed
-        self.ended(sessions)
-        if self._cancelled():
-            raise KeyboardInterrupt
 
     @property
     def done_text(self) -> str:
@@ -122,8 +125,7 @@ class RunTally:
 
     def report(self, *, last: bool = False) -> None:
         """Report the counts; `last`: the run has ended."""
-        calls, failed = self._of_workers
-        counts = (self._calls + calls, self._failed + failed, self._steps)
+        counts = (self._calls, self._failed, self._steps)
         self._progress(RunProgress(self._ended, self._total, f"run {self._run}", *counts, last))
 
 

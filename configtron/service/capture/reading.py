@@ -18,10 +18,9 @@ from configtron.fingerprint.passive.gathering import MOST, NOT_READ, Batch, Gath
 from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.traces import DecryptedMessage
 from configtron.model.bounds import check_text
-from configtron.model.errors import BadInput, Missing
+from configtron.model.errors import BadInput, Missing, file_errors
 from configtron.model.records import Json
 from configtron.report.connection_json import form
-from configtron.service.boundary import errors_of
 
 # A line of a key log: which secret, the client's random number, the secret.
 SECRET = re.compile(r"[A-Z][A-Z0-9_]* [0-9a-fA-F]{16,} [0-9a-fA-F]{16,}\s*$")
@@ -61,12 +60,12 @@ class CaptureReading:
         Errors: `BadInput` for a file that is no capture, `Missing` for lack of a program.
         """
         for reports in self.batches(wanted):
-            with errors_of((self.files,), {}):
+            with file_errors():
                 yield from reports
 
     def batches(self, wanted: frozenset[str] | None = None) -> Iterator[ConnectionReports]:
         """Yield the same connections as they end, many together: in columns."""
-        with errors_of((self.files,), {}):
+        with file_errors():
             for batch in batches_of(self._gathering, self.files, self._dissect, self._keys.carried):
                 lost = self.counts["dropped-by-capture"] > 0
                 yield report_connections(

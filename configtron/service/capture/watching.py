@@ -12,6 +12,7 @@ from pathlib import Path
 
 from configtron.db.store import LiveFingerprint, Store
 from configtron.fingerprint.features import Sighting
+from configtron.model.bounds import check_text
 from configtron.model.errors import BadInput, ConfigtronError
 from configtron.model.records import Json, canonical
 from configtron.report.contexts import closing
@@ -158,6 +159,7 @@ def watching(source: str, what: str, span_s: float | None, config: str, to: Outp
 
 def open_watches(db: Path) -> Store:
     """Open the database for reading; a context manager. Errors: `BadInput` if there is none."""
+    check_text("database", db)
     if not db.is_file():
         raise BadInput(
             f"{db}: no database here; `configtron fingerprint live` and `socket` make it, `--db FILE` names another"

@@ -7,26 +7,7 @@
 It needs the extra `fleet`. Errors are those of `configtron.model.errors`.
 """
 
-from __future__ import annotations
+from lazy_loader import attach_stub
 
-from importlib import import_module
-from typing import TYPE_CHECKING
-
-from configtron.service.boundary import bounded
-
-if TYPE_CHECKING:
-    from configtron.service.fleet.map_maker import FixedMapMaker, MapMaker
-    from configtron.service.fleet.spool import Spool
-
-__all__ = ["FixedMapMaker", "MapMaker", "Spool"]
-
-# Where each name is; loaded when it is first used.
-HOMES = {"map_maker": "FixedMapMaker MapMaker", "spool": "Spool"}
-
-
-def __getattr__(name: str) -> object:
-    for home, names in HOMES.items():
-        if name in names.split():
-            found = globals()[name] = bounded(getattr(import_module(f"{__name__}.{home}"), name))
-            return found
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# The public names are in `__init__.pyi`; each is imported at its first use.
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -12,14 +12,13 @@ from configtron.fleet.agent_session import (
     Answered,
     CheckRows,
     ForgetRows,
-    LearnKey,
     LoadMap,
     ReadSpool,
     Remark,
     RememberManager,
     SendFrame,
 )
-from configtron.fleet.messages import AgentHello, KeyHeld, MapResult, NextKey, frame
+from configtron.fleet.messages import AgentHello, MapResult
 from configtron.service.fleet.spool import Spool
 
 log = logging.getLogger("configtron.fleet")
@@ -30,7 +29,6 @@ class AgentCore:
 
     load      hands a document to the applier; its result comes back by `loaded`
     answered  takes the class of a prefix that was asked for
-    learn     writes the manager's next key down; returns whether it did
     """
 
     def __init__(
@@ -40,9 +38,8 @@ class AgentCore:
         spool: Spool,
         load: Callable[[bytes], None],
         answered: Callable[[str, str], None] = lambda prefix, name: None,
-        learn: Callable[[NextKey], bool] = lambda message: False,
     ) -> None:
-        self.spool, self._load, self._answered, self._learn = spool, load, answered, learn
+        self.spool, self._load, self._answered = spool, load, answered
         self.session = AgentSession(hello, held, spool.manager())
 
     def tick(self, now: float, now_ns: int) -> list[bytes]:
@@ -79,9 +76,6 @@ class AgentCore:
                     out.append(data)
                 case LoadMap(_, _, document):
                     self._load(document)
-                case LearnKey(message):
-                    if self._learn(message):
-                        out.append(frame(KeyHeld(message.serial)))
                 case ReadSpool():
                     waiting += self.session.spooled(*self.spool.oldest(), now)
                 case ForgetRows(boot, through):

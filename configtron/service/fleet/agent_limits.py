@@ -15,8 +15,7 @@ from configtron.model.fleet import OPTIONAL_KNOBS
 from configtron.model.nouns import Profile
 from configtron.model.records import Json
 from configtron.model.tuning_json import value_text
-from configtron.tune.guard import Bound, Limits, unasked
-from configtron.tune.guard import barred as guarded
+from configtron.tune.guard import Bound, Limits, why_not
 
 
 class AgentLimits(NamedTuple):
@@ -57,8 +56,7 @@ def barred_by(agents: Mapping[str, AgentLimits], profile: Profile, learned: bool
     """
     lacking = []
     for name, (limits, reaches) in sorted(agents.items()):
-        alone = unasked(profile, limits) if learned else ""
-        if why := next(guarded(profile, limits), "") or alone:
+        if why := next(why_not(profile, limits, learned=learned), ""):
             return f"agent {name}: {why}"
         if why := _out_of_reach(profile, reaches):
             lacking.append(f"agent {name}: {why}")

@@ -7,9 +7,8 @@ import logging
 from collections.abc import Sequence
 
 from configtron.fleet.clock_steps import ClockSteps, step_line
-from configtron.fleet.map_document import WRONG_BASE
 from configtron.service.fleet.applier import Applier, LoadResult
-from configtron.service.fleet.kept_documents import DrawnPlace
+from configtron.service.fleet.map_journal import DrawnPlace
 
 log = logging.getLogger("configtron.fleet")
 
@@ -34,8 +33,7 @@ def _note_loaded(found: LoadResult, seconds: float) -> None:
     if not result.error:
         log.info("map %d.%d: accepted in %.3f s", result.term, result.version, seconds)
     elif found.retry:
-        level = logging.INFO if result.error == WRONG_BASE else logging.WARNING
-        log.log(level, "the map is asked for again, %s: %s", stays, result.error)
+        log.warning("the map is asked for again, %s: %s", stays, result.error)
     elif (result.term, result.version) == (0, 0):
         log.warning("a document is refused, %s: %s", stays, result.error)
     else:

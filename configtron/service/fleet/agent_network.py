@@ -40,7 +40,6 @@ from configtron.model.errors import DONE, ConfigtronError
 from configtron.report.log_lines import TextLines
 from configtron.service.fleet.agent_core import AgentCore
 from configtron.service.fleet.agent_metrics import METRICS, AgentMetrics
-from configtron.service.fleet.key_rotation import TRY_S, AgentKeys
 from configtron.service.fleet.page_intake import PageIntake, PagesOptions
 from configtron.service.fleet.spool import Spool
 from configtron.service.text_listener import ListenerPlace, PatientListener, listener_place
@@ -57,19 +56,18 @@ PATIENCE_S = 30.0
 def run_network(end: socket.socket, folder: Path, *, stop: Callable[[], bool] = lambda: False,
                 started: Callable[[AgentCore], None] = lambda core: None,
                 pages: tuple[socket.socket, PagesOptions] | None = None,
-                metrics: ListenerPlace | None = None, try_s: float = TRY_S) -> None:  # fmt: skip
+                metrics: ListenerPlace | None = None) -> None:  # fmt: skip
     """Run the network side until `stop` returns true or the applier has ended.
 
     folder   keys, manager's address, spool
     started  gets the core, whose `spool` takes rows
     pages    the end that batches of page loads come from, and where their beacons come; None: no beacons are taken
     metrics  where /metrics are served; None: nowhere
-    try_s    s of silence after which the manager's other key is tried, while two are known
 
     Errors: `BadInput` for the folder's files; `LinkClosed`.
     """
     address, pair = manager_address(folder), curve_pair(folder)
-    loop = NetworkLoop(end, folder, address, pair, pages, metrics, try_s)
+    loop = NetworkLoop(end, folder, address, pair, pages, metrics)
     started(loop.core)
     try:
         while not stop():
@@ -85,16 +83,14 @@ class NetworkLoop:
     """
 
     def __init__(self, end: socket.socket, folder: Path, address: ManagerAddress, pair: CurvePair,
-                 pages: tuple[socket.socket, PagesOptions] | None, metrics: ListenerPlace | None,
-                 try_s: float) -> None:  # fmt: skip
-        self._end, self._pair, self._link = end, pair, ApplierLink(end)
+                 pages: tuple[socket.socket, PagesOptions] | None, metrics: ListenerPlace | None) -> None:  # fmt: skip
+        self._end, self._link = end, ApplierLink(end)
         host, later = _host(self._link)
         self._spool, self._figures = Spool(folder / SPOOL, ""), AgentMetrics()
         self._listener = PatientListener(metrics, self._figures.texts(), "--metrics") if metrics else None
-        self._keys = AgentKeys(folder, address, time.monotonic(), try_s)
         held = (host.term, host.version, host.digest)
-        self.core = AgentCore(_hello(host, self._spool.boot), held, self._spool, self._load, learn=self._keys.learn)
-        self._sockets = AgentSockets(self._keys.address, pair)
+        self.core = AgentCore(_hello(host, self._spool.boot), held, self._spool, self._load)
+        self._sockets = AgentSockets(address, pair)
         for message in later:
             _reported(self.core, message)
         self._intake = PageIntake(*pages, self._spool) if pages else None
@@ -107,7 +103,7 @@ class NetworkLoop:
 
     def _watch(self) -> None:
         """Let the poller wake for frames, the applier and page loads."""
-        for each in (self._sockets.dealer, self._sockets.offers, self._end):
+        for each in (self._sockets.dealer, self._end):
             self._poller.register(each, zmq.POLLIN)
         for descriptor in self._intake.filenos() if self._intake else ():
             self._poller.register(descriptor, zmq.POLLIN)
@@ -122,7 +118,6 @@ class NetworkLoop:
         for data in self._sockets.receive():
             _send(self._sockets, self.core.receive(data, time.monotonic()))
         _send(self._sockets, self.core.tick(time.monotonic(), time.time_ns()))
-        self._keys.turn(time.monotonic(), self.core.session.silence_s(time.monotonic()), self._connect)
         if complaint := self._sockets.complaint():
             log.warning("%s", complaint)
         self._note()
@@ -135,16 +130,6 @@ class NetworkLoop:
             elif isinstance(message, LoadReport):
                 self._figures.applied(refused_count(message.result.refused, message.result.omitted))
             _send(self._sockets, _reported(self.core, message))
-
-    def _connect(self, to: ManagerAddress) -> None:
-        """Connect to the manager by another of its keys."""
-        for each in (self._sockets.dealer, self._sockets.offers):
-            self._poller.unregister(each)
-        self._sockets.close()
-        self._sockets = AgentSockets(to, self._pair)
-        self.core.session.reconnected()
-        for each in (self._sockets.dealer, self._sockets.offers):
-            self._poller.register(each, zmq.POLLIN)
 
     def _note(self) -> None:
         """Hand the figures of now to the listener, if they are served."""

@@ -24,14 +24,7 @@ from configtron.service.fleet.enforcement import JournaledEnforcement
 from configtron.service.fleet.page_intake import PagesOptions
 from configtron.service.outcomes.batch_bytes import QUESTION_BYTES, encoded, question_of
 from configtron.service.outcomes.counts_report import CountsReport
-from configtron.service.outcomes.root_reader import (
-    ClientAsked,
-    ClientKnown,
-    ReaderBatch,
-    RecordsInForce,
-    RecordSource,
-    RootReader,
-)
+from configtron.service.outcomes.root_reader import ReaderBatch, RecordsInForce, RecordSource, RootReader
 from configtron.service.outcomes.web_group import web_group
 
 # Requests, and ended connections, of one datagram: some 15 kB, 50 kB with the longest names; connections that ended
@@ -88,14 +81,12 @@ class PageReading:
 
     def turn(self, applier: Applier) -> None:
         """Read what waits and hand it on; call it some times a second."""
-        applier.turns.pass_on(self.book, boottime_ns())
+        applier.activations.pass_on(self.book, boottime_ns())
         drawing = applier.drawing
         if drawing is not None and not self._draws and drawing.head.ports != self._ports:
             self._list_ports(drawing.head.ports)
-        # Records are read after the questions: what confirms a failed load is there before the answer.
-        asked = self._asked()
-        batch = self.reader.turn()._replace(known=self._known(asked))
-        self._waiting.extend(_datagrams(batch))
+        self._read_questions()
+        self._waiting.extend(_datagrams(self.reader.turn()))
         while len(self._waiting) > MOST_WAITING:
             self._waiting.popleft()
             self.dropped += 1
@@ -106,22 +97,16 @@ class PageReading:
         """Return what became of log lines, records and questions, and how many batches the other process left."""
         return self.reader.counts() + self._questions + Counter({"batches dropped": self.dropped})
 
-    def _asked(self) -> list[ClientAsked]:
-        """Return the questions that wait, those of `MOST_ASKED` datagrams at most; what is none is counted."""
-        found: list[ClientAsked] = []
+    def _read_questions(self) -> None:
+        """Hand the reader the questions that wait, those of `MOST_ASKED` datagrams at most; what is none is counted."""
         for _ in range(MOST_ASKED if self._end is not None else 0):
             try:
-                found += question_of(_received(self._end))
+                for asked in question_of(_received(self._end)):
+                    self._questions["clients asked for"] += self.reader.ask(asked)
             except OSError:
                 break
             except BadInput:
                 self._questions["questions refused"] += 1
-        self._questions["clients asked for"] += len(found)
-        return found
-
-    def _known(self, asked: list[ClientAsked]) -> tuple[ClientKnown, ...]:
-        """Return the answers: what each client was given, without its address."""
-        return tuple(ClientKnown(one.number, self.book.of_client(one.client, one.at_ns)) for one in asked)
 
     def _list_ports(self, ports: tuple[int, ...]) -> None:
         """Read connections of these ports from now on, where no driver records them. Without descriptors, those of the

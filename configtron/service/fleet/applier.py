@@ -26,8 +26,8 @@ from typing import NamedTuple
 
 from nacl.signing import VerifyKey
 
-from configtron.fleet.map_document import WRONG_BASE, HeadForm, MapRefused, OpenedMap, opened
-from configtron.fleet.map_table import MapTable, dropped_of, prefixes_of
+from configtron.fleet.map_document import HeadForm, MapRefused, OpenedMap, opened
+from configtron.fleet.map_table import prefixes_of
 from configtron.fleet.messages import MapResult
 from configtron.model.errors import Busy, ConfigtronError, Refused, Unwritten
 from configtron.model.nouns import Profile
@@ -43,9 +43,9 @@ from configtron.service.fleet.drawing import (
     without_needless,
 )
 from configtron.service.fleet.enforced_rules import Enforcement
+from configtron.service.fleet.epoch_activations import EpochActivations
 from configtron.service.fleet.epoch_keys import EpochKeys
-from configtron.service.fleet.kept_documents import NOT_DRAWN, DrawnPlace, KeptDocuments
-from configtron.service.fleet.turns import TurnLog
+from configtron.service.fleet.map_journal import NOT_DRAWN, DocumentQueue, DrawnPlace
 from configtron.tune.rules import difference, inside
 
 # s between two renewals of the lease, which lasts two at least; between two looks for changes by other programs, which
@@ -60,7 +60,7 @@ class LeaseOver(Refused):
 
 
 class LoadResult(NamedTuple):
-    """What came of a document: what the manager hears, what is in force, whether to ask for the whole map instead."""
+    """What came of a document: what the manager hears, what is in force, whether to ask for it again."""
 
     result: MapResult
     held: tuple[int, int, bytes]
@@ -69,10 +69,9 @@ class LoadResult(NamedTuple):
 
 @dataclass
 class _Accepted:
-    """The latest map that was accepted: its head, table, and prefixes with their classes but for those left out."""
+    """The latest map that was accepted: its head, and prefixes with their classes but for those left out."""
 
     head: HeadForm
-    table: MapTable
     classes: dict[str, str]
     until_s: float
 
@@ -107,11 +106,11 @@ class Applier:
         self._latest = (0, 0)
         self.frozen, self._complained = "", False
         self.remarks: list[str] = []
-        self._kept = KeptDocuments(enforcement, self.remarks.append)
+        self._kept = DocumentQueue(enforcement, self.remarks.append)
         # Prefix -> the class that it had before maps in force changed it, for `retuning.py` to take.
         self.reclassed: dict[str, str] = {}
         self._late: list[LoadResult] = []
-        self.turns = TurnLog()
+        self.activations = EpochActivations()
 
     @property
     def held(self) -> tuple[int, int, bytes]:
@@ -160,7 +159,7 @@ class Applier:
 
     def resume(self, documents: Sequence[bytes], now_s: float, now_ns: int, drawn: DrawnPlace = NOT_DRAWN
                ) -> str:  # fmt: skip
-        """Put this host's own copies in force, the first whole and each later a difference; return why not, or "".
+        """Put the latest of this host's own copies in force; return why not, or "".
 
         The wall clock decides whether they are valid, as no other clock went on meanwhile. `drawn`: what was in force;
         within its epoch that comes in force again, and the latest one waits for the turn.
@@ -168,12 +167,10 @@ class Applier:
         found: OpenedMap | None = None
         try:
             for document in documents:
-                found = opened(document, self._key, found.table if found else None)
+                found = opened(document, self._key)
                 # An older map that is handed over again is refused, also where this one is void by now.
                 self._latest = (found.head.term, found.head.version)
-                place = self._latest
-                self._kept.noted(place, found.change is None)
-                if place == drawn[:2]:
+                if self._latest == drawn[:2]:
                     self._last = self._turned_of(found, drawn.epoch, now_s, now_ns)
                     self._keys.restore(drawn.epoch, drawn.keys)
                     self._keys.drawn(drawn.epoch, found.head.key)
@@ -182,21 +179,19 @@ class Applier:
         if found is None or found.head.not_after_ns <= now_ns:
             return "its validity is over"
         until_s = valid_until_s(found.head, now_s, now_ns)
-        return self._put(OpenedMap(found.head, found.table, None), b"", now_s, now_ns, until_s).result.error
+        return self._put(found, b"", now_s, now_ns, until_s).result.error
 
     def _turned_of(self, found: OpenedMap, epoch: int, now_s: float, now_ns: int) -> _Turned:
         head = found.head
-        classes, _ = self._classes(OpenedMap(head, found.table, None))
-        accepted = _Accepted(head, found.table, classes, valid_until_s(head, now_s, now_ns))
+        accepted = _Accepted(head, self._classes(found)[0], valid_until_s(head, now_s, now_ns))
         return _Turned(accepted, drawn_map(head, epoch, self._barred(head)))
 
     def load(self, document: bytes, now_s: float, now_ns: int) -> LoadResult:
         """Put a document in force: for as long as it was valid when the manager made it, by this host's own clock."""
-        before = self._accepted
         try:
-            found = opened(document, self._key, before.table if before else None)
+            found = opened(document, self._key)
         except MapRefused as error:
-            return self._refused((0, 0), str(error), retry=str(error) == WRONG_BASE and before is not None)
+            return self._refused((0, 0), str(error))
         head = found.head
         if (place := (head.term, head.version)) < self._latest or place == self.held[:2]:
             latest = ".".join(map(str, self._latest))
@@ -213,7 +208,7 @@ class Applier:
         head = found.head
         place = (head.term, head.version)
         fresh, left_out = self._classes(found)
-        accepted, before = _Accepted(head, found.table, fresh, until_s), self._rules
+        accepted, before = _Accepted(head, fresh, until_s), self._rules
         try:
             if self._now is None or not self._keys.has(self._now.drawing.epoch, head.key):
                 self._begin(self._under_way(head, now_ns) or _Turned(accepted, self._drawn(head, now_ns)), now_s)
@@ -226,7 +221,7 @@ class Applier:
             return self._refused(place, str(error), retry=isinstance(error, PASSING))
         self._accepted, self._latest = accepted, place
         if document:
-            self._kept.keep(document, place, found.change is None)
+            self._kept.keep(document, place)
         self._kept.turned(self._drawn_place)
         listed, omitted = refused_entries(profiles_of(head), self._barred(head), left_out)
         return LoadResult(MapResult(*place, head.digest, len(fresh), listed, omitted), self.held)
@@ -249,7 +244,7 @@ class Applier:
         except ConfigtronError:
             if (now := self._now) is not None:
                 # Connections of this moment may have what was taken back.
-                self.turns.begun(now_s, now.drawing, now.accepted.classes)
+                self.activations.begun(now_s, now.drawing, now.accepted.classes)
             raise
         if self._now is not None:
             self._before = self._now.drawing
@@ -257,7 +252,7 @@ class Applier:
                 self._note_reclassed(self._now.accepted.classes, new.accepted.classes)
         self._now = self._last = new
         self._keys.drawn(new.drawing.epoch, new.drawing.head.key)
-        self.turns.begun(now_s, new.drawing, new.accepted.classes)
+        self.activations.begun(now_s, new.drawing, new.accepted.classes)
 
     def _note_reclassed(self, had: Mapping[str, str], classes: Mapping[str, str]) -> None:
         """Note which listed prefixes have another class from now on."""
@@ -278,16 +273,10 @@ class Applier:
 
     def _classes(self, found: OpenedMap) -> tuple[dict[str, str], dict[str, str]]:
         """Return (prefix -> class of all prefixes that are the learner's, refused prefix -> the human's)."""
-        put = found.table if found.change is None else found.change.put
-        fresh = prefixes_of(put, found.head.classes)
-        left_out = self._humans_of(fresh)
+        classes = prefixes_of(found.table, found.head.classes)
+        left_out = self._humans_of(classes)
         for prefix in left_out:
-            del fresh[prefix]
-        if found.change is None or self._accepted is None:
-            return fresh, left_out
-        classes = {**self._accepted.classes, **fresh}
-        for prefix in dropped_of(found.change):
-            classes.pop(prefix, None)
+            del classes[prefix]
         return classes, left_out
 
     def _humans_of(self, prefixes: Mapping[str, str]) -> dict[str, str]:
@@ -331,7 +320,7 @@ class Applier:
             self._lost("unfrozen: the map is put in force anew")
         if self._rules is None or self._accepted is None:
             return
-        self._kept.again()
+        self._kept.flush()
         try:
             if now_s - self._looked_s >= LOOK_S or self._is_turn_due(now_ns):
                 self._look(now_s)
@@ -377,7 +366,7 @@ class Applier:
             return
         before_s, self._looked_s = self._looked_s, now_s
         if foreign := self._enforcement.foreign():
-            self.turns.ended(before_s)
+            self.activations.ended(before_s)
             self.frozen = foreign
             self.remarks.append(f"another program changed what is in force; no map is applied until `configtron tune"
                                 f" unfreeze`: {foreign}")  # fmt: skip
@@ -429,7 +418,7 @@ class Applier:
         if why:
             self.remarks.append(why)
         # Until the lease was renewed last, all was in force for sure.
-        self.turns.ended(max(self._renewed_s, self._failed_s))
+        self.activations.ended(max(self._renewed_s, self._failed_s))
         self._accepted = self._now = self._before = self._rules = None
         self.reclassed = {}
 

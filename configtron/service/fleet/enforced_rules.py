@@ -9,7 +9,7 @@ from typing import Protocol
 from configtron.model.draw import Mix, Plan
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Rules
-from configtron.service.fleet.kept_documents import MapJournal
+from configtron.service.fleet.map_journal import MapJournal
 
 
 class Enforcement(MapJournal, Protocol):

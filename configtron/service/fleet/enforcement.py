@@ -20,7 +20,7 @@ from configtron.model.nouns import Profile
 from configtron.model.protocols import Drawing, Driver, PerListener, RecordMarker, RecordStopper
 from configtron.model.tuning import Changes, Rules
 from configtron.service.fleet.applier import LeaseOver
-from configtron.service.fleet.kept_documents import DrawnPlace
+from configtron.service.fleet.map_journal import DrawnPlace
 from configtron.service.lease import watchdog_process
 from configtron.service.lease.apply_transaction import apply_rules
 from configtron.service.lease.context import LeaseContext, context_of
@@ -31,7 +31,7 @@ from configtron.service.lease.planner import usable
 from configtron.service.lease.recovery import recover_due
 from configtron.service.lease.undo import JournalBehind, undo
 from configtron.tune.drivers import load
-from configtron.tune.guard import refusals
+from configtron.tune.guard import DriverReach, why_not
 from configtron.tune.journal import LEASED, Transaction
 from configtron.tune.listeners import listeners_of, listeners_text
 from configtron.tune.plan import PLACE, advise, lost_together, recognised
@@ -61,7 +61,7 @@ class JournaledEnforcement:
         self._gone = False, ""
         self._changes = 0
         self._inherits_plan = False
-        self._reaches, self._unreachable = driver.settable(), driver.unreachable()
+        self._reach = DriverReach(driver.name, driver.settable(), driver.unreachable())
 
     @property
     def driver(self) -> Driver:
@@ -114,8 +114,7 @@ class JournaledEnforcement:
 
     def barred(self, profile: Profile) -> str:
         """Return why the driver, the operator's bounds or the guard refuse a profile; ""."""
-        rules, limits = Rules({profile.name: profile}), self._options.limits
-        return next(refusals(rules, self._reaches, limits, self._unreachable, self._driver.name), "")
+        return next(why_not(profile, self._options.limits, self._reach), "")
 
     def begin(self, rules: Rules, lease_s: float, ports: tuple[int, ...] = ()) -> None:
         """Put rules in force as a transaction; one of an earlier start of the agent is taken over as it stands.
@@ -294,9 +293,9 @@ class JournaledEnforcement:
         """Journal a document that was accepted."""
         self._journal.keep_document(document, term, version)
 
-    def turned(self, drawn: DrawnPlace, first: tuple[int, int]) -> None:
-        """Journal which map is drawn from in which epoch; documents before `first` are not needed any more."""
-        self._journal.set_drawn(*drawn[:3], first, drawn.keys)
+    def turned(self, drawn: DrawnPlace) -> None:
+        """Journal which map is drawn from in which epoch; documents before it are not needed any more."""
+        self._journal.set_drawn(*drawn)
 
     def dropped(self, place: tuple[int, int]) -> None:
         """Journal that the documents after this one were given up."""
@@ -307,7 +306,7 @@ class JournaledEnforcement:
         return DrawnPlace(*self._journal.drawn())
 
     def documents(self) -> list[bytes]:
-        """Return the documents of an earlier start, whole first."""
+        """Return the documents of an earlier start, in order."""
         return self._journal.documents()
 
     def release(self) -> None:

@@ -7,9 +7,10 @@ import json
 import os
 import pwd
 import re
+import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
@@ -22,22 +23,28 @@ from configtron.db.fleet_facts import agent_states
 from configtron.fleet.transport.curve_keys import (
     CURVE,
     MANAGER,
+    NEXT,
     CurvePair,
     ManagerAddress,
     curve_pair,
     is_curve_key,
+    manager_address,
     public_key,
     signing_key,
     write_curve_pair,
     write_manager_address,
 )
 from configtron.linux.xdg import MANAGERS_DB, elsewhere
+from configtron.model.bounds import check_number
 from configtron.model.errors import BadInput, no_permission
 from configtron.model.records import Json
 from configtron.service.fleet.agent_network import SPOOL
+from configtron.service.fleet.key_rotation import ROTATION, KeyRotation
 from configtron.service.fleet.manager_core import PAUSED, ROLLBACK
 from configtron.service.lease.wanted_rules import NAME
 
+# Until a key changes.
+MOST_HOURS = 24 * 365
 AGENT_COLUMNS = ("name", "state", "heard_at", "held", "driver", "refused", "waiting", "dropped", "skew_s", "reason")
 # How the names of an agent's files begin, journals of its spool among them.
 AGENT_FILES = (CURVE, MANAGER, SPOOL)
@@ -52,6 +59,7 @@ MAP_COLUMNS = ("map", "made_at", "why", "prefixes", "whole")
 class JoinLine:
     """What an agent needs to join, in one word of letters, digits, - and _.
 
+    name    the agent's; "": any that has joined already, and learns its manager's next key
     secret  its CURVE secret key; "": the agent has made its own pair
     """
 
@@ -122,19 +130,26 @@ def _check_key(public: str) -> None:
         raise BadInput(f"{public[:60]!r} is no public key; on the agent: configtron tune agent --key")
 
 
-def join(folder: Path, line: JoinLine, user: str = "") -> None:
-    """Keep an agent's key and its manager's address, readable by the network process's user alone.
+def join(folder: Path, line: JoinLine, user: str = "") -> ManagerAddress:
+    """Write an agent's key and its manager's address, readable by the network process's user alone; return the address.
 
     Errors: `BadInput`, `Unwritten`.
     """
     _check_folder(folder)
+    address = line.address
+    if not address.endpoint:
+        known = manager_address(folder)
+        if known.signing != address.signing:
+            raise BadInput(f"{folder}: this host has joined another manager ({known.endpoint}) than this line is of")
+        address = replace(address, endpoint=known.endpoint)
     if line.secret:
         secret = line.secret.encode()
         write_curve_pair(folder, CurvePair(public_key(secret), secret))
     else:
         curve_pair(folder)
-    write_manager_address(folder, line.address)
+    write_manager_address(folder, address)
     give(folder, user)
+    return address
 
 
 def give(folder: Path, user: str) -> None:
@@ -170,6 +185,26 @@ def own_key(folder: Path, user: str = "") -> str:
     public = curve_pair(folder).public.decode()
     give(folder, user)
     return public
+
+
+def rotate(
+    database: Path, keys: Path, within_h: float = 24.0, now_s: float | None = None
+) -> tuple[KeyRotation, JoinLine]:
+    """Begin to rotate the manager's key, or give a rotation that is under way another time; return it, and the line
+    that every agent joins by afterwards.
+
+    within_h  hours after which the key changes
+
+    Errors: `BadInput` for hours out of range, keys or the database; `Missing`, `Unwritten`.
+    """
+    check_number("within", within_h, 0, MOST_HOURS)
+    now = time.time() if now_s is None else now_s
+    with manager_store(database) as store:
+        curve_pair(keys)
+        public = curve_pair(keys, NEXT).public.decode()
+        found = KeyRotation(public, int(now + within_h * 3600.0))
+        store.put_facts({ROTATION: found.text})
+    return found, JoinLine("", ManagerAddress("", public, bytes(signing_key(keys).verify_key).hex()))
 
 
 def no_agents(database: Path) -> str:

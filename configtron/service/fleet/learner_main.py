@@ -31,7 +31,7 @@ from configtron.fleet.transport.learner_link import (
 )
 from configtron.model.errors import DONE, Busy, ConfigtronError
 from configtron.model.fleet import FleetMap
-from configtron.service.boundary import fault
+from configtron.service.faults import fault
 from configtron.service.fleet.agent_limits import AgentLimits, limits_of_form
 from configtron.service.fleet.learner_process import map_form, map_of_form
 from configtron.service.fleet.map_learning import LearningAnswer, LearningAsk, MapLearning

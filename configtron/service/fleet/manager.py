@@ -26,7 +26,7 @@ from configtron.service.text_listener import listener_place, listening
 
 log = logging.getLogger("configtron.fleet")
 
-# Where agents connect, by IPv4 and IPv6; offers are published one port above.
+# Where agents connect, by IPv4 and IPv6.
 ENDPOINT = "tcp://*:5560"
 # Highest term of a database that was restored: half of what an agent takes (`fleet/messages.py`), thus room for more.
 MOST_TERM = 2**61
@@ -42,7 +42,7 @@ class ManagerOptions:
 
     database    rows, maps, agents; made if absent
     keys        folder of its two keys; made if absent
-    endpoint    tcp://ADDRESS:PORT; offers one port above
+    endpoint    tcp://ADDRESS:PORT
     after_term  the next term is higher than that: for a manager whose database was restored
     fresh       forget what the maker before learned; outcomes, agents and maps stay
     metrics     HOST:PORT of the live page and of /metrics; "": none
@@ -133,13 +133,12 @@ def _served(options: ManagerOptions) -> AbstractContextManager[None]:
 
 def _rotated(core: ManagerCore, sockets: ManagerSockets, options: ManagerOptions, due: KeyRotation) -> ManagerSockets:
     """Change the key, and return sockets that have it. Errors: those of `change_key`; `Busy`."""
-    without = core.session.without_key()
+    core.rotation = None
     if not change_key(core.store, options.keys, due):
         log.warning("the key stays as it is: its next pair is gone; begin anew: configtron learn manager rotate-key")
         return sockets
-    core.session.next_key = core.rotation = None
-    late = f"; to be enrolled anew: {', '.join(without)[:500]}" if without else ""
-    log.log(logging.WARNING if without else logging.INFO, "the manager's key is the next one now%s", late)
+    log.warning("the manager's key is the next one now; agents that have not joined by the line of `configtron learn"
+                " manager rotate-key` are not heard")  # fmt: skip
     sockets.close()
     return ManagerSockets(options.endpoint, curve_pair(options.keys), core.session.allowed)
 
@@ -154,7 +153,4 @@ def _turn(core: ManagerCore, sockets: ManagerSockets) -> None:
 
 def _send(sockets: ManagerSockets, frames: list[Outgoing]) -> None:
     for connection, data in frames:
-        if connection is None:
-            sockets.publish(data)
-        else:
-            sockets.send(connection, data)
+        sockets.send(connection, data)

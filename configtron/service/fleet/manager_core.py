@@ -25,19 +25,18 @@ from configtron.fleet.manager_session import (
     ManagerEffect,
     ManagerRemark,
     ManagerSession,
-    PublishOffer,
     SendTo,
     StopManager,
     StoreRows,
 )
-from configtron.fleet.map_document import MapRefused, document, opened, signed, signed_after, whole_map
+from configtron.fleet.map_document import MapRefused, document, opened, signed, whole_map
 from configtron.fleet.messages import refused_count
 from configtron.model.errors import BadInput, Busy, Unwritten
 from configtron.model.fleet import FleetMap
 from configtron.model.nouns import Profile
 from configtron.model.records import Json, canonical
 from configtron.service.fleet.agent_limits import barred_by, limits_form, limits_of_form, limits_of_hello
-from configtron.service.fleet.key_rotation import WITHOUT, KeyRotation, rotation_of
+from configtron.service.fleet.key_rotation import KeyRotation, rotation_of
 from configtron.service.fleet.map_learning import (
     MAKER,
     POSITION,
@@ -66,9 +65,9 @@ STARTED, RENEWAL = "manager started", "validity renewed"
 
 
 class Outgoing(NamedTuple):
-    """A frame for one connection; None: for all agents."""
+    """A frame for one connection."""
 
-    connection: bytes | None
+    connection: bytes
     data: bytes
 
 
@@ -139,11 +138,10 @@ class ManagerCore:
             return
         data = self.store.document(whole[-1].term, whole[-1].version)
         try:
-            found = opened(data or b"", self._key.verify_key, None)
+            found = opened(data or b"", self._key.verify_key)
         except MapRefused as error:
             log.warning("map %d.%d of the database is not used: %s", whole[-1].term, whole[-1].version, error)
             return
-        self.session.know(found.table)
         span_ns = found.head.not_after_ns - found.head.made_ns
         self._publish(replace(whole_map(found), not_after_ns=now_ns + span_ns), now_ns, STARTED)
 
@@ -184,8 +182,6 @@ class ManagerCore:
             match waiting.pop(0):
                 case SendTo(connection, data):
                     out.append(Outgoing(connection, data))
-                case PublishOffer(data):
-                    out.append(Outgoing(None, data))
                 case StoreRows() as batch:
                     waiting += self._store(batch, now_ns)
                 case AskClass() as asked:
@@ -250,29 +246,14 @@ class ManagerCore:
         if allowed != self.session.allowed:
             self.session.allow(allowed)
         facts = self.store.facts()
-        self._read_rotation(facts)
+        self.rotation = rotation_of(facts)
         self._paused = PAUSED in facts
         wish = place_fact(facts, ROLLBACK, self.store.path)
         return self._roll_back(wish, now_ns) if wish else []
 
-    def _read_rotation(self, facts: Mapping[str, str]) -> None:
-        """Announce the key that follows, if one does, and keep which agents do not hold it."""
-        self.rotation = rotation_of(facts)
-        if self.rotation is None:
-            self.session.next_key = None
-            return
-        message = self.rotation.message(self.session.manager, self.term, self._key)
-        self.session.next_key = message
-        waits = json.dumps(self.session.without_key())
-        if facts.get(WITHOUT) != waits:
-            self._try(lambda: self.store.put_facts({WITHOUT: waits}))
-
     def key_due(self, now_ns: int) -> KeyRotation | None:
         """Return the rotation whose next key is to be the manager's from now on."""
-        found = self.rotation
-        if found is None or (now_ns < found.until_s * 10**9 and self.session.without_key()):
-            return None
-        return found
+        return self.rotation if self.rotation is not None and now_ns >= self.rotation.until_s * 10**9 else None
 
     def _roll_back(self, place: tuple[int, int], now_ns: int) -> list[ManagerEffect]:
         """Publish an earlier map under another key of the draw, so that agents change at once."""
@@ -283,7 +264,7 @@ class ManagerCore:
                 f"map {wish} is not kept any more; `configtron learn manager maps` lists those that are"
             )
         try:
-            found = opened(data, self._key.verify_key, None)
+            found = opened(data, self._key.verify_key)
         except MapRefused as error:
             return self._no_roll_back(f"map {wish} of the database is not published again: {error}")
         span_ns = found.head.not_after_ns - found.head.made_ns
@@ -386,12 +367,8 @@ class ManagerCore:
         """Number, sign, keep and publish a map, with facts; None: the learner is to hear of it. Without room for it,
         the current one stays."""
         new = replace(new, term=self.term, version=self._version + 1)
-        before, name = self.session.current, self.session.manager
         try:
-            if before is None or self._map is None:
-                made = signed(new, name, now_ns, self._key, why=why)
-            else:
-                made = signed_after(new, name, now_ns, self._key, before, self._map.prefixes, why)
+            made = signed(new, self.session.manager, now_ns, self._key, why)
             self.store.put_map(new.term, new.version, why, new.profiles, len(new.prefixes), document(made), facts)
             self._complained = False
         except (Unwritten, Busy) as error:

@@ -16,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 
 from configtron.intake.pageloads.beacon_join import SETTLE_NS
+from configtron.intake.pageloads.plan_book import ClientAsked
 from configtron.intake.receiving.http_endpoint import beacons_at
 from configtron.model.bounds import check_number, check_texts
 from configtron.model.errors import BadInput, Missing
@@ -25,7 +26,7 @@ from configtron.service.outcomes.batch_bytes import MOST_OF_QUESTION, decoded, q
 from configtron.service.outcomes.counts_report import CountsReport
 from configtron.service.outcomes.local_outcomes import LOG_PATH
 from configtron.service.outcomes.page_outcomes import PageOutcomes
-from configtron.service.outcomes.root_reader import ClientAsked, ReaderBatch
+from configtron.service.outcomes.root_reader import ReaderBatch
 
 log = logging.getLogger("configtron.fleet")
 
@@ -87,7 +88,7 @@ class PageIntake:
         self._selector = selectors.DefaultSelector()
         self._loop = asyncio.SelectorEventLoop(self._selector)
         self._questions: deque[ClientAsked] = deque()
-        self.pages = PageOutcomes(spool.agent, spool.boot, self._keep, settle_ns=options.settle_ns, ask=self._ask)
+        self.pages = PageOutcomes(spool.agent, spool.boot, self._keep, self._ask, settle_ns=options.settle_ns)
         self.refused: Counter[str] = Counter()
         self._report = CountsReport("page loads", self.pages.beacons.waiting)
         self._listens, self._listen_s, self._complaint = False, 0.0, ""

@@ -39,9 +39,8 @@ from configtron.learner.initial.rounded_mean import NEAREST, bin_of
 from configtron.learner.initial.teaching import weights_of
 from configtron.learner.state import decode, encode
 from configtron.model.bounds import check_number, check_texts
-from configtron.model.errors import BadInput
+from configtron.model.errors import BadInput, file_errors
 from configtron.model.records import Json
-from configtron.service.boundary import errors_of
 from configtron.service.capture.reading import connection_forms
 from configtron.service.progress import Progress, unheard
 
@@ -136,7 +135,7 @@ def train_initial(
 ) -> InitialTraining:
     """Read connections of files into the database, and learn all that are there anew. Errors: `BadInput`."""
     del progress
-    with errors_of((options,), {}):
+    with file_errors():
         parts = [_of_file(path) for path in options.files]
         states = joined(parts)
         if options.places:

@@ -19,11 +19,12 @@ from configtron.learner.columns import ARMS
 from configtron.learner.damage import DamageBound
 from configtron.learner.driver_support import Mask
 from configtron.learner.importance import dead_knobs, proven, tensor_tally
-from configtron.learner.initial_classes import ALIKE_LN, Beginning, beginning, tally_of
+from configtron.learner.initial_classes import ALIKE_LN, AUTO, FEW, Beginning, beginning, tally_of
 from configtron.learner.logged import Logged, grid_of
 from configtron.learner.saved import Recipe, recipe_of, state_of
 from configtron.learner.tensor_mapping import mapped
 from configtron.learner.warmstart import FIRST_NOISE_LN
+from configtron.model.bounds import WIDEST, check_number, check_texts
 from configtron.model.counting import count_of
 from configtron.model.errors import BadInput
 from configtron.model.grid import DEAD, Grid
@@ -33,6 +34,7 @@ from configtron.service.learning.dead_knobs import without_dead_knobs
 from configtron.service.learning.learners import damage_of, none_in, notice, restored_with_watch
 from configtron.service.learning.parts import parts, teach
 from configtron.service.progress import Cancelled, Progress, StepProgress, never, unheard
+from configtron.tune.guard import Limits
 
 # Outcomes that classes are made from: the offline start.
 OFFLINE = 10_000
@@ -53,6 +55,37 @@ MOST_CONFIGURATIONS = 1000
 MOST_PAIRS = 20_000
 # The job's name in progress events.
 LEARN = "learn"
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyOptions:
+    """What a policy is made of, once. log: a log's number, 0 for all, -n for all that measured what log n did; classes:
+    a number as text, or auto; warm, damage_from: tensors' files; limits: what the operator allows, None for all."""
+
+    log: int = 0
+    seed: int = 1
+    classes: str = "auto"
+    update_every: int = 500
+    engine: str = "grid"
+    warm: bytes | None = None
+    watch: bool = False
+    evolve: bool = False
+    by_device: bool = False
+    features: str = "auto"
+    damage: str = ""
+    damage_from: bytes | None = None
+    limits: Limits | None = field(default_factory=lambda: Limits({}))
+    budget: float = 0.01
+
+    def __post_init__(self) -> None:
+        """Check texts and ranges. Errors: `BadInput`."""
+        check_texts(self)
+        check_number("log", self.log, -WIDEST, whole=True)
+        check_number("seed", self.seed, 0, whole=True)
+        check_number("update_every", self.update_every, 1, whole=True)
+        check_number("budget", self.budget, 0, 1)
+        if self.features not in (AUTO, FEW):
+            raise BadInput(f"features: {self.features!r} is neither {AUTO} nor {FEW}")
 
 
 @dataclass
@@ -83,49 +116,33 @@ class LearnResult:
 
 
 def begin(
-    store: Outcomes,
-    name: str,
-    policy: str,
-    *,
-    log: int,
-    seed: int,
-    k: int | None,
-    update_every: int,
-    engine: str,
-    warm: bytes | None,
-    watched: bool,
-    evolve: bool,
-    by_device: bool,
-    budget: float,
-    features: str = "auto",
-    damage: str = "",
-    damage_from: bytes | None = None,
-    fresh: bool = False,
-    allowed: Callable[[Grid, DamageBound | None], Mask] | None = None,
-    progress: Progress = unheard,
-) -> Learner:
-    """Make a policy for a log and keep it, in place of the one of that name if fresh. allowed: which configurations of
-    a grid it may choose, within a bound on damage; None: all. Errors: `BadInput` for an empty log, or a tensor of
-    another world; then what was kept stays."""
-    tensor = None if warm is None else read(BytesIO(warm), "--warm")
+    store: Outcomes, name: str, policy: str, wanted: PolicyOptions, k: int | None, *, fresh: bool = False,
+    allowed: Callable[[Grid, DamageBound | None], Mask] | None = None, progress: Progress = unheard,
+) -> Learner:  # fmt: skip
+    """Make a policy for a log and keep it, in place of the one of that name if fresh. k: its number of classes, None
+    for as few as keep members alike; allowed: which configurations of a grid it may choose, within a bound on damage;
+    None: all. Errors: `BadInput` for an empty log, or a tensor of another world; then what was kept stays."""
+    log, evolve, by_device = wanted.log, wanted.evolve, wanted.by_device
+    tensor = None if wanted.warm is None else read(BytesIO(wanted.warm), "--warm")
     first = next(store.batches(log, size=OFFLINE), None)
     if first is None:
         raise BadInput(none_in(store, log))
     grid, own = _grid_for(store, log, tensor)
     sites = tensor.sites if own and tensor is not None else _distinguished(store, log, len(grid), progress)
-    start = beginning(first, k, np.random.default_rng(seed), by_device=by_device, grid=grid, features=features)
+    start = beginning(first, k, np.random.default_rng(wanted.seed), by_device=by_device, grid=grid,
+                      features=wanted.features)  # fmt: skip
     grid = _alive(grid, first, start.classes, tensor if own else None)
     if tensor is not None and (left := mapped(tensor, grid, sites).left_out):
         notice(progress, f"--warm: not used of it: {left}")
     divergence = start.divergence() if evolve else None
-    measured = tensor if damage_from is None else read(BytesIO(damage_from), "--damage-from")
-    bound = damage_of(damage, measured, grid, progress)
-    recipe = Recipe(policy, grid, sites, start.classes, seed, update_every, engine, watched, divergence,
-                    _patience(first, grid), damage=bound, budget=budget)  # fmt: skip
+    measured = tensor if wanted.damage_from is None else read(BytesIO(wanted.damage_from), "--damage-from")
+    bound = damage_of(wanted.damage, measured, grid, progress)
+    recipe = Recipe(policy, grid, sites, start.classes, wanted.seed, wanted.update_every, wanted.engine, wanted.watch,
+                    divergence, _patience(first, grid), damage=bound, budget=wanted.budget)  # fmt: skip
     if allowed is not None:
         recipe = replace(recipe, allowed=tuple(grid.rows[at] for at in np.flatnonzero(allowed(grid, bound))))
     state = state_of(recipe.make(tensor), recipe.watch())
-    found = store.begin_learner(name, policy, log, recipe.text(), warm, state, fresh=fresh)
+    found = store.begin_learner(name, policy, log, recipe.text(), wanted.warm, state, fresh=fresh)
     for text in (*_unexplored(grid), *_bounded(start, auto=k is None, evolve=evolve, by_device=by_device)):
         notice(progress, text)
     return found

@@ -179,7 +179,7 @@ class LocalApplying:
             return None
         for entry, reason in found.result.refused:
             log.warning("map %d.%d: %s is left out: %s", *current.place, entry, reason)
-        now = whole_map(opened(data, self._key, None))
+        now = whole_map(opened(data, self._key))
         self.maps[current.place] = now
         while len(self.maps) > MOST_MAPS:
             del self.maps[next(iter(self.maps))]

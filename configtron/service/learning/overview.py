@@ -10,6 +10,7 @@ from pathlib import Path
 from configtron.db.outcomes import Learner, LogRow, Outcomes
 from configtron.learner.saved import Safety, classes_in, features_in, recipe_of, safety_in, set_aside_in
 from configtron.linux.xdg import elsewhere
+from configtron.model.bounds import check_text
 from configtron.model.errors import BadInput
 
 
@@ -50,7 +51,7 @@ def remark(found: Status, db: Path) -> str:
     """Return which page loads do not teach, or that there is nothing and what brings it; "" otherwise."""
     if found.not_taught:
         reasons = ", ".join(f"{count} {why}" for why, count in found.not_taught.items())
-        return f"page loads that are stored and do not teach: {reasons} (docs/outcomes.md)"
+        return f"page loads that are stored and do not teach: {reasons} (docs/learn.md)"
     if found.logs or found.learners:
         return ""
     nothing = "no outcomes yet; bring some: configtron learn import, configtron replay sessions --log"
@@ -59,6 +60,7 @@ def remark(found: Status, db: Path) -> str:
 
 def status(db: Path) -> Status:
     """Return the logs and policies of a database."""
+    check_text("database", db)
     if not db.is_file():
         return Status()
     with Outcomes(db, read_only=True) as store:

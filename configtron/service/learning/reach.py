@@ -57,7 +57,7 @@ def allowed(grid: Grid, limits: Limits, damage: DamageBound | None = None) -> Al
     import numpy as np
 
     from configtron.model.nouns import Profile
-    from configtron.tune.guard import barred
+    from configtron.tune.guard import why_not
 
     defaults = dict(grid.profiles[grid.default].settings)
     fair = np.zeros(len(grid), dtype=np.bool_) if damage is None else damage.harmless_somewhere()
@@ -65,7 +65,7 @@ def allowed(grid: Grid, limits: Limits, damage: DamageBound | None = None) -> Al
     for profile, measured in zip(grid.profiles, fair, strict=True):
         off = tuple(one for one in profile.settings if one[1] != defaults[one[0]])
         mine = replace(limits, allow_unfair=limits.allow_unfair or bool(measured))
-        wrong.append([why.partition(" ")[2] for why in barred(Profile("profile", off), mine)])
+        wrong.append([why.partition(" ")[2] for why in why_not(Profile("profile", off), mine)])
     found = np.array([not one for one in wrong])
     found[grid.default] = True
     return Allowed(found, tuple(dict.fromkeys(why for one in wrong for why in one)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Results of learning as rows of JSON Lines, CSV and tables. Their keys keep their meaning (`docs/fields.md`)."""
+"""Results of learning as rows of JSON Lines, CSV and tables. Their keys keep their meaning (`docs/fingerprint.md`)."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ goes on with the same result as one that was never interrupted.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from configtron.db.outcomes import Learner, Outcomes
@@ -17,19 +17,17 @@ from configtron.learner.class_cells import PART_MEMBERS
 from configtron.learner.damage import DamageBound
 from configtron.learner.driver_support import Mask
 from configtron.learner.imported import is_imported
-from configtron.learner.initial_classes import AUTO, FEW
 from configtron.learner.saved import recipe_of
-from configtron.model.bounds import LONGEST_NAME, WIDEST, check_number, check_texts
+from configtron.model.bounds import LONGEST_NAME, check_number, check_texts
 from configtron.model.counting import count_are
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid
 from configtron.service.learning import lessons
 from configtron.service.learning.importable import importable
 from configtron.service.learning.learners import notice
-from configtron.service.learning.lessons import MOST_CLASSES, OFFLINE, LearnResult
+from configtron.service.learning.lessons import MOST_CLASSES, OFFLINE, LearnResult, PolicyOptions
 from configtron.service.learning.reach import allowed
 from configtron.service.progress import Cancelled, Progress, never, unheard
-from configtron.tune.guard import Limits
 
 # Characters of a strange value that is shown.
 SHOWN = 60
@@ -37,37 +35,6 @@ SHOWN = 60
 REASONS_SHOWN = 3
 # Options that make no difference to some policies.
 IDLE = ("warm", "engine", "evolve", "by_device", "budget")
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyOptions:
-    """What a policy is made of, once. log: a log's number, 0 for all, -n for all that measured what log n did; classes:
-    a number as text, or auto; warm, damage_from: tensors' files; limits: what the operator allows, None for all."""
-
-    log: int = 0
-    seed: int = 1
-    classes: str = "auto"
-    update_every: int = 500
-    engine: str = "grid"
-    warm: bytes | None = None
-    watch: bool = False
-    evolve: bool = False
-    by_device: bool = False
-    features: str = "auto"
-    damage: str = ""
-    damage_from: bytes | None = None
-    limits: Limits | None = field(default_factory=lambda: Limits({}))
-    budget: float = 0.01
-
-    def __post_init__(self) -> None:
-        """Check texts and ranges. Errors: `BadInput`."""
-        check_texts(self)
-        check_number("log", self.log, -WIDEST, whole=True)
-        check_number("seed", self.seed, 0, whole=True)
-        check_number("update_every", self.update_every, 1, whole=True)
-        check_number("budget", self.budget, 0, 1)
-        if self.features not in (AUTO, FEW):
-            raise BadInput(f"features: {self.features!r} is neither {AUTO} nor {FEW}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +119,8 @@ def _begun(store: Outcomes, called: str, kind: str, options: LearnOptions, progr
         return allowed(grid, limits, damage).allowed
 
     k = None if wanted.classes == "auto" else _number_of_classes(wanted.classes)
-    return lessons.begin(
-        store, called, kind, log=wanted.log, seed=wanted.seed, k=k, update_every=wanted.update_every,
-        engine=wanted.engine, warm=wanted.warm, watched=wanted.watch, evolve=wanted.evolve, by_device=wanted.by_device,
-        budget=wanted.budget, features=wanted.features, damage=wanted.damage, damage_from=wanted.damage_from,
-        fresh=options.fresh, allowed=None if limits is None else able, progress=progress,
-    )  # fmt: skip
+    return lessons.begin(store, called, kind, wanted, k, fresh=options.fresh, allowed=None if limits is None else able,
+                         progress=progress)  # fmt: skip
 
 
 def _refused(found: Learner, wanted: PolicyOptions) -> str:

@@ -28,12 +28,10 @@ from configtron.learner.rulebook import learned_profile
 from configtron.learner.window_maker import INITIAL, LEAST_OF_PREFIX, MOST_LEARNED
 from configtron.linux.notify import ready
 from configtron.model.bounds import check_number, check_texts
-from configtron.model.draw import Key, Mix, Plan
 from configtron.model.errors import BadInput, ConfigtronError
-from configtron.model.fleet import FleetMap
 from configtron.model.grid import Grid, live_grid
 from configtron.model.nouns import Profile
-from configtron.service.boundary import fault
+from configtron.service.faults import fault
 from configtron.service.fleet.map_maker import LearningMaker
 from configtron.service.fleet.stages import StageOptions, Stages
 from configtron.service.learning.importable import check_classes, importable
@@ -54,7 +52,6 @@ from configtron.tune.pools import for_kernel
 if TYPE_CHECKING:
     from nacl.signing import SigningKey
 
-    from configtron.intake.pageloads.plan_book import DatedPlan
     from configtron.service.fleet.enforcement import JournaledEnforcement
 
 log = logging.getLogger("configtron.fleet")
@@ -302,7 +299,7 @@ async def _run(
     def turn() -> None:
         learner.check()
         step = applying.turn(time.clock_gettime(time.CLOCK_BOOTTIME), time.time_ns())
-        applying.applier.turns.pass_on(book, boottime_ns())
+        applying.applier.activations.pass_on(book, boottime_ns())
         if step.applied is not None:
             log.info("map %d.%d: %s; %s", step.applied.term, step.applied.version, mixes_text(step.applied),
                      learning.learned())  # fmt: skip
@@ -321,16 +318,3 @@ async def _run(
                 turn()
     finally:
         await outcomes.stop()
-
-
-def dated_plan(fleet_map: FleetMap, epoch: int) -> DatedPlan:
-    """Return what the join of page loads needs of a map in an epoch."""
-    from configtron.intake.pageloads.plan_book import DatedPlan
-    from configtron.service.fleet.drawing import DrawnPrefixes
-
-    mixes = {name: Mix(tuple(one for one, _ in mix), tuple(parts for _, parts in mix))
-             for name, mix in fleet_map.mixes.items()}  # fmt: skip
-    bands = tuple((band.up_to_us, band.class_name) for band in fleet_map.bands)
-    plan = Plan(Key.of(fleet_map.key), epoch, 0, fleet_map.holdback, "", bands)
-    place = (fleet_map.term, fleet_map.version, fleet_map.epoch_s)
-    return DatedPlan(*place, plan, mixes, fleet_map.key, DrawnPrefixes(plan, mixes, fleet_map.prefixes))

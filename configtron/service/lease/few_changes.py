@@ -28,7 +28,7 @@ from configtron.service.lease.context import LeaseContext
 from configtron.service.lease.options import LeaseOptions
 from configtron.service.lease.planner import NAMED, Planned, chosen, frozen_scopes
 from configtron.service.lease.planner import planned as read_all
-from configtron.tune.guard import Limits, barred
+from configtron.tune.guard import Limits, why_not
 from configtron.tune.journal import IN_FORCE, Transaction
 from configtron.tune.plan import advise
 from configtron.tune.pools import for_kernel
@@ -84,7 +84,7 @@ def _planned(journal: Tuning, base: AppliedState, driver: Driver) -> Planned | N
 def guard(_: Driver, target: Rules, limits: Limits) -> None:
     """Ask the guard. The driver has these very profiles in force, so it reaches them: the operator's limits may be
     others. Errors: `Refused`, with its first reasons."""
-    wrong = [why for profile in target.profiles.values() for why in barred(profile, limits)]
+    wrong = [why for profile in target.profiles.values() for why in why_not(profile, limits)]
     if wrong:
         raise Refused("; ".join(wrong[:NAMED]) + (f"; and {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""))
 

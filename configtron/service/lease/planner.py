@@ -21,7 +21,7 @@ from configtron.service.lease.kernel_rules import in_force
 from configtron.service.lease.options import AUTO, LeaseOptions
 from configtron.service.lease.ownership import other_owner
 from configtron.tune.drivers import DRIVERS, FOR_TRIALS, load
-from configtron.tune.guard import Limits, refusals, refusals_of
+from configtron.tune.guard import DriverReach, Limits, refusals, why_not
 from configtron.tune.journal import UNDOING, WRITING
 from configtron.tune.plan import IPV4, IPV6, PLACE, Advice, PrefixShare, advise, aim, follow, holds_scope
 from configtron.tune.pools import for_kernel
@@ -226,16 +226,18 @@ def judged(found: Planned, limits: Limits) -> Limits:
 
 def refused(driver: Driver, target: Rules, limits: Limits) -> str:
     """Return what the guard refuses of a target, in one line; "" if it lets it pass."""
-    wrong = list(refusals(target, driver.settable(), limits, driver.unreachable(), driver.name))
+    wrong = list(refusals(target, limits, _reach_of(driver)))
     more = f"; and {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""
     return "; ".join(wrong[:NAMED]) + more
 
 
 def _refused_profiles(driver: Driver, target: Rules, limits: Limits) -> frozenset[str]:
-    reach, out = driver.settable(), driver.unreachable()
-    return frozenset(
-        name for name, profile in target.profiles.items() if any(refusals_of(profile, reach, limits, out, driver.name))
-    )
+    reach = _reach_of(driver)
+    return frozenset(name for name, profile in target.profiles.items() if any(why_not(profile, limits, reach)))
+
+
+def _reach_of(driver: Driver) -> DriverReach:
+    return DriverReach(driver.name, driver.settable(), driver.unreachable())
 
 
 def guard(driver: Driver, target: Rules, limits: Limits) -> None:

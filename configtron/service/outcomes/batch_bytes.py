@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from configtron.intake.pageloads.plan_book import ClientAsked
 from configtron.model.errors import BadInput
-from configtron.service.outcomes.root_reader import ClientAsked, ReaderBatch
+from configtron.service.outcomes.root_reader import ReaderBatch
 
 # Questions of one datagram, and the bytes of as many: number and time take 9 each, an address 18, frames 2.
 MOST_OF_QUESTION, QUESTION_BYTES = 50, 50 * 40

@@ -47,7 +47,7 @@ NAME_SOCKET = "name its socket: configtron doctor --log-socket PATH"
 # The counts of the reader are some hundred bytes.
 LONGEST_ANSWER = 65_536
 # Reason that a line cannot be used -> what was found, what to do.
-FORMAT = "copy its lines from docs/outcomes.md (Set it up by hand), then: systemctl reload {program}"
+FORMAT = "copy its lines from docs/learn.md (Set it up by hand), then: systemctl reload {program}"
 USELESS = {
     "line-unreadable": ("are not in the log format that the reader understands", FORMAT),
     "line-without-token": ("have no token", FORMAT),

@@ -43,7 +43,7 @@ class LocalOutcomes:
         log_group: int | None = None,
     ) -> None:
         self.reader = RootReader(source, LogSocket(log_path, log_group), book)
-        self.pages = PageOutcomes(agent, boot, rows, options, book.of_client, settle_ns=settle_ns)
+        self.pages = PageOutcomes(agent, boot, rows, self.reader.ask, options, settle_ns=settle_ns)
         self._report = CountsReport("page loads", self.pages.beacons.waiting)
         self._turning: asyncio.TimerHandle | None = None
 

@@ -26,7 +26,7 @@ class ReadinessCheck(NamedTuple):
 
 
 def readiness(netns: str = "", ports: Iterable[int] = WEB_PORTS) -> list[ReadinessCheck]:
-    """Check the requirements of docs/outcomes.md in a network namespace of this host."""
+    """Check the requirements of docs/learn.md in a network namespace of this host."""
     wanted = frozenset(ports)
     name = f"clients of ports {', '.join(map(str, sorted(wanted)))}"
     try:

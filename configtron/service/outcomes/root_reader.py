@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The reader of records and log lines, which runs as root: addresses come in here and go no further.
 
-A turn reads what the kernel recorded, then the lines, and hands out what joined (`ReaderBatch`). Records are complete
+A turn reads what the kernel recorded, then the lines, and hands out what joined, and what clients that were asked for
+had been given (`ReaderBatch`). Records are complete
 up to a time taken before they were read; where a turn's bound cuts the reading, it goes on in the next.
 """
 
@@ -14,14 +15,15 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import NamedTuple, Protocol
 
-from configtron.intake.end_reports import EndReport, EndReports
+from configtron.intake.end_reports import EndReports
 from configtron.intake.pageloads.log_lines import TEST_LINE
-from configtron.intake.pageloads.plan_book import PlanBook
-from configtron.intake.pageloads.request_join import DrawnArm, EndedConnection, JoinedRequest, RequestJoin
+from configtron.intake.pageloads.plan_book import ClientAsked, ClientKnown, PlanBook
+from configtron.intake.pageloads.request_join import EndedConnection, JoinedRequest, RequestJoin
 from configtron.intake.receiving.ended_sockets import EndedSockets, boottime_ns
 from configtron.intake.receiving.log_socket import LogSocket
 from configtron.model.close_records import BadEndings, CloseRecord, OpenRecord, PackedRecords
 from configtron.model.errors import Missing
+from configtron.model.fleet import OutcomeRow
 from configtron.model.protocols import Drawing, RecordPacker
 
 # Records of one turn: the kernel's ring holds more, and lines must be read meanwhile.
@@ -88,34 +90,14 @@ class RecordsInForce:
         return self._lost
 
 
-class ClientAsked(NamedTuple):
-    """A question of the process that receives error reports: what was a client given?
-
-    number   of the question
-    client   packed address, 4 or 16 bytes: known there from the report's own connection
-    at_ns    when, CLOCK_BOOTTIME
-    """
-
-    number: int
-    client: bytes
-    at_ns: int
-
-
-class ClientKnown(NamedTuple):
-    """The answer, without the address; `drawn` None: that is not known."""
-
-    number: int
-    drawn: DrawnArm | None = None
-
-
 class ReaderBatch(NamedTuple):
-    """What one turn joined, and answers to what was asked before it."""
+    """What one turn joined, answers to what was asked before it, and ends of connections as rows."""
 
     joined: tuple[JoinedRequest, ...] = ()
     ended: tuple[EndedConnection, ...] = ()
     bad: BadEndings = BadEndings()
     known: tuple[ClientKnown, ...] = ()
-    states: tuple[EndReport, ...] = ()
+    states: tuple[OutcomeRow, ...] = ()
 
 
 class RootReader:
@@ -134,7 +116,13 @@ class RootReader:
         self._began_ns = self._complete_ns = 0
         self._lost = source.lost_records()
         self._opened = self._read = self._lines = 0
+        self._asked: list[ClientAsked] = []
         self.silence = ""
+
+    def ask(self, asked: ClientAsked) -> bool:
+        """Take a question, which the next turn answers, after it has read the records that confirm a failed load."""
+        self._asked.append(asked)
+        return True
 
     def turn(self) -> ReaderBatch:
         """Read what waits; return what joined."""
@@ -144,7 +132,9 @@ class RootReader:
         self._notice_silence()
         joined = self.join.advance(self._complete_ns, self._clock.boot_ns())
         ended, bad = tuple(self.join.ended()), self.join.ended_badly()
-        return ReaderBatch(tuple(joined), ended, bad, states=tuple(self.ends.reports()))
+        known = tuple((one.number, self.book.of_client(one.client, one.at_ns)) for one in self._asked)
+        self._asked.clear()
+        return ReaderBatch(tuple(joined), ended, bad, known, tuple(self.ends.reports()))
 
     def read_lines(self) -> None:
         """Read the lines that wait. As soon as there are some: the kernel queues few (`log_socket.queue_length`)."""
@@ -160,7 +150,7 @@ class RootReader:
             self.silence = ""
         elif ended >= ENOUGH_ENDED and not self.silence:
             self.silence = (f"{ended} connections to the web server ended and it sent no log line to"
-                            f" {self.lines.access()}: it must log there as docs/outcomes.md shows, by workers of that"
+                            f" {self.lines.access()}: it must log there as docs/learn.md shows, by workers of that"
                             " group; find the cause by: configtron doctor")  # fmt: skip
             log.warning("%s", self.silence)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a web server's configuration needs for page loads: the one source of docs/outcomes.md and of `--setup`.
+"""What a web server's configuration needs for page loads: the one source of docs/learn.md and of `--setup`.
 
 Rules for this file: text alone. LOG_PATH and BEACONS stand for the socket of log lines and the address of beacons.
 """
@@ -51,7 +51,7 @@ APACHE_MODULES = "".join(
     for name in ("unique_id", "headers", "proxy", "proxy_http")
 )
 
-# The blocks of docs/outcomes.md: each is a whole site.
+# The blocks of docs/learn.md: each is a whole site.
 BLOCKS = {
     "nginx": f"{NGINX}{NGINX_LOG}{NGINX_HEADER}server {{\n    listen 80;\n    root /var/www/html;\n"
     f"{indent(NGINX_LOCATION, '    ')}}}\n",

@@ -236,7 +236,7 @@ def write(path: Path, text: str | None) -> None:
         elif path.parent.is_dir():
             _replace(path.resolve(), text.encode(errors="surrogateescape"))
         else:
-            raise Missing(f"no folder {path.parent} here: this setup is for Debian's layout; see docs/outcomes.md")
+            raise Missing(f"no folder {path.parent} here: this setup is for Debian's layout; see docs/learn.md")
     except PermissionError as error:
         raise no_permission(path, error) from error
     except OSError as error:

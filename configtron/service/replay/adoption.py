@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import cast
 
+from configtron.model.bounds import check_text
 from configtron.model.errors import BadInput
 from configtron.model.records import Json, canonical
 from configtron.report.replay_results import CONNECTION, DIFFERS, MISSING, SAME, Played, ReplayDifference, differences
@@ -43,6 +44,8 @@ def holds_connections(path: Path) -> bool:
 
 def captures_in(folder: Path) -> list[Path]:
     """Return all files of a folder that begin as captures do."""
+
+    check_text("folder", folder)
 
     def begins(path: Path) -> bool:
         with path.open("rb") as file:
@@ -113,6 +116,7 @@ def adopt(captures: Sequence[Path], lacks: Lacks = str) -> list[tuple[Path, Path
 
     A capture without a connection gets no file. Errors: `BadInput`, also if one of the files is there already.
     """
+    check_text("captures", list(captures))
     for capture in captures:
         if expected_of(capture).exists():
             raise BadInput(f"{expected_of(capture)}: exists already; compare without --adopt, then --update renews it")
@@ -132,6 +136,7 @@ def adopt_in(files: Sequence[Path], lacks: Lacks = str) -> tuple[list[str], bool
 
     Errors: `BadInput`, also where there is no capture.
     """
+    check_text("files", list(files))
     found = [path for file in files for path in (captures_in(file) if file.is_dir() else [file])]
     if not found:
         raise BadInput("nothing to adopt: name captures (pcap, pcapng, also gz or zst), or folders of them")

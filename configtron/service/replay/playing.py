@@ -14,8 +14,8 @@ from configtron.db.store import Store
 from configtron.model.errors import ConfigtronError, Diverged
 from configtron.model.nouns import Trace, Vantage
 from configtron.model.records import Result, result_from_json, result_to_json, target_record
+from configtron.probe.wire.evidence_reader import read_located
 from configtron.probe.wire.pcap import TraceLocation
-from configtron.probe.wire.placed import read_placed
 from configtron.probe.wire.replay import reread
 from configtron.report.replay_results import DIFFERS, DIVERGED, MISSING, RECORD, SAME, UNTOLD, Played, differences
 from configtron.report.target_results import found_in
@@ -62,7 +62,7 @@ def play(task: Task, *, keep: bool = False) -> ReplayedTask:
     played: list[Played] = []
     again: list[Result] = []
     seen = set()
-    for trace, place in read_placed(task.path):
+    for trace, place in read_located(task.path):
         seen.add(trace.id)
         one, result = _play(task, trace, place, wanted.results.get(trace.id))
         played.append(one)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from configtron.lab.schemes.indigo_network import WEIGHTS_FILE, IndigoWeights
-from configtron.model.bounds import check_number, check_texts
+from configtron.model.bounds import check_number, check_text, check_texts
 from configtron.model.errors import BadInput
 from configtron.model.records import Json, canonical
 from configtron.model.samples import digest
@@ -108,6 +108,7 @@ def show_indigo(folder: Path | None = None) -> IndigoTrained:
     """Return what a training came to, or how the weights of this package were trained. Errors: `BadInput`."""
     if folder is None:
         return _trained_of(files("configtron.lab.schemes").joinpath(WEIGHTS_FILE).read_bytes())
+    check_text("folder", folder)
     done, begun = folder / WEIGHTS_FILE, folder / STATE
     if not done.exists() and not begun.exists():
         raise BadInput(f"{folder}: no training has ended a round there: configtron learn indigo train --folder FOLDER")

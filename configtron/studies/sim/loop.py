@@ -11,7 +11,7 @@ Stop when  the sessions end, or `upto` of them; `save` and `restore` in between.
 Reads as   per session: configuration, arm, propensity, page load time with and without noise.
 Fails as   `BadInput` for a saved replay of other sessions or managers.
 Differs    CT's simulator looks ahead for Optimal only; so does this one (`SEES_TRUTH`).
-Source     CT section 6; docs/decisions/0018 (why batches do not show).
+Source     CT section 6; learner/serving_table.py (why batches do not show).
 
 Bit-identical whatever `batch` is, and after a resume: a decision takes one number of the policy's generator, a load
 three of the noise's, and updates fall on the clock of the sessions. No clock is read here; a caller of `run` with

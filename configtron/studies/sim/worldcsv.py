@@ -8,7 +8,7 @@ Stop when  the rows end, or one cannot be a load.
 Reads as   a PLT-tensor with repeats; a cell that has no row, or rows without a time only, has no median.
 Fails as   `BadInput` by line: the error, the accepted form.
 Differs    CT has no files of users.
-Source     RFC 4180 (CSV); docs/worlds.md, which is the format's definition.
+Source     RFC 4180 (CSV); docs/studies.md, which is the format's definition.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ Stop when  read.
 Reads as   `Brought`: a tensor without gaps, sessions or None, arrivals, noise, and the parts left out.
 Fails as   `BadInput` in one line: the file, the error, the accepted form.
 Differs    CT has no files of users.
-Source     docs/worlds.md, which is the format's definition.
+Source     docs/studies.md, which is the format's definition.
 
 A cell without a page load time was refused or failed where it was measured. It cannot be deployed there, so a session
 that gets such a configuration loads as under Default, for every policy. Where Default itself has none, nothing can be
@@ -50,7 +50,7 @@ FURTHER = tuple(f"session_{name}" for name in BY_NAME)
 # The papers' five: of fewer loads, too large a share are their cell's median itself, which understates the noise.
 LEAST_LOADS = 5
 LOGNORMAL, REPEATS, NO_SPREAD = "lognormal", "repeats", "none"
-SEE = "docs/worlds.md has the format"
+SEE = "docs/studies.md has the format"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

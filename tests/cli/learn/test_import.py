@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from configtron.db.outcomes import Outcomes
-from configtron.learner.logged import outcomes_of
 from configtron.model.errors import DONE, PARTIAL, USAGE
 from tests.support.learn_command import Typed, typed
+from tests.support.logged_outcomes import outcomes_of
 
 __all__ = ["typed"]
 

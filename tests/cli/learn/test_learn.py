@@ -339,7 +339,7 @@ def test_outcomes_are_read(typed: Typed, tmp_path: Path) -> None:
     (tmp_path / "b.csv").write_text(f"{header}\n900.5,40,shop,20,h2,0.5\n7,,,,,\n")
     assert typed("learn", "import", "a.jsonl")[0] == DONE
     assert typed("learn", "import", "b.csv", "--source", "lab")[0] == DONE
-    from configtron.learner.logged import outcomes_of
+    from tests.support.logged_outcomes import outcomes_of
 
     with Outcomes(tmp_path / "l.db") as store:
         first, second = (outcomes_of(next(store.batches(log)), "") for log in (1, 2))

@@ -13,7 +13,7 @@ from tests.support import guest_module
 from tests.support.waiting import GUEST_S
 
 # `plan` with an act in force and others to come; apply and rollback, each killed in the middle. More of it costs
-# more than it shows: a command there takes half a second (`python -m benchmarks.tune_kills 60 kmod`).
+# more than it shows: a command there takes half a second.
 TESTS = (
     "tests/cli/tune/test_traceless.py::test_plan_writes_nothing[True-kmod]",
     "tests/cli/tune/test_kills.py::test_killed_at_some_calls[kmod-1-apply]",

@@ -27,8 +27,9 @@ from configtron.fingerprint.passive.local import sighted
 from configtron.linux.netns import inside
 from configtron.model.errors import BadInput, Missing
 from configtron.probe.wire.filter import DLT_ETHERNET, DLT_RAW, compile_filter
-from configtron.probe.wire.namespaces import ip, throwaway
+from configtron.probe.wire.namespaces import ip
 from tests.support import capture_bytes as write
+from tests.support.namespaces import throwaway
 
 pytestmark = pytest.mark.root
 

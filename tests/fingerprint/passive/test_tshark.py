@@ -36,7 +36,7 @@ def captures(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 @pytest.mark.parametrize("end", ["client", "server"])
 def test_every_connection_is_tsharks(captures: Recorded, end: str) -> None:
-    """Counts, windows, repeats, holes, round trips: no difference but those that docs/tshark.md explains."""
+    """Counts, windows, repeats, holes, round trips: no difference but those that docs/fingerprint.md explains."""
     found = compare(captures.ends[end])
     assert found.unexplained == ()
     assert found.connections >= 8 * len(HOSTS) and sum(found.kinds.values()) > 10
@@ -44,7 +44,7 @@ def test_every_connection_is_tsharks(captures: Recorded, end: str) -> None:
 
 
 def test_every_rule_is_listed() -> None:
-    page = (ROOT / "docs" / "tshark.md").read_text()
+    page = (ROOT / "docs" / "fingerprint.md").read_text()
     assert [rule for rule in RULES if f"| `{rule}` |" not in page] == []
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Copa, LEDBAT and GCC beside other implementations: tquic's, libutp's, pion's, whose answers are stored.
 
-`python -m benchmarks.scheme_oracles --write` makes the answers; each names what it is of and the command.
+Each answer names what it is of, and the command that made it, which the repository had until its commit 36a63170.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def test_an_interval_is_of_what_left_in_it() -> None:
     assert list(intervals.complete(1.2, 0.2)) == []
     intervals.acknowledged(1.4, 0.3, 100)
     (one,) = intervals.complete(1.4, 0.2)
-    assert (one.rate, one.packets, one.lost, one.throughput) == (1000.0, 3, 1, 300.0)
+    assert (one.rate, one.packets, one.lost) == (1000.0, 3, 1)
     assert one.loss == 0.25 and one.rtt_gradient == pytest.approx(0.1)
     # silence ends the second one too, long after its end; what was lost in it is all that is known
     intervals.lost(4)

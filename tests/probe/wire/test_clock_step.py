@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from configtron.probe.wire.namespaces import throwaway
 from tests.support import ROOT
 from tests.support.children import child
+from tests.support.namespaces import throwaway
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.root

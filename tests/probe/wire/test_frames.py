@@ -11,7 +11,7 @@ from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrHopByHop
 from configtron.model.nouns import ACK, FIN, OPT_EOL, PSH, RST, SYN, Segment
 from configtron.probe.script import syn_options
 from configtron.probe.wire import frames
-from configtron.probe.wire.frames import Envelope, Numbers, build, checksum, dissect, heard, sent, without_ethernet
+from configtron.probe.wire.frames import Envelope, Numbers, build, checksum, dissect, heard, sent
 
 NUMBER = st.integers(0, 0xFFFFFFFF)
 PORT = st.integers(0, 65535)
@@ -49,7 +49,6 @@ def test_any_bytes_are_taken(data: bytes, length: int | None, gso_size: int) -> 
         found = dissect(start + data, length)
         if found is not None:
             heard(found, start + data, gso_size, Numbers(0), 0.0, 0)
-        without_ethernet(start + data)
 
 
 @settings(deadline=None)
@@ -117,13 +116,6 @@ def test_scapys_packets_are_read() -> None:
         assert (found.seq, found.ack, found.flags, found.window, found.ttl) == (5, 6, SYN | ACK, 64240, 57)
         assert [kind for kind, _ in found.options] == [2, 4, 8, 1, 3]
         assert (found.df, found.ident) == ((True, 3) if found.version == 4 else (False, 0))
-
-
-def test_ethernet_and_vlan_tags_are_stripped() -> None:
-    macs = bytes(12)
-    assert without_ethernet(macs + b"\x08\x00" + b"E") == b"E"
-    assert without_ethernet(macs + b"\x88\xa8\x00\x05\x81\x00\x00\x06\x86\xdd" + b"`") == b"`"
-    assert without_ethernet(macs + b"\x08\x06" + b"arp") is None
 
 
 def test_options_after_the_end_are_padding() -> None:

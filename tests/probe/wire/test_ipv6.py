@@ -15,10 +15,11 @@ from configtron.lab.internet.certificates import issue
 from configtron.linux.netns import inside
 from configtron.model.nouns import Observation, Target
 from configtron.probe.client_hello import VERSIONS
-from configtron.probe.wire.namespaces import addresses, own_namespace, throwaway
+from configtron.probe.wire.namespaces import addresses
 from configtron.probe.wire.pcap import EvidenceWriter, read_evidence
 from configtron.probe.wire.pump import Pump
 from tests.probe.wire.test_live import PORTS, finish
+from tests.support.namespaces import own_namespace, throwaway
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.root

@@ -17,13 +17,15 @@ import pytest
 from configtron.model.errors import BadInput, Missing
 from configtron.model.nouns import ACK, RST, SYN, Target, Trace, Vantage
 from configtron.probe import PROBES
-from configtron.probe.play import Recorded, play, play_messages
+from configtron.probe.play import Recorded, play
 from configtron.probe.script import Script, StreamScript
 from configtron.probe.wire.flow import Recording
 from configtron.probe.wire.isolation import Isolation, sweep_tables
-from configtron.probe.wire.namespaces import addresses, ip, own_namespace, owner, sweep
+from configtron.probe.wire.namespaces import addresses, ip, owner
 from configtron.probe.wire.pcap import EvidenceWriter, read_evidence
 from configtron.probe.wire.pump import Pump
+from tests.support.namespaces import own_namespace, sweep
+from tests.support.recorded_messages import play_messages
 from tests.support.servers import PAGE_BYTES, raised
 from tests.support.waiting import PATIENCE_S, until
 

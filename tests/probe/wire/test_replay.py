@@ -9,14 +9,14 @@ import pytest
 
 from configtron.model.errors import Diverged
 from configtron.model.nouns import Message, Trace
-from configtron.probe.wire.placed import read_placed
+from configtron.probe.wire.evidence_reader import read_located
 from configtron.probe.wire.replay import replayed
 from tests.support import ROOT
 
 
 def kept(name: str, probe: str) -> Trace:
     """The first recording of that probe which went as it should."""
-    for trace, _ in read_placed(ROOT / "fixtures" / name / "trace.pcapng.gz"):
+    for trace, _ in read_located(ROOT / "fixtures" / name / "trace.pcapng.gz"):
         if trace.probe == probe and (trace.session is None or not trace.session.error):
             return trace
     raise AssertionError(probe)

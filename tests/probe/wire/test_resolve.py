@@ -19,8 +19,8 @@ from configtron.linux.netns import inside
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Vantage
 from configtron.probe.pacing import Answer
-from configtron.probe.wire.namespaces import throwaway
 from configtron.probe.wire.resolve import asker, reason_of, resolve
+from tests.support.namespaces import throwaway
 
 ZONE = {"two.example.": ["192.0.2.20", "192.0.2.3"], "alias.example.": ["192.0.2.9"]}
 CODES = {"broken.example.": dns.rcode.SERVFAIL, "no.example.": dns.rcode.REFUSED, "empty.example.": dns.rcode.NOERROR}

@@ -15,9 +15,10 @@ import pytest
 
 from configtron.model.errors import NOTHING, REFUSED, Refused
 from configtron.model.nouns import Target, Vantage
-from configtron.probe.wire.namespaces import ip, throwaway
+from configtron.probe.wire.namespaces import ip
 from configtron.probe.wire.routes import Route, is_local, route_to
-from configtron.probe.wire.standing import standing
+from configtron.probe.wire.vantage_address import checked_vantage
+from tests.support.namespaces import throwaway
 from tests.support.waiting import PATIENCE_S
 
 SERVER = """
@@ -108,7 +109,7 @@ def test_the_kernels_answer(crossroads: Crossroads) -> None:
 @pytest.mark.root
 def test_an_interface_that_is_named_gives_its_own_address(crossroads: Crossroads) -> None:
     bare = Vantage("a", "A", crossroads.host, "up1")
-    found = standing(bare, [Target("x", crossroads.servers[1])])
+    found = checked_vantage(bare, [Target("x", crossroads.servers[1])])
     assert (found.interface, found.source_address) == ("up1", "10.9.1.2")
 
 
@@ -122,7 +123,7 @@ def test_this_host_is_met_on_loopback() -> None:
 def test_an_address_of_another_program_is_refused(field: str) -> None:
     address = "203.0.113.9" if field == "source_address" else "2001:db8:7::9"
     with pytest.raises(Refused, match=f"{address} is not configured on this host"):
-        standing(Vantage("a", "A", **{field: address}), [Target("x", "127.0.0.1")])
+        checked_vantage(Vantage("a", "A", **{field: address}), [Target("x", "127.0.0.1")])
 
 
 @pytest.mark.root

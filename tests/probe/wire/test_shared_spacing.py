@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from configtron.probe.spacing import Spacing
 from configtron.probe.wire import shared_spacing
 from configtron.probe.wire.shared_spacing import SharedLimits, SharedSpacing
 from tests.support.children import child
@@ -40,51 +39,6 @@ def shared(*limits: float, workers: int = 2) -> Iterator[list[SharedSpacing]]:
 
 def most_in_one_second(times: Sequence[float]) -> int:
     return max((bisect_left(times, at + 1) - n for n, at in enumerate(times)), default=0)
-
-
-@given(
-    st.sampled_from([1.0, 2.5, 30.0, 500.0]),
-    st.sampled_from([0.0, 2.0, 40.0]),
-    st.lists(st.tuples(st.floats(0, 0.4), st.floats(0, 0.05), st.sampled_from("ab"), st.booleans()), max_size=60),
-)
-@settings(deadline=None)
-def test_one_process_starts_when_it_would_without_a_table(
-    rate: float, of_a_host: float, acts: list[tuple[float, float, str, bool]]
-) -> None:
-    plain, now = Spacing(rate, of_a_host, of_a_host / 2), EPOCH_S
-    with shared(rate, of_a_host, of_a_host / 2, workers=1) as (table,):
-        for pause, hold_up, host, repeat in acts:
-            now += pause
-            if repeat:
-                assert table.book(host_of(host), now) == (at := plain.book(host_of(host), now))
-                now = max(now, at) + hold_up
-                for limits in (plain, table):
-                    limits.settled(now)
-                continue
-            again = plain.admit(host_of(host), now)
-            assert table.admit(host_of(host), now) == again
-            if not again:
-                now += hold_up
-                for limits in (plain, table):
-                    limits.left(now)
-
-
-@given(st.integers(1, 6), st.lists(st.floats(0, 3), min_size=1, max_size=20), st.integers(0, 5))
-@settings(deadline=None)
-def test_starts_that_are_noted_out_of_order_count_at_their_times(rate: int, times: list[float], open_ones: int) -> None:
-    """A process may be held up between reading the clock and taking the lock."""
-    plain = Spacing(rate)
-    with shared(rate, 0, 0, workers=1) as (table,):
-        for limits in (plain, table):
-            for _ in range(len(times) + min(open_ones, rate - 1)):
-                limits.book("192.0.2.1", EPOCH_S - 1000)
-            for at in times:
-                limits.settled(EPOCH_S + at)
-        assert table.open_at() == plain.open_at()
-
-
-def host_of(name: str) -> str:
-    return {"a": "192.0.2.1", "b": "192.0.2.2"}[name]
 
 
 @given(
@@ -117,7 +71,7 @@ def test_a_refused_process_is_to_ask_again_soon() -> None:
         assert one.admit("192.0.2.1", EPOCH_S) == 0.0
         again = other.admit("192.0.2.2", EPOCH_S + 5)
         assert EPOCH_S + 5 < again < EPOCH_S + 5.1 and other.open_at() == again
-        one.left(EPOCH_S)
+        one.settled(EPOCH_S)
         assert other.admit("192.0.2.2", again) == 0.0
 
 
@@ -183,7 +137,7 @@ while len(starts) < int(sys.argv[4]):
         time.sleep(max(again - now, 0))
         continue
     now = time.monotonic()
-    table.left(now)
+    table.settled(now)
     starts.append(now)
 print(*starts)
 """

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from configtron.fingerprint import cwnd_at_request
 from configtron.model.errors import Diverged
 from configtron.model.nouns import ACK, RST, SYN, Message, Session, Target, Trace
-from configtron.probe.play import Recorded, play, play_messages
+from configtron.probe.play import Recorded, play
 from configtron.probe.script import SYN_PATIENCE_S, SYN_TRIES_AT_S, Hold, Offer, Open, Read, StreamScript, Write
 from configtron.probe.wire.stream import EngineFailed, Plain, StreamLog, carry
 from configtron.probe.wire.tcp import RETRANSMIT_TRIES
 from tests.support.fake_server import FakeServer
+from tests.support.recorded_messages import play_messages
 from tests.support.tls_peer import Peer, texts
 
 TARGET = Target("site.test", "198.18.0.1", 443)

@@ -19,9 +19,9 @@ from configtron.fingerprint import read
 from configtron.fingerprint.merge import merge
 from configtron.model.nouns import Observation, Target
 from configtron.probe.profiles import CLEAR
-from configtron.probe.wire.namespaces import own_namespace
 from configtron.probe.wire.pump import Pump
 from tests.probe.wire.test_live import PORTS, finish
+from tests.support.namespaces import own_namespace
 
 pytestmark = pytest.mark.root
 

@@ -11,22 +11,22 @@ from typing import Any, cast
 import pytest
 
 from configtron.intake.pageloads.error_reports import FailedLoad
+from configtron.intake.pageloads.failure_join import ANSWER_NS
 from configtron.intake.pageloads.intake import Admitted
-from configtron.intake.pageloads.plan_book import DatedPlan, PrefixDraw
+from configtron.intake.pageloads.plan_book import ClientAsked, DatedPlan, PrefixDraw
 from configtron.intake.pageloads.request_join import EndedConnection
 from configtron.intake.receiving.ended_sockets import EndedSockets, boottime_ns
-from configtron.model.close_records import BadEndings
+from configtron.model.close_records import RESET, BadEndings
 from configtron.model.draw import Key, Mix, Plan
 from configtron.model.errors import BadInput
 from configtron.service.fleet.agent_pages import MOST_ASKED, MOST_WAITING, OF_ENDINGS, PageReading
+from configtron.service.fleet.epoch_activations import EpochActivations
 from configtron.service.fleet.page_intake import MOST_QUESTIONS, PageIntake, PagesOptions, pages_options
 from configtron.service.fleet.spool import Spool
-from configtron.service.fleet.turns import TurnLog
-from configtron.service.outcomes.asked_reports import ANSWER_NS
 from configtron.service.outcomes.batch_bytes import MOST_OF_QUESTION, QUESTION_BYTES, decoded, question, question_of
-from configtron.service.outcomes.root_reader import ClientAsked, ClientKnown, ReaderBatch
+from configtron.service.outcomes.root_reader import ReaderBatch
 from tests.support.faults.descriptors import no_descriptors
-from tests.support.pageloads import ARM
+from tests.support.pageloads import ARM, PREFIX, closed, opened
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def reading(tmp_path: Path) -> Any:
 
 
 def test_the_root_process_drops_and_counts_what_a_process_that_hangs_does_not_take(reading: PageReading) -> None:
-    end, applier = reading.connected(), cast(Any, SimpleNamespace(drawing=None, turns=TurnLog()))
+    end, applier = reading.connected(), cast(Any, SimpleNamespace(drawing=None, activations=EpochActivations()))
     batch = ReaderBatch((), tuple(EndedConnection(at) for at in range(5_000)), BadEndings.of(("192.0.2.0/24", 1)))
     reading.reader.turn = lambda: batch  # type: ignore[method-assign]
     for _ in range(MOST_WAITING // 100 + 10):
@@ -60,7 +60,8 @@ def test_connections_that_cannot_be_listed_for_want_of_descriptors_are_listed_la
     reading: PageReading, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The agent noted the map's ports, and ended."""
-    applier: Any = SimpleNamespace(drawing=SimpleNamespace(head=SimpleNamespace(ports=(80,))), turns=TurnLog())
+    drawing = SimpleNamespace(head=SimpleNamespace(ports=(80,)))
+    applier: Any = SimpleNamespace(drawing=drawing, activations=EpochActivations())
     with no_descriptors():
         reading.turn(applier)
         reading.turn(applier)
@@ -101,7 +102,7 @@ def test_beacons_and_log_socket_are_checked_as_they_are_typed(tmp_path: Path) ->
     assert pages_options(None, None) is None
     found = pages_options("[::1]:9315", tmp_path / "log")
     assert found == PagesOptions("::1", 9315, tmp_path / "log") and PagesOptions.of(found.text) == found
-    for wrong in ("9315", ":9315", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:65536", "a:²"):
+    for wrong in ("9315", ":9315", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:65536", "a:²", "a:+80", f"a:{'9' * 4301}"):
         with pytest.raises(BadInput, match="write HOST:PORT"):
             pages_options(wrong, None)
     with pytest.raises(BadInput, match="--beacons"):
@@ -111,7 +112,7 @@ def test_beacons_and_log_socket_are_checked_as_they_are_typed(tmp_path: Path) ->
 # ---- what a client whose load failed had been given
 
 CLIENT, FAILED = bytes([198, 51, 100, 9]), FailedLoad("tcp", 200.0, 100.0, 1.0, "h2")
-TURNS = cast(Any, SimpleNamespace(drawing=None, turns=TurnLog()))
+TURNS = cast(Any, SimpleNamespace(drawing=None, activations=EpochActivations()))
 
 
 def in_force(reading: PageReading, arm: int = 1) -> None:
@@ -127,18 +128,19 @@ def test_the_arm_of_a_failed_load_is_asked_of_the_process_with_rights_and_comes_
 ) -> None:
     end = reading.connected()
     in_force(reading)
-    bad = ReaderBatch(bad=BadEndings.of(*[("198.51.100.0/24", 1)] * (2 * OF_ENDINGS + 20)))
-    reading.reader.turn = lambda: bad  # type: ignore[method-assign]
+    for _ in range(2 * OF_ENDINGS + 20):
+        reading.reader.join.record(closed(opened(), 1)._replace(ending=RESET))
     now_ns = boottime_ns()
     end.send(question((ClientAsked(41, CLIENT, now_ns), ClientAsked(42, CLIENT, 0))))
     reading.turn(TURNS)
     batches = [end.recv(1 << 20) for _ in range(4)]
     assert [decoded(one).bad.number for one in batches] == [OF_ENDINGS, OF_ENDINGS, 20, 0], "records go before answers"
     one, before = decoded(batches[-1]).known
-    assert one.drawn is not None
-    assert (one.number, one.drawn.class_name, one.drawn.arm, one.drawn.profile) == (41, "slow", 1, "wide")
-    assert (one.drawn.term, one.drawn.map_version, one.drawn.prefix) == (3, 7, "198.51.100.0/24")
-    assert before == ClientKnown(42, None), "nothing is known of a time before the map"
+    number, drawn = one
+    assert drawn is not None
+    assert (number, drawn.class_name, drawn.arm, drawn.profile) == (41, "slow", 1, "wide")
+    assert (drawn.term, drawn.map_version, drawn.prefix) == (3, 7, PREFIX)
+    assert before == (42, None), "nothing is known of a time before the map"
     assert CLIENT not in batches[-1] and b"198.51.100.9" not in batches[-1]
     assert reading.counts()["clients asked for"] == 2
     end.close()
@@ -182,8 +184,7 @@ def test_a_failed_load_is_a_row_with_the_arm_that_was_in_force(reading: PageRead
     kept: list[Any] = []
     intake.pages._rows = kept.extend
     in_force(reading)
-    bad = ReaderBatch(bad=BadEndings.of(("198.51.100.0/24", boottime_ns())))
-    reading.reader.turn = lambda: bad  # type: ignore[method-assign]
+    reading.reader.join.record(closed(opened(), boottime_ns())._replace(ending=RESET))
     reported(intake)
     intake.turn()
     assert not kept
@@ -210,10 +211,9 @@ def test_reports_without_an_answer_are_counted_and_so_are_late_answers(reading: 
     in_force(reading)
     reported(intake)
     intake.turn()
-    assert intake.pages.asked is not None
-    intake.pages.asked.give_up(boottime_ns() - ANSWER_NS)
+    intake.pages.failures.give_up(boottime_ns() - ANSWER_NS)
     assert not intake.counts()["report-unanswered"], "it is waited for"
-    intake.pages.asked.give_up(boottime_ns())
+    intake.pages.failures.give_up(boottime_ns())
     reading.turn(TURNS)
     intake.turn()
     assert intake.counts()["report-unanswered"] == intake.counts()["late-answer"] == 1
@@ -222,7 +222,7 @@ def test_reports_without_an_answer_are_counted_and_so_are_late_answers(reading: 
         reported(intake, failed=(FAILED,) * 10)
         intake._send_questions()
     assert (over := intake.counts()["report-overflow"]) > 0
-    waiting = len(intake.pages.asked._waiting)
+    waiting = len(intake.pages.failures._reports)
     assert over + waiting == 10 * (MOST_QUESTIONS // 10 + 200)
     intake.close()
     assert intake.counts()["report-unanswered"] == 1 + waiting, "the agent ended before an answer came"
@@ -235,11 +235,12 @@ def test_an_answer_to_the_process_before_is_not_taken_for_another_report(reading
     first = intake_of(reading, spool)
     reported(first)
     first.turn()
-    before = reading._asked()
+    reading._read_questions()
+    before = reading.reader.turn()
     first.close()
     second = intake_of(reading, spool)
     reported(second, client=bytes([203, 0, 113, 9]))
-    second.pages.turn(ReaderBatch(known=reading._known(before)))
+    second.pages.turn(before)
     assert second.counts()["late-answer"] == 1
     second.close()
     spool.close()

@@ -46,7 +46,6 @@ from configtron.model.nouns import Profile
 from configtron.service.fleet import enrolment
 from configtron.service.fleet.agent_core import AgentCore
 from configtron.service.fleet.agent_network import run_network
-from configtron.service.fleet.key_rotation import rotate
 from configtron.service.fleet.makers import AGAIN_NS, FileMapMaker, grid_of, learning_maker
 from configtron.service.fleet.manager import ManagerOptions, run_manager
 from configtron.service.fleet.map_maker import MapMaker
@@ -121,7 +120,7 @@ def test_folder_of_an_agent_is_used_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("call", [
     lambda db: enrolment.revoke(db, "a"), enrolment.roll_back, enrolment.resume, enrolment.agents, enrolment.maps,
-    lambda db: rotate(db, db.parent / "fleet"),
+    lambda db: enrolment.rotate(db, db.parent / "fleet"),
 ])  # fmt: skip
 def test_mistyped_database_is_refused_and_not_made(tmp_path: Path, call: object) -> None:
     """`rollback --resume` on a path that is none answered that maps were being made already."""

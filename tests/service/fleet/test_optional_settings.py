@@ -10,9 +10,8 @@ import pytest
 
 from configtron.fleet.manager_session import ManagerRemark, ManagerSession
 from configtron.fleet.messages import MOST_REFUSED, AgentHello, BoundForm, ReachForm, frame, refused_count
-from configtron.intake.end_reports import EndReports, row_of, state_of
-from configtron.intake.pageloads.plan_book import PlanBook
-from configtron.intake.pageloads.request_join import DrawnArm
+from configtron.intake.end_reports import EndReports, state_of
+from configtron.intake.pageloads.plan_book import DrawnArm, PlanBook
 from configtron.learner.window_classes import RESUME, SHARES, PathClass, mix_of
 from configtron.model.draw import draw, unit_of
 from configtron.model.fleet import ARM, NOT_HERE, FleetMap
@@ -48,7 +47,7 @@ def given(kernel: Recorded, fleet_map: FleetMap) -> tuple[Applier, dict[str, Dra
     kernel's, by the plan and the mixes that were loaded."""
     one, book = Applier(kernel, KEY.verify_key, Rules()), PlanBook()
     assert loaded(one, made(fleet_map)).result.error == ""
-    one.turns.pass_on(book, 0)
+    one.activations.pass_on(book, 0)
     book.clocks(50 * NS, START_NS + 50 * NS)
     found = {}
     ((plan, mixes),) = kernel.plans
@@ -86,7 +85,7 @@ def test_no_end_of_a_connection_that_drew_it_counts_for_a_strategy() -> None:
     ends = EndReports(lambda opened, client: one, True)
     ends.take(record()._replace(opened=record().opened._replace(profile=NOT_HERE)), 0)
     (report,) = ends.reports()
-    assert state_of(row_of(report, "web1", "b", 1))["strategy"] == "other"
+    assert state_of(report)["strategy"] == "other"
 
 
 def test_the_driver_is_asked_for_no_profile_that_it_lacks() -> None:

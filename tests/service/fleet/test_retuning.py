@@ -50,7 +50,7 @@ def retuning(
     following = ClassRetuning(one, asked)
     base = made(first)
     assert not loaded(one, base).result.error and not one.take_reclassed(), "no prefix had a class before"
-    assert not loaded(one, second_map := made(second), base, 1.0).result.error and not one.take_reclassed()
+    assert not loaded(one, second_map := made(second), 1.0).result.error and not one.take_reclassed()
     one.tick(2.0, TURN_NS)
     following.add(one.take_reclassed())
     return one, following, second_map
@@ -139,7 +139,7 @@ def test_nothing_is_re_tuned_while_the_place_is_frozen_or_after_the_map_is_lost(
     following.turn()
     assert len(asked.calls) == 1
     back = made(replace(MAP, version=3))
-    loaded(one, back, second, 3.0)
+    loaded(one, back, 3.0)
     one.tick(4.0, TURN_NS + EPOCH_S * NS)
     assert one.reclassed == {MOVED: "far"}
     one.tick(4000.0, START_NS + 4000 * NS)
@@ -150,14 +150,14 @@ def test_a_prefix_that_returns_before_it_was_re_tuned_needs_nothing() -> None:
     one = Applier(Recorded(True), KEY.verify_key, Rules())
     first, second, third = made(), made(CHANGED), made(replace(MAP, version=3))
     loaded(one, first)
-    loaded(one, second, first, 1.0)
-    loaded(one, third, second, 2.0)
+    loaded(one, second, 1.0)
+    loaded(one, third, 2.0)
     assert one.take_reclassed() == {}
     one.tick(3.0, TURN_NS)
     assert one.take_reclassed() == {}
     # Also where both came in force.
-    loaded(one, made(replace(CHANGED, version=4)), third, 4.0)
+    loaded(one, made(replace(CHANGED, version=4)), 4.0)
     one.tick(5.0, TURN_NS + EPOCH_S * NS)
-    loaded(one, made(replace(MAP, version=5)), made(replace(CHANGED, version=4)), 6.0)
+    loaded(one, made(replace(MAP, version=5)), 6.0)
     one.tick(7.0, TURN_NS + 2 * EPOCH_S * NS)
     assert one.take_reclassed() == {}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A profile that kills loads, in the whole simulated fleet: it is taken back because browsers report failed loads.
 
-`benchmarks/fleet_killing.py` runs more seeds, and those without reports to their end.
+`benchmarks/fleet_faults.py` (killing) runs more seeds, and those without reports to their end.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from configtron.intake.pageloads.plan_book import PlanBook
-from configtron.intake.pageloads.request_join import DrawnArm
+from configtron.intake.pageloads.plan_book import DrawnArm, PlanBook
 from tests.support.fleet_killing import KillingWorld
 
 pytestmark = pytest.mark.slow

@@ -106,8 +106,7 @@ def applies_older_maps(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(Applier, "load", broken)
     patch.setattr(AgentSession, "_is_news", lambda self, place: place[1] > 0 and place != self.held[:2])
-    patch.setattr(AgentSession, "_note_offer", lambda self, place: setattr(self, "_offered", place))
-    patch.setattr(ManagerSession, "_chunks", _any_version)
+    patch.setattr(ManagerSession, "_sent", _any_version)
 
 
 def _any_version(self: ManagerSession, connection: bytes, agent: Any, message: Any) -> Any:
@@ -118,7 +117,7 @@ def _any_version(self: ManagerSession, connection: bytes, agent: Any, message: A
     new = kept[0] if len(kept) > 1 and len(self.agents) % 2 else self.current
     if new is None:
         return []
-    chunk = manager_session.Chunk(self.manager, message.term, message.version, b"", 0, 1, map_document.document(new))
+    chunk = manager_session.Chunk(self.manager, message.term, message.version, 0, 1, map_document.document(new))
     return [self._to(connection, chunk)]
 
 

@@ -19,8 +19,9 @@ from configtron.model.errors import BadInput
 from configtron.model.fleet import WHOLE, OutcomeRow
 from configtron.model.nouns import Profile
 from configtron.service.learning.local_loop import AGENT, drawn_from, mixes_text
-from configtron.service.learning.serve_local import dated_plan, reachable_grid
+from configtron.service.learning.serve_local import reachable_grid
 from tests.support import ROOT
+from tests.support.dated_plans import dated_plan
 from tests.support.local_loop import (
     CHUNKS,
     EPOCH_S,

@@ -38,7 +38,7 @@ def test_connections_teach_windows_and_a_kill_leaves_none(driver: str) -> None:
     larger = {window: count for window, count in seen["during"].items() if int(window) > int(DEFAULT)}
     assert larger and seen["during"].get(DEFAULT), seen
     assert seen["state during"], "rules or pins"
-    # Ends are rows; those of Null and of before teach, and have what the driver says it has (docs/initial.md).
+    # Ends are rows; those of Null and of before teach, and have what the driver says it has (docs/studies.md).
     assert seen["teach"] >= 20 and seen["strategies"].get("null") and seen["strategies"].get("pred-round"), seen
     assert seen["known"]["max_cwnd"] == seen["known"]["max_rtt_ms"] == seen["ends"]
     assert seen["known"]["packets_in"] == (seen["ends"] if driver == "route" else 0)

@@ -16,7 +16,7 @@ from configtron.model.errors import BadInput, ConfigtronError
 from configtron.model.fleet import FleetMap
 from configtron.model.nouns import Profile
 from configtron.service.fleet.makers import grid_of
-from configtron.service.learning.serve_local import LearningThread, ServeOptions, serve_options
+from configtron.service.learning.serve_local import LearningThread, ServeOptions
 from configtron.service.lease.options import LeaseOptions
 
 GRID = grid_of([Profile("fast", (("initcwnd", 20),))])
@@ -51,13 +51,6 @@ def test_a_fault_of_the_learner_ends_the_loop_with_one_line(tmp_path: Path) -> N
             learner.begun()
     finally:
         learner.end()
-
-
-@pytest.mark.parametrize("port", ["9" * 4301, "²", "0", "65536", "+80", "8 0", ""])
-def test_port_of_beacons_that_is_none_is_refused(tmp_path: Path, port: str) -> None:
-    """More than 4300 digits ended in a traceback."""
-    with pytest.raises(BadInput, match="write HOST:PORT"):
-        serve_options(tmp_path / "a.db", beacons=f"127.0.0.1:{port}")
 
 
 def test_port_that_is_none_is_refused(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def test_a_batch_comes_back_whole_and_has_no_address() -> None:
     join.record(closed(record, T0 + 2 * 10**9, 29_000)._replace(ending="reset"))
     batch = ReaderBatch(tuple(joined), tuple(join.ended()), join.ended_badly())
     assert batch.joined[0].drawn == describe(record, bytes([198, 51, 100, 9]))
-    assert batch.ended == (EndedConnection(1, 29_000, None, 0.0, "reset", False),)
+    assert batch.ended == (EndedConnection(1, 29_000, None, 0.0, False),)
     assert batch.bad == BadEndings.of((PREFIX, T0 + 2 * 10**9))
     data = batch_bytes.encoded(batch)
     assert batch_bytes.decoded(data) == batch

@@ -119,7 +119,7 @@ def test_the_minute_line_gives_each_beacon_a_result(caplog: pytest.LogCaptureFix
 
 
 def test_the_document_explains_each_word_of_the_minute_line() -> None:
-    page = (ROOT / "docs" / "outcomes.md").read_text()
+    page = (ROOT / "docs" / "learn.md").read_text()
     rows = dict(re.findall(r"^\| `([\w -]+)` \| (.*) \|$", page, re.M))
     assert {name: rows.get(name) for name in (ALL | PROGRESS)} == ALL | PROGRESS
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The configurations of docs/outcomes.md in real servers: page, token, log line, connection, beacon, row."""
+"""The configurations of docs/learn.md in real servers: page, token, log line, connection, beacon, row."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Rows of docs/faults.md, from the tests that plant the faults.
+"""Rows of docs/fleet.md, from the tests that plant the faults.
 
     CONFIGTRON_FAULT_ROWS=benchmarks/fault_rows/processes.jsonl python -m pytest tests/service/fleet/faults
 

@@ -41,8 +41,8 @@ from configtron.fleet.transport.curve_keys import (
     write_curve_pair,
     write_manager_address,
 )
+from configtron.intake.pageloads.log_lines import prefix_of_client
 from configtron.intake.pageloads.plan_book import unit
-from configtron.intake.pageloads.request_join import prefix_of_client
 from configtron.model.draw import Key, Mix, Plan, draw, unit_of
 from configtron.model.fleet import TURN_MARGIN_S, FleetMap, OutcomeRow
 from configtron.model.nouns import Profile

@@ -138,7 +138,7 @@ def played(folder: Path) -> dict[str, Any]:
             assert core.session.current is not None
             with FleetStore(fleet.manager_options.database) as store:
                 document = store.document(*core.session.current.place)
-            return whole_map(opened(document or b"", signing_key(folder / "keys").verify_key, None))
+            return whole_map(opened(document or b"", signing_key(folder / "keys").verify_key))
 
         def in_force() -> bool:
             return holds(core.session.current.place[1]) if core.session.current is not None else False

@@ -82,7 +82,7 @@ class Agent:
         self.end = self.reading.connected()
         self.end.setblocking(False)
         self.rows: list[OutcomeRow] = []
-        self.pages = PageOutcomes("web1", "boot", self.rows.extend, settle_ns=SETTLE_S * NS)
+        self.pages = PageOutcomes("web1", "boot", self.rows.extend, self.reading.reader.ask, settle_ns=SETTLE_S * NS)
         self.retuned, self.ended = "", 0
 
     def turn(self, seconds: float = 0.0) -> None:
@@ -107,7 +107,7 @@ class Agent:
         now_ns = time.time_ns()
         new = replace(MAP, version=version, prefixes=prefixes, not_after_ns=now_ns + 3600 * NS)
         boot_s = time.clock_gettime(time.CLOCK_BOOTTIME)
-        found = self.applier.load(document(signed(new, "m", now_ns, KEY), None), boot_s, now_ns)
+        found = self.applier.load(document(signed(new, "m", now_ns, KEY)), boot_s, now_ns)
         assert not found.result.error, found.result
 
 

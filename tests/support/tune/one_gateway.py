@@ -47,10 +47,11 @@ from configtron.service.fleet.enforcement import JournaledEnforcement
 from configtron.service.fleet.manager_core import ManagerCore
 from configtron.service.fleet.retuning import ClassRetuning
 from configtron.service.learning.local_loop import GuardedMaker, LocalApplying, LocalLearning, LoopStep, drawn_from
-from configtron.service.learning.serve_local import ServeOptions, dated_plan, loop_options
+from configtron.service.learning.serve_local import ServeOptions, loop_options
 from configtron.service.lease.options import LeaseOptions
 from configtron.tune.drivers import load as driver_of
 from configtron.tune.drivers.bpf import pins
+from tests.support.dated_plans import dated_plan
 from tests.support.impaired_path import Rig, rig
 from tests.support.tune.kmod_net import complaints, device, drained, load
 from tests.support.tune.left import GROUP, nothing_left

@@ -67,7 +67,7 @@ class Agent:
         """Put a map in force, and have open connections follow; return what became of them."""
         now_ns = time.time_ns()
         new = replace(MAP, version=version, prefixes=prefixes, lease_s=self.lease_s, not_after_ns=now_ns + 3600 * NS)
-        found = self.applier.load(document(signed(new, "m", now_ns, KEY), None), boot_s(), now_ns)
+        found = self.applier.load(document(signed(new, "m", now_ns, KEY)), boot_s(), now_ns)
         assert not found.result.error, found.result
         # The first is in force at once, each later one with the next epoch.
         self.applier.tick(boot_s(), now_ns + (version - 1) * MAP.epoch_s * NS)

@@ -59,7 +59,6 @@ _CHANGE, OUTCOME = struct.Struct("=I20sI4x"), struct.Struct("=Ii")
 PLACE, REFUSAL, _LENGTH = struct.Struct("=Q3I4x"), struct.Struct("=Qi4x"), struct.Struct("=16s2I")
 LISTENER = struct.Struct("=I16s")
 CLIENT_BYTES, CHANGE_BYTES = _CLIENT.size, _CHANGE.size
-PROFILE_BYTES = _HEAD.size + MOST_STEPS * _STEP.size
 NAME_BYTES = 63
 MOST_PROFILES = 1024
 # Bits of `written`: settings that are no step.

@@ -42,11 +42,11 @@ from configtron.tune.drivers.kmod.module_units import (
     REACHES,
     REFUSED,
     checked,
+    format_prefix,
     packed,
     profiles_of,
     reaches,
     setting,
-    spelt,
 )
 from configtron.tune.drivers.kmod.refusals import (
     LOAD_IT,
@@ -434,5 +434,5 @@ def _default(device: Device) -> str:
 def _rules(device: Device) -> Rules:
     names = device.profiles()
     profiles = {name: Profile(name, setting(device.settings(number))) for number, name in names.items()}
-    prefixes = {spelt(prefix): names[number] for prefix, number in device.dump().items() if number in names}
+    prefixes = {format_prefix(prefix): names[number] for prefix, number in device.dump().items() if number in names}
     return Rules(profiles, prefixes, _default(device))

@@ -226,7 +226,7 @@ def profiles_of(structures: bytearray) -> memoryview:
     return words[PROFILE_WORD :: PREFIX.size // words.itemsize]
 
 
-def spelt(prefix: bytes) -> str:
+def format_prefix(prefix: bytes) -> str:
     """Return a structure's prefix as rules write it."""
     family, length, _, _, address = PREFIX.unpack(prefix)
     if family == socket.AF_INET:

@@ -108,7 +108,7 @@ def _sum(text: bytes) -> bytes:
     return (zlib.crc32(text) & 0xFFFF).to_bytes(2, "big")
 
 
-def spelt(profile: Profile) -> str:
+def format_note(profile: Profile) -> str:
     """Return a profile as a note."""
     return json.dumps({"profile": profile.name, "settings": dict(profile.settings)}, separators=(",", ":"))
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from configtron.model.errors import ConfigtronError, Refused
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Rules
-from configtron.tune.drivers.route.annotations import free, spelt
+from configtron.tune.drivers.route.annotations import format_note, free
 from configtron.tune.drivers.route.routes import Found, Prefix, match
 from configtron.tune.drivers.route.table import LOCAL, MAIN, TABLE, RouteTable, SeenRoutes
 from configtron.tune.metrics import numbers
@@ -81,7 +81,7 @@ def apply(table: RouteTable, main: MainTable, changes: Changes, parsed: Mapping[
     steps += [
         UpdateStep(prefix, parsed[prefix], held(table, parsed[prefix]), None) for prefix in changes.dropped_prefixes
     ]
-    table.notes.write({number: spelt(profile) for number, profile in noted.items()})
+    table.notes.write({number: format_note(profile) for number, profile in noted.items()})
     try:
         _take(table, steps)
         for step in steps:

@@ -30,7 +30,7 @@ from configtron.model.errors import BadInput, ConfigtronError, Missing, Refused
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Answers, Changes, Place, Reach, Rules
 from configtron.tune.drivers.route import answers, incremental_update, tcp_metrics_cache
-from configtron.tune.drivers.route.annotations import free, pieces, spelt
+from configtron.tune.drivers.route.annotations import format_note, free, pieces
 from configtron.tune.drivers.route.monitor import LINK_CHANGED, LOST, MAIN_CHANGED, OURS_CHANGED, Monitor
 from configtron.tune.drivers.route.routes import Prefix, match, parse, text
 from configtron.tune.drivers.route.table import LOCAL, NOTES_TABLE, RULE_PREFERENCE, TABLE, RouteTable, SeenRoutes
@@ -124,7 +124,7 @@ class RouteDriver:
         profiles = _numbered(seen.profiles, want.profiles)
         routes = self._routes(main, profiles, want, parsed)
         try:
-            table.notes.write({n: spelt(p) for n, p in profiles.items() if seen.profiles.get(n) != p})
+            table.notes.write({n: format_note(p) for n, p in profiles.items() if seen.profiles.get(n) != p})
             table.change(seen.routes, routes)
             table.rule(lengths_of(routes))
             table.notes.drop(seen.profiles.keys() - profiles.keys())
@@ -172,7 +172,7 @@ class RouteDriver:
         now = table.seen()
         table.change(now.routes, seen.routes)
         table.rule(seen.ruled)
-        table.notes.write({n: spelt(p) for n, p in seen.profiles.items() if now.profiles.get(n) != p})
+        table.notes.write({n: format_note(p) for n, p in seen.profiles.items() if now.profiles.get(n) != p})
         table.notes.drop(now.profiles.keys() - seen.profiles.keys())
 
     def read(self) -> Rules:
@@ -289,7 +289,7 @@ class RouteDriver:
         with netns.inside(self.place.netns):
             interfaces = dict(if_nameindex())
         routes = self._routes(table.main(), profiles, rules, {})
-        notes = pieces({number: spelt(profile) for number, profile in profiles.items()})
+        notes = pieces({number: format_note(profile) for number, profile in profiles.items()})
         return Draft(routes, notes, TABLE, NOTES_TABLE, RULE_PREFERENCE, interfaces)
 
     def revert(self, before: str) -> None:

@@ -142,8 +142,8 @@ class RouteTable:
 
     def profiles(self) -> dict[int, Profile]:
         """Return the noted profiles by number."""
-        spelt = {number: profile_of(note) for number, note in self.notes.read().items()}
-        return {number: profile for number, profile in spelt.items() if profile is not None}
+        profiles = {number: profile_of(note) for number, note in self.notes.read().items()}
+        return {number: profile for number, profile in profiles.items() if profile is not None}
 
     def seen(self) -> SeenRoutes:
         """Return all entries of our table."""
