@@ -8,7 +8,7 @@ Claim: `configtron --version` within 60 ms and `--help` within 120 ms of wall ti
 printed too, since it is the same on a busy one.
 
 import: `learn import` of a made log, as page views and as single requests: visitors from 130 000 addresses with 40
-browsers, a page and nine objects each, in nginx's format with all fields that are used (docs/import.md). Claim: 50 000
+browsers, a page and nine objects each, in nginx's format with all fields that are used (docs/learn.md). Claim: 50 000
 lines a second, by this process's CPU, from the file to the database. Exit code 1: less.
 """
 

@@ -64,12 +64,6 @@ def test_every_command_and_option_has_help() -> None:
                 assert (parameter.help or "").strip(), f"{' '.join(words)} {parameter.opts[0]}"
 
 
-def test_every_command_is_documented() -> None:
-    pages = {page.stem for page in (ROOT / "docs" / "man").glob("*.1")}
-    missing = [" ".join(words) for words in all_commands() if "-".join(words) not in pages]
-    assert missing == []
-
-
 def quoted_paths(page: Path) -> Iterator[str]:
     text = page.read_text()
     yield from (link.split("#")[0] for link in re.findall(r"\]\((?!https?:|#)([^)\s]+)\)", text))
