@@ -100,7 +100,8 @@ def shown(page: Path) -> Iterator[list[str]]:
 def test_commands_exist() -> None:
     known = all_commands()
     for page in PAGES:
-        check_commands(page, known)
+        if page.name != "CHANGELOG.md":  # it names the commands of its releases
+            check_commands(page, known)
 
 
 def check_commands(page: Path, known: dict[tuple[str, ...], click.Command]) -> None:

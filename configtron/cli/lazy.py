@@ -37,21 +37,18 @@ class LazyGroup(click.Group):
     package  where the commands are, each in the module of its name; homes: those elsewhere, as "module:name"
     rows     name of a command -> its help in one line
     sections heading of `--help` -> the commands below it; without them, one list
-    renamed  earlier spelling of a command -> its name: it still works, prints one line, and --help hides it
-    moved    earlier command of this group that another verb has now: it still works, and --help hides it
     default  the command meant when the first word is none
     """
 
     def __init__(
         self,
         *args: Any, package: str, rows: Mapping[str, str], sections: Mapping[str, Collection[str]] = NONE,
-        homes: Mapping[str, str] = NONE, renamed: Mapping[str, str] = NONE, moved: Mapping[str, CommandRow] = NONE,
-        default: str = "", **kwargs: Any,
+        homes: Mapping[str, str] = NONE, default: str = "", **kwargs: Any,
     ) -> None:  # fmt: skip
         super().__init__(*args, **kwargs)
         at = {name: homes.get(name, f"{name}:{name}").split(":") for name in rows}
         self.rows = {name: CommandRow(f"{package}.{at[name][0]}", at[name][1], text) for name, text in rows.items()}
-        self.renamed, self.moved, self.default = renamed, moved, default
+        self.default = default
         self.sections = sections or {"Commands": rows}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -60,7 +57,7 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command, imported now."""
-        if (row := self.rows.get(self.renamed.get(cmd_name, cmd_name)) or self.moved.get(cmd_name)) is None:
+        if (row := self.rows.get(cmd_name)) is None:
             return None
         command = getattr(import_module(row.module), row.name)
         assert isinstance(command, click.Command)
@@ -79,10 +76,7 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Resolve as Click does; name the nearest command of a misspelt one."""
-        if args and args[0] in self.renamed and not ctx.resilient_parsing:
-            was, now = (f"{ctx.command_path} {name}" for name in (args[0], self.renamed[args[0]]))
-            click.echo(f"`{was}` is now `{now}`", err=True)
-        elif args and args[0][:1] != "-" and args[0] not in {**self.rows, **self.moved} and not ctx.resilient_parsing:
+        if args and args[0][:1] != "-" and args[0] not in self.rows and not ctx.resilient_parsing:
             from difflib import get_close_matches
 
             meant = get_close_matches(args[0], self.rows, n=1)

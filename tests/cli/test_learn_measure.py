@@ -76,9 +76,9 @@ def test_what_was_measured_is_a_world_for_policies(tmp_path: Path, capsys: Spoke
     db, file = tmp_path / "x.db", str(tmp_path / "t.npz")
     assert measured(db, *SMALL, "--tensor", file) == DONE
     few = ["--policy", "mab_nc", "--policy", "thompson", "--sessions", "300", "--classes", "2", "--warm", file]
-    for words in (few, ["--study", "gains", "--study", "knobs", "--seeds", "2", "--sessions", "300"]):
+    for words in (["sessions", *few], ["study", "gains", "knobs", "--seeds", "2", "--sessions", "300"]):
         capsys.readouterr()
-        assert run(["--db", str(db), "replay", "sessions", "--tensor", file, *words, "-f", "jsonl"]) == DONE
+        assert run(["--db", str(db), "replay", *words, "--tensor", file, "-f", "jsonl"]) == DONE
         rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         assert {row.get("policy", row.get("study")) for row in rows} in ({"mab_nc", "thompson"}, {"gains", "knobs"})
     assert run(["--db", str(db), "learn", "knobs", "--tensor", file, "-f", "jsonl"]) == DONE

@@ -78,7 +78,7 @@ def test_learn(filled: Typed, screen: Screen, tmp_path: Path) -> None:
 
 def test_replay(typed: Typed, screen: Screen, tmp_path: Path) -> None:
     db = ("--db", str(tmp_path / "l.db"))
-    shown(screen, *db, "replay", "sessions", "--study", "list")
+    shown(screen, *db, "replay", "study", "--list")
     small = ("--tensor", "small.npz", "--sessions", "2500", "--classes", "5", "--policy", "default")
     shown(screen, *db, "replay", "sessions", *small)
     shown(screen, *db, "replay", "packets", RECORDING)

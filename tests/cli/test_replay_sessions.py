@@ -16,7 +16,6 @@ from configtron.linux import signals
 from configtron.model.errors import DONE, INTERRUPTED, USAGE, BadInput
 from configtron.service.replay.capture_contexts import contexts_of
 from configtron.studies.registry import catalogue, sessions_run
-from configtron.studies.registry.earlier_names import SIMULATED
 from configtron.studies.registry.sessions_run import SessionsOptions
 from configtron.studies.sim import simulation
 from configtron.studies.sim.simulation import ReplayPace, part
@@ -250,15 +249,8 @@ def test_a_file_that_changed_is_no_longer_the_same_world(typed: Typed, tmp_path:
         ("--tensor", "nowhere"),
         ("--warm", "nowhere"),
         ("--tensor", "small.npz", "--warm", "mis-specified"),
-        ("--study", "nothing"),
-        ("--study", "knobs", "--policy", "default"),
-        ("--study", "knobs", "--log"),
-        ("--study", "knobs", "--pops", "local"),
-        ("--study", "knobs", "--study", "arms", "--warm", "none"),
-        ("--html", "x.html"),
         ("--update", "nan"),
         ("--loss", "2"),
-        ("--seeds", "1", "--study", "knobs"),
     ],
 )
 def test_impossible_options_are_refused_at_once(typed: Typed, tmp_path: Path, words: tuple[str, ...]) -> None:
@@ -273,7 +265,7 @@ def test_impossible_options_are_refused_at_once(typed: Typed, tmp_path: Path, wo
 @pytest.mark.slow
 def test_a_study_is_reported_in_every_form(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("configtron.studies.sim.world.CONDITIONS", 40)
-    code, out, _ = typed("replay", "sessions", "--study", "knobs", "--seeds", 2, "--html", "s.html", "-f", "jsonl")
+    code, out, _ = typed("replay", "study", "knobs", "--seeds", 2, "--html", "s.html", "-f", "jsonl")
     printed = rows(out)
     assert code == DONE and {row["study"] for row in printed} == {"knobs"} and {row["worlds"] for row in printed} == {2}
     assert {row["row"]: row["paper"] for row in printed if row["column"] == "median excess"}["initcwnd"] == "second"
@@ -281,23 +273,21 @@ def test_a_study_is_reported_in_every_form(typed: Typed, tmp_path: Path, monkeyp
     page = (tmp_path / "s.html").read_text()
     assert "CT Fig. 9" in page and "paper: median excess" in page
     assert "<script" not in page and "http" not in _links(page)
-    again = typed("replay", "sessions", "--resume", "1", "-f", "jsonl")[1]
+    again = typed("replay", "study", "--resume", "1", "-f", "jsonl")[1]
     assert again == out
-    assert typed("replay", "sessions", "--resume", "1", "-f", "csv")[1].startswith("study,tensor,row,column,x,")
-    listed = rows(typed("replay", "sessions", "--study", "list", "-f", "jsonl")[1])
-    assert [row["study"] for row in listed] == list(SIMULATED)
+    assert typed("replay", "study", "--resume", "1", "-f", "csv")[1].startswith("study,tensor,row,column,x,")
 
 
 def test_a_study_stands_on_a_tensor_that_was_brought(typed: Typed, tmp_path: Path) -> None:
-    how = ("--study", "knobs", "--tensor", "small.npz", "--seeds", 2, "--html", "s.html", "-f", "jsonl")
-    code, out, _ = typed("replay", "sessions", *how)
+    how = ("knobs", "--tensor", "small.npz", "--seeds", 2, "--html", "s.html", "-f", "jsonl")
+    code, out, _ = typed("replay", "study", *how)
     assert code == DONE and len(rows(out)) == 10 and "Tensor: small.npz" in (tmp_path / "s.html").read_text()
     # A brought tensor is one world to a study of the tensor alone, with an interval of its own.
     assert {row["worlds"] for row in rows(out)} == {1} and any(row["low"] < row["high"] for row in rows(out))
     (tmp_path / "small.npz").write_bytes(b"another")
     with Replays(tmp_path / "l.db") as book:
         book.begin(book.replay(1).config)
-    code, _, err = typed("replay", "sessions", "--resume")
+    code, _, err = typed("replay", "study", "--resume")
     assert code == USAGE and "small.npz: changed" in err
 
 
@@ -306,8 +296,9 @@ def _links(page: str) -> str:
 
 
 def test_a_job_of_all_studies_has_a_part_for_each_world() -> None:
-    made = sessions_run.job_of((*SIMULATED, "knobs"), SessionsOptions(("analytic",), seed=4, seeds=2), lambda _: None)
-    studies = [catalogue.sessions_study_of(name) for name in SIMULATED]
+    names = ("gains", "convergence", "arms", "knobs")
+    made = sessions_run.job_of((*names, "knobs"), SessionsOptions(("analytic",), seed=4, seeds=2), lambda _: None)
+    studies = [catalogue.sessions_study_of(name) for name in names]
     assert made.parts == len(made.config["parts"]) == 2 * sum(len(study.labels) for study in studies)
     kept = json.loads(json.dumps(made.config))
     assert kept == {**made.config, "parts": [list(part) for part in made.config["parts"]]}
@@ -315,8 +306,10 @@ def test_a_job_of_all_studies_has_a_part_for_each_world() -> None:
 
 def test_an_unwritable_output_is_refused_before_the_run(typed: Typed) -> None:
     """Not after a study has run."""
-    for words in (("--study", "knobs", "--html", "nowhere/page.html"), ("--sessions", 50, "-o", "nowhere/rows")):
-        code, out, err = typed("replay", "sessions", *words)
-        assert code == USAGE and out == "" and "name a file that can be written" in err
-        # An earlier spelling says so first; nothing was read or simulated.
-        assert all("replay" not in line for line in err.splitlines() if "` is now `configtron" not in line)
+    page, table = (
+        ("study", "knobs", "--html", "nowhere/page.html"),
+        ("sessions", "--sessions", 50, "-o", "nowhere/rows"),
+    )
+    for words in (page, table):
+        code, out, err = typed("replay", *words)
+        assert code == USAGE and out == "" and "name a file that can be written" in err and "reading" not in err

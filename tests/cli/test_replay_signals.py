@@ -44,7 +44,7 @@ def test_a_signal_stops_it_where_it_can_go_on(typed: Typed, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize(
-    "words", [("--policy", "default"), ("--study", "knobs", "--seeds", "2")], ids=["policy", "study"]
+    "words", [("sessions", "--policy", "default"), ("study", "knobs", "--seeds", "2")], ids=["policy", "study"]
 )
 def test_a_signal_is_not_waited_for(
     typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], kind: signal.Signals
@@ -63,7 +63,7 @@ def test_a_signal_is_not_waited_for(
     monkeypatch.setattr(signals, "GRACE_S", 0.01)
     monkeypatch.setattr(simulation if "--policy" in words else sessions_run, "part", endless)
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM)]
-    code, out, err = typed("replay", "sessions", "--tensor", "small.npz", *words)
+    code, out, err = typed("replay", *words, "--tensor", "small.npz")
     assert code == INTERRUPTED and out == "" and "interrupted; go on with" in err and "--resume 1" in err
     with Replays(tmp_path / "l.db") as book:
         assert book.replay().status == "interrupted" and book.found(1) == {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`replay study` on the command line, over the shipped tensor and with a study of no guests; its earlier spellings."""
+"""`replay study` on the command line, over the shipped tensor and with a study of no guests."""
 
 from __future__ import annotations
 
@@ -67,13 +67,12 @@ def test_the_shipped_tensor_in_every_form(tmp_path: Path, capsys: Spoken) -> Non
     assert study("hotcloud", "--tensor", TENSOR, "--fail-on-absent") == CONDITION
 
 
-@pytest.mark.parametrize("command", [("replay", "study", "hotcloud"), ("tune", "evaluate", "--study", "hotcloud")])
 def test_a_file_that_is_called_as_a_shipped_tensor(
-    command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Spoken
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Spoken
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("hotcloud").write_text("none")
-    assert run([*command, "--tensor", "./hotcloud"]) == USAGE
+    assert study("hotcloud", "--tensor", "./hotcloud") == USAGE
     assert "hotcloud: no PLT-tensor" in capsys.readouterr().err
 
 
@@ -182,32 +181,6 @@ def test_the_list_names_every_study_and_its_paper(capsys: Spoken) -> None:
     assert [name for name in catalogue.names() if name not in table] == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("was", "now"),
-    [
-        (["tune", "evaluate", "--study", "hotcloud", "--tensor", TENSOR], ["hotcloud", "--tensor", TENSOR]),
-        (["tune", "evaluate", "--study", "realism", "--tensor", TENSOR], ["heterogeneity", "--tensor", TENSOR]),
-        (
-            ["replay", "sessions", "--study", "knobs", "--tensor", TENSOR, "--sessions", "50"],
-            ["knobs", "--tensor", TENSOR, "--sessions", "50"],
-        ),
-    ],
-    ids=["hotcloud", "realism", "knobs"],
-)
-def test_an_earlier_spelling_prints_the_same_bytes_and_one_line(
-    was: list[str], now: list[str], tmp_path: Path, capsys: Spoken
-) -> None:
-    db = ["--db", str(tmp_path / "x.db")]
-    codes, outs = [], []
-    for words in (was, ["replay", "study", *now]):
-        codes.append(run([*db, *words, "-f", "jsonl"]))
-        out, err = capsys.readouterr()
-        outs.append(out)
-        assert err.count("` is now `configtron --db ") == (words is was), err
-    assert codes[0] == codes[1] and outs[0] == outs[1] and outs[0].count("\n") > 5
-
-
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
@@ -229,9 +202,10 @@ def test_interrupted_studies_are_resumed_by_their_own_command(tmp_path: Path, ca
     how = ["--tensor", TENSOR, "--sessions", "50", "-f", "jsonl"]
     assert run([*db, "replay", "study", "knobs", *how]) == DONE
     out = capsys.readouterr().out
-    for command in ("study", "sessions"):
-        assert run([*db, "replay", command, "--resume", "1", "-f", "jsonl"]) == DONE
-        assert capsys.readouterr().out == out
+    assert run([*db, "replay", "study", "--resume", "1", "-f", "jsonl"]) == DONE
+    assert capsys.readouterr().out == out
+    assert run([*db, "replay", "sessions", "--resume", "1"]) == USAGE
+    assert "replay study --resume 1" in capsys.readouterr().err
     assert run([*db, "replay", "sessions", "--policy", "default", *how]) == DONE
     assert run([*db, "replay", "study", "--resume", "2"]) == USAGE
     assert "replay sessions --resume 2" in capsys.readouterr().err

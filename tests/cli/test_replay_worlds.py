@@ -67,7 +67,6 @@ def test_a_file_of_a_world_is_cut_or_taken_whole(typed: Typed) -> None:
         (("--world", "bad.csv"), "bad.csv: the header lacks"),
         (("--world", "small.npz", "--tensor", "analytic"), "leave --tensor out"),
         (("--world", "small.npz", "--rate", "3"), "leave --rate out"),
-        (("--world", "small.npz", "--study", "gains"), "leave"),
         (("--world", "small.npz", "--world", "small.npz", "--world-out", "x.npz"), "one world"),
         (("--world-out", "x.txt"), ".npz or .csv"),
         (("--world-out", "x.npz", "--policy", "default"), "leave --policy out"),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What users and their programs rely on, against the texts in `golden/`.
 
-A change of one of them breaks somebody: it needs a release and a news fragment. If it is meant, write the texts anew by
+A change of one of them breaks their programs: it needs a release and a news fragment. To write the texts anew:
 
     CONFIGTRON_CONTRACT=write .venv/bin/python -m pytest tests/contract
 

@@ -16,7 +16,6 @@ from configtron.cli.outermost import run
 from configtron.cli.replay.study_flags import NEEDS as WRITTEN_DOWN
 from configtron.model.errors import DONE, PARTIAL
 from configtron.studies.registry import catalogue
-from configtron.studies.registry.earlier_names import EVALUATED, SIMULATED
 from configtron.studies.registry.kinds import LAB, NEEDS, SESSIONS, TENSOR
 from configtron.studies.registry.sessions_run import SMOKE_SEEDS
 from tests.support import ROOT
@@ -62,7 +61,6 @@ def test_a_file_without_its_row_is_named(tmp_path: Path) -> None:
 
 def test_names_that_are_written_down_are_those_of_the_studies() -> None:
     assert WRITTEN_DOWN == NEEDS
-    assert {*EVALUATED.values(), *SIMULATED} <= set(catalogue.names())
 
 
 def quick(name: str, folder: Path, *more: str) -> int:

@@ -97,7 +97,7 @@ def learn(typed: Typed) -> Iterator[str]:
     yield one(typed, "learn initial train r.jsonl")
     for words in ("initial predict 10.2.0.9 --at 1.7e9", "initial evaluate"):
         yield from forms(typed, f"learn {words}")
-    for words in ("drop --policy m", "drop --policy m", "import absent.csv", "manager revoke nobody"):
+    for words in ("drop --policy m", "drop --policy m", "import absent.csv", "manager revoke absent"):
         yield one(typed, f"learn {words}")
 
 

@@ -48,7 +48,7 @@ def export(name: str, log: int, last: int, only: tuple[str, ...], leaf: int, to_
                `smallest`: with a chance of 80 %, for the
                median profile
     held-back  classes that keep Default and prefixes that
-               keep what they had: docs/fingerprint.md says why
+               keep what they had; why: docs/fingerprint.md
 
     --to-tune stores profiles that are proven faster than Default, and their prefixes, as wanted; `configtron tune plan`
     shows what would change. What a human set stays. docs/learn.md explains the test, the loss, and the bounds. Exit

@@ -40,7 +40,6 @@ SERVERS = ("nginx", "apache")
 @click.option("-j", "--jobs", type=click.IntRange(1), default=None, help="Guests at once.  [default: one a CPU]")
 @click.option("--cluster", metavar="ADDRESS", callback=not_empty,
               help="Measure on the workers of this Dask scheduler (tls://HOST:8786).")  # fmt: skip
-@click.option("--dask", hidden=True, metavar="ADDRESS", help="The earlier spelling of --cluster.")
 @click.option("--resume", type=int, metavar="NUMBER", help="Resume a measurement; -1 is the last one.")
 @click.option("--fail-on-unknown", is_flag=True, help="Exit with 1 if the interval of a median is too wide.")
 @click.option("--tensor", type=FILE, metavar="FILE",

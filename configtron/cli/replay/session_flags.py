@@ -12,7 +12,7 @@ from configtron.cli.options import Finite, spelt, typed, with_options
 from configtron.model.errors import BadInput
 
 # A replay without --sessions: 250 sessions for each of 20 classes x 12 sites.
-SESSIONS, SEEDS = 60_000, 3
+SESSIONS = 60_000
 # Decisions at once: as many as are made between two looks at signals.
 MOST_AT_ONCE = 20_000
 POPS = ("global", "local")
@@ -21,14 +21,10 @@ DISTORT = "bots, crawler, clocks, tails, diurnal, stale, wrong, shuffled, unknow
 # The source of sessions that stands for a world's file itself (`service/replay/origin.py`).
 OWN = "own"
 # What a world's file has itself, and the options that may stand beside --world-out.
-NOT_BESIDE_WORLD = ("tensor", "per_s", "studies")
+NOT_BESIDE_WORLD = ("tensor", "per_s")
 BESIDE_WORLD_OUT = ("source", "tensor", "count", "seed", "per_s", "rtt_ms", "loss", "worlds", "world_out")
 # The options that may stand beside --resume: where the answer goes.
-BESIDE_RESUME = ("resume", "html", "form", "output_file")
-# The options that say nothing of the world.
-NOT_OF_WORLD = ("seeds", "html", "form", "output_file")
-# The options that may stand beside --study.
-BESIDE_STUDY = ("studies", "tensor", "count", "seed", "seeds", "html", "form", "output_file")
+BESIDE_RESUME = ("resume", "form", "output_file")
 # What `--help` lists last.
 ADVANCED = (
     "engine", "world_out", "warm", "classes", "interval_s", "delay_s", "per_s", "pops", "batch", "rtt_ms", "loss",
@@ -82,10 +78,6 @@ session_options = with_options(
     click.option("--budget", type=Finite(0, 1), default=0.01, show_default=True, metavar="SHARE",
                  help="What exploration may cost, as a share of Default's mean page load time (`learn policies`)."),
     click.option("--log", "keep_log", is_flag=True, help="Store outcomes in the database, for `configtron learn`."),
-    # The earlier spelling of `replay study`.
-    click.option("--study", "studies", multiple=True, hidden=True, help="See `replay study`."),
-    click.option("--seeds", type=click.IntRange(2), default=SEEDS, hidden=True, help="See `replay study`."),
-    click.option("--html", type=click.Path(dir_okay=False), hidden=True, help="See `replay study`."),
     click.option("--resume", default=None, is_flag=False, flag_value="last", metavar="[N]",
                  help="Resume an interrupted replay: its number, or the latest."),
 )

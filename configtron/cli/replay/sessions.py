@@ -12,13 +12,13 @@ from configtron.cli.options import check_alone, form_options
 from configtron.cli.output import LEARNING, event_lines, say, write_rows
 from configtron.cli.replay import session_flags as flags
 from configtron.cli.settings import settings
-from configtron.model.errors import DONE, INTERRUPTED, BadInput
+from configtron.model.errors import DONE, INTERRUPTED
 
 
 @click.command(cls=LongCommand, advanced=flags.ADVANCED, short_help="Put a policy on simulated sessions.")
 @flags.session_options
 @form_options
-def sessions(resume: str | None, studies: tuple[str, ...], world_out: str | None, **given: Any) -> int:
+def sessions(resume: str | None, world_out: str | None, form: str, output_file: str, **given: Any) -> int:
     """Put the production policy on simulated sessions: sessions x PLT-tensor -> the policy that `learn run` runs.
 
     The result is the distance from the best configuration of each session's network, with 95 % intervals over prefixes.
@@ -26,19 +26,11 @@ def sessions(resume: str | None, studies: tuple[str, ...], world_out: str | None
     seed gives the same bits, whatever --batch, and after --resume. docs/studies.md explains sources
     and results. Exit code 130: interrupted; what was done is kept.
     """
-    from configtron.cli.replay import earlier
-
-    if given["html"] and not studies and resume is None:
-        raise BadInput("--html is for `replay study`")
-    if studies:
-        if earlier.LIST not in studies:
-            check_alone(flags.BESIDE_STUDY, "a study is as it is")
-        return earlier.sessions_study(studies, given)
     if given["worlds"]:
         flags.take_world(given)
     from configtron.report.files import can_be_written
 
-    can_be_written(given["html"], given["output_file"])
+    can_be_written(output_file)
     # The simulator's modules alone take a second.
     say("replay: reading the world, and checking it")
     from configtron.linux.signals import stop_signals
@@ -56,19 +48,15 @@ def sessions(resume: str | None, studies: tuple[str, ...], world_out: str | None
     if resume is not None:
         check_alone(flags.BESIDE_RESUME, "--resume goes on as it was begun")
     job = simulation.job_of(options, display) if resume is None else None
-    works = {earlier.KIND: earlier.part, simulation.KIND: simulation.part}
     with stop_signals(say) as stopping:
-        done = run_job(settings().db, job, resume or "", works, display, stopping)
+        done = run_job(settings().db, job, resume or "", {simulation.KIND: simulation.part}, display, stopping)
     if done.cancelled:
         return INTERRUPTED
-    if done.job.kind == earlier.KIND:
-        earlier.write_numbers(done, given)
-    else:
-        write_rows(given["form"], given["output_file"], *session_table(done.found, given["form"]), LEARNING)
+    write_rows(form, output_file, *session_table(done.found, form), LEARNING)
     return DONE
 
 
 def _sized(given: dict[str, Any]) -> dict[str, Any]:
     """Return the options of a world, with how many sessions are meant: of a world's file, as many as it has."""
     count = given["count"] or (0 if given["worlds"] else flags.SESSIONS)
-    return {key: value for key, value in given.items() if key not in flags.NOT_OF_WORLD} | {"count": count}
+    return given | {"count": count}

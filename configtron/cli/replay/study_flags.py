@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The options of `configtron replay study`, and of its earlier spelling `tune evaluate`."""
+"""The options of `configtron replay study`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,17 @@ def _completed(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
 
 
 # fmt: off
-CLAIMS_OPTIONS = with_options(
+study_options = with_options(
+    click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=_completed),
+    click.option("--list", "listed", is_flag=True, help="List all studies: paper, what each reproduces, how long."),
+    click.option("--all", "every", multiple=True, type=click.Choice(NEEDS), help="Run every study that needs this."),
+    click.option("--tensor", metavar="FILE|NAME",
+                 help="A tensor: a file; hotcloud, configtron or realism, which are shipped; analytic or idiosyncratic."
+                      "  [default: the last measurement, else a shipped one; of sessions analytic and all shipped]"),
+    click.option("--sessions", "count", type=click.IntRange(1), metavar="N",
+                 help="For studies of simulated sessions: sessions in each world.  [default: as each study has]"),
+    click.option("--seeds", type=click.IntRange(2), default=None, metavar="N",
+                 help="For studies of simulated sessions: number of worlds, with seeds from --seed on.  [default: 3]"),
     click.option("--measurement", type=int, default=None, metavar="NUMBER",
                  help="For studies of a tensor: a measurement of the database; -1 is the last.  [default: -1]"),
     click.option("--smoke", is_flag=True, help="Run the smallest version that shows a result."),
@@ -48,19 +58,6 @@ CLAIMS_OPTIONS = with_options(
     format_option(),
     click.option("-o", "--output-file", default="-", type=click.Path(),
                  help="Write here; - is stdout; claims with -f csv: a folder that exists gets a file a table."),
-)
-study_options = with_options(
-    click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=_completed),
-    click.option("--list", "listed", is_flag=True, help="List all studies: paper, what each reproduces, how long."),
-    click.option("--all", "every", multiple=True, type=click.Choice(NEEDS), help="Run every study that needs this."),
-    click.option("--tensor", metavar="FILE|NAME",
-                 help="A tensor: a file; hotcloud, configtron or realism, which are shipped; analytic or idiosyncratic."
-                      "  [default: the last measurement, else a shipped one; of sessions analytic and all shipped]"),
-    click.option("--sessions", "count", type=click.IntRange(1), metavar="N",
-                 help="For studies of simulated sessions: sessions in each world.  [default: as each study has]"),
-    click.option("--seeds", type=click.IntRange(2), default=None, metavar="N",
-                 help="For studies of simulated sessions: number of worlds, with seeds from --seed on.  [default: 3]"),
-    CLAIMS_OPTIONS,
     click.option("--archive", is_flag=True,
                  help="For pantheon and pantheonchanges: store every packet of each run, about 4 bytes a packet."),
     click.option("--only", default="", metavar="RUN",
@@ -71,11 +68,5 @@ study_options = with_options(
                  help="For studies of the lab: run parts on the workers of this Dask scheduler (tls://HOST:8786)."),
     click.option("--resume", default=None, is_flag=False, flag_value="last", metavar="[N]",
                  help="Resume interrupted studies of simulated sessions: a replay's number, or the latest."),
-)
-evaluate_options = with_options(
-    click.option("--study", "names", multiple=True, help="Which; repeat for more."),
-    click.option("--tensor", type=click.Path(dir_okay=False), metavar="FILE",
-                 help="For hotcloud and realism: a tensor's file, in place of a measurement of the database."),
-    CLAIMS_OPTIONS,
 )
 # fmt: on

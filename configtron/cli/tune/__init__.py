@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import click
 
-from configtron.cli.lazy import CommandRow, LazyGroup
+from configtron.cli.lazy import LazyGroup
 from configtron.cli.tune.options import policy_options, where_options
 from configtron.cli.tune.resolved import agents_database
 
@@ -31,13 +31,9 @@ ROWS = {
     "unit": "Print systemd units for the watch and for crash recovery.",
 }
 HOMES = {"unacknowledge": "acknowledge:unacknowledge", "log": "status:log"}
-# Earlier spellings, which --help does not list.
-RENAMED = {"move": "reapply", "mute": "acknowledge", "unmute": "unacknowledge", "resume": "unfreeze"}
-# A command that is another verb's now.
-MOVED = {"evaluate": CommandRow("configtron.cli.replay.earlier", "evaluate", "The earlier spelling of `replay study`.")}
 
 
-@click.group(cls=LazyGroup, package="configtron.cli.tune", rows=ROWS, homes=HOMES, renamed=RENAMED, moved=MOVED,
+@click.group(cls=LazyGroup, package="configtron.cli.tune", rows=ROWS, homes=HOMES,
              short_help="Set this host's stack, by client prefix, and take it back.")  # fmt: skip
 @where_options
 @policy_options

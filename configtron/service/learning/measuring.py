@@ -70,14 +70,14 @@ class MeasureOptions:
 
 def options_of(
     db: Path, argv: tuple[str, ...], *, study: str | None, smoke: bool, seed: int | None, server: str | None,
-    jobs: int | None, cluster: str | None, dask: str | None, resume: int | None, looks: str, **what: Any,
+    jobs: int | None, cluster: str | None, resume: int | None, looks: str, **what: Any,
 ) -> MeasureOptions:  # fmt: skip
-    """Return the options of `learn measure`; None: not given; looks: numbers with commas, as typed; dask: the earlier
-    spelling of cluster. Errors: `BadInput` for those that contradict others."""
+    """Return the options of `learn measure`; None: not given; looks: numbers with commas, as typed.
+    Errors: `BadInput` for those that contradict others."""
     if smoke and study not in (None, "smoke"):
         raise BadInput("--smoke is a study of its own; leave --study out")
     name = "smoke" if smoke else study
-    how: dict[str, Any] = {"jobs": jobs or 0, "cluster": cluster or dask or ""}
+    how: dict[str, Any] = {"jobs": jobs or 0, "cluster": cluster or ""}
     if resume is not None:
         if name or looks or any(what.values()) or seed is not None or server:
             raise BadInput("--resume goes on as it was begun: leave out the seed and every option of what to measure")

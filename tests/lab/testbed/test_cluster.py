@@ -77,10 +77,9 @@ def test_a_worker_without_this_version_is_refused(address: str, monkeypatch: pyt
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("option", ["--cluster", "--dask"])
-def test_the_verb_measures_on_a_cluster(address: str, tmp_path: Path, option: str) -> None:
+def test_the_verb_measures_on_a_cluster(address: str, tmp_path: Path) -> None:
     file = tmp_path / "t.npz"
-    assert measured(tmp_path / "x.db", *SMALL, option, address, "--tensor", str(file)) == DONE
+    assert measured(tmp_path / "x.db", *SMALL, "--cluster", address, "--tensor", str(file)) == DONE
     assert file.stat().st_size > 0
 
 
