@@ -53,7 +53,7 @@ def tree() -> Path:
 def bare_debian(name: str) -> Iterator[Container]:
     """Boot it in a network of its own, with what this host has built of the lab. Errors: `Unmade`."""
     root = tree()
-    for source in (ROOT / "lab").rglob("*.bpf.c"):
+    for source in (ROOT / "configtron/lab").rglob("*.bpf.c"):
         compiled(source)
     built = [*cache_folder().glob("kernel-*"), *cache_folder().glob("*.o")]
     bound = [f"{ROOT}:{ROOT}", *(f"{path}:/root/.cache/configtron/{path.name}" for path in built)]
